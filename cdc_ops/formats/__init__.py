@@ -1,0 +1,1 @@
+"""Raw change records in, the canonical change feed out."""

@@ -1,0 +1,1 @@
+"""The databases that tables are read from."""

@@ -1,0 +1,1 @@
+"""The ledger: watermarks, runs and leases."""

@@ -1,0 +1,1 @@
+"""The data path, one module a verb."""

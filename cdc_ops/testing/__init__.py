@@ -1,0 +1,1 @@
+"""Servers and suites for tests of sources and formats, for third parties too."""

@@ -1,0 +1,1 @@
+"""The read-only page in Airflow's menu."""
