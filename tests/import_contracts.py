@@ -9,8 +9,8 @@ from importlinter import Contract, ContractCheck, fields, output
 class OnlyContract(Contract):
     """Keeps the direct imports of `modules` within themselves and `may_import`.
 
-    A name in `may_import` allows itself and what is below it; the bare root package allows only itself. Packages from elsewhere are
-    allowed unless `standard_library_only` is set. A module that does not exist yields a warning, so that a contract can come first.
+    A name in `may_import` allows itself and what is below it; the bare root package allows only itself. Packages from
+    elsewhere are allowed unless `standard_library_only` is set. A module that does not exist yet yields a warning.
     """
 
     type_name = "only"

@@ -1,7 +1,7 @@
 """The jars that Spark needs for Delta and for the sources; outside the data path, run once at set-up.
 
-The sets are minimal and not transitive: Delta's own dependencies repeat what Spark already bundles, in older versions. Jars are brought
-into a folder once and given to every session as `spark.jars`, because resolving them at each start costs seconds and a network.
+The sets are minimal and not transitive: Delta's own dependencies repeat what Spark already bundles, in older versions. Jars are
+brought into a folder once and given to every session as `spark.jars`: resolving them at each start costs seconds and a network.
 
 Run it as `python -m cdc_ops.lake.jars FOLDER [ORGANISATION:NAME:REVISION ...]`.
 """
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from cdc_ops.errors import EnvironmentSetupError
 
@@ -88,8 +88,8 @@ MEGABYTES_PER_DOT = 16 / 1024
 def fetch(folder: Path, coordinates: Iterable[Coordinate] = DEFAULT) -> list[Path]:
     """Brings the jars into the folder; what is there already is not fetched again.
 
-    Each file appears under its name only when it is complete. Other revisions of the same jars are removed, so that the folder can be
-    given to Spark as a whole.
+    Each file appears under its name only when it is complete. Other revisions of the same jars are removed, so that the folder can
+    be given to Spark as a whole.
 
     Args:
         folder: Where the jars belong; created if it is missing.
@@ -175,8 +175,9 @@ def _retrieve(folder: Path, missing: Sequence[Coordinate]) -> None:
 
 def ivy_file(coordinates: Iterable[Coordinate]) -> str:
     """Writes the Ivy module file that asks for exactly these jars and nothing that they depend on."""
+    mapping = 'conf="default->default"'
     lines = (
-        f'    <dependency org="{one.organisation}" name="{one.name}" rev="{one.revision}" transitive="false" conf="default->default"/>'
+        f'    <dependency org="{one.organisation}" name="{one.name}" rev="{one.revision}" transitive="false" {mapping}/>'
         for one in coordinates
     )
     return "\n".join(
@@ -205,7 +206,7 @@ def _ivy_jar() -> Path:
     )
 
 
-def _watch(stream: BinaryIO) -> Iterator[str]:
+def _watch(stream: IO[bytes]) -> Iterator[str]:
     """Yields Ivy's lines, and tells meanwhile which jar has come and how far a large one is."""
     line, told = b"", 0
     while chunk := os.read(stream.fileno(), 4096):
@@ -224,13 +225,19 @@ def _watch(stream: BinaryIO) -> Iterator[str]:
 
 def _fetch_error(folder: Path, absent: Sequence[Coordinate], said: Iterable[str]) -> EnvironmentSetupError:
     text = "\n".join(said)
-    offline = re.search(r"UnknownHost|Host \S+ not found|ConnectException|Connection (refused|reset|timed out)|SSLHandshake|timed out", text)
+    offline = re.search(
+        r"UnknownHost|Host \S+ not found|ConnectException|Connection (refused|reset|timed out)|SSLHandshake|timed out", text
+    )
     if offline:
         why = "the Maven repository does not answer: there is no network, or only through a proxy"
-        advice = "set JAVA_TOOL_OPTIONS to your proxy (-Dhttps.proxyHost=... -Dhttps.proxyPort=...) or CDC_OPS_IVY_SETTINGS to an Ivy"
+        advice = (
+            "set JAVA_TOOL_OPTIONS to your proxy (-Dhttps.proxyHost=... -Dhttps.proxyPort=...) or CDC_OPS_IVY_SETTINGS to an Ivy"
+        )
         advice += f" settings file with your own mirror; then python -m cdc_ops.lake.jars {folder}"
     else:
-        reasons = [re.sub(r"https?://\S+", "(address)", line) for line in text.splitlines() if "not found" in line or "rror" in line]
+        reasons = [
+            re.sub(r"https?://\S+", "(address)", line) for line in text.splitlines() if "not found" in line or "rror" in line
+        ]
         why = "; ".join(reasons[-3:]) or "Ivy ended without them and gave no reason"
         advice = f"check the name and revision, then python -m cdc_ops.lake.jars {folder}"
     names = ", ".join(str(one) for one in absent)

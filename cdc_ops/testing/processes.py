@@ -1,0 +1,170 @@
+"""A server process of ours, from its start to its certain end; outside the data path, for tests and the demo.
+
+A pid file next to the data lets a later process stop the server. The pid alone proves nothing, because numbers are used again, so
+the process is taken for ours only if its command line names our folder.
+"""
+
+import ctypes
+import os
+import pwd
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from cdc_ops.errors import EnvironmentSetupError
+
+PID_FILE = "server.pid"
+LOG_FILE = "server.log"
+_SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of linux/prctl.h
+_libc = ctypes.CDLL(None)
+
+
+class ServerProcess:
+    """One started server; knows its pid file and log, and how it wants to be told to stop.
+
+    Args:
+        name: What to call it in messages.
+        folder: Where pid file and log are, and what its command line has to name.
+        stop_signal: The signal that makes it end cleanly without waiting for its clients.
+        outlive: Whether it goes on when the process that started it ends.
+    """
+
+    def __init__(self, name: str, folder: Path, *, stop_signal: signal.Signals = signal.SIGTERM, outlive: bool = False) -> None:
+        self.name = name
+        self.folder = folder
+        self._stop_signal = stop_signal
+        self._outlive = outlive
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, command: Sequence[str], *, user: str | None = None) -> None:
+        """Starts the command with its output in the log, as another user if one is named."""
+        death_signal = int(self._stop_signal)
+
+        def before_exec() -> None:
+            # Runs after the user has changed: the kernel forgets this request whenever credentials change.
+            _libc.prctl(_SET_DEATH_SIGNAL, death_signal, 0, 0, 0)
+
+        with (self.folder / LOG_FILE).open("ab") as log:
+            self._process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.folder,
+                user=user,
+                group=_main_group(user) if user else None,
+                extra_groups=[] if user else None,
+                start_new_session=True,  # Ctrl-C in the terminal is ours to handle
+                preexec_fn=None if self._outlive else before_exec,  # noqa: PLW1509 - one system call, safe beside threads
+            )
+        (self.folder / PID_FILE).write_text(f"{self._process.pid}\n", encoding="ascii")
+
+    def exit_code(self) -> int | None:
+        """Returns the exit code if the process has ended, else None."""
+        return self._process.poll() if self._process else None
+
+    def stop(self, timeout: float = 30.0) -> bool:
+        """Ends the process: asks first, and kills after `timeout` seconds. Says whether there was one to end."""
+        if self._process is None:
+            return stop_from_pidfile(self.folder, stop_signal=self._stop_signal, timeout=timeout)
+        running = self._process.poll() is None
+        if running:
+            self._process.send_signal(self._stop_signal)
+            try:
+                self._process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._process = None
+        (self.folder / PID_FILE).unlink(missing_ok=True)
+        return running
+
+    def log_tail(self, lines: int = 40) -> str:
+        """Returns the last lines of the log."""
+        path = self.folder / LOG_FILE
+        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:]) if path.exists() else ""
+
+
+def running_pid(folder: Path) -> int | None:
+    """Returns the pid in the folder's pid file if that process lives and its command line names the folder."""
+    try:
+        pid = int((folder / PID_FILE).read_text(encoding="ascii"))
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except (FileNotFoundError, ProcessLookupError, ValueError):
+        return None
+    return pid if str(folder.resolve()) in command else None  # a zombie has an empty command line
+
+
+def stop_from_pidfile(folder: Path, *, stop_signal: signal.Signals | None = None, timeout: float = 30.0) -> bool:
+    """Stops a server that any process started in this folder; says whether there was one.
+
+    Args:
+        folder: The folder that was given to the server.
+        stop_signal: The signal that it takes; by default the one that fits the program.
+        timeout: Seconds until it is killed.
+    """
+    pid = running_pid(folder)
+    if pid is not None:
+        _signal(pid, stop_signal or _usual_signal(pid))
+        deadline = time.monotonic() + timeout
+        while running_pid(folder) == pid and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if running_pid(folder) == pid:
+            _signal(pid, signal.SIGKILL)
+    (folder / PID_FILE).unlink(missing_ok=True)
+    return pid is not None
+
+
+def free_port() -> int:
+    """Returns a TCP port on the loopback address that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def run_tool(command: Sequence[str], *, what: str, user: str | None = None) -> None:
+    """Runs a set-up command to its end.
+
+    Raises:
+        EnvironmentSetupError: If it fails; carries the end of its output.
+    """
+    group = _main_group(user) if user else None
+    done = subprocess.run(
+        list(command),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        user=user,
+        group=group,
+        extra_groups=[] if user else None,
+        cwd="/",
+        check=False,
+        text=True,
+    )
+    if done.returncode:
+        raise EnvironmentSetupError(
+            f"{what} failed",
+            why="\n".join(done.stdout.splitlines()[-15:]) or f"exit code {done.returncode}",
+            data="no server was started",
+            next="run it by hand: " + " ".join(command),
+        )
+
+
+def _usual_signal(pid: int) -> signal.Signals:
+    """Postgres takes SIGTERM as "when the last client has left"; SIGINT is its fast and clean end."""
+    program = Path(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()).name
+    return signal.SIGINT if program == "postgres" else signal.SIGTERM
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return  # it ended by itself in between, which is what we want
+
+
+def _main_group(user: str) -> int:
+    return pwd.getpwnam(user).pw_gid
