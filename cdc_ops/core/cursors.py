@@ -1,0 +1,119 @@
+"""Cursors: ordered positions in a source table, kept as the source's own text.
+
+A cursor value is never a float and never a Python datetime: it is the literal that the source printed, so no precision can be lost between
+two runs. Order is defined by the declared type of each part, never by comparing the strings.
+"""
+
+import enum
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from cdc_ops.errors import ConfigError
+
+_DATETIME: Final = re.compile(r"^(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?$")
+_INTEGER: Final = re.compile(r"^-?\d+$")
+
+
+class CursorType(enum.StrEnum):
+    """How one part of a cursor is ordered."""
+
+    DATETIME = "datetime"
+    """A wall-clock value without zone (MySQL DATETIME), text `YYYY-MM-DD HH:MM:SS[.ffffff]` in the zone that the application writes."""
+    TIMESTAMP = "timestamp"
+    """An instant (MySQL TIMESTAMP, timestamptz), the same text, always in UTC."""
+    INTEGER = "integer"
+    """A whole number of any size (auto-increment ids, version counters)."""
+
+    @property
+    def is_temporal(self) -> bool:
+        """True for the two kinds whose bound comes from the source's clock."""
+        return self is not CursorType.INTEGER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorColumn:
+    """One part of a cursor.
+
+    Args:
+        name: Column name as the source spells it.
+        type: How values are ordered.
+        precision: Fractional second digits that the column keeps, 0 to 6; 0 for integers.
+    """
+
+    name: str
+    type: CursorType
+    precision: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorValue:
+    """A position: one literal per leading cursor column.
+
+    A value may have fewer parts than the cursor has columns. It then stands *before* every row that equals it in those parts, so
+    `(ts,)` as an upper bound of `(ts, id)` excludes all rows of that `ts`, and as a lower bound includes them all.
+    """
+
+    parts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ", ".join(self.parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """The ordered columns by which a table is read in increments: one column, or `(updated_at, id)`."""
+
+    columns: tuple[CursorColumn, ...]
+
+    @property
+    def lead(self) -> CursorColumn:
+        """The first column, whose safe bound limits every window."""
+        return self.columns[0]
+
+    def order(self, value: CursorValue) -> tuple[int, ...]:
+        """Returns a tuple of integers that sorts as the source sorts the values (microseconds since year 1, or the integer itself).
+
+        Raises:
+            ConfigError: a literal does not fit its declared type.
+        """
+        if not 1 <= len(value.parts) <= len(self.columns):
+            raise ConfigError(f"Cursor value ({value}) has {len(value.parts)} parts; the cursor has {len(self.columns)} columns.")
+        return tuple(_ordinal(column, text) for column, text in zip(self.columns, value.parts, strict=False))
+
+    def shifted(self, value: CursorValue, by: timedelta) -> CursorValue:
+        """Returns the lead part of a temporal value moved by `by`, other parts dropped; an integer cursor is returned as it is."""
+        if not self.lead.type.is_temporal or not by:
+            return value
+        return CursorValue(parts=(format_datetime(parse_datetime(value.parts[0]) + by),))
+
+
+def parse_datetime(text: str) -> datetime:
+    """Parses a cursor literal into a naive datetime (microseconds kept), only for arithmetic and order.
+
+    Raises:
+        ConfigError: the text is not `YYYY-MM-DD HH:MM:SS[.ffffff]`.
+    """
+    found = _DATETIME.match(text)
+    if not found:
+        raise ConfigError(f"{text!r} is not a cursor value.", why="Expected 'YYYY-MM-DD HH:MM:SS[.ffffff]'.")
+    *whole, fraction = found.groups()
+    year, month, day, hour, minute, second = (int(part) for part in whole)
+    try:
+        return datetime(year, month, day, hour, minute, second, int((fraction or "0").ljust(6, "0")))
+    except ValueError as error:
+        raise ConfigError(f"{text!r} is not a date and time.", why=str(error)) from error
+
+
+def format_datetime(value: datetime) -> str:
+    """Returns the cursor literal of a naive datetime, always with six fractional digits."""
+    return value.strftime("%Y-%m-%d %H:%M:%S.") + f"{value.microsecond:06d}"
+
+
+def _ordinal(column: CursorColumn, text: str) -> int:
+    if column.type is CursorType.INTEGER:
+        if not _INTEGER.match(text):
+            raise ConfigError(f"{text!r} is not a value of the integer cursor column {column.name!r}.")
+        return int(text)
+    return (parse_datetime(text) - datetime.min) // timedelta(microseconds=1)

@@ -1,0 +1,87 @@
+"""Maintenance: when OPTIMIZE and VACUUM are due, decided from numbers that the last merge left in the ledger, without starting Spark."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenancePolicy:
+    """When the upkeep of a table is due.
+
+    Args:
+        enabled: False leaves the table to somebody else.
+        min_small_files: OPTIMIZE when the table has at least this many files that are small on average.
+        target_file_bytes: A file below half of this counts as small.
+        optimize_every: Never OPTIMIZE more often than this.
+        vacuum_every: VACUUM this often, if something was rewritten since.
+        retention: How long removed files stay for readers and time travel (`delta.deletedFileRetentionDuration`).
+    """
+
+    enabled: bool = True
+    min_small_files: int = 32
+    target_file_bytes: int = 128 * 1024 * 1024
+    optimize_every: timedelta = timedelta(hours=1)
+    vacuum_every: timedelta = timedelta(days=1)
+    retention: timedelta = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableStats:
+    """What a merge or maintenance saw of the Delta table when it ended.
+
+    Args:
+        delta_version: Version they describe.
+        files: Number of data files.
+        size_bytes: Their size together.
+        optimized_at, vacuumed_at: UTC times of the last upkeep, None if never.
+        optimized_files: Number of files that the last OPTIMIZE left.
+        commits_since_vacuum: Data commits since the last VACUUM.
+    """
+
+    delta_version: int
+    files: int
+    size_bytes: int
+    optimized_at: datetime | None = None
+    vacuumed_at: datetime | None = None
+    optimized_files: int = 0
+    commits_since_vacuum: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenancePlan:
+    """What is due for one table, and why."""
+
+    optimize: bool = False
+    vacuum: bool = False
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def due(self) -> bool:
+        """True if there is anything to do."""
+        return self.optimize or self.vacuum
+
+
+def plan_maintenance(policy: MaintenancePolicy, stats: TableStats | None, now: datetime) -> MaintenancePlan:
+    """Decides which upkeep is due.
+
+    Args:
+        policy: The table's policy.
+        stats: The last known numbers, None for a table never merged.
+        now: The ledger's clock, UTC.
+    """
+    if not policy.enabled or stats is None:
+        return MaintenancePlan()
+    reasons = []
+    grown = stats.files - stats.optimized_files
+    small = stats.files > 1 and stats.size_bytes < stats.files * policy.target_file_bytes // 2
+    optimize = small and grown >= policy.min_small_files and _elapsed(stats.optimized_at, policy.optimize_every, now)
+    if optimize:
+        reasons.append(f"{stats.files} files of {stats.size_bytes // max(stats.files, 1)} bytes on average, {grown} since the last OPTIMIZE")
+    vacuum = stats.commits_since_vacuum > 0 and stats.vacuumed_at is not None and _elapsed(stats.vacuumed_at, policy.vacuum_every, now)
+    if vacuum:
+        reasons.append(f"{stats.commits_since_vacuum} commits since the last VACUUM")
+    return MaintenancePlan(optimize=optimize, vacuum=vacuum, reasons=tuple(reasons))
+
+
+def _elapsed(last: datetime | None, every: timedelta, now: datetime) -> bool:
+    return last is None or now - last >= every

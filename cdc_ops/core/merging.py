@@ -1,0 +1,63 @@
+"""Merge plans: how a landed batch enters its table in exactly one statement, decided before Spark runs it."""
+
+from dataclasses import dataclass
+
+from cdc_ops.core.operations import ApplyMode, KeyRange, Manifest, OperationSpec
+from cdc_ops.errors import NullKeyError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergePlan:
+    """One statement on one table.
+
+    Args:
+        mode: append, merge or overwrite.
+        keys: Columns of the join; compared null-safe is not needed because NULL keys are refused.
+        columns: Columns to write, in order.
+        prune: Ranges of the batch's own keys as literals: Delta skips files by literals in the condition only, never by the join itself.
+        delete_missing_where: Condition on the target for rows that have vanished from the batch.
+    """
+
+    mode: ApplyMode
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+    prune: tuple[KeyRange, ...] = ()
+    delete_missing_where: str = ""
+
+    @property
+    def condition(self) -> str:
+        """The ON condition of the MERGE: key equality plus the pruning literals, target `t`, source `s`."""
+        equal = [f"t.{quoted(key)} = s.{quoted(key)}" for key in self.keys]
+        ranges = [f"t.{quoted(r.column)} BETWEEN {r.low} AND {r.high}" for r in self.prune]
+        return " AND ".join(equal + ranges)
+
+
+def quoted(name: str) -> str:
+    """Returns a Spark SQL identifier."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def plan_merge(spec: OperationSpec, manifest: Manifest | None) -> MergePlan:
+    """Decides the statement for an operation.
+
+    Args:
+        spec: The frozen operation.
+        manifest: What was landed; None for operations that land nowhere.
+
+    Raises:
+        NullKeyError: the batch has rows without a key; a MERGE would insert them again each time.
+    """
+    if manifest and manifest.null_keys:
+        raise NullKeyError(
+            f"{manifest.null_keys} rows of {spec.table} have NULL in key columns {', '.join(spec.keys)}.",
+            why="A NULL never equals a NULL, so every run would insert these rows anew.",
+            data="Nothing of this batch was written; the watermark stays.",
+            next="Choose 'keys' that are NOT NULL at the source, or repair the rows there.",
+        )
+    return MergePlan(
+        mode=spec.mode,
+        keys=spec.keys,
+        columns=tuple(column.name for column in spec.schema.columns),
+        prune=manifest.key_ranges if manifest and not spec.delete_missing_where else (),
+        delete_missing_where=spec.delete_missing_where,
+    )

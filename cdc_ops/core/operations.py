@@ -1,0 +1,325 @@
+"""Operations: the frozen plans that Spark executes, and the results that it returns.
+
+Everything between Airflow, the ledger and Spark is one of these values as JSON (core.wire): `JobSpec` in, `StepResult` out. They carry
+connection *names*, never credentials.
+"""
+
+import enum
+from dataclasses import dataclass
+from datetime import datetime
+
+from cdc_ops.core.cursors import Cursor, CursorValue
+from cdc_ops.core.maintenance import MaintenancePlan, TableStats
+from cdc_ops.core.pipeline import SourceConfig
+from cdc_ops.core.tables import TableName, TableSchema
+from cdc_ops.core.windows import Window
+
+
+class OperationKind(enum.StrEnum):
+    """Why a table is written; one sequence of numbers per table across all kinds."""
+
+    SNAPSHOT_CHUNK = "snapshot-chunk"
+    INCREMENT = "increment"
+    BACKFILL = "backfill"
+    RESYNC = "resync"
+    RECONCILE = "reconcile"
+    REPAIR = "repair"
+
+    @property
+    def is_live(self) -> bool:
+        """True for the kinds that carry the table forward; the others leave the watermark as it is."""
+        return self in (OperationKind.SNAPSHOT_CHUNK, OperationKind.INCREMENT)
+
+
+class ApplyMode(enum.StrEnum):
+    """How the rows enter the Delta table, always as one statement."""
+
+    APPEND = "append"
+    MERGE = "merge"
+    OVERWRITE = "overwrite"
+
+
+class Landing(enum.StrEnum):
+    """Where rows stop between source and table."""
+
+    STAGED = "staged"
+    """As Parquet in the staging area: extract and merge are separately retryable, and the source is read once."""
+    DIRECT = "direct"
+    """Nowhere: one append or overwrite reads the source once and commits; a retry reads again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotProgress:
+    """How far a snapshot is; it travels in every commit until the last chunk.
+
+    Args:
+        bound: The safe bound taken before the first chunk; it becomes the watermark with the last one.
+        done: Chunks committed.
+        total: Chunks planned.
+        chunks: SQL predicates of the chunks, frozen, so that another run continues with the same ones.
+    """
+
+    bound: CursorValue
+    done: int
+    total: int
+    chunks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationSpec:
+    """One frozen operation on one table: everything that Spark needs, and nothing that may change between tries.
+
+    Args:
+        pipeline, table: Whose rows.
+        op_seq: The table's next number, drawn under its lease; it is the Delta txnVersion.
+        operation_id: Unique for this plan; two operations that drew the same number (a lost ledger) are told apart by it.
+        run_id: The run that planned it; a later run may finish it.
+        kind: Why it is done.
+        generation: Goes up when the whole table is replaced.
+        planned_at: The source's clock at the plan, UTC.
+        path: The Delta table.
+        staging: The operation's own folder in the staging area.
+        schema: Columns as the plan saw them.
+        keys: Key columns.
+        cursor: The table's cursor.
+        window: What is read, for increments, backfills and ranges.
+        slices: WHERE conditions in the source's dialect, disjoint and together the whole; each is read over its own connection.
+        expected_rows: Row count or estimate at the plan, for progress and partitioning.
+        mode: How rows are applied.
+        landing: Where they stop in between.
+        delete_missing_where: Spark SQL condition on the target; rows that match it and are not in the batch are deleted ("" = none).
+        watermark_after: The table's watermark once this operation has committed, None while a snapshot is unfinished.
+        snapshot_after: Snapshot progress once it has committed, None when there is none unfinished.
+        properties: Delta table properties for a table that has to be created.
+        bound_method: How the window's upper bound was found.
+        fresh_at: Instant (UTC) up to which the table is complete once a live operation has committed.
+    """
+
+    pipeline: str
+    table: TableName
+    op_seq: int
+    operation_id: str
+    run_id: str
+    kind: OperationKind
+    generation: int
+    planned_at: datetime
+    path: str
+    staging: str
+    schema: TableSchema
+    keys: tuple[str, ...]
+    cursor: Cursor
+    slices: tuple[str, ...]
+    mode: ApplyMode
+    landing: Landing
+    window: Window | None = None
+    expected_rows: int = 0
+    delete_missing_where: str = ""
+    watermark_after: CursorValue | None = None
+    snapshot_after: SnapshotProgress | None = None
+    properties: tuple[tuple[str, str], ...] = ()
+    bound_method: str = ""
+    fresh_at: datetime | None = None
+
+
+def app_id(pipeline: str, table: TableName) -> str:
+    """Returns the Delta txnAppId of a table: the same for all kinds and generations."""
+    return f"cdc-ops/{pipeline}/{table}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRecord:
+    """What every data commit says of itself, as JSON in Delta's userMetadata. The newest one carries the whole state of the table.
+
+    Args:
+        pipeline, table, generation, op_seq, operation_id, run_id, kind, window: As in the operation.
+        watermark: The table's watermark after this commit, None while a snapshot is unfinished.
+        snapshot: Snapshot progress after this commit.
+        rows: Rows in the batch as far as known before the statement ran, else None.
+        package_version: Version of cdc-ops that wrote it.
+    """
+
+    pipeline: str
+    table: TableName
+    generation: int
+    op_seq: int
+    operation_id: str
+    run_id: str
+    kind: OperationKind
+    package_version: str
+    window: Window | None = None
+    watermark: CursorValue | None = None
+    snapshot: SnapshotProgress | None = None
+    rows: int | None = None
+
+
+def commit_record(spec: OperationSpec, *, rows: int | None, package_version: str) -> CommitRecord:
+    """Returns the record that an operation's commit carries."""
+    return CommitRecord(
+        pipeline=spec.pipeline,
+        table=spec.table,
+        generation=spec.generation,
+        op_seq=spec.op_seq,
+        operation_id=spec.operation_id,
+        run_id=spec.run_id,
+        kind=spec.kind,
+        package_version=package_version,
+        window=spec.window,
+        watermark=spec.watermark_after,
+        snapshot=spec.snapshot_after,
+        rows=rows,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeHead:
+    """What a Delta log says of a table, read without Spark.
+
+    Args:
+        version: Newest Delta version.
+        txn_version: The recorded txnVersion of our appId, None if it has none.
+        record: The newest commit record of cdc-ops that the log still holds, None if there is none (never written, or pruned).
+        record_version: Delta version of that record.
+        foreign_app_ids: appIds of other cdc-ops pipelines found in the table.
+        columns: Name and type of the stored columns, in order.
+    """
+
+    version: int
+    txn_version: int | None
+    record: CommitRecord | None
+    record_version: int | None
+    foreign_app_ids: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRange:
+    """Smallest and largest value of a key column in a batch, as Spark SQL literals, for file pruning."""
+
+    column: str
+    low: str
+    high: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """The last file of a landed window: it is written only when everything else is there.
+
+    Args:
+        operation_id: Whose rows.
+        attempt: Folder name of the attempt that finished.
+        rows, bytes: What was landed.
+        schema_fingerprint: Of the schema that was read.
+        key_ranges: Per key column that can be pruned by.
+        null_keys: Rows with NULL in a key column.
+    """
+
+    operation_id: str
+    attempt: str
+    rows: int
+    bytes: int
+    schema_fingerprint: str
+    key_ranges: tuple[KeyRange, ...] = ()
+    null_keys: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Rows of one operation: read at the source, and what they did to the table (None = not known)."""
+
+    read: int = 0
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    bytes: int = 0
+
+
+class Outcome(enum.StrEnum):
+    """How an operation ended in the lake."""
+
+    LANDED = "landed"
+    """Extracted to staging; nothing committed yet."""
+    APPLIED = "applied"
+    """This try committed it."""
+    ALREADY_APPLIED = "already-applied"
+    """An earlier try had committed it; the table was left alone."""
+    NUMBER_TAKEN = "number-taken"
+    """Another operation had committed under the same number: this one is discarded, and the state is rebuilt from the table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationResult:
+    """What Spark did with one operation."""
+
+    op_seq: int
+    operation_id: str
+    outcome: Outcome
+    delta_version: int | None = None
+    counts: Counts = Counts()
+    stats: TableStats | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableResult:
+    """What a Spark application did with one table; `error` is a `CdcError.to_payload` and `retryable` its kind."""
+
+    table: TableName
+    operations: tuple[OperationResult, ...] = ()
+    maintenance: TableStats | None = None
+    error: dict[str, str] | None = None
+    retryable: bool = False
+
+
+class Step(enum.StrEnum):
+    """The Spark steps; each has its entry point in spark_jobs/."""
+
+    EXTRACT = "extract"
+    MERGE = "merge"
+    SYNC = "sync"
+    MAINTAIN = "maintain"
+    VERIFY = "verify"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenanceTask:
+    """Upkeep of one table."""
+
+    table: TableName
+    path: str
+    plan: MaintenancePlan
+    stats: TableStats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """What one Spark application has to do: a step for a group of tables.
+
+    Args:
+        step: What to do.
+        pipeline, run_id: For names and logs.
+        source: Kind and connection *name*; the job finds the URL in its environment.
+        operations: In the order to be executed; several of one table stand in op_seq order, and a failed one ends its table.
+        maintenance: For the step `maintain`.
+        result_path: Where the `StepResult` goes.
+        package_version: The writer's version; a job of another version refuses.
+    """
+
+    step: Step
+    pipeline: str
+    run_id: str
+    source: SourceConfig
+    operations: tuple[OperationSpec, ...]
+    result_path: str
+    package_version: str
+    maintenance: tuple[MaintenanceTask, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResult:
+    """What one Spark application did, table by table."""
+
+    step: Step
+    run_id: str
+    tables: tuple[TableResult, ...]
+    started_at: datetime
+    finished_at: datetime

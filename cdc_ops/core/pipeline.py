@@ -1,0 +1,240 @@
+"""Pipelines as values: what the YAML files mean once they are read, checked and filled with defaults (cdc_ops.config does that)."""
+
+import enum
+import fnmatch
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from cdc_ops.core.maintenance import MaintenancePolicy
+from cdc_ops.core.tables import TableName
+from cdc_ops.core.text import did_you_mean
+from cdc_ops.errors import ConfigError, RequestError
+
+
+class SourceKind(enum.StrEnum):
+    """Which kind of server a source is."""
+
+    MYSQL = "mysql"
+    MARIADB = "mariadb"
+    POSTGRES = "postgres"
+
+
+class Execution(enum.StrEnum):
+    """How the Spark steps of a run are started."""
+
+    SEPARATE = "separate"
+    """extract and merge are Airflow tasks of their own, each retried alone."""
+    FUSED = "fused"
+    """One Spark application does both: one JVM start less."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceConfig:
+    """Where rows come from.
+
+    Args:
+        kind: The server's kind.
+        connection: Airflow connection id; outside Airflow the variable `CDC_OPS_CONN_<ID>` holds its URL.
+        time_zone: IANA zone or offset in which the application writes zone-less DATETIME cursors; "" = the server's global zone.
+        jdbc_driver: `mariadb` (MariaDB Connector/J, streams; for MySQL too) or `mysql` (Connector/J).
+    """
+
+    kind: SourceKind
+    connection: str
+    time_zone: str = ""
+    jdbc_driver: str = "mariadb"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetConfig:
+    """Where Delta tables live.
+
+    Args:
+        root: URI or absolute folder; a table's path is `<root>/<schema>/<table>` unless it has its own.
+        staging: URI or absolute folder for landed windows, manifests, job specs and results.
+    """
+
+    root: str
+    staging: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkConfig:
+    """How Spark is started.
+
+    Args:
+        connection: Airflow connection id for spark-submit; it must exist, because Spark's hook silently goes to YARN without it.
+        conf: Spark configuration, never secrets.
+        driver_memory: e.g. `2g`.
+        jars: Folder of jars, or "" for the folder in `CDC_OPS_JARS`, else resolved by coordinates at every start.
+    """
+
+    connection: str = "spark_default"
+    conf: tuple[tuple[str, str], ...] = ()
+    driver_memory: str = "2g"
+    jars: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSettings:
+    """How one table is kept equal; every field can stand in `defaults` and in a table's own entry.
+
+    Args:
+        keys: Columns that identify a row; empty = the primary key.
+        cursor: Columns that order changes: one temporal or auto-increment column, or `(updated_at, id)`.
+        overlap: How far the upper bound of a window stays behind the source's clock where the source cannot tell its open writers.
+        columns: Columns to copy; empty = all.
+        except_column_list: Columns to leave out.
+        path: Path of the Delta table, instead of the one under the target's root.
+        readers: JDBC connections that read at the same time.
+        chunk_rows: Rows of one snapshot operation, about.
+        properties: Delta table properties, over the package's defaults.
+        maintenance: When OPTIMIZE and VACUUM are due.
+    """
+
+    keys: tuple[str, ...] = ()
+    cursor: tuple[str, ...] = ()
+    overlap: timedelta = timedelta(seconds=30)
+    columns: tuple[str, ...] = ()
+    except_column_list: tuple[str, ...] = ()
+    path: str = ""
+    readers: int = 4
+    chunk_rows: int = 20_000_000
+    properties: tuple[tuple[str, str], ...] = ()
+    maintenance: MaintenancePolicy = field(default_factory=MaintenancePolicy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRule:
+    """One entry of `tables:`: an exact name `shop.orders` or a pattern `shop.orders_*`, with its settings (defaults already merged in).
+
+    Args:
+        pattern: Name or shell pattern of `schema.table`.
+        settings: What applies to the tables that it matches.
+        exclude: True takes matching tables out again.
+        origin: `file:line` of the entry, for messages.
+    """
+
+    pattern: str
+    settings: TableSettings
+    exclude: bool = False
+    origin: str = ""
+
+    @property
+    def is_pattern(self) -> bool:
+        """True if the entry is a wildcard and not a name."""
+        return any(sign in self.pattern for sign in "*?[")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """One pipeline file, complete.
+
+    Args:
+        name: Unique; part of the transaction id in every Delta commit, so renaming it starts anew.
+        source: Where rows come from.
+        target: Where they go.
+        tables: Entries in file order; for a table the exact name wins over patterns, an earlier pattern over a later one.
+        schedule: Cron expression in UTC, or "" for manual runs only.
+        start_date: First interval of the schedule, UTC.
+        execution: Separate Spark applications per step, or one.
+        tables_per_job: Tables that share one Spark application.
+        spark: How Spark is started.
+        retries: Airflow retries of a step after a retryable error.
+        lease_wait: How long a run waits for another one that holds a table.
+        description, owner, tags: Shown in Airflow.
+        origin: Path of the file.
+    """
+
+    name: str
+    source: SourceConfig
+    target: TargetConfig
+    tables: tuple[TableRule, ...]
+    schedule: str = ""
+    start_date: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+    execution: Execution = Execution.SEPARATE
+    tables_per_job: int = 20
+    spark: SparkConfig = field(default_factory=SparkConfig)
+    retries: int = 2
+    lease_wait: timedelta = timedelta(minutes=30)
+    description: str = ""
+    owner: str = "cdc-ops"
+    tags: tuple[str, ...] = ()
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableConfig:
+    """One table of a pipeline: its name, its settings, where it lands."""
+
+    pipeline: str
+    table: TableName
+    settings: TableSettings
+    path: str
+
+
+def resolve_tables(pipeline: Pipeline, available: Iterable[TableName]) -> tuple[TableConfig, ...]:
+    """Matches the pipeline's entries against the tables that the source has.
+
+    Returns:
+        One config per table, sorted by name.
+
+    Raises:
+        ConfigError: an exact name is not at the source, or a pattern matches nothing.
+    """
+    names = {str(table): table for table in available}
+    excluded = {name for rule in pipeline.tables if rule.exclude for name in _matches(rule, names)}
+    chosen: dict[str, TableRule] = {}
+    for rule in sorted((r for r in pipeline.tables if not r.exclude), key=lambda r: r.is_pattern):
+        found = _matches(rule, names)
+        if not found:
+            raise _no_such_table(pipeline, rule, names)
+        for name in found:
+            if name not in excluded or not rule.is_pattern:
+                chosen.setdefault(name, rule)
+    return tuple(
+        TableConfig(pipeline=pipeline.name, table=names[name], settings=rule.settings, path=table_path(pipeline, names[name], rule.settings))
+        for name, rule in sorted(chosen.items())
+    )
+
+
+def table_path(pipeline: Pipeline, table: TableName, settings: TableSettings) -> str:
+    """Returns the path of a table's Delta folder."""
+    return settings.path or f"{pipeline.target.root.rstrip('/')}/{table.schema}/{table.name}"
+
+
+def select_tables(tables: tuple[TableConfig, ...], wanted: Iterable[str]) -> tuple[TableConfig, ...]:
+    """Returns the configs whose `schema.table` is wanted; all of them if nothing is named.
+
+    Raises:
+        RequestError: a wanted name is not one of the pipeline's tables.
+    """
+    asked = tuple(wanted)
+    known = {str(config.table): config for config in tables}
+    for name in asked:
+        if name not in known:
+            raise RequestError(
+                f"This pipeline has no table {name!r}.",
+                why=did_you_mean(name, known),
+                data="Nothing was read or written.",
+                next="Name tables as schema.table, spelled as in the pipeline file or the source.",
+            )
+    return tuple(known[name] for name in dict.fromkeys(asked)) if asked else tables
+
+
+def _matches(rule: TableRule, names: dict[str, TableName]) -> list[str]:
+    if not rule.is_pattern:
+        return [rule.pattern] if rule.pattern in names else []
+    return [name for name in names if fnmatch.fnmatchcase(name, rule.pattern)]
+
+
+def _no_such_table(pipeline: Pipeline, rule: TableRule, names: dict[str, TableName]) -> ConfigError:
+    where = f" ({rule.origin})" if rule.origin else ""
+    what = "pattern matches no table" if rule.is_pattern else "no such table"
+    return ConfigError(
+        f"Pipeline {pipeline.name!r}, tables entry {rule.pattern!r}{where}: {what} at source connection {pipeline.source.connection!r}.",
+        why=did_you_mean(rule.pattern, names),
+        data="Nothing was read or written; the watermark stays.",
+        next="Correct the name in the pipeline file, or grant the user SELECT on the table: without it the source does not list it.",
+    )

@@ -1,0 +1,126 @@
+"""Run requests: what a run is asked to do, checked before anything is touched. The CLI and the Airflow DAG both build one."""
+
+import enum
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from cdc_ops.errors import RequestError
+
+_NOTHING: Final = "Nothing was read or written; the watermark stays."
+
+
+class RunKind(enum.StrEnum):
+    """The three things that a run can be for."""
+
+    INCREMENT = "increment"
+    """Carry the tables forward: first the snapshot, then increments. The only kind that moves the watermark."""
+    BACKFILL = "backfill"
+    """Read a range of the cursor again (Airflow's backfill of a date range)."""
+    RESYNC = "resync"
+    """Read keys, a range or everything again, on demand."""
+
+
+class ResyncMode(enum.StrEnum):
+    """How much a resync reads."""
+
+    KEYS = "keys"
+    RANGE = "range"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """What one run has to do.
+
+    Args:
+        run_id: Unique per run: Airflow's run id or the CLI's own.
+        trigger: Who asked, for the record: scheduled, manual, backfill, cli, ...
+        holder: Name under which the run takes leases; the same for all steps of the run.
+        kind: What for.
+        tables: `schema.table` names; empty = all of the pipeline.
+        mode: How much a resync reads.
+        since, until: Half-open range [since, until) of aware instants for backfills and range resyncs.
+        keys: Key values as text, one tuple per row, in the order of the table's keys, for resync by keys.
+    """
+
+    run_id: str
+    trigger: str
+    holder: str
+    kind: RunKind = RunKind.INCREMENT
+    tables: tuple[str, ...] = ()
+    mode: ResyncMode | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    keys: tuple[tuple[str, ...], ...] = ()
+
+    def checked(self) -> "RunRequest":
+        """Returns the request itself.
+
+        Raises:
+            RequestError: its parts contradict each other; the message names the part.
+        """
+        for name, value in (("since", self.since), ("until", self.until)):
+            if value is not None and value.tzinfo is None:
+                raise RequestError(
+                    f"{name}={value.isoformat()!r} has no time zone.",
+                    why="The same text means different rows in different zones.",
+                    data=_NOTHING,
+                    next=f"Add the zone, e.g. {value.isoformat()}Z or {value.isoformat()}+02:00.",
+                )
+        if self.since and self.until and self.since >= self.until:
+            raise RequestError(
+                f"since ({self.since.isoformat()}) is not before until ({self.until.isoformat()}).",
+                why="The range is half-open, [since, until), and would be empty.",
+                data=_NOTHING,
+                next="Swap the two, or widen the range.",
+            )
+        self._check_kind()
+        return self
+
+    def _check_kind(self) -> None:
+        ranged = self.since is not None or self.until is not None
+        whole_range = self.since is not None and self.until is not None
+        match self.kind, self.mode:
+            case RunKind.INCREMENT, _ if self.mode or ranged or self.keys:
+                raise _contradiction("An increment takes neither range nor keys nor resync mode.", "Choose a resync mode, or drop them.")
+            case RunKind.BACKFILL, _ if not whole_range or self.mode or self.keys:
+                raise _contradiction("A backfill needs since and until, and nothing else.", "Give both ends of the range.")
+            case RunKind.RESYNC, None:
+                raise _contradiction("A resync needs a mode.", "Choose keys, range or full.")
+            case RunKind.RESYNC, ResyncMode.RANGE if not whole_range or self.keys:
+                raise _contradiction("Resync mode 'range' needs since and until, and no keys.", "Give both ends of the range.")
+            case RunKind.RESYNC, ResyncMode.KEYS if not self.keys or ranged:
+                raise _contradiction("Resync mode 'keys' needs keys, and no range.", "Give the key values of the rows to read again.")
+            case RunKind.RESYNC, ResyncMode.KEYS if len(self.tables) != 1:
+                raise _contradiction("Resync mode 'keys' works on one table.", "Name exactly one table.")
+            case RunKind.RESYNC, ResyncMode.FULL if ranged or self.keys:
+                raise _contradiction("Resync mode 'full' reads everything and takes neither range nor keys.", "Drop them, or choose another mode.")
+            case _:
+                return
+
+
+def _contradiction(what: str, remedy: str) -> RequestError:
+    return RequestError(what, data=_NOTHING, next=remedy)
+
+
+def parse_instant(text: str, name: str) -> datetime:
+    """Parses an ISO 8601 instant that carries a time zone.
+
+    Raises:
+        RequestError: it is no date and time, or it is naive.
+    """
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise RequestError(
+            f"{name}={text!r} is not a date and time.", why=str(error), data=_NOTHING, next="Write it as 2026-01-31T00:00:00Z."
+        ) from error
+    if instant.tzinfo is None:
+        raise RequestError(
+            f"{name}={text!r} has no time zone.",
+            why="The same text means different rows in different zones.",
+            data=_NOTHING,
+            next=f"Add the zone, e.g. {text}Z or {text}+02:00.",
+        )
+    return instant

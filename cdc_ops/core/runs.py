@@ -1,0 +1,229 @@
+"""The commit protocol as pure transitions (docs/adr/0002, 0003): how a table's state moves, and what is refused.
+
+The Delta log is the truth: each data commit carries its number (txnVersion = op_seq) and the whole state (`CommitRecord`). The ledger holds
+`TableState` as a cache, plus the frozen operations. Nothing here does I/O; the steps call these functions and persist what they return, and
+tests/unit/test_commit_protocol.py drives them through crashes, pauses, doubles and lost ledgers.
+"""
+
+import enum
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from cdc_ops.core.cursors import CursorValue
+from cdc_ops.core.operations import CommitRecord, LakeHead, OperationSpec, SnapshotProgress, app_id
+from cdc_ops.core.tables import TableName
+from cdc_ops.errors import LakeBehindError, LedgerBehindError, StaleStateError, TargetForeignError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableState:
+    """What the ledger believes of one table.
+
+    Args:
+        pipeline, table: Which.
+        generation: 0 = never written; goes up when the whole table is replaced.
+        op_seq: The last number that is settled: committed or abandoned. The next operation draws `op_seq + 1`.
+        committed_op_seq: The last number that the lake is known to hold; below `op_seq` only after an abandoned operation.
+        operation_id: Operation that committed it.
+        watermark: Last committed cursor; None until a snapshot is complete.
+        scanned_to: How far the source was searched, at least the watermark; runs ahead of it on idle tables.
+        snapshot: Progress of an unfinished snapshot.
+        delta_version: Version of the last data commit.
+        fresh_at: Instant (UTC) up to which the table is known to hold the source's committed changes.
+    """
+
+    pipeline: str
+    table: TableName
+    generation: int = 0
+    op_seq: int = 0
+    committed_op_seq: int = 0
+    operation_id: str = ""
+    watermark: CursorValue | None = None
+    scanned_to: CursorValue | None = None
+    snapshot: SnapshotProgress | None = None
+    delta_version: int | None = None
+    fresh_at: datetime | None = None
+
+    @property
+    def phase(self) -> "Phase":
+        """Where the table is in its life."""
+        if self.watermark is not None:
+            return Phase.READY
+        return Phase.SNAPSHOT if self.snapshot is not None else Phase.NEW
+
+
+class Phase(enum.StrEnum):
+    """Life of a table: never read, first read under way, following."""
+
+    NEW = "new"
+    SNAPSHOT = "snapshot"
+    READY = "ready"
+
+
+def committed(state: TableState, spec: OperationSpec, delta_version: int) -> TableState:
+    """Returns the state after `spec` has been committed to the lake: the compare half of compare-and-set.
+
+    Calling it again with the state that it returned gives the same state: a doubled commit step changes nothing.
+
+    Raises:
+        StaleStateError: the state has moved past this operation, or has not reached it.
+    """
+    if state.committed_op_seq == spec.op_seq and state.operation_id == spec.operation_id:
+        return state
+    if state.op_seq != spec.op_seq - 1:
+        raise _stale(state, spec)
+    return replace(
+        state,
+        generation=spec.generation,
+        op_seq=spec.op_seq,
+        committed_op_seq=spec.op_seq,
+        operation_id=spec.operation_id,
+        watermark=spec.watermark_after,
+        scanned_to=spec.watermark_after if spec.kind.is_live else state.scanned_to,
+        snapshot=spec.snapshot_after,
+        delta_version=delta_version,
+        fresh_at=spec.fresh_at if spec.kind.is_live else state.fresh_at,
+    )
+
+
+def adopted(state: TableState, record: CommitRecord, record_version: int) -> TableState:
+    """Returns the state after an abandoned operation turned up in the lake all the same: its number was burnt already, the watermark stays."""
+    return replace(state, committed_op_seq=record.op_seq, operation_id=record.operation_id, delta_version=record_version)
+
+
+def abandoned(state: TableState, spec: OperationSpec) -> TableState:
+    """Returns the state after an operation was given up: its number is burnt, nothing else moves.
+
+    Raises:
+        StaleStateError: the operation is not the table's next one, or it is live: a live operation that cannot finish holds its table.
+    """
+    if spec.kind.is_live or state.op_seq != spec.op_seq - 1:
+        raise _stale(state, spec)
+    return replace(state, op_seq=spec.op_seq)
+
+
+def scanned(state: TableState, to: CursorValue, fresh_at: datetime | None) -> TableState:
+    """Returns the state after a plan that found nothing below `to`.
+
+    The watermark does not move, because nothing was committed, and the next window starts at the watermark again: an empty index range costs
+    nothing to search twice, and a row that turns up late is still found.
+    """
+    return replace(state, scanned_to=to, fresh_at=fresh_at)
+
+
+def rebuilt(record: CommitRecord, record_version: int) -> TableState:
+    """Returns the state that the newest commit record of a table stands for: `cdc-ops state rebuild`."""
+    return TableState(
+        pipeline=record.pipeline,
+        table=record.table,
+        generation=record.generation,
+        op_seq=record.op_seq,
+        committed_op_seq=record.op_seq,
+        operation_id=record.operation_id,
+        watermark=record.watermark,
+        scanned_to=record.watermark,
+        snapshot=record.snapshot,
+        delta_version=record_version,
+    )
+
+
+class Standing(enum.StrEnum):
+    """How a table's lake and ledger stand to each other before an operation is planned or executed."""
+
+    EQUAL = "equal"
+    """They agree: go on."""
+    AHEAD_OURS = "ahead-ours"
+    """The lake holds the open operation's commit, only the ledger missed it: catch up."""
+    AHEAD_ABANDONED = "ahead-abandoned"
+    """A zombie committed an operation that was given up: adopt it; rows that are read later overwrite its rows."""
+
+
+def compare(
+    state: TableState, head: LakeHead | None, open_operation: OperationSpec | None, abandoned_ids: frozenset[str] = frozenset()
+) -> Standing:
+    """Compares ledger and lake.
+
+    Args:
+        state: The ledger's state.
+        head: The lake's head; None if there is no Delta table.
+        open_operation: The table's first unfinished operation.
+        abandoned_ids: operation ids that were given up.
+
+    Raises:
+        TargetForeignError: the table belongs to another pipeline, or to nobody we know.
+        LedgerBehindError: the lake holds commits of this pipeline that the ledger does not know.
+        LakeBehindError: the lake lacks commits that the ledger knows.
+    """
+    if head is None:
+        if state.committed_op_seq:
+            raise _lake_behind(state, "there is no Delta table any more")
+        return Standing.EQUAL
+    if head.txn_version is None:
+        return _compare_unmarked(state, head)
+    if head.txn_version == state.committed_op_seq:
+        return _compare_same_number(state, head)
+    if head.txn_version < state.committed_op_seq:
+        raise _lake_behind(state, f"its newest operation is {head.txn_version}")
+    newest = head.record.operation_id if head.record and head.record.op_seq == head.txn_version else ""
+    if open_operation and newest == open_operation.operation_id:
+        return Standing.AHEAD_OURS
+    if newest and newest in abandoned_ids:
+        return Standing.AHEAD_ABANDONED
+    raise _ledger_behind(state, head)
+
+
+def _compare_unmarked(state: TableState, head: LakeHead) -> Standing:
+    if head.foreign_app_ids:
+        raise TargetForeignError(
+            f"The Delta table for {state.table} is written by {', '.join(head.foreign_app_ids)}.",
+            why=f"Pipeline {state.pipeline!r} has the same target path; a table has one writer.",
+            data="Nothing was written; the table is as it was.",
+            next="Give the table another 'path' in one of the two pipelines.",
+        )
+    if state.committed_op_seq:
+        raise _lake_behind(state, "it was replaced by a table without our commits")
+    raise TargetForeignError(
+        f"The target of {state.table} is a Delta table (version {head.version}) that cdc-ops did not write.",
+        why="It has no cdc-ops commit; overwriting or merging into it could destroy somebody's data.",
+        data="Nothing was written; the table is as it was.",
+        next="Give the table another 'path', or move the existing table away.",
+    )
+
+
+def _compare_same_number(state: TableState, head: LakeHead) -> Standing:
+    record = head.record
+    if record is not None and record.op_seq == state.committed_op_seq and record.operation_id != state.operation_id:
+        raise _ledger_behind(state, head)
+    if state.delta_version is not None and head.version < state.delta_version:
+        raise _lake_behind(state, f"it is at version {head.version}")
+    return Standing.EQUAL
+
+
+def _stale(state: TableState, spec: OperationSpec) -> StaleStateError:
+    return StaleStateError(
+        f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} does not follow the ledger's state, which stands at {state.op_seq}.",
+        why="Another run finished or replaced it in the meantime, or the ledger was rebuilt.",
+        data="The Delta table decides: a commit is never applied twice, and the watermark was not touched by this step.",
+        next="Nothing to do: the next run plans against the new state.",
+    )
+
+
+def _ledger_behind(state: TableState, head: LakeHead) -> LedgerBehindError:
+    return LedgerBehindError(
+        f"The Delta table of {state.table} is at operation {head.txn_version}, the ledger knows {state.committed_op_seq}"
+        + (" from another plan." if head.txn_version == state.committed_op_seq else "."),
+        why=f"The ledger was lost, rolled back or shared wrongly; the lake carries commits of {app_id(state.pipeline, state.table)} that it misses.",
+        data="Nothing was written; the table is as it was.",
+        next=f"cdc-ops state rebuild --pipeline {state.pipeline} --table {state.table}   (takes the watermark from the table)",
+    )
+
+
+def _lake_behind(state: TableState, seen: str) -> LakeBehindError:
+    return LakeBehindError(
+        f"The Delta table of {state.table} lacks commits that the ledger knows: {seen}, the ledger is at operation {state.committed_op_seq}"
+        f" (Delta version {state.delta_version}).",
+        why="The table was restored to an older version, replaced, dropped or moved.",
+        data="Nothing was written; the table is as it was.",
+        next=f"To follow the table: cdc-ops state rebuild --pipeline {state.pipeline} --table {state.table}. "
+        f"To follow the source: the same, then cdc-ops resync --pipeline {state.pipeline} --table {state.table} --mode full.",
+    )

@@ -1,0 +1,77 @@
+"""Tables: names, columns and keys of a source table as the plan saw them, and a fingerprint that freezes them."""
+
+import hashlib
+from dataclasses import dataclass
+
+from cdc_ops.core import wire
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class TableName:
+    """`schema.name` of a source table; for MySQL the schema is the database."""
+
+    schema: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+    @classmethod
+    def parse(cls, text: str) -> "TableName":
+        """Splits `schema.name` at the first dot.
+
+        Raises:
+            ValueError: there is no dot, or a part is empty.
+        """
+        schema, dot, name = text.partition(".")
+        if not (schema and dot and name):
+            raise ValueError(f"{text!r} is not of the form schema.table")
+        return cls(schema=schema, name=name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column: how the source declares it, how it is read, how it is stored.
+
+    Args:
+        name: As the source spells it.
+        source_type: The declared type, e.g. `decimal(10,2) unsigned`.
+        delta_type: The stored type as Spark SQL DDL, e.g. `decimal(10,2)`.
+        nullable: As declared at the source; stored columns are always nullable.
+        expression: SQL of the source's dialect that yields the value exactly, e.g. `` CAST(`t` AS CHAR) ``; without alias.
+    """
+
+    name: str
+    source_type: str
+    delta_type: str
+    nullable: bool
+    expression: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSchema:
+    """What a source says of a table.
+
+    Args:
+        table: Its name.
+        columns: In the order of the source, excluded columns left out.
+        primary_key: Column names in key order; empty if there is none.
+        indexes: Column names per index, in index order (the primary key included).
+        approximate_rows: The source's own estimate, 0 if it has none.
+    """
+
+    table: TableName
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...]
+    indexes: tuple[tuple[str, ...], ...] = ()
+    approximate_rows: int = 0
+
+    def column(self, name: str) -> Column | None:
+        """Returns the column of that name, compared without regard to case, or None."""
+        return next((column for column in self.columns if column.name.lower() == name.lower()), None)
+
+    @property
+    def fingerprint(self) -> str:
+        """A short hash over columns and keys; it changes when and only when what is read or stored would change."""
+        text = wire.dumps([[c.name, c.source_type, c.delta_type, c.expression] for c in self.columns]) + wire.dumps(self.primary_key)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,16 @@
+"""Small wording helpers for messages."""
+
+import difflib
+from collections.abc import Iterable
+
+
+def did_you_mean(word: str, known: Iterable[str], limit: int = 8) -> str:
+    """Returns a sentence that names the nearest known word, or the known words if none is near."""
+    names = sorted(known)
+    if not names:
+        return "There are none at all."
+    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    if near:
+        return f"Did you mean {near[0]!r}?"
+    shown = ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
+    return f"Known are: {shown}."

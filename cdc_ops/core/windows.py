@@ -1,0 +1,112 @@
+"""Windows: the half-open interval [low, high) of a cursor that one operation reads, and the predicate that reads it.
+
+Windows tile the axis: the next `low` is this `high`. `high` comes from a safe bound, never from the rows that were read.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from cdc_ops.core.cursors import Cursor, CursorValue
+from cdc_ops.errors import CursorRegressionError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SafeBound:
+    """A position below which, by `method`, nothing can still be committed.
+
+    Args:
+        value: The bound itself, exclusive.
+        clock: The source's newest position at that moment (its clock, or its counter), before anything held the bound back.
+        method: How it was found, e.g. `clock-overlap`, `oldest-writer`.
+        observed_at: The source's clock when it was taken, UTC.
+        held_by: What held it back below the clock, for the run's record ("" if nothing did).
+        warnings: What the operator should know (a missing grant, a non-UTC server).
+    """
+
+    value: CursorValue
+    clock: CursorValue
+    method: str
+    observed_at: datetime
+    held_by: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Rows with low <= cursor < high; an open end is None."""
+
+    low: CursorValue | None
+    high: CursorValue | None
+
+    def __str__(self) -> str:
+        return f"[{self.low if self.low else '-inf'}, {self.high if self.high else '+inf'})"
+
+
+def next_window(cursor: Cursor, watermark: CursorValue, bound: SafeBound) -> Window | None:
+    """Returns the window between the watermark and a safe bound, or None when the bound has not passed the watermark.
+
+    A bound may fall a little behind the watermark when a writer holds it back; a *clock* behind the watermark may not.
+
+    Raises:
+        CursorRegressionError: the source's clock or counter is behind the watermark; reading on would skip rows.
+    """
+    low = cursor.order(watermark)
+    if _precedes(cursor.order(bound.clock), low):
+        raise CursorRegressionError(
+            f"The source's position ({bound.clock}) is behind the watermark ({watermark}).",
+            why="The clock or the counter of the source went back: a fail-over, a restored backup, a replica that lags, or a changed time zone.",
+            data="Nothing was read; the watermark stays.",
+            next="Wait until the source has caught up; after a restore or fail-over of the source run 'cdc-ops resync --mode full'.",
+        )
+    if not _precedes(low, cursor.order(bound.value)):
+        return None
+    return Window(low=watermark, high=bound.value)
+
+
+def _precedes(left: tuple[int, ...], right: tuple[int, ...]) -> bool:
+    """True if `left` stands strictly before `right`; a prefix stands before its extensions."""
+    return left < right
+
+
+def contains(cursor: Cursor, window: Window, value: CursorValue) -> bool:
+    """True if a row with the full cursor value lies in the window: the reference that `predicate` is tested against."""
+    position = cursor.order(value)
+    above = window.low is None or not _precedes(position, cursor.order(window.low))
+    return above and (window.high is None or _precedes(position, cursor.order(window.high)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """`column <op> literal`; the literal is the source's own text, to be quoted by the source's dialect."""
+
+    column: str
+    op: str
+    literal: str
+
+
+def bounds_predicate(cursor: Cursor, window: Window) -> tuple[tuple[tuple[Comparison, ...], ...], ...]:
+    """Returns the window as a conjunction of disjunctions of conjunctions of comparisons, for the source's dialect to print.
+
+    `((A and B) or C) and (D or E)` is `(((A, B), (C,)), ((D,), (E,)))`. A composite lower bound `(t, i)` becomes
+    `(u > t) or (u = t and id >= i)`, the upper one `(u < t) or (u = t and id < i)`; the redundant `u >= t` / `u <= t` that lets a database use
+    its index on the lead column is added as a conjunct of its own.
+    """
+    conjuncts: list[tuple[tuple[Comparison, ...], ...]] = []
+    if window.low is not None:
+        conjuncts += _lexicographic(cursor, window.low, strict=">", last=">=")
+    if window.high is not None:
+        conjuncts += _lexicographic(cursor, window.high, strict="<", last="<")
+    return tuple(conjuncts)
+
+
+def _lexicographic(cursor: Cursor, value: CursorValue, *, strict: str, last: str) -> list[tuple[tuple[Comparison, ...], ...]]:
+    names = [column.name for column in cursor.columns[: len(value.parts)]]
+    branches = []
+    for depth, (name, literal) in enumerate(zip(names, value.parts, strict=True)):
+        op = last if depth == len(names) - 1 else strict
+        equal = tuple(Comparison(column=names[i], op="=", literal=value.parts[i]) for i in range(depth))
+        branches.append((*equal, Comparison(column=name, op=op, literal=literal)))
+    if len(branches) == 1:
+        return [tuple(branches)]
+    lead = Comparison(column=names[0], op=f"{strict}=", literal=value.parts[0])
+    return [((lead,),), tuple(branches)]

@@ -1,0 +1,136 @@
+"""Frozen values to JSON and back: the only language between Airflow, the ledger, Spark and the Delta commit.
+
+Strict on the way in: unknown or missing fields are errors, because a half-understood frozen plan loses rows.
+"""
+
+import dataclasses
+import enum
+import json
+import types
+import typing
+from datetime import datetime
+from functools import cache
+from typing import Any, TypeVar, cast
+
+from cdc_ops.errors import StateError
+
+T = TypeVar("T")
+
+
+def to_data(value: object) -> Any:
+    """Turns a value (dataclass, enum, tuple, datetime, plain JSON) into plain JSON data; datetimes must carry a time zone."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_data(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    match value:
+        case enum.Enum():
+            return value.value
+        case datetime():
+            if value.tzinfo is None:
+                raise ValueError(f"naive datetime {value!r} cannot cross a border")
+            return value.isoformat()
+        case tuple() | list():
+            return [to_data(item) for item in value]
+        case dict():
+            return {str(key): to_data(item) for key, item in value.items()}
+        case None | bool() | int() | float() | str():
+            return value
+        case _:
+            raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def dumps(value: object) -> str:
+    """Returns the canonical JSON text of a value: sorted keys, no spaces; equal values give equal text."""
+    return json.dumps(to_data(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def loads(cls: type[T], text: str) -> T:
+    """Reads a value of type `cls` from JSON text.
+
+    Raises:
+        StateError: the text is not JSON or does not fit `cls` (written by another version of the package, or damaged).
+    """
+    try:
+        return from_data(cls, json.loads(text))
+    except (ValueError, TypeError, KeyError) as error:
+        raise StateError(
+            f"Cannot read a {cls.__name__} from its JSON form.",
+            why=str(error),
+            data="Nothing was read or written.",
+            next="Check that all parts run the same cdc-ops version.",
+        ) from error
+
+
+def from_data(cls: type[T], data: Any) -> T:
+    """Reads a value of type `cls` from plain JSON data; see `loads` for text and for the public error."""
+    return cast(T, _read(cls, data))
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+def _read(kind: Any, data: Any) -> Any:
+    origin = typing.get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        return _read_union(typing.get_args(kind), data)
+    if origin is tuple:
+        return _read_tuple(typing.get_args(kind), data)
+    if origin is dict:
+        key, item = typing.get_args(kind)
+        return {_read(key, name): _read(item, value) for name, value in data.items()}
+    if kind is Any:
+        return data
+    if dataclasses.is_dataclass(kind):
+        return _read_dataclass(cast(type, kind), data)
+    return _read_scalar(kind, data)
+
+
+def _read_union(options: tuple[Any, ...], data: Any) -> Any:
+    if data is None and type(None) in options:
+        return None
+    failures = []
+    for option in options:
+        if option is type(None):
+            continue
+        try:
+            return _read(option, data)
+        except (ValueError, TypeError, KeyError) as error:
+            failures.append(str(error))
+    raise ValueError("; ".join(failures) or f"{data!r} fits none of {options}")
+
+
+def _read_tuple(items: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
+    if not isinstance(data, list):
+        raise TypeError(f"expected a list, got {data!r}")
+    if len(items) == 2 and items[1] is Ellipsis:
+        return tuple(_read(items[0], item) for item in data)
+    if len(items) != len(data):
+        raise ValueError(f"expected {len(items)} items, got {len(data)}")
+    return tuple(_read(kind, item) for kind, item in zip(items, data, strict=True))
+
+
+def _read_dataclass(cls: type, data: Any) -> Any:
+    if not isinstance(data, dict):
+        raise TypeError(f"{cls.__name__}: expected an object, got {data!r}")
+    hints = _hints(cls)
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    if unknown := sorted(set(data) - set(fields)):
+        raise KeyError(f"{cls.__name__}: unknown field {', '.join(unknown)}")
+    return cls(**{name: _read(hints[name], value) for name, value in data.items()})
+
+
+def _read_scalar(kind: Any, data: Any) -> Any:
+    if kind is type(None):
+        if data is None:
+            return None
+        raise TypeError(f"expected null, got {data!r}")
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return kind(data)
+    if kind is datetime:
+        return datetime.fromisoformat(data)
+    if kind is float and isinstance(data, int) and not isinstance(data, bool):
+        return float(data)
+    if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
+        raise TypeError(f"expected {kind.__name__}, got {data!r}")
+    return data

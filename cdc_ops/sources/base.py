@@ -1,0 +1,132 @@
+"""What a source database has to offer: the protocol that the plan and extract steps talk to, and the registry of implementations.
+
+A source is asked over SQLAlchemy in the plan step (seconds, no Spark) and read over JDBC in the extract step. All times are UTC unless said.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from cdc_ops.core.cursors import Cursor, CursorValue
+from cdc_ops.core.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.tables import TableName, TableSchema
+from cdc_ops.core.windows import SafeBound, Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JdbcRead:
+    """One bounded read, ready for Spark's JDBC reader.
+
+    Args:
+        url: JDBC URL without credentials.
+        driver: Driver class.
+        relations: One parenthesised SELECT with alias per slice, for `dbtable`; each yields exactly the columns of the schema, in order.
+        properties: Driver and reader properties, credentials included; never logged, never written.
+        session_init: SQL that every connection runs first.
+    """
+
+    url: str
+    driver: str
+    relations: tuple[str, ...]
+    properties: dict[str, str] = field(repr=False)
+    session_init: str = ""
+
+
+class Source(Protocol):
+    """A source database. Implementations open connections lazily and close them in `close`."""
+
+    config: SourceConfig
+
+    def tables(self) -> tuple[TableName, ...]:
+        """Returns the base tables that the user may read, without the server's own schemas."""
+        ...
+
+    def schema(self, table: TableName, *, columns: Iterable[str] = (), except_columns: Iterable[str] = ()) -> TableSchema:
+        """Reads columns, primary key and indexes.
+
+        Raises:
+            SourceTableError: the table or a named column does not exist, or a column's type cannot be copied.
+        """
+        ...
+
+    def cursor(self, schema: TableSchema, columns: tuple[str, ...]) -> tuple[Cursor, tuple[str, ...]]:
+        """Types the cursor columns of a table.
+
+        Returns:
+            The cursor, and warnings with their fix (no index on the lead column, nullable, second resolution).
+
+        Raises:
+            SourceTableError: a cursor column is missing or cannot be ordered.
+        """
+        ...
+
+    def now(self) -> datetime:
+        """Returns the source's clock, UTC."""
+        ...
+
+    def safe_bound(self, schema: TableSchema, cursor: Cursor, overlap: timedelta, since: CursorValue | None) -> SafeBound:
+        """Returns a position below which nothing can still be committed.
+
+        Args:
+            schema: The table.
+            cursor: Its cursor.
+            overlap: How far to stay behind the clock where the source cannot tell its open writers.
+            since: The watermark; an auto-increment source that has not moved answers at once.
+        """
+        ...
+
+    def literal(self, schema: TableSchema, cursor: Cursor, instant: datetime) -> CursorValue:
+        """Returns the lead cursor value of an aware instant, for backfills of a date range (DATETIME columns in the source's zone)."""
+        ...
+
+    def window_predicate(self, cursor: Cursor, window: Window) -> str:
+        """Prints a window as a WHERE condition of the source's dialect."""
+        ...
+
+    def keys_predicate(self, schema: TableSchema, keys: tuple[str, ...], values: tuple[tuple[str, ...], ...]) -> str:
+        """Prints a list of key values, given as text, as a WHERE condition; each is checked against its column's type."""
+        ...
+
+    def count(self, table: TableName, where: str, limit: int) -> int:
+        """Counts the rows that match, but at most `limit`: it stops there, so it costs no more than that many index entries."""
+        ...
+
+    def slices(self, schema: TableSchema, keys: tuple[str, ...], where: str, parts: int) -> tuple[str, ...]:
+        """Cuts the rows that match into at most `parts` disjoint conditions that together cover `where` exactly ("" = the whole table)."""
+        ...
+
+    def chunks(self, schema: TableSchema, keys: tuple[str, ...], rows: int) -> tuple[str, ...]:
+        """Cuts the whole table into disjoint conditions of about `rows` rows each, covering it exactly; ("",) if it is small or cannot be cut."""
+        ...
+
+    def jdbc_read(self, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:
+        """Returns how Spark reads those slices, with an explicit expression per column."""
+        ...
+
+    def close(self) -> None:
+        """Closes all connections."""
+        ...
+
+
+SourceFactory = Callable[[SourceConfig, str], Source]
+
+_LOADERS: Final[dict[SourceKind, str]] = {
+    SourceKind.MYSQL: "cdc_ops.sources.mysql:MySQLSource",
+    SourceKind.MARIADB: "cdc_ops.sources.mariadb:MariaDBSource",
+    SourceKind.POSTGRES: "cdc_ops.sources.postgres:PostgresSource",
+}
+
+
+def open_source(config: SourceConfig, url: str) -> Source:
+    """Opens the source that a pipeline names.
+
+    Args:
+        config: Kind and settings.
+        url: Connection URL with credentials, `mysql://user:password@host:port/database`.
+    """
+    from importlib import import_module
+
+    module, _, name = _LOADERS[config.kind].partition(":")
+    factory: SourceFactory = getattr(import_module(module), name)
+    return factory(config, url)

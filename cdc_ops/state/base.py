@@ -1,0 +1,191 @@
+"""The ledger as two types: `StateReader` for whoever only looks (plugin page, CLI status, plans), `StateStore` for the steps that write.
+
+The ledger is a cache of the Delta log plus the frozen plans; core.runs says how states move, this says how they are kept.
+"""
+
+import enum
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cdc_ops.core.maintenance import TableStats
+from cdc_ops.core.operations import Counts, OperationKind, OperationResult, OperationSpec
+from cdc_ops.core.runs import TableState
+from cdc_ops.core.tables import TableName
+from cdc_ops.core.windows import Window
+
+
+class TableRunStatus(enum.StrEnum):
+    """How one table fared in one run."""
+
+    PLANNED = "planned"
+    IDLE = "idle"
+    LANDED = "landed"
+    MERGED = "merged"
+    COMMITTED = "committed"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """The right to write one table.
+
+    Args:
+        pipeline, table: Which.
+        holder: Who, e.g. `airflow:cdc_shop:scheduled__2026-01-01T00:00` or `cli:host:pid:uuid`.
+        token: Fencing number, larger than any earlier one of this table.
+        expires_at: By the ledger database's clock, UTC.
+        purpose: What for, shown to those who wait.
+    """
+
+    pipeline: str
+    table: TableName
+    holder: str
+    token: int
+    expires_at: datetime
+    purpose: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRun:
+    """One table in one run, for people: what was asked, what happened.
+
+    Args:
+        run_id: The run (Airflow's run id, or the CLI's own).
+        trigger: `scheduled`, `manual`, `backfill`, `cli`, ...
+        kind: Why the table was written.
+        window: What was read.
+        counts: What it did.
+        message: One line: idle, error text, warning.
+    """
+
+    pipeline: str
+    table: TableName
+    run_id: str
+    trigger: str
+    kind: OperationKind
+    status: TableRunStatus
+    started_at: datetime
+    finished_at: datetime | None = None
+    window: Window | None = None
+    op_seq: int | None = None
+    delta_version: int | None = None
+    counts: Counts = Counts()
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOverview:
+    """Everything that the status page shows of a table."""
+
+    state: TableState
+    stats: TableStats | None
+    last_run: TableRun | None
+    lease: Lease | None
+    method: str = "query"
+
+
+class StateReader(ABC):
+    """Reads the ledger; offers no way to change it."""
+
+    @abstractmethod
+    def now(self) -> datetime:
+        """Returns the ledger database's clock, UTC."""
+
+    @abstractmethod
+    def table_state(self, pipeline: str, table: TableName) -> TableState:
+        """Returns a table's state; a fresh one if the ledger does not know the table."""
+
+    @abstractmethod
+    def open_operations(self, pipeline: str, table: TableName) -> tuple[OperationSpec, ...]:
+        """Returns the frozen operations that are neither committed nor abandoned, in op_seq order."""
+
+    @abstractmethod
+    def abandoned_ids(self, pipeline: str, table: TableName) -> frozenset[str]:
+        """Returns the operation ids that were given up."""
+
+    @abstractmethod
+    def attempts(self, spec: OperationSpec) -> int:
+        """Returns how many runs have tried the operation so far."""
+
+    @abstractmethod
+    def stats(self, pipeline: str, table: TableName) -> TableStats | None:
+        """Returns the last known numbers of the Delta table."""
+
+    @abstractmethod
+    def lease(self, pipeline: str, table: TableName) -> Lease | None:
+        """Returns the unexpired lease of a table."""
+
+    @abstractmethod
+    def table_runs(self, pipeline: str | None = None, *, run_id: str | None = None, limit: int = 100) -> tuple[TableRun, ...]:
+        """Returns runs of tables, newest first."""
+
+    @abstractmethod
+    def overview(self, pipeline: str | None = None) -> tuple[TableOverview, ...]:
+        """Returns every known table with its state, numbers, last run and lease, sorted by pipeline and table, in a fixed number of queries."""
+
+
+class StateStore(StateReader):
+    """Writes the ledger. Every write that moves a table's state is a compare-and-set under a lease token."""
+
+    @abstractmethod
+    def acquire(self, pipeline: str, table: TableName, holder: str, *, ttl: timedelta, live: bool, purpose: str = "") -> Lease:
+        """Takes or renews the table's lease, at once.
+
+        The same holder gets its own lease back with its token. A lease that has expired goes to the caller with a larger token. While a live
+        run waits for the table, other kinds are refused.
+
+        Raises:
+            LeaseHeldError: somebody else holds it; the message says who, what for and until when.
+        """
+
+    @abstractmethod
+    def renew(self, lease: Lease, ttl: timedelta) -> Lease:
+        """Extends a lease.
+
+        Raises:
+            StaleStateError: it is no longer ours.
+        """
+
+    @abstractmethod
+    def release(self, lease: Lease) -> None:
+        """Gives a lease back; a lease that is no longer ours is left alone."""
+
+    @abstractmethod
+    def freeze(self, lease: Lease, expected: TableState, operations: tuple[OperationSpec, ...]) -> None:
+        """Writes planned operations, all or none, before their first try.
+
+        Raises:
+            StaleStateError: the state is not `expected`, unfinished operations exist, or the lease is lost.
+        """
+
+    @abstractmethod
+    def start_attempt(self, lease: Lease, spec: OperationSpec) -> int:
+        """Counts a try of an operation and returns the number of tries including this one."""
+
+    @abstractmethod
+    def settle(self, lease: Lease, expected: TableState, new: TableState, spec: OperationSpec | None, result: OperationResult | None) -> None:
+        """Moves the table's state by compare-and-set, in one transaction with the operation's status.
+
+        Args:
+            lease: The right to do so.
+            expected: The state that `new` was computed from.
+            new: The state to store.
+            spec: The operation that this settles: committed if `result` is given, else abandoned; None for a scan that found nothing.
+            result: What Spark reported; its stats become the table's.
+
+        Raises:
+            StaleStateError: the stored state is not `expected` or the lease is lost.
+        """
+
+    @abstractmethod
+    def replace_state(self, lease: Lease, new: TableState) -> None:
+        """Overwrites a table's state with one rebuilt from the lake and discards its open operations."""
+
+    @abstractmethod
+    def put_stats(self, lease: Lease, pipeline: str, table: TableName, stats: TableStats) -> None:
+        """Stores the numbers after maintenance."""
+
+    @abstractmethod
+    def record(self, run: TableRun) -> None:
+        """Writes or updates one table's line of a run (same pipeline, table, run_id, op_seq)."""

@@ -1,0 +1,28 @@
+"""What every step needs: the pipeline, the ledger and a way to reach the source. No Spark here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from cdc_ops.core.pipeline import Pipeline, SourceConfig
+from cdc_ops.sources.base import Source
+from cdc_ops.state.base import StateStore
+
+LEASE_TTL = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The surroundings of a run, handed to the Spark-free steps.
+
+    Args:
+        pipeline: What to keep equal.
+        store: The ledger.
+        connect: Opens a source; the caller closes it.
+        lease_ttl: How long a lease lives without being renewed.
+    """
+
+    pipeline: Pipeline
+    store: StateStore
+    connect: Callable[[SourceConfig], Source]
+    lease_ttl: timedelta = LEASE_TTL
