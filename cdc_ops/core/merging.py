@@ -61,3 +61,26 @@ def plan_merge(spec: OperationSpec, manifest: Manifest | None) -> MergePlan:
         prune=manifest.key_ranges if manifest and not spec.delete_missing_where else (),
         delete_missing_where=spec.delete_missing_where,
     )
+
+
+def spark_literal(delta_type: str, text: str) -> str:
+    """Returns a Spark SQL literal of the given type; the text is quoted, so it cannot become SQL."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"CAST('{escaped}' AS {delta_type})"
+
+
+def keys_condition(keys: tuple[str, ...], types: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> str:
+    """Returns a condition on the target `t` that is true for exactly the given keys.
+
+    Args:
+        keys: Key columns.
+        types: Their Delta types.
+        rows: Values as text, one tuple per row.
+    """
+    if len(keys) == 1:
+        values = ", ".join(spark_literal(types[0], row[0]) for row in rows)
+        return f"t.{quoted(keys[0])} IN ({values})"
+    branches = (
+        " AND ".join(f"t.{quoted(key)} = {spark_literal(kind, text)}" for key, kind, text in zip(keys, types, row, strict=True)) for row in rows
+    )
+    return "(" + " OR ".join(f"({branch})" for branch in branches) + ")"

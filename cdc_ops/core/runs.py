@@ -139,14 +139,17 @@ class Standing(enum.StrEnum):
 
 
 def compare(
-    state: TableState, head: LakeHead | None, open_operation: OperationSpec | None, abandoned_ids: frozenset[str] = frozenset()
+    state: TableState,
+    head: LakeHead | None,
+    open_operations: tuple[OperationSpec, ...] = (),
+    abandoned_ids: frozenset[str] = frozenset(),
 ) -> Standing:
     """Compares ledger and lake.
 
     Args:
         state: The ledger's state.
         head: The lake's head; None if there is no Delta table.
-        open_operation: The table's first unfinished operation.
+        open_operations: The table's unfinished operations (several only during a snapshot).
         abandoned_ids: operation ids that were given up.
 
     Raises:
@@ -165,7 +168,7 @@ def compare(
     if head.txn_version < state.committed_op_seq:
         raise _lake_behind(state, f"its newest operation is {head.txn_version}")
     newest = head.record.operation_id if head.record and head.record.op_seq == head.txn_version else ""
-    if open_operation and newest == open_operation.operation_id:
+    if newest and newest in {spec.operation_id for spec in open_operations}:
         return Standing.AHEAD_OURS
     if newest and newest in abandoned_ids:
         return Standing.AHEAD_ABANDONED

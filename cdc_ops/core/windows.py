@@ -56,7 +56,7 @@ def next_window(cursor: Cursor, watermark: CursorValue, bound: SafeBound) -> Win
             f"The source's position ({bound.clock}) is behind the watermark ({watermark}).",
             why="The clock or the counter of the source went back: a fail-over, a restored backup, a replica that lags, or a changed time zone.",
             data="Nothing was read; the watermark stays.",
-            next="Wait until the source has caught up; after a restore or fail-over of the source run 'cdc-ops resync --mode full'.",
+            next="Wait until the source has caught up, or correct its clock.",
         )
     if not _precedes(low, cursor.order(bound.value)):
         return None
