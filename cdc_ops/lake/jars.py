@@ -88,8 +88,8 @@ MEGABYTES_PER_DOT = 16 / 1024
 def fetch(folder: Path, coordinates: Iterable[Coordinate] = DEFAULT) -> list[Path]:
     """Brings the jars into the folder; what is there already is not fetched again.
 
-    Each file appears under its name only when it is complete. Other revisions of the same jars are removed, so that the folder can
-    be given to Spark as a whole.
+    Each file appears under its name only when it is complete. Other revisions of the same jars are removed, so that the
+    folder can be given to Spark as a whole.
 
     Args:
         folder: Where the jars belong; created if it is missing.

@@ -53,6 +53,15 @@ class DatabaseServer(abc.ABC):
         """The server's data folder."""
         return self.folder / "data"
 
+    @classmethod
+    @abc.abstractmethod
+    def ensure_installed(cls) -> Path:
+        """Returns where the server's programs are, after fetching or installing them if need be.
+
+        Raises:
+            EnvironmentSetupError: If that is not possible; names the command to run by hand.
+        """
+
     def start(self) -> Self:
         """Starts the server and returns when it answers; on first use in this folder creates its data.
 

@@ -42,9 +42,13 @@ class MariaDBServer(DatabaseServer):
     def program(self) -> Path:
         """The server's program; the first access may fetch it."""
         if self._program is None:
-            installed = None if self._embedded else _installed_mariadb()
-            self._program = installed or _fetched_mariadb()
+            self._program = _fetched_mariadb() if self._embedded else self.ensure_installed()
         return self._program
+
+    @classmethod
+    def ensure_installed(cls) -> Path:
+        """Returns the installed server's program, or that of the one which is fetched."""
+        return _installed_mariadb() or _fetched_mariadb()
 
     def create_database(self, name: str) -> None:
         """Creates a database unless there is one of that name; `cdc` may do everything on this server."""

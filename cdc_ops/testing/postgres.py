@@ -14,13 +14,18 @@ from cdc_ops.testing.processes import run_tool
 
 
 class PostgresServer(DatabaseServer):
-    """The installed Postgres, 15 or later, with logical decoding; started by root it runs as another user, because it refuses root."""
+    """The installed Postgres, 15 or later, with logical decoding; started by root it runs as another user, as it refuses root."""
 
     name = "Postgres"
     driver = "postgresql+psycopg"
     admin = "postgres"
     default_database = "postgres"
     stop_signal = signal.SIGINT  # the fast end: SIGTERM waits until the last client has left
+
+    @classmethod
+    def ensure_installed(cls) -> Path:
+        """Returns the folder of the programs, which root may have to install first."""
+        return _installed_postgres()
 
     def create_database(self, name: str) -> None:
         """Creates a database that `cdc` owns, unless there is one of that name."""

@@ -7,11 +7,32 @@
 
 A server listens on the loopback address only, on a free port, and knows two logins with generated passwords: an administrator,
 which `execute` uses, and `cdc`, which everything under test should use.
+
+Run as `python -m cdc_ops.testing.servers` it brings the servers' programs onto this machine and starts nothing.
 """
 
+import sys
+
+from cdc_ops.errors import EnvironmentSetupError
 from cdc_ops.testing.database_server import DatabaseServer
 from cdc_ops.testing.mariadb import MariaDBServer
 from cdc_ops.testing.postgres import PostgresServer
 from cdc_ops.testing.processes import stop_from_pidfile
 
 __all__ = ["DatabaseServer", "MariaDBServer", "PostgresServer", "stop_from_pidfile"]
+
+
+def main() -> int:
+    """Makes sure that every kind of server can be started here."""
+    kinds: tuple[type[DatabaseServer], ...] = (MariaDBServer, PostgresServer)
+    for kind in kinds:
+        try:
+            print(f"{kind.name}: {kind.ensure_installed()}", file=sys.stderr, flush=True)
+        except EnvironmentSetupError as error:
+            print(error, file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

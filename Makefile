@@ -1,0 +1,103 @@
+# All commands of the repository; each does the set-up that it needs. `make` alone lists them.
+# Everything that is created goes below .local/, and `make clean` removes it.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+LOCAL := .local
+BIN := $(LOCAL)/venv/bin
+INSTALLED := $(LOCAL)/venv/.installed
+JARS := $(LOCAL)/jars/.fetched
+say = printf '\n== %s\n'
+
+# Pip and Spark should use what is here, not what an outer environment points to.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON AIRFLOW_HOME
+
+.PHONY: help
+help: ## List these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: java $(INSTALLED) ## Virtual environment with everything pinned, and Java 17 (again only when a pin changes)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@python=; for one in python3.11 python3 python; do \
+	    if "$$one" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then python=$$one; break; fi; done; \
+	if [ -z "$$python" ]; then \
+	    echo "Python 3.11 is missing; next: apt-get install -y python3.11 python3.11-venv, or pyenv install 3.11 && pyenv local 3.11" >&2; \
+	    exit 1; fi; \
+	if [ ! -x $(BIN)/python ]; then \
+	    $(say) "creating the virtual environment $(LOCAL)/venv"; \
+	    "$$python" -m venv $(LOCAL)/venv || { rm -rf $(LOCAL)/venv; echo "next: apt-get install -y python3.11-venv" >&2; exit 1; }; fi
+	@$(say) "installing the packages that constraints.txt pins (1.4 GB, some minutes the first time)"
+	@$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt -e '.[dev]' \
+	    | { grep --line-buffered -v '^Requirement already satisfied' || true; }
+	@touch $@
+
+.PHONY: java
+java:
+	@java=$${JAVA_HOME:+$$JAVA_HOME/bin/}java; \
+	version=$$("$$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1 || true); \
+	if [ "$${version:-0}" -ge 17 ]; then exit 0; fi; \
+	install="apt-get install -y --no-install-recommends openjdk-17-jre-headless"; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    $(say) "installing Java 17"; apt-get update && $$install; \
+	else echo "Java 17 is missing (found: $${version:-none}); next: sudo $$install" >&2; exit 1; fi
+
+.PHONY: jars
+jars: setup $(JARS) ## The jars for Delta and the databases, into .local/jars
+
+$(JARS): cdc_ops/lake/jars.py | $(INSTALLED)
+	@$(say) "fetching the jars (18 MB)"
+	@$(BIN)/python -m cdc_ops.lake.jars $(LOCAL)/jars
+	@touch $@
+
+.PHONY: servers
+servers: setup
+	@$(say) "making sure that MariaDB and Postgres can be started"
+	@$(BIN)/python -m cdc_ops.testing.servers
+
+.PHONY: check
+check: setup ## Lint, format, types and import contracts
+	@$(say) "ruff: lint"
+	@$(BIN)/ruff check .
+	@$(say) "ruff: format"
+	@$(BIN)/ruff format --check .
+	@$(say) "mypy: types, strict (a minute the first time)"
+	@$(BIN)/mypy cdc_ops $(wildcard spark_jobs)
+	@$(say) "import-linter: who may import whom"
+	@$(BIN)/lint-imports
+
+.PHONY: test
+test: jars servers ## All tests: unit, then Spark, database servers and Airflow
+	@$(say) "all tests, in one process so that they share one Spark session"
+	@$(BIN)/python -m pytest tests
+
+.PHONY: test-unit
+test-unit: setup ## The tests that need no Java: seconds
+	@$(BIN)/python -m pytest tests/unit
+
+.PHONY: demo
+demo: jars ## A MariaDB, a Delta lake and real Airflow runs between them, step by step
+	@$(BIN)/python -m cdc_ops.demo up
+
+.PHONY: demo-ui
+demo-ui: jars ## The same, and Airflow stays up to look around in
+	@$(BIN)/python -m cdc_ops.demo ui
+
+.PHONY: demo-down
+demo-down: ## Stop what the demo left running
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m cdc_ops.demo down; else echo "nothing is running: there is no $(LOCAL)/venv"; fi
+
+.PHONY: bench
+bench: jars servers ## Side-by-side measurements against peers; prints ratios
+	@for script in benchmarks/[a-z]*.py; do $(say) "$$script"; $(BIN)/python "$$script"; done
+
+.PHONY: clean
+clean: ## Remove everything that was created, after stopping the demo
+	@-if [ -x $(BIN)/python ]; then $(BIN)/python -m cdc_ops.demo down; fi
+	rm -rf $(LOCAL) .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

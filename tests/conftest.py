@@ -1,0 +1,87 @@
+"""What all tests share: one Spark session, one server of each kind, and marks by folder."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdc_ops.lake import jars
+from cdc_ops.testing.servers import MariaDBServer, PostgresServer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parent.parent
+LOCAL = ROOT / ".local"
+FOLDERS = ("unit", "spark", "integration", "airflow")  # in this order: what is quick speaks first
+
+# Before any test module imports Airflow, which would otherwise settle in the home folder.
+os.environ["AIRFLOW_HOME"] = str(LOCAL / "tests" / "airflow")
+os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+os.environ.setdefault("CDC_OPS_CACHE", str(LOCAL / "cache"))
+os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+SMALL_SPARK = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "2g",
+    "spark.ui.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    # Made for huge tables: the defaults of 50 and 10,000 tasks cost seconds at each commit and VACUUM of a small one.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks each test by the folder it is in, and runs the folders in their order."""
+
+    def folder(item: pytest.Item) -> str:
+        return item.path.relative_to(ROOT / "tests").parts[0]
+
+    for item in items:
+        if folder(item) in FOLDERS[1:]:
+            item.add_marker(folder(item))
+    items.sort(key=lambda item: FOLDERS.index(folder(item)) if folder(item) in FOLDERS else len(FOLDERS))
+
+
+@pytest.fixture(scope="session")
+def server_folder() -> Iterator[Path]:
+    """A folder that other users may enter: Postgres gives up root."""
+    with tempfile.TemporaryDirectory(prefix="cdc-ops-servers-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture(scope="session")
+def mariadb(server_folder: Path) -> Iterator[MariaDBServer]:
+    with MariaDBServer(server_folder / "mariadb") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres(server_folder: Path) -> Iterator[PostgresServer]:
+    with PostgresServer(server_folder / "postgres") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def jar_folder() -> Path:
+    folder = LOCAL / "jars"
+    jars.fetch(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def spark(jar_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    """The one session of the whole run."""
+    from cdc_ops.lake.session import build_session
+
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    places = {"spark.sql.warehouse.dir": str(warehouse), "spark.driver.extraJavaOptions": f"-Dderby.system.home={warehouse}"}
+    session = build_session("cdc-ops tests", jars=jars.jar_list(jar_folder), extra_conf={**SMALL_SPARK, **places})
+    yield session
+    session.stop()
