@@ -1,5 +1,6 @@
 """What all tests share: one Spark session, one server of each kind, and marks by folder."""
 
+import logging
 import os
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +24,9 @@ os.environ["AIRFLOW_HOME"] = str(LOCAL / "tests" / "airflow")
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 os.environ.setdefault("CDC_OPS_CACHE", str(LOCAL / "cache"))
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+# Closing the JVM's connections is logged when the interpreter ends, after pytest has closed the log's stream.
+logging.getLogger("py4j").setLevel(logging.WARNING)
 
 SMALL_SPARK = {
     "spark.master": "local[2]",
