@@ -29,7 +29,9 @@ the first kind and fails at once on the second.
     |   `-- LeaseHeldError         (retryable) another run works on the table
     `-- JobError                a Spark application ended without a usable result
         |-- JobLostError           (retryable) killed, out of memory, no result file
+        |-- UnforeseenJobError     (retryable) Spark or a driver failed in a way that has no name here
         `-- TableRunError          some tables of a group failed
+            `-- RetryableTableRunError (retryable) each in a way that a retry may heal
 """
 
 from collections.abc import Iterator
@@ -168,6 +170,12 @@ class JobError(CdcError):
 
 class JobLostError(JobError):
     """The application was killed or died before it wrote its result."""
+
+    retryable = True
+
+
+class UnforeseenJobError(JobError):
+    """Spark or a driver failed in a way that has no name here; a bounded number of retries is worth it."""
 
     retryable = True
 

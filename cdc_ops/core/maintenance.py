@@ -1,6 +1,6 @@
 """Maintenance: when OPTIMIZE and VACUUM are due, decided from numbers that the last merge left in the ledger, without starting Spark."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 
@@ -33,7 +33,8 @@ class TableStats:
         delta_version: Version they describe.
         files: Number of data files.
         size_bytes: Their size together.
-        optimized_at, vacuumed_at: UTC times of the last upkeep, None if never.
+        optimized_at: UTC time of the last OPTIMIZE, None if never.
+        vacuumed_at: UTC time of the last VACUUM; before the first one, when the table was first seen.
         optimized_files: Number of files that the last OPTIMIZE left.
         commits_since_vacuum: Data commits since the last VACUUM.
     """
@@ -81,6 +82,25 @@ def plan_maintenance(policy: MaintenancePolicy, stats: TableStats | None, now: d
     if vacuum:
         reasons.append(f"{stats.commits_since_vacuum} commits since the last VACUUM")
     return MaintenancePlan(optimize=optimize, vacuum=vacuum, reasons=tuple(reasons))
+
+
+def carry_over(previous: TableStats | None, seen: TableStats, now: datetime) -> TableStats:
+    """Returns what a data commit saw, with the history of upkeep carried on from the numbers before it.
+
+    Args:
+        previous: The ledger's numbers, None for a new table.
+        seen: Files and bytes after the commit.
+        now: The ledger's clock, UTC.
+    """
+    if previous is None:
+        return replace(seen, vacuumed_at=now, commits_since_vacuum=1)
+    return replace(
+        seen,
+        optimized_at=previous.optimized_at,
+        optimized_files=min(previous.optimized_files, seen.files),
+        vacuumed_at=previous.vacuumed_at,
+        commits_since_vacuum=previous.commits_since_vacuum + 1,
+    )
 
 
 def _elapsed(last: datetime | None, every: timedelta, now: datetime) -> bool:

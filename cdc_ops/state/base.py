@@ -121,6 +121,10 @@ class StateReader(ABC):
         """Returns runs of tables, newest first."""
 
     @abstractmethod
+    def table_run(self, pipeline: str, table: TableName, run_id: str) -> TableRun | None:
+        """Returns one table's line of a run, None if the run has not come to it."""
+
+    @abstractmethod
     def overview(self, pipeline: str | None = None) -> tuple[TableOverview, ...]:
         """Returns every known table with its state, numbers, last run and lease, sorted by pipeline and table, in a fixed number of queries."""
 
@@ -188,4 +192,4 @@ class StateStore(StateReader):
 
     @abstractmethod
     def record(self, run: TableRun) -> None:
-        """Writes or updates one table's line of a run (same pipeline, table, run_id, op_seq)."""
+        """Writes or replaces one table's line of a run: one line per pipeline, table and run_id."""

@@ -38,6 +38,25 @@ class TableFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A request for one table, with all that is needed to draft it."""
+
+    source: Source
+    request: RunRequest
+    facts: TableFacts
+    state: TableState
+
+    @property
+    def table(self) -> str:
+        """The table's name, for messages."""
+        return str(self.facts.config.table)
+
+    def slices(self, where: str) -> tuple[str, ...]:
+        """Cuts what matches among the table's readers."""
+        return self.source.slices(self.facts.schema, self.facts.keys, where, self.facts.config.settings.readers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """Operations to freeze, or why there are none, and the bound that was taken."""
 
@@ -66,160 +85,145 @@ def read_facts(pipeline: Pipeline, source: Source, config: TableConfig) -> Table
     return TableFacts(pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=cursor, warnings=warnings)
 
 
-def draft_operations(source: Source, request: RunRequest, facts: TableFacts, state: TableState) -> Draft:
+def draft_operations(order: Order) -> Draft:
     """Drafts what a request means for a table in a given state.
 
     Raises:
         RequestError: a backfill or resync of a table that has no snapshot yet.
         SourceError: the source cannot answer, or its clock went back.
     """
-    match request.kind:
-        case RunKind.INCREMENT if state.watermark is not None:
-            return _increment(source, request, facts, state, state.watermark)
+    match order.request.kind:
+        case RunKind.INCREMENT if order.state.watermark is not None:
+            return _increment(order, order.state.watermark)
         case RunKind.INCREMENT:
-            return _snapshot(source, request, facts, state)
+            return _snapshot(order)
         case RunKind.BACKFILL | RunKind.RESYNC:
-            return _reread(source, request, facts, state)
+            return _reread(order)
 
 
-def _snapshot(source: Source, request: RunRequest, facts: TableFacts, state: TableState) -> Draft:
-    progress, bound = state.snapshot, None
+def _snapshot(order: Order) -> Draft:
+    facts, progress, bound = order.facts, order.state.snapshot, None
     if progress is None:
-        bound = source.safe_bound(facts.schema, facts.cursor, facts.config.settings.overlap, None)
-        chunks = source.chunks(facts.schema, facts.keys, facts.config.settings.chunk_rows)
+        bound = order.source.safe_bound(facts.schema, facts.cursor, facts.config.settings.overlap, None)
+        chunks = order.source.chunks(facts.schema, facts.keys, facts.config.settings.chunk_rows)
         progress = SnapshotProgress(bound=bound.value, done=0, total=len(chunks), chunks=chunks)
-    rows = facts.schema.approximate_rows // max(progress.total, 1)
-    operations = []
-    for index in range(progress.done, progress.total):
-        last = index + 1 == progress.total
-        spec = _spec(request, facts, state, OperationKind.SNAPSHOT_CHUNK, ahead=index - progress.done)
-        operations.append(
-            replace(
-                spec,
-                planned_at=bound.observed_at if bound else source.now(),
-                generation=state.generation if progress.done else state.generation + 1,
-                slices=source.slices(facts.schema, facts.keys, progress.chunks[index], facts.config.settings.readers),
-                expected_rows=rows,
-                mode=ApplyMode.APPEND,
-                landing=Landing.DIRECT if facts.keys_are_primary else Landing.STAGED,
-                watermark_after=progress.bound if last else None,
-                snapshot_after=None if last else replace(progress, done=index + 1),
-                bound_method=bound.method if bound else "",
-                fresh_at=fresh_instant(facts.cursor, bound) if bound and last else None,
-            )
-        )
+    planned_at = bound.observed_at if bound else order.source.now()
+    operations = (_chunk(order, progress, index, planned_at, bound) for index in range(progress.done, progress.total))
     return Draft(operations=tuple(operations), bound=bound)
 
 
-def _increment(source: Source, request: RunRequest, facts: TableFacts, state: TableState, watermark: CursorValue) -> Draft:
-    bound = source.safe_bound(facts.schema, facts.cursor, facts.config.settings.overlap, watermark)
+def _chunk(order: Order, progress: SnapshotProgress, index: int, planned_at: datetime, bound: SafeBound | None) -> OperationSpec:
+    last = index + 1 == progress.total
+    spec = _spec(order, OperationKind.SNAPSHOT_CHUNK, planned_at, ahead=index - progress.done)
+    return replace(
+        spec,
+        generation=order.state.generation if progress.done else order.state.generation + 1,
+        slices=order.slices(progress.chunks[index]),
+        expected_rows=order.facts.schema.approximate_rows // max(progress.total, 1),
+        mode=ApplyMode.APPEND,
+        landing=_whole_landing(order),
+        watermark_after=progress.bound if last else None,
+        snapshot_after=None if last else replace(progress, done=index + 1),
+        bound_method=bound.method if bound else "",
+        fresh_at=fresh_instant(order.facts.cursor, bound) if bound and last else None,
+    )
+
+
+def _increment(order: Order, watermark: CursorValue) -> Draft:
+    facts = order.facts
+    bound = order.source.safe_bound(facts.schema, facts.cursor, facts.config.settings.overlap, watermark)
     window = next_window(facts.cursor, watermark, bound)
     if window is None:
         held = f"; held back by {bound.held_by}" if bound.held_by else ""
         return Draft(idle=f"the safe bound {bound.value} has not passed the watermark{held}")
-    draft = _window(source, request, facts, state, window, OperationKind.INCREMENT)
-    if not draft.operations:
-        return replace(draft, bound=bound)
-    spec = replace(
-        draft.operations[0],
-        watermark_after=bound.value,
-        bound_method=bound.method,
-        planned_at=bound.observed_at,
-        fresh_at=fresh_instant(facts.cursor, bound),
-    )
-    return Draft(operations=(spec,), bound=bound)
+    draft = _window(order, window, OperationKind.INCREMENT)
+    moved = {"watermark_after": bound.value, "bound_method": bound.method, "fresh_at": fresh_instant(facts.cursor, bound)}
+    return Draft(operations=tuple(replace(spec, **moved) for spec in draft.operations), idle=draft.idle, bound=bound)
 
 
-def _reread(source: Source, request: RunRequest, facts: TableFacts, state: TableState) -> Draft:
-    if state.phase is not Phase.READY:
+def _reread(order: Order) -> Draft:
+    request, facts = order.request, order.facts
+    if order.state.phase is not Phase.READY:
         raise RequestError(
-            f"Table {facts.config.table} cannot be read again: its first snapshot is not complete.",
-            why=f"It is in phase '{state.phase}'.",
+            f"Table {order.table} cannot be read again: its first snapshot is not complete.",
+            why=f"It is in phase '{order.state.phase}'.",
             data="Nothing was read or written.",
             next="Let a scheduled run finish the snapshot first: it reads everything anyway.",
         )
     if request.mode is ResyncMode.FULL:
-        return _full(source, request, facts, state)
-    kind = OperationKind.BACKFILL if request.kind is RunKind.BACKFILL else OperationKind.RESYNC
+        return _full(order)
     if request.mode is ResyncMode.KEYS:
-        return _keys(source, request, facts, state)
+        return _keys(order)
     if not facts.cursor.lead.type.is_temporal or request.since is None or request.until is None:
         raise RequestError(
-            f"Table {facts.config.table} cannot be read by a range of time: its cursor {facts.cursor.lead.name!r} is a counter.",
+            f"Table {order.table} cannot be read by a range of time: its cursor {facts.cursor.lead.name!r} is a counter.",
             data="Nothing was read or written.",
-            next="Use --mode keys or --mode full.",
+            next="Use resync mode 'keys' or 'full'.",
         )
-    low, high = (source.literal(facts.schema, facts.cursor, instant) for instant in (request.since, request.until))
-    return _window(source, request, facts, state, Window(low=low, high=high), kind)
+    low, high = (order.source.literal(facts.schema, facts.cursor, instant) for instant in (request.since, request.until))
+    kind = OperationKind.BACKFILL if request.kind is RunKind.BACKFILL else OperationKind.RESYNC
+    return _window(order, Window(low=low, high=high), kind)
 
 
-def _window(
-    source: Source, request: RunRequest, facts: TableFacts, state: TableState, window: Window, kind: OperationKind
-) -> Draft:
-    where = source.window_predicate(facts.cursor, window)
-    rows = source.count(facts.config.table, where, COUNT_LIMIT)
+def _window(order: Order, window: Window, kind: OperationKind) -> Draft:
+    where = order.source.window_predicate(order.facts.cursor, window)
+    rows = order.source.count(order.facts.config.table, where, COUNT_LIMIT)
     if not rows:
         return Draft(idle=f"no row in {window}")
-    parts = facts.config.settings.readers if rows >= COUNT_LIMIT else 1
-    slices = source.slices(facts.schema, facts.keys, where, parts) if parts > 1 else (where,)
-    spec = _spec(request, facts, state, kind)
-    return Draft(operations=(replace(spec, planned_at=source.now(), window=window, slices=slices, expected_rows=rows),))
+    slices = order.slices(where) if rows >= COUNT_LIMIT else (where,)
+    spec = _spec(order, kind, order.source.now())
+    return Draft(operations=(replace(spec, window=window, slices=slices, expected_rows=rows),))
 
 
-def _keys(source: Source, request: RunRequest, facts: TableFacts, state: TableState) -> Draft:
-    wrong = next((row for row in request.keys if len(row) != len(facts.keys)), None)
+def _keys(order: Order) -> Draft:
+    facts, rows = order.facts, order.request.keys
+    wrong = next((row for row in rows if len(row) != len(facts.keys)), None)
     if wrong is not None:
         raise RequestError(
-            f"Key {', '.join(wrong)!r} has {len(wrong)} parts; the keys of {facts.config.table} are {', '.join(facts.keys)}.",
+            f"Key {', '.join(wrong)!r} has {len(wrong)} parts; the keys of {order.table} are {', '.join(facts.keys)}.",
             data="Nothing was read or written.",
             next="Give one value per key column, in that order.",
         )
     types = tuple(column.delta_type for key in facts.keys if (column := facts.schema.column(key)))
-    spec = _spec(request, facts, state, OperationKind.RESYNC)
-    where = source.keys_predicate(facts.schema, facts.keys, request.keys)
-    return Draft(
-        operations=(
-            replace(
-                spec,
-                planned_at=source.now(),
-                slices=(where,),
-                expected_rows=len(request.keys),
-                delete_missing_where=keys_condition(facts.keys, types, request.keys),
-            ),
-        )
+    spec = replace(
+        _spec(order, OperationKind.RESYNC, order.source.now()),
+        slices=(order.source.keys_predicate(facts.schema, facts.keys, rows),),
+        expected_rows=len(rows),
+        delete_missing_where=keys_condition(facts.keys, types, rows),
     )
+    return Draft(operations=(spec,))
 
 
-def _full(source: Source, request: RunRequest, facts: TableFacts, state: TableState) -> Draft:
-    spec = _spec(request, facts, state, OperationKind.RESYNC)
-    return Draft(
-        operations=(
-            replace(
-                spec,
-                planned_at=source.now(),
-                generation=state.generation + 1,
-                slices=source.slices(facts.schema, facts.keys, "", facts.config.settings.readers),
-                expected_rows=facts.schema.approximate_rows,
-                mode=ApplyMode.OVERWRITE,
-                landing=Landing.DIRECT if facts.keys_are_primary else Landing.STAGED,
-            ),
-        )
+def _full(order: Order) -> Draft:
+    spec = replace(
+        _spec(order, OperationKind.RESYNC, order.source.now()),
+        generation=order.state.generation + 1,
+        slices=order.slices(""),
+        expected_rows=order.facts.schema.approximate_rows,
+        mode=ApplyMode.OVERWRITE,
+        landing=_whole_landing(order),
     )
+    return Draft(operations=(spec,))
 
 
-def _spec(request: RunRequest, facts: TableFacts, state: TableState, kind: OperationKind, ahead: int = 0) -> OperationSpec:
+def _whole_landing(order: Order) -> Landing:
+    """Whole tables go straight to Delta where the primary key vouches for unique keys; else they are landed and checked first."""
+    return Landing.DIRECT if order.facts.keys_are_primary else Landing.STAGED
+
+
+def _spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int = 0) -> OperationSpec:
     """A spec with what all kinds share: a staged MERGE that leaves the watermark where it is."""
-    config, identity = facts.config, uuid.uuid4().hex
+    facts, state, config, identity = order.facts, order.state, order.facts.config, uuid.uuid4().hex
     op_seq = state.op_seq + 1 + ahead
     return OperationSpec(
         pipeline=config.pipeline,
         table=config.table,
         op_seq=op_seq,
         operation_id=identity,
-        run_id=request.run_id,
+        run_id=order.request.run_id,
         kind=kind,
         generation=state.generation,
-        planned_at=datetime.min,
+        planned_at=planned_at,
         path=config.path,
         staging=f"{facts.pipeline.target.staging.rstrip('/')}/{config.pipeline}/{config.table}/{op_seq}-{identity[:12]}",
         schema=facts.schema,

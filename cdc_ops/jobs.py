@@ -1,0 +1,170 @@
+"""Spark applications: what spark_jobs/*.py and the CLI call. Reads a JobSpec, runs steps for a group of tables, writes a StepResult.
+
+One table's failure ends that table only. Tables of a group run side by side, each in a Spark session of its own; operations of one table
+run in the order of their numbers, and the first that fails ends its table.
+"""
+
+import os
+import sys
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import groupby
+
+from pyspark.sql import SparkSession
+
+from cdc_ops import __version__
+from cdc_ops.core import wire
+from cdc_ops.core.operations import JobSpec, MaintenanceTask, OperationResult, OperationSpec, Step, StepResult, TableResult
+from cdc_ops.core.tables import TableName
+from cdc_ops.errors import CdcError, EnvironmentSetupError, UnforeseenJobError
+from cdc_ops.lake.files import read_text, write_text
+from cdc_ops.lake.maintenance import maintain
+from cdc_ops.lake.session import build_session
+from cdc_ops.sources.base import Source, open_source
+from cdc_ops.steps.extract import extract
+from cdc_ops.steps.merge import merge
+
+PARALLEL_TABLES = 4
+"""Tables of a group that run at the same time in one application."""
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobContext:
+    """Surroundings of one application: the session, the source, where progress lines go."""
+
+    spark: SparkSession
+    source: Source
+    say: Progress
+
+
+def main(step: Step, argv: Sequence[str] | None = None) -> int:
+    """Entry point of the spark_jobs files: one argument, the path of the JobSpec.
+
+    Returns:
+        0 if the result was written, whatever it says; the caller reads it. Anything else means that there is no result.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if len(arguments) != 1:
+        print(f"usage: {step}.py JOB_SPEC.json", file=sys.stderr)
+        return 2
+    spec = wire.loads(JobSpec, read_text(arguments[0]))
+    if spec.package_version != __version__:
+        raise EnvironmentSetupError(
+            f"The job was planned by cdc-ops {spec.package_version}, this Spark environment has {__version__}.",
+            data="Nothing was read or written.",
+            next="Install the same version on both sides.",
+        )
+    spark = build_session(f"cdc-ops {spec.pipeline} {step}")
+    try:
+        result = execute(spark, spec, connection_url(spec.source.connection), print)
+    finally:
+        spark.stop()
+    write_text(spec.result_path, wire.dumps(result))
+    return 0
+
+
+def connection_url(connection: str) -> str:
+    """Returns the source's URL from the environment, the one way in which credentials enter a Spark application.
+
+    Raises:
+        EnvironmentSetupError: the variable is not set.
+    """
+    name = "CDC_OPS_CONN_" + "".join(c if c.isalnum() else "_" for c in connection).upper()
+    if not os.environ.get(name):
+        raise EnvironmentSetupError(
+            f"The Spark application has no {name}.",
+            why="The credentials of a source reach Spark only by this variable.",
+            data="Nothing was read or written.",
+            next=f"Start it through Airflow or cdc-ops, or set {name}=mysql://user:password@host:port/database.",
+        )
+    return os.environ[name]
+
+
+def execute(spark: SparkSession, spec: JobSpec, url: str, say: Progress) -> StepResult:
+    """Runs one step for all tables of a job and returns what happened to each.
+
+    Args:
+        spark: The application's session.
+        spec: What to do.
+        url: Connection URL of the source, with credentials.
+        say: Receives one line per event, for logs and progress bars.
+    """
+    started = datetime.now(UTC)
+    source = open_source(spec.source, url)
+    context = JobContext(spark=spark, source=source, say=say)
+    try:
+        with ThreadPoolExecutor(max_workers=PARALLEL_TABLES) as pool:
+            tables = tuple(pool.map(lambda task: task(), _tasks(context, spec)))
+    finally:
+        source.close()
+    return StepResult(step=spec.step, run_id=spec.run_id, tables=tables, started_at=started, finished_at=datetime.now(UTC))
+
+
+def _tasks(context: JobContext, spec: JobSpec) -> list[Callable[[], TableResult]]:
+    if spec.step is Step.MAINTAIN:
+        return [_bound(_maintain_table, context, task) for task in spec.maintenance]
+    ordered = sorted(spec.operations, key=lambda item: (item.table, item.op_seq))
+    groups = [(table, tuple(items)) for table, items in groupby(ordered, key=lambda item: item.table)]
+    return [_bound(_run_table, context, spec.step, table, items) for table, items in groups]
+
+
+def _bound(function: Callable[..., TableResult], *arguments: object) -> Callable[[], TableResult]:
+    return lambda: function(*arguments)
+
+
+def _run_table(context: JobContext, step: Step, table: TableName, operations: tuple[OperationSpec, ...]) -> TableResult:
+    done: list[OperationResult] = []
+    spark = context.spark.newSession()
+    try:
+        for spec in operations:
+            done.append(_run_operation(context, spark, step, spec, done[-1] if done else None))
+    except Exception as error:  # the border of the application: every failure becomes its table's result
+        return _failed(context, table, tuple(done), error)
+    return TableResult(table=table, operations=tuple(done))
+
+
+def _run_operation(
+    context: JobContext, spark: SparkSession, step: Step, spec: OperationSpec, previous: OperationResult | None
+) -> OperationResult:
+    started = time.monotonic()
+    context.say(f"{spec.table}: {step} operation {spec.op_seq} ({spec.kind}), about {spec.expected_rows:,} rows")
+    attempt = uuid.uuid4().hex[:12]
+    if step is Step.EXTRACT:
+        result = extract(spark, context.source, spec, attempt)
+    else:
+        if step is Step.SYNC:
+            extract(spark, context.source, spec, attempt)
+        result = merge(spark, context.source, spec, previous.stats if previous else None)
+    seconds = round(time.monotonic() - started, 3)
+    context.say(f"{spec.table}: operation {spec.op_seq} {result.outcome}, {result.counts.read:,} rows read, {seconds:.1f} s")
+    return replace(result, seconds=seconds)
+
+
+def _maintain_table(context: JobContext, task: MaintenanceTask) -> TableResult:
+    try:
+        context.say(f"{task.table}: maintenance ({'; '.join(task.plan.reasons)})")
+        return TableResult(table=task.table, maintenance=maintain(context.spark.newSession(), task, datetime.now(UTC)))
+    except Exception as error:  # as in _run_table
+        return _failed(context, task.table, (), error)
+
+
+def _failed(context: JobContext, table: TableName, done: tuple[OperationResult, ...], error: Exception) -> TableResult:
+    known = error if isinstance(error, CdcError) else _unexpected(table, error)
+    context.say(f"{table}: {known}")
+    return TableResult(table=table, operations=done, error=known.to_payload(), retryable=known.retryable)
+
+
+def _unexpected(table: TableName, error: Exception) -> CdcError:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return UnforeseenJobError(
+        f"Table {table} failed in Spark with {type(error).__name__}.",
+        why="\n        ".join(lines[:12]),
+        data="The operation is not committed, or its commit is found by the next try; the watermark stays.",
+        next="See the Spark log for the whole text; run again to continue with the same window.",
+    )

@@ -1,0 +1,195 @@
+"""commit: the verb after merge. The lake has decided already; this brings the ledger up to it and gives the lease back. No Spark here.
+
+The Delta log is asked, not believed second-hand: a Spark application that died after its commit left no result, yet its operation is done.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from cdc_ops.core.maintenance import carry_over
+from cdc_ops.core.operations import Counts, OperationKind, OperationResult, OperationSpec, Outcome, TableResult
+from cdc_ops.core.pipeline import TableConfig
+from cdc_ops.core.requests import RunRequest
+from cdc_ops.core.runs import Standing, TableState, abandoned, adopted, committed, compare, rebuilt
+from cdc_ops.errors import JobLostError, StateError, from_payload
+from cdc_ops.lake.log import find_commit, read_head
+from cdc_ops.state.base import Lease, TableRun, TableRunStatus
+from cdc_ops.steps.context import Context
+
+MAX_ATTEMPTS = 5
+"""Runs that may try a backfill, resync or repair before its number is given up; a live operation is tried for ever, loudly."""
+
+
+def commit_table(context: Context, request: RunRequest, config: TableConfig, result: TableResult | None) -> TableRun:
+    """Settles what Spark did with one table and releases its lease.
+
+    Args:
+        context: Ledger and pipeline.
+        request: The run.
+        config: The table.
+        result: What Spark reported, None if it left no report.
+
+    Returns:
+        The table's line in the run's record, which is also stored. Operations that did not get through stay frozen for the next run.
+
+    Raises:
+        LeaseHeldError: the lease was lost and somebody else works on the table; they finish it.
+    """
+    store = context.store
+    lease = store.acquire(config.pipeline, config.table, request.holder, ttl=context.lease_ttl, live=True, purpose="commit")
+    try:
+        run = _settle(context, lease, request, config, result)
+        store.record(run)
+        return run
+    finally:
+        store.release(lease)
+
+
+def catch_up(context: Context, lease: Lease, config: TableConfig, reported: dict[str, OperationResult] | None = None) -> TableState:
+    """Brings the ledger up to the lake: settles operations that were committed while the ledger did not hear of it.
+
+    Args:
+        context, lease, config: The table, under its lease.
+        reported: Results by operation id, for their counts, where Spark left any.
+
+    Returns:
+        The state, equal to the lake's.
+
+    Raises:
+        LedgerBehindError, LakeBehindError, TargetForeignError: ledger and lake cannot be reconciled without a decision.
+    """
+    store = context.store
+    while True:
+        state = store.table_state(config.pipeline, config.table)
+        head = read_head(config.path, config.pipeline, config.table)
+        unfinished = store.open_operations(config.pipeline, config.table)
+        match compare(state, head, unfinished, store.abandoned_ids(config.pipeline, config.table)):
+            case Standing.EQUAL:
+                return state
+            case Standing.AHEAD_OURS:
+                _settle_next(context, lease, state, unfinished[0], (reported or {}).get(unfinished[0].operation_id))
+            case Standing.AHEAD_ABANDONED:
+                if head is None or head.record is None or head.record_version is None:
+                    raise StateError(f"The abandoned operation in the lake of {config.table} has no commit record.")
+                store.settle(lease, state, adopted(state, head.record, head.record_version), None, None)
+
+
+def rebuild_table(context: Context, request: RunRequest, config: TableConfig) -> TableState | None:
+    """Rebuilds a table's ledger state from the newest commit record in its Delta log; open operations are discarded.
+
+    Returns:
+        The state, or None if there is no Delta table.
+
+    Raises:
+        StateError: the log holds no commit record any more; the text says how to go on.
+    """
+    store = context.store
+    lease = store.acquire(config.pipeline, config.table, request.holder, ttl=context.lease_ttl, live=True, purpose="state rebuild")
+    try:
+        return _rebuild(context, lease, config)
+    finally:
+        store.release(lease)
+
+
+def give_up_hopeless(context: Context, lease: Lease, state: TableState) -> TableState:
+    """Burns the numbers of backfills, resyncs and repairs that have failed too often, so that live increments go on."""
+    for spec in context.store.open_operations(state.pipeline, state.table):
+        if spec.kind.is_live or context.store.attempts(spec) < MAX_ATTEMPTS:
+            break
+        new = abandoned(state, spec)
+        context.store.settle(lease, state, new, spec, None)
+        state = new
+    return state
+
+
+def _settle_next(context: Context, lease: Lease, state: TableState, spec: OperationSpec, reported: OperationResult | None) -> None:
+    found = find_commit(spec.path, spec.operation_id)
+    if found is None:
+        raise StateError(
+            f"Operation {spec.op_seq} of {spec.table} must be in the lake, because a later one is, but its commit is not in the Delta log.",
+            why="The log was cleaned up, or the table was edited by others.",
+            data="Nothing was written; the watermark stays.",
+            next=f"cdc-ops state rebuild --pipeline {spec.pipeline} --table {spec.table}",
+        )
+    version = found[0]
+    result = reported or OperationResult(
+        op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.ALREADY_APPLIED, delta_version=version
+    )
+    if result.stats is not None:
+        previous = context.store.stats(spec.pipeline, spec.table)
+        result = replace(result, stats=carry_over(previous, result.stats, context.store.now()))
+    context.store.settle(lease, state, committed(state, spec, version), spec, result)
+
+
+def _settle(context: Context, lease: Lease, request: RunRequest, config: TableConfig, result: TableResult | None) -> TableRun:
+    store = context.store
+    frozen = store.open_operations(config.pipeline, config.table)
+    reported = {item.operation_id: item for item in result.operations} if result else {}
+    taken = next((item for item in reported.values() if item.outcome is Outcome.NUMBER_TAKEN), None)
+    if taken:
+        _rebuild(context, lease, config)
+        problem = f"operation {taken.op_seq} had been taken by another plan; the state was rebuilt from the table, the next run plans anew"
+    else:
+        catch_up(context, lease, config, reported)
+        left = store.open_operations(config.pipeline, config.table)
+        problem = _problem(result) if left else ""
+    state = store.table_state(config.pipeline, config.table)
+    return replace(
+        _opened_run(context, request, config, frozen),
+        status=TableRunStatus.FAILED if problem else TableRunStatus.COMMITTED,
+        finished_at=store.now(),
+        delta_version=state.delta_version,
+        counts=_total(reported.values()),
+        **({"message": problem} if problem else {}),
+    )
+
+
+def _problem(result: TableResult | None) -> str:
+    if result is not None and result.error is not None:
+        return str(from_payload(result.error))
+    what = "The Spark application ended without a result for this table."
+    return str(JobLostError(what, data="The watermark stays.", next="Retry the run; it continues where it stopped."))
+
+
+def _opened_run(context: Context, request: RunRequest, config: TableConfig, frozen: tuple[OperationSpec, ...]) -> TableRun:
+    """The line that the plan wrote for this run, or a new one where the ledger has lost it."""
+    opened = context.store.table_run(config.pipeline, config.table, request.run_id)
+    if opened is not None:
+        return opened
+    return TableRun(
+        pipeline=config.pipeline,
+        table=config.table,
+        run_id=request.run_id,
+        trigger=request.trigger,
+        kind=frozen[0].kind if frozen else OperationKind.INCREMENT,
+        status=TableRunStatus.PLANNED,
+        started_at=context.store.now(),
+    )
+
+
+def _total(results: Iterable[OperationResult]) -> Counts:
+    counts = [item.counts for item in results]
+    return Counts(
+        read=sum(c.read for c in counts),
+        inserted=sum(c.inserted for c in counts),
+        updated=sum(c.updated for c in counts),
+        deleted=sum(c.deleted for c in counts),
+        bytes=sum(c.bytes for c in counts),
+    )
+
+
+def _rebuild(context: Context, lease: Lease, config: TableConfig) -> TableState | None:
+    head = read_head(config.path, config.pipeline, config.table)
+    if head is None:
+        return None
+    if head.record is None or head.record_version is None:
+        raise StateError(
+            f"The Delta log of {config.table} holds no cdc-ops commit record any more"
+            + (f" (operation {head.txn_version} is known from its checkpoint)." if head.txn_version else "."),
+            why="The table was idle for longer than 'delta.logRetentionDuration', or cdc-ops never wrote it.",
+            data="Nothing was written; the ledger is as it was.",
+            next=f"cdc-ops state rebuild --pipeline {config.pipeline} --table {config.table} --from-data   (reads the largest cursor)",
+        )
+    state = rebuilt(head.record, head.record_version)
+    context.store.replace_state(lease, state)
+    return state

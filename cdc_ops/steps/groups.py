@@ -1,0 +1,123 @@
+"""Groups of tables through the Spark-free verbs: plan with a bounded wait for leases, and commit. Airflow tasks and the CLI both call these."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cdc_ops.core.operations import OperationKind, OperationSpec, StepResult
+from cdc_ops.core.pipeline import TableConfig
+from cdc_ops.core.requests import RunKind, RunRequest
+from cdc_ops.errors import CdcError, LeaseHeldError
+from cdc_ops.sources.base import Source
+from cdc_ops.state.base import TableRun, TableRunStatus
+from cdc_ops.steps.commit import commit_table
+from cdc_ops.steps.context import Context
+from cdc_ops.steps.plan import TablePlan, freeze_table
+
+POLL_SECONDS = 2.0
+"""Pause between two looks at a lease that somebody else holds."""
+
+KIND_OF_RUN = {
+    RunKind.INCREMENT: OperationKind.INCREMENT,
+    RunKind.BACKFILL: OperationKind.BACKFILL,
+    RunKind.RESYNC: OperationKind.RESYNC,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFailure:
+    """A table that a step could not work on; the others of its group go on."""
+
+    config: TableConfig
+    error: CdcError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPlan:
+    """What a run has frozen for a group of tables."""
+
+    plans: tuple[TablePlan, ...]
+    failures: tuple[TableFailure, ...] = ()
+
+    @property
+    def operations(self) -> tuple[OperationSpec, ...]:
+        """All operations to execute; empty if the whole group is idle."""
+        return tuple(spec for plan in self.plans for spec in plan.operations)
+
+
+def plan_group(
+    context: Context, source: Source, request: RunRequest, configs: tuple[TableConfig, ...], say: Callable[[str], None]
+) -> GroupPlan:
+    """Plans and freezes a group; tables that are held by another run are waited for, up to the pipeline's `lease_wait`.
+
+    Args:
+        context, source, request, configs: What to plan.
+        say: Receives one line per thing worth knowing.
+    """
+    plans: list[TablePlan] = []
+    failures: list[TableFailure] = []
+    deadline = time.monotonic() + context.pipeline.lease_wait.total_seconds()
+    waiting, told = list(configs), set[str]()
+    while waiting:
+        held: list[TableFailure] = []
+        for config in waiting:
+            try:
+                plans.append(freeze_table(context, source, request, config))
+            except LeaseHeldError as error:
+                held.append(TableFailure(config=config, error=error))
+            except CdcError as error:
+                failures.append(_failed(context, request, config, error))
+        if held and time.monotonic() >= deadline:
+            failures += [_failed(context, request, failure.config, failure.error) for failure in held]
+            break
+        for failure in held:
+            if failure.error.what not in told:
+                say(f"waiting: {failure.error.what}")
+                told.add(failure.error.what)
+        waiting = [failure.config for failure in held]
+        if waiting:
+            time.sleep(POLL_SECONDS)
+    return GroupPlan(plans=tuple(plans), failures=tuple(failures))
+
+
+def commit_group(
+    context: Context, request: RunRequest, configs: tuple[TableConfig, ...], result: StepResult | None
+) -> tuple[tuple[TableRun, ...], tuple[TableFailure, ...]]:
+    """Settles a group after Spark.
+
+    Args:
+        context, request: The run.
+        configs: Tables that had operations.
+        result: What Spark reported; None if it left no report, then the lake alone decides.
+
+    Returns:
+        The tables' lines in the run's record, and the tables that could not be settled at all.
+    """
+    reported = {item.table: item for item in result.tables} if result else {}
+    runs: list[TableRun] = []
+    failures: list[TableFailure] = []
+    for config in configs:
+        try:
+            runs.append(commit_table(context, request, config, reported.get(config.table)))
+        except CdcError as error:
+            failures.append(_failed(context, request, config, error))
+    return tuple(runs), tuple(failures)
+
+
+def _failed(context: Context, request: RunRequest, config: TableConfig, error: CdcError) -> TableFailure:
+    now = context.store.now()
+    opened = context.store.table_run(config.pipeline, config.table, request.run_id)
+    context.store.record(
+        TableRun(
+            pipeline=config.pipeline,
+            table=config.table,
+            run_id=request.run_id,
+            trigger=request.trigger,
+            kind=opened.kind if opened else KIND_OF_RUN[request.kind],
+            status=TableRunStatus.FAILED,
+            started_at=opened.started_at if opened else now,
+            finished_at=now,
+            message=str(error),
+        )
+    )
+    return TableFailure(config=config, error=error)

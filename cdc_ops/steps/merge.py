@@ -1,0 +1,43 @@
+"""merge: one statement that makes an operation true: its rows, its number and the table's whole state in one Delta commit. Runs in Spark."""
+
+from pyspark.sql import SparkSession
+
+from cdc_ops.core.maintenance import TableStats
+from cdc_ops.core.merging import plan_merge
+from cdc_ops.core.operations import Landing, OperationResult, OperationSpec
+from cdc_ops.errors import StateError
+from cdc_ops.lake.merge import apply
+from cdc_ops.lake.staging import read_landed, read_manifest
+from cdc_ops.sources.base import Source
+from cdc_ops.steps.extract import read_source
+from cdc_ops.steps.stage import latest_per_key
+
+
+def merge(spark: SparkSession, source: Source, spec: OperationSpec, previous: TableStats | None = None) -> OperationResult:
+    """Applies an operation to its table; applying it again changes nothing.
+
+    Args:
+        spark: A session of its own: the transaction id is a session setting.
+        source: How to read, for operations that land nowhere.
+        spec: The frozen operation.
+        previous: The table's last known numbers.
+
+    Raises:
+        StateError: the operation has not been landed.
+        DataError: rows without key.
+        LakeError: the table is not what the operation expects, or somebody else committed.
+    """
+    if spec.landing is Landing.DIRECT:
+        rows = read_source(spark, source.jdbc_read(spec.schema, spec.slices), spec.schema)
+        return apply(spark, spec, rows, plan_merge(spec, None), None, previous)
+    manifest = read_manifest(spec.staging)
+    if manifest is None or manifest.operation_id != spec.operation_id:
+        raise StateError(
+            f"Operation {spec.op_seq} of {spec.table} has not been extracted: {spec.staging} holds no manifest of it.",
+            why="The extract step did not finish, or the staging area was emptied.",
+            data="Nothing was written; the watermark stays.",
+            next="Run the extract step again; it reads the same window.",
+        )
+    plan = plan_merge(spec, manifest)
+    batch = latest_per_key(read_landed(spark, spec, manifest), spec)
+    return apply(spark, spec, batch, plan, manifest.rows, previous)

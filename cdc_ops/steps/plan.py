@@ -1,0 +1,172 @@
+"""plan: the first verb. Decides, without Spark and in seconds, what a run has to do for each table, and freezes it in the ledger.
+
+    discover -> plan_table (reads only; `cdc-ops plan` prints it)  or  freeze_table (under the table's lease, for a run)
+
+An unfinished operation is resumed, never planned over. A table with nothing new ends here: its `scanned_to` moves, no JVM starts.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from cdc_ops import __version__
+from cdc_ops.core.operations import JobSpec, LakeHead, OperationKind, OperationSpec, Step
+from cdc_ops.core.pipeline import Pipeline, TableConfig, resolve_tables, select_tables
+from cdc_ops.core.requests import RunKind, RunRequest
+from cdc_ops.core.runs import Standing, TableState, compare, scanned
+from cdc_ops.core.tables import TableName
+from cdc_ops.core.windows import SafeBound
+from cdc_ops.lake.log import read_head
+from cdc_ops.sources.base import Source
+from cdc_ops.state.base import Lease, StateReader, TableRun, TableRunStatus
+from cdc_ops.steps.commit import catch_up, give_up_hopeless
+from cdc_ops.steps.context import Context
+from cdc_ops.steps.planning import Draft, Order, draft_operations, fresh_instant, read_facts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePlan:
+    """What a run would do, or has frozen, for one table.
+
+    Args:
+        config: The table and its settings.
+        state: The ledger's state that the plan is made for.
+        operations: What to execute, in order; empty for an idle table.
+        idle: Why there is nothing to do, "" if there is.
+        resumed: True if the operations come from an earlier run.
+        bound: The safe bound, if one was taken.
+        fresh_at: Instant (UTC) up to which the table is complete, known for idle tables.
+        warnings: What the operator should know, each with its fix.
+    """
+
+    config: TableConfig
+    state: TableState
+    operations: tuple[OperationSpec, ...] = ()
+    idle: str = ""
+    resumed: bool = False
+    bound: SafeBound | None = None
+    fresh_at: datetime | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def table(self) -> TableName:
+        """The table's name."""
+        return self.config.table
+
+
+def discover(pipeline: Pipeline, source: Source, request: RunRequest) -> tuple[TableConfig, ...]:
+    """Matches the pipeline's entries with the source's tables and picks those that the run names.
+
+    Raises:
+        ConfigError: an entry matches nothing at the source.
+        RequestError: the run names a table that is not the pipeline's.
+        SourceError: the source cannot be asked.
+    """
+    return select_tables(resolve_tables(pipeline, source.tables()), request.checked().tables)
+
+
+def group_tables(tables: tuple[TableConfig, ...], per_job: int) -> tuple[tuple[TableConfig, ...], ...]:
+    """Cuts tables into the groups that share one Spark application."""
+    return tuple(tables[start : start + per_job] for start in range(0, len(tables), per_job))
+
+
+def plan_table(context: Context, source: Source, request: RunRequest, config: TableConfig) -> TablePlan:
+    """Says what a run would do for a table, without writing anything anywhere.
+
+    Raises:
+        CdcError: the source, the lake or the request make it impossible; the text says what to do.
+    """
+    reader = context.store
+    state = reader.table_state(config.pipeline, config.table)
+    standing = check_standing(reader, state, read_head(config.path, config.pipeline, config.table))
+    if standing is not Standing.EQUAL:
+        return TablePlan(config=config, state=state, idle="the lake is ahead of the ledger by a known operation; the next run catches up")
+    return _plan(context, source, request, config, state)
+
+
+def freeze_table(context: Context, source: Source, request: RunRequest, config: TableConfig) -> TablePlan:
+    """Plans a table under its lease and writes the plan to the ledger.
+
+    An idle table's lease is released at once; otherwise it is kept for the steps that follow.
+
+    Raises:
+        LeaseHeldError: another run works on the table.
+        CdcError: as for `plan_table`; the lease is released.
+    """
+    store = context.store
+    started = store.now()
+    live = request.kind is RunKind.INCREMENT
+    lease = store.acquire(config.pipeline, config.table, request.holder, ttl=context.lease_ttl, live=live, purpose=request.kind.value)
+    try:
+        plan = _freeze(context, source, request, config, lease)
+        store.record(_table_run(request, plan, started))
+    except BaseException:
+        store.release(lease)
+        raise
+    if not plan.operations:
+        store.release(lease)
+    return plan
+
+
+def build_job(pipeline: Pipeline, request: RunRequest, step: Step, operations: Iterable[OperationSpec], result_path: str) -> JobSpec:
+    """Returns the job of one Spark application for frozen operations of a group of tables."""
+    return JobSpec(
+        step=step,
+        pipeline=pipeline.name,
+        run_id=request.run_id,
+        source=pipeline.source,
+        operations=tuple(operations),
+        result_path=result_path,
+        package_version=__version__,
+    )
+
+
+def check_standing(reader: StateReader, state: TableState, head: LakeHead | None) -> Standing:
+    """Compares a table's ledger and lake; see `cdc_ops.core.runs.compare` for the errors."""
+    operations = reader.open_operations(state.pipeline, state.table)
+    return compare(state, head, operations, reader.abandoned_ids(state.pipeline, state.table))
+
+
+def _freeze(context: Context, source: Source, request: RunRequest, config: TableConfig, lease: Lease) -> TablePlan:
+    state = give_up_hopeless(context, lease, catch_up(context, lease, config))
+    plan = _plan(context, source, request, config, state)
+    if plan.operations and not plan.resumed:
+        context.store.freeze(lease, state, plan.operations)
+    elif plan.bound is not None and not plan.operations and state.watermark is not None:
+        context.store.settle(lease, state, scanned(state, plan.bound.value, plan.fresh_at), None, None)
+    return plan
+
+
+def _plan(context: Context, source: Source, request: RunRequest, config: TableConfig, state: TableState) -> TablePlan:
+    if unfinished := context.store.open_operations(config.pipeline, config.table):
+        return TablePlan(config=config, state=state, operations=unfinished, resumed=True)
+    facts = read_facts(context.pipeline, source, config)
+    draft: Draft = draft_operations(Order(source=source, request=request, facts=facts, state=state))
+    return TablePlan(
+        config=config,
+        state=state,
+        operations=draft.operations,
+        idle=draft.idle,
+        bound=draft.bound,
+        fresh_at=fresh_instant(facts.cursor, draft.bound) if draft.bound else None,
+        warnings=facts.warnings + (draft.bound.warnings if draft.bound else ()),
+    )
+
+
+def _table_run(request: RunRequest, plan: TablePlan, started: datetime) -> TableRun:
+    first = plan.operations[0] if plan.operations else None
+    kinds = {RunKind.INCREMENT: OperationKind.INCREMENT, RunKind.BACKFILL: OperationKind.BACKFILL, RunKind.RESYNC: OperationKind.RESYNC}
+    resumed = f"finishes what run {first.run_id} began" if first and plan.resumed else ""
+    return TableRun(
+        pipeline=plan.config.pipeline,
+        table=plan.table,
+        run_id=request.run_id,
+        trigger=request.trigger,
+        kind=first.kind if first else kinds[request.kind],
+        status=TableRunStatus.PLANNED if first else TableRunStatus.IDLE,
+        started_at=started,
+        finished_at=None if first else started,
+        window=first.window if first else None,
+        op_seq=None,
+        message="; ".join(part for part in (plan.idle, resumed, *plan.warnings) if part),
+    )
