@@ -6,11 +6,12 @@ tests/unit/test_commit_protocol.py drives them through crashes, pauses, doubles 
 """
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from cdc_ops.core.cursors import CursorValue
-from cdc_ops.core.operations import CommitRecord, LakeHead, OperationSpec, SnapshotProgress, app_id
+from cdc_ops.core.operations import ApplyMode, CommitRecord, LakeHead, OperationSpec, SnapshotProgress, app_id
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import LakeBehindError, LedgerBehindError, StaleStateError, TargetForeignError
 
@@ -86,6 +87,17 @@ def committed(state: TableState, spec: OperationSpec, delta_version: int) -> Tab
     )
 
 
+def projected(state: TableState, unfinished: tuple[OperationSpec, ...]) -> TableState:
+    """Returns the state as it will be once all unfinished operations have committed, for planning behind them.
+
+    An operation that is queued behind others is sound for the same reason as one that follows a commit: numbers are committed in order, and it
+    reads the source after them. Nothing is queued behind by live runs, so a table that is stuck does not pile up plans.
+    """
+    for spec in unfinished:
+        state = committed(state, spec, state.delta_version or 0)
+    return state
+
+
 def adopted(state: TableState, record: CommitRecord, record_version: int) -> TableState:
     """Returns the state after an abandoned operation turned up in the lake all the same: its number was burnt already, the watermark stays."""
     return replace(state, committed_op_seq=record.op_seq, operation_id=record.operation_id, delta_version=record_version)
@@ -111,20 +123,113 @@ def scanned(state: TableState, to: CursorValue, fresh_at: datetime | None) -> Ta
     return replace(state, scanned_to=to, fresh_at=fresh_at)
 
 
-def rebuilt(record: CommitRecord, record_version: int) -> TableState:
-    """Returns the state that the newest commit record of a table stands for: `cdc-ops state rebuild`."""
+def rebuilt(record: CommitRecord, record_version: int, *, txn_version: int | None = None, settled: int = 0) -> TableState:
+    """Returns the state that a table's commit record in force stands for: `cdc-ops state rebuild`.
+
+    Args:
+        record: The record in force; after a RESTORE an older one than the newest.
+        record_version: Delta version of the head if the table was restored, else of the record.
+        txn_version: The recorded txnVersion. Numbers that the log has seen stay used, also when the rows were restored to before them.
+        settled: The `op_seq` of the ledger's old state, if it has one: numbers that it burnt stay burnt.
+    """
+    taken = max(record.op_seq, txn_version or 0)
     return TableState(
         pipeline=record.pipeline,
         table=record.table,
         generation=record.generation,
-        op_seq=record.op_seq,
-        committed_op_seq=record.op_seq,
+        op_seq=max(taken, settled),
+        committed_op_seq=taken,
         operation_id=record.operation_id,
         watermark=record.watermark,
         scanned_to=record.watermark,
         snapshot=record.snapshot,
         delta_version=record_version,
     )
+
+
+def rebuilt_without_record(state: TableState, head: LakeHead, low: CursorValue) -> TableState:
+    """Returns the state of a table whose log shows no record any more: the next increment merges everything from `low` on.
+
+    Args:
+        state: The ledger's state, a fresh one if it is lost; numbers and generation are taken from it where they are larger.
+        head: The lake's head, with its txnVersion.
+        low: A position that the true watermark had reached, somebody's decision. The largest cursor in the table is *not* one: snapshots and
+            resyncs read rows from above the safe bound.
+    """
+    taken = head.txn_version or 0
+    return TableState(
+        pipeline=state.pipeline,
+        table=state.table,
+        generation=max(state.generation, 1),
+        op_seq=max(taken, state.op_seq),
+        committed_op_seq=taken,
+        watermark=low,
+        scanned_to=low,
+        delta_version=head.version,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEntry:
+    """One commit of a Delta log, as far as it says what the rows stand for.
+
+    Args:
+        version: Delta version.
+        record: The commit record, None if it is not a data commit of cdc-ops.
+        is_restore: True for a RESTORE.
+        restored_to: Its target, None where the log does not name it (`TO TIMESTAMP`).
+    """
+
+    version: int
+    record: CommitRecord | None = None
+    is_restore: bool = False
+    restored_to: int | None = None
+
+
+def in_force(entries: Iterable[LogEntry]) -> LogEntry | None:
+    """Returns the commit whose record the table's rows stand for, following RESTOREs back to what they restored.
+
+    A RESTORE brings back old rows but neither the transaction number nor our record of that time (checked on Delta 4.4), so the newest record
+    may claim rows that are gone.
+
+    Args:
+        entries: The log, newest first, as far as it reaches.
+    """
+    ceiling: int | None = None
+    for entry in entries:
+        if ceiling is not None and entry.version > ceiling:
+            continue
+        if entry.is_restore:
+            if entry.restored_to is None:
+                return None
+            ceiling = entry.restored_to
+        elif entry.record is not None:
+            return entry
+    return None
+
+
+def check_base(spec: OperationSpec, head: LakeHead | None) -> None:
+    """Refuses an operation whose table does not stand where its plan found it; called right before its statement.
+
+    The transaction number stops who comes too late. It does not stop an operation whose table was restored under it, nor one whose number is
+    higher only because it was drawn from a ledger that has been rolled back since.
+
+    Raises:
+        StaleStateError: the table has another watermark or snapshot progress than the plan was made for.
+    """
+    txn_version = head.txn_version if head else None
+    if txn_version is not None and txn_version >= spec.op_seq:
+        return  # Delta skips the statement, and the commit of that number says whose it was.
+    if head is not None and head.record is None and txn_version is not None:
+        if head.restored_version is None or spec.mode is ApplyMode.OVERWRITE:
+            return
+        raise _base_moved(spec, "it was restored to a version that its log does not name")
+    record = head.record if head else None
+    if head is not None and record is None:
+        raise _base_moved(spec, "it was replaced by a table without our commits")
+    watermark, snapshot = (record.watermark, record.snapshot) if record else (None, None)
+    if (watermark, snapshot) != (spec.watermark_before, spec.snapshot_before):
+        raise _base_moved(spec, f"its rows stand for {_position(watermark, snapshot)}")
 
 
 class Standing(enum.StrEnum):
@@ -185,6 +290,8 @@ def _compare_unmarked(state: TableState, head: LakeHead) -> Standing:
         )
     if state.committed_op_seq:
         raise _lake_behind(state, "it was replaced by a table without our commits")
+    if head.created_by_us:
+        return Standing.EQUAL
     raise TargetForeignError(
         f"The target of {state.table} is a Delta table (version {head.version}) that cdc-ops did not write.",
         why="It has no cdc-ops commit; overwriting or merging into it could destroy somebody's data.",
@@ -195,11 +302,31 @@ def _compare_unmarked(state: TableState, head: LakeHead) -> Standing:
 
 def _compare_same_number(state: TableState, head: LakeHead) -> Standing:
     record = head.record
-    if record is not None and record.op_seq == state.committed_op_seq and record.operation_id != state.operation_id:
+    if record is not None and record.operation_id != state.operation_id:
+        if record.op_seq < state.committed_op_seq:
+            raise _lake_behind(state, f"it was restored to operation {record.op_seq}")
         raise _ledger_behind(state, head)
+    if record is None and head.restored_version is not None and head.restored_version > (state.delta_version or 0):
+        raise _lake_behind(state, f"it was restored, in version {head.restored_version}, to a version that its log does not name")
     if state.delta_version is not None and head.version < state.delta_version:
         raise _lake_behind(state, f"it is at version {head.version}")
     return Standing.EQUAL
+
+
+def _position(watermark: CursorValue | None, snapshot: SnapshotProgress | None) -> str:
+    if snapshot is not None:
+        return f"snapshot chunk {snapshot.done} of {snapshot.total}"
+    return f"watermark {watermark}" if watermark is not None else "nothing"
+
+
+def _base_moved(spec: OperationSpec, seen: str) -> StaleStateError:
+    return StaleStateError(
+        f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} was planned on {_position(spec.watermark_before, spec.snapshot_before)};"
+        f" the Delta table is elsewhere: {seen}.",
+        why="The table was restored, replaced or dropped, or the ledger was rolled back, while the operation was open.",
+        data="Nothing was written; the table is as it was.",
+        next="Nothing to do: the next run compares ledger and lake, and says what is to be decided.",
+    )
 
 
 def _stale(state: TableState, spec: OperationSpec) -> StaleStateError:

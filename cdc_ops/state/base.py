@@ -157,10 +157,11 @@ class StateStore(StateReader):
 
     @abstractmethod
     def freeze(self, lease: Lease, expected: TableState, operations: tuple[OperationSpec, ...]) -> None:
-        """Writes planned operations, all or none, before their first try.
+        """Writes planned operations, all or none, before their first try, behind those that are unfinished.
 
         Raises:
-            StaleStateError: the state is not `expected`, unfinished operations exist, or the lease is lost.
+            StaleStateError: the state is not `expected`, the first operation does not follow the last unfinished one (or the state, if there is
+                none), or the lease is lost.
         """
 
     @abstractmethod

@@ -4,14 +4,15 @@ The Delta log is asked, not believed second-hand: a Spark application that died 
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.maintenance import carry_over
 from cdc_ops.core.operations import Counts, OperationKind, OperationResult, OperationSpec, Outcome, TableResult
 from cdc_ops.core.pipeline import TableConfig
 from cdc_ops.core.requests import RunRequest
-from cdc_ops.core.runs import Standing, TableState, abandoned, adopted, committed, compare, rebuilt
-from cdc_ops.errors import JobLostError, StateError, from_payload
+from cdc_ops.core.runs import Standing, TableState, abandoned, adopted, committed, compare, rebuilt, rebuilt_from_data
+from cdc_ops.errors import CdcError, JobLostError, StaleStateError, StateError, from_payload
 from cdc_ops.lake.log import find_commit, read_head
 from cdc_ops.state.base import Lease, TableRun, TableRunStatus
 from cdc_ops.steps.context import Context
@@ -20,7 +21,15 @@ MAX_ATTEMPTS = 5
 """Runs that may try a backfill, resync or repair before its number is given up; a live operation is tried for ever, loudly."""
 
 
-def commit_table(context: Context, request: RunRequest, config: TableConfig, result: TableResult | None) -> TableRun:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """One table after its commit step: its line in the run's record, and why operations of it are still open, if any are."""
+
+    run: TableRun
+    error: CdcError | None
+
+
+def commit_table(context: Context, request: RunRequest, config: TableConfig, result: TableResult | None) -> Settled:
     """Settles what Spark did with one table and releases its lease.
 
     Args:
@@ -30,7 +39,7 @@ def commit_table(context: Context, request: RunRequest, config: TableConfig, res
         result: What Spark reported, None if it left no report.
 
     Returns:
-        The table's line in the run's record, which is also stored. Operations that did not get through stay frozen for the next run.
+        The table's line, which is also stored. Operations that did not get through stay frozen for the next run.
 
     Raises:
         LeaseHeldError: the lease was lost and somebody else works on the table; they finish it.
@@ -38,9 +47,9 @@ def commit_table(context: Context, request: RunRequest, config: TableConfig, res
     store = context.store
     lease = store.acquire(config.pipeline, config.table, request.holder, ttl=context.lease_ttl, live=True, purpose="commit")
     try:
-        run = _settle(context, lease, request, config, result)
-        store.record(run)
-        return run
+        settled = _settle(context, lease, request, config, result)
+        store.record(settled.run)
+        return settled
     finally:
         store.release(lease)
 
@@ -74,8 +83,12 @@ def catch_up(context: Context, lease: Lease, config: TableConfig, reported: dict
                 store.settle(lease, state, adopted(state, head.record, head.record_version), None, None)
 
 
-def rebuild_table(context: Context, request: RunRequest, config: TableConfig) -> TableState | None:
+def rebuild_table(context: Context, request: RunRequest, config: TableConfig, *, watermark: CursorValue | None = None) -> TableState | None:
     """Rebuilds a table's ledger state from the newest commit record in its Delta log; open operations are discarded.
+
+    Args:
+        context, request, config: The table.
+        watermark: Where to go on if the log holds no record any more: at most the true watermark, so that rows are read twice, not lost.
 
     Returns:
         The state, or None if there is no Delta table.
@@ -86,7 +99,7 @@ def rebuild_table(context: Context, request: RunRequest, config: TableConfig) ->
     store = context.store
     lease = store.acquire(config.pipeline, config.table, request.holder, ttl=context.lease_ttl, live=True, purpose="state rebuild")
     try:
-        return _rebuild(context, lease, config)
+        return _rebuild(context, lease, config, watermark)
     finally:
         store.release(lease)
 
@@ -121,34 +134,43 @@ def _settle_next(context: Context, lease: Lease, state: TableState, spec: Operat
     context.store.settle(lease, state, committed(state, spec, version), spec, result)
 
 
-def _settle(context: Context, lease: Lease, request: RunRequest, config: TableConfig, result: TableResult | None) -> TableRun:
+def _settle(context: Context, lease: Lease, request: RunRequest, config: TableConfig, result: TableResult | None) -> Settled:
     store = context.store
     frozen = store.open_operations(config.pipeline, config.table)
     reported = {item.operation_id: item for item in result.operations} if result else {}
     taken = next((item for item in reported.values() if item.outcome is Outcome.NUMBER_TAKEN), None)
     if taken:
         _rebuild(context, lease, config)
-        problem = f"operation {taken.op_seq} had been taken by another plan; the state was rebuilt from the table, the next run plans anew"
+        problem: CdcError | None = StaleStateError(
+            f"Operation {taken.op_seq} of {config.table} had been taken by another plan.",
+            why="The ledger was lost or rebuilt while the operation was open.",
+            data="What it had read was discarded; the state was rebuilt from the table.",
+            next="Run again; it plans anew.",
+        )
     else:
         catch_up(context, lease, config, reported)
-        left = store.open_operations(config.pipeline, config.table)
-        problem = _problem(result) if left else ""
-    state = store.table_state(config.pipeline, config.table)
-    return replace(
-        _opened_run(context, request, config, frozen),
+        problem = _problem(config, result) if store.open_operations(config.pipeline, config.table) else None
+    opened = _opened_run(context, request, config, frozen)
+    run = replace(
+        opened,
         status=TableRunStatus.FAILED if problem else TableRunStatus.COMMITTED,
         finished_at=store.now(),
-        delta_version=state.delta_version,
+        delta_version=store.table_state(config.pipeline, config.table).delta_version,
         counts=_total(reported.values()),
-        **({"message": problem} if problem else {}),
+        message=str(problem) if problem else opened.message,
     )
+    return Settled(run=run, error=problem)
 
 
-def _problem(result: TableResult | None) -> str:
+def _problem(config: TableConfig, result: TableResult | None) -> CdcError:
     if result is not None and result.error is not None:
-        return str(from_payload(result.error))
-    what = "The Spark application ended without a result for this table."
-    return str(JobLostError(what, data="The watermark stays.", next="Retry the run; it continues where it stopped."))
+        return from_payload(result.error)
+    return JobLostError(
+        f"The Spark application ended without a result for {config.table}.",
+        why="It was killed, ran out of memory, or could not start.",
+        data="Its operation is frozen in the ledger and not committed; the watermark stays.",
+        next="Run again; it continues where it stopped.",
+    )
 
 
 def _opened_run(context: Context, request: RunRequest, config: TableConfig, frozen: tuple[OperationSpec, ...]) -> TableRun:
@@ -178,11 +200,15 @@ def _total(results: Iterable[OperationResult]) -> Counts:
     )
 
 
-def _rebuild(context: Context, lease: Lease, config: TableConfig) -> TableState | None:
+def _rebuild(context: Context, lease: Lease, config: TableConfig, watermark: CursorValue | None = None) -> TableState | None:
     head = read_head(config.path, config.pipeline, config.table)
     if head is None:
         return None
-    if head.record is None or head.record_version is None:
+    if head.record is not None and head.record_version is not None:
+        state = rebuilt(head.record, head.record_version)
+    elif watermark is not None and head.txn_version is not None:
+        state = rebuilt_from_data(config.pipeline, config.table, head.txn_version, watermark)
+    else:
         raise StateError(
             f"The Delta log of {config.table} holds no cdc-ops commit record any more"
             + (f" (operation {head.txn_version} is known from its checkpoint)." if head.txn_version else "."),
@@ -190,6 +216,5 @@ def _rebuild(context: Context, lease: Lease, config: TableConfig) -> TableState 
             data="Nothing was written; the ledger is as it was.",
             next=f"cdc-ops state rebuild --pipeline {config.pipeline} --table {config.table} --from-data   (reads the largest cursor)",
         )
-    state = rebuilt(head.record, head.record_version)
     context.store.replace_state(lease, state)
     return state

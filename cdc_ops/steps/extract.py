@@ -54,5 +54,3 @@ def _read_slice(spark: SparkSession, read: JdbcRead, relation: str) -> DataFrame
 def _result(spec: OperationSpec, manifest: Manifest | None) -> OperationResult:
     counts = Counts(read=manifest.rows, bytes=manifest.bytes) if manifest else Counts()
     return OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.LANDED, counts=counts)
-
-

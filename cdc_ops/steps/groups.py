@@ -91,16 +91,20 @@ def commit_group(
         result: What Spark reported; None if it left no report, then the lake alone decides.
 
     Returns:
-        The tables' lines in the run's record, and the tables that could not be settled at all.
+        The tables' lines in the run's record, and the tables that have unfinished operations left, each with the reason.
     """
     reported = {item.table: item for item in result.tables} if result else {}
     runs: list[TableRun] = []
     failures: list[TableFailure] = []
     for config in configs:
         try:
-            runs.append(commit_table(context, request, config, reported.get(config.table)))
+            settled = commit_table(context, request, config, reported.get(config.table))
         except CdcError as error:
             failures.append(_failed(context, request, config, error))
+            continue
+        runs.append(settled.run)
+        if settled.error is not None:
+            failures.append(TableFailure(config=config, error=settled.error))
     return tuple(runs), tuple(failures)
 
 

@@ -13,15 +13,19 @@ from cdc_ops import __version__
 from cdc_ops.core.operations import JobSpec, LakeHead, OperationKind, OperationSpec, Step
 from cdc_ops.core.pipeline import Pipeline, TableConfig, resolve_tables, select_tables
 from cdc_ops.core.requests import RunKind, RunRequest
-from cdc_ops.core.runs import Standing, TableState, compare, scanned
+from cdc_ops.core.runs import Standing, TableState, compare, projected, scanned
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.windows import SafeBound
+from cdc_ops.errors import RequestError
 from cdc_ops.lake.log import read_head
 from cdc_ops.sources.base import Source
 from cdc_ops.state.base import Lease, StateReader, TableRun, TableRunStatus
 from cdc_ops.steps.commit import catch_up, give_up_hopeless
 from cdc_ops.steps.context import Context
-from cdc_ops.steps.planning import Draft, Order, draft_operations, fresh_instant, read_facts
+from cdc_ops.steps.planning import Order, draft_operations, fresh_instant, read_facts
+
+MAX_QUEUED = 3
+"""Unfinished backfills and resyncs of a table behind which another one is still planned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +35,9 @@ class TablePlan:
     Args:
         config: The table and its settings.
         state: The ledger's state that the plan is made for.
-        operations: What to execute, in order; empty for an idle table.
-        idle: Why there is nothing to do, "" if there is.
-        resumed: True if the operations come from an earlier run.
+        unfinished: Operations that an earlier run, or an earlier try of this one, has frozen; they are executed first, as they are.
+        planned: New operations, to be frozen behind them.
+        idle: Why nothing new was planned, "" if something was.
         bound: The safe bound, if one was taken.
         fresh_at: Instant (UTC) up to which the table is complete, known for idle tables.
         warnings: What the operator should know, each with its fix.
@@ -41,9 +45,9 @@ class TablePlan:
 
     config: TableConfig
     state: TableState
-    operations: tuple[OperationSpec, ...] = ()
+    unfinished: tuple[OperationSpec, ...] = ()
+    planned: tuple[OperationSpec, ...] = ()
     idle: str = ""
-    resumed: bool = False
     bound: SafeBound | None = None
     fresh_at: datetime | None = None
     warnings: tuple[str, ...] = ()
@@ -52,6 +56,11 @@ class TablePlan:
     def table(self) -> TableName:
         """The table's name."""
         return self.config.table
+
+    @property
+    def operations(self) -> tuple[OperationSpec, ...]:
+        """What to execute, in order; empty for an idle table."""
+        return self.unfinished + self.planned
 
 
 def discover(pipeline: Pipeline, source: Source, request: RunRequest) -> tuple[TableConfig, ...]:
@@ -130,22 +139,24 @@ def check_standing(reader: StateReader, state: TableState, head: LakeHead | None
 def _freeze(context: Context, source: Source, request: RunRequest, config: TableConfig, lease: Lease) -> TablePlan:
     state = give_up_hopeless(context, lease, catch_up(context, lease, config))
     plan = _plan(context, source, request, config, state)
-    if plan.operations and not plan.resumed:
-        context.store.freeze(lease, state, plan.operations)
-    elif plan.bound is not None and not plan.operations and state.watermark is not None:
+    if plan.planned:
+        context.store.freeze(lease, state, plan.planned)
+    elif plan.bound is not None and not plan.unfinished and state.watermark is not None:
         context.store.settle(lease, state, scanned(state, plan.bound.value, plan.fresh_at), None, None)
     return plan
 
 
 def _plan(context: Context, source: Source, request: RunRequest, config: TableConfig, state: TableState) -> TablePlan:
-    if unfinished := context.store.open_operations(config.pipeline, config.table):
-        return TablePlan(config=config, state=state, operations=unfinished, resumed=True)
+    unfinished = context.store.open_operations(config.pipeline, config.table)
+    if unfinished and not _queues_behind(request, config, unfinished):
+        return TablePlan(config=config, state=state, unfinished=unfinished, idle="finishes what an earlier run began")
     facts = read_facts(context.pipeline, source, config)
-    draft: Draft = draft_operations(Order(source=source, request=request, facts=facts, state=state))
+    draft = draft_operations(Order(source=source, request=request, facts=facts, state=projected(state, unfinished)))
     return TablePlan(
         config=config,
         state=state,
-        operations=draft.operations,
+        unfinished=unfinished,
+        planned=draft.operations,
         idle=draft.idle,
         bound=draft.bound,
         fresh_at=fresh_instant(facts.cursor, draft.bound) if draft.bound else None,
@@ -153,10 +164,24 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
     )
 
 
+def _queues_behind(request: RunRequest, config: TableConfig, unfinished: tuple[OperationSpec, ...]) -> bool:
+    """True if a run plans something of its own behind unfinished operations: backfills and resyncs do, once; live runs wait for the next."""
+    if request.kind is RunKind.INCREMENT or any(spec.run_id == request.run_id for spec in unfinished):
+        return False
+    queued = [spec for spec in unfinished if not spec.kind.is_live]
+    if len(queued) >= MAX_QUEUED:
+        raise RequestError(
+            f"Table {config.table} has {len(queued)} unfinished backfills or resyncs; no further one is queued.",
+            why=f"The first, operation {queued[0].op_seq} of run {queued[0].run_id}, has not come through.",
+            data="Nothing was read or written; the watermark stays.",
+            next="See 'cdc-ops status' for its error; scheduled runs try it again and give it up after some tries.",
+        )
+    return True
+
+
 def _table_run(request: RunRequest, plan: TablePlan, started: datetime) -> TableRun:
     first = plan.operations[0] if plan.operations else None
     kinds = {RunKind.INCREMENT: OperationKind.INCREMENT, RunKind.BACKFILL: OperationKind.BACKFILL, RunKind.RESYNC: OperationKind.RESYNC}
-    resumed = f"finishes what run {first.run_id} began" if first and plan.resumed else ""
     return TableRun(
         pipeline=plan.config.pipeline,
         table=plan.table,
@@ -168,5 +193,5 @@ def _table_run(request: RunRequest, plan: TablePlan, started: datetime) -> Table
         finished_at=None if first else started,
         window=first.window if first else None,
         op_seq=None,
-        message="; ".join(part for part in (plan.idle, resumed, *plan.warnings) if part),
+        message="; ".join(part for part in (plan.idle, *plan.warnings) if part),
     )

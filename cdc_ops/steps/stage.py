@@ -13,5 +13,7 @@ def latest_per_key(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     """
     order = F.struct(*(F.col(f"`{column.name}`") for column in spec.cursor.columns))
     row = F.struct(*(F.col(f"`{name}`") for name in rows.columns))
-    latest = rows.groupBy(*(F.col(f"`{key}`").alias(f"__key_{index}") for index, key in enumerate(spec.keys))).agg(F.max_by(row, order).alias("row"))
+    latest = rows.groupBy(*(F.col(f"`{key}`").alias(f"__key_{index}") for index, key in enumerate(spec.keys))).agg(
+        F.max_by(row, order).alias("row")
+    )
     return latest.select(*(F.col(f"row.`{name}`") for name in rows.columns))

@@ -2,20 +2,22 @@
 
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.operations import OperationSpec
+from cdc_ops.core.tables import TableSchema
 from cdc_ops.lake.compare import TableComparison, compare_tables
-from cdc_ops.sources.base import Source
+from cdc_ops.sources.base import JdbcRead
 from cdc_ops.steps.extract import read_source
 
 
-def verify(spark: SparkSession, source: Source, spec: OperationSpec) -> TableComparison:
-    """Compares a whole table at the source, as it is now, with the lake.
+def verify(spark: SparkSession, read: JdbcRead, schema: TableSchema, keys: tuple[str, ...], path: str) -> TableComparison:
+    """Compares a table at the source, as it is now, with the lake.
 
     Args:
         spark: Any session.
-        source: How to read.
-        spec: Says what to read (`schema`, `slices`), what to compare by (`keys`) and where (`path`); it is not executed.
+        read: How to read the whole table.
+        schema: Its columns.
+        keys: What to compare by.
+        path: The Delta table.
     """
-    rows = read_source(spark, source.jdbc_read(spec.schema, spec.slices), spec.schema)
-    lake = spark.read.format("delta").load(spec.path).select(*rows.columns)
-    return compare_tables(rows, lake, spec.keys)
+    rows = read_source(spark, read, schema)
+    lake = spark.read.format("delta").load(path).select(*rows.columns)
+    return compare_tables(rows, lake, keys)

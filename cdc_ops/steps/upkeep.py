@@ -1,4 +1,4 @@
-"""maintain: OPTIMIZE and VACUUM, only when due, in the table's own lane. The plan half needs no Spark; the jobs call lake.maintenance."""
+"""maintain, the half that needs no Spark: which upkeep is due, its leases and its results. The other half is cdc_ops.lake.maintenance."""
 
 from cdc_ops.core.maintenance import plan_maintenance
 from cdc_ops.core.operations import MaintenanceTask

@@ -1,0 +1,202 @@
+"""The commands of `cdc-ops`; each loads pipelines, asks the steps, and shows the answer."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from cdc_ops.cli import render
+from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opened
+from cdc_ops.core import wire
+from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest, parse_instant
+from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, LakeError, RequestError, SourceError, StateError
+from cdc_ops.steps.plan import TablePlan, discover, plan_table
+from cdc_ops.steps.run import RunReport, run_pipeline
+
+app = typer.Typer(
+    name="cdc-ops",
+    help="Keeps Delta Lake tables equal to operational database tables, in batches.",
+    epilog="Exit codes: 0 done, 2 usage, configuration or request, 3 source, 4 ledger or lake, 5 tables failed, 6 try again, 1 unforeseen.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+state_app = typer.Typer(help="The ledger, which is a cache of what the Delta tables say of themselves.", no_args_is_help=True)
+app.add_typer(state_app, name="state")
+
+Folder = Annotated[Path | None, typer.Option("--pipelines", help="Folder of pipeline files; default CDC_OPS_PIPELINES or dags/pipelines.")]
+Names = Annotated[list[str] | None, typer.Option("--pipeline", "-p", help="Pipeline; repeatable; default all.")]
+Tables = Annotated[list[str] | None, typer.Option("--table", "-t", help="schema.table; repeatable; default all of the pipeline.")]
+One = Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+Since = Annotated[str, typer.Option(help="Start of the range, inclusive, ISO 8601 with zone.")]
+Until = Annotated[str, typer.Option(help="End of the range, exclusive, ISO 8601 with zone.")]
+
+TABLES_FAILED, TRY_AGAIN = 5, 6
+
+
+def main() -> None:
+    """Entry point of the `cdc-ops` command."""
+    app()
+
+
+def exit_code(error: CdcError) -> int:
+    """Returns the documented exit code of an error."""
+    match error:
+        case ConfigError() | RequestError() | EnvironmentSetupError():
+            return 2
+        case _ if error.retryable:
+            return TRY_AGAIN
+        case SourceError():
+            return 3
+        case LakeError() | StateError():
+            return 4
+        case _:
+            return TABLES_FAILED
+
+
+@contextmanager
+def guarded(as_json: bool) -> Iterator[None]:
+    """Turns an error of the package into its text and its exit code."""
+    try:
+        yield
+    except CdcError as error:
+        render.print_error(error, as_json)
+        raise typer.Exit(exit_code(error)) from None
+
+
+@app.command()
+def validate(folder: Folder = None, as_json: Json = False) -> None:
+    """Check the pipeline files; nothing is connected to."""
+    with guarded(as_json):
+        pipelines = chosen_pipelines(folder, [])
+    if as_json:
+        render.print_json([{"pipeline": p.name, "file": p.origin, "entries": len(p.tables), "schedule": p.schedule} for p in pipelines])
+        return
+    for pipeline in pipelines:
+        render.out.print(f"[green]ok[/] {pipeline.name}: {len(pipeline.tables)} table entries, {pipeline.origin}", soft_wrap=True)
+
+
+@app.command()
+def plan(folder: Folder = None, pipeline: Names = None, table: Tables = None, as_json: Json = False) -> None:
+    """Show what `run` would do now; reads source, lake and ledger, writes nothing, starts no Spark."""
+    with guarded(as_json):
+        request = new_request(tables=tuple(table or ()))
+        documents = []
+        for chosen in chosen_pipelines(folder, pipeline or []):
+            plans = _plans(chosen, request)
+            documents.append({"pipeline": chosen.name, "tables": [{"table": name, **_plan_data(item)} for name, item in plans]})
+            if not as_json:
+                render.print_plans(chosen.name, plans)
+    if as_json:
+        render.print_json(documents)
+
+
+@app.command()
+def run(folder: Folder = None, pipeline: Names = None, table: Tables = None, as_json: Json = False) -> None:
+    """Carry tables forward: snapshot first, then increments."""
+    with guarded(as_json):
+        request = new_request(tables=tuple(table or ()))
+        _run_all(folder, pipeline or [], request, as_json)
+
+
+@app.command()
+def backfill(pipeline: One, since: Since, until: Until, table: Tables = None, folder: Folder = None, as_json: Json = False) -> None:
+    """Read a range of time again and merge it; the watermark stays."""
+    with guarded(as_json):
+        start, end = parse_instant(since, "since"), parse_instant(until, "until")
+        request = new_request(kind=RunKind.BACKFILL, tables=tuple(table or ()), since=start, until=end)
+        _run_all(folder, [pipeline], request, as_json)
+
+
+@app.command()
+def resync(  # noqa: PLR0913  a command line has as many parameters as it has options
+    pipeline: One,
+    mode: Annotated[ResyncMode, typer.Option(help="What to read again.")],
+    table: Tables = None,
+    since: Since = "",
+    until: Until = "",
+    key: Annotated[list[str] | None, typer.Option(help="Key of a row; parts of a composite key separated by commas; repeatable.")] = None,
+    folder: Folder = None,
+    as_json: Json = False,
+) -> None:
+    """Read keys, a range or everything again; the watermark stays. Rows that are gone at the source are deleted (keys, full)."""
+    with guarded(as_json):
+        request = new_request(
+            kind=RunKind.RESYNC,
+            mode=mode,
+            tables=tuple(table or ()),
+            since=parse_instant(since, "since") if since else None,
+            until=parse_instant(until, "until") if until else None,
+            keys=tuple(tuple(part.strip() for part in text.split(",")) for text in key or ()),
+        )
+        _run_all(folder, [pipeline], request, as_json)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of pipeline files, for editors."""
+    from cdc_ops.config.schema import json_schema
+
+    render.print_json(json_schema())
+
+
+def _plans(chosen: Any, request: RunRequest) -> list[tuple[str, TablePlan | CdcError]]:
+    plans: list[tuple[str, TablePlan | CdcError]] = []
+    with opened(chosen) as (context, source):
+        for config in discover(chosen, source, request):
+            try:
+                plans.append((str(config.table), plan_table(context, source, request, config)))
+            except CdcError as error:
+                plans.append((str(config.table), error))
+    return plans
+
+
+def _plan_data(item: TablePlan | CdcError) -> dict[str, Any]:
+    if isinstance(item, CdcError):
+        return {"error": item.to_payload()}
+    return {
+        "idle": item.idle,
+        "unfinished": len(item.unfinished),
+        "warnings": list(item.warnings),
+        "operations": wire.to_data(item.operations),
+    }
+
+
+def _run_all(folder: Path | None, names: list[str], request: RunRequest, as_json: bool) -> None:
+    reports: dict[str, RunReport] = {}
+    for pipeline in chosen_pipelines(folder, names):
+        with progress(as_json) as say, opened(pipeline) as (context, source), LocalSpark(pipeline, say) as spark:
+            reports[pipeline.name] = run_pipeline(context, source, request, spark.execute, say)
+        if not as_json:
+            render.print_report(pipeline.name, reports[pipeline.name])
+    if as_json:
+        render.print_json({name: render.report_data(report) for name, report in reports.items()})
+    _exit_after(reports)
+
+
+def _exit_after(reports: dict[str, RunReport]) -> None:
+    failed = [report for report in reports.values() if report.failures]
+    if failed:
+        raise typer.Exit(TRY_AGAIN if all(report.retryable for report in failed) else TABLES_FAILED)
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Yields a function that shows the latest line of what is going on: a moving line on a terminal, plain lines elsewhere."""
+    if quiet:
+        yield lambda line: None
+    elif not render.err.is_terminal:
+        yield lambda line: render.err.print(line, highlight=False, soft_wrap=True, markup=False)
+    else:
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+        with Progress(*columns, console=render.err, transient=True) as bar:
+            task = bar.add_task("planning", total=None)
+
+            def say(line: str) -> None:
+                bar.update(task, description=line.splitlines()[0] if line else "")
+
+            yield say

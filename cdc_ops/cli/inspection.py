@@ -1,0 +1,116 @@
+"""Commands that look: status, verify; and the one that repairs the ledger: state rebuild."""
+
+import os
+from typing import Any
+
+import typer
+
+from cdc_ops.cli import render
+from cdc_ops.cli.commands import TABLES_FAILED, Folder, Json, Names, Tables, app, guarded, progress, state_app
+from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opened
+from cdc_ops.config.settings import load_settings
+from cdc_ops.core import wire
+from cdc_ops.core.cursors import CursorValue
+from cdc_ops.core.pipeline import Pipeline, TableConfig
+from cdc_ops.core.requests import RunRequest
+from cdc_ops.core.runs import TableState
+from cdc_ops.errors import StateError
+from cdc_ops.sources.base import Source
+from cdc_ops.state.sql import open_reader
+from cdc_ops.steps.commit import rebuild_table
+from cdc_ops.steps.context import Context
+from cdc_ops.steps.plan import discover
+from cdc_ops.steps.planning import read_facts
+
+
+@app.command()
+def status(pipeline: Names = None, as_json: Json = False) -> None:
+    """Show what the ledger knows: watermarks, freshness, last runs, who holds a table. Connects to no source."""
+    with guarded(as_json):
+        reader = open_reader(load_settings(os.environ).ledger)
+        try:
+            rows = [row for row in reader.overview() if not pipeline or row.state.pipeline in pipeline]
+        finally:
+            reader.close()
+    if as_json:
+        render.print_json(wire.to_data(tuple(rows)))
+    else:
+        render.print_status(rows)
+
+
+@app.command()
+def verify(folder: Folder = None, pipeline: Names = None, table: Tables = None, as_json: Json = False) -> None:
+    """Compare whole tables at the source with the lake, row by row; writes nothing. Changes under way show up as differences."""
+    documents: list[dict[str, Any]] = []
+    with guarded(as_json):
+        request = new_request(tables=tuple(table or ()))
+        for chosen in chosen_pipelines(folder, pipeline or []):
+            with progress(as_json) as say, opened(chosen) as (context, source), LocalSpark(chosen, say) as spark:
+                for config in discover(chosen, source, request):
+                    say(f"{config.table}: comparing source and lake")
+                    documents.append(_verify_table(context, source, spark, config))
+    if as_json:
+        render.print_json(documents)
+    else:
+        render.print_verification(documents)
+    if not all(document["equal"] for document in documents):
+        raise typer.Exit(TABLES_FAILED)
+
+
+@state_app.command("rebuild")
+def rebuild(folder: Folder = None, pipeline: Names = None, table: Tables = None, from_data: bool = False, as_json: Json = False) -> None:
+    """Restore the ledger from the Delta tables: watermark, number and snapshot progress of each. Unfinished plans are discarded.
+
+    With --from-data, where the log no longer tells, the largest cursor in the table becomes the watermark; it is never above the true one.
+    """
+    done: list[dict[str, Any]] = []
+    with guarded(as_json):
+        request = new_request(tables=tuple(table or ()))
+        for chosen in chosen_pipelines(folder, pipeline or []):
+            with progress(as_json) as say, opened(chosen) as (context, source), LocalSpark(chosen, say) as spark:
+                for config in discover(chosen, source, request):
+                    state = _rebuild(context, source, request, config, spark if from_data else None)
+                    done.append({"table": str(config.table), "state": wire.to_data(state)})
+    if as_json:
+        render.print_json(done)
+        return
+    for item in done:
+        known = item["state"]
+        text = (
+            f"operation {known['op_seq']}, Delta version {known['delta_version']}" if known else "no Delta table; it starts with a snapshot"
+        )
+        render.out.print(f"[green]rebuilt[/] {item['table']}: {text}", soft_wrap=True)
+
+
+def _verify_table(context: Context, source: Source, spark: LocalSpark, config: TableConfig) -> dict[str, Any]:
+    from cdc_ops.steps.verify import verify as compare
+
+    facts = read_facts(context.pipeline, source, config)
+    read = source.jdbc_read(facts.schema, source.slices(facts.schema, facts.keys, "", config.settings.readers))
+    found = compare(spark.session(), read, facts.schema, facts.keys, config.path)
+    return {"table": str(config.table), "equal": found.equal, **wire.to_data(found)}
+
+
+def _rebuild(context: Context, source: Source, request: RunRequest, config: TableConfig, spark: LocalSpark | None) -> TableState | None:
+    try:
+        return rebuild_table(context, request, config)
+    except StateError as error:
+        if spark is None or type(error) is not StateError:
+            raise
+    return rebuild_table(context, request, config, watermark=largest_cursor(context.pipeline, source, config, spark))
+
+
+def largest_cursor(pipeline: Pipeline, source: Source, config: TableConfig, spark: LocalSpark) -> CursorValue:
+    """Returns the largest lead cursor value in the Delta table: at most the true watermark, because no row above it was ever read.
+
+    Raises:
+        StateError: the table is empty.
+    """
+    facts = read_facts(pipeline, source, config)
+    name = facts.cursor.lead.name
+    row = spark.session().read.format("delta").load(config.path).selectExpr(f"CAST(MAX(`{name}`) AS STRING) AS top").first()
+    if row is None or row["top"] is None:
+        raise StateError(
+            f"The Delta table of {config.table} has no cursor value to start from.", next="Move the folder away and run again."
+        )
+    return CursorValue(parts=(str(row["top"]),))

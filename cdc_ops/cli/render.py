@@ -1,0 +1,143 @@
+"""How the commands show things: rich tables for people, plain JSON for machines."""
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from cdc_ops.core import wire
+from cdc_ops.core.runs import TableState
+from cdc_ops.errors import CdcError
+from cdc_ops.state.base import TableOverview, TableRun, TableRunStatus
+from cdc_ops.steps.plan import TablePlan
+from cdc_ops.steps.run import RunReport
+
+out = Console()
+err = Console(stderr=True)
+
+_COLOURS = {TableRunStatus.COMMITTED: "green", TableRunStatus.IDLE: "dim", TableRunStatus.FAILED: "red"}
+
+
+def print_json(data: Any) -> None:
+    """Prints one JSON document on standard output."""
+    print(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def print_error(error: CdcError, as_json: bool) -> None:
+    """Prints an error: on standard error for people, as a document for machines."""
+    if as_json:
+        print_json({"error": error.to_payload(), "retryable": error.retryable})
+    else:
+        err.print(f"[bold red]{type(error).__name__}[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+
+
+def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    table = Table(title=title, title_justify="left", header_style="bold", expand=False)
+    for column in columns:
+        table.add_column(column, overflow="fold", justify="right" if column in {"rows", "read", "files", "version"} else "left")
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
+
+
+def print_plans(pipeline: str, plans: Sequence[tuple[str, TablePlan | CdcError]]) -> None:
+    """Shows what a run would do."""
+    rows = []
+    for name, plan in plans:
+        if isinstance(plan, CdcError):
+            rows.append((name, "[red]refused[/]", "", "", escape(plan.what)))
+            continue
+        notes = "; ".join((*(("finishes an interrupted run",) if plan.unfinished else ()), *plan.warnings))
+        if not plan.operations:
+            rows.append((name, "[dim]idle[/]", "", "", escape("; ".join(p for p in (plan.idle, notes) if p))))
+        for spec in plan.operations:
+            what = f"{spec.kind} as {spec.mode}"
+            window = str(spec.window) if spec.window else f"{len(spec.slices)} slice(s)"
+            rows.append((name, what, window, f"{spec.expected_rows:,}", escape(notes)))
+    _table(f"Plan of {pipeline}", ("table", "what", "reads", "rows", "notes"), rows)
+
+
+def print_report(pipeline: str, report: RunReport) -> None:
+    """Shows what a run did."""
+    _table(
+        f"Run of {pipeline}", ("table", "kind", "status", "read", "+ / ~ / -", "version", "window"), [_run_row(run) for run in report.runs]
+    )
+    for warning in report.warnings:
+        err.print(f"[yellow]warning[/] {escape(warning)}", soft_wrap=True)
+    for failure in report.failures:
+        print_error(failure.error, as_json=False)
+
+
+def _run_row(run: TableRun) -> tuple[str, ...]:
+    colour = _COLOURS.get(run.status, "yellow")
+    done = run.status is TableRunStatus.COMMITTED
+    counts = f"{run.counts.inserted:,} / {run.counts.updated:,} / {run.counts.deleted:,}" if done else ""
+    read = f"{run.counts.read:,}" if done else ""
+    version = str(run.delta_version) if run.delta_version is not None else ""
+    window = str(run.window) if run.window else ("" if run.status is TableRunStatus.FAILED else escape(run.message))
+    return (str(run.table), str(run.kind), f"[{colour}]{run.status}[/]", read, counts, version, window)
+
+
+def report_data(report: RunReport) -> dict[str, Any]:
+    """Returns a report as JSON data."""
+    return {
+        "tables": [wire.to_data(run) for run in report.runs],
+        "failures": [{"table": str(f.config.table), "retryable": f.error.retryable, **f.error.to_payload()} for f in report.failures],
+        "warnings": list(report.warnings),
+    }
+
+
+def print_verification(documents: Sequence[dict[str, Any]]) -> None:
+    """Shows what a comparison of source and lake found."""
+    rows = []
+    for found in documents:
+        verdict = "[green]equal[/]" if found["equal"] else "[red]differs[/]"
+        differing = (found["only_in_source"], found["only_in_lake"], found["different"])
+        rows.append(
+            (found["table"], verdict, f"{found['rows_source']:,}", f"{found['rows_lake']:,}", " / ".join(f"{n:,}" for n in differing))
+        )
+    _table("Source and lake", ("table", "verdict", "rows at source", "rows in lake", "missing / extra / different"), rows)
+
+
+def print_status(rows: Sequence[TableOverview]) -> None:
+    """Shows every table that the ledger knows."""
+    if not rows:
+        out.print("The ledger knows no table yet. Next: cdc-ops run")
+        return
+    _table(
+        "Tables",
+        ("pipeline", "table", "phase", "watermark", "fresh", "version", "files", "last run", "held by"),
+        [_status_row(row) for row in rows],
+    )
+
+
+def _status_row(row: TableOverview) -> tuple[str, ...]:
+    state, run = row.state, row.last_run
+    colour = _COLOURS.get(run.status, "yellow") if run else "dim"
+    last = f"[{colour}]{run.kind} {run.status}[/] {run.started_at:%m-%d %H:%M:%S}" if run else ""
+    return (
+        state.pipeline,
+        str(state.table),
+        str(state.phase),
+        str(state.watermark or ""),
+        age(state),
+        str(state.delta_version if state.delta_version is not None else ""),
+        f"{row.stats.files:,}" if row.stats else "",
+        last,
+        row.lease.holder if row.lease else "",
+    )
+
+
+def age(state: TableState, now: datetime | None = None) -> str:
+    """Returns how long ago a table was last known to be complete, e.g. `42 s`; `` if never."""
+    if state.fresh_at is None:
+        return ""
+    seconds = max(int(((now or datetime.now(UTC)) - state.fresh_at).total_seconds()), 0)
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"

@@ -1,0 +1,106 @@
+"""What the commands share: which pipelines, which ledger, a source, and a Spark session that starts only when something has to be done."""
+
+import os
+import socket
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from cdc_ops.config.connections import connection_url
+from cdc_ops.config.loading import load_pipelines
+from cdc_ops.config.settings import Settings, load_settings
+from cdc_ops.core.operations import JobSpec, StepResult
+from cdc_ops.core.pipeline import Pipeline, SourceConfig
+from cdc_ops.core.requests import RunRequest
+from cdc_ops.core.text import did_you_mean
+from cdc_ops.errors import ConfigError
+from cdc_ops.sources.base import Source, open_source
+from cdc_ops.state.sql import open_store
+from cdc_ops.steps.context import Context
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+
+def chosen_pipelines(folder: Path | None, names: list[str]) -> tuple[Pipeline, ...]:
+    """Loads the pipelines of a folder and picks those that are named, all if none is.
+
+    Raises:
+        ConfigError: a file is wrong, the folder has none, or a name is not one of them.
+    """
+    where = folder or load_settings(os.environ).pipelines
+    pipelines = load_pipelines(where)
+    known = {pipeline.name: pipeline for pipeline in pipelines}
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"There is no pipeline {name!r} in {where}.", why=did_you_mean(name, known), next="See 'cdc-ops validate'.")
+    if not pipelines:
+        raise ConfigError(f"There is no pipeline file in {where}.", next="Name the folder with --pipelines or CDC_OPS_PIPELINES.")
+    return tuple(known[name] for name in names) if names else pipelines
+
+
+def new_request(**parts: object) -> RunRequest:
+    """Returns a request of this process with a run id of its own."""
+    identity = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+    return RunRequest(run_id=f"cli:{identity}", trigger="cli", holder=f"cli:{identity}", **parts).checked()  # type: ignore[arg-type]
+
+
+def connect(config: SourceConfig) -> Source:
+    """Opens a source by the URL in its environment variable."""
+    return open_source(config, connection_url(config.connection))
+
+
+@contextmanager
+def opened(pipeline: Pipeline) -> Iterator[tuple[Context, Source]]:
+    """Yields the surroundings of a run and an open source, and closes both."""
+    settings: Settings = load_settings(os.environ)
+    store = open_store(settings.ledger)
+    try:
+        source = connect(pipeline.source)
+        try:
+            yield Context(pipeline=pipeline, store=store, connect=connect), source
+        finally:
+            source.close()
+    finally:
+        store.close()
+
+
+@dataclass(slots=True)
+class LocalSpark:
+    """Spark in this process, started with the first job and stopped at the end of the `with` block."""
+
+    pipeline: Pipeline
+    say: "Callable[[str], None]"
+    _spark: "SparkSession | None" = None
+
+    def session(self) -> "SparkSession":
+        """Returns the session, starting it if need be."""
+        from cdc_ops.lake.jars import jar_list
+        from cdc_ops.lake.session import build_session
+
+        if self._spark is None:
+            self.say("starting Spark")
+            folder = self.pipeline.spark.jars
+            conf = {"spark.driver.memory": self.pipeline.spark.driver_memory, **dict(self.pipeline.spark.conf)}
+            jars = jar_list(Path(folder)).split(",") if folder else ()
+            self._spark = build_session(f"cdc-ops {self.pipeline.name}", jars=jars, extra_conf=conf)
+        return self._spark
+
+    def execute(self, job: JobSpec) -> StepResult:
+        """Runs a job in this process."""
+        from cdc_ops.jobs import execute
+
+        return execute(self.session(), job, connection_url(job.source.connection), self.say)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._spark is not None:
+            self._spark.stop()
