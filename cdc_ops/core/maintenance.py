@@ -77,7 +77,8 @@ def plan_maintenance(policy: MaintenancePolicy, stats: TableStats | None, now: d
     small = stats.files > 1 and stats.size_bytes < stats.files * policy.target_file_bytes // 2
     optimize = small and grown >= policy.min_small_files and _elapsed(stats.optimized_at, policy.optimize_every, now)
     if optimize:
-        reasons.append(f"{stats.files} files of {stats.size_bytes // max(stats.files, 1)} bytes on average, {grown} since the last OPTIMIZE")
+        average = stats.size_bytes // max(stats.files, 1)
+        reasons.append(f"{stats.files} files of {average} bytes on average, {grown} since the last OPTIMIZE")
     vacuum = stats.commits_since_vacuum > 0 and stats.vacuumed_at is not None and _elapsed(stats.vacuumed_at, policy.vacuum_every, now)
     if vacuum:
         reasons.append(f"{stats.commits_since_vacuum} commits since the last VACUUM")

@@ -80,7 +80,8 @@ def keys_condition(keys: tuple[str, ...], types: tuple[str, ...], rows: tuple[tu
     if len(keys) == 1:
         values = ", ".join(spark_literal(types[0], row[0]) for row in rows)
         return f"t.{quoted(keys[0])} IN ({values})"
-    branches = (
-        " AND ".join(f"t.{quoted(key)} = {spark_literal(kind, text)}" for key, kind, text in zip(keys, types, row, strict=True)) for row in rows
-    )
+    branches = []
+    for row in rows:
+        parts = zip(keys, types, row, strict=True)
+        branches.append(" AND ".join(f"t.{quoted(key)} = {spark_literal(kind, text)}" for key, kind, text in parts))
     return "(" + " OR ".join(f"({branch})" for branch in branches) + ")"

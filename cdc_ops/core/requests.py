@@ -95,7 +95,8 @@ class RunRequest:
             case RunKind.RESYNC, ResyncMode.KEYS if len(self.tables) != 1:
                 raise _contradiction("Resync mode 'keys' works on one table.", "Name exactly one table.")
             case RunKind.RESYNC, ResyncMode.FULL if ranged or self.keys:
-                raise _contradiction("Resync mode 'full' reads everything and takes neither range nor keys.", "Drop them, or choose another mode.")
+                what = "Resync mode 'full' reads everything and takes neither range nor keys."
+                raise _contradiction(what, "Drop them, or choose another mode.")
             case _:
                 return
 

@@ -54,7 +54,7 @@ def next_window(cursor: Cursor, watermark: CursorValue, bound: SafeBound) -> Win
     if _precedes(cursor.order(bound.clock), low):
         raise CursorRegressionError(
             f"The source's position ({bound.clock}) is behind the watermark ({watermark}).",
-            why="The clock or the counter of the source went back: a fail-over, a restored backup, a replica that lags, or a changed time zone.",
+            why="The source's clock or counter went back: a fail-over, a restored backup, a replica that lags, a changed time zone.",
             data="Nothing was read; the watermark stays.",
             next="Wait until the source has caught up, or correct its clock.",
         )
@@ -88,7 +88,8 @@ def bounds_predicate(cursor: Cursor, window: Window) -> tuple[tuple[tuple[Compar
     """Returns the window as a conjunction of disjunctions of conjunctions of comparisons, for the source's dialect to print.
 
     `((A and B) or C) and (D or E)` is `(((A, B), (C,)), ((D,), (E,)))`. A composite lower bound `(t, i)` becomes
-    `(u > t) or (u = t and id >= i)`, the upper one `(u < t) or (u = t and id < i)`; the redundant `u >= t` / `u <= t` that lets a database use
+    `(u > t) or (u = t and id >= i)`, the upper one `(u < t) or (u = t and id < i)`; the redundant `u >= t` / `u <= t` that lets a database
+    use
     its index on the lead column is added as a conjunct of its own.
     """
     conjuncts: list[tuple[tuple[Comparison, ...], ...]] = []

@@ -1,6 +1,7 @@
 """extract: reads one frozen window of the source over JDBC and lands it as Parquet in the staging area. Runs in Spark.
 
-The rows are read once. What follows works on the landed files, so the source may move on and merge may be retried alone. A complete manifest
+The rows are read once. What follows works on the landed files, so the source may move on and merge may be retried alone. A complete
+manifest
 is never redone; reading the same window again later is harmless, because rows that changed since come with the next window.
 """
 

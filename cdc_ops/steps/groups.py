@@ -1,4 +1,7 @@
-"""Groups of tables through the Spark-free verbs: plan with a bounded wait for leases, and commit. Airflow tasks and the CLI both call these."""
+"""Groups of tables through the Spark-free verbs.
+
+Plan with a bounded wait for leases, and commit. Airflow tasks and the CLI both call these.
+"""
 
 import time
 from collections.abc import Callable

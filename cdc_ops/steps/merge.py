@@ -1,4 +1,7 @@
-"""merge: one statement that makes an operation true: its rows, its number and the table's whole state in one Delta commit. Runs in Spark."""
+"""merge: one statement that makes an operation true.
+
+Its rows, its number and the table's whole state in one Delta commit. Runs in Spark.
+"""
 
 from pyspark.sql import SparkSession
 

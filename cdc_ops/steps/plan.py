@@ -165,7 +165,10 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
 
 
 def _queues_behind(request: RunRequest, config: TableConfig, unfinished: tuple[OperationSpec, ...]) -> bool:
-    """True if a run plans something of its own behind unfinished operations: backfills and resyncs do, once; live runs wait for the next."""
+    """True if a run plans something of its own behind unfinished operations: backfills and resyncs do, once.
+
+    Live runs wait for the next.
+    """
     if request.kind is RunKind.INCREMENT or any(spec.run_id == request.run_id for spec in unfinished):
         return False
     queued = [spec for spec in unfinished if not spec.kind.is_live]

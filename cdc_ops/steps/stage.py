@@ -9,7 +9,8 @@ from cdc_ops.core.operations import OperationSpec
 def latest_per_key(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     """Returns one row per key: the one with the largest cursor.
 
-    Slices of a window are read over several connections, and a row that changes meanwhile can be seen in two of them. NULL cursors sort first.
+    Slices of a window are read over several connections, and a row that changes meanwhile can be seen in two of them. NULL cursors sort
+    first.
     """
     order = F.struct(*(F.col(f"`{column.name}`") for column in spec.cursor.columns))
     row = F.struct(*(F.col(f"`{name}`") for name in rows.columns))
