@@ -88,6 +88,8 @@ class OperationSpec:
         mode: How rows are applied.
         landing: Where they stop in between.
         delete_missing_where: Spark SQL condition on the target; rows that match it and are not in the batch are deleted ("" = none).
+        watermark_before, snapshot_before: What the table's newest commit has to say for this operation to be applied on top of it; see
+            `core.runs.check_base`.
         watermark_after: The table's watermark once this operation has committed, None while a snapshot is unfinished.
         snapshot_after: Snapshot progress once it has committed, None when there is none unfinished.
         properties: Delta table properties for a table that has to be created.
@@ -114,6 +116,8 @@ class OperationSpec:
     window: Window | None = None
     expected_rows: int = 0
     delete_missing_where: str = ""
+    watermark_before: CursorValue | None = None
+    snapshot_before: SnapshotProgress | None = None
     watermark_after: CursorValue | None = None
     snapshot_after: SnapshotProgress | None = None
     properties: tuple[tuple[str, str], ...] = ()
@@ -171,16 +175,39 @@ def commit_record(spec: OperationSpec, *, rows: int | None, package_version: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignChange:
+    """A commit that changed the table's rows and is none of ours.
+
+    Args:
+        version: Its Delta version.
+        operation: Delta's name for it, e.g. `DELETE`, `RESTORE`.
+    """
+
+    version: int
+    operation: str
+
+    @property
+    def undoes_commits(self) -> bool:
+        """True if rows that our commits wrote may be gone again as a whole: the table was rewound or replaced."""
+        return self.operation == "RESTORE" or "REPLACE TABLE" in self.operation or "CLONE" in self.operation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LakeHead:
     """What a Delta log says of a table, read without Spark.
 
     Args:
         version: Newest Delta version.
         txn_version: The recorded txnVersion of our appId, None if it has none.
-        record: The newest commit record of cdc-ops that the log still holds, None if there is none (never written, or pruned).
+        record: The newest commit record of this pipeline's table that still counts, None if there is none (never written, pruned, or
+            restored to a version that the log does not name). After a RESTORE it is the newest one at the version restored to: its
+            watermark is the one that the rows stand for, while `txn_version` stays as it was.
         record_version: Delta version of that record.
         foreign_app_ids: appIds of other cdc-ops pipelines found in the table.
         columns: Name and type of the stored columns, in order.
+        created_by_us: The table was made by this pipeline for this table and holds no rows of anybody: a first load may begin, or
+            begin again.
+        foreign_changes: Changes by others since the record (or since creation), newest first.
     """
 
     version: int
@@ -189,6 +216,8 @@ class LakeHead:
     record_version: int | None
     foreign_app_ids: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]
+    created_by_us: bool = False
+    foreign_changes: tuple[ForeignChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +236,7 @@ class Manifest:
     Args:
         operation_id: Whose rows.
         attempt: Folder name of the attempt that finished.
-        rows, bytes: What was landed.
+        rows, bytes, files: What was landed.
         schema_fingerprint: Of the schema that was read.
         key_ranges: Per key column that can be pruned by.
         null_keys: Rows with NULL in a key column.
@@ -220,6 +249,7 @@ class Manifest:
     schema_fingerprint: str
     key_ranges: tuple[KeyRange, ...] = ()
     null_keys: int = 0
+    files: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

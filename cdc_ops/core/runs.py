@@ -6,7 +6,6 @@ tests/unit/test_commit_protocol.py drives them through crashes, pauses, doubles 
 """
 
 import enum
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -90,8 +89,8 @@ def committed(state: TableState, spec: OperationSpec, delta_version: int) -> Tab
 def projected(state: TableState, unfinished: tuple[OperationSpec, ...]) -> TableState:
     """Returns the state as it will be once all unfinished operations have committed, for planning behind them.
 
-    An operation that is queued behind others is sound for the same reason as one that follows a commit: numbers are committed in order, and it
-    reads the source after them. Nothing is queued behind by live runs, so a table that is stuck does not pile up plans.
+    An operation that is queued behind others is sound for the same reason as one that follows a commit: numbers are committed in
+    order, and it reads the source after them. Nothing is queued behind by live runs, so a table that is stuck does not pile up plans.
     """
     for spec in unfinished:
         state = committed(state, spec, state.delta_version or 0)
@@ -99,7 +98,10 @@ def projected(state: TableState, unfinished: tuple[OperationSpec, ...]) -> Table
 
 
 def adopted(state: TableState, record: CommitRecord, record_version: int) -> TableState:
-    """Returns the state after an abandoned operation turned up in the lake all the same: its number was burnt already, the watermark stays."""
+    """Returns the state after an abandoned operation turned up in the lake all the same.
+
+    Its number was burnt already, the watermark stays.
+    """
     return replace(state, committed_op_seq=record.op_seq, operation_id=record.operation_id, delta_version=record_version)
 
 
@@ -117,19 +119,19 @@ def abandoned(state: TableState, spec: OperationSpec) -> TableState:
 def scanned(state: TableState, to: CursorValue, fresh_at: datetime | None) -> TableState:
     """Returns the state after a plan that found nothing below `to`.
 
-    The watermark does not move, because nothing was committed, and the next window starts at the watermark again: an empty index range costs
-    nothing to search twice, and a row that turns up late is still found.
+    The watermark does not move, because nothing was committed, and the next window starts at the watermark again: an empty index
+    range costs nothing to search twice, and a row that turns up late is still found.
     """
     return replace(state, scanned_to=to, fresh_at=fresh_at)
 
 
-def rebuilt(record: CommitRecord, record_version: int, *, txn_version: int | None = None, settled: int = 0) -> TableState:
+def rebuilt(record: CommitRecord, delta_version: int, *, txn_version: int | None = None, settled: int = 0) -> TableState:
     """Returns the state that a table's commit record in force stands for: `cdc-ops state rebuild`.
 
     Args:
-        record: The record in force; after a RESTORE an older one than the newest.
-        record_version: Delta version of the head if the table was restored, else of the record.
-        txn_version: The recorded txnVersion. Numbers that the log has seen stay used, also when the rows were restored to before them.
+        record: The record of `LakeHead`; after a RESTORE an older one than the newest.
+        delta_version: The head's version, so that a RESTORE up to there counts as seen.
+        txn_version: The recorded txnVersion: numbers that the log has seen stay used, also when the rows were restored to before them.
         settled: The `op_seq` of the ledger's old state, if it has one: numbers that it burnt stay burnt.
     """
     taken = max(record.op_seq, txn_version or 0)
@@ -143,90 +145,52 @@ def rebuilt(record: CommitRecord, record_version: int, *, txn_version: int | Non
         watermark=record.watermark,
         scanned_to=record.watermark,
         snapshot=record.snapshot,
-        delta_version=record_version,
+        delta_version=delta_version,
     )
 
 
-def rebuilt_without_record(state: TableState, head: LakeHead, low: CursorValue) -> TableState:
+def rebuilt_from_data(
+    pipeline: str, table: TableName, txn_version: int, low: CursorValue, *, delta_version: int | None = None, settled: int = 0
+) -> TableState:
     """Returns the state of a table whose log shows no record any more: the next increment merges everything from `low` on.
 
     Args:
-        state: The ledger's state, a fresh one if it is lost; numbers and generation are taken from it where they are larger.
-        head: The lake's head, with its txnVersion.
-        low: A position that the true watermark had reached, somebody's decision. The largest cursor in the table is *not* one: snapshots and
-            resyncs read rows from above the safe bound.
+        pipeline, table: Which.
+        txn_version: From the checkpoint; it outlives the records.
+        low: A position that the true watermark had reached: somebody's decision. The largest cursor in the table is *not* one, because
+            snapshots, backfills and resyncs read rows from above the safe bound (docs/adr/0002).
+        delta_version: The head's version.
+        settled: The `op_seq` of the ledger's old state, if it has one.
     """
-    taken = head.txn_version or 0
     return TableState(
-        pipeline=state.pipeline,
-        table=state.table,
-        generation=max(state.generation, 1),
-        op_seq=max(taken, state.op_seq),
-        committed_op_seq=taken,
+        pipeline=pipeline,
+        table=table,
+        generation=1,
+        op_seq=max(txn_version, settled),
+        committed_op_seq=txn_version,
         watermark=low,
         scanned_to=low,
-        delta_version=head.version,
+        delta_version=delta_version,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogEntry:
-    """One commit of a Delta log, as far as it says what the rows stand for.
-
-    Args:
-        version: Delta version.
-        record: The commit record, None if it is not a data commit of cdc-ops.
-        is_restore: True for a RESTORE.
-        restored_to: Its target, None where the log does not name it (`TO TIMESTAMP`).
-    """
-
-    version: int
-    record: CommitRecord | None = None
-    is_restore: bool = False
-    restored_to: int | None = None
-
-
-def in_force(entries: Iterable[LogEntry]) -> LogEntry | None:
-    """Returns the commit whose record the table's rows stand for, following RESTOREs back to what they restored.
-
-    A RESTORE brings back old rows but neither the transaction number nor our record of that time (checked on Delta 4.4), so the newest record
-    may claim rows that are gone.
-
-    Args:
-        entries: The log, newest first, as far as it reaches.
-    """
-    ceiling: int | None = None
-    for entry in entries:
-        if ceiling is not None and entry.version > ceiling:
-            continue
-        if entry.is_restore:
-            if entry.restored_to is None:
-                return None
-            ceiling = entry.restored_to
-        elif entry.record is not None:
-            return entry
-    return None
 
 
 def check_base(spec: OperationSpec, head: LakeHead | None) -> None:
     """Refuses an operation whose table does not stand where its plan found it; called right before its statement.
 
-    The transaction number stops who comes too late. It does not stop an operation whose table was restored under it, nor one whose number is
-    higher only because it was drawn from a ledger that has been rolled back since.
+    The transaction number stops who comes too late. It stops neither an operation whose table was restored or dropped under it, nor
+    one whose number is higher only because it was drawn from a ledger that has been rolled back since.
 
     Raises:
         StaleStateError: the table has another watermark or snapshot progress than the plan was made for.
     """
-    txn_version = head.txn_version if head else None
-    if txn_version is not None and txn_version >= spec.op_seq:
-        return  # Delta skips the statement, and the commit of that number says whose it was.
-    if head is not None and head.record is None and txn_version is not None:
-        if head.restored_version is None or spec.mode is ApplyMode.OVERWRITE:
+    if head is not None and head.txn_version is not None:
+        if head.txn_version >= spec.op_seq:
+            return  # Delta skips the statement, and the commit of that number says whose it was.
+        if head.record is None:
+            if any(change.undoes_commits for change in head.foreign_changes) and spec.mode is not ApplyMode.OVERWRITE:
+                raise _base_moved(spec, "it was restored or replaced, and its log does not say what its rows stand for")
             return
-        raise _base_moved(spec, "it was restored to a version that its log does not name")
     record = head.record if head else None
-    if head is not None and record is None:
-        raise _base_moved(spec, "it was replaced by a table without our commits")
     watermark, snapshot = (record.watermark, record.snapshot) if record else (None, None)
     if (watermark, snapshot) != (spec.watermark_before, spec.snapshot_before):
         raise _base_moved(spec, f"its rows stand for {_position(watermark, snapshot)}")
@@ -304,10 +268,11 @@ def _compare_same_number(state: TableState, head: LakeHead) -> Standing:
     record = head.record
     if record is not None and record.operation_id != state.operation_id:
         if record.op_seq < state.committed_op_seq:
-            raise _lake_behind(state, f"it was restored to operation {record.op_seq}")
+            raise _lake_behind(state, f"its rows are those of operation {record.op_seq}")
         raise _ledger_behind(state, head)
-    if record is None and head.restored_version is not None and head.restored_version > (state.delta_version or 0):
-        raise _lake_behind(state, f"it was restored, in version {head.restored_version}, to a version that its log does not name")
+    undone = next((change for change in head.foreign_changes if change.undoes_commits), None)
+    if undone is not None and undone.version > (state.delta_version or 0):
+        raise _lake_behind(state, f"{undone.operation} in Delta version {undone.version}")
     if state.delta_version is not None and head.version < state.delta_version:
         raise _lake_behind(state, f"it is at version {head.version}")
     return Standing.EQUAL
@@ -342,7 +307,7 @@ def _ledger_behind(state: TableState, head: LakeHead) -> LedgerBehindError:
     return LedgerBehindError(
         f"The Delta table of {state.table} is at operation {head.txn_version}, the ledger knows {state.committed_op_seq}"
         + (" from another plan." if head.txn_version == state.committed_op_seq else "."),
-        why=f"The ledger was lost, rolled back or shared wrongly; the lake carries commits of {app_id(state.pipeline, state.table)} that it misses.",
+        why=f"The ledger was lost, rolled back or shared wrongly; it misses commits of {app_id(state.pipeline, state.table)}.",
         data="Nothing was written; the table is as it was.",
         next=f"cdc-ops state rebuild --pipeline {state.pipeline} --table {state.table}   (takes the watermark from the table)",
     )
