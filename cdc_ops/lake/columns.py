@@ -1,0 +1,61 @@
+"""Does a Delta table take the columns of an operation? Spark-free, so that a plan can ask before Spark starts."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from cdc_ops.core.tables import TableSchema
+from cdc_ops.errors import TargetSchemaError
+
+_ALIASES: Final = {
+    "integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint", "real": "float",
+    "dec": "decimal(10,0)", "numeric": "decimal(10,0)", "decimal": "decimal(10,0)", "timestamp_ltz": "timestamp",
+}  # fmt: skip
+_WITHOUT_STATISTICS: Final = ("binary", "boolean", "array", "map", "struct", "variant")
+
+
+def canonical_type(ddl: str) -> str:
+    """Returns one spelling for a Spark SQL type: lower case, no blanks, `int` for `integer`, `string` for `varchar(n)`."""
+    text = re.sub(r"\s+", "", ddl.lower())
+    text = re.sub(r"^(?:var)?char(?:acter)?\(\d+\)$", "string", text)
+    text = re.sub(r"^(?:dec|numeric|decimal)\((\d+)\)$", r"decimal(\1,0)", text)
+    text = re.sub(r"^(?:dec|numeric)\(", "decimal(", text)
+    return _ALIASES.get(text, text)
+
+
+def has_statistics(delta_type: str) -> bool:
+    """True if Delta keeps smallest and largest values of such a column, by which files are skipped."""
+    return not canonical_type(delta_type).startswith(_WITHOUT_STATISTICS)
+
+
+def check_columns(path: str, stored: Sequence[tuple[str, str]], schema: TableSchema) -> None:
+    """Checks that a table can take rows of a schema; columns that only the table has are left alone.
+
+    Args:
+        path: The table, for the message.
+        stored: Name and type of the table's columns.
+        schema: What the source has.
+
+    Raises:
+        TargetSchemaError: the table lacks columns, or has them with another type.
+    """
+    have = {name.lower(): canonical_type(kind) for name, kind in stored}
+    missing = [column.name for column in schema.columns if column.name.lower() not in have]
+    differing = [
+        f"{column.name}: {have[column.name.lower()]} in the table, {canonical_type(column.delta_type)} expected"
+        for column in schema.columns
+        if column.name.lower() in have and have[column.name.lower()] != canonical_type(column.delta_type)
+    ]
+    if not missing and not differing:
+        return
+    problems = ([f"it lacks {', '.join(missing)}"] if missing else []) + differing
+    raise TargetSchemaError(
+        f"The Delta table {path} cannot take the rows of {schema.table}: {'; '.join(problems)}.",
+        why=f"Table columns: {_listed(stored)}. Source columns: {_listed([(c.name, c.delta_type) for c in schema.columns])}.",
+        data="Nothing was written; the watermark stays.",
+        next="ALTER TABLE the Delta table to match, or exclude the columns ('except_column_list'), or give the table a new 'path'.",
+    )
+
+
+def _listed(columns: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in columns)

@@ -1,0 +1,46 @@
+"""Small files beside the data, on local disks and object stores alike: job specs, results, manifests. Spark-free."""
+
+import os
+import uuid
+from typing import Any
+
+from fsspec.core import url_to_fs
+
+
+def open_filesystem(path: str) -> tuple[Any, str]:
+    """Returns the file system of a path or URI and the path in it.
+
+    Listings are not cached: a worker lives long, and other processes write what it looks for.
+    """
+    plain = path.removeprefix("file:") if path.startswith("file:/") and not path.startswith("file://") else path
+    filesystem, inner = url_to_fs(plain, use_listings_cache=False)
+    return filesystem, inner.rstrip("/")
+
+
+def read_text(path: str) -> str:
+    """Returns a file's text.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+    filesystem, inner = open_filesystem(path)
+    content: bytes = filesystem.cat_file(inner)
+    return content.decode()
+
+
+def write_text(path: str, text: str) -> None:
+    """Writes a file so that it appears at once with all its text, or not at all.
+
+    On a local disk it is written under another name, flushed and renamed; an object store makes a single put visible only as a whole.
+    """
+    filesystem, inner = open_filesystem(path)
+    filesystem.makedirs(inner.rpartition("/")[0], exist_ok=True)
+    if "file" not in (filesystem.protocol if isinstance(filesystem.protocol, tuple) else (filesystem.protocol,)):
+        filesystem.pipe_file(inner, text.encode())
+        return
+    hidden = f"{inner.rpartition('/')[0]}/.{uuid.uuid4().hex}.tmp"
+    with open(hidden, "wb") as file:
+        file.write(text.encode())
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(hidden, inner)

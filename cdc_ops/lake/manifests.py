@@ -1,0 +1,97 @@
+"""The staging area: landed windows and their manifests. Spark-free; cdc_ops.lake.staging writes and reads the rows.
+
+    <operation's staging folder>/<attempt>/part-*.parquet    the rows of one try
+    <operation's staging folder>/manifest.json               names the try that is complete; written last, at once
+
+Files without a manifest are not landed, whoever left them. Nothing is deleted on the way out of a step: `expire` clears up later.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from cdc_ops.core import wire
+from cdc_ops.core.operations import Manifest
+from cdc_ops.lake.files import open_filesystem, read_text, write_text
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandedFile:
+    """One Parquet file of a try: its path in the file system, its size."""
+
+    path: str
+    bytes: int
+
+
+def read_manifest(staging: str) -> Manifest | None:
+    """Reads the manifest of an operation's staging folder, None if it is not completely landed.
+
+    Raises:
+        StateError: the manifest was written by another version of the package, or damaged.
+    """
+    try:
+        text = read_text(f"{staging.rstrip('/')}/{MANIFEST}")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return wire.loads(Manifest, text)
+
+
+def write_manifest(staging: str, manifest: Manifest) -> None:
+    """Declares a try complete; everything else of it must be there before."""
+    write_text(f"{staging.rstrip('/')}/{MANIFEST}", wire.dumps(manifest))
+
+
+def landed_files(staging: str, attempt: str) -> tuple[LandedFile, ...]:
+    """Returns the Parquet files of a try, by name."""
+    filesystem, root = open_filesystem(f"{staging.rstrip('/')}/{attempt}")
+    try:
+        entries = filesystem.ls(root, detail=True)
+    except FileNotFoundError:
+        return ()
+    names = ((str(entry["name"]), int(entry["size"] or 0)) for entry in entries if entry["type"] == "file")
+    return tuple(LandedFile(path=name, bytes=size) for name, size in sorted(names) if _is_part(name))
+
+
+def expire(staging_root: str, older_than: datetime, keep: Collection[str] = ()) -> tuple[str, ...]:
+    """Removes the staging folders of operations in which nothing was written since a point in time.
+
+    Args:
+        staging_root: The pipeline's staging area.
+        older_than: Aware instant; a folder with anything newer stays.
+        keep: Staging folders of unfinished operations: they stay, however old they are.
+
+    Returns:
+        The folders that were removed, as paths in their file system.
+    """
+    filesystem, root = open_filesystem(staging_root)
+    kept = {open_filesystem(path)[1] for path in keep}
+    newest: dict[str, datetime] = {}
+    for name, entry in filesystem.find(root, detail=True).items():
+        folder = _operation_folder(str(name))
+        if folder is not None:
+            newest[folder] = max(newest.get(folder, datetime.min.replace(tzinfo=UTC)), _modified(entry))
+    removed = tuple(sorted(folder for folder, when in newest.items() if when < older_than and folder not in kept))
+    for folder in removed:
+        filesystem.rm(folder, recursive=True)
+    return removed
+
+
+def _is_part(name: str) -> bool:
+    base = name.rpartition("/")[2]
+    return base.startswith("part-") and base.endswith(".parquet")
+
+
+def _operation_folder(name: str) -> str | None:
+    parent, _, base = name.rpartition("/")
+    if base == MANIFEST:
+        return parent
+    return parent.rpartition("/")[0] if _is_part(name) else None
+
+
+def _modified(entry: dict[str, object]) -> datetime:
+    value = entry.get("mtime") or entry.get("LastModified") or entry.get("last_modified") or entry.get("created")
+    if isinstance(value, datetime):
+        return value if value.tzinfo else value.replace(tzinfo=UTC)
+    return datetime.fromtimestamp(float(str(value)), UTC) if value is not None else datetime.now(UTC)

@@ -1,0 +1,168 @@
+"""One statement that makes an operation true: rows, number and the table's whole state in one Delta commit. Runs in Spark.
+
+The statement runs in a session of its own, which carries the transaction id (txnAppId, txnVersion = op_seq) and the commit record. Delta
+skips it if the table already has this number or a larger one; then the history tells whose commit that was.
+"""
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from delta.exceptions import DeltaConcurrentModificationException
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops import __version__
+from cdc_ops.core.maintenance import TableStats
+from cdc_ops.core.merging import MergePlan, quoted
+from cdc_ops.core.operations import ApplyMode, Counts, OperationResult, OperationSpec, Outcome, app_id, commit_record
+from cdc_ops.core.records import parse_record, render_record
+from cdc_ops.core.runs import check_base
+from cdc_ops.errors import DuplicateKeyError, LakeConflictError
+from cdc_ops.lake.log import read_head
+from cdc_ops.lake.session import private_session
+from cdc_ops.lake.statements import merge_statement
+from cdc_ops.lake.tables import at, ensure_table, history, table_stats
+
+_TXN_APP_ID: Final = "spark.databricks.delta.write.txnAppId"
+_TXN_VERSION: Final = "spark.databricks.delta.write.txnVersion"
+_USER_METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
+_LAST_COMMIT: Final = "spark.databricks.delta.lastCommitVersionInSession"
+_CONFLICTS: Final = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
+_AMBIGUOUS: Final = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
+_RECENT: Final = 20
+"""Commits among which one's own is looked for before the whole history is."""
+
+
+def apply(
+    spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: MergePlan, rows: int | None, previous: TableStats | None
+) -> OperationResult:
+    """Applies a batch to its table in one statement; applying it again changes nothing and makes no new version.
+
+    The batch must have one row per key (`steps.stage` sees to it): Delta notices two rows of a key only where the key is in the table
+    already, and would insert both where it is not.
+
+    Args:
+        spark: The session of `batch`.
+        spec: The frozen operation.
+        batch: The rows, with at least the plan's columns.
+        plan: The statement.
+        rows: Rows that were read for it, if known before.
+        previous: The table's last known numbers.
+
+    Returns:
+        What happened; `NUMBER_TAKEN` if the table's history does not show this operation under its number.
+
+    Raises:
+        DuplicateKeyError: two rows of the batch change the same row of the table.
+        StaleStateError: the table does not stand where the operation was planned; nothing was written.
+        LakeConflictError: somebody else committed meanwhile; nothing was written.
+        LakeError: the table cannot take the batch.
+    """
+    started = time.monotonic()
+    ensure_table(spark, spec)
+    check_base(spec, read_head(spec.path, spec.pipeline, spec.table))
+    with _translated(spec, batch, plan):
+        version = _execute(spark, spec, batch.select(*(quoted(name) for name in plan.columns)), plan, rows)
+    commit = _find(spark, spec)
+    if commit is None:
+        outcome, counts = Outcome.NUMBER_TAKEN, Counts()
+    else:
+        outcome = Outcome.APPLIED if version == commit["version"] else Outcome.ALREADY_APPLIED
+        counts = _counts(commit["operationMetrics"] or {}, rows)
+    return OperationResult(
+        op_seq=spec.op_seq,
+        operation_id=spec.operation_id,
+        outcome=outcome,
+        delta_version=commit["version"] if commit else None,
+        counts=counts,
+        stats=table_stats(spark, spec.path, previous, commit["version"]) if commit else None,
+        seconds=round(time.monotonic() - started, 3),
+    )
+
+
+def duplicate_keys(batch: DataFrame, keys: tuple[str, ...], limit: int = 5) -> list[str]:
+    """Returns up to `limit` keys that the batch has more than once, as text."""
+    columns = [F.col(quoted(key)) for key in keys]
+    repeated = batch.groupBy(*columns).agg(F.count(F.lit(1)).alias("__rows")).where("__rows > 1")
+    return [", ".join(str(value) for value in row) for row in repeated.select(*columns).limit(limit).collect()]
+
+
+def _execute(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: MergePlan, rows: int | None) -> int | None:
+    """Runs the statement; returns the version that it committed, None if Delta skipped it."""
+    view = f"cdc_ops_{uuid.uuid4().hex}"
+    conf = {
+        _TXN_APP_ID: app_id(spec.pipeline, spec.table),
+        _TXN_VERSION: str(spec.op_seq),
+        _USER_METADATA: render_record(commit_record(spec, rows=rows, package_version=__version__)),
+    }
+    batch.createGlobalTempView(view)
+    try:
+        with private_session(spark, conf) as session:
+            if plan.mode is ApplyMode.MERGE:
+                session.sql(merge_statement(at(spec.path), f"global_temp.{view}", plan, spec.schema)).collect()
+            else:
+                session.table(f"global_temp.{view}").write.format("delta").mode(plan.mode.value).save(spec.path)
+            committed = session.conf.get(_LAST_COMMIT, None)
+    finally:
+        spark.catalog.dropGlobalTempView(view)
+    return int(committed) if committed is not None else None
+
+
+def _find(spark: SparkSession, spec: OperationSpec) -> Row | None:
+    for limit in (_RECENT, None):
+        commits = history(spark, spec.path, limit)
+        for commit in commits:
+            record = parse_record(commit["userMetadata"])
+            if record is not None and record.operation_id == spec.operation_id:
+                return commit
+        if limit is not None and len(commits) < limit:
+            return None
+    return None
+
+
+def _counts(metrics: Mapping[str, str], rows: int | None) -> Counts:
+    def number(*names: str) -> int:
+        return next((int(metrics[name]) for name in names if name in metrics), 0)
+
+    merged = "numTargetRowsInserted" in metrics
+    return Counts(
+        read=rows if rows is not None else number("numSourceRows", "numOutputRows"),
+        inserted=number("numTargetRowsInserted", "numOutputRows"),
+        updated=number("numTargetRowsUpdated"),
+        deleted=number("numTargetRowsDeleted"),
+        bytes=number("numTargetBytesAdded") if merged else number("numOutputBytes"),
+    )
+
+
+@contextmanager
+def _translated(spec: OperationSpec, batch: DataFrame, plan: MergePlan) -> Iterator[None]:
+    try:
+        yield
+    except PySparkException as error:
+        if isinstance(error, DeltaConcurrentModificationException) or any(code in str(error) for code in _CONFLICTS):
+            raise _conflict(spec, error) from error
+        if _AMBIGUOUS in str(error):
+            raise _duplicate(spec, duplicate_keys(batch, plan.keys)) from error
+        raise
+
+
+def _conflict(spec: OperationSpec, error: PySparkException) -> LakeConflictError:
+    return LakeConflictError(
+        f"Somebody else committed to the Delta table of {spec.table} while operation {spec.op_seq} was being applied.",
+        why=str(error).splitlines()[0],
+        data="Nothing of this operation was written; the watermark stays.",
+        next="Nothing to do: the next try sees the table's new state. If it happens again, DESCRIBE HISTORY shows the other writer.",
+    )
+
+
+def _duplicate(spec: OperationSpec, keys: list[str]) -> DuplicateKeyError:
+    return DuplicateKeyError(
+        f"Several rows of one batch of {spec.table} have the same key ({', '.join(spec.keys)}): {'; '.join(keys)}.",
+        why="The keys do not identify a row at the source.",
+        data="Nothing of this batch was written; the watermark stays.",
+        next="Choose 'keys' that are unique at the source.",
+    )

@@ -1,0 +1,152 @@
+"""Landing: the rows of one window as Parquet in the staging area, with a manifest that is written last. Runs in Spark.
+
+What the manifest says of the rows comes from the footers of the files that are there, not from a second pass and not from counters of the
+job: a task that ran twice counts once.
+"""
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from functools import reduce
+from operator import or_
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops.core.merging import quoted, spark_literal
+from cdc_ops.core.operations import KeyRange, Manifest, OperationSpec
+from cdc_ops.errors import StateError
+from cdc_ops.lake.columns import canonical_type
+from cdc_ops.lake.files import open_filesystem
+from cdc_ops.lake.manifests import expire, landed_files, read_manifest, write_manifest
+
+__all__ = ["expire", "land", "read_landed", "read_manifest"]
+
+_RANGED: Final = ("tinyint", "smallint", "int", "bigint", "decimal", "date", "timestamp", "timestamp_ntz", "string")
+_LONGEST_TEXT: Final = 64
+"""A longer text makes the statement longer than it makes the scan shorter; Delta keeps 32 characters of it anyway."""
+
+
+def land(spark: SparkSession, df: DataFrame, spec: OperationSpec, attempt: str) -> Manifest:
+    """Writes a window's rows to the operation's staging folder and declares them landed.
+
+    Args:
+        spark: The session of `df`.
+        df: The rows, in the columns and types of the lake.
+        spec: Whose rows.
+        attempt: Folder name of this try; unique, so that a killed try's files are never taken for this one's.
+    """
+    folder = f"{spec.staging.rstrip('/')}/{attempt}"
+    df.write.mode("overwrite").parquet(folder)
+    files = landed_files(spec.staging, attempt)
+    footers = _Footers(spec)
+    filesystem, _ = open_filesystem(spec.staging)
+    for file in files:
+        with filesystem.open(file.path, "rb") as stream:
+            footers.add(pq.ParquetFile(stream).metadata)
+    manifest = Manifest(
+        operation_id=spec.operation_id,
+        attempt=attempt,
+        rows=footers.rows,
+        bytes=sum(file.bytes for file in files),
+        files=len(files),
+        schema_fingerprint=spec.schema.fingerprint,
+        key_ranges=footers.key_ranges() if footers.rows else (),
+        null_keys=footers.null_keys() if footers.complete else _count_null_keys(spark, folder, spec.keys),
+    )
+    write_manifest(spec.staging, manifest)
+    return manifest
+
+
+def read_landed(spark: SparkSession, spec: OperationSpec, manifest: Manifest) -> DataFrame:
+    """Returns the landed rows.
+
+    Raises:
+        StateError: files of the manifest are not there, or are not the ones that were written.
+    """
+    files = landed_files(spec.staging, manifest.attempt)
+    size = sum(file.bytes for file in files)
+    if len(files) != manifest.files or size != manifest.bytes or manifest.schema_fingerprint != spec.schema.fingerprint:
+        raise StateError(
+            f"The landed rows of operation {spec.op_seq} of {spec.table} are not complete: {len(files)} files with {size} bytes,"
+            f" the manifest says {manifest.files} files with {manifest.bytes} bytes.",
+            why="Somebody removed or replaced files in the staging area, or the operation was planned anew with other columns.",
+            data="Nothing was written to the table; the watermark stays.",
+            next=f"Delete {spec.staging.rstrip('/')}/manifest.json and run again: the same window is read again.",
+        )
+    columns = ", ".join(f"{quoted(column.name)} {column.delta_type}" for column in spec.schema.columns)
+    return spark.read.schema(columns).parquet(f"{spec.staging.rstrip('/')}/{manifest.attempt}")
+
+
+class _Footers:
+    """Sums up what the footers say of the key columns."""
+
+    def __init__(self, spec: OperationSpec) -> None:
+        self._types = {key: canonical_type(column.delta_type) for key in spec.keys if (column := spec.schema.column(key))}
+        self._ranges: dict[str, tuple[Any, ...] | None] = {}
+        self._nulls = dict.fromkeys(self._types, 0)
+        self.rows = 0
+        self.complete = True
+
+    def add(self, footer: pq.FileMetaData) -> None:
+        """Takes one file into account."""
+        self.rows += footer.num_rows
+        positions = {footer.schema.column(index).path: index for index in range(footer.num_columns)}
+        for group in range(footer.num_row_groups):
+            for key in self._types:
+                self._add_chunk(key, footer.row_group(group).column(positions[key]))
+
+    def null_keys(self) -> int:
+        """Returns the NULLs in key columns; a row with NULL in two of them counts twice."""
+        return sum(self._nulls.values())
+
+    def key_ranges(self) -> tuple[KeyRange, ...]:
+        """Returns the ranges of those keys that files can be skipped by."""
+        found = []
+        for key, kind in self._types.items():
+            low, high = (_text(value, kind) for value in self._ranges.get(key) or (None, None))
+            if low is not None and high is not None:
+                found.append(KeyRange(column=key, low=spark_literal(kind, low), high=spark_literal(kind, high)))
+        return tuple(found)
+
+    def _add_chunk(self, key: str, chunk: pq.ColumnChunkMetaData) -> None:
+        statistics = chunk.statistics
+        if statistics is None or not statistics.has_null_count:  # the writer leaves them out where values are long
+            self.complete = False
+            self._ranges[key] = None
+            return
+        self._nulls[key] += statistics.null_count
+        if statistics.null_count == chunk.num_values:
+            return
+        known = self._ranges.get(key, ())
+        if known is None or not statistics.has_min_max:
+            self._ranges[key] = None
+            return
+        values = (*known, statistics.min, statistics.max)
+        self._ranges[key] = (min(values), max(values))
+
+
+def _text(value: Any, kind: str) -> str | None:
+    """Returns a value of the footer as the text of a literal, None where files are not skipped by such a value."""
+    if not kind.startswith(_RANGED):
+        return None
+    match value:
+        case str():
+            return value if len(value) <= _LONGEST_TEXT else None
+        case datetime():
+            naive = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+            return naive.isoformat(sep=" ") + ("Z" if kind == "timestamp" else "")
+        case date():
+            return value.isoformat()
+        case Decimal():
+            return format(value, "f")
+        case int() if not isinstance(value, bool):
+            return str(value)
+        case _:
+            return None
+
+
+def _count_null_keys(spark: SparkSession, folder: str, keys: tuple[str, ...]) -> int:
+    missing = reduce(or_, (F.col(quoted(key)).isNull() for key in keys))
+    return spark.read.parquet(folder).where(missing).count()

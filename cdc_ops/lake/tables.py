@@ -1,0 +1,151 @@
+"""Delta tables themselves: made once from an operation's schema, checked before each statement, measured after it."""
+
+from typing import Any, Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Row, SparkSession
+
+from cdc_ops.core.maintenance import TableStats
+from cdc_ops.core.merging import quoted
+from cdc_ops.core.operations import OperationSpec
+from cdc_ops.errors import ConfigError, TargetForeignError, TargetNotDeltaError
+from cdc_ops.lake.columns import check_columns, has_statistics
+from cdc_ops.lake.log import OWNER_PIPELINE, OWNER_TABLE
+
+_RESERVED: Final = {
+    "delta.setTransactionRetentionDuration": "it makes Delta forget which operations it holds, and a replay would apply them twice",
+    "delta.appendOnly": "changed and deleted rows could not be written",
+}
+_SPECIAL: Final = frozenset(" ,;{}()\n\t=")
+"""Characters in column names that need Delta's column mapping."""
+
+
+def ensure_table(spark: SparkSession, spec: OperationSpec) -> None:
+    """Makes the table of an operation, unless it is there, and checks that it is ours and takes the operation's columns.
+
+    Creation is a commit of its own, without rows and without transaction id. It names the owner in the table's properties, so that a first
+    load that died right after it finds an empty table of its own and goes on (`LakeHead.created_by_us`).
+
+    Raises:
+        TargetNotDeltaError: the folder holds other files.
+        TargetForeignError: the table is another pipeline's, or nobody's that we know.
+        TargetSchemaError: its columns do not fit.
+        ConfigError: a table property is set that would break the commit protocol.
+    """
+    try:
+        spark.sql(_create_statement(spec))
+    except AnalysisException as error:
+        raise _creation_error(spec, error) from error
+    properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {at(spec.path)}").collect()}
+    owner = (properties.get(OWNER_PIPELINE), properties.get(OWNER_TABLE))
+    if owner != (spec.pipeline, str(spec.table)):
+        raise _foreign_error(spec, owner)
+    stored = spark.read.format("delta").load(spec.path).schema
+    check_columns(spec.path, [(field.name, field.dataType.simpleString()) for field in stored.fields], spec.schema)
+
+
+def creation_properties(spec: OperationSpec) -> dict[str, str]:
+    """Returns the properties of a new table: the package's defaults, the policy's over them, the owner's mark.
+
+    Neither auto compaction nor optimized writes: the first adds a commit that carries our user metadata a second time, and the shuffle
+    settings of the session already give small batches few files. OPTIMIZE has its own step.
+
+    Raises:
+        ConfigError: the policy sets a property that would break the commit protocol.
+    """
+    for name, why in _RESERVED.items():
+        if any(name.lower() == key.lower() for key, _ in spec.properties):
+            raise ConfigError(
+                f"Table {spec.table}: the property {name} cannot be set.",
+                why=f"Because {why}.",
+                data="Nothing was read or written.",
+                next=f"Remove {name} from 'properties' in the pipeline file.",
+            )
+    defaults = {"delta.enableDeletionVectors": "true", "delta.enableTypeWidening": "true"}
+    if indexed := _indexed_columns(spec):
+        defaults["delta.dataSkippingStatsColumns"] = ",".join(indexed)
+    if any(_SPECIAL & set(column.name) for column in spec.schema.columns):
+        defaults["delta.columnMapping.mode"] = "name"
+    return {**defaults, **dict(spec.properties), OWNER_PIPELINE: spec.pipeline, OWNER_TABLE: str(spec.table)}
+
+
+def table_stats(spark: SparkSession, path: str, previous: TableStats | None, version: int | None = None) -> TableStats:
+    """Returns number and size of a table's files; the history of upkeep is carried on from `previous`.
+
+    Args:
+        spark: Any session.
+        path: The table.
+        previous: Its last known numbers.
+        version: The version that they are for, if the caller knows it.
+    """
+    detail = spark.sql(f"DESCRIBE DETAIL {at(path)}").select("numFiles", "sizeInBytes").collect()[0]
+    if version is None:
+        version = int(history(spark, path, 1)[0]["version"])
+    if previous is None:
+        return TableStats(delta_version=version, files=detail["numFiles"], size_bytes=detail["sizeInBytes"], commits_since_vacuum=1)
+    return TableStats(
+        delta_version=version,
+        files=detail["numFiles"],
+        size_bytes=detail["sizeInBytes"],
+        optimized_at=previous.optimized_at,
+        vacuumed_at=previous.vacuumed_at,
+        optimized_files=min(previous.optimized_files, detail["numFiles"]),
+        commits_since_vacuum=previous.commits_since_vacuum + 1,
+    )
+
+
+def history(spark: SparkSession, path: str, limit: int | None = None) -> list[Row]:
+    """Returns the newest commits, newest first: version, operation, userMetadata, operationMetrics."""
+    statement = f"DESCRIBE HISTORY {at(path)}" + (f" LIMIT {limit}" if limit else "")
+    return spark.sql(statement).select("version", "operation", "userMetadata", "operationMetrics").collect()
+
+
+def at(path: str) -> str:
+    """Returns the SQL name of the Delta table at a path."""
+    return f"delta.{quoted(path)}"
+
+
+def _create_statement(spec: OperationSpec) -> str:
+    columns = ", ".join(f"{quoted(column.name)} {column.delta_type}" for column in spec.schema.columns)
+    properties = ", ".join(f"{_text(name)} = {_text(value)}" for name, value in sorted(creation_properties(spec).items()))
+    return f"CREATE TABLE IF NOT EXISTS {at(spec.path)} ({columns}) USING delta TBLPROPERTIES ({properties})"
+
+
+def _indexed_columns(spec: OperationSpec) -> list[str]:
+    wanted = dict.fromkeys((*spec.keys, *(column.name for column in spec.cursor.columns)))
+    found = (spec.schema.column(name) for name in wanted)
+    return [_index_name(column.name) for column in found if column is not None and has_statistics(column.delta_type)]
+
+
+def _index_name(name: str) -> str:
+    return name if name.isidentifier() else quoted(name)
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _creation_error(spec: OperationSpec, error: Any) -> Exception:
+    if "NON_EMPTY_LOCATION" in str(error) or "DELTA_PATH_DOES_NOT_EXIST" in str(error):
+        return TargetNotDeltaError(
+            f"{spec.path} holds files and no Delta table.",
+            why="The target folder of a new table must be empty.",
+            data="Nothing was written; the folder is as it was.",
+            next=f"Give {spec.table} another 'path', or move those files away.",
+        )
+    return ConfigError(
+        f"The Delta table of {spec.table} cannot be created at {spec.path}.",
+        why=str(error).splitlines()[0],
+        data="Nothing was written; the watermark stays.",
+        next="Correct 'properties' or the column selection of the table in the pipeline file.",
+    )
+
+
+def _foreign_error(spec: OperationSpec, owner: tuple[str | None, str | None]) -> TargetForeignError:
+    whose = f"table {owner[1]} of pipeline {owner[0]!r}" if owner[0] else "somebody else: it has no mark of cdc-ops"
+    return TargetForeignError(
+        f"The Delta table at {spec.path} belongs to {whose}.",
+        why=f"It was to take {spec.table} of pipeline {spec.pipeline!r}; a table has one writer.",
+        data="Nothing was written; the table is as it was.",
+        next="Give the table another 'path' in the pipeline file, or move the existing one away.",
+    )
