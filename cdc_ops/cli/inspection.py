@@ -1,7 +1,7 @@
 """Commands that look: status, verify; and the one that repairs the ledger: state rebuild."""
 
 import os
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -11,10 +11,8 @@ from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opene
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core import wire
 from cdc_ops.core.cursors import CursorValue
-from cdc_ops.core.pipeline import Pipeline, TableConfig
-from cdc_ops.core.requests import RunRequest
-from cdc_ops.core.runs import TableState
-from cdc_ops.errors import StateError
+from cdc_ops.core.pipeline import TableConfig
+from cdc_ops.errors import RequestError
 from cdc_ops.sources.base import Source
 from cdc_ops.state.sql import open_reader
 from cdc_ops.steps.commit import rebuild_table
@@ -58,18 +56,24 @@ def verify(folder: Folder = None, pipeline: Names = None, table: Tables = None, 
 
 
 @state_app.command("rebuild")
-def rebuild(folder: Folder = None, pipeline: Names = None, table: Tables = None, from_data: bool = False, as_json: Json = False) -> None:
-    """Restore the ledger from the Delta tables: watermark, number and snapshot progress of each. Unfinished plans are discarded.
-
-    With --from-data, where the log no longer tells, the largest cursor in the table becomes the watermark; it is never above the true one.
-    """
+def rebuild(
+    folder: Folder = None,
+    pipeline: Names = None,
+    table: Tables = None,
+    watermark: Annotated[str, typer.Option(help="Where to go on, for tables whose log no longer tells; only with --table.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Restore the ledger from the Delta tables: watermark, number and snapshot progress of each. Unfinished plans are discarded."""
     done: list[dict[str, Any]] = []
     with guarded(as_json):
+        if watermark and not table:
+            raise RequestError("--watermark is a decision about one table.", data="Nothing was changed.", next="Add --table schema.table.")
         request = new_request(tables=tuple(table or ()))
+        low = CursorValue(parts=(watermark,)) if watermark else None
         for chosen in chosen_pipelines(folder, pipeline or []):
-            with progress(as_json) as say, opened(chosen) as (context, source), LocalSpark(chosen, say) as spark:
+            with opened(chosen) as (context, source):
                 for config in discover(chosen, source, request):
-                    state = _rebuild(context, source, request, config, spark if from_data else None)
+                    state = rebuild_table(context, request, config, watermark=low)
                     done.append({"table": str(config.table), "state": wire.to_data(state)})
     if as_json:
         render.print_json(done)
@@ -89,28 +93,3 @@ def _verify_table(context: Context, source: Source, spark: LocalSpark, config: T
     read = source.jdbc_read(facts.schema, source.slices(facts.schema, facts.keys, "", config.settings.readers))
     found = compare(spark.session(), read, facts.schema, facts.keys, config.path)
     return {"table": str(config.table), "equal": found.equal, **wire.to_data(found)}
-
-
-def _rebuild(context: Context, source: Source, request: RunRequest, config: TableConfig, spark: LocalSpark | None) -> TableState | None:
-    try:
-        return rebuild_table(context, request, config)
-    except StateError as error:
-        if spark is None or type(error) is not StateError:
-            raise
-    return rebuild_table(context, request, config, watermark=largest_cursor(context.pipeline, source, config, spark))
-
-
-def largest_cursor(pipeline: Pipeline, source: Source, config: TableConfig, spark: LocalSpark) -> CursorValue:
-    """Returns the largest lead cursor value in the Delta table: at most the true watermark, because no row above it was ever read.
-
-    Raises:
-        StateError: the table is empty.
-    """
-    facts = read_facts(pipeline, source, config)
-    name = facts.cursor.lead.name
-    row = spark.session().read.format("delta").load(config.path).selectExpr(f"CAST(MAX(`{name}`) AS STRING) AS top").first()
-    if row is None or row["top"] is None:
-        raise StateError(
-            f"The Delta table of {config.table} has no cursor value to start from.", next="Move the folder away and run again."
-        )
-    return CursorValue(parts=(str(row["top"]),))

@@ -204,17 +204,19 @@ def _rebuild(context: Context, lease: Lease, config: TableConfig, watermark: Cur
     head = read_head(config.path, config.pipeline, config.table)
     if head is None:
         return None
+    settled = context.store.table_state(config.pipeline, config.table).op_seq
     if head.record is not None and head.record_version is not None:
-        state = rebuilt(head.record, head.record_version)
+        state = rebuilt(head.record, head.version, txn_version=head.txn_version, settled=settled)
     elif watermark is not None and head.txn_version is not None:
-        state = rebuilt_from_data(config.pipeline, config.table, head.txn_version, watermark)
+        state = rebuilt_from_data(config.pipeline, config.table, head.txn_version, watermark, delta_version=head.version, settled=settled)
     else:
         raise StateError(
             f"The Delta log of {config.table} holds no cdc-ops commit record any more"
             + (f" (operation {head.txn_version} is known from its checkpoint)." if head.txn_version else "."),
             why="The table was idle for longer than 'delta.logRetentionDuration', or cdc-ops never wrote it.",
             data="Nothing was written; the ledger is as it was.",
-            next=f"cdc-ops state rebuild --pipeline {config.pipeline} --table {config.table} --from-data   (reads the largest cursor)",
+            next=f"cdc-ops state rebuild --pipeline {config.pipeline} --table {config.table} --watermark VALUE\n"
+            "        VALUE is a cursor value up to which the table is surely complete; rows from there on are read again.",
         )
     context.store.replace_state(lease, state)
     return state

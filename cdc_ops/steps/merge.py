@@ -8,7 +8,9 @@ from pyspark.sql import SparkSession
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.merging import plan_merge
 from cdc_ops.core.operations import Landing, OperationResult, OperationSpec
+from cdc_ops.core.runs import check_base
 from cdc_ops.errors import StateError
+from cdc_ops.lake.log import read_head
 from cdc_ops.lake.merge import apply
 from cdc_ops.lake.staging import read_landed, read_manifest
 from cdc_ops.sources.base import Source
@@ -26,10 +28,11 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec, previous: Ta
         previous: The table's last known numbers.
 
     Raises:
-        StateError: the operation has not been landed.
+        StateError: the operation has not been landed, or its table does not stand where the plan found it.
         DataError: rows without key.
         LakeError: the table is not what the operation expects, or somebody else committed.
     """
+    check_base(spec, read_head(spec.path, spec.pipeline, spec.table))
     if spec.landing is Landing.DIRECT:
         rows = read_source(spark, source.jdbc_read(spec.schema, spec.slices), spec.schema)
         return apply(spark, spec, rows, plan_merge(spec, None), None, previous)

@@ -122,6 +122,7 @@ def _chunk(order: Order, progress: SnapshotProgress, index: int, planned_at: dat
         expected_rows=order.facts.schema.approximate_rows // max(progress.total, 1),
         mode=ApplyMode.APPEND,
         landing=_whole_landing(order),
+        snapshot_before=replace(progress, done=index) if index else None,
         watermark_after=progress.bound if last else None,
         snapshot_after=None if last else replace(progress, done=index + 1),
         bound_method=bound.method if bound else "",
@@ -137,8 +138,9 @@ def _increment(order: Order, watermark: CursorValue) -> Draft:
         held = f"; held back by {bound.held_by}" if bound.held_by else ""
         return Draft(idle=f"the safe bound {bound.value} has not passed the watermark{held}")
     draft = _window(order, window, OperationKind.INCREMENT)
-    moved = {"watermark_after": bound.value, "bound_method": bound.method, "fresh_at": fresh_instant(facts.cursor, bound)}
-    return Draft(operations=tuple(replace(spec, **moved) for spec in draft.operations), idle=draft.idle, bound=bound)
+    fresh_at = fresh_instant(facts.cursor, bound)
+    operations = (replace(spec, watermark_after=bound.value, bound_method=bound.method, fresh_at=fresh_at) for spec in draft.operations)
+    return Draft(operations=tuple(operations), idle=draft.idle, bound=bound)
 
 
 def _reread(order: Order) -> Draft:
@@ -232,6 +234,9 @@ def _spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int = 
         slices=(),
         mode=ApplyMode.MERGE,
         landing=Landing.STAGED,
+        delta_version_before=state.delta_version,
+        watermark_before=state.watermark,
+        snapshot_before=state.snapshot,
         watermark_after=state.watermark,
         snapshot_after=state.snapshot,
         properties=_properties(config),
