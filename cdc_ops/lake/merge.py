@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from delta.exceptions import DeltaConcurrentModificationException
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -21,17 +20,16 @@ from cdc_ops.core.merging import MergePlan, quoted
 from cdc_ops.core.operations import ApplyMode, Counts, OperationResult, OperationSpec, Outcome, app_id, commit_record
 from cdc_ops.core.records import parse_record, render_record
 from cdc_ops.core.runs import check_base
-from cdc_ops.errors import DuplicateKeyError, LakeConflictError
+from cdc_ops.errors import DuplicateKeyError
 from cdc_ops.lake.log import read_head
 from cdc_ops.lake.session import private_session
 from cdc_ops.lake.statements import merge_statement
-from cdc_ops.lake.tables import at, ensure_table, history, table_stats
+from cdc_ops.lake.tables import at, ensure_table, history, table_stats, translated_conflicts
 
 _TXN_APP_ID: Final = "spark.databricks.delta.write.txnAppId"
 _TXN_VERSION: Final = "spark.databricks.delta.write.txnVersion"
 _USER_METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
 _LAST_COMMIT: Final = "spark.databricks.delta.lastCommitVersionInSession"
-_CONFLICTS: Final = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 _AMBIGUOUS: Final = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
 _RECENT: Final = 20
 """Commits among which one's own is looked for before the whole history is."""
@@ -141,22 +139,12 @@ def _counts(metrics: Mapping[str, str], rows: int | None) -> Counts:
 @contextmanager
 def _translated(spec: OperationSpec, batch: DataFrame, plan: MergePlan) -> Iterator[None]:
     try:
-        yield
+        with translated_conflicts(f"operation {spec.op_seq} of {spec.table}"):
+            yield
     except PySparkException as error:
-        if isinstance(error, DeltaConcurrentModificationException) or any(code in str(error) for code in _CONFLICTS):
-            raise _conflict(spec, error) from error
         if _AMBIGUOUS in str(error):
             raise _duplicate(spec, duplicate_keys(batch, plan.keys)) from error
         raise
-
-
-def _conflict(spec: OperationSpec, error: PySparkException) -> LakeConflictError:
-    return LakeConflictError(
-        f"Somebody else committed to the Delta table of {spec.table} while operation {spec.op_seq} was being applied.",
-        why=str(error).splitlines()[0],
-        data="Nothing of this operation was written; the watermark stays.",
-        next="Nothing to do: the next try sees the table's new state. If it happens again, DESCRIBE HISTORY shows the other writer.",
-    )
 
 
 def _duplicate(spec: OperationSpec, keys: list[str]) -> DuplicateKeyError:

@@ -1,14 +1,17 @@
 """Delta tables themselves: made once from an operation's schema, checked before each statement, measured after it."""
 
-from typing import Any, Final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
 
-from pyspark.errors import AnalysisException
+from delta.exceptions import DeltaConcurrentModificationException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Row, SparkSession
 
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.merging import quoted
 from cdc_ops.core.operations import OperationSpec
-from cdc_ops.errors import ConfigError, TargetForeignError, TargetNotDeltaError
+from cdc_ops.errors import CdcError, ConfigError, LakeConflictError, TargetForeignError, TargetNotDeltaError
 from cdc_ops.lake.columns import check_columns, has_statistics
 from cdc_ops.lake.log import OWNER_PIPELINE, OWNER_TABLE
 
@@ -16,6 +19,7 @@ _RESERVED: Final = {
     "delta.setTransactionRetentionDuration": "it makes Delta forget which operations it holds, and a replay would apply them twice",
     "delta.appendOnly": "changed and deleted rows could not be written",
 }
+_CONFLICTS: Final = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 _SPECIAL: Final = frozenset(" ,;{}()\n\t=")
 """Characters in column names that need Delta's column mapping."""
 
@@ -100,6 +104,26 @@ def history(spark: SparkSession, path: str, limit: int | None = None) -> list[Ro
     return spark.sql(statement).select("version", "operation", "userMetadata", "operationMetrics").collect()
 
 
+@contextmanager
+def translated_conflicts(doing: str) -> Iterator[None]:
+    """Turns Delta's conflict exceptions into ours.
+
+    Raises:
+        LakeConflictError: somebody else committed to the table during a statement.
+    """
+    try:
+        yield
+    except PySparkException as error:
+        if not isinstance(error, DeltaConcurrentModificationException) and not any(code in str(error) for code in _CONFLICTS):
+            raise
+        raise LakeConflictError(
+            f"Somebody else committed to the Delta table during {doing}.",
+            why=str(error).splitlines()[0],
+            data="Nothing of it was written; the watermark stays.",
+            next="Nothing to do: the next try sees the table's new state. If it happens again, DESCRIBE HISTORY shows the other writer.",
+        ) from error
+
+
 def at(path: str) -> str:
     """Returns the SQL name of the Delta table at a path."""
     return f"delta.{quoted(path)}"
@@ -125,7 +149,7 @@ def _text(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _creation_error(spec: OperationSpec, error: Any) -> Exception:
+def _creation_error(spec: OperationSpec, error: AnalysisException) -> CdcError:
     if "NON_EMPTY_LOCATION" in str(error) or "DELTA_PATH_DOES_NOT_EXIST" in str(error):
         return TargetNotDeltaError(
             f"{spec.path} holds files and no Delta table.",
