@@ -5,7 +5,7 @@ The ledger is a cache of the Delta log plus the frozen plans; core.runs says how
 
 import enum
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from cdc_ops.core.maintenance import TableStats
@@ -70,7 +70,7 @@ class TableRun:
     window: Window | None = None
     op_seq: int | None = None
     delta_version: int | None = None
-    counts: Counts = Counts()
+    counts: Counts = field(default_factory=Counts)
     message: str = ""
 
 
@@ -126,7 +126,10 @@ class StateReader(ABC):
 
     @abstractmethod
     def overview(self, pipeline: str | None = None) -> tuple[TableOverview, ...]:
-        """Returns every known table with its state, numbers, last run and lease, sorted by pipeline and table, in a fixed number of queries."""
+        """Returns every known table with its state, numbers, last run and lease, sorted by pipeline and table.
+
+        The number of queries is fixed: the status page asks every few seconds.
+        """
 
 
 class StateStore(StateReader):
@@ -136,8 +139,8 @@ class StateStore(StateReader):
     def acquire(self, pipeline: str, table: TableName, holder: str, *, ttl: timedelta, live: bool, purpose: str = "") -> Lease:
         """Takes or renews the table's lease, at once.
 
-        The same holder gets its own lease back with its token. A lease that has expired goes to the caller with a larger token. While a live
-        run waits for the table, other kinds are refused.
+        The same holder gets its own lease back with its token. A lease that has expired goes to the caller with a larger token. While a
+        live run waits for the table, other kinds are refused.
 
         Raises:
             LeaseHeldError: somebody else holds it; the message says who, what for and until when.
@@ -156,12 +159,12 @@ class StateStore(StateReader):
         """Gives a lease back; a lease that is no longer ours is left alone."""
 
     @abstractmethod
-    def freeze(self, lease: Lease, expected: TableState, operations: tuple[OperationSpec, ...]) -> None:
+    def freeze(self, lease: Lease, expected: TableState, planned: tuple[OperationSpec, ...]) -> None:
         """Writes planned operations, all or none, before their first try, behind those that are unfinished.
 
         Raises:
-            StaleStateError: the state is not `expected`, the first operation does not follow the last unfinished one (or the state, if there is
-                none), or the lease is lost.
+            StaleStateError: the state is not `expected`, the first operation does not follow the last unfinished one (or the state, if
+                there is none), or the lease is lost.
         """
 
     @abstractmethod
@@ -169,7 +172,9 @@ class StateStore(StateReader):
         """Counts a try of an operation and returns the number of tries including this one."""
 
     @abstractmethod
-    def settle(self, lease: Lease, expected: TableState, new: TableState, spec: OperationSpec | None, result: OperationResult | None) -> None:
+    def settle(
+        self, lease: Lease, expected: TableState, new: TableState, spec: OperationSpec | None, result: OperationResult | None
+    ) -> None:
         """Moves the table's state by compare-and-set, in one transaction with the operation's status.
 
         Args:

@@ -1,0 +1,261 @@
+"""The ledger in a SQL database: `open_reader` for whoever looks, `open_store` for the steps that write.
+
+    StateReader <- SqlStateReader (database refuses writes)        SqlStateStore (compare-and-set under a lease) -> StateStore
+
+Every write of a table's state is one transaction that locks the table's row, compares the lease's token and the stored state, and only then
+writes. What the rows mean is in schema.py; leases, operations and runs have a module each.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from sqlalchemy import Connection, Row, select, update
+
+from cdc_ops.core import wire
+from cdc_ops.core.maintenance import TableStats
+from cdc_ops.core.operations import OperationResult, OperationSpec
+from cdc_ops.core.runs import TableState
+from cdc_ops.core.tables import TableName
+from cdc_ops.errors import LeaseHeldError, StaleStateError
+from cdc_ops.state import leases, operations, rows, runs
+from cdc_ops.state.base import Lease, StateReader, StateStore, TableOverview, TableRun
+from cdc_ops.state.database import PATIENCE, Database
+from cdc_ops.state.migrate import is_current, ledger_version, outdated, upgrade
+from cdc_ops.state.operations import OperationStatus
+from cdc_ops.state.schema import tables
+
+T = TypeVar("T")
+
+
+def open_reader(url: str, *, patience: timedelta = PATIENCE) -> "SqlStateReader":
+    """Opens a ledger for reading. Nothing is connected, created or upgraded; where there is no ledger, everything is empty.
+
+    Args:
+        url: SQLAlchemy URL. A SQLite file in WAL mode needs a folder that the reader may write, for SQLite's own index of the log.
+        patience: How long a statement waits for a lock.
+
+    Raises:
+        ConfigError: the URL cannot be meant.
+    """
+    return SqlStateReader(Database(url, read_only=True, patience=patience))
+
+
+def open_store(url: str, *, patience: timedelta = PATIENCE) -> "SqlStateStore":
+    """Opens a ledger for writing; creates or upgrades it first if need be.
+
+    Args:
+        url: SQLAlchemy URL; the file and folder of a SQLite ledger are created.
+        patience: How long a statement waits for a lock.
+
+    Raises:
+        ConfigError: the URL cannot be meant, or the database refuses the login.
+        StateError: the ledger is newer than this code.
+        LedgerUnavailableError: its database does not answer.
+    """
+    database = Database(url, read_only=False, patience=patience)
+    try:
+        upgrade(database)
+    except BaseException:
+        database.close()
+        raise
+    return SqlStateStore(database)
+
+
+class SqlStateReader(StateReader):
+    """Reads the ledger; see `StateReader` for what each method promises. Threads may share it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._checked = False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._database.shown!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self._database.close()
+
+    def now(self) -> datetime:
+        """See `StateReader`."""
+        with self._database.read() as connection:
+            return leases.clock(connection)
+
+    def table_state(self, pipeline: str, table: TableName) -> TableState:
+        """See `StateReader`."""
+        row = self._table_row(pipeline, table)
+        return TableState(pipeline=pipeline, table=table) if row is None else runs.state_of(row)
+
+    def open_operations(self, pipeline: str, table: TableName) -> tuple[OperationSpec, ...]:
+        """See `StateReader`."""
+        return self._read(lambda connection: operations.open_specs(connection, pipeline, table), ())
+
+    def abandoned_ids(self, pipeline: str, table: TableName) -> frozenset[str]:
+        """See `StateReader`."""
+        return self._read(lambda connection: operations.abandoned_ids(connection, pipeline, table), frozenset())
+
+    def attempts(self, spec: OperationSpec) -> int:
+        """See `StateReader`."""
+        return self._read(lambda connection: operations.attempts(connection, spec), 0)
+
+    def stats(self, pipeline: str, table: TableName) -> TableStats | None:
+        """See `StateReader`."""
+        row = self._table_row(pipeline, table)
+        return None if row is None or row.stats is None else wire.loads(TableStats, row.stats)
+
+    def lease(self, pipeline: str, table: TableName) -> Lease | None:
+        """See `StateReader`."""
+        return self._read(lambda connection: leases.current(connection, pipeline, table), None)
+
+    def table_runs(self, pipeline: str | None = None, *, run_id: str | None = None, limit: int = 100) -> tuple[TableRun, ...]:
+        """See `StateReader`."""
+        return self._read(lambda connection: runs.newest(connection, pipeline, run_id, limit), ())
+
+    def table_run(self, pipeline: str, table: TableName, run_id: str) -> TableRun | None:
+        """See `StateReader`."""
+        return self._read(lambda connection: runs.one(connection, pipeline, table, run_id), None)
+
+    def overview(self, pipeline: str | None = None) -> tuple[TableOverview, ...]:
+        """See `StateReader`."""
+        return self._read(lambda connection: runs.overview(connection, pipeline), ())
+
+    def _table_row(self, pipeline: str, table: TableName) -> Row[Any] | None:
+        query = select(tables).where(rows.of(tables, pipeline, table))
+        return self._read(lambda connection: connection.execute(query).first(), None)
+
+    def _read(self, query: Callable[[Connection], T], empty: T) -> T:
+        with self._database.read() as connection:
+            return query(connection) if self._has_ledger(connection) else empty
+
+    def _has_ledger(self, connection: Connection) -> bool:
+        """False before the first run has created the ledger; a ledger of our version is asked for it only once."""
+        if not self._checked:
+            version = ledger_version(connection)
+            if version is None:
+                return False
+            if not is_current(version, self._database.shown):
+                raise outdated(version, self._database.shown)
+            self._checked = True
+        return True
+
+
+class SqlStateStore(SqlStateReader, StateStore):
+    """Writes the ledger; see `StateStore` for what each method promises. Threads may share it."""
+
+    def acquire(self, pipeline: str, table: TableName, holder: str, *, ttl: timedelta, live: bool, purpose: str = "") -> Lease:
+        """See `StateStore`."""
+        claim = leases.Claim(pipeline=pipeline, table=table, holder=holder, ttl=ttl, live=live, purpose=purpose)
+        with self._database.write() as connection:
+            answer = leases.acquire(connection, claim)
+        if isinstance(answer, LeaseHeldError):
+            raise answer
+        return answer
+
+    def renew(self, lease: Lease, ttl: timedelta) -> Lease:
+        """See `StateStore`. A lease that has expired but was taken by nobody is extended."""
+        with self._database.write() as connection:
+            return leases.renew(connection, lease, ttl)
+
+    def release(self, lease: Lease) -> None:
+        """See `StateStore`."""
+        with self._database.write() as connection:
+            leases.release(connection, lease)
+
+    def freeze(self, lease: Lease, expected: TableState, planned: tuple[OperationSpec, ...]) -> None:
+        """See `StateStore`."""
+        _check_table(lease, (expected, *planned))
+        with self._database.write() as connection:
+            _compare(leases.hold(connection, lease), expected)
+            _check_numbers(connection, expected, planned)
+            operations.freeze(connection, planned)
+
+    def start_attempt(self, lease: Lease, spec: OperationSpec) -> int:
+        """See `StateStore`.
+
+        Raises:
+            StaleStateError: the lease is lost or the operation is not open any more.
+        """
+        _check_table(lease, (spec,))
+        with self._database.write() as connection:
+            leases.hold(connection, lease)
+            return operations.count_attempt(connection, spec)
+
+    def settle(
+        self, lease: Lease, expected: TableState, new: TableState, spec: OperationSpec | None, result: OperationResult | None
+    ) -> None:
+        """See `StateStore`. Settling again what is settled the same way changes nothing."""
+        _check_table(lease, (expected, new, *((spec,) if spec else ())))
+        with self._database.write() as connection:
+            row = leases.hold(connection, lease)
+            if spec is not None:
+                target = OperationStatus.COMMITTED if result else OperationStatus.ABANDONED
+                status = operations.status_of(connection, spec)
+                if status is target and runs.state_of(row) == new:
+                    return
+                if status is not OperationStatus.OPEN:
+                    raise operations.not_open(spec, status)
+                operations.settle(connection, spec, target, result)
+            _compare(row, expected)
+            _store(connection, lease, new, result.stats if result else None)
+
+    def replace_state(self, lease: Lease, new: TableState) -> None:
+        """See `StateStore`."""
+        _check_table(lease, (new,))
+        with self._database.write() as connection:
+            leases.hold(connection, lease)
+            operations.discard_open(connection, lease.pipeline, lease.table)
+            _store(connection, lease, new, None)
+
+    def put_stats(self, lease: Lease, pipeline: str, table: TableName, stats: TableStats) -> None:
+        """See `StateStore`."""
+        _check_table(lease, (TableState(pipeline=pipeline, table=table),))
+        with self._database.write() as connection:
+            leases.hold(connection, lease)
+            connection.execute(update(tables).where(rows.of(tables, pipeline, table)).values(stats=wire.dumps(stats)))
+
+    def record(self, run: TableRun) -> None:
+        """See `StateStore`."""
+        with self._database.write() as connection:
+            runs.record(connection, run)
+
+
+def _check_table(lease: Lease, values: tuple[TableState | OperationSpec, ...]) -> None:
+    for value in values:
+        if (value.pipeline, value.table) != (lease.pipeline, lease.table):
+            raise ValueError(f"a lease on {lease.pipeline}/{lease.table} is no right to write {value.pipeline}/{value.table}")
+
+
+def _compare(row: Row[Any], expected: TableState) -> None:
+    stored = runs.state_of(row)
+    if stored != expected:
+        raise StaleStateError(
+            f"The ledger's state of {expected.table} is not the one that this step started from.",
+            why=f"It stands at operation {stored.op_seq}; the step expected {expected.op_seq}"
+            + (", and the state differs otherwise." if stored.op_seq == expected.op_seq else "."),
+            data="The ledger was not written; the Delta table decides what happened.",
+            next="Nothing to do: the next run plans against the newest state.",
+        )
+
+
+def _check_numbers(connection: Connection, expected: TableState, specs: tuple[OperationSpec, ...]) -> None:
+    last = operations.last_open_number(connection, expected.pipeline, expected.table) or expected.op_seq
+    numbers = [spec.op_seq for spec in specs]
+    if numbers != list(range(last + 1, last + 1 + len(specs))):
+        raise StaleStateError(
+            f"Operations {', '.join(map(str, numbers))} of {expected.table} do not follow number {last}.",
+            why="Another run froze operations in the meantime; nothing is planned over them.",
+            data="The new plan was not written.",
+            next="Nothing to do: the next run continues with what is there.",
+        )
+
+
+def _store(connection: Connection, lease: Lease, new: TableState, stats: TableStats | None) -> None:
+    values = {"state": wire.dumps(new)} | ({"stats": wire.dumps(stats)} if stats else {})
+    connection.execute(update(tables).where(rows.of(tables, lease.pipeline, lease.table)).values(values))

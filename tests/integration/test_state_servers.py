@@ -1,0 +1,90 @@
+"""The ledger on Postgres and MariaDB: the contract, and what only a server can do to it."""
+
+import traceback
+import uuid
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from cdc_ops.errors import CdcError, ConfigError, LedgerUnavailableError, StateError
+from cdc_ops.state.sql import SqlStateStore, open_reader, open_store
+from cdc_ops.testing.servers import DatabaseServer
+from tests.state_contract import StateContract, fresh, run, spec, take
+
+
+@pytest.fixture(params=["postgres", "mariadb"])
+def server(request: pytest.FixtureRequest) -> DatabaseServer:
+    found: DatabaseServer = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def url(server: DatabaseServer) -> str:
+    name = f"ledger_{uuid.uuid4().hex[:12]}"
+    server.create_database(name)
+    return server.url(name)
+
+
+class TestServers(StateContract):
+    pass
+
+
+def forms(error: CdcError) -> str:
+    return "".join([str(error), repr(error), str(error.to_payload()), *traceback.format_exception(error)])
+
+
+def test_a_wrong_login_or_database_is_a_configuration_error_without_the_password(server: DatabaseServer, url: str) -> None:
+    right = sa.make_url(url)
+    for wrong in (right.set(password="not-this-one"), right.set(username="nobody"), right.set(database="nowhere")):
+        text = wrong.render_as_string(hide_password=False)
+        for opened in (open_store, lambda url: open_reader(url).overview()):
+            with pytest.raises(ConfigError, match="refuses us") as caught:
+                opened(text)
+            assert str(wrong.password) not in forms(caught.value)
+            assert wrong.render_as_string(hide_password=True) in str(caught.value)
+
+
+def test_a_statement_that_fails_shows_no_password(server: DatabaseServer, url: str) -> None:
+    with open_store(url) as store:
+        with pytest.raises(StateError, match="did not take a statement") as caught, store._database.write() as connection:
+            connection.exec_driver_sql("SELECT nothing FROM nowhere")
+        assert server.password not in forms(caught.value) + repr(store)
+
+
+def test_a_table_locked_by_somebody_else_makes_the_ledger_unavailable(url: str) -> None:
+    with open_store(url) as store, open_store(url, patience=timedelta(seconds=1)) as hasty:
+        lease = take(store)
+        with store._database.write() as connection:
+            connection.execute(sa.text("UPDATE cdc_tables SET purpose = 'busy'"))
+            with pytest.raises(LedgerUnavailableError) as caught:
+                hasty.freeze(lease, fresh(), (spec(1),))
+            assert caught.value.retryable
+        hasty.freeze(lease, fresh(), (spec(1),))
+
+
+def test_a_store_goes_on_after_its_connections_were_cut(server: DatabaseServer, url: str) -> None:
+    with open_store(url) as store:
+        store.record(run("run-1"))
+        _cut(server, store)
+        store.record(run("run-2"))
+        assert len(store.table_runs()) == 2
+
+
+def _cut(server: DatabaseServer, store: SqlStateStore) -> None:
+    with store._database.read() as connection:
+        postgres = store._database.kind == "postgresql"
+        number = connection.scalar(sa.text("SELECT pg_backend_pid()" if postgres else "SELECT CONNECTION_ID()"))
+    server.execute(f"SELECT pg_terminate_backend({number})" if postgres else f"KILL {number}")
+
+
+def test_a_ledger_shares_its_database_with_strangers(url: str) -> None:
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
+        connection.exec_driver_sql("INSERT INTO alembic_version VALUES ('airflow-1')")
+    with open_store(url) as store:
+        store.record(run("run-1"))
+    with engine.begin() as connection:
+        assert connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() == "airflow-1"
+    engine.dispose()

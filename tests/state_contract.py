@@ -1,0 +1,535 @@
+"""What a ledger promises, on whatever database it is kept: the same tests for SQLite, Postgres and MariaDB.
+
+A test class derives from `StateContract` and gives it a fixture `url` of an empty database.
+"""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import pytest
+import sqlalchemy as sa
+
+from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue
+from cdc_ops.core.maintenance import TableStats
+from cdc_ops.core.operations import ApplyMode, Counts, Landing, OperationKind, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.runs import TableState, abandoned, committed, scanned
+from cdc_ops.core.tables import Column, TableName, TableSchema
+from cdc_ops.core.windows import Window
+from cdc_ops.errors import CdcError, LeaseHeldError, StaleStateError, StateError
+from cdc_ops.state import schema
+from cdc_ops.state.base import Lease, TableRun, TableRunStatus
+from cdc_ops.state.sql import SqlStateStore, open_reader, open_store
+
+T = TypeVar("T")
+PIPELINE = "shop"
+ORDERS = TableName(schema="shop", name="orders")
+TTL = timedelta(minutes=5)
+NOON = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
+
+
+def spec(op_seq: int = 1, kind: OperationKind = OperationKind.INCREMENT, *, name: str = "", table: TableName = ORDERS) -> OperationSpec:
+    column = Column(name="id", source_type="bigint", delta_type="bigint", nullable=False, expression="`id`")
+    return OperationSpec(
+        pipeline=PIPELINE,
+        table=table,
+        op_seq=op_seq,
+        operation_id=name or f"{table}-{op_seq}",
+        run_id="run-1",
+        kind=kind,
+        generation=1,
+        planned_at=NOON,
+        path="/lake/orders",
+        staging=f"/staging/{op_seq}",
+        schema=TableSchema(table=table, columns=(column,), primary_key=("id",)),
+        keys=("id",),
+        cursor=Cursor(columns=(CursorColumn(name="at", type=CursorType.DATETIME, precision=6),)),
+        slices=("name = 'Zoë 🚲'",),
+        mode=ApplyMode.MERGE,
+        landing=Landing.STAGED,
+        window=Window(low=None, high=CursorValue(parts=(f"2026-01-31 12:00:0{op_seq % 10}",))),
+        watermark_after=CursorValue(parts=(f"2026-01-31 12:00:0{op_seq % 10}",)),
+        fresh_at=NOON,
+    )
+
+
+def result(done: OperationSpec, files: int = 3) -> OperationResult:
+    stats = TableStats(delta_version=done.op_seq, files=files, size_bytes=1000, optimized_at=NOON)
+    return OperationResult(
+        op_seq=done.op_seq,
+        operation_id=done.operation_id,
+        outcome=Outcome.APPLIED,
+        delta_version=done.op_seq,
+        counts=Counts(read=7),
+        stats=stats,
+    )
+
+
+def run(run_id: str, started_at: datetime = NOON, *, table: TableName = ORDERS, pipeline: str = PIPELINE, message: str = "") -> TableRun:
+    return TableRun(
+        pipeline=pipeline,
+        table=table,
+        run_id=run_id,
+        trigger="scheduled",
+        kind=OperationKind.INCREMENT,
+        status=TableRunStatus.COMMITTED,
+        started_at=started_at,
+        counts=Counts(read=2, inserted=1),
+        message=message,
+    )
+
+
+def fresh(table: TableName = ORDERS) -> TableState:
+    return TableState(pipeline=PIPELINE, table=table)
+
+
+def take(store: SqlStateStore, holder: str = "a", *, live: bool = True, ttl: timedelta = TTL, table: TableName = ORDERS) -> Lease:
+    return store.acquire(PIPELINE, table, holder, ttl=ttl, live=live, purpose=f"work of {holder}")
+
+
+def settle(store: SqlStateStore, lease: Lease, done: OperationSpec) -> TableState:
+    state = store.table_state(PIPELINE, done.table)
+    new = committed(state, done, done.op_seq)
+    store.settle(lease, state, new, done, result(done))
+    return new
+
+
+def at_once(count: int, action: Callable[[int], T]) -> list[T | Exception]:
+    """Runs an action in several threads that start together, and returns what each returned or raised."""
+    barrier, answers = threading.Barrier(count), dict[int, T | Exception]()
+
+    def work(index: int) -> None:
+        barrier.wait()
+        try:
+            answers[index] = action(index)
+        except Exception as error:
+            answers[index] = error
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [answers[index] for index in range(count)]
+
+
+def python(code: str, url: str) -> subprocess.Popen[str]:
+    """Starts Python code that finds the ledger's URL in `url`; the URL is not in its command line."""
+    start = f"import os; from datetime import timedelta; url = os.environ['LEDGER']\n{code}"
+    environment = os.environ | {"LEDGER": url}
+    return subprocess.Popen([sys.executable, "-c", start], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def expect_done(process: subprocess.Popen[str]) -> str:
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    return out
+
+
+class StateContract:
+    """The tests."""
+
+    @pytest.fixture
+    def store(self, url: str) -> Iterator[SqlStateStore]:
+        with open_store(url) as store:
+            yield store
+
+    @pytest.fixture
+    def expire(self, store: SqlStateStore) -> Callable[[sa.Table, str], None]:
+        """Moves an instant of a table of the ledger into the past."""
+
+        def move(table: sa.Table, column: str) -> None:
+            with store._database.write() as connection:
+                connection.execute(sa.update(table).values({column: datetime(2020, 1, 1, tzinfo=UTC)}))
+
+        return move
+
+    # ---------------------------------------------------------------------------------------------- opening and migrating
+
+    def test_an_empty_database_becomes_a_ledger_by_opening_it(self, store: SqlStateStore) -> None:
+        assert store.overview() == ()
+        assert store.table_state(PIPELINE, ORDERS) == fresh()
+        assert abs(store.now() - datetime.now(UTC)) < timedelta(seconds=5)
+
+    def test_processes_that_open_an_empty_ledger_at_once_do_not_clash(self, url: str) -> None:
+        code = "from cdc_ops.state.sql import open_store; s = open_store(url); print(len(s.overview())); s.close()"
+        assert [expect_done(process) for process in [python(code, url) for _ in range(4)]] == ["0\n"] * 4
+
+    def test_models_and_migrations_agree(self, store: SqlStateStore) -> None:
+        from alembic.autogenerate import compare_metadata
+        from alembic.migration import MigrationContext
+        from alembic.script import ScriptDirectory
+
+        def ours(name: str | None, kind: str, _: Any) -> bool:
+            return kind != "table" or bool(name and name.startswith("cdc_") and name != schema.VERSION_TABLE)
+
+        options = {"compare_type": True, "compare_server_default": True, "include_name": ours}
+        with store._database.read() as connection:
+            assert compare_metadata(MigrationContext.configure(connection, opts=options), schema.metadata) == []
+        assert ScriptDirectory("cdc_ops/state/migrations").get_heads() == [schema.VERSION]
+
+    def test_a_newer_ledger_is_refused_by_readers_and_writers(self, url: str, store: SqlStateStore) -> None:
+        with store._database.write() as connection:
+            connection.exec_driver_sql(f"UPDATE {schema.VERSION_TABLE} SET version_num = '9999'")
+        with pytest.raises(StateError, match="version 9999; this cdc-ops knows up to"):
+            open_store(url)
+        with open_reader(url) as reader, pytest.raises(StateError, match="version 9999"):
+            reader.overview()
+
+    def test_an_older_ledger_is_upgraded_and_a_migration_that_was_cut_off_is_finished(self, url: str, store: SqlStateStore) -> None:
+        with store._database.write() as connection:
+            connection.exec_driver_sql(f"DELETE FROM {schema.VERSION_TABLE}")
+            connection.exec_driver_sql("DROP TABLE cdc_table_runs")
+        with open_reader(url) as reader:
+            assert reader.overview() == ()
+        with open_store(url) as again:
+            again.record(run("run-1"))
+
+    # ---------------------------------------------------------------------------------------------- readers
+
+    def test_a_reader_finds_nothing_where_there_is_no_ledger(self, url: str) -> None:
+        with open_reader(url) as reader:
+            assert reader.overview() == reader.table_runs() == reader.open_operations(PIPELINE, ORDERS) == ()
+            assert reader.table_state(PIPELINE, ORDERS) == fresh()
+            assert reader.stats(PIPELINE, ORDERS) is reader.lease(PIPELINE, ORDERS) is reader.table_run(PIPELINE, ORDERS, "x") is None
+            assert abs(reader.now() - datetime.now(UTC)) < timedelta(seconds=5)
+            with open_store(url) as store:
+                store.record(run("run-1"))
+            assert len(reader.table_runs()) == 1
+
+    def test_the_database_itself_refuses_what_a_reader_might_write(self, url: str, store: SqlStateStore) -> None:
+        store.record(run("run-1"))
+        with open_reader(url) as reader:
+            for access in (reader._database.read, reader._database.write):
+                with pytest.raises(CdcError), access() as connection:
+                    connection.execute(sa.delete(schema.runs))
+            assert len(reader.table_runs()) == 1
+
+    # ---------------------------------------------------------------------------------------------- leases
+
+    def test_a_lease_is_for_one_holder_and_tokens_grow_over_releases(self, store: SqlStateStore) -> None:
+        first = take(store, "a")
+        assert store.lease(PIPELINE, ORDERS) == first
+        with pytest.raises(LeaseHeldError, match=r"held by a for work of a until \d{4}-"):
+            take(store, "b")
+        assert take(store, "a").token == first.token
+        store.release(first)
+        assert store.lease(PIPELINE, ORDERS) is None
+        second = take(store, "b")
+        store.release(first)
+        assert store.lease(PIPELINE, ORDERS) == second
+        store.release(second)
+        assert [first.token, second.token, take(store, "a").token] == [1, 2, 3]
+
+    def test_threads_that_race_for_a_lease_get_one_winner_each_time(self, url: str, store: SqlStateStore) -> None:
+        tokens = []
+        with open_store(url) as other:
+            for _ in range(5):
+                answers = at_once(4, lambda index: take((store, other)[index % 2], f"holder-{index}"))
+                won = [answer for answer in answers if isinstance(answer, Lease)]
+                assert len(won) == 1, answers
+                assert sum(isinstance(answer, LeaseHeldError) for answer in answers) == 3, answers
+                tokens.append(won[0].token)
+                store.release(won[0])
+        assert tokens == [1, 2, 3, 4, 5]
+
+    def test_processes_that_race_for_a_lease_get_one_winner(self, url: str, store: SqlStateStore) -> None:
+        code = (
+            "from cdc_ops.state.sql import open_store; from cdc_ops.core.tables import TableName; from cdc_ops.errors import *\n"
+            "try: print(open_store(url).acquire('shop', TableName(schema='shop', name='orders'), str(os.getpid()),"
+            " ttl=timedelta(minutes=5), live=False).token)\n"
+            "except LeaseHeldError: print('held')"
+        )
+        assert sorted(expect_done(process).strip() for process in [python(code, url) for _ in range(3)]) == ["1", "held", "held"]
+
+    def test_an_expired_lease_goes_on_with_a_larger_token(self, store: SqlStateStore, expire: Callable[..., None]) -> None:
+        first = take(store, "a")
+        expire(schema.tables, "expires_at")
+        assert store.lease(PIPELINE, ORDERS) is None
+        second = take(store, "b", live=False)
+        assert second.token == first.token + 1
+        with pytest.raises(StaleStateError, match="expired and was taken"):
+            store.renew(first, TTL)
+        assert store.lease(PIPELINE, ORDERS) == second
+
+    def test_a_lease_ends_by_the_databases_clock(self, store: SqlStateStore) -> None:
+        before = store.now()
+        lease = take(store, "a", ttl=timedelta(milliseconds=40))
+        assert before + timedelta(milliseconds=40) <= lease.expires_at <= store.now() + timedelta(milliseconds=40)
+        while store.now() < lease.expires_at:
+            pass
+        assert take(store, "b").token == 2
+
+    def test_renewing_extends_also_late_as_long_as_nobody_took_the_table(self, store: SqlStateStore, expire: Callable[..., None]) -> None:
+        lease = take(store, "a", ttl=timedelta(seconds=1))
+        renewed = store.renew(lease, TTL)
+        assert renewed.token == lease.token
+        assert renewed.expires_at > lease.expires_at
+        expire(schema.tables, "expires_at")
+        assert store.renew(renewed, TTL).token == lease.token
+        with pytest.raises(LeaseHeldError):
+            take(store, "b")
+        store.release(lease)
+        with pytest.raises(StaleStateError, match="given back"):
+            store.renew(lease, TTL)
+
+    def test_a_live_run_that_waits_goes_before_backfills(self, store: SqlStateStore) -> None:
+        held = take(store, "backfill-1", live=False)
+        with pytest.raises(LeaseHeldError, match="This run goes first"):
+            take(store, "live")
+        assert take(store, "backfill-1", live=False).token == held.token  # whoever works may finish
+        store.release(held)
+        with pytest.raises(LeaseHeldError, match="kept for live"):
+            take(store, "backfill-2", live=False)
+        with pytest.raises(LeaseHeldError, match="kept for live"):
+            take(store, "backfill-1", live=False)
+        store.release(take(store, "live"))
+        assert take(store, "backfill-2", live=False).token == 3
+
+    def test_each_waiting_live_run_is_served_before_backfills(self, store: SqlStateStore) -> None:
+        held = take(store, "backfill", live=False)
+        for holder in ("live-1", "live-2"):
+            with pytest.raises(LeaseHeldError):
+                take(store, holder)
+        store.release(held)
+        store.release(take(store, "live-1"))
+        with pytest.raises(LeaseHeldError, match="kept for live-2"):
+            take(store, "backfill", live=False)
+        store.release(take(store, "live-2"))
+        take(store, "backfill", live=False)
+
+    def test_a_live_run_that_gave_up_waiting_holds_nobody(self, store: SqlStateStore, expire: Callable[..., None]) -> None:
+        held = take(store, "backfill", live=False)
+        with pytest.raises(LeaseHeldError):
+            take(store, "live")
+        store.release(held)
+        expire(schema.waiters, "until")
+        take(store, "backfill", live=False)
+
+    def test_names_are_told_apart_by_case_and_other_tables_are_free(self, store: SqlStateStore) -> None:
+        take(store, "a")
+        take(store, "b", table=TableName(schema="shop", name="Orders"))
+        take(store, "c", table=TableName(schema="Shop", name="orders"))
+        store.acquire("other", ORDERS, "d", ttl=TTL, live=False)
+        assert len(store.overview()) == 4
+
+    def test_long_names_fit(self, store: SqlStateStore) -> None:
+        table = TableName(schema="ß" * 128, name="🚲" * 128)
+        lease = store.acquire("é" * 128, table, "h" * 600, ttl=TTL, live=True)
+        with pytest.raises(LeaseHeldError):
+            store.acquire("é" * 128, table, "i" * 600, ttl=TTL, live=True)
+        long = replace(run("r" * 250, table=table, pipeline="é" * 128), message="m" * 100_000)
+        store.record(long)
+        assert store.table_run("é" * 128, table, "r" * 250) == long
+        assert store.lease("é" * 128, table) == lease
+
+    # ---------------------------------------------------------------------------------------------- operations and state
+
+    def test_what_is_frozen_comes_back_equal_and_in_order(self, store: SqlStateStore) -> None:
+        lease = take(store)
+        big = replace(spec(2), slices=tuple(f"id = {number}" for number in range(20_000)))
+        store.freeze(lease, fresh(), (spec(1), big))
+        assert store.open_operations(PIPELINE, ORDERS) == (spec(1), big)
+        store.freeze(lease, fresh(), (spec(3),))
+        assert [item.op_seq for item in store.open_operations(PIPELINE, ORDERS)] == [1, 2, 3]
+        assert store.abandoned_ids(PIPELINE, ORDERS) == frozenset()
+
+    def test_nothing_is_planned_over_what_is_unfinished(self, store: SqlStateStore) -> None:
+        lease = take(store)
+        store.freeze(lease, fresh(), (spec(1),))
+        for wrong in ((spec(1, name="other"),), (spec(3),), (spec(2), spec(4))):
+            with pytest.raises(StaleStateError, match="do not follow number 1"):
+                store.freeze(lease, fresh(), wrong)
+        assert store.open_operations(PIPELINE, ORDERS) == (spec(1),)
+
+    def test_of_two_plans_that_race_under_one_lease_one_is_frozen(self, store: SqlStateStore) -> None:
+        lease = take(store)
+        answers = at_once(4, lambda index: store.freeze(lease, fresh(), (spec(1, name=f"plan-{index}"),)))
+        assert [type(answer) for answer in answers].count(type(None)) == 1, answers
+        assert sum(isinstance(answer, StaleStateError) for answer in answers) == 3, answers
+        assert len(store.open_operations(PIPELINE, ORDERS)) == 1
+
+    def test_several_operations_are_frozen_all_or_none(self, store: SqlStateStore) -> None:
+        lease = take(store)
+        with pytest.raises(StateError):
+            store.freeze(lease, fresh(), (spec(1, name="same"), spec(2, name="same")))
+        assert store.open_operations(PIPELINE, ORDERS) == ()
+
+    def test_freezing_needs_the_state_that_was_planned_for(self, store: SqlStateStore) -> None:
+        lease = take(store)
+        with pytest.raises(StaleStateError, match="not the one that this step started from"):
+            store.freeze(lease, replace(fresh(), op_seq=1), (spec(2),))
+
+    def test_settling_moves_state_operation_and_numbers_together(self, store: SqlStateStore) -> None:
+        lease = take(store)
+        store.freeze(lease, fresh(), (spec(1),))
+        new = settle(store, lease, spec(1))
+        assert store.table_state(PIPELINE, ORDERS) == new
+        assert new.watermark == spec(1).watermark_after
+        assert store.open_operations(PIPELINE, ORDERS) == ()
+        assert store.stats(PIPELINE, ORDERS) == result(spec(1)).stats
+
+    def test_settling_twice_changes_nothing(self, store: SqlStateStore) -> None:
+        lease = take(store)
+        store.freeze(lease, fresh(), (spec(1),))
+        new = settle(store, lease, spec(1))
+        later = TableStats(delta_version=2, files=1, size_bytes=1)
+        store.put_stats(lease, PIPELINE, ORDERS, later)
+        for expected in (fresh(), new):
+            store.settle(lease, expected, new, spec(1), result(spec(1)))
+        assert store.table_state(PIPELINE, ORDERS) == new
+        assert store.stats(PIPELINE, ORDERS) == later
+
+    def test_settling_what_was_computed_from_an_old_state_is_refused_as_a_whole(self, store: SqlStateStore) -> None:
+        lease = take(store)
+        store.freeze(lease, fresh(), (spec(1), spec(2)))
+        first = settle(store, lease, spec(1))
+        with pytest.raises(StaleStateError, match="not the one that this step started from"):
+            store.settle(lease, fresh(), replace(committed(first, spec(2), 2), fresh_at=None), spec(2), result(spec(2)))
+        assert store.table_state(PIPELINE, ORDERS) == first
+        assert store.open_operations(PIPELINE, ORDERS) == (spec(2),)
+        settle(store, lease, spec(2))
+        with pytest.raises(StaleStateError, match="not open: it is committed"):
+            store.settle(lease, fresh(), first, spec(1), result(spec(1)))
+
+    def test_an_operation_that_the_ledger_does_not_know_is_not_settled(self, store: SqlStateStore) -> None:
+        lease = take(store)
+        with pytest.raises(StaleStateError, match="unknown to the ledger"):
+            settle(store, lease, spec(1))
+        with pytest.raises(StaleStateError, match="unknown to the ledger"):
+            store.start_attempt(lease, spec(1))
+
+    def test_a_holder_whose_lease_was_taken_writes_nothing_any_more(self, store: SqlStateStore, expire: Callable[..., None]) -> None:
+        old = take(store, "a")
+        store.freeze(old, fresh(), (spec(1),))
+        expire(schema.tables, "expires_at")
+        take(store, "b")
+        new = committed(fresh(), spec(1), 1)
+        stats = TableStats(delta_version=1, files=1, size_bytes=1)
+        for write in (
+            lambda: store.settle(old, fresh(), new, spec(1), result(spec(1))),
+            lambda: store.freeze(old, fresh(), (spec(2),)),
+            lambda: store.start_attempt(old, spec(1)),
+            lambda: store.replace_state(old, new),
+            lambda: store.put_stats(old, PIPELINE, ORDERS, stats),
+        ):
+            with pytest.raises(StaleStateError, match="lost"):
+                write()
+        assert store.table_state(PIPELINE, ORDERS) == fresh()
+        assert store.stats(PIPELINE, ORDERS) is None
+        assert store.open_operations(PIPELINE, ORDERS) == (spec(1),)
+
+    def test_of_two_that_settle_at_once_both_are_content_and_one_has_written(self, store: SqlStateStore) -> None:
+        lease = take(store)
+        store.freeze(lease, fresh(), (spec(1),))
+        assert at_once(4, lambda _: store.settle(lease, fresh(), committed(fresh(), spec(1), 1), spec(1), result(spec(1)))) == [None] * 4
+        assert store.table_state(PIPELINE, ORDERS) == committed(fresh(), spec(1), 1)
+
+    def test_a_run_that_died_between_freeze_and_settle_is_continued(
+        self, url: str, store: SqlStateStore, expire: Callable[..., None]
+    ) -> None:
+        with open_store(url) as dead:
+            dead.freeze(take(dead, "dead"), fresh(), (spec(1),))
+        expire(schema.tables, "expires_at")
+        lease = take(store, "next")
+        [frozen] = store.open_operations(PIPELINE, ORDERS)
+        assert frozen == spec(1)
+        assert store.start_attempt(lease, frozen) == 1
+        assert settle(store, lease, frozen).op_seq == 1
+
+    def test_tries_are_counted(self, store: SqlStateStore) -> None:
+        lease = take(store)
+        store.freeze(lease, fresh(), (spec(1), spec(2)))
+        assert [store.start_attempt(lease, spec(1)) for _ in range(3)] == [1, 2, 3]
+        assert (store.attempts(spec(1)), store.attempts(spec(2)), store.attempts(spec(9))) == (3, 0, 0)
+
+    def test_an_abandoned_operation_burns_its_number_and_is_remembered(self, store: SqlStateStore) -> None:
+        lease, hopeless = take(store), spec(1, OperationKind.BACKFILL)
+        store.freeze(lease, fresh(), (hopeless,))
+        for _ in range(2):
+            store.settle(lease, fresh(), abandoned(fresh(), hopeless), hopeless, None)
+        assert store.abandoned_ids(PIPELINE, ORDERS) == {hopeless.operation_id}
+        assert store.open_operations(PIPELINE, ORDERS) == ()
+        assert store.table_state(PIPELINE, ORDERS).op_seq == 1
+        with pytest.raises(StaleStateError, match="not open: it is abandoned"):
+            store.settle(lease, fresh(), committed(fresh(), hopeless, 1), hopeless, result(hopeless))
+
+    def test_a_scan_that_found_nothing_moves_only_what_was_scanned(self, store: SqlStateStore) -> None:
+        lease = take(store)
+        new = scanned(fresh(), CursorValue(parts=("2026-01-31 12:00:00",)), NOON)
+        store.settle(lease, fresh(), new, None, None)
+        assert store.table_state(PIPELINE, ORDERS) == new
+
+    def test_a_rebuilt_state_discards_what_was_open(self, store: SqlStateStore) -> None:
+        lease = take(store)
+        store.freeze(lease, fresh(), (spec(1), spec(2)))
+        rebuilt = replace(fresh(), op_seq=7, committed_op_seq=7, operation_id="from-the-lake", delta_version=9)
+        store.replace_state(lease, rebuilt)
+        assert store.table_state(PIPELINE, ORDERS) == rebuilt
+        assert store.open_operations(PIPELINE, ORDERS) == ()
+        assert store.abandoned_ids(PIPELINE, ORDERS) == frozenset()
+        with pytest.raises(StaleStateError, match="not open: it is discarded"):
+            store.settle(lease, rebuilt, rebuilt, spec(1), result(spec(1)))
+        store.freeze(lease, rebuilt, (spec(8),))
+
+    def test_a_lease_is_no_right_to_write_another_table(self, store: SqlStateStore) -> None:
+        lease, other = take(store), TableName(schema="shop", name="customers")
+        with pytest.raises(ValueError, match=r"no right to write shop/shop\.customers"):
+            store.freeze(lease, fresh(other), (spec(1, table=other),))
+        with pytest.raises(ValueError, match="no right"):
+            store.put_stats(lease, PIPELINE, other, TableStats(delta_version=1, files=1, size_bytes=1))
+
+    # ---------------------------------------------------------------------------------------------- runs and overview
+
+    def test_a_run_has_one_line_per_table_that_is_replaced(self, store: SqlStateStore) -> None:
+        store.record(run("run-1"))
+        store.record(run("run-1", message="done"))
+        assert store.table_runs() == (run("run-1", message="done"),)
+        assert store.table_run(PIPELINE, ORDERS, "run-1") == run("run-1", message="done")
+        assert store.table_run(PIPELINE, ORDERS, "run-2") is None
+
+    def test_runs_come_newest_first_and_can_be_narrowed(self, store: SqlStateStore) -> None:
+        customers = TableName(schema="shop", name="customers")
+        for index in range(4):
+            store.record(run(f"run-{index}", NOON + timedelta(microseconds=index)))
+        store.record(run("run-2", NOON + timedelta(hours=1), table=customers))
+        store.record(run("run-9", NOON - timedelta(hours=1), pipeline="other"))
+        assert [item.run_id for item in store.table_runs()] == ["run-2", "run-3", "run-2", "run-1", "run-0", "run-9"]
+        assert [item.run_id for item in store.table_runs(limit=2)] == ["run-2", "run-3"]
+        assert [item.table for item in store.table_runs(run_id="run-2")] == [customers, ORDERS]
+        assert [item.run_id for item in store.table_runs("other")] == ["run-9"]
+
+    def test_the_overview_shows_every_known_table_with_its_newest_run(self, store: SqlStateStore) -> None:
+        lease = take(store)
+        store.freeze(lease, fresh(), (spec(1),))
+        state = settle(store, lease, spec(1))
+        for index in range(3):
+            store.record(run(f"run-{index}", NOON + timedelta(minutes=index)))
+        store.record(run("run-0", table=TableName(schema="shop", name="customers"), message="refused"))
+        store.record(run("run-0", pipeline="archive"))
+        first, customers, orders = store.overview()
+        assert (first.state.pipeline, customers.state.table.name, orders.state.table.name) == ("archive", "customers", "orders")
+        assert (orders.state, orders.stats, orders.lease) == (state, result(spec(1)).stats, lease)
+        assert orders.last_run is not None
+        assert orders.last_run.run_id == "run-2"
+        assert (customers.state.op_seq, customers.stats, customers.lease) == (0, None, None)
+        assert customers.last_run is not None
+        assert [item.state.table for item in store.overview("archive")] == [ORDERS]
+        store.release(lease)
+        assert store.overview()[2].lease is None
+
+    def test_the_overview_asks_as_often_for_many_tables_as_for_one(self, store: SqlStateStore) -> None:
+        asked: list[str] = []
+        sa.event.listen(store._database._engine, "before_cursor_execute", lambda *args: asked.append(args[2]))
+        counts = []
+        for index in range(30):
+            store.record(run("run-1", table=TableName(schema="shop", name=f"t{index}")))
+            asked.clear()
+            assert len(store.overview()) == index + 1
+            counts.append(len([text for text in asked if "cdc_" in text]))
+        assert set(counts[1:]) == {1}
