@@ -1,6 +1,7 @@
 """What a source database has to offer: the protocol that the plan and extract steps talk to, and the registry of implementations.
 
-A source is asked over SQLAlchemy in the plan step (seconds, no Spark) and read over JDBC in the extract step. All times are UTC unless said.
+A source is asked over SQLAlchemy in the plan step (seconds, no Spark) and read over JDBC in the extract step. All times are UTC unless
+said.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,6 +13,7 @@ from cdc_ops.core.cursors import Cursor, CursorValue
 from cdc_ops.core.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.core.windows import SafeBound, Window
+from cdc_ops.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +99,7 @@ class Source(Protocol):
         ...
 
     def chunks(self, schema: TableSchema, keys: tuple[str, ...], rows: int) -> tuple[str, ...]:
-        """Cuts the whole table into disjoint conditions of about `rows` rows each, covering it exactly; ("",) if it is small or cannot be cut."""
+        """Cuts the whole table into disjoint conditions of about `rows` rows each; ("",) if it is small or cannot be cut."""
         ...
 
     def jdbc_read(self, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:
@@ -114,7 +116,6 @@ SourceFactory = Callable[[SourceConfig, str], Source]
 _LOADERS: Final[dict[SourceKind, str]] = {
     SourceKind.MYSQL: "cdc_ops.sources.mysql:MySQLSource",
     SourceKind.MARIADB: "cdc_ops.sources.mariadb:MariaDBSource",
-    SourceKind.POSTGRES: "cdc_ops.sources.postgres:PostgresSource",
 }
 
 
@@ -124,9 +125,19 @@ def open_source(config: SourceConfig, url: str) -> Source:
     Args:
         config: Kind and settings.
         url: Connection URL with credentials, `mysql://user:password@host:port/database`.
+
+    Raises:
+        ConfigError: the URL does not fit the kind, or the kind cannot be read.
     """
     from importlib import import_module
 
+    if config.kind not in _LOADERS:
+        raise ConfigError(
+            f"Sources of kind {config.kind.value!r} cannot be read yet.",
+            why=f"There are: {', '.join(kind.value for kind in _LOADERS)}.",
+            data="Nothing was read or written.",
+            next="Correct 'kind' of the source.",
+        )
     module, _, name = _LOADERS[config.kind].partition(":")
     factory: SourceFactory = getattr(import_module(module), name)
     return factory(config, url)

@@ -1,0 +1,194 @@
+"""The one map from declared source types to stored types, used by every path: pure text in, pure text out.
+
+A mapping says how a column is *stored* (Spark SQL DDL) and how it must be *selected*, so that no driver or SQL dialect between the two can
+bend a value. Each expression that is more than the bare column has its reason beside it; all were tried with both JDBC drivers.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+COLUMN: Final = "{column}"
+"""Stands for the quoted column in an expression."""
+
+MAX_DECIMAL_DIGITS: Final = 38
+"""More digits than that do not fit Spark's decimal; such columns are stored as the source's own text."""
+
+_DECLARED: Final = re.compile(r"^\s*([a-z_][a-z0-9_]*)\s*(?:\(\s*([^()]*?)\s*\))?(.*)$", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeMapping:
+    """How a declared type is stored and selected.
+
+    Args:
+        delta_type: Stored type as Spark SQL DDL.
+        template: Expression of the source's dialect; `{column}` stands for the quoted column.
+    """
+
+    delta_type: str
+    template: str = COLUMN
+
+    def expression(self, quoted_column: str) -> str:
+        """Returns the expression for one column, whose name is already quoted."""
+        return self.template.replace(COLUMN, quoted_column)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredType:
+    """A declared type, taken apart.
+
+    Args:
+        base: Lower-case name without arguments, e.g. `decimal`.
+        numbers: Numeric arguments, e.g. `(10, 2)`; empty for `enum('a','b')`.
+        unsigned: True for MySQL's unsigned numbers.
+    """
+
+    base: str
+    numbers: tuple[int, ...] = ()
+    unsigned: bool = False
+
+    @classmethod
+    def parse(cls, declared: str) -> "DeclaredType":
+        """Takes a declared type apart; text that is none has its whole self as base."""
+        found = _DECLARED.match(declared)
+        if not found:
+            return cls(base=declared.strip().lower())
+        base, arguments, rest = found.groups()
+        parts = [part.strip() for part in (arguments or "").split(",")]
+        numbers = tuple(int(part) for part in parts) if all(part.isdecimal() for part in parts) else ()
+        return cls(base=base.lower(), numbers=numbers, unsigned=any(word in rest.lower().split() for word in ("unsigned", "zerofill")))
+
+
+# ---------------------------------------------------------------------------------------------------------- MySQL and MariaDB
+
+_AS_TEXT: Final = f"CAST({COLUMN} AS CHAR)"
+_REAL_DATES: Final = f"IF(DAYOFMONTH({COLUMN}) BETWEEN 1 AND DAYOFMONTH(LAST_DAY({COLUMN})), {COLUMN}, NULL)"
+"""Zero, partial and impossible dates (0000-00-00, 2024-00-15, 2024-02-31) become NULL; the drivers disagree on all three, or fail."""
+
+_MYSQL_FIXED: Final[dict[str, TypeMapping]] = {
+    # Without their `tinyInt1isBit=false` the drivers make booleans of TINYINT(1), and 2 becomes true.
+    "tinyint": TypeMapping(delta_type="tinyint"),
+    "smallint": TypeMapping(delta_type="smallint"),
+    "mediumint": TypeMapping(delta_type="int"),
+    "int": TypeMapping(delta_type="int"),
+    "bigint": TypeMapping(delta_type="bigint"),
+    "float": TypeMapping(delta_type="float"),  # exact over the binary protocol only: as text MySQL prints six digits
+    "double": TypeMapping(delta_type="double"),
+    "year": TypeMapping(delta_type="smallint"),
+    "date": TypeMapping(delta_type="date", template=_REAL_DATES),
+    "datetime": TypeMapping(delta_type="timestamp_ntz", template=_REAL_DATES),
+    "timestamp": TypeMapping(delta_type="timestamp"),  # has no partial dates, and both drivers read the zero one as NULL
+    "time": TypeMapping(delta_type="string", template=_AS_TEXT),  # -838:59:59 to 838:59:59 is no time of day
+    "varchar": TypeMapping(delta_type="string"),
+    "tinytext": TypeMapping(delta_type="string"),
+    "text": TypeMapping(delta_type="string"),
+    "mediumtext": TypeMapping(delta_type="string"),
+    "longtext": TypeMapping(delta_type="string"),
+    # Spark pads what a driver calls CHAR to its declared length; a cast makes it a VARCHAR.
+    "char": TypeMapping(delta_type="string", template=_AS_TEXT),
+    "enum": TypeMapping(delta_type="string", template=_AS_TEXT),
+    "set": TypeMapping(delta_type="string", template=_AS_TEXT),
+    "json": TypeMapping(delta_type="string", template=_AS_TEXT),
+    "inet4": TypeMapping(delta_type="string", template=_AS_TEXT),
+    "inet6": TypeMapping(delta_type="string", template=_AS_TEXT),
+    "uuid": TypeMapping(delta_type="string", template=_AS_TEXT),  # the MariaDB driver has no JDBC type for it, which fails the table
+    "binary": TypeMapping(delta_type="binary"),
+    "varbinary": TypeMapping(delta_type="binary"),
+    "tinyblob": TypeMapping(delta_type="binary"),
+    "blob": TypeMapping(delta_type="binary"),
+    "mediumblob": TypeMapping(delta_type="binary"),
+    "longblob": TypeMapping(delta_type="binary"),
+    "vector": TypeMapping(delta_type="binary"),
+}
+
+_MYSQL_UNSIGNED: Final[dict[str, str]] = {
+    "tinyint": "smallint",
+    "smallint": "int",
+    "mediumint": "int",
+    "int": "bigint",
+    "bigint": "decimal(20,0)",
+}
+
+_MYSQL_ALIASES: Final[dict[str, str]] = {"integer": "int", "dec": "decimal", "numeric": "decimal", "fixed": "decimal", "real": "double"}
+
+_GEOMETRIES: Final = frozenset(
+    (
+        *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"),
+        *("geometrycollection", "geomcollection"),
+    )
+)
+"""Stored as the server keeps them: SRID as four bytes, little-endian, then WKB."""
+
+
+def mysql_mapping(declared: str) -> TypeMapping | None:
+    """Maps a declared MySQL or MariaDB type, as `information_schema.columns.COLUMN_TYPE` prints it.
+
+    Returns:
+        The mapping, or None for a type that cannot be copied.
+    """
+    kind = DeclaredType.parse(declared)
+    base = _MYSQL_ALIASES.get(kind.base, kind.base)
+    if base == "decimal":
+        return _mysql_decimal(kind)
+    if base == "bit":
+        # Spark corrupts BIT(n) of more than one bit, and the MariaDB driver returns 64 set bits as -1.
+        wide = kind.numbers[:1] == (64,)
+        return TypeMapping(delta_type="decimal(20,0)" if wide else "bigint", template=f"CAST({COLUMN} AS UNSIGNED)")
+    if base in _GEOMETRIES:
+        return TypeMapping(delta_type="binary")
+    if kind.unsigned and base in _MYSQL_UNSIGNED:
+        return TypeMapping(delta_type=_MYSQL_UNSIGNED[base])
+    return _MYSQL_FIXED.get(base)
+
+
+def _mysql_decimal(kind: DeclaredType) -> TypeMapping:
+    precision, scale = (*kind.numbers, 10, 0)[:2] if not kind.numbers else (*kind.numbers, 0)[:2]
+    if precision > MAX_DECIMAL_DIGITS:
+        return TypeMapping(delta_type="string", template=_AS_TEXT)
+    return TypeMapping(delta_type=f"decimal({precision},{scale})")
+
+
+# ------------------------------------------------------------------------------------------------------------------- Postgres
+
+_AS_PG_TEXT: Final = f"CAST({COLUMN} AS text)"
+
+_POSTGRES_FIXED: Final[dict[str, TypeMapping]] = {
+    "boolean": TypeMapping(delta_type="boolean"),
+    "smallint": TypeMapping(delta_type="smallint"),
+    "integer": TypeMapping(delta_type="int"),
+    "bigint": TypeMapping(delta_type="bigint"),
+    "oid": TypeMapping(delta_type="bigint", template=f"CAST({COLUMN} AS bigint)"),
+    "real": TypeMapping(delta_type="float"),
+    "double precision": TypeMapping(delta_type="double"),
+    "text": TypeMapping(delta_type="string"),
+    "character varying": TypeMapping(delta_type="string", template=_AS_PG_TEXT),
+    "bytea": TypeMapping(delta_type="binary"),
+    # Infinite values have no stored form, nor have those before year 1; the values between are exact.
+    "date": TypeMapping(delta_type="date", template=f"CASE WHEN isfinite({COLUMN}) THEN {COLUMN} END"),
+    "timestamp without time zone": TypeMapping(delta_type="timestamp_ntz", template=f"CASE WHEN isfinite({COLUMN}) THEN {COLUMN} END"),
+    "timestamp with time zone": TypeMapping(delta_type="timestamp", template=f"CASE WHEN isfinite({COLUMN}) THEN {COLUMN} END"),
+}
+
+_NUMERIC: Final = re.compile(r"^numeric\((\d+),(-?\d+)\)$")
+_PRECISION: Final = re.compile(r"\(\d+\)")
+
+
+def postgres_mapping(declared: str) -> TypeMapping:
+    """Maps a Postgres type as `format_type` prints it; of a domain, the type beneath it.
+
+    Whatever has no stored form of its own (uuid, json, arrays, ranges, enums, intervals, numeric without bounds) is kept as the server's
+    text, which is exact; so there is no type that cannot be copied.
+    """
+    text = declared.strip().lower()
+    if found := _NUMERIC.match(text):
+        precision, scale = int(found[1]), int(found[2])
+        if precision <= MAX_DECIMAL_DIGITS and 0 <= scale <= precision:
+            # NaN is a value of every numeric, but not of a decimal.
+            return TypeMapping(delta_type=f"decimal({precision},{scale})", template=f"NULLIF({COLUMN}, 'NaN')")
+    return _POSTGRES_FIXED.get(_PRECISION.sub("", text), TypeMapping(delta_type="string", template=_AS_PG_TEXT))
+
+
+Mapper = Callable[[str], TypeMapping | None]
+"""What a source gives to those who read its columns."""

@@ -1,0 +1,173 @@
+"""What information_schema of MySQL and MariaDB says of tables: columns, keys, indexes, sizes."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from cdc_ops.core.tables import Column, TableName, TableSchema
+from cdc_ops.core.text import did_you_mean
+from cdc_ops.core.typemap import mysql_mapping
+from cdc_ops.errors import SourceTableError
+from cdc_ops.sources.dialect import Dialect
+from cdc_ops.sources.mysql_session import MySQLSession, Row
+
+_NOTHING: Final = "Nothing was read; the watermark stays."
+_BASE_TABLES: Final = ("BASE TABLE", "SYSTEM VERSIONED")
+_OWN_SCHEMAS: Final = ("mysql", "information_schema", "performance_schema", "sys")
+
+
+class Catalog:
+    """Reads the schemas of one server.
+
+    Args:
+        session: The connection.
+        dialect: How names are quoted.
+    """
+
+    def __init__(self, session: MySQLSession, dialect: Dialect) -> None:
+        self._session = session
+        self._dialect = dialect
+
+    def tables(self) -> tuple[TableName, ...]:
+        """Returns the base tables that the user may read, without the server's own schemas."""
+        rows = self._session.rows(
+            "SELECT TABLE_SCHEMA AS table_schema, TABLE_NAME AS table_name FROM information_schema.tables"
+            f" WHERE TABLE_TYPE IN {_texts(_BASE_TABLES)} AND TABLE_SCHEMA NOT IN {_texts(_OWN_SCHEMAS)}"
+        )
+        return tuple(sorted(TableName(schema=row["table_schema"], name=row["table_name"]) for row in rows))
+
+    def schema(self, table: TableName, *, columns: Iterable[str], except_columns: Iterable[str]) -> TableSchema:
+        """Reads columns, primary key and indexes; see `Source.schema`."""
+        facts = self._table_row(table)
+        table = TableName(schema=facts["table_schema"], name=facts["table_name"])
+        rows = self.column_rows(table)
+        chosen = _choose(table, rows, tuple(columns), tuple(except_columns))
+        primary_key, indexes = self._indexes(table)
+        return TableSchema(
+            table=table,
+            columns=tuple(self._column(table, row) for row in chosen),
+            primary_key=primary_key,
+            indexes=indexes,
+            approximate_rows=int(facts["table_rows"] or 0),
+        )
+
+    def column_rows(self, table: TableName) -> list[Row]:
+        """Returns name, declared type, nullability and extras of a table's columns, in order."""
+        rows = self._session.rows(
+            "SELECT TABLE_SCHEMA AS table_schema, TABLE_NAME AS table_name, COLUMN_NAME AS name, COLUMN_TYPE AS declared,"
+            " IS_NULLABLE AS nullable, EXTRA AS extra FROM information_schema.columns"
+            f" WHERE {self._of(table)} ORDER BY ORDINAL_POSITION"
+        )
+        return [row for row in rows if _is(table, row)]
+
+    def auto_increment(self, table: TableName, column: str) -> int | None:
+        """Returns the next number that an AUTO_INCREMENT column will get; None for other columns."""
+        extras = (str(row["extra"]) for row in self.column_rows(table) if row["name"].lower() == column.lower())
+        if not any("auto_increment" in extra.lower() for extra in extras):
+            return None
+        rows = self._session.rows(
+            "SELECT TABLE_SCHEMA AS table_schema, TABLE_NAME AS table_name, AUTO_INCREMENT AS counter FROM information_schema.tables"
+            f" WHERE {self._of(table)}"
+        )
+        return next((int(row["counter"]) for row in rows if _is(table, row) and row["counter"] is not None), None)
+
+    def _of(self, table: TableName) -> str:
+        return f"TABLE_SCHEMA = {self._dialect.text(table.schema)} AND TABLE_NAME = {self._dialect.text(table.name)}"
+
+    def _table_row(self, table: TableName) -> Row:
+        rows = self._session.rows(
+            "SELECT TABLE_SCHEMA AS table_schema, TABLE_NAME AS table_name, TABLE_TYPE AS table_type, TABLE_ROWS AS table_rows"
+            f" FROM information_schema.tables WHERE {self._of(table)}"
+        )
+        # The comparison above may ignore case; names that differ only in case can be two tables.
+        found = next((row for row in rows if _is(table, row)), None)
+        if found is None and rows and self._session.row("SELECT @@lower_case_table_names AS folded")["folded"]:
+            found = rows[0]
+        if found is None:
+            raise self._missing(table)
+        if found["table_type"] not in _BASE_TABLES:
+            raise SourceTableError(
+                f"{table} is a {str(found['table_type']).lower()}, not a table.",
+                why="Views have no key of their own, and their rows change without a trace.",
+                data=_NOTHING,
+                next="Copy the tables beneath it.",
+            )
+        return found
+
+    def _missing(self, table: TableName) -> SourceTableError:
+        known = self.tables()
+        near = [one.name for one in known if one.schema == table.schema]
+        nowhere = f"There is no table in {table.schema!r}. " + did_you_mean(str(table), map(str, known))
+        return SourceTableError(
+            f"Table {table} does not exist at {self._session.address.place}, or user {self._session.address.user!r} may not read it.",
+            why=did_you_mean(table.name, near) if near else nowhere,
+            data=_NOTHING,
+            next=f"Correct the name in the pipeline file, or GRANT SELECT ON {self._dialect.table(table)} to the user.",
+        )
+
+    def _column(self, table: TableName, row: Row) -> Column:
+        mapping = mysql_mapping(row["declared"])
+        if mapping is None:
+            raise SourceTableError(
+                f"Column {row['name']!r} of {table} has type {row['declared']}, which cannot be copied.",
+                why="No stored form of it is known that keeps every value.",
+                data=_NOTHING,
+                next=f"Leave it out: 'except_column_list: [{row['name']}]' in the pipeline file.",
+            )
+        return Column(
+            name=row["name"],
+            source_type=row["declared"],
+            delta_type=mapping.delta_type,
+            nullable=row["nullable"] == "YES",
+            expression=mapping.expression(self._dialect.name(row["name"])),
+        )
+
+    def _indexes(self, table: TableName) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        rows = self._session.rows(f"SELECT * FROM information_schema.statistics WHERE {self._of(table)} ORDER BY INDEX_NAME, SEQ_IN_INDEX")
+        names: dict[str, list[str | None]] = {}
+        primary_key: list[str] = []
+        for row in rows:
+            if row["index_name"] == "PRIMARY" and _is(table, row):
+                primary_key.append(row["column_name"])
+            if _is(table, row) and _is_usable(row):
+                # An expression, or a prefix of a column, ends what the index can order by.
+                plain = row["column_name"] is not None and row["sub_part"] is None
+                names.setdefault(row["index_name"], []).append(row["column_name"] if plain else None)
+        whole = tuple(_until_none(names[name]) for name in sorted(names, key=lambda name: (name != "PRIMARY", name)))
+        return tuple(primary_key), tuple(columns for columns in whole if columns)
+
+
+def _is(table: TableName, row: Row) -> bool:
+    return (row["table_schema"], row["table_name"]) == (table.schema, table.name)
+
+
+def _is_usable(row: Row) -> bool:
+    hidden = row.get("is_visible") == "NO" or row.get("ignored") == "YES"
+    return row["index_type"] == "BTREE" and not hidden
+
+
+def _until_none(names: list[str | None]) -> tuple[str, ...]:
+    whole = []
+    for name in names:
+        if name is None:
+            break
+        whole.append(name)
+    return tuple(whole)
+
+
+def _choose(table: TableName, rows: list[Row], wanted: tuple[str, ...], unwanted: tuple[str, ...]) -> list[Row]:
+    known = {row["name"].lower() for row in rows}
+    for setting, names in (("columns", wanted), ("except_column_list", unwanted)):
+        for name in names:
+            if name.lower() not in known:
+                raise SourceTableError(
+                    f"Table {table} has no column {name!r}, which '{setting}' names.",
+                    why=did_you_mean(name, (row["name"] for row in rows)),
+                    data=_NOTHING,
+                    next=f"Correct '{setting}' in the pipeline file.",
+                )
+    keep, drop = {name.lower() for name in wanted} or known, {name.lower() for name in unwanted}
+    return [row for row in rows if row["name"].lower() in keep - drop]
+
+
+def _texts(names: tuple[str, ...]) -> str:
+    return "(" + ", ".join(f"'{name}'" for name in names) + ")"

@@ -1,0 +1,88 @@
+"""How Spark reads a MySQL or MariaDB table: URL, driver and options with which both drivers give every value exactly.
+
+The types that Spark would guess are not used: `customSchema` names the stored type of each column. Two conditions are the session's:
+`spark.sql.session.timeZone=UTC`, and `-Duser.timezone=UTC` for all JVMs, because the drivers go through the JVM's own zone: in any other
+zone DATETIME and TIMESTAMP values are shifted.
+"""
+
+from typing import Final
+from urllib.parse import urlencode
+
+from cdc_ops.core.pipeline import SourceConfig
+from cdc_ops.core.tables import TableSchema
+from cdc_ops.core.text import did_you_mean
+from cdc_ops.errors import ConfigError
+from cdc_ops.sources.base import JdbcRead
+from cdc_ops.sources.dialect import Dialect
+from cdc_ops.sources.mysql_session import SESSION_SETTINGS, Address
+
+_DRIVERS: Final = {"mariadb": "org.mariadb.jdbc.Driver", "mysql": "com.mysql.cj.jdbc.Driver"}
+
+_SHARED_OPTIONS: Final = {
+    # The binary protocol is exact for FLOAT and quicker to decode.
+    "useServerPrepStmts": "true",
+    "tinyInt1isBit": "false",
+    "yearIsDateType": "false",
+    "connectTimeout": "10000",
+    "tcpKeepAlive": "true",
+}
+_OPTIONS: Final = {
+    # Only for `jdbc:mysql:` does Spark quote names as these servers do; with `jdbc:mariadb:` it reads the names as values.
+    "mariadb": {"permitMysqlScheme": "true", "timezone": "UTC", "transformedBitIsBoolean": "false"},
+    "mysql": {
+        "connectionTimeZone": "UTC",
+        "forceConnectionTimeZoneToSession": "true",
+        "zeroDateTimeBehavior": "CONVERT_TO_NULL",
+        "characterEncoding": "UTF-8",
+    },
+}
+_FETCH_SIZES: Final = {
+    "mariadb": "10000",  # streams without a cursor
+    "mysql": "-2147483648",  # the driver's sign for streaming; with any other number it holds the whole result in memory
+}
+_SSL_MODES: Final = {
+    "mariadb": {"disabled": "disable", "required": "trust", "verify_ca": "verify-ca", "verify_identity": "verify-full"},
+    "mysql": {"disabled": "DISABLED", "required": "REQUIRED", "verify_ca": "VERIFY_CA", "verify_identity": "VERIFY_IDENTITY"},
+}
+
+
+def build_read(config: SourceConfig, address: Address, dialect: Dialect, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:
+    """Builds the read of some slices of a table; opens no connection.
+
+    Raises:
+        ConfigError: the source names a driver that does not exist.
+    """
+    driver = config.jdbc_driver
+    if driver not in _DRIVERS:
+        raise ConfigError(f"jdbc_driver {driver!r} does not exist.", why=did_you_mean(driver, _DRIVERS), next="Correct the pipeline file.")
+    columns = ", ".join(f"{column.expression} AS {dialect.name(column.name)}" for column in schema.columns)
+    select = f"SELECT {columns} FROM {dialect.table(schema.table)}"
+    return JdbcRead(
+        url=f"jdbc:mysql://{address.place}/?{urlencode(_SHARED_OPTIONS | _OPTIONS[driver] | _security(driver, address), safe='/')}",
+        driver=_DRIVERS[driver],
+        relations=tuple(f"({select}{f' WHERE {where}' if where else ''}) AS cdc_slice" for where in slices or ("",)),
+        properties={
+            "user": address.user,
+            "password": address.password,
+            "fetchsize": _FETCH_SIZES[driver],
+            "customSchema": ", ".join(f"{_spark_name(column.name)} {column.delta_type}" for column in schema.columns),
+            "preferTimestampNTZ": "true",
+        },
+        session_init=SESSION_SETTINGS,
+    )
+
+
+def _security(driver: str, address: Address) -> dict[str, str]:
+    if not address.ssl_mode:
+        # Without TLS the server's key encrypts the password of caching_sha2_password, the default of MySQL 8 and later.
+        return {"allowPublicKeyRetrieval": "true"}
+    options = {"sslMode": _SSL_MODES[driver][address.ssl_mode]}
+    if address.ssl_ca:
+        if driver == "mariadb":
+            return options | {"serverSslCert": address.ssl_ca}
+        return options | {"trustCertificateKeyStoreUrl": f"file:{address.ssl_ca}", "trustCertificateKeyStoreType": "PEM"}
+    return options
+
+
+def _spark_name(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"

@@ -1,0 +1,64 @@
+"""Whether a MySQL or MariaDB server is a replica, and how far behind its primary it is."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from cdc_ops.errors import SourceError, SourceUnreachableError
+from cdc_ops.sources.mysql_session import MySQLSession, Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaState:
+    """A replica's distance from its primary, as far as it knows.
+
+    Args:
+        lag: Age of what it applies now, rounded up.
+        certain: False if the user may not ask and the server is only suspected to be a replica.
+    """
+
+    lag: timedelta
+    certain: bool = True
+
+    def warning(self, overlap: timedelta) -> str:
+        """Says what a replica cannot know."""
+        kind = "The source is a replica" if self.certain else "The source is read-only, so probably a replica (the user may not ask it)"
+        return (
+            f"{kind}: it does not show transactions that are open on its primary. Windows stay its lag and {overlap.total_seconds():g} s "
+            "behind the clock; a transaction that stays open longer can be read late. Raise 'overlap', or connect to the primary."
+        )
+
+
+def replica_state(session: MySQLSession) -> ReplicaState | None:
+    """Returns how far behind a replica is; None for a server that follows nobody.
+
+    Raises:
+        SourceError: its replication is stopped.
+    """
+    rows = _status(session)
+    if rows is None:
+        read_only = session.row("SELECT @@global.read_only AS read_only")["read_only"]
+        return ReplicaState(lag=timedelta(0), certain=False) if int(read_only) else None
+    if not rows:
+        return None
+    return ReplicaState(lag=max(_lag(session, row) for row in rows) + timedelta(seconds=1))
+
+
+def _status(session: MySQLSession) -> list[Row] | None:
+    if session.is_mariadb:
+        return session.rows_if_allowed("SHOW ALL SLAVES STATUS")
+    release = tuple(int(part) for part in session.version.split("-", 1)[0].split(".")[:3])
+    return session.rows_if_allowed("SHOW REPLICA STATUS" if release >= (8, 0, 22) else "SHOW SLAVE STATUS")
+
+
+def _lag(session: MySQLSession, row: Row) -> timedelta:
+    seconds = row.get("seconds_behind_source", row.get("seconds_behind_master"))
+    if seconds is not None:
+        return timedelta(seconds=int(seconds))
+    running = {name: str(row.get(name)) for name in row if name.endswith(("_io_running", "_sql_running"))}
+    connecting = any(state in ("Connecting", "Preparing") for state in running.values())
+    raise (SourceUnreachableError if connecting else SourceError)(
+        f"The source at {session.address.place} is a replica whose replication does not run.",
+        why=", ".join(f"{name}: {state}" for name, state in sorted(running.items())) or "It reports no lag.",
+        data="Nothing was read; the watermark stays.",
+        next="Start replication there (START REPLICA), or connect to its primary.",
+    )

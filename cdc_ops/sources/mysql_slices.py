@@ -1,0 +1,83 @@
+"""How the rows of a MySQL or MariaDB table are cut for several connections, or for several operations."""
+
+import re
+from typing import Final
+
+from cdc_ops.core.cursors import CursorType
+from cdc_ops.core.tables import Column, TableSchema
+from cdc_ops.core.typemap import DeclaredType
+from cdc_ops.sources.dialect import INTEGERS, Dialect
+from cdc_ops.sources.mysql_session import MySQLSession
+from cdc_ops.sources.ranges import both, cut_integers, cut_moments, tile
+
+_MOST_CHUNKS: Final = 10_000
+_WINDOW: Final = re.compile(r"^`((?:[^`]|``)+)` (?:>=|<) TIMESTAMP'")
+"""How a window on a temporal cursor begins, as `Dialect.window` prints it."""
+
+
+class Slicer:
+    """Cuts tables by the range of their leading key column or, within a window, of their cursor.
+
+    Args:
+        session: The connection.
+        dialect: How conditions are printed.
+    """
+
+    def __init__(self, session: MySQLSession, dialect: Dialect) -> None:
+        self._session = session
+        self._dialect = dialect
+
+    def slices(self, schema: TableSchema, keys: tuple[str, ...], where: str, parts: int) -> tuple[str, ...]:
+        """See `Source.slices`."""
+        if parts <= 1:
+            return (where,)
+        lead = _integer_lead(schema, keys)
+        # Without a condition and without an index, finding the range would cost as much as reading the table.
+        if lead is not None and (where or _leads_index(schema, lead.name)):
+            return tuple(both(where, tile) for tile in self._integer_tiles(schema, lead, where, parts))
+        if found := _WINDOW.match(where):
+            column = schema.column(found[1].replace("``", "`"))
+            if column is not None:
+                return tuple(both(where, tile) for tile in self._moment_tiles(schema, column, where, parts))
+        return (where,)
+
+    def chunks(self, schema: TableSchema, keys: tuple[str, ...], rows: int) -> tuple[str, ...]:
+        """See `Source.chunks`."""
+        parts = min(-(-schema.approximate_rows // max(rows, 1)), _MOST_CHUNKS)
+        lead = _integer_lead(schema, keys)
+        if parts <= 1 or lead is None or not _leads_index(schema, lead.name):
+            return ("",)
+        return self._integer_tiles(schema, lead, "", parts)
+
+    def _integer_tiles(self, schema: TableSchema, column: Column, where: str, parts: int) -> tuple[str, ...]:
+        low, high = self._range(schema, self._dialect.name(column.name), where)
+        borders = cut_integers(int(low), int(high), parts) if low is not None and high is not None else ()
+        return tile(self._dialect.name(column.name), tuple(str(border) for border in borders), nullable=column.nullable)
+
+    def _moment_tiles(self, schema: TableSchema, column: Column, where: str, parts: int) -> tuple[str, ...]:
+        name = self._dialect.name(column.name)
+        # As text with six digits: what the driver makes of a zero date is None.
+        low, high = self._range(schema, name, where, form="DATE_FORMAT({}, '%Y-%m-%d %H:%i:%s.%f')")
+        if low is None or high is None or low == high:
+            return ("",)
+        kind = CursorType.TIMESTAMP if column.delta_type == "timestamp" else CursorType.DATETIME
+        borders = tuple(self._dialect.moment(border, kind) for border in cut_moments(low, high, parts))
+        return tile(name, borders, nullable=column.nullable)
+
+    def _range(self, schema: TableSchema, name: str, where: str, form: str = "{}") -> tuple[str | None, str | None]:
+        condition = f" WHERE {where}" if where else ""
+        low, high = form.format(f"MIN({name})"), form.format(f"MAX({name})")
+        row = self._session.row(f"SELECT {low} AS low, {high} AS high FROM {self._dialect.table(schema.table)}{condition}")
+        return tuple(None if row[end] is None else str(row[end]) for end in ("low", "high"))  # type: ignore[return-value]
+
+
+def _integer_lead(schema: TableSchema, keys: tuple[str, ...]) -> Column | None:
+    column = schema.column(keys[0]) if keys else None
+    if column is None:
+        return None
+    base = DeclaredType.parse(column.source_type).base
+    return column if base in INTEGERS - {"bit", "year"} else None
+
+
+def _leads_index(schema: TableSchema, name: str) -> bool:
+    return any(index[0] == name for index in schema.indexes)
