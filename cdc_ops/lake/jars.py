@@ -81,6 +81,12 @@ JDBC = tuple(
 
 DEFAULT = DELTA + JDBC
 
+NOT_TRANSITIVE = (
+    "org.apache.hadoop:*", "com.fasterxml.jackson.core:*", "com.fasterxml.jackson.datatype:*", "com.fasterxml.jackson.module:*",
+    "org.apache.parquet:*", "org.apache.logging.log4j:*", "com.github.luben:*", "org.slf4j:*", "org.apache.spark:*", "org.scala-lang:*",
+)  # fmt: skip
+"""What Delta depends on and Spark bundles in newer versions; two of each would break class loading."""
+
 MEGABYTES_PER_DOT = 16 / 1024
 """Ivy prints one dot for each buffer of 16 KiB that it copied."""
 

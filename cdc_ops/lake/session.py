@@ -10,12 +10,6 @@ from pyspark.sql import SparkSession
 from cdc_ops.lake import jars as jar_sets
 from cdc_ops.lake.conf import delta_conf, machine_conf
 
-NOT_TRANSITIVE = (
-    "org.apache.hadoop:*", "com.fasterxml.jackson.core:*", "com.fasterxml.jackson.datatype:*", "com.fasterxml.jackson.module:*",
-    "org.apache.parquet:*", "org.apache.logging.log4j:*", "com.github.luben:*", "org.slf4j:*", "org.apache.spark:*", "org.scala-lang:*",
-)  # fmt: skip
-"""What Delta depends on and Spark bundles in newer versions; two of each would break class loading."""
-
 
 def build_session(app_name: str, *, jars: str | Sequence[str] = (), extra_conf: Mapping[str, str] = {}) -> SparkSession:
     """Opens the Spark session with Delta, or returns the running one with these settings laid over it.
@@ -65,4 +59,4 @@ def _jar_conf(jars: str | Sequence[str]) -> dict[str, str]:
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # started by spark-submit, which has loaded the jars
         return {}
     coordinates = ",".join(str(one) for one in jar_sets.DEFAULT)
-    return {"spark.jars.packages": coordinates, "spark.jars.excludes": ",".join(NOT_TRANSITIVE)}
+    return {"spark.jars.packages": coordinates, "spark.jars.excludes": ",".join(jar_sets.NOT_TRANSITIVE)}
