@@ -1,0 +1,110 @@
+"""`python -m cdc_ops.demo up | ui | down`: what `make demo`, `make demo-ui` and `make demo-down` call.
+
+up    tells the whole story on a fresh stage, and stops everything; exit code 0 only if everything that should be equal is equal
+ui    the same, and leaves database, writer and Airflow running
+down  stops what is still running
+"""
+
+import argparse
+import signal
+import sys
+import types
+
+from rich.console import Console
+from rich.markup import escape
+
+from cdc_ops.demo.airflow_home import USER
+from cdc_ops.demo.layout import Layout
+from cdc_ops.demo.report import Screen
+from cdc_ops.demo.secrecy import written_files
+from cdc_ops.demo.stage import Stage, open_stage, strike_stage
+from cdc_ops.demo.story import Story
+from cdc_ops.errors import CdcError
+
+EQUAL, DIFFERENT, FAILED, INTERRUPTED = 0, 1, 2, 130
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one of the commands."""
+    parser = argparse.ArgumentParser(
+        prog="python -m cdc_ops.demo", description="A MariaDB, a Delta lake and real Airflow runs between them."
+    )
+    parser.add_argument("command", choices=("up", "ui", "down"))
+    command = parser.parse_args(arguments).command
+    layout, screen = Layout.default(), Screen(Console())
+    signal.signal(signal.SIGTERM, _interrupt)
+    if command == "down":
+        stopped = strike_stage(layout)
+        screen.line(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
+        return EQUAL
+    return _play(layout, screen, stays=command == "ui")
+
+
+def _play(layout: Layout, screen: Screen, *, stays: bool) -> int:
+    left_running = False
+    try:
+        screen.heading("Setting the stage: a MariaDB shop, a writer, Airflow")
+        stage = open_stage(layout, screen, outlive=stays)
+        screen.line(f"  Airflow is up: {stage.login.address}   user {USER}   password {stage.login.password}")
+        good = Story(stage, layout, screen).tell()
+        clean = _report_secrecy(stage, layout, screen)
+        if stays:
+            stage.writer.resume()
+            left_running = True
+        _tell_where(stage, layout, screen, stays=stays)
+        _conclude(screen, good=good, clean=clean)
+        return EQUAL if good and clean else DIFFERENT
+    except KeyboardInterrupt:
+        screen.line("interrupted")
+        return INTERRUPTED
+    except (CdcError, TimeoutError) as error:
+        screen.line(f"[bold red]The demo failed.[/] {escape(str(error))}")
+        screen.line(f"  logs: {layout.logs}, {layout.airflow / 'logs'}")
+        return FAILED
+    finally:
+        if not left_running:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not keep anything alive
+            with screen.step("stopping everything"):
+                strike_stage(layout)
+
+
+def _report_secrecy(stage: Stage, layout: Layout, screen: Screen) -> bool:
+    with screen.step("looking for the database password in everything that was written"):
+        files = stage.watch.look_at_files(written_files(layout))
+    where = f"{files:,} files (logs, Airflow's database, staging, Delta logs, ledger) and {stage.watch.looks} looks at all command lines"
+    screen.heading("The database password")
+    if stage.watch.seen:
+        screen.line(f"  [bold red]found[/] in {escape(', '.join(sorted(stage.watch.seen)))}; searched {where}")
+        return False
+    screen.line(f"  [green]nowhere[/] in {where}")
+    return True
+
+
+def _tell_where(stage: Stage, layout: Layout, screen: Screen, *, stays: bool) -> None:
+    screen.heading("Where to look")
+    if stays:
+        screen.line(f"  Airflow     {stage.login.address}   user {USER}   password {stage.login.password}   (menu: Browse, CDC)")
+    else:
+        screen.line("  Airflow     is stopped; 'make demo-ui' tells the same story and leaves Airflow, MariaDB and the writer running")
+    screen.line(f"  Delta       {layout.lake}")
+    screen.line(f"  logs        {layout.logs}")
+    screen.line(f"  ledger      . {layout.environment} && cdc-ops status")
+    if stays:
+        screen.line(f"  another run . {layout.environment} && cdc-ops plan    # what the next run would do; the writer works again")
+        screen.line("  stop it     make demo-down")
+
+
+def _conclude(screen: Screen, *, good: bool, clean: bool) -> None:
+    screen.line()
+    verdict = "[bold green]Everything that should be equal is equal.[/]" if good else "[bold red]Something differs that should be equal.[/]"
+    if not clean:
+        verdict += " [bold red]The password leaked.[/]"
+    screen.line(f"{verdict} {screen.seconds:.0f} s in all.")
+
+
+def _interrupt(number: int, frame: types.FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""Is the lake equal to the source? A process with a Spark session that stays open, so that each comparison takes a few seconds.
+
+    python -m cdc_ops.demo.check ROOT
+
+Answers each line on its standard input with one line of JSON. The comparison itself is the package's own `verify` step.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cdc_ops.demo.layout import DATABASE, PIPELINE, Layout
+from cdc_ops.demo.services import Service
+from cdc_ops.errors import JobError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from cdc_ops.core.pipeline import Pipeline, TableConfig
+    from cdc_ops.sources.base import Source
+
+START_TIMEOUT, COMPARE_TIMEOUT = 180.0, 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableCheck:
+    """How a table's source and lake differ.
+
+    Args:
+        table: `schema.table`.
+        rows_source, rows_lake: Rows on each side.
+        only_in_source, only_in_lake, different: Keys that differ, by kind.
+        duplicates: Rows that are too many on a side.
+        samples: Some of the keys that differ, each with its kind.
+    """
+
+    table: str
+    rows_source: int
+    rows_lake: int
+    only_in_source: int
+    only_in_lake: int
+    different: int
+    duplicates: int
+    samples: tuple[str, ...] = ()
+
+    @property
+    def equal(self) -> bool:
+        """True if both sides have the same rows."""
+        return not (self.only_in_source or self.only_in_lake or self.different or self.duplicates)
+
+
+class Checker:
+    """The comparing process as seen from the demo."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._service = Service("check", layout.services, layout.logs)
+
+    def start(self, environment: Mapping[str, str]) -> None:
+        """Starts it and returns at once; it opens its session meanwhile."""
+        command = [sys.executable, "-m", "cdc_ops.demo.check", str(self._layout.root)]
+        self._service.start(command, environment, self._layout.root, piped=True)
+
+    def compare(self) -> dict[str, TableCheck]:
+        """Compares all tables of the pipeline, as they are now.
+
+        Raises:
+            JobError: it could not; carries the end of its log.
+        """
+        answer = self._service.ask("compare", COMPARE_TIMEOUT)
+        if not answer:
+            raise JobError(
+                "source and lake cannot be compared",
+                why=self._service.log_tail(),
+                data="the comparison reads only",
+                next=f"read {self._service.log}",
+            )
+        return {one["table"]: TableCheck(**{**one, "samples": tuple(one["samples"])}) for one in json.loads(answer)}
+
+
+def main(arguments: list[str]) -> int:
+    """Answers until its input ends."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever else is printed, by Spark too, goes to the log
+    layout = Layout(root=Path(arguments[0]), repository=Layout.default().repository)
+    from cdc_ops.config.loading import load_pipelines
+    from cdc_ops.lake.session import build_session
+
+    spark = build_session("cdc-ops demo check", extra_conf={"spark.master": "local[2]", "spark.driver.memory": "1g"})
+    [pipeline] = [one for one in load_pipelines(layout.pipelines) if one.name == PIPELINE]
+    for _ in sys.stdin:
+        print(json.dumps([asdict(one) for one in compare_all(spark, pipeline, layout)]), file=answers, flush=True)
+    spark.stop()
+    return 0
+
+
+def compare_all(spark: "SparkSession", pipeline: "Pipeline", layout: Layout) -> list[TableCheck]:
+    """Compares every table of the pipeline with its Delta table."""
+    from cdc_ops.core.pipeline import resolve_tables
+    from cdc_ops.sources.base import open_source
+    from cdc_ops.testing.mariadb import MariaDBServer
+
+    server = MariaDBServer.attach(layout.mariadb)
+    if server is None:
+        raise JobError("the database server does not run", next=f"read {layout.mariadb}/server.log")
+    source = open_source(pipeline.source, server.url(DATABASE))
+    try:
+        return [_compare(spark, pipeline, source, config) for config in resolve_tables(pipeline, source.tables())]
+    finally:
+        source.close()
+
+
+def _compare(spark: "SparkSession", pipeline: "Pipeline", source: "Source", config: "TableConfig") -> TableCheck:
+    from cdc_ops.steps.planning import read_facts
+    from cdc_ops.steps.verify import verify
+
+    facts = read_facts(pipeline, source, config)
+    read = source.jdbc_read(facts.schema, source.slices(facts.schema, facts.keys, "", 2))
+    found = verify(spark, read, facts.schema, facts.keys, config.path)
+    return TableCheck(
+        table=str(config.table),
+        rows_source=found.rows_source,
+        rows_lake=found.rows_lake,
+        only_in_source=found.only_in_source,
+        only_in_lake=found.only_in_lake,
+        different=found.different,
+        duplicates=found.duplicates,
+        samples=tuple(f"{kind}: {', '.join(key)}" for kind, key in found.samples),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,195 @@
+"""Processes that are started, remembered in pid files and certainly ended, with everything that they started; outside the data path.
+
+Airflow's processes rename themselves, so that a command line does not tell whose they are. A pid file therefore holds the process's start
+time too, which no later process with the same number shares. Each one leads a session of its own; ending it ends the whole session, also
+tasks and Spark applications that have lost their parent.
+"""
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of linux/prctl.h
+_libc = ctypes.CDLL(None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessInfo:
+    """What the kernel says of a process.
+
+    Args:
+        pid: Its number.
+        session: Number of the session that it belongs to.
+        started: Its start, in clock ticks since boot.
+        alive: False for one that has ended and is only remembered.
+    """
+
+    pid: int
+    session: int
+    started: int
+    alive: bool
+
+    @classmethod
+    def parse(cls, text: str) -> "ProcessInfo":
+        """Reads a line of /proc/PID/stat, whose second field may hold any sign (proc(5))."""
+        before, after = text.split("(", 1)[0], text.rsplit(")", 1)[1].split()
+        return cls(pid=int(before), session=int(after[3]), started=int(after[19]), alive=after[0] not in {"Z", "X"})
+
+
+class Service:
+    """One background process with its log and pid file.
+
+    Args:
+        name: What it is called in messages, its log and its pid file.
+        pids: Folder of pid files.
+        logs: Folder of logs.
+        outlive: Whether it goes on when the process that started it ends.
+    """
+
+    def __init__(self, name: str, pids: Path, logs: Path, *, outlive: bool = False) -> None:
+        self.name = name
+        self.log = logs / f"{name}.log"
+        self._pid_file = pids / f"{name}.pid"
+        self._outlive = outlive
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, command: Sequence[str], environment: Mapping[str, str], folder: Path, *, piped: bool = False) -> None:
+        """Starts the command in a folder, with exactly this environment.
+
+        Args:
+            command: Program and arguments.
+            environment: All variables that it sees.
+            folder: Its current folder.
+            piped: Its standard input and output are pipes, for `ask`; only errors go to the log.
+        """
+
+        def before_exec() -> None:
+            _libc.prctl(_SET_DEATH_SIGNAL, int(signal.SIGTERM), 0, 0, 0)
+
+        for path in (self.log.parent, self._pid_file.parent):
+            path.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.PIPE if piped else subprocess.DEVNULL,
+                stdout=subprocess.PIPE if piped else log,
+                stderr=log,
+                env=dict(environment),
+                cwd=folder,
+                start_new_session=True,
+                preexec_fn=None if self._outlive else before_exec,  # noqa: PLW1509 - one system call, safe beside threads
+            )
+        info = _info(self._process.pid)
+        if info is not None:
+            self._pid_file.write_text(f"{info.pid} {info.started}\n", "ascii")
+
+    def exit_code(self) -> int | None:
+        """Returns the exit code if the process that this object started has ended, else None."""
+        return self._process.poll() if self._process else None
+
+    def ask(self, line: str, timeout: float) -> str:
+        """Writes a line to a piped process and returns the line that it answers, "" if it has ended or does not answer in time."""
+        if self._process is None or self._process.stdin is None or self._process.stdout is None:
+            return ""
+        try:
+            self._process.stdin.write(f"{line}\n".encode())
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            return ""
+        ready, _, _ = select.select([self._process.stdout], [], [], timeout)
+        return self._process.stdout.readline().decode().strip() if ready else ""
+
+    def log_tail(self, lines: int = 20) -> str:
+        """Returns the last lines of the log."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:]) if self.log.exists() else ""
+
+
+def is_running(pid_file: Path) -> bool:
+    """True if the very process that the pid file names lives."""
+    return _remembered(pid_file) is not None
+
+
+def stop_all(pids: Path, timeout: float = 15.0) -> tuple[str, ...]:
+    """Ends every process that a pid file in the folder names, and all that belong to its session.
+
+    Args:
+        pids: Folder of pid files; they are removed.
+        timeout: Seconds until what has not ended is killed.
+
+    Returns:
+        Names of those that ran.
+    """
+    files = sorted(pids.glob("*.pid"))
+    running = {path.stem: info for path in files if (info := _remembered(path))}
+    sessions = {_recorded(path)[0] for path in files}
+    for wait in (2.0, timeout):  # Airflow's scheduler waits for running tasks, and no longer when it is asked again
+        for path in files:
+            if info := _remembered(path):
+                _signal(info.pid, signal.SIGTERM)
+        deadline = time.monotonic() + wait
+        while time.monotonic() < deadline and any(_remembered(path) for path in files):
+            time.sleep(0.1)
+    for member in _members(sessions, {path: _recorded(path) for path in files}):
+        _signal(member.pid, signal.SIGKILL)
+    for path in files:
+        path.unlink(missing_ok=True)
+    return tuple(running)
+
+
+def command_lines() -> list[tuple[int, bytes]]:
+    """Returns pid and command line of every process on this machine that we may read, arguments separated by zero bytes."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            found.append((int(folder.name), (folder / "cmdline").read_bytes()))
+        except OSError:
+            continue  # it has ended in between, or is not ours to read
+    return found
+
+
+def _members(sessions: set[int], recorded: Mapping[Path, tuple[int, int]]) -> list[ProcessInfo]:
+    """Returns the living processes of the sessions; a session number that a later process has taken for its own is left alone."""
+    leaders = dict(recorded.values())
+    members = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        info = _info(int(folder.name))
+        if info is None or not info.alive or info.session not in sessions:
+            continue
+        leader = _info(info.session)
+        if leader is None or leader.started == leaders[info.session]:
+            members.append(info)
+    return members
+
+
+def _recorded(pid_file: Path) -> tuple[int, int]:
+    try:
+        pid, started = pid_file.read_text("ascii").split()
+        return int(pid), int(started)
+    except (OSError, ValueError):
+        return -1, -1
+
+
+def _remembered(pid_file: Path) -> ProcessInfo | None:
+    pid, started = _recorded(pid_file)
+    info = _info(pid)
+    return info if info is not None and info.alive and info.started == started else None
+
+
+def _info(pid: int) -> ProcessInfo | None:
+    try:
+        return ProcessInfo.parse(Path(f"/proc/{pid}/stat").read_text(errors="replace"))
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return  # it ended by itself in between, which is what we want

@@ -1,0 +1,116 @@
+"""The demo's source: a MariaDB server with the worked example `sales` and 200,000 `orders`; before the data path."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from cdc_ops.demo.layout import DATABASE
+from cdc_ops.testing.mariadb import MariaDBServer
+
+ORDERS: Final = 200_000
+DAYS: Final = 14
+"""The orders' changes are spread over so many days up to now."""
+
+SALES_TABLE: Final = """
+CREATE TABLE sales (
+  id BIGINT NOT NULL PRIMARY KEY,
+  date DATE,
+  name VARCHAR(32),
+  sales DOUBLE,
+  modified DATETIME NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+  KEY (modified)
+)"""
+
+SALES_ROWS: Final = """
+INSERT INTO sales VALUES
+  (1, '2019-11-11', 'Robert', 323.00, '2019-11-11 12:00:05'),
+  (2, '2019-11-11', 'Lee', 500.00, '2019-11-11 16:11:46'),
+  (3, '2019-11-12', 'Robert', 136.00, '2019-11-12 10:23:54'),
+  (4, '2019-11-13', 'Lee', 211.00, '2019-11-13 11:33:27')"""
+
+SALES_CHANGES: Final = (
+    "DELETE FROM sales WHERE id = 1",
+    "UPDATE sales SET sales = 150 WHERE id = 2",
+    "UPDATE sales SET sales = 175 WHERE id = 2",
+    "INSERT INTO sales (id, date, name, sales) VALUES (5, '2019-11-14', 'Robert', 233)",
+)
+
+ORDERS_TABLE: Final = """
+CREATE TABLE orders (
+  id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  customer_id INT UNSIGNED NOT NULL,
+  status ENUM('new', 'paid', 'shipped', 'delivered', 'returned') NOT NULL DEFAULT 'new',
+  total DECIMAL(12, 2) NOT NULL,
+  currency CHAR(3) NOT NULL DEFAULT 'EUR',
+  express TINYINT NOT NULL DEFAULT 0,
+  note VARCHAR(200),
+  details JSON NOT NULL,
+  ordered_on DATE NOT NULL,
+  created_at DATETIME NOT NULL DEFAULT CURRENT_TIMESTAMP,
+  updated_at DATETIME(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6),
+  KEY (updated_at, id)
+)"""
+
+# Numbers that look random and are the same each time; the times end a minute ago, so that nothing seems to be in flight.
+ORDERS_ROWS: Final = f"""
+INSERT INTO orders (customer_id, status, total, currency, express, note, details, ordered_on, created_at, updated_at)
+SELECT 1 + CRC32(seq) % 20000,
+       ELT(1 + CRC32(CONCAT('s', seq)) % 5, 'new', 'paid', 'shipped', 'delivered', 'returned'),
+       5 + CRC32(CONCAT('t', seq)) % 50000 / 100,
+       ELT(1 + seq % 3, 'EUR', 'USD', 'GBP'),
+       seq % 10 = 0,
+       IF(seq % 4 = 0, CONCAT('ring twice, parcel ', seq, ', Grüße 🎁'), NULL),
+       CONCAT('{{"items": ', 1 + seq % 7, ', "sku": "', SUBSTR(MD5(seq), 1, 8), '", "gift": ', IF(seq % 9 = 0, 'true', 'false'), '}}'),
+       DATE(@first + INTERVAL seq * @step MICROSECOND),
+       @first + INTERVAL seq * @step MICROSECOND,
+       @first + INTERVAL seq * @step + CRC32(CONCAT('u', seq)) % 30000000 MICROSECOND
+FROM seq_1_to_{ORDERS}"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceChange:
+    """What somebody did to the source, for the report."""
+
+    table: str
+    text: str
+
+
+def fill(server: MariaDBServer, say: Callable[[str], None]) -> None:
+    """Creates the database with both tables as they are before the first run."""
+    server.create_database(DATABASE)
+    server.execute(SALES_TABLE, SALES_ROWS, database=DATABASE)
+    say(f"shop.sales: 4 rows; filling shop.orders with {ORDERS:,} rows")
+    server.execute(
+        ORDERS_TABLE,
+        f"SET @first = NOW(6) - INTERVAL 1 MINUTE - INTERVAL {DAYS} DAY, @step = {DAYS * 86_400_000_000 // ORDERS}",
+        ORDERS_ROWS,
+        "ANALYZE TABLE orders",
+        database=DATABASE,
+    )
+
+
+def change_sales(server: MariaDBServer) -> tuple[SourceChange, ...]:
+    """Makes the changes of the worked example, one transaction each."""
+    server.execute(*SALES_CHANGES, database=DATABASE)
+    return (SourceChange(table="shop.sales", text="deleted id 1, updated id 2 twice (150, then 175), inserted id 5"),)
+
+
+def change_silently(server: MariaDBServer, since: str, until: str) -> tuple[SourceChange, ...]:
+    """Changes orders of a range without touching `updated_at`, as careless bulk corrections do: no increment can see it.
+
+    Args:
+        server: The source.
+        since: Start of the range of `updated_at`, UTC, as SQL text.
+        until: Its end, exclusive.
+    """
+    where = f"updated_at >= '{since}' AND updated_at < '{until}'"
+    server.execute(
+        f"UPDATE orders SET note = 'price corrected', total = total + 1, updated_at = updated_at WHERE {where}", database=DATABASE
+    )
+    count = server.execute(f"SELECT COUNT(*) FROM orders WHERE {where} AND note = 'price corrected'", database=DATABASE)[0][0]
+    return (SourceChange(table="shop.orders", text=f"corrected {count:,} rows of {since} .. {until}, keeping their updated_at"),)
+
+
+def let_bound_pass(server: MariaDBServer) -> None:
+    """Waits until the source's clock has left the second of the last change, so that a window's upper bound lies behind it."""
+    server.execute("DO SLEEP(2 - MICROSECOND(NOW(6)) / 1000000)")

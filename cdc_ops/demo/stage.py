@@ -1,0 +1,118 @@
+"""Everything that runs during the demo, started together and certainly stopped: database, writer, Airflow, the comparing process."""
+
+import json
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from cdc_ops.core.connections import ConnectionUrl
+from cdc_ops.demo.airflow_home import AirflowHome, Login
+from cdc_ops.demo.api import AirflowApi
+from cdc_ops.demo.check import Checker
+from cdc_ops.demo.layout import CONNECTION, DAG_ID, DATABASE, Layout
+from cdc_ops.demo.report import Screen
+from cdc_ops.demo.secrecy import PasswordWatch
+from cdc_ops.demo.services import stop_all
+from cdc_ops.demo.shop import fill
+from cdc_ops.demo.writer import WriterProcess, stop_writer
+from cdc_ops.testing.mariadb import MariaDBServer
+from cdc_ops.testing.processes import stop_from_pidfile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What the story plays on.
+
+    Args:
+        server: The source.
+        writer: Keeps changing the source; paused at first.
+        api: Airflow, logged in.
+        login: For people.
+        dag: Airflow's details of the pipeline's DAG.
+        checker: Compares source and lake.
+        watch: Looks for the source's password.
+    """
+
+    server: MariaDBServer
+    writer: WriterProcess
+    api: AirflowApi
+    login: Login
+    dag: dict[str, Any]
+    checker: Checker
+    watch: PasswordWatch
+
+
+def open_stage(layout: Layout, screen: Screen, *, outlive: bool) -> Stage:
+    """Removes what an earlier demo left and starts everything anew.
+
+    Args:
+        layout: Where.
+        screen: Shows how it goes.
+        outlive: Whether database, writer and Airflow go on when this process ends.
+
+    Raises:
+        CdcError: something does not start.
+    """
+    stopped = strike_stage(layout)
+    if stopped:
+        screen.line(f"  stopped what an earlier demo had left running: {', '.join(stopped)}")
+    shutil.rmtree(layout.root, ignore_errors=True)
+    for folder in (layout.logs, layout.lake, layout.staging, layout.ledger.parent):
+        folder.mkdir(parents=True)
+    airflow = AirflowHome(layout, outlive=outlive)
+    with screen.step("preparing Airflow's folder"):
+        login = airflow.prepare()
+        airflow.start("api-server", "dag-processor")
+    server = _open_shop(layout, screen, airflow, outlive=outlive)
+    checker = Checker(layout)
+    checker.start(airflow.environment())
+    writer = WriterProcess(layout.writer, outlive=outlive)
+    with screen.step("filling the shop database"):
+        fill(server, screen.detail)
+        writer.start()
+        (layout.logs / "writer.log").symlink_to(layout.writer / "server.log")
+    api = AirflowApi(login, airflow.check)
+    with screen.step("waiting for Airflow"):
+        api.wait_until_healthy()
+        dag = api.wait_for_dag(DAG_ID)
+    watch = PasswordWatch(server.password)
+    return Stage(server=server, writer=writer, api=api, login=login, dag=dag, checker=checker, watch=watch)
+
+
+def strike_stage(layout: Layout) -> tuple[str, ...]:
+    """Stops whatever a demo in this folder has left running, and returns its names."""
+    stopped = [*stop_all(layout.services)]
+    if stop_writer(layout.writer):
+        stopped.append("writer")
+    if stop_from_pidfile(layout.mariadb):
+        stopped.append("MariaDB")
+    return tuple(stopped)
+
+
+def _open_shop(layout: Layout, screen: Screen, airflow: AirflowHome, *, outlive: bool) -> MariaDBServer:
+    with screen.step("starting the shop's MariaDB"):
+        server = MariaDBServer(layout.mariadb, outlive=outlive)
+        server.start()
+        (layout.logs / "mariadb.log").symlink_to(layout.mariadb / "server.log")
+        airflow.start("scheduler", connection=connection_json(server))
+        _write_environment(layout, server)
+    return server
+
+
+def connection_json(server: MariaDBServer) -> str:
+    """Returns the source's connection as Airflow reads it from its environment, password included."""
+    parts = {"login": server.user, "password": server.password, "host": server.host, "port": server.port, "schema": DATABASE}
+    return json.dumps({"conn_type": "mysql", **parts})
+
+
+def _write_environment(layout: Layout, server: MariaDBServer) -> None:
+    """Writes a file for shells in which `cdc-ops` commands work on the demo; only its owner may read it, because it holds the password."""
+    url = ConnectionUrl.from_parts("mysql", server.host, server.port, server.user, server.password, DATABASE).render()
+    path = f"{quote(str(Path(sys.executable).parent))}:$PATH"
+    lines = [f"export {name}={quote(value)}" for name, value in layout.settings().items()]
+    lines += [f"export CDC_OPS_CONN_{CONNECTION.upper()}={quote(url)}", f"export PATH={path}"]
+    layout.environment.touch(mode=0o600)
+    layout.environment.write_text("\n".join(lines) + "\n", "utf-8")

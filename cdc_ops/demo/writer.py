@@ -1,0 +1,169 @@
+"""A process that keeps inserting and updating orders in small transactions; before the data path.
+
+    python -m cdc_ops.demo.writer FOLDER      with FOLDER = the writer's own, next to the database server's
+
+It never deletes, because the cursor method does not see deletes. It ends by SIGTERM, after `LIFETIME` at the latest, or with the server.
+A file `pause` in its folder makes it finish its transaction and wait; `status.json` says what it has done.
+"""
+
+import json
+import random
+import signal
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy
+
+from cdc_ops.demo.layout import DATABASE
+from cdc_ops.testing.mariadb import MariaDBServer
+from cdc_ops.testing.processes import ServerProcess, stop_from_pidfile
+
+LIFETIME = 4 * 3600.0
+TRANSACTIONS_PER_SECOND = 20
+INSERTS, UPDATES = 5, 15
+MOST_INSERTS = 300_000
+"""After so many new orders it only updates, so that a forgotten demo does not fill the disk."""
+
+PAUSE_FILE, STATUS_FILE = "pause", "status.json"
+
+INSERT = sqlalchemy.text(
+    "INSERT INTO orders (customer_id, total, details, ordered_on, note) VALUES (:customer, :total, :details, CURRENT_DATE, :note)"
+)
+UPDATE = sqlalchemy.text(
+    "UPDATE orders SET status = ELT(1 + :step, 'new', 'paid', 'shipped', 'delivered', 'returned'), total = total + :more WHERE id = :id"
+)
+
+
+@dataclass(slots=True)
+class Work:
+    """What the writer has done so far."""
+
+    state: str = "working"
+    transactions: int = 0
+    inserted: int = 0
+    updated: int = 0
+
+
+class WriterProcess:
+    """The writer as seen from the demo: start, pause, go on, stop.
+
+    Args:
+        folder: The writer's own folder.
+        outlive: Whether it goes on when the process that started it ends.
+    """
+
+    def __init__(self, folder: Path, *, outlive: bool = False) -> None:
+        self._folder = folder
+        self._process = ServerProcess("the writer", folder, outlive=outlive)
+
+    def start(self) -> None:
+        """Starts it, paused."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        (self._folder / PAUSE_FILE).touch()
+        self._process.start([sys.executable, "-m", "cdc_ops.demo.writer", str(self._folder.resolve())])
+
+    def resume(self) -> None:
+        """Lets it work."""
+        (self._folder / PAUSE_FILE).unlink(missing_ok=True)
+
+    def pause(self, timeout: float = 20.0) -> Work:
+        """Makes it stop between two transactions, and returns what it has done so far.
+
+        Raises:
+            TimeoutError: it does not stop, or does not live.
+        """
+        (self._folder / PAUSE_FILE).touch()
+        deadline = time.monotonic() + timeout
+        while (work := read_status(self._folder)).state != "paused":
+            if time.monotonic() > deadline or self._process.exit_code() is not None:
+                raise TimeoutError(f"the writer does not pause\n{self._process.log_tail(5)}")
+            time.sleep(0.05)
+        return work
+
+    def work(self) -> Work:
+        """Returns what it has done so far."""
+        return read_status(self._folder)
+
+    def stop(self) -> None:
+        """Ends it."""
+        self._process.stop()
+
+
+def stop_writer(folder: Path) -> bool:
+    """Ends a writer that any process started in this folder; says whether there was one."""
+    return stop_from_pidfile(folder)
+
+
+def read_status(folder: Path) -> Work:
+    """Returns what the writer of this folder has done."""
+    path = folder / STATUS_FILE
+    return Work(**json.loads(path.read_text("ascii"))) if path.exists() else Work(state="starting")
+
+
+def main(arguments: list[str]) -> int:
+    """Works until told to stop, paused or working as the pause file says."""
+    folder = Path(arguments[0])
+    server = MariaDBServer.attach(folder.parent / "mariadb")
+    if server is None:
+        print("there is no database server", file=sys.stderr)
+        return 1
+    ended: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.append(1))
+    engine = sqlalchemy.create_engine(server.url(DATABASE))
+    try:
+        with engine.connect() as connection:
+            return _work(connection, folder, ended)
+    except sqlalchemy.exc.OperationalError as error:
+        print(f"the database server is gone: {error.orig}", file=sys.stderr)
+        return 1
+    finally:
+        engine.dispose()
+
+
+def _work(connection: sqlalchemy.Connection, folder: Path, ended: list[int]) -> int:
+    work, chance, deadline = Work(), random.Random(7), time.monotonic() + LIFETIME
+    known = int(connection.execute(sqlalchemy.text("SELECT MAX(id) FROM orders")).scalar_one())
+    connection.rollback()
+    while not ended and time.monotonic() < deadline:
+        started = time.monotonic()
+        if (folder / PAUSE_FILE).exists():
+            work.state = "paused"
+        else:
+            work.state = "working"
+            inserts = INSERTS if work.inserted < MOST_INSERTS else 0
+            _transact(connection, chance, known, inserts)
+            work.transactions, work.inserted, work.updated = work.transactions + 1, work.inserted + inserts, work.updated + UPDATES
+        _write_status(folder, work)
+        time.sleep(max(0.0, 1 / TRANSACTIONS_PER_SECOND - (time.monotonic() - started)))
+    return 0
+
+
+def _transact(connection: sqlalchemy.Connection, chance: random.Random, known: int, inserts: int) -> None:
+    if inserts:
+        connection.execute(INSERT, [_order(chance) for _ in range(inserts)])
+    ids = chance.sample(range(1, known + 1), UPDATES)
+    connection.execute(UPDATE, [{"step": chance.randrange(5), "more": chance.randrange(1, 99) / 100, "id": one} for one in sorted(ids)])
+    connection.commit()
+
+
+def _order(chance: random.Random) -> dict[str, Any]:
+    return {
+        "customer": chance.randrange(1, 20_000),
+        "total": chance.randrange(500, 50_000) / 100,
+        "details": json.dumps({"items": chance.randrange(1, 8), "sku": f"{chance.getrandbits(32):08x}", "gift": False}),
+        "note": None if chance.random() < 0.7 else "leave it with the neighbours, danke 🎁",
+    }
+
+
+def _write_status(folder: Path, work: Work) -> None:
+    fresh = folder / f"{STATUS_FILE}.new"
+    fresh.write_text(json.dumps(asdict(work)), "ascii")
+    fresh.replace(folder / STATUS_FILE)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
