@@ -5,12 +5,13 @@ from collections.abc import Iterable
 
 
 def did_you_mean(word: str, known: Iterable[str], limit: int = 8) -> str:
-    """Returns a sentence that names the nearest known word, or the known words if none is near."""
+    """Returns a sentence that names the nearest known word (case does not count), or the known words if none is near."""
     names = sorted(known)
     if not names:
         return "There are none at all."
-    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    by_lower = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     if near:
-        return f"Did you mean {near[0]!r}?"
+        return f"Did you mean {by_lower[near[0]]!r}?"
     shown = ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
     return f"Known are: {shown}."
