@@ -1,0 +1,76 @@
+"""What is asked of single fields beyond their type: patterns, limits, choices, examples. The types themselves come from core."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from cdc_ops.config import values
+from cdc_ops.core.maintenance import MaintenancePolicy
+from cdc_ops.core.pipeline import Pipeline, SourceConfig, SparkConfig, TableSettings, TargetConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What a field's value has to be.
+
+    Args:
+        convert: Turns the value into what core has, or raises ValueError with the remedy; for lists it gets each item.
+        pattern: Regular expression for editors, "" for any text.
+        minimum, maximum: Limits of numbers, sizes and durations, both allowed.
+        choices: The only values allowed.
+        examples: Values as they are written.
+    """
+
+    convert: Callable[[Any], Any] | None = None
+    pattern: str = ""
+    minimum: int | timedelta | None = None
+    maximum: int | None = None
+    choices: tuple[str, ...] = ()
+    examples: tuple[Any, ...] = ()
+
+
+def _optional(check: Callable[[str], str]) -> Callable[[str], str]:
+    return lambda text: check(text) if text else text
+
+
+_NO_TIME: Final = timedelta(0)
+_LOCATION: Final = Rule(
+    convert=values.parse_location, pattern=values.LOCATION_PATTERN, examples=("s3a://bucket/lake", "${CDC_OPS_LAKE:-/data/lake}")
+)
+
+RULES: Final[dict[tuple[type, str], Rule]] = {
+    (Pipeline, "name"): Rule(convert=values.parse_pipeline_name, pattern="^[a-z][a-z0-9_]{0,99}$", examples=("shop",)),
+    (Pipeline, "schedule"): Rule(convert=values.parse_cron, pattern=values.CRON_PATTERN, examples=("*/15 * * * *", "@daily")),
+    (Pipeline, "start_date"): Rule(pattern=values.START_PATTERN, examples=("2026-01-01",)),
+    (Pipeline, "tables_per_job"): Rule(minimum=1, maximum=1000),
+    (Pipeline, "retries"): Rule(minimum=0, maximum=100),
+    (Pipeline, "lease_wait"): Rule(minimum=_NO_TIME, examples=("30m",)),
+    (Pipeline, "tags"): Rule(examples=(["shop", "nightly"],)),
+    (SourceConfig, "connection"): Rule(convert=values.parse_connection, pattern="^[A-Za-z0-9][A-Za-z0-9_.-]*$", examples=("shop_db",)),
+    (SourceConfig, "time_zone"): Rule(convert=values.parse_zone, examples=("Europe/Berlin", "+02:00")),
+    (SourceConfig, "jdbc_driver"): Rule(choices=("mariadb", "mysql")),
+    (TargetConfig, "root"): _LOCATION,
+    (TargetConfig, "staging"): Rule(
+        convert=values.parse_location,
+        pattern=values.LOCATION_PATTERN,
+        examples=("s3a://bucket/staging", "${CDC_OPS_STAGING:-/data/staging}"),
+    ),
+    (SparkConfig, "connection"): Rule(convert=values.parse_connection, pattern="^[A-Za-z0-9][A-Za-z0-9_.-]*$", examples=("spark_default",)),
+    (SparkConfig, "conf"): Rule(examples=({"spark.sql.shuffle.partitions": "8"},)),
+    (SparkConfig, "driver_memory"): Rule(convert=values.parse_memory, pattern="^[1-9][0-9]{0,6}[kmgtKMGT]$", examples=("2g",)),
+    (SparkConfig, "jars"): Rule(convert=_optional(values.parse_location), examples=("/opt/cdc-ops/jars",)),
+    (TableSettings, "keys"): Rule(examples=("id", ["order_id", "line"])),
+    (TableSettings, "cursor"): Rule(examples=("updated_at", ["updated_at", "id"])),
+    (TableSettings, "overlap"): Rule(minimum=_NO_TIME, examples=("30s", "5m")),
+    (TableSettings, "path"): Rule(convert=_optional(values.parse_location), examples=("s3a://bucket/elsewhere/orders",)),
+    (TableSettings, "readers"): Rule(minimum=1, maximum=256),
+    (TableSettings, "chunk_rows"): Rule(minimum=1),
+    (TableSettings, "properties"): Rule(examples=({"delta.enableChangeDataFeed": "true"},)),
+    (MaintenancePolicy, "min_small_files"): Rule(minimum=1),
+    (MaintenancePolicy, "target_file_bytes"): Rule(minimum=1024 * 1024, examples=("128MiB",)),
+    (MaintenancePolicy, "optimize_every"): Rule(minimum=_NO_TIME, examples=("1h",)),
+    (MaintenancePolicy, "vacuum_every"): Rule(minimum=_NO_TIME, examples=("1d",)),
+    # Less would take files away from statements that are still reading them.
+    (MaintenancePolicy, "retention"): Rule(minimum=timedelta(hours=1), examples=("7d",)),
+}

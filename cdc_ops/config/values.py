@@ -1,0 +1,203 @@
+"""Values as people write them: durations, sizes, cron expressions, dates, names. Each parser raises ValueError that says what to write."""
+
+import re
+import zoneinfo
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, Final
+
+from cdc_ops.core.text import did_you_mean
+
+_UNITS: Final = {"ms": timedelta(milliseconds=1), "s": timedelta(seconds=1), "m": timedelta(minutes=1), "h": timedelta(hours=1)} | {
+    "d": timedelta(days=1),
+    "w": timedelta(weeks=1),
+}
+_PART: Final = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)\s*(ms|s|m|h|d|w)\s*")
+_ISO: Final = re.compile(
+    r"^P(?=.)(?:(?P<w>\d{1,9})W|(?:(?P<d>\d{1,9})D)?(?:T(?=.)(?:(?P<h>\d{1,9})H)?(?:(?P<m>\d{1,9})M)?(?:(?P<s>\d{1,9}(?:\.\d{1,9})?)S)?)?)$"
+)
+DURATION_PATTERN: Final = r"^((\d+(\.\d+)?\s*(ms|s|m|h|d|w)\s*)+|P(?=.)(\d+W|(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?))$"
+
+_BYTES: Final = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12} | {
+    f"{letter}iB": 1024**power for power, letter in enumerate("KMGT", start=1)
+}
+_SIZE: Final = re.compile(r"^(\d{1,15}(?:\.\d{1,9})?)\s*([A-Za-z]+)$")
+SIZE_PATTERN: Final = r"^\d+(\.\d+)?\s*(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)$"
+
+CRON_PRESETS: Final = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@quarterly": "0 0 1 */3 *",
+    "@yearly": "0 0 1 1 *",
+}
+CRON_PATTERN: Final = r"^(\S+(\s+\S+){4}|@(hourly|daily|weekly|monthly|quarterly|yearly))?$"
+
+START_PATTERN: Final = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$"
+TABLE_PATTERN: Final = r"^[^.\s/\\$]+\.[^/\\$]*[^/\\$\s.]$"
+LOCATION_PATTERN: Final = r"^(/|[A-Za-z][A-Za-z0-9+.-]*://)\S.*$|^/$"
+_OFFSET: Final = re.compile(r"^[+-](0\d|1[0-4]):[0-5]\d$")
+
+
+def parse_duration(value: Any) -> timedelta:
+    """Parses `30s`, `5m`, `1h30m`, `7d` or ISO 8601 (`PT30S`, `P7D`)."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise ValueError(f"{value} has no unit. Write {value}s for seconds, {value}m for minutes, {value}h for hours, {value}d for days")
+    text = value.strip() if isinstance(value, str) else ""
+    parts = _PART.findall(text)
+    iso = _ISO.match(text)
+    try:
+        if parts and not _PART.sub("", text):
+            return sum((_UNITS[unit] * float(number) for number, unit in parts), timedelta())
+        if iso:
+            return sum((_UNITS[unit] * float(number) for unit, number in iso.groupdict(default="0").items()), timedelta())
+    except OverflowError:
+        raise ValueError(f"{value!r} is too long a time") from None
+    raise ValueError(
+        f"{value!r} is not a duration. Write a number and a unit: 500ms, 30s, 5m, 2h, 1d, 2w, also 1h30m, or ISO 8601{_clock_hint(text)}"
+    )
+
+
+def _clock_hint(text: str) -> str:
+    found = re.match(r"^(\d{1,4}):(\d\d)(?::(\d\d))?$", text)
+    if not found:
+        return ""
+    first, second, third = found.groups()
+    return f" (for {text}: {first}h{second}m{third}s)" if third else f" (for {text}: {first}m{second}s, or {first}h{second}m)"
+
+
+def format_duration(value: timedelta) -> str:
+    """Returns a duration as `parse_duration` reads it, in the largest units that are whole."""
+    left, parts = value, []
+    for unit in ("d", "h", "m", "s", "ms"):
+        count, left = divmod(left, _UNITS[unit])
+        parts += [f"{count}{unit}"] if count else []
+    return "".join(parts) or "0s"
+
+
+def parse_size(value: Any) -> int:
+    """Parses a number of bytes, `128MiB` or a plain whole number."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    found = _SIZE.match(value.strip()) if isinstance(value, str) else None
+    if found and found[2] in _BYTES:
+        size = float(found[1]) * _BYTES[found[2]]
+        if size == int(size):
+            return int(size)
+        raise ValueError(f"{value!r} is not a whole number of bytes")
+    hint = ""
+    if found:
+        unit = next((one for one in ("KiB", "MiB", "GiB", "TiB") if one[0] == found[2][0].upper()), "MiB")
+        hint = f". Did you mean {found[1]}{unit}?"
+    raise ValueError(f"{value!r} is not a size. Write a number and KiB, MiB, GiB or TiB, such as 128MiB{hint}")
+
+
+def format_size(value: int) -> str:
+    """Returns a number of bytes as `parse_size` reads it."""
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        if value and value % _BYTES[unit] == 0:
+            return f"{value // _BYTES[unit]}{unit}"
+    return str(value)
+
+
+def parse_cron(value: Any) -> str:
+    """Checks a cron expression of five fields and returns it; presets such as `@daily` are written out, "" stays."""
+    if not isinstance(value, str):
+        raise ValueError("A schedule is text: put it in quotes, such as '*/15 * * * *'")
+    text = " ".join(value.split())
+    if text.startswith("@"):
+        if text not in CRON_PRESETS:
+            raise ValueError(f"{text!r} is not a schedule. {did_you_mean(text, CRON_PRESETS)} For manual runs only, leave the schedule out")
+        return CRON_PRESETS[text]
+    if not text:
+        return ""
+    if len(text.split()) != 5:
+        raise ValueError(
+            f"{value!r} has {len(text.split())} fields. A cron expression has five: minute hour day month weekday, such as '*/15 * * * *'"
+        )
+    # Airflow's own parser, so that both accept the same; imported late, because only files with a schedule need it.
+    from croniter import croniter  # type: ignore[import-untyped]
+
+    try:
+        croniter(text, datetime(2026, 1, 1, tzinfo=UTC)).get_next(datetime)
+    except ValueError as error:
+        reason = str(error).replace(f"[{text}]", "It")
+        raise ValueError(f"{value!r} is not a cron expression or never comes. {reason[:1].upper()}{reason[1:].rstrip('.')}") from None
+    return text
+
+
+def parse_start(value: Any) -> datetime:
+    """Parses a date (midnight in UTC), or a date and time with its zone."""
+    text = value.strip() if isinstance(value, str) else str(value)
+    try:
+        if re.match(r"^\d{4}-\d\d-\d\d$", text):
+            return datetime.combine(date.fromisoformat(text), time(), tzinfo=UTC)
+        if not re.match(r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d", text):
+            raise ValueError("it is not of that form")
+        instant = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(f"{value!r} is not a date: {error}. Write 2026-01-31, or 2026-01-31T06:00:00Z") from None
+    if instant.tzinfo is None:
+        raise ValueError(f"{value!r} has no time zone. Write {text}Z for UTC, or add an offset such as +02:00")
+    return instant.astimezone(UTC)
+
+
+def parse_table_pattern(text: str) -> str:
+    """Checks a key of `tables`: `schema.table`, or a shell pattern of it."""
+    if re.match(TABLE_PATTERN, text):
+        return text
+    if "${" in text:
+        raise ValueError(f"Names of tables are not interpolated: {text!r}")
+    if "." not in text:
+        example = "shop.*" if text in ("*", "") else f"shop.{text}"
+        raise ValueError(f"{text!r} is not of the form schema.table, or a pattern of it. Did you mean {example!r}, with your schema?")
+    raise ValueError(f"{text!r} is not of the form schema.table. Spaces at its ends, slashes and empty parts cannot be in it")
+
+
+def parse_zone(text: str) -> str:
+    """Checks an IANA time zone or an offset; "" stays."""
+    if not text or _OFFSET.match(text) or text == "UTC":
+        return text
+    try:
+        zoneinfo.ZoneInfo(text)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        near = did_you_mean(text, zoneinfo.available_timezones(), limit=0)
+        hint = near if near.startswith("Did you mean") else "Valid are IANA names such as 'Europe/Berlin' and offsets such as '+02:00'."
+        raise ValueError(f"{text!r} is not a time zone. {hint}".rstrip(".")) from None
+    return text
+
+
+def parse_location(text: str) -> str:
+    """Checks a URI or an absolute folder."""
+    if re.match(LOCATION_PATTERN, text):
+        return text
+    raise ValueError(f"{text!r} is neither an absolute folder nor a URI. Write /data/lake, s3a://bucket/lake or file:///data/lake")
+
+
+def parse_memory(text: str) -> str:
+    """Checks an amount of memory as Spark writes it."""
+    if re.match(r"^[1-9]\d{0,6}[kmgtKMGT]$", text):
+        return text.lower()
+    found = re.match(r"^(\d+)\s*([kmgtKMGT])(i?[bB])?$", text)
+    hint = f". Did you mean {found[1]}{found[2].lower()}?" if found else ""
+    raise ValueError(f"{text!r} is not an amount of memory as Spark writes it, such as 512m or 2g{hint}")
+
+
+def parse_connection(text: str) -> str:
+    """Checks a connection id."""
+    if re.match(r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", text):
+        return text
+    if "://" in text:
+        raise ValueError(
+            "A URL. Connections are named, not written here: give an id such as shop_db, and its URL in CDC_OPS_CONN_SHOP_DB or Airflow"
+        )
+    raise ValueError(f"{text!r} is not a connection id. Use letters, digits, _ . and -, such as shop_db")
+
+
+def parse_pipeline_name(text: str) -> str:
+    """Checks a pipeline's name."""
+    if re.match(r"^[a-z][a-z0-9_]{0,99}$", text):
+        return text
+    better = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_").lstrip("0123456789_")
+    hint = f". Did you mean {better!r}?" if better else ""
+    raise ValueError(f"{text!r} is not a pipeline name. Use small letters, digits and _, beginning with a letter{hint}")
