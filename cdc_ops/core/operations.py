@@ -88,8 +88,8 @@ class OperationSpec:
         mode: How rows are applied.
         landing: Where they stop in between.
         delete_missing_where: Spark SQL condition on the target; rows that match it and are not in the batch are deleted ("" = none).
-        watermark_before, snapshot_before: What the table's newest commit has to say for this operation to be applied on top of it; see
-            `core.runs.check_base`.
+        watermark_before, snapshot_before, delta_version_before: The table as the plan saw it: what its commit record has to say for this
+            operation to be applied on top of it, and the Delta version up to which changes by others were seen (`core.runs.check_base`).
         watermark_after: The table's watermark once this operation has committed, None while a snapshot is unfinished.
         snapshot_after: Snapshot progress once it has committed, None when there is none unfinished.
         properties: Delta table properties for a table that has to be created.
@@ -118,6 +118,7 @@ class OperationSpec:
     delete_missing_where: str = ""
     watermark_before: CursorValue | None = None
     snapshot_before: SnapshotProgress | None = None
+    delta_version_before: int | None = None
     watermark_after: CursorValue | None = None
     snapshot_after: SnapshotProgress | None = None
     properties: tuple[tuple[str, str], ...] = ()

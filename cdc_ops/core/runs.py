@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from cdc_ops.core.cursors import CursorValue
-from cdc_ops.core.operations import ApplyMode, CommitRecord, LakeHead, OperationSpec, SnapshotProgress, app_id
+from cdc_ops.core.operations import CommitRecord, ForeignChange, LakeHead, OperationSpec, SnapshotProgress, app_id
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import LakeBehindError, LedgerBehindError, StaleStateError, TargetForeignError
 
@@ -183,17 +183,22 @@ def check_base(spec: OperationSpec, head: LakeHead | None) -> None:
     Raises:
         StaleStateError: the table has another watermark or snapshot progress than the plan was made for.
     """
-    if head is not None and head.txn_version is not None:
-        if head.txn_version >= spec.op_seq:
-            return  # Delta skips the statement, and the commit of that number says whose it was.
-        if head.record is None:
-            if any(change.undoes_commits for change in head.foreign_changes) and spec.mode is not ApplyMode.OVERWRITE:
-                raise _base_moved(spec, "it was restored or replaced, and its log does not say what its rows stand for")
-            return
+    if head is not None and head.txn_version is not None and head.txn_version >= spec.op_seq:
+        return  # Delta skips the statement, and the commit of that number says whose it was.
+    if (undone := _undone(head, spec.delta_version_before)) is not None:
+        raise _base_moved(spec, f"{undone.operation} in Delta version {undone.version}")
+    if head is not None and head.txn_version is not None and head.record is None:
+        return  # Its records are pruned: nothing but maintenance happened for as long as the log is kept.
     record = head.record if head else None
     watermark, snapshot = (record.watermark, record.snapshot) if record else (None, None)
     if (watermark, snapshot) != (spec.watermark_before, spec.snapshot_before):
         raise _base_moved(spec, f"its rows stand for {_position(watermark, snapshot)}")
+
+
+def _undone(head: LakeHead | None, seen: int | None) -> ForeignChange | None:
+    """Returns the newest change that rewound or replaced the table after the Delta version that was seen."""
+    changes = head.foreign_changes if head else ()
+    return next((change for change in changes if change.undoes_commits and change.version > (seen or 0)), None)
 
 
 class Standing(enum.StrEnum):
@@ -270,8 +275,7 @@ def _compare_same_number(state: TableState, head: LakeHead) -> Standing:
         if record.op_seq < state.committed_op_seq:
             raise _lake_behind(state, f"its rows are those of operation {record.op_seq}")
         raise _ledger_behind(state, head)
-    undone = next((change for change in head.foreign_changes if change.undoes_commits), None)
-    if undone is not None and undone.version > (state.delta_version or 0):
+    if (undone := _undone(head, state.delta_version)) is not None:
         raise _lake_behind(state, f"{undone.operation} in Delta version {undone.version}")
     if state.delta_version is not None and head.version < state.delta_version:
         raise _lake_behind(state, f"it is at version {head.version}")

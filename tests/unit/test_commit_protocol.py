@@ -1,0 +1,171 @@
+"""The proof of the commit protocol: random histories of crashes, stalls, doubles and losses, and worlds with one mechanism missing.
+
+`CDC_OPS_HYPOTHESIS=thorough` tries many more and longer histories.
+"""
+
+import copy
+import os
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+
+from tests.unit.protocol_model import KEYS, Mechanism, Request, ViolationError, Worker, World
+
+THOROUGH = os.environ.get("CDC_OPS_HYPOTHESIS") == "thorough"
+MAX_WORKERS = 4
+
+keys = st.sampled_from(KEYS)
+index = st.integers(0, MAX_WORKERS - 1)
+steps = st.integers(1, 10)
+
+WITHOUT_LOSS = {
+    Mechanism.TXN_CHECK,
+    Mechanism.RESUME,
+    Mechanism.ONE_APP_ID,
+    Mechanism.COMPARE_AND_SET,
+    Mechanism.BOUND_AS_WATERMARK,
+    Mechanism.STILL_WATERMARK,
+}
+"""Mechanisms that are missed even where no ledger is lost and no table is restored."""
+
+
+class Undisturbed(RuleBasedStateMachine):
+    """Runs that overlap, stall, die and come back as doubles; nothing is lost, so nobody may be called."""
+
+    off: frozenset[Mechanism] = frozenset()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World(self.off)
+
+    @rule(key=keys, tick=st.booleans(), late=st.booleans())
+    def write(self, key: int, tick: bool, late: bool) -> None:
+        self.world.source.write(key, tick=tick, late=late)
+
+    @precondition(lambda self: bool(self.world.source.open))
+    @rule(data=st.data())
+    def commit_late(self, data: st.DataObject) -> None:
+        self.world.source.finish(data.draw(st.sampled_from(sorted(self.world.source.open))))
+
+    @rule(key=keys)
+    def delete(self, key: int) -> None:
+        self.world.source.delete(key)
+
+    @precondition(lambda self: len(self.world.workers) < MAX_WORKERS)
+    @rule(holder=st.sampled_from("ab"), steps=steps)
+    def run_increment(self, holder: str, steps: int) -> None:
+        self.advance(self.world.start(Request.INCREMENT, holder), steps)
+
+    @precondition(lambda self: len(self.world.workers) < MAX_WORKERS)
+    @rule(
+        request=st.sampled_from([Request.BACKFILL, Request.RANGE, Request.FULL]),
+        holder=st.sampled_from("ac"),
+        since=st.integers(0, 8),
+        length=st.integers(1, 8),
+        steps=steps,
+    )
+    def run_again(self, request: Request, holder: str, since: int, length: int, steps: int) -> None:
+        self.advance(self.world.start(request, holder, since, since + length), steps)
+
+    @precondition(lambda self: bool(self.world.workers))
+    @rule(at=index, steps=steps)
+    def go_on(self, at: int, steps: int) -> None:
+        self.advance(self.worker(at), steps)
+
+    @precondition(lambda self: 0 < len(self.world.workers) < MAX_WORKERS)
+    @rule(at=index, steps=steps)
+    def start_the_same_task_twice(self, at: int, steps: int) -> None:
+        double = copy.copy(self.worker(at))
+        self.world.workers.append(double)
+        self.advance(double, steps)
+
+    @precondition(lambda self: bool(self.world.workers))
+    @rule(at=index)
+    def kill(self, at: int) -> None:
+        self.world.workers.remove(self.worker(at))
+
+    @precondition(lambda self: bool(self.world.ledger.holder))
+    @rule()
+    def lease_expires(self) -> None:
+        self.world.ledger.expire()
+
+    @precondition(lambda self: any(not spec.kind.is_live for spec in self.world.ledger.operations[:1]))
+    @rule()
+    def abandon(self) -> None:
+        self.world.abandon()
+
+    def worker(self, at: int) -> Worker:
+        return self.world.workers[at % len(self.world.workers)]
+
+    def advance(self, worker: Worker, steps: int) -> None:
+        for _ in range(steps):
+            if any(one is worker for one in self.world.workers):
+                self.world.step(worker)
+
+    def teardown(self) -> None:
+        self.world.quiesce()
+
+
+class Disturbed(Undisturbed):
+    """The same, and ledgers are lost or rolled back, tables restored, logs pruned."""
+
+    @precondition(lambda self: self.world.alarm)
+    @rule()
+    def rebuild(self) -> None:
+        self.world.rebuild()
+
+    @precondition(lambda self: bool(self.world.lake.commits))
+    @rule()
+    def back_up_the_ledger(self) -> None:
+        self.world.backup = self.world.ledger.copy()
+
+    @precondition(lambda self: bool(self.world.lake.commits))
+    @rule(entirely=st.booleans(), noticed=st.booleans())
+    def lose_the_ledger(self, entirely: bool, noticed: bool) -> None:
+        self.world.lose_ledger(None if entirely else self.world.backup)
+        if noticed:
+            self.world.rebuild()
+
+    @precondition(lambda self: len(self.world.lake.commits) - self.world.lake.visible_from > 1)
+    @rule(back=st.integers(1, 4), named=st.booleans())
+    def restore_the_table(self, back: int, named: bool) -> None:
+        lake = self.world.lake
+        self.world.restore_table(max(lake.visible_from, len(lake.commits) - 1 - back), named=named)
+
+    @precondition(lambda self: bool(self.world.lake.commits))
+    @rule()
+    def prune_the_log(self) -> None:
+        self.world.prune()
+
+    @rule()
+    def everything_finishes(self) -> None:
+        self.world.quiesce()
+
+
+def run(machine: type[Undisturbed], off: Mechanism | None, examples: int, *, shrink: bool) -> None:
+    run_state_machine_as_test(
+        type(machine.__name__, (machine,), {"off": frozenset([off]) if off else frozenset()}),
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=80 if THOROUGH else 40,
+            phases=(Phase.generate, Phase.shrink) if shrink else (Phase.generate,),
+            derandomize=not THOROUGH,
+            deadline=None,
+            database=None,
+            print_blob=False,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+@pytest.mark.parametrize("machine", [Undisturbed, Disturbed])
+def test_no_history_breaks_the_protocol(machine: type[Undisturbed]) -> None:
+    run(machine, None, 20_000 if THOROUGH else 400, shrink=True)
+
+
+@pytest.mark.parametrize("mechanism", Mechanism)
+def test_without_one_mechanism_the_protocol_breaks(mechanism: Mechanism) -> None:
+    with pytest.raises(ViolationError):
+        run(Undisturbed if mechanism in WITHOUT_LOSS else Disturbed, mechanism, 4_000, shrink=False)
