@@ -61,7 +61,7 @@ class DeltaLog:
         """Names of all files of the log; listed once, and only if single names do not tell."""
         try:
             listed = self._filesystem.ls(f"{self.root}/_delta_log", detail=False)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return ()
         return tuple(sorted(name.rstrip("/").rpartition("/")[2] for name in listed))
 

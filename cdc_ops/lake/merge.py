@@ -19,9 +19,7 @@ from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.merging import MergePlan, quoted
 from cdc_ops.core.operations import ApplyMode, Counts, OperationResult, OperationSpec, Outcome, app_id, commit_record
 from cdc_ops.core.records import parse_record, render_record
-from cdc_ops.core.runs import check_base
 from cdc_ops.errors import DuplicateKeyError
-from cdc_ops.lake.log import read_head
 from cdc_ops.lake.session import private_session
 from cdc_ops.lake.statements import merge_statement
 from cdc_ops.lake.tables import at, ensure_table, history, table_stats, translated_conflicts
@@ -41,7 +39,8 @@ def apply(
     """Applies a batch to its table in one statement; applying it again changes nothing and makes no new version.
 
     The batch must have one row per key (`steps.stage` sees to it): Delta notices two rows of a key only where the key is in the table
-    already, and would insert both where it is not.
+    already, and would insert both where it is not. Whether the table stands where the operation was planned is checked by the caller
+    (`core.runs.check_base`).
 
     Args:
         spark: The session of `batch`.
@@ -56,13 +55,11 @@ def apply(
 
     Raises:
         DuplicateKeyError: two rows of the batch change the same row of the table.
-        StaleStateError: the table does not stand where the operation was planned; nothing was written.
         LakeConflictError: somebody else committed meanwhile; nothing was written.
         LakeError: the table cannot take the batch.
     """
     started = time.monotonic()
     ensure_table(spark, spec)
-    check_base(spec, read_head(spec.path, spec.pipeline, spec.table))
     with _translated(spec, batch, plan):
         version = _execute(spark, spec, batch.select(*(quoted(name) for name in plan.columns)), plan, rows)
     commit = _find(spark, spec)
@@ -101,7 +98,7 @@ def _execute(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: M
     try:
         with private_session(spark, conf) as session:
             if plan.mode is ApplyMode.MERGE:
-                session.sql(merge_statement(at(spec.path), f"global_temp.{view}", plan, spec.schema)).collect()
+                session.sql(merge_statement(at(spec.path), f"global_temp.{view}", plan)).collect()
             else:
                 session.table(f"global_temp.{view}").write.format("delta").mode(plan.mode.value).save(spec.path)
             committed = session.conf.get(_LAST_COMMIT, None)

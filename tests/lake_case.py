@@ -1,0 +1,63 @@
+"""Operations on one small table, for the tests of cdc_ops.lake."""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue
+from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec
+from cdc_ops.core.tables import Column, TableName, TableSchema
+
+PIPELINE = "shop"
+TABLE = TableName(schema="shop", name="orders")
+CURSOR = Cursor(columns=(CursorColumn(name="updated_at", type=CursorType.TIMESTAMP, precision=6),))
+SCHEMA_DDL = (("id", "bigint"), ("name", "string"), ("amount", "decimal(10,2)"), ("updated_at", "timestamp"))
+
+
+def schema(*columns: tuple[str, str], keys: tuple[str, ...] = ("id",)) -> TableSchema:
+    return TableSchema(
+        table=TABLE,
+        columns=tuple(Column(name=n, source_type=kind, delta_type=kind, nullable=True, expression=n) for n, kind in columns),
+        primary_key=keys,
+    )
+
+
+SCHEMA = schema(*SCHEMA_DDL)
+
+
+def watermark(number: int) -> CursorValue:
+    return CursorValue(parts=(f"2026-01-01 00:00:{number:02d}.000000",))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """Operations of one table below one folder."""
+
+    root: str
+
+    @property
+    def path(self) -> str:
+        return f"{self.root}/lake/orders"
+
+    def operation(self, op_seq: int, mode: ApplyMode = ApplyMode.MERGE, **changes: Any) -> OperationSpec:
+        operation_id = changes.pop("operation_id", f"operation-{op_seq}")
+        spec = OperationSpec(
+            pipeline=PIPELINE,
+            table=TABLE,
+            op_seq=op_seq,
+            operation_id=operation_id,
+            run_id="run",
+            kind=OperationKind.SNAPSHOT_CHUNK if mode is ApplyMode.APPEND else OperationKind.INCREMENT,
+            generation=1,
+            planned_at=datetime(2026, 1, 1, tzinfo=UTC),
+            path=self.path,
+            staging=f"{self.root}/staging/{op_seq}-{operation_id}",
+            schema=SCHEMA,
+            keys=("id",),
+            cursor=CURSOR,
+            slices=("1 = 1",),
+            mode=mode,
+            landing=Landing.STAGED,
+            watermark_after=watermark(op_seq),
+        )
+        return replace(spec, **changes)

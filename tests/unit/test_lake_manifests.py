@@ -1,0 +1,98 @@
+"""The staging area without Spark: what counts as landed, and what is cleared up."""
+
+import os
+import subprocess
+import sys
+import uuid
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from cdc_ops.core.operations import KeyRange, Manifest
+from cdc_ops.errors import StateError
+from cdc_ops.lake.files import open_filesystem, read_text, write_text
+from cdc_ops.lake.manifests import expire, landed_files, read_manifest, write_manifest
+
+MANIFEST = Manifest(
+    operation_id="o", attempt="a", rows=3, bytes=9, schema_fingerprint="f", key_ranges=(KeyRange(column="id", low="1", high="2"),), files=1
+)
+OLD = datetime.now(UTC) - timedelta(days=3)
+
+
+@pytest.fixture(params=["disk", "object store"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return str(tmp_path) if request.param == "disk" else f"memory://{uuid.uuid4().hex}"
+
+
+def put(path: str, age: datetime | None = None) -> None:
+    filesystem, inner = open_filesystem(path)
+    filesystem.makedirs(inner.rpartition("/")[0], exist_ok=True)
+    filesystem.pipe_file(inner, b"123")
+    if age is not None:
+        os.utime(inner, (age.timestamp(), age.timestamp()))
+
+
+def test_a_manifest_survives_the_way_through_its_file(root: str) -> None:
+    assert read_manifest(f"{root}/1") is None
+    write_manifest(f"{root}/1/", MANIFEST)
+    assert read_manifest(f"{root}/1") == MANIFEST
+
+
+def test_files_without_a_manifest_are_not_landed(root: str) -> None:
+    put(f"{root}/1/a/part-0.parquet")
+    assert read_manifest(f"{root}/1") is None
+
+
+def test_a_write_that_was_killed_leaves_no_manifest(tmp_path: Path) -> None:
+    (tmp_path / ".0123.tmp").write_text('{"operation_id": "o"')
+    assert read_manifest(str(tmp_path)) is None
+
+
+def test_a_damaged_manifest_is_refused(root: str) -> None:
+    write_text(f"{root}/1/manifest.json", '{"operation_id": "o"}')
+    with pytest.raises(StateError):
+        read_manifest(f"{root}/1")
+
+
+def test_text_is_replaced_as_a_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    for text in ("eins", "zwei — ü"):
+        write_text(f"file:{tmp_path}/x/y.json", text)
+    assert read_text(f"file://{tmp_path}/x/y.json") == "zwei — ü"
+    assert [path.name for path in (tmp_path / "x").iterdir()] == ["y.json"]
+
+
+def test_only_the_parts_of_one_try_are_its_files(root: str) -> None:
+    for name in ("a/part-1.parquet", "a/part-0.parquet", "a/_SUCCESS", "a/.part-0.parquet.crc", "b/part-0.parquet"):
+        put(f"{root}/1/{name}")
+    assert [Path(file.path).name for file in landed_files(f"{root}/1", "a")] == ["part-0.parquet", "part-1.parquet"]
+    assert [file.bytes for file in landed_files(f"{root}/1", "a")] == [3, 3]
+    assert landed_files(f"{root}/1", "c") == ()
+
+
+def test_only_old_operations_that_nobody_needs_are_cleared_up(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    for folder in ("p/t/1-old", "p/t/2-open", "p/t/3-retried"):
+        put(f"{root}/{folder}/a/part-0.parquet", OLD)
+        put(f"{root}/{folder}/manifest.json", OLD)
+    put(f"{root}/p/t/3-retried/b/part-0.parquet")
+    put(f"{root}/p/t/4-new/a/part-0.parquet")
+    put(f"{root}/results/run.json", OLD)
+    removed = expire(root, datetime.now(UTC) - timedelta(days=1), keep=(f"{root}/p/t/2-open",))
+    assert removed == (f"{root}/p/t/1-old",)
+    assert sorted(path.name for path in (tmp_path / "p/t").iterdir()) == ["2-open", "3-retried", "4-new"]
+    assert (tmp_path / "results/run.json").exists()
+
+
+def test_an_object_store_is_cleared_up_too() -> None:
+    root = f"memory://{uuid.uuid4().hex}"
+    put(f"{root}/p/t/1-old/a/part-0.parquet")
+    assert expire(root, OLD) == ()
+    assert len(expire(root, datetime.now(UTC) + timedelta(seconds=1))) == 1
+    assert landed_files(f"{root}/p/t/1-old", "a") == ()
+
+
+def test_reading_logs_and_manifests_never_loads_spark() -> None:
+    modules = ("log", "deltalog", "manifests", "files", "columns", "statements", "conf", "jars")
+    code = "import sys\n" + "\n".join(f"import cdc_ops.lake.{name}" for name in modules) + "\nsys.exit('pyspark' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -1,0 +1,103 @@
+"""Commit records as text, statements, column checks: the pure parts of the lake."""
+
+import json
+
+import pytest
+
+from cdc_ops.core.merging import plan_merge
+from cdc_ops.core.operations import KeyRange, Manifest, SnapshotProgress, commit_record
+from cdc_ops.core.records import parse_record, render_record
+from cdc_ops.errors import StateError, TargetSchemaError
+from cdc_ops.lake.columns import canonical_type, check_columns, has_statistics
+from cdc_ops.lake.conf import delta_conf, machine_conf
+from cdc_ops.lake.statements import merge_statement
+from tests.lake_case import SCHEMA, SCHEMA_DDL, Case, schema, watermark
+
+RECORD = commit_record(
+    Case(root="x").operation(7, snapshot_after=SnapshotProgress(bound=watermark(1), done=1, total=2, chunks=("a < 'ü'", "a >= 'ü'"))),
+    rows=None,
+    package_version="1.2",
+)
+
+
+def test_a_record_survives_the_way_through_text() -> None:
+    assert parse_record(render_record(RECORD)) == RECORD
+
+
+@pytest.mark.parametrize("text", [None, "", "loaded by cdc_ops", "{", "[1]", '"cdc_ops"', '{"pipeline": "x"}'])
+def test_metadata_of_others_is_no_record(text: str | None) -> None:
+    assert parse_record(text) is None
+
+
+def test_a_field_that_a_later_version_added_is_left_out() -> None:
+    data = json.loads(render_record(RECORD))
+    assert parse_record(json.dumps({**data, "lineage": {"job": 1}})) == RECORD
+
+
+def test_a_record_of_a_later_format_is_refused_and_not_taken_for_somebody_elses() -> None:
+    data = json.loads(render_record(RECORD))
+    with pytest.raises(StateError, match="newer"):
+        parse_record(json.dumps({**data, "cdc_ops": 2}))
+
+
+def test_a_record_that_lacks_a_field_is_refused() -> None:
+    data = json.loads(render_record(RECORD))
+    del data["op_seq"]
+    with pytest.raises(StateError):
+        parse_record(json.dumps(data))
+
+
+def test_a_merge_names_its_columns_and_prunes_by_literals() -> None:
+    spec = Case(root="x").operation(1, schema=schema(("id", "bigint"), ("a`b", "string")))
+    ranges = (KeyRange(column="id", low="CAST('1' AS bigint)", high="CAST('9' AS bigint)"),)
+    manifest = Manifest(operation_id="o", attempt="a", rows=1, bytes=1, schema_fingerprint="", key_ranges=ranges)
+    assert merge_statement("delta.`p`", "s1", plan_merge(spec, manifest)) == (
+        "MERGE INTO delta.`p` t USING s1 s ON t.`id` = s.`id` AND t.`id` BETWEEN CAST('1' AS bigint) AND CAST('9' AS bigint)\n"
+        "WHEN MATCHED THEN UPDATE SET t.`a``b` = s.`a``b`\n"
+        "WHEN NOT MATCHED THEN INSERT (`id`, `a``b`) VALUES (s.`id`, s.`a``b`)"
+    )
+
+
+def test_a_merge_of_keys_alone_only_inserts() -> None:
+    spec = Case(root="x").operation(1, schema=schema(("id", "bigint")), delete_missing_where="t.`id` = 4")
+    statement = merge_statement("t1", "s1", plan_merge(spec, None))
+    assert "WHEN MATCHED" not in statement
+    assert statement.endswith("WHEN NOT MATCHED BY SOURCE AND (t.`id` = 4) THEN DELETE")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("INTEGER", "int"),
+        ("long", "BIGINT"),
+        ("varchar(10)", "string"),
+        ("DECIMAL( 10, 2 )", "decimal(10,2)"),
+        ("numeric", "decimal(10,0)"),
+    ],
+)
+def test_spellings_of_one_type_are_equal(one: str, other: str) -> None:
+    assert canonical_type(one) == canonical_type(other)
+
+
+def test_columns_that_only_the_table_has_are_left_alone() -> None:
+    check_columns("p", [("ID", "BIGINT"), *SCHEMA_DDL[1:], ("extra", "binary")], SCHEMA)
+
+
+def test_missing_and_differing_columns_are_named_with_both_lists() -> None:
+    with pytest.raises(TargetSchemaError, match="lacks amount, updated_at") as caught:
+        check_columns("p", [("id", "int"), ("name", "string")], SCHEMA)
+    assert "id: int in the table, bigint expected" in caught.value.what
+    assert "Table columns: id int, name string." in caught.value.why
+    assert "Source columns: id bigint, name string, amount decimal(10,2), updated_at timestamp." in caught.value.why
+
+
+def test_binary_and_boolean_columns_have_no_statistics() -> None:
+    assert [has_statistics(kind) for kind in ("binary", "BOOLEAN", "bigint", "string", "decimal(3,1)")] == [False, False, True, True, True]
+
+
+def test_settings_are_text_and_sized_for_the_machine() -> None:
+    settings = {**delta_conf(), **machine_conf(2)}
+    assert all(isinstance(value, str) for value in settings.values())
+    assert settings["spark.databricks.delta.snapshotPartitions"] == "2"
+    assert settings["spark.sql.sources.parallelPartitionDiscovery.parallelism"] == "8"
+    assert not [name for name in settings if "txn" in name or "userMetadata" in name]
