@@ -73,7 +73,7 @@ def _annotated(shape: FieldShape, partial: bool) -> Any:
 
 def _tables(entry: Any, partial: bool) -> Any:
     name = Annotated[str, AfterValidator(values.parse_table_pattern), WithJsonSchema({"type": "string", "pattern": values.TABLE_PATTERN})]
-    return Annotated[dict[name, entry | None], Field(min_length=0 if partial else 1)]
+    return Annotated[dict[name, entry | None], Field(min_length=0 if partial else 1, json_schema_extra={"additionalProperties": False})]
 
 
 def _leaf(shape: FieldShape) -> Any:
