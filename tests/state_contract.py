@@ -3,151 +3,28 @@
 A test class derives from `StateContract` and gives it a fixture `url` of an empty database.
 """
 
-import os
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue
+from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operations import ApplyMode, Counts, Landing, OperationKind, OperationResult, OperationSpec, Outcome
-from cdc_ops.core.runs import TableState, abandoned, committed, scanned
-from cdc_ops.core.tables import Column, TableName, TableSchema
-from cdc_ops.core.windows import Window
-from cdc_ops.errors import CdcError, LeaseHeldError, StaleStateError, StateError
+from cdc_ops.core.operations import OperationKind
+from cdc_ops.core.runs import abandoned, committed, scanned
+from cdc_ops.core.tables import TableName
+from cdc_ops.errors import CdcError, StaleStateError, StateError
 from cdc_ops.state import schema
-from cdc_ops.state.base import Lease, TableRun, TableRunStatus
 from cdc_ops.state.sql import SqlStateStore, open_reader, open_store
-
-T = TypeVar("T")
-PIPELINE = "shop"
-ORDERS = TableName(schema="shop", name="orders")
-TTL = timedelta(minutes=5)
-NOON = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
+from tests.state_lease_contract import LeaseContract
+from tests.state_values import NOON, ORDERS, PIPELINE, at_once, expect_done, fresh, python, result, run, settle, spec, take
 
 
-def spec(op_seq: int = 1, kind: OperationKind = OperationKind.INCREMENT, *, name: str = "", table: TableName = ORDERS) -> OperationSpec:
-    column = Column(name="id", source_type="bigint", delta_type="bigint", nullable=False, expression="`id`")
-    return OperationSpec(
-        pipeline=PIPELINE,
-        table=table,
-        op_seq=op_seq,
-        operation_id=name or f"{table}-{op_seq}",
-        run_id="run-1",
-        kind=kind,
-        generation=1,
-        planned_at=NOON,
-        path="/lake/orders",
-        staging=f"/staging/{op_seq}",
-        schema=TableSchema(table=table, columns=(column,), primary_key=("id",)),
-        keys=("id",),
-        cursor=Cursor(columns=(CursorColumn(name="at", type=CursorType.DATETIME, precision=6),)),
-        slices=("name = 'Zoë 🚲'",),
-        mode=ApplyMode.MERGE,
-        landing=Landing.STAGED,
-        window=Window(low=None, high=CursorValue(parts=(f"2026-01-31 12:00:0{op_seq % 10}",))),
-        watermark_after=CursorValue(parts=(f"2026-01-31 12:00:0{op_seq % 10}",)),
-        fresh_at=NOON,
-    )
-
-
-def result(done: OperationSpec, files: int = 3) -> OperationResult:
-    stats = TableStats(delta_version=done.op_seq, files=files, size_bytes=1000, optimized_at=NOON)
-    return OperationResult(
-        op_seq=done.op_seq,
-        operation_id=done.operation_id,
-        outcome=Outcome.APPLIED,
-        delta_version=done.op_seq,
-        counts=Counts(read=7),
-        stats=stats,
-    )
-
-
-def run(run_id: str, started_at: datetime = NOON, *, table: TableName = ORDERS, pipeline: str = PIPELINE, message: str = "") -> TableRun:
-    return TableRun(
-        pipeline=pipeline,
-        table=table,
-        run_id=run_id,
-        trigger="scheduled",
-        kind=OperationKind.INCREMENT,
-        status=TableRunStatus.COMMITTED,
-        started_at=started_at,
-        counts=Counts(read=2, inserted=1),
-        message=message,
-    )
-
-
-def fresh(table: TableName = ORDERS) -> TableState:
-    return TableState(pipeline=PIPELINE, table=table)
-
-
-def take(store: SqlStateStore, holder: str = "a", *, live: bool = True, ttl: timedelta = TTL, table: TableName = ORDERS) -> Lease:
-    return store.acquire(PIPELINE, table, holder, ttl=ttl, live=live, purpose=f"work of {holder}")
-
-
-def settle(store: SqlStateStore, lease: Lease, done: OperationSpec) -> TableState:
-    state = store.table_state(PIPELINE, done.table)
-    new = committed(state, done, done.op_seq)
-    store.settle(lease, state, new, done, result(done))
-    return new
-
-
-def at_once(count: int, action: Callable[[int], T]) -> list[T | Exception]:
-    """Runs an action in several threads that start together, and returns what each returned or raised."""
-    barrier, answers = threading.Barrier(count), dict[int, T | Exception]()
-
-    def work(index: int) -> None:
-        barrier.wait()
-        try:
-            answers[index] = action(index)
-        except Exception as error:
-            answers[index] = error
-
-    threads = [threading.Thread(target=work, args=(index,)) for index in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return [answers[index] for index in range(count)]
-
-
-def python(code: str, url: str) -> subprocess.Popen[str]:
-    """Starts Python code that finds the ledger's URL in `url`; the URL is not in its command line."""
-    start = f"import os; from datetime import timedelta; url = os.environ['LEDGER']\n{code}"
-    environment = os.environ | {"LEDGER": url}
-    return subprocess.Popen([sys.executable, "-c", start], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def expect_done(process: subprocess.Popen[str]) -> str:
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
-    return out
-
-
-class StateContract:
-    """The tests."""
-
-    @pytest.fixture
-    def store(self, url: str) -> Iterator[SqlStateStore]:
-        with open_store(url) as store:
-            yield store
-
-    @pytest.fixture
-    def expire(self, store: SqlStateStore) -> Callable[[sa.Table, str], None]:
-        """Moves an instant of a table of the ledger into the past."""
-
-        def move(table: sa.Table, column: str) -> None:
-            with store._database.write() as connection:
-                connection.execute(sa.update(table).values({column: datetime(2020, 1, 1, tzinfo=UTC)}))
-
-        return move
+class StateContract(LeaseContract):
+    """The tests; those of leases stand on their own."""
 
     # ---------------------------------------------------------------------------------------------- opening and migrating
 
@@ -209,124 +86,6 @@ class StateContract:
                 with pytest.raises(CdcError), access() as connection:
                     connection.execute(sa.delete(schema.runs))
             assert len(reader.table_runs()) == 1
-
-    # ---------------------------------------------------------------------------------------------- leases
-
-    def test_a_lease_is_for_one_holder_and_tokens_grow_over_releases(self, store: SqlStateStore) -> None:
-        first = take(store, "a")
-        assert store.lease(PIPELINE, ORDERS) == first
-        with pytest.raises(LeaseHeldError, match=r"held by a for work of a until \d{4}-"):
-            take(store, "b")
-        assert take(store, "a").token == first.token
-        store.release(first)
-        assert store.lease(PIPELINE, ORDERS) is None
-        second = take(store, "b")
-        store.release(first)
-        assert store.lease(PIPELINE, ORDERS) == second
-        store.release(second)
-        assert [first.token, second.token, take(store, "a").token] == [1, 2, 3]
-
-    def test_threads_that_race_for_a_lease_get_one_winner_each_time(self, url: str, store: SqlStateStore) -> None:
-        tokens = []
-        with open_store(url) as other:
-            for _ in range(5):
-                answers = at_once(4, lambda index: take((store, other)[index % 2], f"holder-{index}"))
-                won = [answer for answer in answers if isinstance(answer, Lease)]
-                assert len(won) == 1, answers
-                assert sum(isinstance(answer, LeaseHeldError) for answer in answers) == 3, answers
-                tokens.append(won[0].token)
-                store.release(won[0])
-        assert tokens == [1, 2, 3, 4, 5]
-
-    def test_processes_that_race_for_a_lease_get_one_winner(self, url: str, store: SqlStateStore) -> None:
-        code = (
-            "from cdc_ops.state.sql import open_store; from cdc_ops.core.tables import TableName; from cdc_ops.errors import *\n"
-            "try: print(open_store(url).acquire('shop', TableName(schema='shop', name='orders'), str(os.getpid()),"
-            " ttl=timedelta(minutes=5), live=False).token)\n"
-            "except LeaseHeldError: print('held')"
-        )
-        assert sorted(expect_done(process).strip() for process in [python(code, url) for _ in range(3)]) == ["1", "held", "held"]
-
-    def test_an_expired_lease_goes_on_with_a_larger_token(self, store: SqlStateStore, expire: Callable[..., None]) -> None:
-        first = take(store, "a")
-        expire(schema.tables, "expires_at")
-        assert store.lease(PIPELINE, ORDERS) is None
-        second = take(store, "b", live=False)
-        assert second.token == first.token + 1
-        with pytest.raises(StaleStateError, match="expired and was taken"):
-            store.renew(first, TTL)
-        assert store.lease(PIPELINE, ORDERS) == second
-
-    def test_a_lease_ends_by_the_databases_clock(self, store: SqlStateStore) -> None:
-        before = store.now()
-        lease = take(store, "a", ttl=timedelta(milliseconds=40))
-        assert before + timedelta(milliseconds=40) <= lease.expires_at <= store.now() + timedelta(milliseconds=40)
-        while store.now() < lease.expires_at:
-            pass
-        assert take(store, "b").token == 2
-
-    def test_renewing_extends_also_late_as_long_as_nobody_took_the_table(self, store: SqlStateStore, expire: Callable[..., None]) -> None:
-        lease = take(store, "a", ttl=timedelta(seconds=1))
-        renewed = store.renew(lease, TTL)
-        assert renewed.token == lease.token
-        assert renewed.expires_at > lease.expires_at
-        expire(schema.tables, "expires_at")
-        assert store.renew(renewed, TTL).token == lease.token
-        with pytest.raises(LeaseHeldError):
-            take(store, "b")
-        store.release(lease)
-        with pytest.raises(StaleStateError, match="given back"):
-            store.renew(lease, TTL)
-
-    def test_a_live_run_that_waits_goes_before_backfills(self, store: SqlStateStore) -> None:
-        held = take(store, "backfill-1", live=False)
-        with pytest.raises(LeaseHeldError, match="This run goes first"):
-            take(store, "live")
-        assert take(store, "backfill-1", live=False).token == held.token  # whoever works may finish
-        store.release(held)
-        with pytest.raises(LeaseHeldError, match="kept for live"):
-            take(store, "backfill-2", live=False)
-        with pytest.raises(LeaseHeldError, match="kept for live"):
-            take(store, "backfill-1", live=False)
-        store.release(take(store, "live"))
-        assert take(store, "backfill-2", live=False).token == 3
-
-    def test_each_waiting_live_run_is_served_before_backfills(self, store: SqlStateStore) -> None:
-        held = take(store, "backfill", live=False)
-        for holder in ("live-1", "live-2"):
-            with pytest.raises(LeaseHeldError):
-                take(store, holder)
-        store.release(held)
-        store.release(take(store, "live-1"))
-        with pytest.raises(LeaseHeldError, match="kept for live-2"):
-            take(store, "backfill", live=False)
-        store.release(take(store, "live-2"))
-        take(store, "backfill", live=False)
-
-    def test_a_live_run_that_gave_up_waiting_holds_nobody(self, store: SqlStateStore, expire: Callable[..., None]) -> None:
-        held = take(store, "backfill", live=False)
-        with pytest.raises(LeaseHeldError):
-            take(store, "live")
-        store.release(held)
-        expire(schema.waiters, "until")
-        take(store, "backfill", live=False)
-
-    def test_names_are_told_apart_by_case_and_other_tables_are_free(self, store: SqlStateStore) -> None:
-        take(store, "a")
-        take(store, "b", table=TableName(schema="shop", name="Orders"))
-        take(store, "c", table=TableName(schema="Shop", name="orders"))
-        store.acquire("other", ORDERS, "d", ttl=TTL, live=False)
-        assert len(store.overview()) == 4
-
-    def test_long_names_fit(self, store: SqlStateStore) -> None:
-        table = TableName(schema="ß" * 128, name="🚲" * 128)
-        lease = store.acquire("é" * 128, table, "h" * 600, ttl=TTL, live=True)
-        with pytest.raises(LeaseHeldError):
-            store.acquire("é" * 128, table, "i" * 600, ttl=TTL, live=True)
-        long = replace(run("r" * 250, table=table, pipeline="é" * 128), message="m" * 100_000)
-        store.record(long)
-        assert store.table_run("é" * 128, table, "r" * 250) == long
-        assert store.lease("é" * 128, table) == lease
 
     # ---------------------------------------------------------------------------------------------- operations and state
 

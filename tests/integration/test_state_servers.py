@@ -10,7 +10,8 @@ import sqlalchemy as sa
 from cdc_ops.errors import CdcError, ConfigError, LedgerUnavailableError, StateError
 from cdc_ops.state.sql import SqlStateStore, open_reader, open_store
 from cdc_ops.testing.servers import DatabaseServer
-from tests.state_contract import StateContract, fresh, run, spec, take
+from tests.state_contract import StateContract
+from tests.state_values import fresh, run, spec, take
 
 
 @pytest.fixture(params=["postgres", "mariadb"])

@@ -1,0 +1,144 @@
+"""Values, threads and processes for the tests of the ledger, and the fixtures that its contracts share."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+import pytest
+import sqlalchemy as sa
+
+from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue
+from cdc_ops.core.maintenance import TableStats
+from cdc_ops.core.operations import ApplyMode, Counts, Landing, OperationKind, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.runs import TableState, committed
+from cdc_ops.core.tables import Column, TableName, TableSchema
+from cdc_ops.core.windows import Window
+from cdc_ops.state.base import Lease, TableRun, TableRunStatus
+from cdc_ops.state.sql import SqlStateStore, open_store
+
+T = TypeVar("T")
+PIPELINE = "shop"
+ORDERS = TableName(schema="shop", name="orders")
+TTL = timedelta(minutes=5)
+NOON = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
+
+
+def spec(op_seq: int = 1, kind: OperationKind = OperationKind.INCREMENT, *, name: str = "", table: TableName = ORDERS) -> OperationSpec:
+    column = Column(name="id", source_type="bigint", delta_type="bigint", nullable=False, expression="`id`")
+    return OperationSpec(
+        pipeline=PIPELINE,
+        table=table,
+        op_seq=op_seq,
+        operation_id=name or f"{table}-{op_seq}",
+        run_id="run-1",
+        kind=kind,
+        generation=1,
+        planned_at=NOON,
+        path="/lake/orders",
+        staging=f"/staging/{op_seq}",
+        schema=TableSchema(table=table, columns=(column,), primary_key=("id",)),
+        keys=("id",),
+        cursor=Cursor(columns=(CursorColumn(name="at", type=CursorType.DATETIME, precision=6),)),
+        slices=("name = 'Zoë 🚲'",),
+        mode=ApplyMode.MERGE,
+        landing=Landing.STAGED,
+        window=Window(low=None, high=CursorValue(parts=(f"2026-01-31 12:00:0{op_seq % 10}",))),
+        watermark_after=CursorValue(parts=(f"2026-01-31 12:00:0{op_seq % 10}",)),
+        fresh_at=NOON,
+    )
+
+
+def result(done: OperationSpec, files: int = 3) -> OperationResult:
+    stats = TableStats(delta_version=done.op_seq, files=files, size_bytes=1000, optimized_at=NOON)
+    return OperationResult(
+        op_seq=done.op_seq,
+        operation_id=done.operation_id,
+        outcome=Outcome.APPLIED,
+        delta_version=done.op_seq,
+        counts=Counts(read=7),
+        stats=stats,
+    )
+
+
+def run(run_id: str, started_at: datetime = NOON, *, table: TableName = ORDERS, pipeline: str = PIPELINE, message: str = "") -> TableRun:
+    return TableRun(
+        pipeline=pipeline,
+        table=table,
+        run_id=run_id,
+        trigger="scheduled",
+        kind=OperationKind.INCREMENT,
+        status=TableRunStatus.COMMITTED,
+        started_at=started_at,
+        counts=Counts(read=2, inserted=1),
+        message=message,
+    )
+
+
+def fresh(table: TableName = ORDERS) -> TableState:
+    return TableState(pipeline=PIPELINE, table=table)
+
+
+def take(store: SqlStateStore, holder: str = "a", *, live: bool = True, ttl: timedelta = TTL, table: TableName = ORDERS) -> Lease:
+    return store.acquire(PIPELINE, table, holder, ttl=ttl, live=live, purpose=f"work of {holder}")
+
+
+def settle(store: SqlStateStore, lease: Lease, done: OperationSpec) -> TableState:
+    state = store.table_state(PIPELINE, done.table)
+    new = committed(state, done, done.op_seq)
+    store.settle(lease, state, new, done, result(done))
+    return new
+
+
+def at_once(count: int, action: Callable[[int], T]) -> list[T | Exception]:
+    """Runs an action in several threads that start together, and returns what each returned or raised."""
+    barrier, answers = threading.Barrier(count), dict[int, T | Exception]()
+
+    def work(index: int) -> None:
+        barrier.wait()
+        try:
+            answers[index] = action(index)
+        except Exception as error:
+            answers[index] = error
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [answers[index] for index in range(count)]
+
+
+def python(code: str, url: str) -> subprocess.Popen[str]:
+    """Starts Python code that finds the ledger's URL in `url`; the URL is not in its command line."""
+    start = f"import os; from datetime import timedelta; url = os.environ['LEDGER']\n{code}"
+    environment = os.environ | {"LEDGER": url}
+    return subprocess.Popen([sys.executable, "-c", start], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def expect_done(process: subprocess.Popen[str]) -> str:
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    return out
+
+
+class LedgerFixtures:
+    """A ledger at the fixture `url`, which a test class has to give."""
+
+    @pytest.fixture
+    def store(self, url: str) -> Iterator[SqlStateStore]:
+        with open_store(url) as store:
+            yield store
+
+    @pytest.fixture
+    def expire(self, store: SqlStateStore) -> Callable[[sa.Table, str], None]:
+        """Moves an instant of a table of the ledger into the past."""
+
+        def move(table: sa.Table, column: str) -> None:
+            with store._database.write() as connection:
+                connection.execute(sa.update(table).values({column: datetime(2020, 1, 1, tzinfo=UTC)}))
+
+        return move
