@@ -94,7 +94,7 @@ demo-down: ## Stop what the demo left running
 
 .PHONY: bench
 bench: jars servers ## Side-by-side measurements against peers; prints ratios
-	@for script in benchmarks/[a-z]*.py; do $(say) "$$script"; $(BIN)/python "$$script"; done
+	@for script in benchmarks/[a-z]*.py; do $(say) "$$script"; $(BIN)/python -m "benchmarks.$$(basename "$$script" .py)"; done
 
 .PHONY: clean
 clean: ## Remove everything that was created, after stopping the demo

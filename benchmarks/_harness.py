@@ -1,0 +1,236 @@
+"""What the measurements share: a server that keeps its data, pipelines in folders of their own, processes with wall time and memory."""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cdc_ops.core.connections import ConnectionUrl
+from cdc_ops.testing.mariadb import MariaDBServer
+
+ROOT = Path(__file__).resolve().parent.parent
+LOCAL = ROOT / ".local"
+BENCH = LOCAL / "bench"
+DATABASE = "bench"
+CONNECTION = "bench_db"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One process: how long it took by the wall, the largest resident memory of it and its children together, what it printed."""
+
+    seconds: float
+    peak_bytes: int
+    output: str
+    commands: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class Series:
+    """Equal runs of one thing."""
+
+    name: str
+    seconds: list[float] = field(default_factory=list)
+    peaks: list[int] = field(default_factory=list)
+
+    def add(self, run: Measured) -> None:
+        self.seconds.append(run.seconds)
+        self.peaks.append(run.peak_bytes)
+        print(f"  {self.name}: {run.seconds:.2f} s, peak {run.peak_bytes / 2**20:,.0f} MiB", flush=True)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    def line(self) -> str:
+        spread = f"{min(self.seconds):.2f} .. {max(self.seconds):.2f}"
+        return f"{self.name:<44} median {self.median:8.2f} s   ({spread}, n={len(self.seconds)})   peak {max(self.peaks) / 2**20:7,.0f} MiB"
+
+
+@contextmanager
+def running_server() -> Iterator[MariaDBServer]:
+    """Yields the MariaDB server of the measurements; what was filled once stays below .local/bench."""
+    os.environ.setdefault("CDC_OPS_CACHE", str(LOCAL / "cache"))
+    # Rows that are read should come from memory on both sides of a comparison.
+    server = MariaDBServer(BENCH / "mariadb", options=("--innodb-buffer-pool-size=1536M", "--innodb-log-file-size=512M"))
+    with server:
+        server.create_database(DATABASE)
+        yield server
+
+
+def ensure_rows(server: MariaDBServer, table: str, rows: int, create: str, fill: str) -> None:
+    """Creates and fills a table unless it is there with that many rows."""
+    (there,) = server.execute(
+        f"SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '{DATABASE}' AND table_name = '{table}'"
+    )[0]
+    if there and server.execute(f"SELECT COUNT(*) FROM {table}", database=DATABASE)[0][0] == rows:
+        return
+    print(f"filling {DATABASE}.{table} with {rows:,} rows ...", flush=True)
+    quiet = ("SET SESSION sql_log_bin = 0", "SET SESSION unique_checks = 0")
+    server.execute(*quiet, f"DROP TABLE IF EXISTS {table}", create, fill, f"ANALYZE TABLE {table}", database=DATABASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """One pipeline with its own ledger, lake and staging area, run by the command line in processes of their own.
+
+    Args:
+        name: Of the pipeline and its folder.
+        server: The source.
+        tables: Table names in the database of the measurements.
+    """
+
+    name: str
+    server: MariaDBServer
+    tables: tuple[str, ...]
+
+    @property
+    def folder(self) -> Path:
+        return BENCH / "work" / self.name
+
+    @property
+    def lake(self) -> Path:
+        return self.folder / "lake"
+
+    def reset(self) -> None:
+        """Begins anew: no ledger, no lake."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        (self.folder / "pipelines").mkdir(parents=True)
+        entries = "".join(f"  {DATABASE}.{table}: {{}}\n" for table in self.tables)
+        (self.folder / "pipelines" / f"{self.name}.yaml").write_text(
+            f"pipeline: {self.name}\n"
+            f"source: {{kind: mariadb, connection: {CONNECTION}, time_zone: UTC}}\n"
+            f"target: {{root: {self.lake}, staging: {self.folder / 'staging'}}}\n"
+            f"defaults: {{cursor: [updated_at, id]}}\n"
+            f"tables:\n{entries}",
+            "utf-8",
+        )
+
+    def environment(self) -> dict[str, str]:
+        server = self.server
+        url = ConnectionUrl.from_parts("mariadb", server.host, server.port, server.user, server.password, DATABASE)
+        return {
+            **{name: value for name, value in os.environ.items() if name not in {"SPARK_HOME", "PYTHONPATH"}},
+            "CDC_OPS_HOME": str(self.folder),
+            "CDC_OPS_LEDGER": f"sqlite:///{self.folder / 'ledger.db'}",
+            "CDC_OPS_JARS": str(LOCAL / "jars"),
+            "CDC_OPS_PIPELINES": str(self.folder / "pipelines"),
+            f"CDC_OPS_CONN_{CONNECTION.upper()}": url.render(),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+
+    def cli(self, *arguments: str) -> Measured:
+        """Runs `cdc-ops` and returns when it has ended well."""
+        return run([str(ROOT / ".local/venv/bin/cdc-ops"), *arguments, "--json"], self.environment(), self.folder)
+
+    def run(self) -> tuple[Measured, list[dict[str, Any]]]:
+        """Runs the pipeline and returns the lines of its tables."""
+        measured = self.cli("run")
+        return measured, tables_of(measured.output)
+
+    def assert_equal(self) -> None:
+        """Compares source and lake row by row with `cdc-ops verify`, which ends badly if they differ."""
+        found = json.loads(self.cli("verify").output)
+        assert len(found) == len(self.tables)
+        assert all(table["equal"] for table in found)
+
+
+def tables_of(output: str) -> list[dict[str, Any]]:
+    """Returns the tables' lines in what `cdc-ops run --json` prints."""
+    reports = json.loads(output).values()
+    assert not [failure for report in reports for failure in report["failures"]], output
+    return [table for report in reports for table in report["tables"]]
+
+
+def run(command: Sequence[str], environment: dict[str, str], folder: Path, *, to_nowhere: bool = False) -> Measured:
+    """Runs a process to its end and watches its memory.
+
+    Raises:
+        RuntimeError: it ended badly; the text has what it said.
+    """
+    log = folder / "stderr.log"
+    with log.open("wb") as errors:
+        started = time.monotonic()
+        output = subprocess.DEVNULL if to_nowhere else subprocess.PIPE
+        process = subprocess.Popen(command, env=environment, cwd=folder, stdout=output, stderr=errors, text=True)
+        watch = _Watch(process.pid)
+        text, _ = process.communicate()
+        seconds = time.monotonic() - started
+    watch.stop()
+    if process.returncode:
+        raise RuntimeError(f"{command[0]} ended with {process.returncode}\n{text or ''}\n{log.read_text('utf-8', 'replace')[-4000:]}")
+    return Measured(seconds=seconds, peak_bytes=watch.peak, output=text or "", commands=frozenset(watch.commands))
+
+
+class _Watch:
+    """Adds up the resident memory of a process and its children, five times a second."""
+
+    def __init__(self, pid: int) -> None:
+        self.peak = 0
+        self.commands: set[str] = set()
+        self._root = pid
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        page = os.sysconf("SC_PAGE_SIZE")
+        while True:
+            total = 0
+            for pid in _family(self._root):
+                try:
+                    total += int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) * page
+                    self.commands.add(Path(f"/proc/{pid}/comm").read_text("ascii").strip())
+                except (OSError, IndexError):
+                    continue  # it has just ended
+            self.peak = max(self.peak, total)
+            if self._end.wait(0.2):
+                return
+
+
+def _family(root: int) -> Iterable[int]:
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            parent = int((entry / "stat").read_text("ascii", "replace").rpartition(")")[2].split()[1])
+        except (OSError, IndexError):
+            continue
+        parents.setdefault(parent, []).append(int(entry.name))
+    waiting = [root]
+    while waiting:
+        pid = waiting.pop()
+        yield pid
+        waiting += parents.get(pid, [])
+
+
+def arguments(description: str, **defaults: int) -> argparse.Namespace:
+    """Reads the options of a measurement: one whole number each."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    for name, default in defaults.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    return parser.parse_args()
+
+
+def report(title: str, lines: Iterable[str]) -> None:
+    """Prints the result, after the machine that it was measured on."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    print(f"\n{title}\n  {os.cpu_count()} cores, {memory:.0f} GiB, Python {sys.version.split()[0]}, load {os.getloadavg()[0]:.1f}")
+    for line in lines:
+        print(f"  {line}")
+    print(flush=True)

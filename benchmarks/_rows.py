@@ -1,0 +1,68 @@
+"""The rows that are moved: twelve columns of the common types, the same each time, made by the server itself."""
+
+COLUMNS = (
+    "id",
+    "customer_id",
+    "status",
+    "total",
+    "currency",
+    "quantity",
+    "weight",
+    "note",
+    "express",
+    "ordered_on",
+    "created_at",
+    "updated_at",
+)
+
+CREATE = """
+CREATE TABLE {table} (
+  id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  customer_id INT NOT NULL,
+  status VARCHAR(12) NOT NULL,
+  total DECIMAL(12, 2) NOT NULL,
+  currency CHAR(3) NOT NULL,
+  quantity SMALLINT NOT NULL,
+  weight DOUBLE NOT NULL,
+  note VARCHAR(80),
+  express TINYINT NOT NULL,
+  ordered_on DATE NOT NULL,
+  created_at DATETIME NOT NULL,
+  updated_at DATETIME(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6),
+  KEY (updated_at, id)
+)"""
+
+FILL = """
+INSERT INTO {table}
+SELECT seq,
+       CRC32(seq) % 200000,
+       ELT(1 + seq % 5, 'new', 'paid', 'shipped', 'delivered', 'returned'),
+       5 + CRC32(seq + 1) % 50000 / 100,
+       ELT(1 + seq % 3, 'EUR', 'USD', 'GBP'),
+       seq % 100,
+       (seq % 4000) / 8,
+       IF(seq % 4 = 0, NULL, CONCAT('parcel ', seq, ', ring twice, leave at the Tür: ', CRC32(seq))),
+       seq % 10 = 0,
+       '2026-01-01' + INTERVAL seq % 200 DAY,
+       '2026-01-01' + INTERVAL seq SECOND,
+       '2026-01-01' + INTERVAL seq * 4000001 MICROSECOND
+FROM seq_1_to_{rows}"""
+
+# The same text of a row from MariaDB and from Spark; weights are eighths, so that they have one as whole numbers.
+SOURCE_TEXT = (
+    "CONCAT_WS('|', id, customer_id, status, total, currency, quantity, CAST(weight * 8 AS SIGNED), IFNULL(note, '~'), express,"
+    " ordered_on, created_at, updated_at)"
+)
+LAKE_TEXT = (
+    "CONCAT_WS('|', CAST(id AS STRING), CAST(customer_id AS STRING), status, CAST(total AS STRING), currency, CAST(quantity AS STRING),"
+    " CAST(CAST(weight * 8 AS BIGINT) AS STRING), COALESCE(note, '~'), CAST(CAST(express AS INT) AS STRING), CAST(ordered_on AS STRING),"
+    " DATE_FORMAT(created_at, 'yyyy-MM-dd HH:mm:ss'), DATE_FORMAT(updated_at, 'yyyy-MM-dd HH:mm:ss.SSSSSS'))"
+)
+
+
+def create(table: str) -> str:
+    return CREATE.format(table=table)
+
+
+def fill(table: str, rows: int) -> str:
+    return FILL.format(table=table, rows=rows)
