@@ -1,0 +1,55 @@
+"""Asset events: what a DAG that follows a table is told. One per table that committed, through an alias of the pipeline.
+
+An outlet that is known when the DAG is parsed would get an event from every run, also for tables that are idle or failed; an alias
+gets those that are added. A consumer schedules on the same `Asset(name, uri)`, or on the alias for any table of the pipeline.
+"""
+
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import Any
+
+from airflow.sdk import Asset, AssetAlias
+
+from cdc_ops.core import wire
+from cdc_ops.core.pipeline import TableConfig
+from cdc_ops.state.base import TableRun
+
+
+def pipeline_alias(pipeline: str) -> AssetAlias:
+    """Returns the alias under which all tables of a pipeline report."""
+    return AssetAlias(name=f"cdc/{pipeline}", group="cdc")
+
+
+def table_asset(config: TableConfig) -> Asset:
+    """Returns a table's asset; its name is stable, its URI is where the Delta table lies."""
+    uri = PurePosixPath(config.path).as_uri() if config.path.startswith("/") else config.path
+    return Asset(name=f"cdc/{config.pipeline}/{config.table}", uri=uri, group="cdc")
+
+
+def emit(context: Any, alias: AssetAlias, configs: Iterable[TableConfig], runs: Iterable[TableRun]) -> None:
+    """Adds an event for each table that committed.
+
+    Args:
+        context: Airflow's context of the commit task, which has the alias among its outlets.
+        alias: The pipeline's.
+        configs: Tables of the task.
+        runs: Those that committed.
+    """
+    by_table = {config.table: config for config in configs}
+    events = context["outlet_events"][alias]
+    for run in runs:
+        events.add(table_asset(by_table[run.table]), extra=event_extra(run))
+
+
+def event_extra(run: TableRun) -> dict[str, Any]:
+    """Returns what the event says: enough to read exactly the changed version, and to tell a backfill from new data."""
+    window = {"low": str(run.window.low or ""), "high": str(run.window.high or "")} if run.window else None
+    return {
+        "pipeline": run.pipeline,
+        "table": str(run.table),
+        "kind": run.kind.value,
+        "run_type": run.trigger,
+        "delta_version": run.delta_version,
+        "window": window,
+        "counts": wire.to_data(run.counts),
+    }

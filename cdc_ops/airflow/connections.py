@@ -1,0 +1,136 @@
+"""Airflow connections: the source's as a URL, Spark's checked before use, the ledger's. Read in the worker, right before use."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from airflow.sdk import BaseHook, Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.log import mask_secret
+
+from cdc_ops.config.settings import load_settings
+from cdc_ops.core.connections import ConnectionUrl
+from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind
+from cdc_ops.errors import ConfigError
+
+LEDGER_CONNECTION: Final = "cdc_ops_ledger"
+
+_NOTHING: Final = "Nothing was read or written; the watermark stays."
+_TYPES: Final = {
+    SourceKind.MYSQL: ("mysql", "mariadb", "generic"),
+    SourceKind.MARIADB: ("mariadb", "mysql", "generic"),
+    SourceKind.POSTGRES: ("postgres", "postgresql", "generic"),
+}
+_SCHEMES: Final = {SourceKind.MYSQL: "mysql", SourceKind.MARIADB: "mariadb", SourceKind.POSTGRES: "postgresql"}
+_MASTER: Final = re.compile(r"^(local(-cluster)?(\[[\d*, ]+\])?|yarn(://.*)?|(spark|k8s)://.+)$")
+_SPARK_EXAMPLE: Final = "airflow connections add {name} --conn-type spark --conn-host 'local[*]'"
+
+
+def source_url(source: SourceConfig) -> str:
+    """Returns the URL of a pipeline's source, with its password, which is masked in all logs from here on.
+
+    Raises:
+        ConfigError: Airflow has no such connection, or it cannot be a source of that kind.
+    """
+    connection = find_connection(source.connection, f"airflow connections add {source.connection} --conn-uri '{_example(source.kind)}'")
+    expected = _TYPES[source.kind]
+    if (connection.conn_type or "").lower() not in expected:
+        raise ConfigError(
+            f"The Airflow connection {source.connection!r} has type {connection.conn_type!r}; the pipeline's source is {source.kind}.",
+            why=f"Types that fit are: {', '.join(expected)}.",
+            data=_NOTHING,
+            next="Correct the connection's type, or the pipeline's 'source'.",
+        )
+    return _rendered(connection, _SCHEMES[source.kind])
+
+
+def check_spark(pipeline: Pipeline) -> str:
+    """Makes sure that a pipeline's Spark connection means the master that somebody chose, and returns that master.
+
+    Spark's own hook goes to YARN without a word when the connection is missing or its URI cannot be read.
+
+    Raises:
+        ConfigError: the connection is missing, or names no master.
+    """
+    name = pipeline.spark.connection
+    connection = find_connection(name, _SPARK_EXAMPLE.format(name=name))
+    master = _master(connection.conn_type or "", connection.host or "", connection.port)
+    if not master:
+        raise ConfigError(
+            f"The Airflow connection {name!r} (type {connection.conn_type!r}, host {connection.host!r}) names no Spark master.",
+            why="Spark's hook would start Spark on whatever it makes of that.",
+            data=_NOTHING,
+            next=f"For this machine: {_SPARK_EXAMPLE.format(name=name)}; for a cluster: host 'spark://master:7077' or 'yarn'.",
+        )
+    return master
+
+
+def deploy_mode(pipeline: Pipeline) -> str:
+    """Returns where the Spark driver runs: `client` or `cluster`."""
+    connection = find_connection(pipeline.spark.connection, _SPARK_EXAMPLE.format(name=pipeline.spark.connection))
+    return str(extras(connection).get("deploy-mode") or "client")
+
+
+def ledger_url(environ: Mapping[str, str] = os.environ) -> str:
+    """Returns the ledger's URL: the variable `CDC_OPS_LEDGER`, else the Airflow connection `cdc_ops_ledger`, else the file of this machine.
+
+    Raises:
+        ConfigError: the variable or the connection cannot be meant.
+    """
+    settings = load_settings(environ)
+    if environ.get("CDC_OPS_LEDGER", "").strip():
+        return settings.ledger
+    try:
+        connection = BaseHook.get_connection(LEDGER_CONNECTION)
+    except AirflowNotFoundException:
+        return settings.ledger
+    if (connection.conn_type or "").lower() == "sqlite":
+        return f"sqlite:///{connection.host or connection.schema}"
+    return _rendered(connection, (connection.conn_type or "").lower())
+
+
+def find_connection(name: str, remedy: str) -> Connection:
+    """Returns an Airflow connection.
+
+    Raises:
+        ConfigError: there is none of that name, or its text cannot be read.
+    """
+    try:
+        connection: Connection = BaseHook.get_connection(name)
+        connection.get_uri()
+    except AirflowNotFoundException as error:
+        raise ConfigError(
+            f"Airflow has no connection {name!r}, or its text cannot be read.",
+            why=str(error),
+            data=_NOTHING,
+            next=remedy,
+        ) from None
+    return connection
+
+
+def extras(connection: Connection) -> dict[str, Any]:
+    """Returns a connection's extra fields."""
+    return dict(connection.extra_dejson)
+
+
+def _rendered(connection: Connection, scheme: str) -> str:
+    if connection.password:
+        mask_secret(connection.password)
+    parts = ConnectionUrl.from_parts(scheme, connection.host, connection.port, connection.login, connection.password, connection.schema)
+    options = {name: value for name, value in extras(connection).items() if name.startswith("ssl") and isinstance(value, str)}
+    text = replace(parts, options=tuple(sorted(options.items()))).render()
+    mask_secret(text)
+    return text
+
+
+def _master(kind: str, host: str, port: int | None) -> str:
+    """The master as Spark's hook puts it together, "" if that is none."""
+    whole = kind == "spark" and ("://" in host or not port)
+    text = host if whole else f"{kind}://{host}" if host or kind == "yarn" else ""
+    return (f"{text}:{port}" if port else text) if _MASTER.match(text) else ""
+
+
+def _example(kind: SourceKind) -> str:
+    return f"{_SCHEMES[kind]}://user:password@host:port/database"

@@ -1,0 +1,178 @@
+"""DAGs from pipeline files: one per file, the verbs as tasks, mapped over groups of tables. Nothing is connected to while parsing.
+
+discover -> [ plan -> extract -> merge -> commit -> maintain ] x groups -> outcome
+"""
+
+import logging
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, get_parsing_context, task, task_group
+
+from cdc_ops.airflow import tasks
+from cdc_ops.airflow.assets import pipeline_alias
+from cdc_ops.airflow.failures import to_airflow
+from cdc_ops.airflow.forms import doc_md, params
+from cdc_ops.airflow.spark import CdcMaintainOperator, CdcSparkSubmitOperator
+from cdc_ops.config.loading import load_pipeline, pipeline_files, read_folder
+from cdc_ops.config.values import parse_cron
+from cdc_ops.core.operations import Step
+from cdc_ops.core.pipeline import Execution, Pipeline
+from cdc_ops.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+PREFIX: Final = "cdc_"
+MAX_ACTIVE_RUNS: Final = 2
+"""A run by hand can go beside a scheduled one; that they do not work on the same table at once is the leases' matter."""
+
+SPARK_TIMEOUT: Final = timedelta(hours=24)
+QUICK_TIMEOUT: Final = timedelta(minutes=15)
+_RETRY_DELAY: Final = timedelta(seconds=30)
+_MAX_RETRY_DELAY: Final = timedelta(minutes=10)
+
+
+def build_dags(folder: str | Path) -> dict[str, DAG]:
+    """Builds the DAGs of a folder of pipeline files, sorted by name.
+
+    A file that is wrong does not take the others down: Airflow marks every DAG of a Python file as broken if that file reports an error,
+    so the wrong file's DAG stays, tagged `broken`, and its runs fail at once with the error.
+
+    Raises:
+        ConfigError: there is no such folder.
+    """
+    wanted = get_parsing_context().dag_id
+    dags: dict[str, DAG] = {}
+    for pipeline in read_folder(folder).pipelines:
+        if wanted in (None, dag_id(pipeline.name)):
+            dags[dag_id(pipeline.name)] = build_dag(pipeline)
+    for name, (schedule, error) in _broken(folder).items():
+        log.error("%s", error)
+        dags[dag_id(name)] = _broken_dag(dag_id(name), schedule, error)
+    return dict(sorted(dags.items()))
+
+
+def dag_id(pipeline: str) -> str:
+    """Returns the id of a pipeline's DAG."""
+    return f"{PREFIX}{pipeline}"
+
+
+def build_dag(pipeline: Pipeline) -> DAG:
+    """Builds the DAG of one pipeline; its size does not depend on the number of tables."""
+    with DAG(
+        dag_id=dag_id(pipeline.name),
+        schedule=_timetable(pipeline.schedule),
+        start_date=pipeline.start_date,
+        catchup=False,
+        max_active_runs=MAX_ACTIVE_RUNS,
+        tags=sorted({"cdc", pipeline.source.kind.value, *pipeline.tags}),
+        description=pipeline.description or f"Keeps tables of {pipeline.source.connection} equal in {pipeline.target.root}",
+        doc_md=doc_md(pipeline),
+        params=params(pipeline),
+        default_args=_default_args(pipeline),
+        render_template_as_native_obj=False,
+    ) as dag:
+        groups = tasks.discover_task(pipeline, execution_timeout=QUICK_TIMEOUT)
+        _table_group(pipeline).expand(tables=groups) >> tasks.outcome_task(pipeline, execution_timeout=QUICK_TIMEOUT)
+    return dag
+
+
+def _table_group(pipeline: Pipeline) -> Any:
+    steps = (Step.SYNC,) if pipeline.execution is Execution.FUSED else (Step.EXTRACT, Step.MERGE)
+
+    @task_group(group_id="tables")
+    def tables_of_a_job(tables: Any) -> None:
+        previous = tasks.plan_task(pipeline, tables, execution_timeout=pipeline.lease_wait + QUICK_TIMEOUT)
+        for step in steps:
+            submit = CdcSparkSubmitOperator(
+                task_id=step.value,
+                pipeline=pipeline,
+                step=step,
+                tables=tables,
+                map_index_template="{{ label }}",
+                trigger_rule=TriggerRule.NONE_SKIPPED,
+                execution_timeout=SPARK_TIMEOUT,
+            )
+            previous >> submit
+            previous = submit
+        alias = pipeline_alias(pipeline.name)
+        commit = tasks.commit_task(pipeline, tables, alias, trigger_rule=TriggerRule.NONE_SKIPPED, execution_timeout=QUICK_TIMEOUT)
+        maintain = CdcMaintainOperator(
+            task_id=Step.MAINTAIN.value,
+            pipeline=pipeline,
+            tables=tables,
+            map_index_template="{{ label }}",
+            trigger_rule=TriggerRule.ALL_DONE,
+            execution_timeout=SPARK_TIMEOUT,
+        )
+        previous >> commit >> maintain
+
+    return tables_of_a_job
+
+
+def _default_args(pipeline: Pipeline) -> dict[str, Any]:
+    return {
+        "owner": pipeline.owner,
+        "retries": pipeline.retries,
+        "retry_delay": _RETRY_DELAY,
+        "retry_exponential_backoff": True,
+        "max_retry_delay": _MAX_RETRY_DELAY,
+    }
+
+
+def _timetable(schedule: str) -> CronDataIntervalTimetable | None:
+    """A timetable with real intervals: a plain cron text has empty ones in Airflow 3, and a backfill would read nothing."""
+    return CronDataIntervalTimetable(schedule, timezone="UTC") if schedule else None
+
+
+def _broken(folder: str | Path) -> dict[str, tuple[str, ConfigError]]:
+    """Pipelines that cannot be used: name, schedule as far as it can be made out, error."""
+    usable = {pipeline.name for pipeline in read_folder(folder).pipelines}
+    broken: dict[str, tuple[str, ConfigError]] = {}
+    for path in pipeline_files(folder):
+        try:
+            pipeline = load_pipeline(path)
+        except ConfigError as error:
+            name, schedule = _glimpse(path)
+            broken.setdefault(name, (schedule, error))
+            continue
+        if pipeline.name not in usable:
+            doubled = next(item for item in read_folder(folder).errors if pipeline.name in item.what)
+            broken.setdefault(pipeline.name, (pipeline.schedule, doubled))
+    return broken
+
+
+def _glimpse(path: Path) -> tuple[str, str]:
+    """What a file that cannot be read would be called, and when it would run."""
+    text = path.read_text("utf-8", errors="replace") if path.is_file() else ""
+    found = {
+        name: value.strip("'\" ") for name, value in re.findall(r"^(pipeline|schedule):[ \t]*([^#\n]+?)[ \t]*(?:#.*)?$", text, re.MULTILINE)
+    }
+    name = found.get("pipeline", "")
+    return name if re.fullmatch(r"[a-z][a-z0-9_]*", name) else re.sub(r"\W+", "_", path.stem), found.get("schedule", "")
+
+
+def _broken_dag(identity: str, schedule: str, error: ConfigError) -> DAG:
+    try:
+        timetable = _timetable(parse_cron(schedule))
+    except ValueError:  # the schedule may be what is wrong; then the DAG has none
+        timetable = None
+    with DAG(
+        dag_id=identity,
+        schedule=timetable,
+        catchup=False,
+        max_active_runs=1,
+        tags=["broken", "cdc"],
+        description=error.what.splitlines()[0],
+        doc_md=f"**This pipeline's file is wrong; its tables are not carried forward.**\n\n```\n{error}\n```",
+        default_args={"owner": "cdc-ops", "retries": 0, "execution_timeout": QUICK_TIMEOUT},
+    ) as dag:
+
+        @task(task_id="discover")
+        def discover() -> None:
+            raise to_airflow(error)
+
+        discover()
+    return dag

@@ -1,0 +1,81 @@
+"""What people read in Airflow: the trigger form of a pipeline's DAG and the text on its page, both generated from the pipeline."""
+
+from typing import Any
+
+from airflow.sdk import Param
+
+from cdc_ops.airflow.requests import INCREMENT, MODES
+from cdc_ops.core.pipeline import Pipeline, TableRule
+
+_SECTION = "Read again (the watermark stays)"
+_SHOWN = 200
+"""Entries of tables that the page lists; beyond it only their number helps."""
+
+_MODE_TEXTS = {
+    INCREMENT: "increment: what is new, as a scheduled run",
+    "keys": "keys: these rows of one table again",
+    "range": "range: what changed between since and until again",
+    "full": "full: everything again",
+}
+
+
+def params(pipeline: Pipeline) -> dict[str, Param]:
+    """Returns the trigger form; every field has a valid default, which a DAG with a schedule must have."""
+    exact = sorted(rule.pattern for rule in pipeline.tables if not rule.exclude)
+    choice: dict[str, Any] = {} if any(rule.is_pattern for rule in pipeline.tables) else {"examples": exact}
+    instant: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", "section": _SECTION}
+    return {
+        "tables": Param(
+            [], type="array", title="Tables", description="schema.table, one a line; none means all tables of the pipeline.", **choice
+        ),
+        "mode": Param(
+            INCREMENT,
+            type="string",
+            enum=list(MODES),
+            values_display=_MODE_TEXTS,
+            title="What to read",
+            description="Only an increment moves the watermark. The others read again what was missed or lost, and merge it.",
+        ),
+        "since": Param(None, title="Since", description="Mode range: from this instant on, with its time zone.", **instant),
+        "until": Param(None, title="Until", description="Mode range: up to, but without, this instant.", **instant),
+        "keys": Param(
+            [],
+            type="array",
+            title="Keys",
+            description="Mode keys: one row a line; parts of a composite key separated by commas. Rows that are gone are deleted.",
+            section=_SECTION,
+        ),
+    }
+
+
+def doc_md(pipeline: Pipeline) -> str:
+    """Returns the text on the DAG's page: what is kept equal, by what, and where."""
+    rules = [rule for rule in pipeline.tables if not rule.exclude]
+    excluded = ", ".join(f"`{rule.pattern}`" for rule in pipeline.tables if rule.exclude)
+    rows = [_row(pipeline, rule) for rule in rules[:_SHOWN]]
+    more = [f"\n... and {len(rules) - _SHOWN} more."] if len(rules) > _SHOWN else []
+    left_out = [f"\nLeft out: {excluded}."] if excluded else []
+    schedule = f"`{pipeline.schedule}` (UTC)" if pipeline.schedule else "none: triggered by hand or by other DAGs"
+    facts = (
+        f"- **Source:** {pipeline.source.kind} through the connection `{pipeline.source.connection}`\n"
+        f"- **Target:** `{pipeline.target.root}`\n"
+        f"- **Spark:** connection `{pipeline.spark.connection}`, {pipeline.tables_per_job} tables per application\n"
+        f"- **Schedule:** {schedule}\n"
+    )
+    head = f"{pipeline.description}\n\n" if pipeline.description else ""
+    table = "\n".join(["| tables | cursor | keys | overlap |", "|---|---|---|---|", *rows, *more, *left_out])
+    return f"{head}{facts}\n{table}\n\n{_USAGE}"
+
+
+def _row(pipeline: Pipeline, rule: TableRule) -> str:
+    settings = rule.settings
+    cursor = ", ".join(settings.cursor) or "none"
+    keys = ", ".join(settings.keys) or "primary key"
+    where = f" → `{settings.path}`" if settings.path else ""
+    return f"| `{rule.pattern}`{where} | {cursor} | {keys} | {int(settings.overlap.total_seconds())} s |"
+
+
+_USAGE = """\
+**A scheduled run** carries every table from its watermark to a bound that the source guarantees; idle tables start no Spark.
+**A backfill** of a date range reads that range again and never moves the watermark. **Trigger** with a mode to read keys, a range or
+everything again. The tasks of a group of tables fail and retry for their tables only; `outcome` has one line per table."""

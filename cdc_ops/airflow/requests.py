@@ -1,0 +1,138 @@
+"""What an Airflow run asks for: from the facts of a DAG run to a `RunRequest`. Pure; it imports no Airflow.
+
+    run type                                   mode          request
+    backfill (also of a rewritten older run)   -             backfill of [interval start, interval end); the watermark stays
+    any other                                  increment     carry the tables forward
+    any other                                  keys ...      resync; the watermark stays
+
+The run *type* decides, never the run id: Airflow rewrites a scheduled run into a backfill and keeps its id. A manual run's interval is not
+used, because the command line and the REST API give different intervals for the same date (reference: Airflow 3.3, checked).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, NoReturn
+
+from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest, parse_instant
+from cdc_ops.core.text import did_you_mean
+from cdc_ops.errors import RequestError
+
+INCREMENT: Final = "increment"
+MODES: Final = (INCREMENT, *(mode.value for mode in ResyncMode))
+KEYS_OF_CONF: Final = ("tables", "mode", "since", "until", "keys")
+"""What a run's conf, and the trigger form, may hold."""
+
+_BACKFILL: Final = "backfill"
+_NOTHING: Final = "Nothing was read or written; the watermark stays."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DagRunFacts:
+    """What Airflow says of a run.
+
+    Args:
+        dag_id, run_id: Which.
+        run_type: `scheduled`, `manual`, `backfill`, `asset_triggered`, `operator_triggered` or `asset_materialization`.
+        conf: As triggered, before Airflow adds the defaults of Params.
+        interval: Data interval, None where the run has none.
+    """
+
+    dag_id: str
+    run_id: str
+    run_type: str
+    conf: Mapping[str, Any] = field(default_factory=dict)
+    interval: tuple[datetime, datetime] | None = None
+
+
+def run_request(facts: DagRunFacts) -> RunRequest:
+    """Returns what a run has to do, checked.
+
+    Raises:
+        RequestError: the conf has unknown keys, values of a wrong type, naive instants, or parts that contradict each other.
+    """
+    _check_known(facts.conf)
+    mode = _mode(facts.conf)
+    backfill = facts.run_type == _BACKFILL
+    if backfill:
+        _check_backfill(facts, mode)
+    since, until = facts.interval if backfill and facts.interval else (_instant(facts.conf, "since"), _instant(facts.conf, "until"))
+    return RunRequest(
+        run_id=facts.run_id,
+        trigger=facts.run_type,
+        holder=f"airflow:{facts.dag_id}:{facts.run_id}",
+        kind=RunKind.BACKFILL if backfill else RunKind.RESYNC if mode else RunKind.INCREMENT,
+        tables=_tables(facts.conf),
+        mode=mode,
+        since=since,
+        until=until,
+        keys=_keys(facts.conf),
+    ).checked()
+
+
+def _check_known(conf: Mapping[str, Any]) -> None:
+    for key in conf:
+        if key not in KEYS_OF_CONF:
+            raise RequestError(
+                f"The run's conf has the unknown key {key!r}.",
+                why=did_you_mean(str(key), KEYS_OF_CONF),
+                data=_NOTHING,
+                next=f"Trigger it again with {', '.join(KEYS_OF_CONF)} only.",
+            )
+
+
+def _check_backfill(facts: DagRunFacts, mode: ResyncMode | None) -> None:
+    if mode or any(facts.conf.get(name) for name in ("since", "until", "keys")):
+        _refuse("A backfill takes its range from the dates of the backfill; of the conf it takes 'tables' only.", "Drop the others.")
+    if facts.interval is None:
+        _refuse("This backfill run has no data interval.", "Give the DAG a schedule with intervals, or resync a range instead.")
+
+
+def _mode(conf: Mapping[str, Any]) -> ResyncMode | None:
+    value = conf.get("mode") or INCREMENT
+    if value not in MODES:
+        _refuse(f"mode={value!r} is unknown. {did_you_mean(str(value), MODES)}", f"Choose one of {', '.join(MODES)}.")
+    return None if value == INCREMENT else ResyncMode(value)
+
+
+def _instant(conf: Mapping[str, Any], name: str) -> datetime | None:
+    value = conf.get(name)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        _refuse(f"{name}={value!r} is not a text.", "Write it as 2026-01-31T00:00:00Z.")
+    return parse_instant(value, name)
+
+
+def _tables(conf: Mapping[str, Any]) -> tuple[str, ...]:
+    names = _list(conf, "tables", "Give a list of schema.table names.")
+    for name in names:
+        if not isinstance(name, str):
+            _refuse(f"tables holds {name!r}, which is not a name.", "Give a list of schema.table names.")
+    return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
+
+
+def _keys(conf: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    return tuple(_key(item) for item in _list(conf, "keys", "Give a list of key values.") if item != "")
+
+
+def _key(item: Any) -> tuple[str, ...]:
+    """One key: a value, or the parts of a composite key as a list or separated by commas."""
+    parts = item if isinstance(item, list) else item.split(",") if isinstance(item, str) else [item]
+    for part in parts:
+        if isinstance(part, bool | float) or not isinstance(part, str | int):
+            _refuse(f"keys holds {part!r}, neither a text nor a whole number.", "Write the value as text, as the source prints it.")
+    return tuple(part.strip() if isinstance(part, str) and not isinstance(item, list) else str(part) for part in parts)
+
+
+def _list(conf: Mapping[str, Any], name: str, remedy: str) -> Iterable[Any]:
+    value = conf.get(name)
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple):
+        _refuse(f"{name}={value!r} is not a list.", remedy)
+    return value
+
+
+def _refuse(what: str, remedy: str) -> NoReturn:
+    raise RequestError(what, data=_NOTHING, next=remedy)

@@ -1,0 +1,182 @@
+"""The verbs that need no Spark, as Airflow tasks: discover, plan, commit and outcome. Each is a thin shell around cdc_ops.steps.
+
+XCom carries names only: `discover` returns groups of tables, `plan` pushes which of them have operations. What those operations are is
+in the ledger, where a retry finds it unchanged.
+"""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import AssetAlias, get_current_context, task
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from cdc_ops.airflow.assets import emit
+from cdc_ops.airflow.connections import check_spark
+from cdc_ops.airflow.failures import tables_failed, translated
+from cdc_ops.airflow.journal import summary
+from cdc_ops.airflow.spark import application_environment
+from cdc_ops.airflow.surroundings import PLANNED, Task, connect, label, opened, planned_tables
+from cdc_ops.config.settings import load_settings
+from cdc_ops.core.pipeline import Pipeline
+from cdc_ops.lake import jars
+from cdc_ops.state.base import TableRun, TableRunStatus
+from cdc_ops.steps.groups import GroupPlan, commit_group, plan_group
+from cdc_ops.steps.plan import discover, group_tables
+
+log = logging.getLogger(__name__)
+
+_FINE = (TableRunStatus.COMMITTED, TableRunStatus.IDLE)
+_FAILED_STATES = ("failed", "upstream_failed")
+
+
+def discover_task(pipeline: Pipeline, **options: Any) -> Any:
+    """Adds the task that checks the run's conf and all connections, and returns groups of `schema.table` names."""
+
+    @task(task_id="discover", **options)
+    def discover_tables() -> list[list[str]]:
+        with translated(), opened(pipeline, get_current_context()) as here:
+            preflight(pipeline)
+            source = connect(pipeline.source)
+            try:
+                configs = discover(pipeline, source, here.request)
+            finally:
+                source.close()
+            request = here.request
+            log.info("%s of %d tables, asked for by a %s run", request.kind, len(configs), request.trigger)
+            if request.since and request.until:
+                log.info("range [%s, %s)", request.since.isoformat(), request.until.isoformat())
+            return [[str(config.table) for config in group] for group in group_tables(configs, pipeline.tables_per_job)]
+
+    return discover_tables()
+
+
+def plan_task(pipeline: Pipeline, tables: Any, **options: Any) -> Any:
+    """Adds the task that freezes the operations of a group in the ledger."""
+
+    @task(task_id="plan", map_index_template="{{ label }}", **options)
+    def plan(tables: Sequence[str]) -> None:
+        context = get_current_context()
+        _show(context, label(tables))
+        with translated(), opened(pipeline, context, tables) as here:
+            source = connect(pipeline.source)
+            try:
+                planned = plan_group(here.context, source, here.request, here.configs, log.info)
+            finally:
+                source.close()
+            busy = [str(item.table) for item in planned.plans if item.operations]
+            context["ti"].xcom_push(key=PLANNED, value=busy)
+            _tell(planned)
+            if planned.failures:
+                raise tables_failed("plan", {str(failure.config.table): failure.error for failure in planned.failures})
+            if not busy:
+                _show(context, label(tables, "idle"))
+
+    return plan(tables)
+
+
+def commit_task(pipeline: Pipeline, tables: Any, alias: AssetAlias, **options: Any) -> Any:
+    """Adds the task that brings the ledger up to the lake for a group, gives the leases back and emits the tables' asset events.
+
+    It is green if it could settle every table, also one whose extract or merge failed: that task is red, and so is the run's outcome. Asset
+    events go out with green tasks only, and the tables that came through must not lose theirs.
+    """
+
+    @task(task_id="commit", map_index_template="{{ label }}", outlets=[alias], **options)
+    def commit(tables: Sequence[str]) -> None:
+        context = get_current_context()
+        _show(context, label(tables))
+        with translated(), opened(pipeline, context, tables) as here:
+            group = here.only(planned_tables(context))
+            if not group.configs:
+                raise AirflowSkipException("Idle: there is nothing to commit.")
+            runs, failures = commit_group(group.context, group.request, group.configs, summary(group.journal.tries()))
+            done = [run for run in runs if run.status is TableRunStatus.COMMITTED]
+            _show(context, label(tables, f"{len(done)} of {len(group.configs)} committed" if failures else ""))
+            for run in runs:
+                log.info(line_of(run))
+            emit(context, alias, group.configs, done)
+            settled = {run.table for run in runs}
+            own = {str(failure.config.table): failure.error for failure in failures if failure.config.table not in settled}
+            if own:
+                raise tables_failed("commit", own)
+
+    return commit(tables)
+
+
+def outcome_task(pipeline: Pipeline, **options: Any) -> Any:
+    """Adds the task that says how each table of the run fared, and fails if one of them did not come through."""
+
+    @task(task_id="outcome", trigger_rule="all_done", **options)
+    def outcome() -> None:
+        context = get_current_context()
+        groups = context["ti"].xcom_pull(task_ids="discover")
+        if groups is None:
+            raise AirflowFailException("No table was looked at: the task 'discover' failed, and its log says why.")
+        names = [name for group in groups for name in group]
+        with translated(), opened(pipeline, context) as here:
+            runs = _lines_of_run(here, len(names))
+        for name in names:
+            log.info(line_of(runs[name]) if name in runs else f"{name}: not looked at")
+        wrong = [name for name in names if name not in runs or runs[name].status not in _FINE]
+        broken = _failed_tasks(context)
+        if wrong or broken:
+            raise AirflowFailException(_verdict(wrong, runs, broken))
+
+    return outcome()
+
+
+def preflight(pipeline: Pipeline) -> None:
+    """Checks, in seconds and before anything is planned, what a Spark step will need.
+
+    Raises:
+        ConfigError: a connection is missing or cannot be meant.
+        EnvironmentSetupError: the folder of jars is empty.
+    """
+    log.info("Spark master: %s", check_spark(pipeline))
+    application_environment(pipeline)
+    folder = pipeline.spark.jars or load_settings().jars
+    if folder:
+        jars.jar_list(Path(folder))
+
+
+def line_of(run: TableRun) -> str:
+    """Returns one line on how a table fared."""
+    counts = run.counts
+    rows = f", {counts.read:,} rows read" if counts.read else ""
+    version = f", Delta version {run.delta_version}" if run.delta_version is not None else ""
+    message = f": {run.message.splitlines()[0]}" if run.message else ""
+    return f"{run.table}: {run.status} ({run.kind}{rows}{version}){message}"
+
+
+def _tell(planned: GroupPlan) -> None:
+    for item in planned.plans:
+        rows = sum(spec.expected_rows for spec in item.operations)
+        log.info(
+            "%s: %s", item.table, f"{len(item.operations)} operations, about {rows:,} rows" if item.operations else f"idle, {item.idle}"
+        )
+        for text in item.warnings:
+            log.warning("%s: %s", item.table, text)
+
+
+def _lines_of_run(here: Task, tables: int) -> dict[str, TableRun]:
+    pipeline, run_id = here.context.pipeline.name, here.request.run_id
+    return {str(run.table): run for run in here.context.store.table_runs(pipeline, run_id=run_id, limit=max(tables, 1))}
+
+
+def _failed_tasks(context: Any) -> list[str]:
+    run = context["dag_run"]
+    states = context["ti"].get_task_states(dag_id=run.dag_id, run_ids=[run.run_id]).get(run.run_id, {})
+    return sorted(name for name, state in states.items() if state in _FAILED_STATES)
+
+
+def _verdict(wrong: Sequence[str], runs: dict[str, TableRun], broken: Sequence[str]) -> str:
+    lines = [f"{len(wrong)} tables did not come through." if len(wrong) != 1 else "1 table did not come through."] if wrong else []
+    lines += [f"- {line_of(runs[name]) if name in runs else f'{name}: not looked at'}" for name in wrong]
+    lines += [f"Failed tasks: {', '.join(broken)}; each log says why."] if broken else []
+    return "\n".join(lines)
+
+
+def _show(context: Any, text: str) -> None:
+    context["label"] = text
