@@ -87,6 +87,13 @@ class StateContract(LeaseContract):
                     connection.execute(sa.delete(schema.runs))
             assert len(reader.table_runs()) == 1
 
+    def test_the_history_of_a_table_is_its_own_runs_newest_first(self, store: SqlStateStore) -> None:
+        other = TableName(schema="shop", name="other")
+        for minute in range(4):
+            store.record(run(f"run-{minute}", NOON + timedelta(minutes=minute), table=ORDERS if minute % 2 else other))
+        assert [item.run_id for item in store.history(PIPELINE, ORDERS)] == ["run-3", "run-1"]
+        assert [item.run_id for item in store.history(PIPELINE, ORDERS, limit=1)] == ["run-3"]
+
     # ---------------------------------------------------------------------------------------------- operations and state
 
     def test_what_is_frozen_comes_back_equal_and_in_order(self, store: SqlStateStore) -> None:

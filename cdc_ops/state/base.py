@@ -121,6 +121,10 @@ class StateReader(ABC):
         """Returns runs of tables, newest first."""
 
     @abstractmethod
+    def history(self, pipeline: str, table: TableName, *, limit: int = 50) -> tuple[TableRun, ...]:
+        """Returns the runs of one table, newest first."""
+
+    @abstractmethod
     def table_run(self, pipeline: str, table: TableName, run_id: str) -> TableRun | None:
         """Returns one table's line of a run, None if the run has not come to it."""
 

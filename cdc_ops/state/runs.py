@@ -31,6 +31,12 @@ def newest(connection: Connection, pipeline: str | None, run_id: str | None, lim
     return tuple(wire.loads(TableRun, text) for text in connection.scalars(query))
 
 
+def history(connection: Connection, pipeline: str, table: TableName, limit: int) -> tuple[TableRun, ...]:
+    """Returns one table's lines, newest first."""
+    query = select(runs.c.body).where(rows.of(runs, pipeline, table)).order_by(runs.c.started_at.desc(), runs.c.run_id).limit(limit)
+    return tuple(wire.loads(TableRun, text) for text in connection.scalars(query))
+
+
 def one(connection: Connection, pipeline: str, table: TableName, run_id: str) -> TableRun | None:
     """Returns one line."""
     text = connection.scalar(select(runs.c.body).where(rows.of(runs, pipeline, table), runs.c.run_id == run_id))

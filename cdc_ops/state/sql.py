@@ -118,6 +118,10 @@ class SqlStateReader(StateReader):
         """See `StateReader`."""
         return self._read(lambda connection: runs.newest(connection, pipeline, run_id, limit), ())
 
+    def history(self, pipeline: str, table: TableName, *, limit: int = 50) -> tuple[TableRun, ...]:
+        """See `StateReader`."""
+        return self._read(lambda connection: runs.history(connection, pipeline, table, limit), ())
+
     def table_run(self, pipeline: str, table: TableName, run_id: str) -> TableRun | None:
         """See `StateReader`."""
         return self._read(lambda connection: runs.one(connection, pipeline, table, run_id), None)
