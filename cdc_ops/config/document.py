@@ -19,7 +19,7 @@ Path = tuple[str | int, ...]
 
 MAX_DEPTH: Final = 20
 MAX_BYTES: Final = 8 * 1024 * 1024
-MAX_VALUES: Final = 200_000
+MAX_VALUES: Final = 100_000
 """Values after aliases are followed: a few lines of nested aliases can stand for billions."""
 
 _LOADER: Final[Any] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
@@ -86,7 +86,9 @@ def parse_document(raw: bytes, environ: Mapping[str, str]) -> Document:
         return document
     root = _compose(text, document)
     if isinstance(root, yaml.MappingNode):
-        document.data = _Reader(document, environ).mapping(root, ())
+        reader = _Reader(document, environ)
+        data = reader.mapping(root, ())
+        document.data = None if reader.exhausted else data
     elif not document.problems:
         what = "The file is empty." if root is None else "The file is not a mapping of fields to values."
         document.problems.append(
@@ -127,6 +129,8 @@ def _compose(text: str, document: Document) -> yaml.Node | None:
 
 def _syntax_problem(error: yaml.MarkedYAMLError, lines: list[str]) -> Problem:
     where = error.problem_mark or error.context_mark
+    if error.problem == "could not find expected ':'":  # which is noticed a line later
+        where = error.context_mark or where
     mark = Mark(line=where.line + 1, column=where.column + 1) if where else Mark(line=1, column=1)
     line = lines[mark.line - 1] if mark.line <= len(lines) else ""
     begin, problem = line[mark.column - 1 :], error.problem or ""
@@ -165,6 +169,11 @@ class _Reader:
         self._environ = environ
         self._open: set[int] = set()
         self._left = MAX_VALUES
+
+    @property
+    def exhausted(self) -> bool:
+        """True if the file stands for so many values that some were left out."""
+        return self._left < 0
 
     def mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
         data: dict[str, Any] = {}

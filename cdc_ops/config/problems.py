@@ -12,7 +12,9 @@ SHOWN_IN_FULL: Final = 12
 
 _WORDS: Final = r"pass(?:word|wd|phrase)|pwd|secret|token|credential|(?:api|access|private|account)[._-]?key"
 _SECRET_NAME: Final = re.compile(rf"(?i){_WORDS}|(?:^|[^a-z])(?:key|pass|auth)(?:$|[^a-z])")
-_SECRET_CONF: Final = re.compile(r"(?i)secret|password|passphrase|token$|(access|account|api|private|encryption|sas)\W?key|fixed\.token")
+_SECRET_CONF: Final = re.compile(
+    r"(?i)secret|password|passphrase|token$|(access|account|api|private)\W?key|(encryption|sas)\W?key(?![a-z])"
+)
 _ASSIGNED: Final = re.compile(rf"(?i)([\w.-]*(?:{_WORDS})[\w.-]*[\"']?\s*[:=]\s*)(\"[^\"]*\"?|'[^']*'?|[^\s,}}&;\"']+)")
 _URL_LOGIN: Final = re.compile(r"(://[^\s/@:]*:)(?!\d+(?:[/?#\s\"']|$))([^\s\"']+)@")
 _LOGIN_OPTION: Final = re.compile(r"(?i)([?&;](?:password|passwd|pwd)=)([^\s&;\"']+)")

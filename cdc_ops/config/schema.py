@@ -113,7 +113,7 @@ def _table(title: str, text: str, section: Section) -> str:
 def _type(shape: FieldShape) -> str:
     if shape.kind is Kind.CHOICE:
         return ", ".join(f"`{one}`" for one in shape.rule.choices[:-1]) + f" or `{shape.rule.choices[-1]}`"
-    return shape.kind.value
+    return str(shape.kind.value)
 
 
 def _default(shape: FieldShape) -> str:

@@ -34,7 +34,7 @@ CRON_PRESETS: Final = {
 CRON_PATTERN: Final = r"^(\S+(\s+\S+){4}|@(hourly|daily|weekly|monthly|quarterly|yearly))?$"
 
 START_PATTERN: Final = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$"
-TABLE_PATTERN: Final = r"^[^.\s/\\$]+\.[^/\\$]*[^/\\$\s.]$"
+TABLE_PATTERN: Final = r"^(?!.*\$\{)[^.\s/\\]+\.[^/\\]*[^/\\\s.]$"
 LOCATION_PATTERN: Final = r"^(/|[A-Za-z][A-Za-z0-9+.-]*://)\S.*$|^/$"
 _OFFSET: Final = re.compile(r"^[+-](0\d|1[0-4]):[0-5]\d$")
 
@@ -45,7 +45,7 @@ def parse_duration(value: Any) -> timedelta:
         raise ValueError(f"{value} has no unit. Write {value}s for seconds, {value}m for minutes, {value}h for hours, {value}d for days")
     text = value.strip() if isinstance(value, str) else ""
     parts = _PART.findall(text)
-    iso = _ISO.match(text)
+    iso = _ISO.fullmatch(text)
     try:
         if parts and not _PART.sub("", text):
             return sum((_UNITS[unit] * float(number) for number, unit in parts), timedelta())
@@ -79,7 +79,7 @@ def parse_size(value: Any) -> int:
     """Parses a number of bytes, `128MiB` or a plain whole number."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    found = _SIZE.match(value.strip()) if isinstance(value, str) else None
+    found = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
     if found and found[2] in _BYTES:
         size = float(found[1]) * _BYTES[found[2]]
         if size == int(size):
@@ -144,7 +144,7 @@ def parse_start(value: Any) -> datetime:
 
 def parse_table_pattern(text: str) -> str:
     """Checks a key of `tables`: `schema.table`, or a shell pattern of it."""
-    if re.match(TABLE_PATTERN, text):
+    if re.fullmatch(TABLE_PATTERN, text):
         return text
     if "${" in text:
         raise ValueError(f"Names of tables are not interpolated: {text!r}")
@@ -156,7 +156,7 @@ def parse_table_pattern(text: str) -> str:
 
 def parse_zone(text: str) -> str:
     """Checks an IANA time zone or an offset; "" stays."""
-    if not text or _OFFSET.match(text) or text == "UTC":
+    if not text or _OFFSET.fullmatch(text) or text == "UTC":
         return text
     try:
         zoneinfo.ZoneInfo(text)
@@ -169,14 +169,14 @@ def parse_zone(text: str) -> str:
 
 def parse_location(text: str) -> str:
     """Checks a URI or an absolute folder."""
-    if re.match(LOCATION_PATTERN, text):
+    if re.fullmatch(LOCATION_PATTERN, text):
         return text
     raise ValueError(f"{text!r} is neither an absolute folder nor a URI. Write /data/lake, s3a://bucket/lake or file:///data/lake")
 
 
 def parse_memory(text: str) -> str:
     """Checks an amount of memory as Spark writes it."""
-    if re.match(r"^[1-9]\d{0,6}[kmgtKMGT]$", text):
+    if re.fullmatch(r"[1-9]\d{0,6}[kmgtKMGT]", text):
         return text.lower()
     found = re.match(r"^(\d+)\s*([kmgtKMGT])(i?[bB])?$", text)
     hint = f". Did you mean {found[1]}{found[2].lower()}?" if found else ""
@@ -185,7 +185,7 @@ def parse_memory(text: str) -> str:
 
 def parse_connection(text: str) -> str:
     """Checks a connection id."""
-    if re.match(r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", text):
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", text):
         return text
     if "://" in text:
         raise ValueError(
@@ -196,7 +196,7 @@ def parse_connection(text: str) -> str:
 
 def parse_pipeline_name(text: str) -> str:
     """Checks a pipeline's name."""
-    if re.match(r"^[a-z][a-z0-9_]{0,99}$", text):
+    if re.fullmatch(r"[a-z][a-z0-9_]{0,99}", text):
         return text
     better = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_").lstrip("0123456789_")
     hint = f". Did you mean {better!r}?" if better else ""

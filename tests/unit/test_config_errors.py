@@ -1,0 +1,293 @@
+"""Bad pipeline files: each gets one error that names file, line and column, shows the line, and says what is valid."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from cdc_ops.config.document import parse_document
+from cdc_ops.config.loading import load_pipeline, load_pipelines
+from cdc_ops.config.schema import json_schema
+from cdc_ops.errors import ConfigError, from_payload
+
+ROOT = Path(__file__).resolve().parents[2]
+
+GOOD = """\
+pipeline: shop
+schedule: "*/15 * * * *"
+source: {kind: mysql, connection: shop_db}
+target: {root: /lake, staging: /staging}
+defaults:
+  cursor: updated_at
+  overlap: 30s
+tables:
+  shop.orders: {keys: [id]}
+  shop.customers:
+"""
+
+# What is replaced by what in the good file, the line and column of the complaint, and what it has to say.
+CASES = [
+    ("pipeline: shop\n", "", 1, 1, ["'pipeline' is missing at the top level", "pipeline: shop"]),
+    ("pipeline: shop", "name: shop", 1, 1, ["Unknown field 'name'", "Did you mean 'pipeline'?"]),
+    ("pipeline: shop", "pipeline: Shop-DB", 1, 11, ["'Shop-DB'", "Did you mean 'shop_db'?"]),
+    ("pipeline: shop", "pipeline: 12", 1, 11, ["wants text, not the number 12", 'Put it in quotes: "12"']),
+    ("pipeline: shop", "pipeline:", 1, 1, ["Nothing stands at 'pipeline'"]),
+    ('"*/15 * * * *"', '"*/15 * * *"', 2, 11, ["has 4 fields", "minute hour day month weekday"]),
+    ('"*/15 * * * *"', '"61 * * * *"', 2, 11, ["not a cron expression", "out of range"]),
+    ('"*/15 * * * *"', '"0 0 30 2 *"', 2, 11, ["never comes"]),
+    ('"*/15 * * * *"', "*/15 * * * *", 2, 12, ["quotes"]),
+    ('"*/15 * * * *"', '"@dayly"', 2, 11, ["Did you mean '@daily'?"]),
+    ('"*/15 * * * *"', "15", 2, 11, ["wants text", 'Put it in quotes: "15"']),
+    ("schedule:", "cron:", 2, 1, ["Did you mean 'schedule'?"]),
+    ("schedule:", "start_date: 2026-01-01T00:00:00\nschedule:", 2, 13, ["has no time zone", "2026-01-01T00:00:00Z"]),
+    ("schedule:", "start_date: 2026-13-01\nschedule:", 2, 13, ["'2026-13-01' is not a date", "2026-01-31"]),
+    ("kind: mysql", "kind: mysq", 3, 16, ["Did you mean 'mysql'?", "mysql, mariadb, postgres"]),
+    ("kind: mysql", "kind: MySQL", 3, 16, ["Did you mean 'mysql'?"]),
+    ("kind: mysql", "kind: postgres, jdbc_driver: mysql", 3, 26, ["Postgres has one"]),
+    ("connection: shop_db", "conn_id: shop_db", 3, 23, ["Unknown field 'conn_id' in 'source'", "Did you mean 'connection'?"]),
+    (", connection: shop_db", "", 3, 1, ["'connection' is missing in 'source'", "connection: shop_db"]),
+    ("shop_db}", "shop_db, time_zone: Europe/Berln}", 3, 55, ["not a time zone", "Did you mean 'Europe/Berlin'?"]),
+    ("shop_db}", "shop_db, jdbc_driver: maria}", 3, 57, ["Did you mean 'mariadb'?"]),
+    ("root: /lake", "root: lake", 4, 16, ["neither an absolute folder nor a URI"]),
+    ("root: /lake", "rot: /lake", 4, 10, ["Unknown field 'rot' in 'target'", "Did you mean 'root'?"]),
+    ("staging: /staging", "staging: /lake/", 4, 32, ["same place", "folder of its own"]),
+    ("defaults:", "overlap: 5s\ndefaults:", 5, 1, ["belongs in 'defaults' or in a table's entry"]),
+    ("defaults:", "tables_per_job: '20'\ndefaults:", 5, 17, ["wants a whole number", "Write 20 without quotes"]),
+    ("defaults:", "tables_per_job: 020\ndefaults:", 5, 17, ["Write 20", "octal"]),
+    ("defaults:", "tables_per_job: 1_0\ndefaults:", 5, 17, ["Write 10 without the _"]),
+    ("defaults:", "tables_per_job: true\ndefaults:", 5, 17, ["wants a whole number, not the truth value true"]),
+    ("defaults:", "tables_per_job: 0\ndefaults:", 5, 17, ["out of range", "at least 1"]),
+    ("defaults:", "execution: fuse\ndefaults:", 5, 12, ["Did you mean 'fused'?", "separate, fused"]),
+    ("defaults:", "spark: {driver_memory: 2GiB}\ndefaults:", 5, 24, ["Did you mean 2g?"]),
+    ("defaults:", "spark: {conf: {spark.sql.shuffle.partitions: 8}}\ndefaults:", 5, 46, ['Put it in quotes: "8"']),
+    ("defaults:", "spark: {conf: {fs.s3a.path: a}}\ndefaults:", 5, 16, ["Did you mean 'spark.hadoop.fs.s3a.path'?"]),
+    ("defaults:", "default:", 5, 1, ["Did you mean 'defaults'?"]),
+    (
+        "overlap: 30s",
+        "overlp: 30s",
+        7,
+        3,
+        ["Unknown field 'overlp' in 'defaults'", "Did you mean 'overlap'?", "Valid in 'defaults': keys, cursor"],
+    ),
+    ("overlap: 30s", "overlap: 30", 7, 12, ["has no unit", "30s for seconds"]),
+    ("overlap: 30s", "overlap: 1:30", 7, 12, ["not a duration", "1m30s"]),
+    ("overlap: 30s", "overlap: -5s", 7, 12, ["not a duration"]),
+    ("overlap: 30s", "overlap:", 7, 3, ["Nothing stands here"]),
+    ("overlap: 30s", "retention: 7d", 7, 3, ["belongs in 'maintenance'"]),
+    ("overlap: 30s", "exclude: true", 7, 3, ["belongs in a table's entry"]),
+    ("overlap: 30s", "path: /lake/x", 7, 3, ["'defaults' is for all", "table's entry"]),
+    ("overlap: 30s", "maintenance: {target_file_bytes: 128M}", 7, 36, ["Did you mean 128MiB?"]),
+    ("overlap: 30s", "maintenance: {retention: 1m}", 7, 28, ["too small", "at least 1h"]),
+    ("overlap: 30s", "maintenance: {optimise_every: 1h}", 7, 17, ["Did you mean 'optimize_every'?"]),
+    ("overlap: 30s", "maintenance: {enabled: yes}", 7, 26, ["wants true or false", "Write true", "YAML 1.2"]),
+    ("overlap: 30s", "maintenance: {enabled: off}", 7, 26, ["Write false"]),
+    ("overlap: 30s", "maintenance: {enabled: 'true'}", 7, 26, ["Write true without quotes"]),
+    ("overlap: 30s", "properties: {delta.appendOnly: false}", 7, 34, ['Put it in quotes: "false"']),
+    ("  cursor: updated_at\n", "", 8, 3, ["'shop.orders' has no cursor", "cursor: updated_at"]),
+    ("cursor: updated_at", "cursor: 'updated_at, id'", 6, 11, ["Write a list: [updated_at, id]"]),
+    ("cursor: updated_at", "cursor: [updated_at, Updated_At]", 6, 11, ["'Updated_At' stands twice"]),
+    ("cursor: updated_at", "cursor: [updated_at, 7]", 6, 24, ["wants text, not the number 7"]),
+    ("shop.orders:", "orders:", 9, 3, ["not of the form schema.table", "Did you mean 'shop.orders'"]),
+    ("shop.orders:", "shop.a/../b:", 9, 3, ["not of the form schema.table"]),
+    ("shop.orders:", "shop.${X}:", 9, 3, ["Names of tables are not interpolated"]),
+    ("shop.orders:", '"shop.orders\\n":', 9, 3, ["not of the form schema.table"]),
+    ("shop.orders:", '"*":', 9, 3, ["Did you mean 'shop.*'"]),
+    ("shop.orders:", "*.orders:", 9, 4, ["begins with * has to be in quotes"]),
+    ("shop.customers:", "shop.orders:", 10, 3, ["'shop.orders' stands twice", "line 9"]),
+    ("{keys: [id]}", "{keys: [id], primary_key: id}", 9, 29, ["Did you mean 'keys'?"]),
+    ("{keys: [id]}", "{columns: [a, updated_at], keys: [id]}", 9, 43, ["'id' of 'shop.orders' is in 'keys', but not in 'columns'"]),
+    ("{keys: [id]}", "{except_column_list: updated_at}", 9, 3, ["'updated_at' of 'shop.orders' is in 'cursor'", "leaves it out"]),
+    ("{keys: [id]}", "{exclude: true, keys: id}", 9, 32, ["means nothing beside 'exclude: true'"]),
+    ("{keys: [id]}", "{path: /lake}", 9, 23, ["holds the target's root"]),
+    ("{keys: [id]}", "{path: /lake/shop}", 9, 23, ["'shop.customers'", "lie in each other"]),
+    ("shop.orders: {keys: [id]}", "shop.order_*: {path: /x}", 9, 18, ["a pattern may match many"]),
+    ("tables:\n  shop.orders: {keys: [id]}\n  shop.customers:\n", "tables: [shop.orders]\n", 8, 9, ["Write each table as a field"]),
+    ("  shop.orders: {keys: [id]}\n  shop.customers:\n", "  {}\n", 8, 1, ["'tables' has no entry", "shop.orders: {}"]),
+    ("  overlap", "\toverlap", 7, 1, ["A tab", "spaces"]),
+    ("overlap: 30s", "overlap 30s", 7, 3, ["':' is missing"]),
+    ("overlap: 30s", "overlap: a: b", 7, 13, ["quotes"]),
+    ("overlap: 30s", "overlap: @x", 7, 12, ["begins with '@'", "quotes"]),
+    ("overlap: 30s", "overlap: !!python/name:os.system 1", 7, 12, ["Tags such as"]),
+    ("overlap: 30s", "<<: {overlap: 30s}", 7, 3, ["Merge keys"]),
+    ("overlap: 30s", "? [a]\n  : 30s", 7, 5, ["plain text"]),
+    ("overlap: 30s", "readers: &a [*a]", 7, 12, ["contains itself"]),
+    ("tables:", "---\ntables:", 8, 1, ["second document"]),
+    ("overlap: 30s", "overlap: \x07", 7, 12, ["control character"]),
+    ("root: /lake", "root: ${LAKE}", 4, 17, ["in quotes"]),
+    ("root: /lake", 'root: "${LAKE}"', 4, 16, ["variable LAKE is not set", "${LAKE:-default}"]),
+    ("root: /lake", 'root: "${CDC_OPS_LAK}"', 4, 16, ["Did you mean 'CDC_OPS_LAKE'?"]),
+    ("root: /lake", 'root: "${EMPTY}"', 4, 16, ["variable EMPTY is empty"]),
+    ("root: /lake", 'root: "${}/x"', 4, 16, ["not of the form ${NAME}"]),
+    ("root: /lake", 'root: "/${DB_PASSWORD}"', 4, 16, ["looks like a secret"]),
+    ("root: /lake", 'root: "/${AWS_ACCESS_KEY_ID:-x}"', 4, 16, ["looks like a secret"]),
+    ("root: /lake", 'root: "${WITH_LOGIN}"', 4, 16, ["WITH_LOGIN holds a URL with a password"]),
+]
+
+
+def failure(path: Path, text: str | bytes) -> ConfigError:
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    environ = {"CDC_OPS_LAKE": "/lake", "EMPTY": "", "WITH_LOGIN": "s3a://me:hunter2@bucket/lake", "DB_PASSWORD": "hunter2"}
+    with pytest.raises(ConfigError) as caught:
+        load_pipeline(path, environ)
+    return caught.value
+
+
+@pytest.mark.parametrize(("old", "new", "line", "column", "says"), CASES, ids=[f"{one[1].strip()[:40]!r}" for one in CASES])
+def test_each_mistake_is_explained_at_its_place(tmp_path: Path, old: str, new: str, line: int, column: int, says: list[str]) -> None:
+    assert old in GOOD
+    path = tmp_path / "shop.yaml"
+    error = failure(path, GOOD.replace(old, new, 1))
+    problems = re.findall(rf"^{re.escape(str(path))}:(\d+):(\d+): ", str(error), flags=re.MULTILINE)
+    assert str(error).startswith(f"{path}:")
+    assert (str(line), str(column)) in problems
+    for phrase in says:
+        assert phrase in str(error)
+    assert "hunter2" not in str(error)
+    assert "pydantic" not in str(error)
+    assert "watermark stays" in error.data
+    assert error.__cause__ is None
+
+
+IN_EDITORS = re.compile(r"Unknown field|wants|is missing (in|at)|duration|five|Did you mean '(mysql|fused|mariadb)'|no entry")
+
+
+@pytest.mark.parametrize(("old", "new"), [one[:2] for one in CASES if IN_EDITORS.search(one[4][0])])
+def test_editors_see_by_the_schema_what_can_be_seen_without_the_environment(old: str, new: str) -> None:
+    validator = Draft202012Validator(json_schema())
+    assert validator.is_valid(parse_document(GOOD.encode(), {}).data)
+    assert not validator.is_valid(parse_document(GOOD.replace(old, new, 1).encode(), {}).data)
+
+
+def test_the_good_file_is_good(tmp_path: Path) -> None:
+    (tmp_path / "shop.yaml").write_text(GOOD)
+    assert load_pipeline(tmp_path / "shop.yaml").name == "shop"
+
+
+def test_the_line_is_shown_and_the_place_is_marked(tmp_path: Path) -> None:
+    lines = str(failure(tmp_path / "shop.yaml", GOOD.replace("overlap", "overlp"))).splitlines()
+    assert lines[1:3] == ["     7 |   overlp: 30s", "       |   ^^^^^^"]
+
+
+def test_all_problems_of_a_file_are_in_one_error_in_the_order_of_the_file(tmp_path: Path) -> None:
+    text = (
+        GOOD.replace("kind: mysql", "kind: mysq").replace("overlap", "overlp").replace("[id]}", "[id], path: /lake}").replace("/15", "/0")
+    )
+    error = failure(tmp_path / "shop.yaml", text + "  shop.orders: {}\nspark: {conf: {spark.hadoop.fs.s3a.secret.key: hunter2}}\n")
+    assert re.findall(r"shop.yaml:(\d+):", str(error)) == ["2", "3", "7", "9", "11", "12"]
+    assert error.why == "6 problems in this file."
+    assert "hunter2" not in str(error)
+
+
+def test_many_problems_stay_readable_and_none_is_left_out(tmp_path: Path) -> None:
+    text = GOOD + "".join(f"  shop.t{number}: {{kees: id}}\n" for number in range(100))
+    error = failure(tmp_path / "shop.yaml", text)
+    assert error.what.count("Unknown field 'kees'") == 100
+    assert len(error.what.splitlines()) < 150
+
+
+def test_one_shortcoming_of_all_tables_is_one_problem(tmp_path: Path) -> None:
+    text = GOOD.replace("  cursor: updated_at\n", "") + "".join(f"  shop.t{number}:\n" for number in range(100))
+    assert "102 entries (shop.orders, shop.customers, shop.t0, ...) have no cursor" in str(failure(tmp_path / "shop.yaml", text))
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "null\n"])
+def test_an_empty_file_says_what_a_pipeline_begins_with(tmp_path: Path, text: str) -> None:
+    error = failure(tmp_path / "shop.yaml", text)
+    assert ":1:1: The file is" in str(error)
+    assert "pipeline: <name>" in str(error)
+
+
+@pytest.mark.parametrize("text", ["- a\n- b\n", "just text\n"])
+def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
+    assert ":1:1: The file is not a mapping" in str(failure(tmp_path / "shop.yaml", text))
+
+
+def test_a_file_that_is_not_utf_8_names_the_place(tmp_path: Path) -> None:
+    error = failure(tmp_path / "shop.yaml", b"pipeline: shop\ndescription: caf\xe9\n")
+    assert ":2:17: The file is not UTF-8" in str(error)
+
+
+def test_a_missing_file_and_a_missing_folder_are_said_to_be_missing(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        load_pipeline(tmp_path / "none.yaml")
+    with pytest.raises(ConfigError, match="No such file"):
+        load_pipelines(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# mysql://app:hunter2@db/shop",
+        "description: jdbc:mysql://db/shop?user=app&password=hunter2",
+        "source: {kind: mysql, connection: 'mysql://app:hunter2@db:3306/shop'}",
+        "description: s3a://key:hunter2/x@bucket/lake",
+        "password: hunter2",
+        "db_token: 'hunter2'",
+        'api-key: "hunter2 hunter2"',
+    ],
+)
+def test_a_secret_in_a_file_is_refused_and_never_repeated(tmp_path: Path, line: str) -> None:
+    error = failure(tmp_path / "shop.yaml", f"{GOOD}{line}\n")
+    assert re.search("not written here|stands twice", str(error))
+    assert ":11:" in str(error)
+    assert "hunter2" not in str(error)
+
+
+@pytest.mark.parametrize(
+    "name", ["fs.s3a.secret.key", "fs.s3a.access.key", "fs.oss.accessKeyId", "fs.azure.account.key.x.net", "x.authToken"]
+)
+def test_secrets_among_spark_settings_are_refused(tmp_path: Path, name: str) -> None:
+    assert "is a secret" in str(failure(tmp_path / "shop.yaml", f"{GOOD}spark: {{conf: {{spark.hadoop.{name}: x}}}}\n"))
+
+
+@pytest.mark.parametrize("name", ["spark.io.encryption.keySizeBits", "spark.hadoop.fs.s3a.aws.credentials.provider", "spark.sql.keyspace"])
+def test_spark_settings_that_only_sound_secret_are_taken(tmp_path: Path, name: str) -> None:
+    (tmp_path / "shop.yaml").write_text(f"{GOOD}spark: {{conf: {{{name}: x}}}}\n")
+    assert load_pipeline(tmp_path / "shop.yaml").spark.conf == ((name, "x"),)
+
+
+def test_an_ordinary_url_with_a_port_is_no_secret(tmp_path: Path) -> None:
+    path = tmp_path / "shop.yaml"
+    path.write_text(GOOD + "description: see http://wiki:8080/page@2 and mail to data@example.com\n")
+    assert "wiki:8080" in load_pipeline(path).description
+
+
+@pytest.mark.parametrize("deep", ["[" * 300_000, "".join("  " * depth + "a:\n" for depth in range(30)), "{a: " * 100_000])
+def test_a_bottomless_file_is_refused_and_does_not_take_the_process_with_it(tmp_path: Path, deep: str) -> None:
+    assert "Nested more than" in str(failure(tmp_path / "shop.yaml", f"pipeline: shop\nspark:\n {deep}" if "\n" not in deep else deep))
+
+
+def test_aliases_that_stand_for_billions_of_values_are_cut_off(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    assert "with aliases followed" in str(failure(tmp_path / "shop.yaml", "\n".join(lines)))
+
+
+def test_an_error_keeps_its_text_across_process_borders(tmp_path: Path) -> None:
+    error = failure(tmp_path / "shop.yaml", GOOD.replace("overlap", "overlp"))
+    again = from_payload(error.to_payload())
+    assert type(again) is ConfigError
+    assert str(again) == str(error)
+
+
+TEMPLATE = (ROOT / "dags" / "pipelines" / "examples" / "warehouse.yaml").read_text()
+SNIPPETS = st.text(max_size=6) | st.sampled_from(
+    [*"{}[]:,&*!|>'\"%@`#\t\n -?$", "${", "<<: ", "null", "*a", "&a ", "!!int ", "---\n", ": ", "~"]
+)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(st.tuples(st.integers(0, len(TEMPLATE)), st.integers(0, 12), SNIPPETS), min_size=1, max_size=4))
+def test_whatever_is_typed_into_a_file_it_loads_or_is_explained(tmp_path: Path, edits: list[tuple[int, int, str]]) -> None:
+    text, path = TEMPLATE, tmp_path / "any.yaml"
+    for start, length, snippet in edits:
+        text = text[:start] + snippet + text[start + length :]
+    path.write_bytes(text.encode("utf-8", errors="surrogatepass"))
+    complaint = ""
+    try:
+        load_pipeline(path, {})
+    except ConfigError as error:
+        complaint = str(error)
+    assert not complaint or re.match(rf"{re.escape(str(path))}:\d+:\d+: \S", complaint)
