@@ -1,28 +1,16 @@
-"""A small world in which the commit protocol runs: a source, a Delta table, a ledger, and workers that die, stall and come back.
+"""A small world in which the commit protocol runs: workers that die, stall and come back, between a source, a Delta table and a ledger.
 
-Only the surroundings are modelled. Whatever the protocol decides, it decides with the functions of `cdc_ops.core`. Every mechanism that the
-protocol rests on can be switched off (`Mechanism`), so that the tests can show that the model notices.
+Only the surroundings are modelled (tests/unit/protocol_places.py). Whatever the protocol decides, it decides with the functions of
+`cdc_ops.core`. Every mechanism that the protocol rests on can be switched off (`Mechanism`), so that the tests can show that the model
+notices.
 """
 
 import enum
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue
-from cdc_ops.core.operations import (
-    ApplyMode,
-    CommitRecord,
-    ForeignChange,
-    LakeHead,
-    Landing,
-    OperationKind,
-    OperationSpec,
-    Outcome,
-    SnapshotProgress,
-    app_id,
-    commit_record,
-)
+from cdc_ops.core.cursors import CursorValue
+from cdc_ops.core.operations import ApplyMode, CommitRecord, Landing, OperationKind, OperationSpec, Outcome, SnapshotProgress
 from cdc_ops.core.runs import (
     Phase,
     Standing,
@@ -37,259 +25,15 @@ from cdc_ops.core.runs import (
     rebuilt_from_data,
     scanned,
 )
-from cdc_ops.core.tables import TableName, TableSchema
-from cdc_ops.core.windows import SafeBound, Window, contains, next_window
+from cdc_ops.core.windows import Window, contains, next_window
 from cdc_ops.errors import LeaseHeldError, LedgerBehindError, StaleStateError, StateError
+from tests.unit.protocol_places import CURSOR, EPOCH, KEYS, PIPELINE, SCHEMA, TABLE, Lake, Ledger, Mechanism, Row, Source, number, position
 
-PIPELINE = "p"
-TABLE = TableName(schema="s", name="t")
-CURSOR = Cursor(columns=(CursorColumn(name="c", type=CursorType.INTEGER),))
-SCHEMA = TableSchema(table=TABLE, columns=(), primary_key=("k",))
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-KEYS = range(4)
 CHUNKS = ("0,1", "2", "3")
 
 
 class ViolationError(Exception):
     """The protocol broke one of its promises."""
-
-
-class Mechanism(enum.StrEnum):
-    """What the protocol rests on; a world without one of these has to break."""
-
-    TXN_CHECK = "Delta skips a number that the table already has"
-    IDENTITY_CHECK = "after a skip, the commit's operation_id is compared"
-    RESUME = "an unfinished operation is resumed, not planned over"
-    ONE_APP_ID = "the appId is the same for all generations"
-    COMPARE_AND_SET = "the ledger settles only from the expected state"
-    BOUND_AS_WATERMARK = "the watermark is the safe bound, not MAX(cursor) of the data"
-    STILL_WATERMARK = "a backfill leaves the watermark alone"
-    BASE_CHECK = "an operation is applied only where its plan found the table"
-    RESTORE_SEEN = "a RESTORE is followed back to what it restored"
-    NUMBERS_STAY_USED = "a rebuilt ledger starts behind the largest number that the log has seen"
-    GIVEN_LOW = "without records, the watermark is somebody's decision and not MAX(cursor) of the table"
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Row:
-    """A row version; `value` grows with every write of the world."""
-
-    key: int
-    cursor: int
-    value: int
-
-
-def position(at: int) -> CursorValue:
-    return CursorValue(parts=(str(at),))
-
-
-def number(at: CursorValue) -> int:
-    return CURSOR.order(at)[0]
-
-
-class Source:
-    """Keyed rows, each with the cursor of its last write; a transaction may commit later than others that began after it."""
-
-    def __init__(self) -> None:
-        self.clock = 1
-        self.values = 0
-        self.rows: dict[int, Row] = {}
-        self.open: dict[int, Row] = {}
-        self.deleted_at: dict[int, int] = {}
-
-    def write(self, key: int, *, tick: bool, late: bool) -> None:
-        if key in self.open:
-            return
-        self.clock += tick
-        self.values += 1
-        row = Row(key, self.clock, self.values)
-        if late:
-            self.open[key] = row
-        else:
-            self._commit(row)
-
-    def finish(self, key: int) -> None:
-        if row := self.open.pop(key, None):
-            self._commit(row)
-
-    def delete(self, key: int) -> None:
-        if key in self.rows and key not in self.open:
-            del self.rows[key]
-            self.deleted_at[key] = self.values
-
-    def _commit(self, row: Row) -> None:
-        self.rows[row.key] = row
-
-    def bound(self) -> SafeBound:
-        """Nothing can still commit below the oldest open writer; new writers take the clock, which the bound excludes."""
-        safe = min((row.cursor for row in self.open.values()), default=self.clock)
-        return SafeBound(value=position(safe), clock=position(self.clock), method="oldest-writer", observed_at=EPOCH)
-
-    def read(self, spec: OperationSpec) -> frozenset[Row]:
-        rows: Iterable[Row] = self.rows.values()
-        if spec.kind is OperationKind.SNAPSHOT_CHUNK:
-            keys = {int(key) for key in spec.slices[0].split(",")}
-            return frozenset(row for row in rows if row.key in keys)
-        window = spec.window
-        return frozenset(row for row in rows if window is None or contains(CURSOR, window, position(row.cursor)))
-
-    def promised(self, watermark: CursorValue) -> list[Row]:
-        """The rows that a table with this watermark must have at least; a row that has moved on comes with a later window."""
-        limit = number(watermark)
-        return [row for row in self.rows.values() if row.cursor < limit]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeltaCommit:
-    """One version of the table."""
-
-    rows: tuple[Row, ...]
-    record: CommitRecord | None = None
-    restore: bool = False
-    restored_to: int | None = None
-
-
-class Lake:
-    """One Delta table: versions, transaction numbers, RESTORE, and a log that forgets."""
-
-    def __init__(self, off: frozenset[Mechanism]) -> None:
-        self.off = off
-        self.commits: list[DeltaCommit] = []
-        self.txns: dict[str, int] = {}
-        self.visible_from = 0
-        self.last_restore = -1
-
-    @property
-    def rows(self) -> tuple[Row, ...]:
-        return self.commits[-1].rows if self.commits else ()
-
-    def app_id(self, generation: int) -> str:
-        name = app_id(PIPELINE, TABLE)
-        return name if Mechanism.ONE_APP_ID not in self.off else f"{name}/{generation}"
-
-    def apply(self, spec: OperationSpec, batch: frozenset[Row]) -> int | None:
-        """One statement, one commit; returns its version, None if Delta skips it."""
-        app = self.app_id(spec.generation)
-        if self.txns.get(app, 0) >= spec.op_seq and Mechanism.TXN_CHECK not in self.off:
-            return None
-        replaced = {row.key for row in batch}
-        match spec.mode:
-            case ApplyMode.APPEND:
-                kept = self.rows
-            case ApplyMode.MERGE:
-                kept = tuple(row for row in self.rows if row.key not in replaced)
-            case ApplyMode.OVERWRITE:
-                kept = ()
-        record = commit_record(spec, rows=len(batch), package_version="0")
-        self.commits.append(DeltaCommit(rows=tuple(sorted((*kept, *batch))), record=record))
-        self.txns[app] = spec.op_seq
-        return len(self.commits) - 1
-
-    def find(self, operation_id: str) -> int | None:
-        for version in range(len(self.commits) - 1, self.visible_from - 1, -1):
-            record = self.commits[version].record
-            if record is not None and record.operation_id == operation_id:
-                return version
-        return None
-
-    def restore(self, version: int, *, named: bool) -> None:
-        """RESTORE brings rows back, and neither txn nor record; a target given as a timestamp is not named in the log."""
-        target = version if named else None
-        self.commits.append(DeltaCommit(rows=self.commits[version].rows, restore=True, restored_to=target))
-        self.last_restore = len(self.commits) - 1
-
-    def optimize(self) -> None:
-        self.commits.append(DeltaCommit(rows=self.rows))
-
-    def head(self) -> LakeHead | None:
-        if not self.commits:
-            return None
-        at, changes = self._in_force()
-        record = self.commits[at].record if at is not None else None
-        newest = record or next((commit.record for commit in reversed(self.commits) if commit.record), None)
-        return LakeHead(
-            version=len(self.commits) - 1,
-            txn_version=self.txns.get(self.app_id(newest.generation)) if newest else None,
-            record=record,
-            record_version=at,
-            foreign_app_ids=(),
-            columns=(),
-            foreign_changes=changes,
-        )
-
-    def _in_force(self) -> tuple[int | None, tuple[ForeignChange, ...]]:
-        """The version whose record the rows stand for, and the RESTOREs on the way to it."""
-        at = len(self.commits) - 1
-        changes: list[ForeignChange] = []
-        while at >= self.visible_from:
-            commit = self.commits[at]
-            if commit.record is not None:
-                return at, tuple(changes)
-            if commit.restore and Mechanism.RESTORE_SEEN not in self.off:
-                changes.append(ForeignChange(version=at, operation="RESTORE"))
-                if commit.restored_to is None:
-                    return None, tuple(changes)
-                at = commit.restored_to + 1
-            at -= 1
-        return None, tuple(changes)
-
-
-@dataclass(slots=True)
-class Ledger:
-    """The ledger of one table, with the semantics of `cdc_ops.state.base.StateStore`; losing it starts its lease tokens anew, too."""
-
-    off: frozenset[Mechanism]
-    state: TableState = field(default_factory=lambda: TableState(pipeline=PIPELINE, table=TABLE))
-    operations: tuple[OperationSpec, ...] = ()
-    abandoned_ids: frozenset[str] = frozenset()
-    holder: str = ""
-    token: int = 0
-
-    def copy(self) -> "Ledger":
-        return replace(self)
-
-    def acquire(self, holder: str) -> int:
-        if self.holder and self.holder != holder:
-            raise LeaseHeldError(f"{self.holder} holds the table")
-        if self.holder != holder:
-            self.holder, self.token = holder, self.token + 1
-        return self.token
-
-    def expire(self) -> None:
-        self.holder = ""
-
-    def release(self, holder: str, token: int) -> None:
-        if (self.holder, self.token) == (holder, token):
-            self.holder = ""
-
-    def _check_lease(self, token: int) -> None:
-        # An expired lease that nobody has taken is still good here: the proof must not need the clock.
-        if self.token != token:
-            raise StaleStateError("the lease is lost")
-
-    def freeze(self, token: int, expected: TableState, operations: tuple[OperationSpec, ...]) -> None:
-        self._check_lease(token)
-        last = self.operations[-1].op_seq if self.operations else self.state.op_seq
-        if Mechanism.RESUME in self.off:
-            self.operations = operations
-            return
-        if self.state != expected or operations[0].op_seq != last + 1:
-            raise StaleStateError("the plan does not follow the ledger")
-        self.operations += operations
-
-    def settle(self, token: int, expected: TableState, new: TableState, spec: OperationSpec | None, *, done: bool) -> None:
-        self._check_lease(token)
-        if self.state != expected and Mechanism.COMPARE_AND_SET not in self.off:
-            raise StaleStateError("the state is not the expected one")
-        self.state = new
-        if spec is not None:
-            self.operations = tuple(one for one in self.operations if one.operation_id != spec.operation_id)
-            if not done:
-                self.abandoned_ids |= {spec.operation_id}
-
-    def replace_state(self, token: int, new: TableState) -> None:
-        self._check_lease(token)
-        self.state, self.operations = new, ()
 
 
 class Verb(enum.Enum):
@@ -508,6 +252,8 @@ class World:
     def _give_way(self, token: int) -> None:
         """The number is somebody else's: follow the table, unless the ledger does so already."""
         try:
+            if Mechanism.GIVE_WAY_ONCE in self.off:
+                return self._follow_table(token)
             self._catch_up(token)
         except LedgerBehindError:
             head = self.lake.head()
