@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from cdc_ops import __version__
 from cdc_ops.core import wire
+from cdc_ops.core.connections import variable_name
 from cdc_ops.core.operations import JobSpec, MaintenanceTask, OperationResult, OperationSpec, Step, StepResult, TableResult
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import CdcError, EnvironmentSetupError, UnforeseenJobError
@@ -75,7 +76,7 @@ def connection_url(connection: str) -> str:
     Raises:
         EnvironmentSetupError: the variable is not set.
     """
-    name = "CDC_OPS_CONN_" + "".join(c if c.isalnum() else "_" for c in connection).upper()
+    name = variable_name(connection)
     if not os.environ.get(name):
         raise EnvironmentSetupError(
             f"The Spark application has no {name}.",
