@@ -19,6 +19,7 @@ USER airflow
 WORKDIR /opt/cdc-ops/source
 COPY --chown=airflow:0 pyproject.toml constraints.txt LICENSE ./
 COPY --chown=airflow:0 cdc_ops cdc_ops
+COPY --chown=airflow:0 spark_jobs spark_jobs
 # s3fs must have the revision of fsspec that constraints.txt pins; it is what the Spark-free steps read the object store with.
 RUN pip install --no-cache-dir -c constraints.txt "apache-airflow==3.3.2" . "s3fs==2026.9.0"
 
@@ -30,5 +31,4 @@ RUN python -m cdc_ops.lake.jars "$CDC_OPS_JARS" \
         -retrieve "$CDC_OPS_JARS/[artifact]-[revision].[ext]" \
     && rm -rf /tmp/ivy
 
-COPY --chown=airflow:0 spark_jobs /opt/airflow/spark_jobs
 WORKDIR /opt/airflow
