@@ -10,7 +10,11 @@ def main() -> None:
     options = arguments(__doc__, rows=1_000, runs=5)
     table = f"rows_{options.rows}"
     submit = [str(ROOT / ".local/venv/bin/spark-submit"), "--conf", "spark.ui.enabled=false", str(ROOT / "benchmarks/_nothing.py")]
-    environment = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"} | {"SPARK_LOCAL_IP": "127.0.0.1"}
+    path = f"{ROOT / '.local/venv/bin'}{os.pathsep}{os.environ['PATH']}"  # spark-submit looks for Spark with the first python that it finds
+    environment = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"} | {
+        "PATH": path,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
     with running_server() as server:
         ensure_rows(server, table, options.rows, _rows.create(table), _rows.fill(table, options.rows))
         bench = Bench(name="bench_idle", server=server, tables=(table,))

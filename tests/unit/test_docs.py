@@ -1,0 +1,158 @@
+"""README and docs/ say only what is so: links lead somewhere, examples load, commands and tests exist."""
+
+import functools
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+import typer
+
+from cdc_ops import errors
+from cdc_ops.config.loading import load_pipeline
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+DECISIONS = sorted((ROOT / "docs/adr").glob("[0-9]*.md"))
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+PLACEHOLDERS = {"<ID>", "...", "…"}
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def text_of(page: Path) -> str:
+    return page.read_text("utf-8")
+
+
+def anchors(page: Path) -> set[str]:
+    """Returns the anchors that headings get, the way the usual renderers make them."""
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", text_of(page)), re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.strip().replace(" ", "-") for heading in plain}
+
+
+def pipelines(page: Path) -> Iterator[str]:
+    """Yields the YAML examples that are whole pipelines: they begin with the pipeline's name."""
+    yield from (body for language, body in FENCE.findall(text_of(page)) if language == "yaml" and body.startswith("pipeline:"))
+
+
+def commands(page: Path) -> Iterator[str]:
+    """Yields every mention of a command: lines of code blocks without comments, and inline code."""
+    text = text_of(page)
+    lines = [line for _, body in FENCE.findall(text) for line in body.splitlines()]
+    inline = re.findall(r"`([^`\n]+)`", FENCE.sub("", text))
+    for line in (*lines, *inline):
+        found = re.match(r"\s*(?:\$ )?(cdc-ops .*)$", line)
+        if found:
+            yield re.sub(r"\s#.*$", "", found[1]).strip()
+
+
+@functools.cache
+def command_line() -> click.Command:
+    from cdc_ops.cli import app
+
+    return typer.main.get_command(app)
+
+
+def unknown_parts(command: str) -> list[str]:
+    """Returns the parts of a command that the command line does not have."""
+    words = shlex.split(command)[1:]
+    at: click.Command = command_line()
+    while words and hasattr(at, "commands") and not words[0].startswith("-"):
+        if words[0] not in at.commands:
+            return [words[0]]
+        at = at.commands[words.pop(0)]
+    known = {option for parameter in at.params for option in parameter.opts} | {"--help"}
+    return [word for word in words if word.startswith("-") and word not in PLACEHOLDERS and word.partition("=")[0] not in known]
+
+
+@functools.cache
+def functions_of(path: Path) -> frozenset[str]:
+    return frozenset(re.findall(r"^\s*(?:async )?def (test_\w+)", path.read_text("utf-8"), re.MULTILINE))
+
+
+def test_the_readme_fits_on_a_few_screens() -> None:
+    assert len(text_of(ROOT / "README.md").splitlines()) <= 150
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_to_files_and_headings_that_exist(page: Path) -> None:
+    for target in LINK.findall(FENCE.sub("", text_of(page))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{target} leads nowhere"
+        assert not anchor or anchor in anchors(file), f"{target}: no such heading"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(pipelines(page))], ids=name_of)
+def test_pipelines_on_a_page_load(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDC_OPS_LAKE", str(tmp_path / "lake"))
+    for number, body in enumerate(pipelines(page)):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(body, "utf-8")
+        assert load_pipeline(file).tables
+
+
+def test_the_readme_shows_a_pipeline() -> None:
+    assert len(list(pipelines(ROOT / "README.md"))) == 1
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(commands(page))], ids=name_of)
+def test_commands_on_a_page_exist_with_their_options(page: Path) -> None:
+    wrong = {command: unknown for command in commands(page) if (unknown := unknown_parts(command))}
+    assert wrong == {}
+
+
+def test_a_command_that_does_not_exist_is_noticed() -> None:
+    assert unknown_parts("cdc-ops rum --pipeline shop") == ["rum"]
+    assert unknown_parts("cdc-ops run --pipelin shop") == ["--pipelin"]
+    assert unknown_parts("cdc-ops state rebuild --pipeline shop") == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_page_names_no_folder_of_somebody_s_machine(page: Path) -> None:
+    assert re.findall(r"(?<![\w.])/(?:work|home|root|Users)/\w+", text_of(page)) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_tests_named_on_a_page_exist(page: Path) -> None:
+    missing = [f"{file}::{name}" for file, name in NAMED_TEST.findall(text_of(page)) if name not in functions_of(ROOT / file)]
+    assert missing == []
+
+
+def test_every_promise_says_how_where_it_ends_and_what_proves_it() -> None:
+    _, *promises = re.split(r"^## (?=\d)", text_of(ROOT / "docs/guarantees.md"), flags=re.MULTILINE)
+    assert [promise.split(".")[0] for promise in promises] == [str(number) for number in range(1, 10)]
+    for promise in promises:
+        assert all(part in promise for part in ("**How.**", "**Limits today.**", "**Tests.**")), promise.splitlines()[0]
+        assert NAMED_TEST.findall(promise.split("**Tests.**")[1]), promise.splitlines()[0]
+
+
+def test_operations_explains_every_public_error_and_no_other() -> None:
+    table = text_of(ROOT / "docs/operations.md").split("\n## Errors\n")[1].split("\n## ")[0]
+    rows = [row for row in table.splitlines() if row.startswith("| `")]
+    shown = {name: "(retryable)" in cell for row in rows for cell in row.split("|")[1].split(", ") for name in re.findall(r"`(\w+)`", cell)}
+    public = {cls.__name__: cls.retryable for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, errors.CdcError)}
+    del public["CdcError"]
+    assert shown == public
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=name_of)
+def test_a_decision_ends_with_what_would_violate_it(page: Path) -> None:
+    _, found, rest = text_of(page).rpartition("A change violates this decision when")
+    assert found, "the page does not say what would violate the decision"
+    points = [line for line in rest.splitlines()[1:] if line.strip()]
+    assert points
+    assert all(line.startswith(("- ", "  ")) for line in points), "something stands behind the list"
+
+
+def test_there_are_decisions() -> None:
+    assert DECISIONS
