@@ -1,7 +1,8 @@
 """The one map from declared source types to stored types, used by every path: pure text in, pure text out.
 
-A mapping says how a column is *stored* (Spark SQL DDL) and how it must be *selected*, so that no driver or SQL dialect between the two can
-bend a value. Each expression that is more than the bare column has its reason beside it; all were tried with both JDBC drivers.
+A mapping says how a column is *stored* (Spark SQL DDL), how it must be *selected* and as what it *travels*, so that no driver or SQL
+dialect between the two can bend a value. Each expression that is more than the bare column has its reason beside it; all were tried with
+both JDBC drivers.
 """
 
 import re
@@ -25,10 +26,17 @@ class TypeMapping:
     Args:
         delta_type: Stored type as Spark SQL DDL.
         template: Expression of the source's dialect; `{column}` stands for the quoted column.
+        carrier: Type in which the expression's value travels over JDBC, which a cast turns into the stored one; "" = the stored type.
     """
 
     delta_type: str
     template: str = COLUMN
+    carrier: str = ""
+
+    @property
+    def carried_as(self) -> str:
+        """The type in which the value travels, as Spark SQL DDL."""
+        return self.carrier or self.delta_type
 
     def expression(self, quoted_column: str) -> str:
         """Returns the expression for one column, whose name is already quoted."""
@@ -64,8 +72,8 @@ class DeclaredType:
 # ---------------------------------------------------------------------------------------------------------- MySQL and MariaDB
 
 _AS_TEXT: Final = f"CAST({COLUMN} AS CHAR)"
-_REAL_DATES: Final = f"IF(DAYOFMONTH({COLUMN}) BETWEEN 1 AND DAYOFMONTH(LAST_DAY({COLUMN})), {COLUMN}, NULL)"
-"""Zero, partial and impossible dates (0000-00-00, 2024-00-15, 2024-02-31) become NULL; the drivers disagree on all three, or fail."""
+_IS_REAL: Final = f"DAYOFMONTH({COLUMN}) BETWEEN 1 AND DAYOFMONTH(LAST_DAY({COLUMN}))"
+"""False for zero, partial and impossible dates (0000-00-00, 2024-00-15, 2024-02-31), on which the drivers disagree or fail."""
 
 _MYSQL_FIXED: Final[dict[str, TypeMapping]] = {
     # Without their `tinyInt1isBit=false` the drivers make booleans of TINYINT(1), and 2 becomes true.
@@ -77,9 +85,11 @@ _MYSQL_FIXED: Final[dict[str, TypeMapping]] = {
     "float": TypeMapping(delta_type="float"),  # exact over the binary protocol only: as text MySQL prints six digits
     "double": TypeMapping(delta_type="double"),
     "year": TypeMapping(delta_type="smallint"),
-    "date": TypeMapping(delta_type="date", template=_REAL_DATES),
-    "datetime": TypeMapping(delta_type="timestamp_ntz", template=_REAL_DATES),
-    "timestamp": TypeMapping(delta_type="timestamp"),  # has no partial dates, and both drivers read the zero one as NULL
+    # As what the drivers make of them, these three pass through the JVM's own time zone, and the Julian calendar before 1582. As text and
+    # as seconds since 1970 they do not, and are read no slower. Zero is the one TIMESTAMP that is none.
+    "date": TypeMapping(delta_type="date", template=f"IF({_IS_REAL}, {_AS_TEXT}, NULL)", carrier="string"),
+    "datetime": TypeMapping(delta_type="timestamp_ntz", template=f"IF({_IS_REAL}, {_AS_TEXT}, NULL)", carrier="string"),
+    "timestamp": TypeMapping(delta_type="timestamp", template=f"NULLIF(UNIX_TIMESTAMP({COLUMN}), 0)", carrier="decimal(20,6)"),
     "time": TypeMapping(delta_type="string", template=_AS_TEXT),  # -838:59:59 to 838:59:59 is no time of day
     "varchar": TypeMapping(delta_type="string"),
     "tinytext": TypeMapping(delta_type="string"),

@@ -23,7 +23,8 @@ class JdbcRead:
     Args:
         url: JDBC URL without credentials.
         driver: Driver class.
-        relations: One parenthesised SELECT with alias per slice, for `dbtable`; each yields exactly the columns of the schema, in order.
+        relations: One parenthesised SELECT with alias per slice, for `dbtable`; each yields exactly the columns of the schema, in
+            order, in types that a plain cast turns into the stored ones.
         properties: Driver and reader properties, credentials included; never logged, never written.
         session_init: SQL that every connection runs first.
     """

@@ -1,16 +1,16 @@
 """How Spark reads a MySQL or MariaDB table: URL, driver and options with which both drivers give every value exactly.
 
-The types that Spark would guess are not used: `customSchema` names the stored type of each column. Two conditions are the session's:
-`spark.sql.session.timeZone=UTC`, and `-Duser.timezone=UTC` for all JVMs, because the drivers go through the JVM's own zone: in any other
-zone DATETIME and TIMESTAMP values are shifted.
+The types that Spark would guess are not used: `customSchema` names the type in which each column travels, and a cast gives the stored one.
+Nothing depends on the time zones of the server, the JVMs or the Spark session.
 """
 
 from typing import Final
 from urllib.parse import urlencode
 
 from cdc_ops.core.pipeline import SourceConfig
-from cdc_ops.core.tables import TableSchema
+from cdc_ops.core.tables import Column, TableSchema
 from cdc_ops.core.text import did_you_mean
+from cdc_ops.core.typemap import mysql_mapping
 from cdc_ops.errors import ConfigError
 from cdc_ops.sources.base import JdbcRead
 from cdc_ops.sources.dialect import Dialect
@@ -65,7 +65,7 @@ def build_read(config: SourceConfig, address: Address, dialect: Dialect, schema:
             "user": address.user,
             "password": address.password,
             "fetchsize": _FETCH_SIZES[driver],
-            "customSchema": ", ".join(f"{_spark_name(column.name)} {column.delta_type}" for column in schema.columns),
+            "customSchema": ", ".join(f"{_spark_name(column.name)} {_carrier(column)}" for column in schema.columns),
             "preferTimestampNTZ": "true",
         },
         session_init=SESSION_SETTINGS,
@@ -82,6 +82,11 @@ def _security(driver: str, address: Address) -> dict[str, str]:
             return options | {"serverSslCert": address.ssl_ca}
         return options | {"trustCertificateKeyStoreUrl": f"file:{address.ssl_ca}", "trustCertificateKeyStoreType": "PEM"}
     return options
+
+
+def _carrier(column: Column) -> str:
+    mapping = mysql_mapping(column.source_type)
+    return mapping.carried_as if mapping else column.delta_type
 
 
 def _spark_name(name: str) -> str:

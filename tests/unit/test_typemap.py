@@ -64,7 +64,7 @@ def test_what_drivers_bend_is_selected_as_text(declared: str) -> None:
     assert mapping.expression("`a``b`") == "CAST(`a``b` AS CHAR)"
 
 
-@pytest.mark.parametrize("declared", ["int(11)", "varchar(20)", "double", "timestamp(6)", "blob", "decimal(10,2)"])
+@pytest.mark.parametrize("declared", ["int(11)", "varchar(20)", "double", "blob", "decimal(10,2)"])
 def test_what_drivers_read_exactly_is_selected_as_it_is(declared: str) -> None:
     mapping = mysql_mapping(declared)
     assert mapping is not None

@@ -1,0 +1,157 @@
+"""Every type of MySQL and MariaDB through Spark's JDBC reader, with both drivers: what arrives is what the server itself shows."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cdc_ops.core.connections import ConnectionUrl
+from cdc_ops.core.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.tables import TableName, TableSchema
+from cdc_ops.sources.base import JdbcRead, open_source
+from cdc_ops.sources.mariadb import MariaDBSource
+from cdc_ops.testing.servers import MariaDBServer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DB = "value_tests"
+POINT = bytes.fromhex("e61000000101000000000000000000f03f0000000000000040")
+
+# Declared type, literal at the source, value in the lake.
+CASES: list[tuple[str, str, Any]] = [
+    ("TINYINT(1)", "2", 2),
+    ("TINYINT(1)", "-128", -128),
+    ("TINYINT UNSIGNED", "255", 255),
+    ("SMALLINT", "-32768", -32768),
+    ("SMALLINT UNSIGNED", "65535", 65535),
+    ("MEDIUMINT", "-8388608", -8388608),
+    ("MEDIUMINT UNSIGNED ZEROFILL", "16777215", 16777215),
+    ("INT", "-2147483648", -2147483648),
+    ("INT UNSIGNED", "4294967295", 4294967295),
+    ("BIGINT", "-9223372036854775808", -9223372036854775808),
+    ("BIGINT UNSIGNED", "18446744073709551615", Decimal("18446744073709551615")),
+    ("DECIMAL(10,2)", "-12345678.90", Decimal("-12345678.90")),
+    ("DECIMAL(38,38)", "0.12345678901234567890123456789012345678", Decimal("0.12345678901234567890123456789012345678")),
+    ("DECIMAL(65,30)", "-12345678901234567890123456789012345.5", "-12345678901234567890123456789012345.500000000000000000000000000000"),
+    ("FLOAT", "16777217", 16777216.0),
+    ("FLOAT UNSIGNED", "3.14159274", 3.1415927410125732),
+    ("FLOAT", "1.17549435e-38", 1.1754943508222875e-38),
+    ("DOUBLE", "0.1", 0.1),
+    ("DOUBLE", "1.7976931348623157e308", 1.7976931348623157e308),
+    ("BIT(1)", "1", 1),
+    ("BIT(10)", "b'1000000001'", 513),
+    ("BIT(63)", "0x7FFFFFFFFFFFFFFF", 2**63 - 1),
+    ("BIT(64)", "0xFFFFFFFFFFFFFFFF", Decimal(2**64 - 1)),
+    ("YEAR", "1901", 1901),
+    ("YEAR", "0", 0),
+    ("TIME", "'-838:59:59'", "-838:59:59"),
+    ("TIME(6)", "'25:00:00.000001'", "25:00:00.000001"),
+    ("TIME(3)", "'-00:00:00.001'", "-00:00:00.001"),
+    ("DATE", "'1000-01-01'", date(1000, 1, 1)),
+    ("DATE", "'9999-12-31'", date(9999, 12, 31)),
+    ("DATE", "'2024-02-29'", date(2024, 2, 29)),
+    ("DATE", "'0000-00-00'", None),
+    ("DATE", "'2024-05-00'", None),
+    ("DATE", "'2024-02-31'", None),
+    ("DATETIME", "'2024-03-31 02:30:00'", datetime(2024, 3, 31, 2, 30)),
+    ("DATETIME", "'1582-10-10 12:00:00'", datetime(1582, 10, 10, 12)),
+    ("DATETIME", "'1883-11-18 12:03:57'", datetime(1883, 11, 18, 12, 3, 57)),
+    ("DATE", "'1582-10-10'", date(1582, 10, 10)),
+    ("TIMESTAMP NULL", "'2024-03-10 07:30:00'", datetime(2024, 3, 10, 7, 30, tzinfo=UTC)),
+    ("TIMESTAMP(6) NULL", "'2038-01-19 03:14:07.999999'", datetime(2038, 1, 19, 3, 14, 7, 999999, tzinfo=UTC)),
+    ("DATETIME(6)", "'1000-01-01 00:00:00.000001'", datetime(1000, 1, 1, 0, 0, 0, 1)),
+    ("DATETIME(6)", "'9999-12-31 23:59:59.999999'", datetime(9999, 12, 31, 23, 59, 59, 999999)),
+    ("DATETIME", "'0000-00-00'", None),
+    ("DATETIME(3)", "'2024-00-15 01:02:03.004'", None),
+    ("DATETIME", "'2023-02-29 12:00:00'", None),
+    ("TIMESTAMP(6) NULL", "'2024-10-27 00:30:00.123456'", datetime(2024, 10, 27, 0, 30, 0, 123456, tzinfo=UTC)),
+    ("TIMESTAMP NULL", "'1970-01-01 00:00:01'", datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)),
+    ("TIMESTAMP NULL", "'0000-00-00'", None),
+    ("CHAR(5)", "'ab '", "ab"),
+    ("CHAR(5)", "''", ""),
+    ("VARCHAR(20)", "'v  '", "v  "),
+    ("VARCHAR(20) CHARACTER SET latin1", "'é€'", "é€"),
+    ("VARCHAR(20) CHARACTER SET utf16", "'ü😀'", "ü😀"),
+    ("TEXT", "'a\\0b\\n😀'", "a\0b\n😀"),
+    ("ENUM('a','b''(','')", "'b''('", "b'("),
+    ("ENUM('a','bbbbb')", "'a'", "a"),
+    ("ENUM('a','b')", "0", ""),
+    ("SET('x','y','z')", "'x,z'", "x,z"),
+    ("SET('x','y')", "''", ""),
+    ("JSON", '\'{"a": 12345678901234567890.5, "b": [1e400]}\'', '{"a": 12345678901234567890.5, "b": [1e400]}'),
+    ("INET6", "'::1'", "::1"),
+    ("UUID", "'123e4567-e89b-12d3-a456-426655440000'", "123e4567-e89b-12d3-a456-426655440000"),
+    ("BINARY(4)", "X'6100'", b"a\0\0\0"),
+    ("VARBINARY(10)", "X'00FF00'", b"\0\xff\0"),
+    ("VARBINARY(10)", "''", b""),
+    ("LONGBLOB", "X'00'", b"\0"),
+    ("GEOMETRY", "ST_GeomFromText('POINT(1 2)', 4326)", POINT),
+]
+
+
+def url(server: MariaDBServer) -> str:
+    return ConnectionUrl.from_parts("mysql", server.host, server.port, server.user, server.password).render()
+
+
+@pytest.fixture(scope="module")
+def source(mariadb: MariaDBServer) -> Iterator[MariaDBSource]:
+    mariadb.create_database(DB)
+    columns = ", ".join(f"c{index} {declared}" for index, (declared, _, _) in enumerate(CASES))
+    row = ", ".join(literal for _, literal, _ in CASES)
+    nulls = ", ".join("NULL" for _ in CASES)
+    mariadb.execute(
+        f'CREATE TABLE hostile (id INT PRIMARY KEY, {columns}, `we``ird "ü. col` INT) CHARACTER SET utf8mb4',
+        "SET sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'",
+        "SET NAMES utf8mb4",
+        f"INSERT INTO hostile VALUES (1, {row}, 7), (2, {nulls}, NULL)",
+        database=DB,
+    )
+    config = SourceConfig(kind=SourceKind.MARIADB, connection="test")
+    opened = MariaDBSource(config, url(mariadb))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(params=["UTC", "America/St_Johns"])
+def jvm_zone(request: pytest.FixtureRequest, spark: "SparkSession") -> Iterator[str]:
+    zones = spark._jvm.java.util.TimeZone
+    zones.setDefault(zones.getTimeZone(request.param))
+    yield request.param
+    zones.setDefault(None)
+
+
+@pytest.mark.usefixtures("jvm_zone")
+@pytest.mark.parametrize("driver", ["mariadb", "mysql"])
+def test_every_value_arrives_as_it_is(source: MariaDBSource, mariadb: MariaDBServer, spark: "SparkSession", driver: str) -> None:
+    schema = source.schema(TableName(schema=DB, name="hostile"))
+    reading = open_source(replace(source.config, jdbc_driver=driver), url(mariadb))
+    read = reading.jdbc_read(schema, ("`id` = 1", "`id` <> 1"))
+    [first], [second] = [rows_of(spark, read, relation, schema).collect() for relation in read.relations]
+    types = [column.delta_type for column in schema.columns]
+    wrong = [
+        (declared, literal, value, expected)
+        for (declared, literal, expected), value, stored in zip(CASES, first[1:], types[1:], strict=False)
+        if _plain(value, stored) != expected
+    ]
+    assert wrong == []
+    assert first[-1] == 7
+    assert first.__fields__[-1] == 'we`ird "ü. col'
+    assert set(second) == {2, None}
+
+
+def rows_of(spark: "SparkSession", read: JdbcRead, relation: str, schema: TableSchema) -> "DataFrame":
+    reader = spark.read.format("jdbc").options(url=read.url, driver=read.driver, dbtable=relation, **read.properties)
+    rows = reader.option("sessionInitStatement", read.session_init).load()
+    plain = rows.toDF(*(f"x{index}" for index in range(len(schema.columns))))
+    return plain.select(*(plain[f"x{index}"].cast(column.delta_type) for index, column in enumerate(schema.columns))).toDF(*rows.columns)
+
+
+def _plain(value: Any, stored: str) -> Any:
+    if isinstance(value, bytearray):
+        return bytes(value)
+    # PySpark shows an instant in the local zone, without saying so.
+    return value.astimezone(UTC) if stored == "timestamp" and value is not None else value
