@@ -11,7 +11,7 @@ from cdc_ops.errors import LeaseHeldError, StaleStateError
 from cdc_ops.state import schema
 from cdc_ops.state.base import Lease
 from cdc_ops.state.sql import SqlStateStore, open_store
-from tests.state_values import ORDERS, PIPELINE, TTL, LedgerFixtures, at_once, expect_done, fresh, python, run, spec, take
+from tests.state_values import ORDERS, PIPELINE, TTL, LedgerFixtures, at_once, fresh, race, run, spec, take
 
 
 class LeaseContract(LedgerFixtures):
@@ -44,13 +44,9 @@ class LeaseContract(LedgerFixtures):
         assert tokens == [1, 2, 3, 4, 5]
 
     def test_processes_that_race_for_a_lease_get_one_winner(self, url: str, store: SqlStateStore) -> None:
-        code = (
-            "from cdc_ops.state.sql import open_store; from cdc_ops.core.tables import TableName; from cdc_ops.errors import *\n"
-            "try: print(open_store(url).acquire('shop', TableName(schema='shop', name='orders'), str(os.getpid()),"
-            " ttl=timedelta(minutes=5), live=False).token)\n"
-            "except LeaseHeldError: print('held')"
-        )
-        assert sorted(expect_done(process).strip() for process in [python(code, url) for _ in range(3)]) == ["1", "held", "held"]
+        imports = "from cdc_ops.state.sql import open_store; from tests.state_values import take; from cdc_ops.errors import LeaseHeldError"
+        code = "try: print(take(open_store(url), str(os.getpid())).token)\nexcept LeaseHeldError: print('held')"
+        assert race(3, imports, code, url) == ["1", "held", "held"]
 
     def test_an_expired_lease_goes_on_with_a_larger_token(self, store: SqlStateStore, expire: Callable[..., None]) -> None:
         first = take(store, "a")

@@ -115,14 +115,27 @@ def at_once(count: int, action: Callable[[int], T]) -> list[T | Exception]:
 def python(code: str, url: str) -> subprocess.Popen[str]:
     """Starts Python code that finds the ledger's URL in `url`; the URL is not in its command line."""
     start = f"import os; from datetime import timedelta; url = os.environ['LEDGER']\n{code}"
-    environment = os.environ | {"LEDGER": url}
-    return subprocess.Popen([sys.executable, "-c", start], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-c", start], env=os.environ | {"LEDGER": url}, text=True, **pipes)
 
 
 def expect_done(process: subprocess.Popen[str]) -> str:
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     return out
+
+
+def race(count: int, imports: str, code: str, url: str) -> list[str]:
+    """Runs code in several processes that start it together once they have imported what it needs, and returns what they print."""
+    processes = [python(f"{imports}\nprint('ready', flush=True); input()\n{code}", url) for _ in range(count)]
+    for process in processes:
+        assert process.stdout is not None
+        process.stdout.readline()
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    return sorted(expect_done(process).strip() for process in processes)
 
 
 class LedgerFixtures:

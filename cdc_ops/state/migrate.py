@@ -6,6 +6,7 @@ A ledger that is up to date costs one query; Alembic is imported only for one th
 """
 
 import hashlib
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -18,6 +19,7 @@ from cdc_ops.state.schema import VERSION, VERSION_TABLE
 
 _LOCK_NUMBER: Final = 0x6364635F6F7073  # "cdc_ops"
 _LOCK_SECONDS: Final = 60
+_one_alembic = threading.Lock()  # its context belongs to the process, not to a thread
 _version = Table(VERSION_TABLE, MetaData(), Column("version_num", String(32)))
 
 
@@ -87,7 +89,8 @@ def _run_alembic(connection: Connection) -> None:
     config = Config()
     config.set_main_option("script_location", "cdc_ops.state:migrations")
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    with _one_alembic:
+        command.upgrade(config, "head")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import pytest
 from cdc_ops.errors import ConfigError, LedgerUnavailableError, StateError
 from cdc_ops.state.sql import open_reader, open_store
 from tests.state_contract import StateContract
-from tests.state_values import ORDERS, PIPELINE, expect_done, fresh, python, run, spec, take
+from tests.state_values import ORDERS, PIPELINE, fresh, python, race, run, spec, take
 
 
 @pytest.fixture
@@ -90,13 +90,8 @@ def test_a_ledger_locked_by_somebody_else_is_unavailable_for_writing_and_readabl
 
 def test_processes_write_at_once_and_lose_nothing(path: Path) -> None:
     url = f"sqlite:///{path}"
-    code = (
-        "from cdc_ops.state.sql import open_store; from tests.state_values import run\n"
-        "store = open_store(url)\n"
-        "for index in range(25): store.record(run(f'{os.getpid()}-{index}'))"
-    )
-    for process in [python(code, url) for _ in range(3)]:
-        expect_done(process)
+    imports = "from cdc_ops.state.sql import open_store; from tests.state_values import run"
+    race(3, imports, "store = open_store(url)\nfor index in range(25): store.record(run(f'{os.getpid()}-{index}'))", url)
     with open_store(url) as store:
         assert len(store.table_runs(limit=1000)) == 75
 
