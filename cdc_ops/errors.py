@@ -32,6 +32,7 @@ the first kind and fails at once on the second.
         |-- UnforeseenJobError     (retryable) Spark or a driver failed in a way that has no name here
         `-- TableRunError          some tables of a group failed
             `-- RetryableTableRunError (retryable) each in a way that a retry may heal
+            `-- RetryableTableRunError (retryable) each in a way that a retry may heal
 """
 
 from collections.abc import Iterator
@@ -51,7 +52,7 @@ class CdcError(Exception):
     retryable: ClassVar[bool] = False
 
     def __init__(self, what: str, *, why: str = "", data: str = "", next: str = "") -> None:
-        super().__init__(what, why, data, next)
+        super().__init__(what)  # the rest travels as attributes: pickle calls the class with these arguments alone
         self.what = what
         self.why = why
         self.data = data

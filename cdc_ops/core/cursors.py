@@ -12,8 +12,10 @@ from typing import Final
 
 from cdc_ops.errors import ConfigError
 
-_DATETIME: Final = re.compile(r"^(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?$")
-_INTEGER: Final = re.compile(r"^-?\d+$")
+_DATETIME: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?", re.ASCII)
+_INTEGER: Final = re.compile(r"-?\d+", re.ASCII)
+_UNREAD: Final = "Nothing was read; the watermark stays."
+_CHECK: Final = "Check that the cursor columns are the same as in earlier runs; if they changed, resync the table in full."
 
 
 class CursorType(enum.StrEnum):
@@ -79,7 +81,12 @@ class Cursor:
             ConfigError: a literal does not fit its declared type.
         """
         if not 1 <= len(value.parts) <= len(self.columns):
-            raise ConfigError(f"Cursor value ({value}) has {len(value.parts)} parts; the cursor has {len(self.columns)} columns.")
+            raise ConfigError(
+                f"Cursor value ({value}) has {len(value.parts)} parts.",
+                why=f"The cursor has {len(self.columns)} columns: {', '.join(column.name for column in self.columns)}.",
+                data=_UNREAD,
+                next=_CHECK,
+            )
         return tuple(_ordinal(column, text) for column, text in zip(self.columns, value.parts, strict=False))
 
     def shifted(self, value: CursorValue, by: timedelta) -> CursorValue:
@@ -95,25 +102,27 @@ def parse_datetime(text: str) -> datetime:
     Raises:
         ConfigError: the text is not `YYYY-MM-DD HH:MM:SS[.ffffff]`.
     """
-    found = _DATETIME.match(text)
+    found = _DATETIME.fullmatch(text)
     if not found:
-        raise ConfigError(f"{text!r} is not a cursor value.", why="Expected 'YYYY-MM-DD HH:MM:SS[.ffffff]'.")
+        why = "Expected 'YYYY-MM-DD HH:MM:SS[.ffffff]'."
+        raise ConfigError(f"{text!r} is not a cursor value.", why=why, data=_UNREAD, next=_CHECK)
     *whole, fraction = found.groups()
     year, month, day, hour, minute, second = (int(part) for part in whole)
     try:
         return datetime(year, month, day, hour, minute, second, int((fraction or "0").ljust(6, "0")))
     except ValueError as error:
-        raise ConfigError(f"{text!r} is not a date and time.", why=str(error)) from error
+        raise ConfigError(f"{text!r} is not a date and time.", why=str(error), data=_UNREAD, next=_CHECK) from error
 
 
 def format_datetime(value: datetime) -> str:
     """Returns the cursor literal of a naive datetime, always with six fractional digits."""
-    return value.strftime("%Y-%m-%d %H:%M:%S.") + f"{value.microsecond:06d}"
+    return value.isoformat(sep=" ", timespec="microseconds")
 
 
 def _ordinal(column: CursorColumn, text: str) -> int:
     if column.type is CursorType.INTEGER:
-        if not _INTEGER.match(text):
-            raise ConfigError(f"{text!r} is not a value of the integer cursor column {column.name!r}.")
+        if not _INTEGER.fullmatch(text):
+            why = f"Cursor column {column.name!r} is an integer."
+            raise ConfigError(f"{text!r} is not a cursor value.", why=why, data=_UNREAD, next=_CHECK)
         return int(text)
     return (parse_datetime(text) - datetime.min) // timedelta(microseconds=1)

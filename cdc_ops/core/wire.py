@@ -1,6 +1,6 @@
 """Frozen values to JSON and back: the only language between Airflow, the ledger, Spark and the Delta commit.
 
-Strict on the way in: unknown or missing fields are errors, because a half-understood frozen plan loses rows.
+Strict on the way in: unknown fields, and missing ones that have no default, are errors, because a half-understood frozen plan loses rows.
 """
 
 import dataclasses
@@ -40,7 +40,7 @@ def to_data(value: object) -> Any:
 
 def dumps(value: object) -> str:
     """Returns the canonical JSON text of a value: sorted keys, no spaces; equal values give equal text."""
-    return json.dumps(to_data(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(to_data(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def loads(cls: type[T], text: str) -> T:
@@ -78,6 +78,8 @@ def _read(kind: Any, data: Any) -> Any:
         return _read_tuple(typing.get_args(kind), data)
     if origin is dict:
         key, item = typing.get_args(kind)
+        if not isinstance(data, dict):
+            raise TypeError(f"expected an object, got {data!r}")
         return {_read(key, name): _read(item, value) for name, value in data.items()}
     if kind is Any:
         return data
@@ -128,7 +130,10 @@ def _read_scalar(kind: Any, data: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return kind(data)
     if kind is datetime:
-        return datetime.fromisoformat(data)
+        instant = datetime.fromisoformat(data)
+        if instant.tzinfo is None:
+            raise ValueError(f"{data!r} has no time zone")
+        return instant
     if kind is float and isinstance(data, int) and not isinstance(data, bool):
         return float(data)
     if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):

@@ -1,0 +1,111 @@
+"""JSON between Airflow, ledger, Spark and lake: whatever is written is read back the same, and anything else is refused."""
+
+import dataclasses
+import json
+import types
+import typing
+from datetime import UTC, datetime, timedelta, timezone
+from enum import Enum
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cdc_ops.core import wire
+from cdc_ops.core.cursors import CursorType, CursorValue
+from cdc_ops.core.maintenance import TableStats
+from cdc_ops.core.operations import CommitRecord, JobSpec, Manifest, OperationResult, OperationSpec, StepResult, TableResult
+from cdc_ops.core.runs import TableState
+from cdc_ops.errors import StateError
+from cdc_ops.state.base import Lease, TableOverview, TableRun
+
+ZONES = st.sampled_from([UTC, timezone(timedelta(hours=2)), timezone(timedelta(hours=-9, minutes=-30))])
+SCALARS: dict[Any, st.SearchStrategy[Any]] = {
+    str: st.text(max_size=5),
+    int: st.integers(),
+    bool: st.booleans(),
+    float: st.floats(allow_nan=False, allow_infinity=False),
+    datetime: st.datetimes(timezones=ZONES),
+    type(None): st.none(),
+}
+
+
+def values(kind: Any) -> st.SearchStrategy[Any]:
+    """Any value of an annotation, optional fields included."""
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return st.one_of(*map(values, inner))
+    if origin is tuple:
+        return st.lists(values(inner[0]), max_size=2).map(tuple) if inner[1:] == (...,) else st.tuples(*map(values, inner))
+    if origin is dict:
+        return st.dictionaries(values(inner[0]), values(inner[1]), max_size=2)
+    if dataclasses.is_dataclass(kind):
+        return st.builds(kind, **{name: values(hint) for name, hint in typing.get_type_hints(kind).items()})
+    return st.sampled_from(list(kind)) if issubclass(kind, Enum) else SCALARS[kind]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [JobSpec, StepResult, OperationSpec, OperationResult, CommitRecord, Manifest, TableState, TableStats, TableRun, Lease, TableOverview],
+    ids=lambda kind: kind.__name__,
+)
+def test_every_value_that_crosses_a_border_comes_back_equal(kind: type) -> None:
+    @settings(max_examples=25, deadline=None, database=None)
+    @given(values(kind))
+    def check(value: Any) -> None:
+        text = wire.dumps(value)
+        assert wire.loads(kind, text) == value
+        assert wire.dumps(wire.loads(kind, text)) == text
+
+    check()
+
+
+def test_equal_values_give_equal_text() -> None:
+    assert wire.dumps({"b": (1, 2), "a": CursorValue(parts=("ü",))}) == '{"a":{"parts":["ü"]},"b":[1,2]}'
+
+
+STATS = {"delta_version": 1, "files": 2, "size_bytes": 3}
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "reason"),
+    [
+        (TableStats, STATS | {"colour": "red"}, "unknown field colour"),
+        (TableStats, {"files": 2, "size_bytes": 3}, "delta_version"),
+        (TableStats, STATS | {"files": "2"}, "expected int"),
+        (TableStats, STATS | {"files": True}, "expected int"),
+        (TableStats, STATS | {"files": None}, "expected int"),
+        (TableStats, STATS | {"optimized_at": "2026-01-01T00:00:00"}, "no time zone"),
+        (TableStats, STATS | {"optimized_at": "yesterday"}, "isoformat"),
+        (TableStats, [1, 2, 3], "expected an object"),
+        (CursorValue, {"parts": "12"}, "expected a list"),
+        (CursorValue, {"parts": [1]}, "expected str"),
+        (TableResult, {"table": {"schema": "s", "name": "t"}, "error": ["what"]}, "expected an object"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_reason(kind: type, data: Any, reason: str) -> None:
+    with pytest.raises(StateError, match=reason):
+        wire.loads(kind, json.dumps(data))
+
+
+def test_an_unknown_enum_value_is_refused() -> None:
+    with pytest.raises(ValueError, match="leap"):
+        wire.from_data(CursorType, "leap")
+
+
+def test_text_that_is_no_json_is_refused() -> None:
+    with pytest.raises(StateError, match="TableStats"):
+        wire.loads(TableStats, "{")
+
+
+@pytest.mark.parametrize("value", [datetime(2026, 1, 1), {"at": datetime(2026, 1, 1)}, (datetime(2026, 1, 1),)])
+def test_a_naive_datetime_does_not_leave(value: object) -> None:
+    with pytest.raises(ValueError, match="naive"):
+        wire.dumps(value)
+
+
+@pytest.mark.parametrize("value", [{1, 2}, b"bytes", float("nan"), float("inf")])
+def test_what_has_no_json_form_does_not_leave(value: object) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        wire.dumps(value)
