@@ -15,6 +15,7 @@ from cdc_ops.airflow import tasks
 from cdc_ops.airflow.assets import pipeline_alias
 from cdc_ops.airflow.failures import to_airflow
 from cdc_ops.airflow.forms import doc_md, params
+from cdc_ops.airflow.identity import dag_id
 from cdc_ops.airflow.spark import CdcMaintainOperator, CdcSparkSubmitOperator
 from cdc_ops.config.loading import load_pipeline, pipeline_files, read_folder
 from cdc_ops.config.values import parse_cron
@@ -24,7 +25,6 @@ from cdc_ops.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
-PREFIX: Final = "cdc_"
 MAX_ACTIVE_RUNS: Final = 2
 """A run by hand can go beside a scheduled one; that they do not work on the same table at once is the leases' matter."""
 
@@ -52,11 +52,6 @@ def build_dags(folder: str | Path) -> dict[str, DAG]:
         log.error("%s", error)
         dags[dag_id(name)] = _broken_dag(dag_id(name), schedule, error)
     return dict(sorted(dags.items()))
-
-
-def dag_id(pipeline: str) -> str:
-    """Returns the id of a pipeline's DAG."""
-    return f"{PREFIX}{pipeline}"
 
 
 def build_dag(pipeline: Pipeline) -> DAG:

@@ -1,1 +1,1 @@
-"""The read-only page in Airflow's menu."""
+"""The status page: read-only, on `StateReader`; it imports no Airflow, so it can be tried and tested alone."""

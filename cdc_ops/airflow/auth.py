@@ -1,0 +1,79 @@
+"""Who may see the status page in Airflow's API server: visitors who may see plugins, and of the tables those whose DAG they may read.
+
+Airflow mounts a plugin's routes without any check. The functions that its own routes are guarded by are no public API, so where they cannot
+be imported the page refuses everybody.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, HTTPException
+
+from cdc_ops.airflow.connections import ledger_url
+from cdc_ops.airflow.identity import PREFIX, pipeline_of
+from cdc_ops.state.base import StateReader
+from cdc_ops.state.sql import open_reader
+from cdc_ops.web.app import create_app
+from cdc_ops.web.view import PipelineInfo
+
+
+def status_page() -> FastAPI:
+    """Builds the page with Airflow's own login in front of it."""
+    guard, visible = _airflow_guard()
+    return create_app(ReaderOfLedger(), dependencies=[Depends(guard)], visible_pipelines=visible)
+
+
+class ReaderOfLedger:
+    """Opens the ledger when the first visitor comes and keeps it; opens another one when its URL has changed."""
+
+    def __init__(self) -> None:
+        self._url = ""
+        self._reader: StateReader | None = None
+
+    def __call__(self) -> StateReader:
+        """Returns the ledger for reading."""
+        url = ledger_url()
+        if self._reader is None or url != self._url:
+            self._url, self._reader = url, open_reader(url)
+        return self._reader
+
+
+def deny_all() -> None:
+    """Refuses everybody."""
+    raise HTTPException(403, "This version of Airflow has moved the functions that cdc-ops checks a login with; the page stays closed.")
+
+
+def _nothing() -> Mapping[str, PipelineInfo]:
+    return {}
+
+
+def _airflow_guard() -> tuple[Callable[..., Any], Callable[..., Mapping[str, PipelineInfo]]]:
+    try:
+        from airflow.api_fastapi.app import get_auth_manager
+        from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
+        from airflow.api_fastapi.core_api.security import get_user, requires_access_view
+    except ImportError:
+        return deny_all, _nothing
+
+    def visible(user: Annotated[Any, Depends(get_user)]) -> Mapping[str, PipelineInfo]:
+        allowed = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
+        return _schedules({one for one in allowed if one.startswith(PREFIX)})
+
+    return requires_access_view(AccessView.PLUGINS), visible
+
+
+def _schedules(dag_ids: set[str]) -> dict[str, PipelineInfo]:
+    """What Airflow's database knows of the DAGs' schedules: how far apart their runs are, whether they are paused."""
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        models = session.scalars(select(DagModel).where(DagModel.dag_id.in_(dag_ids))).all() if dag_ids else []
+        infos = {pipeline_of(model.dag_id): _info(model) for model in models}
+    return {pipeline_of(one): infos.get(pipeline_of(one), PipelineInfo()) for one in dag_ids}
+
+
+def _info(model: Any) -> PipelineInfo:
+    start, end = model.next_dagrun_data_interval_start, model.next_dagrun_data_interval_end
+    return PipelineInfo(every=end - start if start and end and end > start else None, paused=bool(model.is_paused))
