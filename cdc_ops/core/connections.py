@@ -192,7 +192,8 @@ def _decoded(text: str) -> str:
 def _refuse(why: str, remedy: str = "") -> NoReturn:
     # `from None`: a traceback must not carry the text either.
     raise ConfigError(
-        f"A connection URL cannot be read: {why}.",
+        "A connection URL cannot be read.",
+        why=f"{why[0].upper()}{why[1:]}.",
         data="Nothing was read or written.",
         next=f"Write it as {FORM}. {remedy}".rstrip(),
     ) from None

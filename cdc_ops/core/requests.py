@@ -83,26 +83,28 @@ class RunRequest:
         whole_range = self.since is not None and self.until is not None
         match self.kind, self.mode:
             case RunKind.INCREMENT, _ if self.mode or ranged or self.keys:
-                raise _contradiction("An increment takes neither range nor keys nor resync mode.", "Choose a resync mode, or drop them.")
+                what = "An increment takes neither range nor keys nor resync mode."
+                raise self._contradiction(what, "Choose a resync mode, or drop them.")
             case RunKind.BACKFILL, _ if not whole_range or self.mode or self.keys:
-                raise _contradiction("A backfill needs since and until, and nothing else.", "Give both ends of the range.")
+                raise self._contradiction("A backfill needs since and until, and nothing else.", "Give both ends of the range.")
             case RunKind.RESYNC, None:
-                raise _contradiction("A resync needs a mode.", "Choose keys, range or full.")
+                raise self._contradiction("A resync needs a mode.", "Choose keys, range or full.")
             case RunKind.RESYNC, ResyncMode.RANGE if not whole_range or self.keys:
-                raise _contradiction("Resync mode 'range' needs since and until, and no keys.", "Give both ends of the range.")
+                raise self._contradiction("Resync mode 'range' needs since and until, and no keys.", "Give both ends of the range.")
             case RunKind.RESYNC, ResyncMode.KEYS if not self.keys or ranged:
-                raise _contradiction("Resync mode 'keys' needs keys, and no range.", "Give the key values of the rows to read again.")
+                raise self._contradiction("Resync mode 'keys' needs keys, and no range.", "Give the key values of the rows to read again.")
             case RunKind.RESYNC, ResyncMode.KEYS if len(self.tables) != 1:
-                raise _contradiction("Resync mode 'keys' works on one table.", "Name exactly one table.")
+                raise self._contradiction("Resync mode 'keys' works on one table.", "Name exactly one table.")
             case RunKind.RESYNC, ResyncMode.FULL if ranged or self.keys:
                 what = "Resync mode 'full' reads everything and takes neither range nor keys."
-                raise _contradiction(what, "Drop them, or choose another mode.")
+                raise self._contradiction(what, "Drop them, or choose another mode.")
             case _:
                 return
 
-
-def _contradiction(what: str, remedy: str) -> RequestError:
-    return RequestError(what, data=_NOTHING, next=remedy)
+    def _contradiction(self, what: str, remedy: str) -> RequestError:
+        parts = {"mode": self.mode, "since": self.since, "until": self.until, "keys": self.keys, "tables": self.tables}
+        given = ", ".join(name for name, value in parts.items() if value) or "nothing else"
+        return RequestError(what, why=f"The request is for '{self.kind}' and names {given}.", data=_NOTHING, next=remedy)
 
 
 def parse_instant(text: str, name: str) -> datetime:

@@ -6,7 +6,7 @@ import types
 import typing
 from datetime import UTC, datetime, timedelta, timezone
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -41,7 +41,7 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
     if origin is dict:
         return st.dictionaries(values(inner[0]), values(inner[1]), max_size=2)
     if dataclasses.is_dataclass(kind):
-        return st.builds(kind, **{name: values(hint) for name, hint in typing.get_type_hints(kind).items()})
+        return st.builds(cast(type, kind), **{name: values(hint) for name, hint in typing.get_type_hints(kind).items()})
     return st.sampled_from(list(kind)) if issubclass(kind, Enum) else SCALARS[kind]
 
 

@@ -1,0 +1,116 @@
+"""Which tables a pipeline means."""
+
+from typing import Any
+
+import pytest
+
+from cdc_ops.core.pipeline import (
+    Pipeline,
+    SourceConfig,
+    SourceKind,
+    TableRule,
+    TableSettings,
+    TargetConfig,
+    resolve_tables,
+    select_tables,
+)
+from cdc_ops.core.tables import TableName
+from cdc_ops.errors import ConfigError, RequestError
+
+AVAILABLE = tuple(TableName.parse(name) for name in ("shop.orders", "shop.orders_2025", "shop.orders_2026", "shop.users", "hr.users"))
+
+
+def rule(pattern: str, chunk_rows: int = 1, **parts: Any) -> TableRule:
+    return TableRule(pattern=pattern, settings=TableSettings(chunk_rows=chunk_rows, path=parts.pop("path", "")), **parts)
+
+
+def pipeline(*rules: TableRule, root: str = "/lake/") -> Pipeline:
+    source = SourceConfig(kind=SourceKind.MYSQL, connection="shop_db")
+    return Pipeline(name="p", source=source, target=TargetConfig(root=root, staging="/staging"), tables=rules)
+
+
+def resolved(*rules: TableRule) -> dict[str, int]:
+    return {str(config.table): config.settings.chunk_rows for config in resolve_tables(pipeline(*rules), AVAILABLE)}
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ([rule("shop.users")], {"shop.users": 1}),
+        ([rule("shop.orders_*")], {"shop.orders_2025": 1, "shop.orders_2026": 1}),
+        ([rule("shop.orders_202[6-9]")], {"shop.orders_2026": 1}),
+        ([rule("*.users")], {"hr.users": 1, "shop.users": 1}),
+        ([rule("shop.*", 1), rule("shop.users", 2)], {"shop.orders": 1, "shop.orders_2025": 1, "shop.orders_2026": 1, "shop.users": 2}),
+        ([rule("shop.orders_*", 1), rule("shop.order*", 2)], {"shop.orders": 2, "shop.orders_2025": 1, "shop.orders_2026": 1}),
+        ([rule("shop.order*"), rule("shop.orders_*", exclude=True)], {"shop.orders": 1}),
+        ([rule("*.users"), rule("hr.users", exclude=True)], {"shop.users": 1}),
+        ([rule("shop.*", exclude=True), rule("shop.users", 2), rule("*.users", 3)], {"hr.users": 3, "shop.users": 2}),
+        ([rule("shop.users"), rule("old.*", exclude=True)], {"shop.users": 1}),
+    ],
+    ids=[
+        "a name means itself",
+        "a star matches a part",
+        "a class matches one sign",
+        "a star matches schemas too",
+        "an exact name beats an earlier pattern",
+        "an earlier pattern beats a later one",
+        "an exclusion takes tables out of a pattern",
+        "an exclusion may be a name",
+        "an exact name beats an exclusion, a pattern does not",
+        "an exclusion may match nothing",
+    ],
+)
+def test_entries_match(rules: list[TableRule], expected: dict[str, int]) -> None:
+    assert resolved(*rules) == expected
+
+
+def test_case_matters_as_at_the_source() -> None:
+    with pytest.raises(ConfigError):
+        resolved(rule("SHOP.*"))
+
+
+@pytest.mark.parametrize(("pattern", "what"), [("shop.ordesr", "no such table"), ("shop.invoice_*", "pattern matches no table")])
+def test_an_entry_without_table_names_its_place_and_the_nearest_table(pattern: str, what: str) -> None:
+    with pytest.raises(ConfigError, match=what) as caught:
+        resolved(rule(pattern, origin="shop.yaml:7"))
+    assert "shop.yaml:7" in caught.value.what
+    assert "shop.orders" in caught.value.why
+
+
+def test_a_source_without_tables_is_said_to_have_none() -> None:
+    with pytest.raises(ConfigError, match="There are none at all"):
+        resolve_tables(pipeline(rule("shop.users")), [])
+
+
+def test_a_table_lands_under_the_root_or_where_its_entry_says() -> None:
+    found = resolve_tables(pipeline(rule("shop.users"), rule("hr.users", path="s3a://other/hr")), AVAILABLE)
+    assert [config.path for config in found] == ["s3a://other/hr", "/lake/shop/users"]
+
+
+def test_a_run_without_names_takes_all_tables() -> None:
+    tables = resolve_tables(pipeline(rule("shop.*")), AVAILABLE)
+    assert select_tables(tables, []) == tables
+
+
+def test_a_run_takes_the_tables_that_it_names_once_each() -> None:
+    tables = resolve_tables(pipeline(rule("shop.*")), AVAILABLE)
+    assert [str(config.table) for config in select_tables(tables, ["shop.users", "shop.orders", "shop.users"])] == [
+        "shop.users",
+        "shop.orders",
+    ]
+
+
+def test_a_run_that_names_another_table_is_refused_with_the_nearest() -> None:
+    tables = resolve_tables(pipeline(rule("shop.*")), AVAILABLE)
+    with pytest.raises(RequestError, match=r"Did you mean 'shop\.users'"):
+        select_tables(tables, ["shop.user"])
+
+
+@pytest.mark.parametrize("text", ["orders", ".orders", "shop.", ""])
+def test_a_table_name_has_two_parts(text: str) -> None:
+    with pytest.raises(ValueError, match="form schema"):
+        TableName.parse(text)
+
+
+def test_a_table_name_is_split_at_the_first_dot() -> None:
+    assert TableName.parse("shop.a.b") == TableName(schema="shop", name="a.b")
