@@ -165,6 +165,8 @@ class AirflowHome:
             "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[2]"}',
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
             "SPARK_LOCAL_IP": "127.0.0.1",  # the driver would listen on the machine's first address
+            # Batches as small as these end before the optimizing compiler pays off: half the processor time of a whole run.
+            "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "PYTHONUNBUFFERED": "1",
         }
 

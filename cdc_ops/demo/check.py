@@ -8,12 +8,13 @@ Answers each line on its standard input with one line of JSON. The comparison it
 import json
 import os
 import sys
+import traceback
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cdc_ops.demo.layout import DATABASE, PIPELINE, Layout
+from cdc_ops.demo.layout import PIPELINE, Layout
 from cdc_ops.demo.services import Service
 from cdc_ops.errors import JobError
 
@@ -71,15 +72,15 @@ class Checker:
         Raises:
             JobError: it could not; carries the end of its log.
         """
-        answer = self._service.ask("compare", COMPARE_TIMEOUT)
-        if not answer:
+        answer = json.loads(self._service.ask("compare", COMPARE_TIMEOUT) or "{}")
+        if "tables" not in answer:
             raise JobError(
                 "source and lake cannot be compared",
-                why=self._service.log_tail(),
+                why=answer.get("error") or self._service.log_tail(),
                 data="the comparison reads only",
                 next=f"read {self._service.log}",
             )
-        return {one["table"]: TableCheck(**{**one, "samples": tuple(one["samples"])}) for one in json.loads(answer)}
+        return {one["table"]: TableCheck(**{**one, "samples": tuple(one["samples"])}) for one in answer["tables"]}
 
 
 def main(arguments: list[str]) -> int:
@@ -93,21 +94,30 @@ def main(arguments: list[str]) -> int:
     spark = build_session("cdc-ops demo check", extra_conf={"spark.master": "local[2]", "spark.driver.memory": "1g"})
     [pipeline] = [one for one in load_pipelines(layout.pipelines) if one.name == PIPELINE]
     for _ in sys.stdin:
-        print(json.dumps([asdict(one) for one in compare_all(spark, pipeline, layout)]), file=answers, flush=True)
+        print(json.dumps(_answer(spark, pipeline, layout)), file=answers, flush=True)
     spark.stop()
     return 0
+
+
+def _answer(spark: "SparkSession", pipeline: "Pipeline", layout: Layout) -> dict[str, Any]:
+    try:
+        return {"tables": [asdict(one) for one in compare_all(spark, pipeline, layout)]}
+    except Exception as error:  # the border of the process: the whole trace is in the log, the reason goes to the screen
+        traceback.print_exc()
+        return {"error": "\n".join(str(error).splitlines()[:8])}
 
 
 def compare_all(spark: "SparkSession", pipeline: "Pipeline", layout: Layout) -> list[TableCheck]:
     """Compares every table of the pipeline with its Delta table."""
     from cdc_ops.core.pipeline import resolve_tables
+    from cdc_ops.demo.shop import source_url
     from cdc_ops.sources.base import open_source
     from cdc_ops.testing.mariadb import MariaDBServer
 
     server = MariaDBServer.attach(layout.mariadb)
     if server is None:
         raise JobError("the database server does not run", next=f"read {layout.mariadb}/server.log")
-    source = open_source(pipeline.source, server.url(DATABASE))
+    source = open_source(pipeline.source, source_url(server))
     try:
         return [_compare(spark, pipeline, source, config) for config in resolve_tables(pipeline, source.tables())]
     finally:

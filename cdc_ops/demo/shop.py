@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from cdc_ops.core.connections import ConnectionUrl
 from cdc_ops.demo.layout import DATABASE
 from cdc_ops.testing.mariadb import MariaDBServer
 
@@ -13,7 +14,7 @@ DAYS: Final = 14
 
 SALES_TABLE: Final = """
 CREATE TABLE sales (
-  id BIGINT NOT NULL PRIMARY KEY,
+  id BIGINT,
   date DATE,
   name VARCHAR(32),
   sales DOUBLE,
@@ -73,6 +74,11 @@ class SourceChange:
 
     table: str
     text: str
+
+
+def source_url(server: MariaDBServer) -> str:
+    """Returns the shop's URL as cdc-ops reads it outside Airflow, password included."""
+    return ConnectionUrl.from_parts("mysql", server.host, server.port, server.user, server.password, DATABASE).render()
 
 
 def fill(server: MariaDBServer, say: Callable[[str], None]) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from cdc_ops.core.connections import ConnectionUrl
 from cdc_ops.demo.airflow_home import AirflowHome, Login
 from cdc_ops.demo.api import AirflowApi
 from cdc_ops.demo.check import Checker
@@ -16,7 +15,7 @@ from cdc_ops.demo.layout import CONNECTION, DAG_ID, DATABASE, Layout
 from cdc_ops.demo.report import Screen
 from cdc_ops.demo.secrecy import PasswordWatch
 from cdc_ops.demo.services import stop_all
-from cdc_ops.demo.shop import fill
+from cdc_ops.demo.shop import fill, source_url
 from cdc_ops.demo.writer import WriterProcess, stop_writer
 from cdc_ops.testing.mariadb import MariaDBServer
 from cdc_ops.testing.processes import stop_from_pidfile
@@ -110,9 +109,8 @@ def connection_json(server: MariaDBServer) -> str:
 
 def _write_environment(layout: Layout, server: MariaDBServer) -> None:
     """Writes a file for shells in which `cdc-ops` commands work on the demo; only its owner may read it, because it holds the password."""
-    url = ConnectionUrl.from_parts("mysql", server.host, server.port, server.user, server.password, DATABASE).render()
     path = f"{quote(str(Path(sys.executable).parent))}:$PATH"
     lines = [f"export {name}={quote(value)}" for name, value in layout.settings().items()]
-    lines += [f"export CDC_OPS_CONN_{CONNECTION.upper()}={quote(url)}", f"export PATH={path}"]
+    lines += [f"export CDC_OPS_CONN_{CONNECTION.upper()}={quote(source_url(server))}", f"export PATH={path}"]
     layout.environment.touch(mode=0o600)
     layout.environment.write_text("\n".join(lines) + "\n", "utf-8")
