@@ -12,7 +12,7 @@ from cdc_ops.core.operations import Counts, OperationKind, OperationResult, Oper
 from cdc_ops.core.pipeline import TableConfig
 from cdc_ops.core.requests import RunRequest
 from cdc_ops.core.runs import Standing, TableState, abandoned, adopted, committed, compare, rebuilt, rebuilt_from_data
-from cdc_ops.errors import CdcError, JobLostError, StaleStateError, StateError, from_payload
+from cdc_ops.errors import CdcError, JobLostError, LedgerBehindError, StaleStateError, StateError, from_payload
 from cdc_ops.lake.log import find_commit, read_head
 from cdc_ops.state.base import Lease, TableRun, TableRunStatus
 from cdc_ops.steps.context import Context
@@ -140,11 +140,11 @@ def _settle(context: Context, lease: Lease, request: RunRequest, config: TableCo
     reported = {item.operation_id: item for item in result.operations} if result else {}
     taken = next((item for item in reported.values() if item.outcome is Outcome.NUMBER_TAKEN), None)
     if taken:
-        _rebuild(context, lease, config)
+        _give_way(context, lease, config)
         problem: CdcError | None = StaleStateError(
             f"Operation {taken.op_seq} of {config.table} had been taken by another plan.",
-            why="The ledger was lost or rebuilt while the operation was open.",
-            data="What it had read was discarded; the state was rebuilt from the table.",
+            why="It was given up and a later one has been committed, or the ledger was lost or rebuilt while it was open.",
+            data="What it had read was discarded; the ledger stands where the table does.",
             next="Run again; it plans anew.",
         )
     else:
@@ -198,6 +198,14 @@ def _total(results: Iterable[OperationResult]) -> Counts:
         deleted=sum(c.deleted for c in counts),
         bytes=sum(c.bytes for c in counts),
     )
+
+
+def _give_way(context: Context, lease: Lease, config: TableConfig) -> None:
+    """Follows the table after a number turned out to be somebody else's; a ledger that follows it already keeps the plans of others."""
+    try:
+        catch_up(context, lease, config)
+    except LedgerBehindError:
+        _rebuild(context, lease, config)
 
 
 def _rebuild(context: Context, lease: Lease, config: TableConfig, watermark: CursorValue | None = None) -> TableState | None:
