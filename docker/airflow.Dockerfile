@@ -7,7 +7,6 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps \
     && rm -rf /var/lib/apt/lists/*
 
-# The JDBC drivers go through the JVM's own time zone; in any other one they shift DATETIME values.
 ENV JAVA_HOME=/usr/lib/jvm/default-java \
     TZ=UTC \
     CDC_OPS_JARS=/opt/cdc-ops/jars
