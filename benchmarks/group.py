@@ -28,7 +28,7 @@ def main() -> None:
                 change(bench, options.rows, options.changes)
                 measured, lines = bench.run()
                 read = [line["counts"]["read"] for line in lines]
-                assert read == [options.changes] * len(bench.tables), read
+                assert read == [options.changes] * len(bench.tables), lines
                 series.add(measured)
         for bench in (one, many):
             bench.assert_equal()
