@@ -17,7 +17,7 @@ def delta_conf() -> dict[str, str]:
         "spark.sql.catalog.spark_catalog": CATALOG,
         # One zone for literals, landed files and the table: a TIMESTAMP means the same instant in each of them.
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.charVarcharAsString": "true",
+        "spark.sql.legacy.charVarcharAsString": "true",
         # INT96, the default, carries no statistics: no key ranges for pruning.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # A commit whose answer got lost is recognised by its transaction id instead of failing (Delta 4.4, off by default).

@@ -8,6 +8,7 @@ is never redone; reading the same window again later is harmless, because rows t
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_ops.core.merging import quoted
 from cdc_ops.core.operations import Counts, Landing, Manifest, OperationResult, OperationSpec, Outcome
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.lake.staging import land, read_manifest
@@ -41,7 +42,7 @@ def read_source(spark: SparkSession, read: JdbcRead, schema: TableSchema) -> Dat
     for frame in frames[1:]:
         rows = rows.unionAll(frame)
     columns = zip(rows.columns, schema.columns, strict=True)
-    return rows.select(*(F.col(f"`{name}`").cast(column.delta_type).alias(column.name) for name, column in columns))
+    return rows.select(*(F.col(quoted(name)).cast(column.delta_type).alias(column.name) for name, column in columns))
 
 
 def _read_slice(spark: SparkSession, read: JdbcRead, relation: str) -> DataFrame:

@@ -3,6 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from cdc_ops.core.merging import quoted
 from cdc_ops.core.operations import OperationSpec
 
 
@@ -12,9 +13,9 @@ def latest_per_key(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     Slices of a window are read over several connections, and a row that changes meanwhile can be seen in two of them. NULL cursors sort
     first.
     """
-    order = F.struct(*(F.col(f"`{column.name}`") for column in spec.cursor.columns))
-    row = F.struct(*(F.col(f"`{name}`") for name in rows.columns))
-    latest = rows.groupBy(*(F.col(f"`{key}`").alias(f"__key_{index}") for index, key in enumerate(spec.keys))).agg(
+    order = F.struct(*(F.col(quoted(column.name)) for column in spec.cursor.columns))
+    row = F.struct(*(F.col(quoted(name)) for name in rows.columns))
+    latest = rows.groupBy(*(F.col(quoted(key)).alias(f"__key_{index}") for index, key in enumerate(spec.keys))).agg(
         F.max_by(row, order).alias("row")
     )
-    return latest.select(*(F.col(f"row.`{name}`") for name in rows.columns))
+    return latest.select(*(F.col(f"row.{quoted(name)}") for name in rows.columns))
