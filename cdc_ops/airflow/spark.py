@@ -114,6 +114,8 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
                 super().execute(context)
             except AirflowException as error:
                 failure = str(error)
+            finally:
+                _close_output(self._hook)
         result = task.journal.result(job.step, task.attempt)
         if result is not None:
             return result
@@ -219,6 +221,13 @@ def _check_cluster_secret(pipeline: Pipeline, variable: str) -> None:
             data="Nothing was read or written; the watermark stays.",
             next=f"Use deploy-mode 'client', or on Kubernetes set '{wanted}: <secret>:<key>' in the pipeline's spark.conf.",
         )
+
+
+def _close_output(hook: SparkSubmitHook | None) -> None:
+    """Closes the pipe that the hook leaves open."""
+    process = hook._submit_sp if hook is not None else None
+    if process is not None and process.stdout is not None:
+        process.stdout.close()
 
 
 def _lease_lost(lease: Lease) -> StaleStateError:

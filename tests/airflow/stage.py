@@ -1,0 +1,141 @@
+"""A pipeline `shop` with a real MariaDB, a ledger and Airflow runs by `dag.test()`; Spark is either real or the stand-in."""
+
+import gc
+import json
+import os
+import sys
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc_ops.core.tables import TableName
+from cdc_ops.state.base import StateReader
+from cdc_ops.state.sql import open_reader
+from cdc_ops.testing.servers import MariaDBServer
+
+SALES, LINES = "shop.sales", "shop.order_lines"
+FILE = """
+pipeline: shop
+schedule: "*/10 * * * *"
+source: {{kind: mariadb, connection: shop_db}}
+target: {{root: {folder}/lake, staging: {folder}/staging}}
+spark: {{conf: {{spark.sql.shuffle.partitions: "2", spark.databricks.delta.snapshotPartitions: "2"}}, driver_memory: 1g}}
+execution: {execution}
+retries: {retries}
+lease_wait: 0s
+defaults: {{cursor: updated_at, overlap: 0s}}
+tables:
+  shop.sales: {{}}
+  shop.order_*: {{}}
+"""
+COLUMNS = "updated_at DATETIME(6) NOT NULL DEFAULT NOW(6) ON UPDATE NOW(6), KEY (updated_at)"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One finished run."""
+
+    id: str
+    state: str
+    tasks: dict[str, str]
+
+
+@dataclass
+class Stage:
+    """See the module."""
+
+    server: MariaDBServer
+    folder: Path
+    patch: pytest.MonkeyPatch
+    numbers: list[int] = field(default_factory=list)
+
+    def set_up(self, *, execution: str = "separate", retries: int = 0) -> None:
+        self.server.create_database("shop")
+        self.sql(
+            "DROP TABLE IF EXISTS sales",
+            "DROP TABLE IF EXISTS order_lines",
+            f"CREATE TABLE sales (id INT PRIMARY KEY, name VARCHAR(20), amount DECIMAL(10,2), {COLUMNS})",
+            f"CREATE TABLE order_lines (id INT PRIMARY KEY, n INT, {COLUMNS})",
+            "INSERT INTO sales SELECT seq, CONCAT('n', seq), seq / 7, NOW(6) - INTERVAL seq MINUTE FROM seq_1_to_100",
+            "INSERT INTO order_lines SELECT seq, seq, NOW(6) - INTERVAL seq MINUTE FROM seq_1_to_50",
+        )
+        pipelines = self.folder / "pipelines"
+        pipelines.mkdir(exist_ok=True)
+        (pipelines / "shop.yaml").write_text(FILE.format(folder=self.folder, execution=execution, retries=retries))
+        self.patch.setenv("CDC_OPS_PIPELINES", str(pipelines))
+        self.patch.setenv("CDC_OPS_LEDGER", f"sqlite:///{self.folder}/ledger.db")
+        self.connection("SHOP_DB", conn_type="mysql", host=self.server.host, port=self.server.port, login=self.server.user, schema="shop")
+        self.connection("SPARK_DEFAULT", conn_type="spark", host="local[2]")
+
+    def use_stub(self) -> None:
+        """Puts the stand-in on the PATH under a name that the hook allows."""
+        program = self.folder / "bin" / "spark2-submit"
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} {Path(__file__).with_name("stub_spark.py")} "$@"\n')
+        program.chmod(0o755)
+        self.patch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+        self.patch.setenv("STUB_PLAN", str(self.folder / "plan.json"))
+        self.patch.setenv("STUB_CALLS", str(self.folder / "calls.jsonl"))
+        self.connection("SPARK_DEFAULT", conn_type="spark", host="local[2]", extra={"spark-binary": "spark2-submit"})
+        self.plan({})
+
+    def plan(self, what: dict[str, Any]) -> None:
+        """Says what shall go wrong in the stand-in from now on."""
+        (self.folder / "plan.json").write_text(json.dumps(what))
+
+    def calls(self) -> list[dict[str, Any]]:
+        """Returns the stand-in's starts since the last call of this."""
+        path = self.folder / "calls.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        path.unlink(missing_ok=True)
+        return [json.loads(line) for line in lines]
+
+    def connection(self, name: str, **parts: Any) -> None:
+        """Defines an Airflow connection in the environment; the source's gets the real password unless told otherwise."""
+        if parts.get("conn_type") == "mysql":
+            parts = {"password": self.server.password, **parts}
+        self.patch.setenv(f"AIRFLOW_CONN_{name}", json.dumps(parts))
+
+    def sql(self, *statements: str) -> list[tuple[Any, ...]]:
+        return self.server.execute(*statements, database="shop")
+
+    def change(self) -> None:
+        """Changes a row in each table."""
+        self.sql("UPDATE sales SET amount = amount + 1 WHERE id = 7", "UPDATE order_lines SET n = n + 1 WHERE id = 7")
+
+    def run(self, conf: dict[str, Any] | None = None) -> Run:
+        """Runs the pipeline's DAG once."""
+        from airflow.dag_processing.dagbag import DagBag
+
+        bag = DagBag(dag_folder=os.environ["AIRFLOW__CORE__DAGS_FOLDER"])
+        assert not bag.import_errors
+        run = bag.dags["cdc_shop"].test(run_conf=conf)
+        with warnings.catch_warnings():  # dag.test() leaves its log pipes to the garbage collector
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
+        tasks = {task.task_id.removeprefix("tables."): str(task.state) for task in run.get_task_instances()}
+        return Run(id=run.run_id, state=str(run.state), tasks=tasks)
+
+    @property
+    def ledger(self) -> StateReader:
+        return open_reader(f"sqlite:///{self.folder}/ledger.db")
+
+    def watermarks(self) -> dict[str, str]:
+        return {name: str(self.ledger.table_state("shop", TableName.parse(name)).watermark) for name in (SALES, LINES)}
+
+    def statuses(self, run: Run) -> dict[str, str]:
+        return {str(line.table): line.status.value for line in self.ledger.table_runs("shop", run_id=run.id)}
+
+
+def asset_events(run: Run) -> dict[str, dict[str, Any]]:
+    """The asset events of a run: name and extra."""
+    from airflow.models.asset import AssetEvent
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        events = session.scalars(select(AssetEvent).where(AssetEvent.source_run_id == run.id)).all()
+        return {event.asset.name: dict(event.extra) for event in events}

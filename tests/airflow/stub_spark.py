@@ -1,0 +1,108 @@
+"""A stand-in for spark-submit: a process of its own that does to Delta logs and results what Spark would, in a tenth of a second.
+
+It is started by the real hook with the real command line and environment, both of which it writes down. `STUB_PLAN` names a JSON file
+`{step: {table: how}}` with how = "retryable", "fatal" or "die" (the process kills itself before it writes a result).
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cdc_ops import __version__
+from cdc_ops.core import wire
+from cdc_ops.core.maintenance import TableStats
+from cdc_ops.core.operations import (
+    Counts,
+    JobSpec,
+    Landing,
+    Manifest,
+    OperationResult,
+    OperationSpec,
+    Outcome,
+    Step,
+    StepResult,
+    TableResult,
+    app_id,
+    commit_record,
+)
+from cdc_ops.core.records import render_record
+from cdc_ops.core.tables import TableName
+from cdc_ops.errors import CdcError, LakeConflictError, NullKeyError
+from cdc_ops.lake.files import read_text, write_text
+from cdc_ops.lake.manifests import read_manifest, write_manifest
+
+
+def main() -> None:
+    job = wire.loads(JobSpec, read_text(sys.argv[-1]))
+    how = json.loads(Path(os.environ["STUB_PLAN"]).read_text()).get(job.step.value, {})
+    record = {"step": job.step.value, "argv": sys.argv, "environ": dict(os.environ), "tables": [str(spec.table) for spec in job.operations]}
+    with Path(os.environ["STUB_CALLS"]).open("a") as calls:
+        calls.write(json.dumps(record) + "\n")
+    if "die" in how.values():
+        print("java.lang.OutOfMemoryError: Java heap space", flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(float(how.get("sleep", 0)))
+    started = datetime.now(UTC)
+    names = dict.fromkeys([spec.table for spec in job.operations] + [task.table for task in job.maintenance])
+    tables = tuple(table_result(job, name, how.get(str(name), "")) for name in names)
+    result = StepResult(step=job.step, run_id=job.run_id, tables=tables, started_at=started, finished_at=datetime.now(UTC))
+    write_text(job.result_path, wire.dumps(result))
+
+
+def table_result(job: JobSpec, name: TableName, how: str) -> TableResult:
+    if how:
+        error: CdcError = LakeConflictError(f"{name}: stub conflict") if how == "retryable" else NullKeyError(f"{name}: stub NULL key")
+        return TableResult(table=name, error=error.to_payload(), retryable=error.retryable)
+    if job.step is Step.MAINTAIN:
+        return TableResult(table=name, maintenance=TableStats(delta_version=9, files=1, size_bytes=1, optimized_at=datetime.now(UTC)))
+    results = tuple(operation_result(job.step, spec) for spec in job.operations if spec.table == name)
+    return TableResult(table=name, operations=results)
+
+
+def operation_result(step: Step, spec: OperationSpec) -> OperationResult:
+    if step is Step.EXTRACT or (step is Step.SYNC and spec.landing is Landing.STAGED):
+        manifest = Manifest(operation_id=spec.operation_id, attempt="a", rows=spec.expected_rows, bytes=1, schema_fingerprint="x")
+        write_manifest(spec.staging, manifest)
+    counts = Counts(read=spec.expected_rows, updated=spec.expected_rows)
+    if step is Step.EXTRACT:
+        return OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.LANDED, counts=counts)
+    assert spec.landing is Landing.DIRECT or read_manifest(spec.staging), "merged what was not landed"
+    version = commit(spec)
+    stats = TableStats(delta_version=version, files=version + 1, size_bytes=1000)
+    return OperationResult(
+        op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.APPLIED, delta_version=version, counts=counts, stats=stats
+    )
+
+
+def commit(spec: OperationSpec) -> int:
+    log = Path(spec.path) / "_delta_log"
+    log.mkdir(parents=True, exist_ok=True)
+    version = len(list(log.glob("*.json")))
+    metadata = render_record(commit_record(spec, rows=spec.expected_rows, package_version=__version__))
+    owner = {"cdc_ops.pipeline": spec.pipeline, "cdc_ops.table": str(spec.table)}
+    schema = json.dumps({"type": "struct", "fields": []})
+    actions = [
+        {"commitInfo": {"timestamp": int(time.time() * 1000), "operation": "MERGE", "userMetadata": metadata}},
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {
+            "metaData": {
+                "id": "x",
+                "format": {"provider": "parquet"},
+                "schemaString": schema,
+                "partitionColumns": [],
+                "configuration": owner,
+            }
+        },
+        {"txn": {"appId": app_id(spec.pipeline, spec.table), "version": spec.op_seq}},
+        {"add": {"path": f"{version}.parquet", "size": 1, "partitionValues": {}, "modificationTime": 1, "dataChange": True}},
+    ]
+    (log / f"{version:020d}.json").write_text("\n".join(json.dumps(action) for action in actions))
+    return version
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""Airflow connections: what is taken, what is refused before anything starts."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cdc_ops.airflow.connections import check_spark, ledger_url, source_url
+from cdc_ops.airflow.spark import application, application_environment
+from cdc_ops.core.operations import Step
+from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind, SparkConfig, TargetConfig
+from cdc_ops.errors import ConfigError
+
+PASSWORD = "p@ss:w/o#r%d ?&"
+SOURCE = SourceConfig(kind=SourceKind.MYSQL, connection="shop_db")
+
+
+def pipeline(**conf: str) -> Pipeline:
+    spark = SparkConfig(conf=tuple(conf.items()))
+    return Pipeline(name="shop", source=SOURCE, target=TargetConfig(root="/lake", staging="/staging"), tables=(), spark=spark)
+
+
+def define(patch: pytest.MonkeyPatch, name: str, value: str | None = None, **parts: object) -> None:
+    patch.setenv(f"AIRFLOW_CONN_{name}", value or json.dumps(parts))
+
+
+@pytest.mark.parametrize(
+    ("value", "master"),
+    [
+        ('{"conn_type":"spark","host":"local[2]"}', "local[2]"),
+        ('{"conn_type":"spark","host":"local"}', "local"),
+        ("spark://local%5B2%5D", "local[2]"),
+        ('{"conn_type":"spark","host":"master","port":7077}', "spark://master:7077"),
+        ("spark://m:7077", "spark://m:7077"),
+        ('{"conn_type":"spark","host":"spark://a:7077,b:7077"}', "spark://a:7077,b:7077"),
+        ('{"conn_type":"spark","host":"k8s://https://h:6443"}', "k8s://https://h:6443"),
+        ('{"conn_type":"spark","host":"yarn"}', "yarn"),
+        ("yarn://", "yarn://"),
+    ],
+)
+def test_a_spark_connection_that_names_its_master_is_taken(monkeypatch: pytest.MonkeyPatch, value: str, master: str) -> None:
+    define(monkeypatch, "SPARK_DEFAULT", value)
+    assert check_spark(pipeline()) == master
+
+
+@pytest.mark.parametrize(
+    "value", [None, "spark://local[2]", "spark:///?host=local", "nonsense", '{"conn_type":"spark","host":"lcal[2]"}', "mysql://h:1/d"]
+)
+def test_a_missing_or_mistyped_spark_connection_is_refused_instead_of_going_to_yarn(
+    monkeypatch: pytest.MonkeyPatch, metadata: Path, value: str | None
+) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT", raising=False)
+    if value is not None:
+        define(monkeypatch, "SPARK_DEFAULT", value)
+    with pytest.raises(ConfigError) as caught:
+        check_spark(pipeline())
+    text = str(caught.value)
+    assert "'spark_default'" in text
+    assert "airflow connections add spark_default --conn-type spark --conn-host 'local[*]'" in text
+
+
+def test_the_sources_url_is_percent_encoded_and_keeps_its_tls_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = {"ssl_mode": "required", "charset": "utf8"}
+    define(monkeypatch, "SHOP_DB", conn_type="mysql", host="db", port=3307, login="a@b", password=PASSWORD, schema="shop", extra=extra)
+    url = source_url(SOURCE)
+    assert url == "mysql://a%40b:p%40ss%3Aw%2Fo%23r%25d%20%3F%26@db:3307/shop?ssl_mode=required"
+
+
+@pytest.mark.parametrize("kind", ["mysql", "mariadb", "generic"])
+def test_connection_types_that_fit_the_source_are_taken(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    define(monkeypatch, "SHOP_DB", conn_type=kind, host="db", login="u", password="p")
+    assert source_url(SOURCE) == "mysql://u:p@db/"
+
+
+@pytest.mark.parametrize(
+    ("parts", "says"),
+    [
+        ({"conn_type": "postgres", "host": "db"}, "has type 'postgres'"),
+        ({"conn_type": "mysql", "host": "", "password": PASSWORD}, "host is empty"),
+        (None, "Airflow has no connection 'shop_db'"),
+    ],
+)
+def test_a_source_connection_that_does_not_fit_is_refused_without_its_password(
+    monkeypatch: pytest.MonkeyPatch, metadata: Path, parts: dict[str, object] | None, says: str
+) -> None:
+    if parts is not None:
+        define(monkeypatch, "SHOP_DB", **parts)
+    with pytest.raises(ConfigError) as caught:
+        source_url(SOURCE)
+    assert says in str(caught.value)
+    assert PASSWORD not in str(caught.value)
+
+
+def test_the_ledger_is_the_variable_then_the_connection_then_the_file(monkeypatch: pytest.MonkeyPatch, metadata: Path) -> None:
+    home = {"CDC_OPS_HOME": "/home/x"}
+    assert ledger_url(home) == "sqlite:////home/x/ledger.db"
+    define(monkeypatch, "CDC_OPS_LEDGER", conn_type="postgres", host="db", login="u", password="p@", schema="ledger")
+    assert ledger_url(home) == "postgresql://u:p%40@db/ledger"
+    assert ledger_url(home | {"CDC_OPS_LEDGER": "sqlite:////y.db"}) == "sqlite:////y.db"
+
+
+def test_a_driver_on_the_cluster_gets_no_password_on_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    define(monkeypatch, "SHOP_DB", conn_type="mysql", host="db", login="u", password="p")
+    define(monkeypatch, "SPARK_DEFAULT", conn_type="spark", host="k8s://https://h:6443", extra={"deploy-mode": "cluster"})
+    with pytest.raises(ConfigError, match="secretKeyRef"):
+        application_environment(pipeline())
+    with_secret = pipeline(**{"spark.kubernetes.driver.secretKeyRef.CDC_OPS_CONN_SHOP_DB": "shop:url"})
+    assert application_environment(with_secret) == {}
+
+
+@pytest.mark.parametrize("step", [Step.EXTRACT, Step.MERGE, Step.SYNC, Step.MAINTAIN])
+def test_each_spark_step_has_a_file_to_start(step: Step) -> None:
+    assert application(step).name == f"{step}.py"
+    assert "spark_jobs" in str(application(step))

@@ -1,0 +1,166 @@
+"""The DAGs as Airflow sees them: what they promise before anything runs."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import DAG
+
+from cdc_ops.airflow.dags import build_dags
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAD = """
+pipeline: {name}
+schedule: "*/10 * * * *"
+description: The shop
+owner: data
+tags: [sales]
+source: {{kind: mariadb, connection: shop_db}}
+target: {{root: s3://lake/tables, staging: s3://lake/staging}}
+defaults: {{cursor: [updated_at, id]}}
+tables:
+"""
+
+
+def write(folder: Path, name: str, tables: list[str]) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.yaml").write_text(HEAD.format(name=name) + "".join(f"  {table}: {{}}\n" for table in tables))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "pipelines"
+    write(folder, "shop", ["shop.orders", "shop.line_*"])
+    write(folder, "crm", ["crm.leads", "crm.accounts"])
+    monkeypatch.setenv("CDC_OPS_PIPELINES", str(folder))
+    return folder
+
+
+def bag() -> DagBag:
+    return DagBag(dag_folder=str(ROOT / "dags" / "cdc_pipelines.py"))
+
+
+def test_the_dag_file_is_short_and_says_what_airflow_looks_for() -> None:
+    text = (ROOT / "dags" / "cdc_pipelines.py").read_text()
+    assert len(text.splitlines()) <= 15
+    assert "dag" in text.lower()
+    assert "airflow" in text.lower()
+
+
+def test_every_pipeline_file_is_a_dag_with_all_that_an_operator_looks_for(folder: Path) -> None:
+    dags = bag()
+    assert dags.import_errors == {}
+    assert sorted(dags.dags) == ["cdc_crm", "cdc_shop"]
+    for dag in dags.dags.values():
+        assert dag.tags >= {"cdc", "mariadb", "sales"}
+        assert dag.owner == "data"
+        assert dag.doc_md is not None
+        assert "`shop_db`" in dag.doc_md
+        assert (dag.catchup, dag.max_active_runs) == (False, 2)
+        for task in dag.tasks:
+            assert task.retries == 2
+            assert task.execution_timeout is not None
+        assert dag.validate() is None
+
+
+def test_scheduled_runs_have_real_intervals(folder: Path) -> None:
+    timetable = bag().dags["cdc_shop"].timetable
+    assert type(timetable).__name__ == "CronDataIntervalTimetable"
+
+
+def test_the_verbs_are_tasks_mapped_over_groups_of_tables(folder: Path) -> None:
+    dag = bag().dags["cdc_shop"]
+    verbs = ["discover", *(f"tables.{verb}" for verb in ("plan", "extract", "merge", "commit", "maintain")), "outcome"]
+    assert [task.task_id for task in dag.topological_sort()] == verbs
+    assert type(dag.task_group.children["tables"]).__name__ == "MappedTaskGroup"
+
+
+def test_the_trigger_form_has_defaults_and_offers_the_tables_where_they_are_known(folder: Path) -> None:
+    dags = bag().dags
+    assert dags["cdc_shop"].params.dump() == {"tables": [], "mode": "increment", "since": None, "until": None, "keys": []}
+    assert dags["cdc_crm"].params.get_param("tables").schema["examples"] == ["crm.accounts", "crm.leads"]
+    assert "examples" not in dags["cdc_shop"].params.get_param("tables").schema
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (HEAD.replace("source:", "sauce:").format(name="torn") + "  shop.orders: {}\n", "torn"),
+        ("pipeline: torn\nschedule: 'x'\n  - [", "torn"),
+        ("", "file"),
+    ],
+)
+def test_a_wrong_pipeline_file_takes_no_other_dag_down_and_fails_its_own_runs(folder: Path, text: str, name: str) -> None:
+    (folder / "file.yaml").write_text(text)
+    dags = bag()
+    assert dags.import_errors == {}
+    assert sorted(dags.dags) == sorted(["cdc_crm", "cdc_shop", f"cdc_{name}"])
+    broken = dags.dags[f"cdc_{name}"]
+    assert "broken" in broken.tags
+    assert broken.doc_md is not None
+    assert "file.yaml" in broken.doc_md
+    with pytest.raises(Exception, match=r"file\.yaml"):
+        broken.get_task("discover").python_callable()
+
+
+def test_two_files_with_one_name_break_only_that_name(folder: Path) -> None:
+    write(folder, "shop", ["shop.orders"])
+    (folder / "again.yaml").write_text((folder / "shop.yaml").read_text())
+    dags = bag().dags
+    assert sorted(dags) == ["cdc_crm", "cdc_shop"]
+    assert "broken" in dags["cdc_shop"].tags
+    assert "broken" not in dags["cdc_crm"].tags
+
+
+SERIALIZE = """
+import json, sys
+from airflow.dag_processing.dagbag import DagBag
+from airflow.serialization.serialized_objects import DagSerialization
+dags = DagBag(dag_folder=sys.argv[1]).dags
+print("RESULT" + json.dumps({name: DagSerialization.to_dict(dag) for name, dag in dags.items()}, sort_keys=True))
+"""
+
+
+def in_process(code: str, *arguments: str, **environ: str) -> str:
+    environment = {**os.environ, **environ}
+    done = subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True, env=environment)
+    return done.stdout.partition("RESULT")[2].splitlines()[0]  # Airflow logs to the same place
+
+
+def test_two_processes_with_different_hash_seeds_serialize_the_same(folder: Path) -> None:
+    texts = {in_process(SERIALIZE, str(ROOT / "dags" / "cdc_pipelines.py"), PYTHONHASHSEED=seed) for seed in ("1", "2")}
+    [text] = texts
+    assert set(json.loads(text)) == {"cdc_crm", "cdc_shop"}
+
+
+MEASURE = """
+import sys, time
+import airflow.sdk
+import cdc_ops.airflow.dags as dags
+started = time.process_time()
+built = dags.build_dags(sys.argv[1])
+seconds = time.process_time() - started
+loaded = sorted({name.partition(".")[0] for name in sys.modules} & {"pyspark", "delta", "pandas", "deltalake", "pyarrow"})
+print("RESULT", seconds, sum(len(dag.tasks) for dag in built.values()), loaded)
+"""
+
+
+def test_five_hundred_tables_cost_no_tasks_no_spark_and_little_time(tmp_path: Path) -> None:
+    write(tmp_path / "many", "many", [f"shop.table_{number:03}" for number in range(500)])
+    seconds, tasks, loaded = in_process(MEASURE, str(tmp_path / "many")).split(maxsplit=2)
+    assert loaded.strip() == "[]"
+    assert int(tasks) == 7
+    assert float(seconds) < 5  # CPU time; about 0.5 s where nothing else runs
+
+
+def test_the_examples_that_ship_are_dags(monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped = ROOT / "dags" / "pipelines"
+    if not shipped.is_dir():
+        pytest.skip("no example pipeline in this tree")
+    for dag in build_dags(shipped).values():
+        assert isinstance(dag, DAG)
+        assert "broken" not in dag.tags, dag.doc_md

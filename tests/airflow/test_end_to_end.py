@@ -1,0 +1,32 @@
+"""The whole way with nothing replaced: a real database, real Airflow runs, real Spark started by spark-submit."""
+
+from pathlib import Path
+
+import pytest
+
+from cdc_ops.testing.servers import MariaDBServer
+from tests.airflow.stage import LINES, SALES, Stage, asset_events
+
+
+@pytest.mark.timeout(1200)
+def test_a_snapshot_and_an_increment_arrive_in_delta(
+    mariadb: MariaDBServer, jar_folder: Path, tmp_path: Path, metadata: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deltalake import DeltaTable
+
+    stage = Stage(server=mariadb, folder=tmp_path, patch=monkeypatch)
+    stage.set_up()
+    monkeypatch.setenv("CDC_OPS_JARS", str(jar_folder))
+    first = stage.run()
+    assert (first.state, stage.statuses(first)) == ("success", {SALES: "committed", LINES: "committed"})
+    before = stage.watermarks()
+
+    stage.sql("UPDATE sales SET amount = 99 WHERE id = 7", "INSERT INTO sales (id, name, amount) VALUES (101, 'new', 1)")
+    second = stage.run()
+    assert (second.state, stage.statuses(second)) == ("success", {SALES: "committed", LINES: "idle"})
+    assert stage.watermarks()[SALES] > before[SALES]
+    assert set(asset_events(second)) == {f"cdc/shop/{SALES}"}
+    log = Path(tmp_path, "lake", "shop", "sales")
+    assert DeltaTable(str(log)).version() >= 2
+    read = [line.counts.read for line in stage.ledger.table_runs("shop", run_id=second.id) if str(line.table) == SALES]
+    assert read == [2]

@@ -1,0 +1,143 @@
+"""Whole runs against a real database, with a stand-in for Spark: what fails, what goes on, what is retried, what is told."""
+
+import sqlite3
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from cdc_ops.testing.servers import MariaDBServer
+from tests.airflow.stage import LINES, SALES, Stage, asset_events
+
+GREEN = {"discover": "success", "plan": "success", "extract": "success", "merge": "success", "commit": "success", "outcome": "success"}
+IDLE = {"discover": "success", "plan": "success", "extract": "skipped", "merge": "skipped", "commit": "skipped", "outcome": "success"}
+
+
+@pytest.fixture
+def stage(mariadb: MariaDBServer, tmp_path: Path, metadata: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    stage = Stage(server=mariadb, folder=tmp_path, patch=monkeypatch)
+    stage.set_up()
+    stage.use_stub()
+    monkeypatch.setenv("CDC_OPS_JARS", "")
+    return stage
+
+
+def test_a_snapshot_then_nothing_new_then_one_table_fails_and_heals(stage: Stage) -> None:
+    first = stage.run()
+    assert (first.state, first.tasks) == ("success", GREEN | {"maintain": "skipped"})
+    assert [(call["step"], sorted(call["tables"])) for call in stage.calls()] == [("merge", [LINES, SALES])]
+    assert set(asset_events(first)) == {f"cdc/shop/{SALES}", f"cdc/shop/{LINES}"}
+
+    idle = stage.run()
+    assert (idle.state, idle.tasks) == ("success", IDLE | {"maintain": "skipped"})
+    assert stage.calls() == []
+    assert asset_events(idle) == {}
+
+    before = stage.watermarks()
+    stage.change()
+    stage.plan({"merge": {SALES: "fatal"}})
+    broken = stage.run()
+    assert broken.state == "failed"
+    assert broken.tasks == GREEN | {"merge": "failed", "outcome": "failed", "maintain": "skipped"}
+    assert stage.statuses(broken) == {SALES: "failed", LINES: "committed"}
+    assert stage.watermarks()[SALES] == before[SALES]
+    assert stage.watermarks()[LINES] > before[LINES]
+    [(name, extra)] = asset_events(broken).items()
+    assert name == f"cdc/shop/{LINES}"
+    assert (extra["table"], extra["kind"], extra["run_type"], extra["counts"]["read"]) == (LINES, "increment", "manual", 1)
+    assert extra["window"]["low"] == before[LINES]
+
+    stage.plan({})
+    stage.calls()
+    healed = stage.run()
+    assert (healed.state, stage.statuses(healed)) == ("success", {SALES: "committed", LINES: "idle"})
+    assert [(call["step"], call["tables"]) for call in stage.calls()] == [("merge", [SALES])], "what was landed is not read again"
+
+
+def test_a_table_that_cannot_be_extracted_does_not_stop_the_others(stage: Stage) -> None:
+    stage.run()
+    stage.change()
+    stage.plan({"extract": {SALES: "retryable"}})
+    run = stage.run()
+    assert run.tasks == GREEN | {"extract": "failed", "outcome": "failed", "maintain": "skipped"}
+    assert stage.statuses(run) == {SALES: "failed", LINES: "committed"}
+    line = stage.ledger.table_runs("shop", run_id=run.id)
+    assert any("stub conflict" in item.message for item in line)
+
+
+def test_an_application_that_dies_leaves_its_windows_to_the_next_run(stage: Stage) -> None:
+    stage.run()
+    before = stage.watermarks()
+    stage.change()
+    stage.plan({"extract": {"*": "die"}})
+    run = stage.run()
+    assert run.state == "failed"
+    assert (run.tasks["extract"], run.tasks["merge"], run.tasks["outcome"]) == ("failed", "failed", "failed")
+    assert stage.statuses(run) == {SALES: "failed", LINES: "failed"}
+    assert stage.watermarks() == before
+    stage.plan({})
+    assert stage.run().state == "success"
+
+
+def test_a_resync_of_keys_moves_no_watermark_and_says_so(stage: Stage) -> None:
+    stage.run()
+    stage.calls()
+    before = stage.watermarks()
+    run = stage.run({"mode": "keys", "tables": [SALES], "keys": ["1", "2"]})
+    assert (run.state, stage.statuses(run)) == ("success", {SALES: "committed"})
+    assert stage.watermarks() == before
+    assert asset_events(run)[f"cdc/shop/{SALES}"]["kind"] == "resync"
+    assert [call["tables"] for call in stage.calls()] == [[SALES], [SALES]]
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [{"tabels": [SALES]}, {"tables": ["shop.salse"]}, {"mode": "range", "since": "2026-01-02T00:00:00Z", "until": "2026-01-01T00:00:00Z"}],
+)
+def test_a_conf_that_cannot_be_meant_fails_before_anything_is_planned(stage: Stage, conf: dict[str, object]) -> None:
+    run = stage.run(conf)
+    assert run.state == "failed"
+    assert (run.tasks["discover"], run.tasks["outcome"]) == ("failed", "failed")
+    assert set(run.tasks.values()) <= {"failed", "upstream_failed"}
+    assert stage.calls() == []
+
+
+def test_one_spark_application_does_both_where_the_pipeline_says_fused(stage: Stage) -> None:
+    stage.set_up(execution="fused")
+    stage.use_stub()
+    run = stage.run()
+    assert run.state == "success"
+    assert set(run.tasks) == {"discover", "plan", "sync", "commit", "maintain", "outcome"}
+    assert [call["step"] for call in stage.calls()] == ["sync"]
+
+
+def test_the_password_is_in_the_environment_of_the_application_and_nowhere_else(
+    stage: Stage, metadata: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.run()
+    stage.change()
+    stage.run()
+    calls = stage.calls()
+    spellings = {stage.server.password, quote(stage.server.password, safe="")}
+    for call in calls:
+        assert quote(stage.server.password, safe="") in call["environ"]["CDC_OPS_CONN_SHOP_DB"]
+        assert not any(spelling in argument for argument in call["argv"] for spelling in spellings)
+    written = [path for path in stage.folder.rglob("*") if path.is_file()]
+    assert any("_jobs" in str(path) for path in written)
+    for path in written:
+        assert not any(spelling.encode() in path.read_bytes() for spelling in spellings), path
+    with sqlite3.connect(metadata) as database:
+        dump = "\n".join(database.iterdump())
+    database.close()
+    assert "rendered_task_instance_fields" in dump
+    assert not any(spelling in dump for spelling in spellings)
+    out = capsys.readouterr()
+    assert "Spark-Submit cmd" in out.out + out.err
+    assert not any(spelling in out.out + out.err for spelling in spellings)
+
+
+def test_what_spark_will_need_is_checked_before_anything_is_planned(stage: Stage) -> None:
+    stage.patch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
+    run = stage.run()
+    assert (run.state, run.tasks["discover"]) == ("failed", "failed")
+    assert stage.calls() == []

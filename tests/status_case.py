@@ -1,0 +1,118 @@
+"""A ledger with a table in every state that the status page knows."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from cdc_ops.core.cursors import CursorValue
+from cdc_ops.core.maintenance import TableStats
+from cdc_ops.core.operations import Counts, OperationKind, SnapshotProgress
+from cdc_ops.core.runs import TableState
+from cdc_ops.core.tables import TableName
+from cdc_ops.core.windows import Window
+from cdc_ops.errors import SourceAccessError
+from cdc_ops.state.base import TableRun, TableRunStatus
+from cdc_ops.state.sql import SqlStateStore, open_store
+
+TTL = timedelta(minutes=5)
+ERROR = SourceAccessError(
+    "The source refuses the login of 'cdc' at db.shop.example:3306.",
+    why="Access denied for user 'cdc'@'10.0.0.7' (using password: YES) <b>1045</b>",
+    data="Nothing was read; the watermark stays.",
+    next="Correct the connection 'shop_db' in Airflow.",
+)
+
+
+def position(moment: datetime) -> CursorValue:
+    return CursorValue(parts=(moment.strftime("%Y-%m-%d %H:%M:%S.%f"),))
+
+
+class Filler:
+    """Writes tables as the steps would leave them."""
+
+    def __init__(self, store: SqlStateStore) -> None:
+        self.store, self.now = store, store.now()
+
+    def table(
+        self, pipeline: str, name: str, *, behind: timedelta | None = None, version: int = 0, bytes: int = 0, snapshot: bool = False
+    ) -> TableName:
+        table = TableName(schema="shop", name=name)
+        lease = self.store.acquire(pipeline, table, "test", ttl=TTL, live=True)
+        if behind is not None or snapshot:
+            fresh = self.now - behind if behind is not None else None
+            state = TableState(
+                pipeline=pipeline,
+                table=table,
+                generation=1,
+                op_seq=version,
+                committed_op_seq=version,
+                operation_id=f"op-{version}",
+                watermark=position(fresh) if fresh else None,
+                scanned_to=position(fresh) if fresh else None,
+                snapshot=SnapshotProgress(bound=position(self.now), done=3, total=12, chunks=("",) * 12) if snapshot else None,
+                delta_version=version,
+                fresh_at=fresh,
+            )
+            self.store.replace_state(lease, state)
+            stats = TableStats(delta_version=version, files=4 + version % 30, size_bytes=bytes, commits_since_vacuum=version % 40)
+            self.store.put_stats(lease, pipeline, table, stats)
+        self.store.release(lease)
+        return table
+
+    def run(
+        self,
+        pipeline: str,
+        table: TableName,
+        status: TableRunStatus,
+        minutes: float,
+        *,
+        kind: OperationKind = OperationKind.INCREMENT,
+        rows: int = 0,
+        message: str = "",
+        trigger: str = "scheduled",
+    ) -> None:
+        started = self.now - timedelta(minutes=minutes)
+        done = status in (TableRunStatus.COMMITTED, TableRunStatus.IDLE, TableRunStatus.FAILED)
+        self.store.record(
+            TableRun(
+                pipeline=pipeline,
+                table=table,
+                run_id=f"{trigger}__{started.isoformat()}",
+                trigger=trigger,
+                kind=kind,
+                status=status,
+                started_at=started,
+                finished_at=started + timedelta(seconds=41) if done else None,
+                window=Window(low=position(started - timedelta(minutes=10)), high=position(started)) if rows else None,
+                delta_version=int(1000 - minutes) if status is TableRunStatus.COMMITTED else None,
+                counts=Counts(read=rows, inserted=rows // 3, updated=rows - rows // 3),
+                message=message,
+            )
+        )
+
+
+def fill_ledger(path: Path) -> str:
+    """Fills a SQLite ledger and returns its URL."""
+    url = f"sqlite:///{path}"
+    with open_store(url) as store:
+        filler = Filler(store)
+        orders = filler.table("shop", "orders", behind=timedelta(minutes=4), version=1284, bytes=9_812_334_001)
+        for index in range(60):
+            if index % 4 == 3:
+                filler.run("shop", orders, TableRunStatus.IDLE, 10 * index + 4, message="no row in the window")
+            else:
+                filler.run("shop", orders, TableRunStatus.COMMITTED, 10 * index + 4, rows=(index * 7919) % 4000 + 12)
+        customers = filler.table("shop", "customers", behind=timedelta(minutes=3), version=311, bytes=48_201_114)
+        filler.run("shop", customers, TableRunStatus.IDLE, 3, message="no row in the window")
+        items = filler.table("shop", "order_items", behind=timedelta(minutes=31), version=1290, bytes=31_812_334_001)
+        filler.run("shop", items, TableRunStatus.COMMITTED, 31, rows=128_204)
+        payments = filler.table("shop", "payments", behind=timedelta(minutes=24), version=902, bytes=2_812_334)
+        filler.run("shop", payments, TableRunStatus.FAILED, 4, message=str(ERROR))
+        stock = filler.table("shop", "stock_movements", behind=timedelta(minutes=14), version=77, bytes=812_334_123)
+        filler.run("shop", stock, TableRunStatus.LANDED, 1, kind=OperationKind.BACKFILL, rows=90_441, trigger="backfill")
+        store.acquire("shop", stock, "airflow:cdc_shop:backfill__2026-11-01T00:00:00+00:00", ttl=TTL, live=False, purpose="backfill")
+        events = filler.table("clickstream", "events", version=3, bytes=112_812_334_123, snapshot=True)
+        filler.run("clickstream", events, TableRunStatus.MERGED, 18, kind=OperationKind.SNAPSHOT_CHUNK, rows=20_000_000, trigger="manual")
+        filler.table("clickstream", "sessions")
+        carts = filler.table("clickstream", "carts", behind=timedelta(hours=7, minutes=12), version=91, bytes=12_812_334)
+        filler.run("clickstream", carts, TableRunStatus.COMMITTED, 432, kind=OperationKind.RESYNC, rows=12, trigger="manual")
+    return url

@@ -1,0 +1,103 @@
+"""What an Airflow run asks for; pure, no Airflow."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from cdc_ops.airflow.requests import DagRunFacts, run_request
+from cdc_ops.core.requests import ResyncMode, RunKind
+from cdc_ops.errors import RequestError
+
+HOUR = (datetime(2026, 1, 1, 5, tzinfo=UTC), datetime(2026, 1, 1, 6, tzinfo=UTC))
+FORM: dict[str, Any] = {"tables": [], "mode": "increment", "since": None, "until": None, "keys": []}
+RUN_TYPES = ("scheduled", "manual", "asset_triggered", "operator_triggered", "asset_materialization")
+
+
+def facts(run_type: str = "manual", interval: Any = None, run_id: str = "manual__1", **conf: Any) -> DagRunFacts:
+    return DagRunFacts(dag_id="cdc_shop", run_id=run_id, run_type=run_type, conf=conf, interval=interval)
+
+
+@pytest.mark.parametrize("run_type", RUN_TYPES)
+@pytest.mark.parametrize("interval", [None, HOUR])
+@pytest.mark.parametrize("conf", [{}, FORM])
+def test_a_run_without_parameters_carries_forward_whatever_its_type_and_interval(
+    run_type: str, interval: Any, conf: dict[str, Any]
+) -> None:
+    request = run_request(facts(run_type, interval, **conf))
+    assert request.kind is RunKind.INCREMENT
+    assert (request.tables, request.since, request.until, request.keys, request.mode) == ((), None, None, (), None)
+    assert (request.trigger, request.holder) == (run_type, "airflow:cdc_shop:manual__1")
+
+
+@pytest.mark.parametrize("run_id", ["backfill__2026-01-01T06:00:00+00:00", "scheduled__2026-01-01T06:00:00+00:00"])
+def test_a_backfill_reads_its_interval_also_where_airflow_rewrote_an_older_run(run_id: str) -> None:
+    request = run_request(facts("backfill", HOUR, run_id, tables=["shop.orders"]))
+    assert (request.kind, request.since, request.until, request.tables) == (RunKind.BACKFILL, *HOUR, ("shop.orders",))
+
+
+@pytest.mark.parametrize("conf", [{"mode": "full"}, {"since": "2026-01-01T00:00:00Z"}, {"keys": ["1"]}])
+def test_a_backfill_with_a_range_or_mode_of_its_own_is_refused(conf: dict[str, Any]) -> None:
+    with pytest.raises(RequestError, match="takes its range from the dates"):
+        run_request(facts("backfill", HOUR, **conf))
+
+
+def test_a_backfill_without_interval_is_refused() -> None:
+    with pytest.raises(RequestError, match="no data interval"):
+        run_request(facts("backfill"))
+
+
+def test_a_range_is_taken_from_the_parameters_never_from_the_interval() -> None:
+    request = run_request(facts("manual", HOUR, mode="range", since="2025-12-01T00:00:00Z", until="2025-12-02T00:00:00+02:00"))
+    assert (request.kind, request.mode) == (RunKind.RESYNC, ResyncMode.RANGE)
+    assert (request.since, request.until) == (datetime(2025, 12, 1, tzinfo=UTC), datetime(2025, 12, 1, 22, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("given", "keys"),
+    [
+        (["1", "2"], (("1",), ("2",))),
+        ([1, 2], (("1",), ("2",))),
+        (["eu, 7"], (("eu", "7"),)),
+        ([["a, b", 7]], (("a, b", "7"),)),
+        (["", "1"], (("1",),)),
+    ],
+)
+def test_keys_are_values_or_the_parts_of_composite_ones(given: list[Any], keys: tuple[tuple[str, ...], ...]) -> None:
+    assert run_request(facts(mode="keys", tables=["shop.orders"], keys=given)).keys == keys
+
+
+@pytest.mark.parametrize(
+    ("conf", "says"),
+    [
+        ({"tabels": ["shop.orders"]}, "Did you mean 'tables'"),
+        ({"mode": "fulll"}, "Did you mean 'full'"),
+        (
+            {"mode": "range", "since": "2026-01-01T00:00:00", "until": "2026-01-02T00:00:00Z"},
+            "since='2026-01-01T00:00:00' has no time zone",
+        ),
+        ({"mode": "range", "since": "yesterday", "until": "2026-01-02T00:00:00Z"}, "since='yesterday' is not a date and time"),
+        ({"mode": "range", "since": 5, "until": "2026-01-02T00:00:00Z"}, "since=5 is not a text"),
+        ({"mode": "range", "since": "2026-01-03T00:00:00Z", "until": "2026-01-02T00:00:00Z"}, "is not before until"),
+        ({"mode": "range", "since": "2026-01-03T00:00:00Z"}, "needs since and until"),
+        ({"since": "2026-01-01T00:00:00Z", "until": "2026-01-02T00:00:00Z"}, "An increment takes neither range"),
+        ({"mode": "keys", "keys": ["1"]}, "works on one table"),
+        ({"mode": "keys", "tables": ["shop.orders"]}, "needs keys"),
+        ({"mode": "keys", "tables": ["shop.orders"], "keys": [1.5]}, "keys holds 1.5"),
+        ({"mode": "keys", "tables": ["shop.orders"], "keys": "1"}, "keys='1' is not a list"),
+        ({"tables": "shop.orders"}, "tables='shop.orders' is not a list"),
+        ({"tables": [1]}, "tables holds 1"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_and_named(conf: dict[str, Any], says: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        run_request(facts(**conf))
+    assert says in str(caught.value)
+    assert "the watermark stays" in str(caught.value)
+
+
+def test_run_requests_need_no_airflow() -> None:
+    code = "import sys, cdc_ops.airflow.requests; sys.exit(any(m.split('.')[0] in ('airflow', 'pyspark') for m in sys.modules))"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,162 @@
+"""The status page on its own: every state of a table, empty, without a ledger, under a prefix."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from cdc_ops.errors import LedgerUnavailableError
+from cdc_ops.state.base import StateReader
+from cdc_ops.state.sql import open_reader
+from cdc_ops.web import view
+from cdc_ops.web.app import create_app
+from cdc_ops.web.view import Health, PipelineInfo
+from tests.status_case import ERROR, fill_ledger
+
+INFOS = {"shop": PipelineInfo(every=timedelta(minutes=10)), "clickstream": PipelineInfo(every=timedelta(hours=1), paused=True)}
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> StateReader:
+    return open_reader(fill_ledger(tmp_path_factory.mktemp("ledger") / "ledger.db"))
+
+
+@pytest.fixture
+def client(reader: StateReader) -> TestClient:
+    return TestClient(create_app(lambda: reader, visible_pipelines=lambda: INFOS))
+
+
+class Links(HTMLParser):
+    """Collects what a page refers to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [value for name, value in attrs if name in ("href", "src", "action") and value]
+
+
+def test_each_table_shows_the_state_that_it_is_in(reader: StateReader) -> None:
+    parts = view.sections(reader.overview(), INFOS, reader.now())
+    assert {str(row.overview.state.table): row.health for part in parts for row in part.rows} == {
+        "shop.carts": Health.LATE,
+        "shop.events": Health.SNAPSHOT,
+        "shop.sessions": Health.NEW,
+        "shop.payments": Health.FAILED,
+        "shop.order_items": Health.LATE,
+        "shop.stock_movements": Health.WORKING,
+        "shop.orders": Health.FRESH,
+        "shop.customers": Health.IDLE,
+    }
+    assert [row.health for row in parts[1].rows] == sorted((row.health for row in parts[1].rows), key=list(Health).index)
+
+
+def test_late_depends_on_the_schedule(reader: StateReader) -> None:
+    tables = {str(item.state.table): item for item in reader.overview("shop")}
+    half_an_hour_behind = tables["shop.order_items"]
+    for every, health in ((timedelta(minutes=10), Health.LATE), (timedelta(hours=1), Health.FRESH), (None, Health.FRESH)):
+        assert view.table_row(half_an_hour_behind, PipelineInfo(every=every), reader.now()).health is health
+
+
+def test_the_overview_has_a_line_per_table_and_says_who_holds_one(client: TestClient) -> None:
+    page = client.get("/ui").text
+    assert page.count("<tbody") == 8
+    assert "backfill__2026-11-01" in page
+    assert "chunk 3 of 12" in page
+    assert "paused" in page
+    assert 'http-equiv="refresh" content="30"' in page
+
+
+def test_the_tiles_pick_tables_of_one_state(client: TestClient) -> None:
+    page = client.get("/ui?health=failed").text
+    assert page.count("<tbody") == 1
+    assert "shop.payments" in page
+    assert client.get("/ui?health=nonsense").text.count("<tbody") == 8
+
+
+def test_an_error_is_shown_whole_and_escaped(client: TestClient) -> None:
+    for page in (client.get("/ui").text, client.get("/table?pipeline=shop&name=shop.payments").text):
+        assert "<b>1045</b>" not in page
+        assert "&lt;b&gt;1045&lt;/b&gt;" in page
+        assert ERROR.next.replace("'", "&#39;") in page
+
+
+def test_a_tables_page_has_its_last_fifty_runs(client: TestClient) -> None:
+    page = client.get("/table?pipeline=shop&name=shop.orders").text
+    assert page.count("<tbody") == 50
+    assert "refresh" not in page
+
+
+@pytest.mark.parametrize("query", ["pipeline=shop&name=shop.none", "pipeline=none&name=shop.orders", "pipeline=shop&name=nonsense"])
+def test_a_table_that_is_not_there_is_a_page_that_says_so(client: TestClient, query: str) -> None:
+    answer = client.get(f"/table?{query}")
+    assert answer.status_code == 404
+    assert "No such table" in answer.text
+
+
+def test_without_any_table_the_page_says_what_to_do_next(tmp_path: Path) -> None:
+    empty = open_reader(f"sqlite:///{tmp_path}/none.db")
+    page = TestClient(create_app(lambda: empty)).get("/ui")
+    assert (page.status_code, "cdc-ops validate" in page.text) == (200, True)
+
+
+def test_a_ledger_that_is_away_is_a_page_too() -> None:
+    def away() -> StateReader:
+        raise LedgerUnavailableError("The ledger at db:5432 does not answer.", next="Start it.")
+
+    client = TestClient(create_app(away))
+    for route in ("/ui", "/table?pipeline=a&name=b.c"):
+        answer = client.get(route)
+        assert (answer.status_code, "does not answer" in answer.text) == (503, True)
+
+
+@pytest.mark.parametrize("prefix", ["/cdc", "/airflow/cdc"])
+def test_all_links_lead_to_the_page_under_any_prefix(reader: StateReader, prefix: str) -> None:
+    outer = FastAPI()
+    outer.mount(prefix, create_app(lambda: reader))
+    client = TestClient(outer, base_url="http://h")
+    seen, queue = set(), [f"{prefix}/ui"]
+    while queue:
+        address = queue.pop()
+        if address in seen:
+            continue
+        seen.add(address)
+        answer = client.get(address)
+        assert answer.status_code == 200, address
+        links = Links()
+        links.feed(answer.text if "html" in answer.headers["content-type"] else "")
+        assert not any(link.startswith(("/", "http")) for link in links.found)
+        queue += [str(answer.url.join(link)).removeprefix("http://h") for link in links.found]
+    assert f"{prefix}/style.css" in seen
+    assert len([address for address in seen if "/table?" in address]) == 8
+    assert len([address for address in seen if "/ui?health=" in address]) == 6
+
+
+def test_nothing_is_loaded_from_elsewhere_and_no_script_runs(client: TestClient) -> None:
+    answer = client.get("/ui")
+    policy = answer.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "script" not in policy
+    assert "<script" not in answer.text
+    assert "style=" not in answer.text
+    assert not re.search(r"url\(|@import", client.get("/style.css").text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(5, "5 s"), (60, "1 min"), (3600, "1 h"), (7512, "2 h 5 min"), (86400, "1 d"), (273600, "3 d 4 h"), (5_000_000, "57 d")],
+)
+def test_spans_are_written_in_two_units(seconds: int, text: str) -> None:
+    assert view.duration(timedelta(seconds=seconds)) == text
+
+
+def test_sizes_and_instants_are_written_for_people() -> None:
+    assert [view.size(n) for n in (None, 12, 2048, 5_000_000, 112_812_334_123)] == ["\u2013", "12 bytes", "2.0 KiB", "4.8 MiB", "105 GiB"]
+    assert view.ago(NOW - timedelta(minutes=3), NOW) == "3 min ago"
+    assert view.instant(NOW) == "2026-01-02 00:00:00 UTC"
