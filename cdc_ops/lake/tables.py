@@ -1,11 +1,12 @@
 """Delta tables themselves: made once from an operation's schema, checked before each statement, measured after it."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from delta.exceptions import DeltaConcurrentModificationException
-from pyspark.errors import AnalysisException, PySparkException
+import delta.exceptions  # noqa: F401 - installs the conversion of Delta's conflict exceptions, all of which live in it
+from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
 from pyspark.sql import Row, SparkSession
 
 from cdc_ops.core.maintenance import TableStats
@@ -20,6 +21,9 @@ _RESERVED: Final = {
     "delta.appendOnly": "changed and deleted rows could not be written",
 }
 _CONFLICTS: Final = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
+_FILE_RETENTION: Final = "delta.deletedFileRetentionDuration"
+_LOG_RETENTION_HOURS: Final = 30 * 24
+"""Delta's default; it refuses a log that is kept for less time than removed files are."""
 _SPECIAL: Final = frozenset(" ,;{}()\n\t=")
 """Characters in column names that need Delta's column mapping."""
 
@@ -38,9 +42,9 @@ def ensure_table(spark: SparkSession, spec: OperationSpec) -> None:
     """
     try:
         spark.sql(_create_statement(spec))
-    except AnalysisException as error:
+        properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {at(spec.path)}").collect()}
+    except (AnalysisException, IllegalArgumentException) as error:
         raise _creation_error(spec, error) from error
-    properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {at(spec.path)}").collect()}
     owner = (properties.get(OWNER_PIPELINE), properties.get(OWNER_TABLE))
     if owner != (spec.pipeline, str(spec.table)):
         raise _foreign_error(spec, owner)
@@ -70,7 +74,10 @@ def creation_properties(spec: OperationSpec) -> dict[str, str]:
         defaults["delta.dataSkippingStatsColumns"] = ",".join(indexed)
     if any(_SPECIAL & set(column.name) for column in spec.schema.columns):
         defaults["delta.columnMapping.mode"] = "name"
-    return {**defaults, **dict(spec.properties), OWNER_PIPELINE: spec.pipeline, OWNER_TABLE: str(spec.table)}
+    defaults |= dict(spec.properties)
+    if _hours(defaults.get(_FILE_RETENTION, "")) > _LOG_RETENTION_HOURS:
+        defaults.setdefault("delta.logRetentionDuration", defaults[_FILE_RETENTION])
+    return {**defaults, OWNER_PIPELINE: spec.pipeline, OWNER_TABLE: str(spec.table)}
 
 
 def table_stats(spark: SparkSession, path: str, previous: TableStats | None, version: int | None = None) -> TableStats:
@@ -114,7 +121,7 @@ def translated_conflicts(doing: str) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        if not isinstance(error, DeltaConcurrentModificationException) and not any(code in str(error) for code in _CONFLICTS):
+        if not type(error).__module__.startswith("delta.exceptions") and not any(code in str(error) for code in _CONFLICTS):
             raise
         raise LakeConflictError(
             f"Somebody else committed to the Delta table during {doing}.",
@@ -145,12 +152,17 @@ def _index_name(name: str) -> str:
     return name if name.isidentifier() else quoted(name)
 
 
+def _hours(interval: str) -> int:
+    match = re.fullmatch(r"interval (\d+) (hour|day|week)s?", interval.strip().lower())
+    return int(match[1]) * {"hour": 1, "day": 24, "week": 168}[match[2]] if match else 0
+
+
 def _text(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _creation_error(spec: OperationSpec, error: AnalysisException) -> CdcError:
-    if "NON_EMPTY_LOCATION" in str(error) or "DELTA_PATH_DOES_NOT_EXIST" in str(error):
+def _creation_error(spec: OperationSpec, error: PySparkException) -> CdcError:
+    if "NON_EMPTY_LOCATION" in str(error) or "DELTA_MISSING_DELTA_TABLE" in str(error):
         return TargetNotDeltaError(
             f"{spec.path} holds files and no Delta table.",
             why="The target folder of a new table must be empty.",

@@ -1,0 +1,95 @@
+"""Landing rows and reading them back, and what the manifest says of them."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc_ops.core.merging import plan_merge
+from cdc_ops.core.operations import OperationSpec
+from cdc_ops.errors import NullKeyError, StateError
+from cdc_ops.lake.manifests import landed_files
+from cdc_ops.lake.staging import land, read_landed, read_manifest
+from tests.lake_case import Case, schema
+
+TYPED = schema(
+    ("i", "int"), ("l", "bigint"), ("small", "decimal(9,2)"), ("wide", "decimal(30,4)"), ("d", "date"), ("ts", "timestamp"),
+    ("ntz", "timestamp_ntz"), ("s", "string"), ("bin", "binary"), ("flag", "boolean"), ("f", "double"),
+)  # fmt: skip
+ROWS = """
+    VALUES (3, -5L, -1.50, 12345678901234567890.1234, DATE'1969-12-31', TIMESTAMP'2026-01-01 00:00:00.000001Z',
+            TIMESTAMP_NTZ'0001-01-01 00:00:00', "it's", X'00', true, 0.5D),
+           (4, 9223372036854775807L, 2.25, -0.0001, DATE'9999-12-31', TIMESTAMP'9999-12-31 23:59:59.999999Z',
+            TIMESTAMP_NTZ'2026-07-01 12:30:00', '\\u00fc\\\\', X'FF', false, double('NaN'))
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> OperationSpec:
+    names = tuple(column.name for column in TYPED.columns)
+    return Case(root=str(tmp_path)).operation(1, schema=TYPED, keys=names)
+
+
+def test_the_manifest_counts_what_is_there_and_gives_the_range_of_each_key_as_literals(spark: SparkSession, spec: OperationSpec) -> None:
+    frame = spark.sql(
+        f"SELECT {', '.join(f'CAST(col{i} AS {c.delta_type}) {c.name}' for i, c in enumerate(TYPED.columns, 1))} FROM ({ROWS})"
+    )
+    manifest = land(spark, frame, spec, "first")
+    assert read_manifest(spec.staging) == manifest
+    assert (manifest.operation_id, manifest.attempt, manifest.rows, manifest.null_keys) == (spec.operation_id, "first", 2, 0)
+    assert manifest.files == len(landed_files(spec.staging, "first"))
+    assert [item.column for item in manifest.key_ranges] == ["i", "l", "small", "wide", "d", "ts", "ntz", "s"]
+    for item in manifest.key_ranges:
+        low, high = frame.selectExpr(f"min(`{item.column}`) <=> {item.low}", f"max(`{item.column}`) <=> {item.high}").collect()[0]
+        assert (low, high) == (True, True), item
+    back = read_landed(spark, spec, manifest)
+    assert back.dtypes == [(column.name, column.delta_type) for column in TYPED.columns]
+    assert back.exceptAll(frame).isEmpty()
+    assert frame.exceptAll(back).isEmpty()
+
+
+def test_an_empty_window_is_landed_too(spark: SparkSession, spec: OperationSpec) -> None:
+    empty = spark.createDataFrame([], ", ".join(f"{c.name} {c.delta_type}" for c in TYPED.columns))
+    manifest = land(spark, empty, spec, "first")
+    assert (manifest.rows, manifest.key_ranges) == (0, ())
+    assert read_landed(spark, spec, manifest).isEmpty()
+
+
+def test_null_keys_are_counted_and_stop_the_merge(spark: SparkSession, tmp_path: Path) -> None:
+    two = schema(("a", "bigint"), ("b", "string"), ("v", "int"), keys=("a", "b"))
+    spec = Case(root=str(tmp_path)).operation(1, schema=two, keys=("a", "b"))
+    frame = spark.sql("SELECT * FROM VALUES (1L, 'x', 1), (NULL, 'y', 1), (3L, NULL, NULL) AS t(a, b, v)")
+    manifest = land(spark, frame, spec, "first")
+    assert manifest.null_keys == 2
+    with pytest.raises(NullKeyError, match="2 rows"):
+        plan_merge(spec, manifest)
+
+
+def test_keys_too_long_for_statistics_are_counted_all_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    spec = Case(root=str(tmp_path)).operation(1, schema=schema(("k", "string")), keys=("k",))
+    manifest = land(spark, spark.sql("SELECT repeat('x', 10000) k UNION ALL SELECT NULL"), spec, "first")
+    assert (manifest.null_keys, manifest.key_ranges) == (1, ())
+    manifest = land(spark, spark.sql("SELECT repeat('x', 100) k"), spec, "second")
+    assert (manifest.null_keys, manifest.key_ranges) == (0, ())
+
+
+def test_a_killed_try_is_not_mixed_with_the_next_one(spark: SparkSession, tmp_path: Path) -> None:
+    spec = Case(root=str(tmp_path)).operation(1, schema=schema(("k", "bigint")))
+    spec = replace(spec, keys=("k",))
+    spark.range(5).toDF("k").write.parquet(f"{spec.staging}/killed")
+    assert read_manifest(spec.staging) is None
+    manifest = land(spark, spark.range(2).toDF("k"), spec, "second")
+    assert sorted(row["k"] for row in read_landed(spark, spec, manifest).collect()) == [0, 1]
+
+
+def test_landed_rows_that_vanished_are_missed(spark: SparkSession, tmp_path: Path) -> None:
+    spec = Case(root=str(tmp_path)).operation(1, schema=schema(("k", "bigint")), keys=("k",))
+    manifest = land(spark, spark.range(100).repartition(2).toDF("k"), spec, "first")
+    Path(landed_files(spec.staging, "first")[0].path).unlink()
+    with pytest.raises(StateError, match="not complete"):
+        read_landed(spark, spec, manifest)
+    shutil.rmtree(f"{spec.staging}/first")
+    with pytest.raises(StateError, match="not complete: 0 files"):
+        read_landed(spark, spec, manifest)
