@@ -27,9 +27,10 @@ CONNECTION = "bench_db"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One process: how long it took by the wall, the largest resident memory of it and its children together, what it printed."""
+    """One process with its children: how long it took by the wall, its processor time, its largest resident memory, what it printed."""
 
     seconds: float
+    cpu_seconds: float
     peak_bytes: int
     output: str
     commands: frozenset[str] = frozenset()
@@ -41,12 +42,15 @@ class Series:
 
     name: str
     seconds: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
     peaks: list[int] = field(default_factory=list)
 
     def add(self, run: Measured) -> None:
         self.seconds.append(run.seconds)
+        self.cpu.append(run.cpu_seconds)
         self.peaks.append(run.peak_bytes)
-        print(f"  {self.name}: {run.seconds:.2f} s, peak {run.peak_bytes / 2**20:,.0f} MiB", flush=True)
+        load = os.getloadavg()[0]
+        print(f"  {self.name}: {run.seconds:.2f} s ({run.cpu_seconds:.1f} s of processor time), machine load {load:.1f}", flush=True)
 
     @property
     def median(self) -> float:
@@ -54,7 +58,8 @@ class Series:
 
     def line(self) -> str:
         spread = f"{min(self.seconds):.2f} .. {max(self.seconds):.2f}"
-        return f"{self.name:<44} median {self.median:8.2f} s   ({spread}, n={len(self.seconds)})   peak {max(self.peaks) / 2**20:7,.0f} MiB"
+        use = f"processor {statistics.median(self.cpu):6.1f} s   peak {max(self.peaks) / 2**20:6,.0f} MiB"
+        return f"{self.name:<34} median {self.median:7.2f} s   ({spread}, n={len(self.seconds)})   {use}"
 
 
 @contextmanager
@@ -169,14 +174,17 @@ def run(command: Sequence[str], environment: dict[str, str], folder: Path, *, to
     watch.stop()
     if process.returncode:
         raise RuntimeError(f"{command[0]} ended with {process.returncode}\n{text or ''}\n{log.read_text('utf-8', 'replace')[-4000:]}")
-    return Measured(seconds=seconds, peak_bytes=watch.peak, output=text or "", commands=frozenset(watch.commands))
+    return Measured(
+        seconds=seconds, cpu_seconds=watch.cpu_seconds, peak_bytes=watch.peak, output=text or "", commands=frozenset(watch.commands)
+    )
 
 
 class _Watch:
-    """Adds up the resident memory of a process and its children, five times a second."""
+    """Adds up memory and processor time of a process and its children, five times a second; a child's last moments are not seen."""
 
     def __init__(self, pid: int) -> None:
         self.peak = 0
+        self._ticks: dict[int, int] = {}
         self.commands: set[str] = set()
         self._root = pid
         self._end = threading.Event()
@@ -187,6 +195,10 @@ class _Watch:
         self._end.set()
         self._thread.join()
 
+    @property
+    def cpu_seconds(self) -> float:
+        return sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK")
+
     def _look(self) -> None:
         page = os.sysconf("SC_PAGE_SIZE")
         while True:
@@ -194,6 +206,7 @@ class _Watch:
             for pid in _family(self._root):
                 try:
                     total += int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) * page
+                    self._ticks[pid] = sum(int(number) for number in _stat(pid)[11:13])
                     self.commands.add(Path(f"/proc/{pid}/comm").read_text("ascii").strip())
                 except (OSError, IndexError):
                     continue  # it has just ended
@@ -202,13 +215,18 @@ class _Watch:
                 return
 
 
+def _stat(pid: int) -> list[str]:
+    """Returns the fields of /proc/<pid>/stat from the state on: [1] is the parent, [11:13] the processor time in user and kernel."""
+    return Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
+
+
 def _family(root: int) -> Iterable[int]:
     parents: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
-            parent = int((entry / "stat").read_text("ascii", "replace").rpartition(")")[2].split()[1])
+            parent = int(_stat(int(entry.name))[1])
         except (OSError, IndexError):
             continue
         parents.setdefault(parent, []).append(int(entry.name))
