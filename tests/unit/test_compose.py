@@ -137,6 +137,11 @@ def test_secrets_of_the_scripts_are_given_to_the_services_that_run_them() -> Non
         assert wanted <= set(SERVICES[service]["secrets"])
 
 
+def test_a_script_that_uses_functions_of_the_entry_point_is_sourced_and_so_not_executable() -> None:
+    assert not (ROOT / "docker/mysql/02-cdc-user.sh").stat().st_mode & 0o111
+    assert (ROOT / "docker/postgres/01-databases.sh").stat().st_mode & 0o111
+
+
 def test_all_services_of_airflow_share_their_keys_and_the_ledger() -> None:
     shared = ("AIRFLOW__CORE__FERNET_KEY", "AIRFLOW__API__SECRET_KEY", "AIRFLOW__API_AUTH__JWT_SECRET", "CDC_OPS_LEDGER")
     airflow = [service["environment"] for name, service in SERVICES.items() if name.startswith("airflow-")]
