@@ -6,6 +6,7 @@
     services    processes that are started, remembered and certainly ended
     airflow_home  Airflow's own folder, settings and processes
     api         Airflow's REST API
+    jvm         how Spark starts quickly
     check       is the lake equal to the source, and is the password nowhere
     story       the phases: snapshot, increment, backfill, resync
     report      what is printed

@@ -8,6 +8,7 @@ down  stops what is still running
 import argparse
 import signal
 import sys
+import traceback
 import types
 
 from rich.console import Console
@@ -32,7 +33,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("command", choices=("up", "ui", "down"))
     command = parser.parse_args(arguments).command
     layout, screen = Layout.default(), Screen(Console())
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
     if command == "down":
         stopped = strike_stage(layout)
         screen.line(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
@@ -48,6 +50,8 @@ def _play(layout: Layout, screen: Screen, *, stays: bool) -> int:
         screen.line(f"  Airflow is up: {stage.login.address}   user {USER}   password {stage.login.password}")
         good = Story(stage, layout, screen).tell()
         clean = _report_secrecy(stage, layout, screen)
+        with screen.step("keeping Spark's classes for the next demo" if stage.checker.archives else "ending the comparing process"):
+            stage.checker.finish()
         if stays:
             stage.writer.resume()
             left_running = True
@@ -60,6 +64,11 @@ def _play(layout: Layout, screen: Screen, *, stays: bool) -> int:
     except (CdcError, TimeoutError) as error:
         screen.line(f"[bold red]The demo failed.[/] {escape(str(error))}")
         screen.line(f"  logs: {layout.logs}, {layout.airflow / 'logs'}")
+        return FAILED
+    except Exception as error:  # the border of the process: the whole trace is in the log, the reason goes to the screen
+        (layout.logs / "demo.log").write_text(traceback.format_exc(), "utf-8")
+        screen.line(f"[bold red]The demo failed.[/] {type(error).__name__}: {escape(str(error).splitlines()[0] if str(error) else '')}")
+        screen.line(f"  logs: {layout.logs}, the whole error in demo.log")
         return FAILED
     finally:
         if not left_running:

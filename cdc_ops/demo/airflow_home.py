@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+from cdc_ops.demo import jvm
 from cdc_ops.demo.layout import CONNECTION, Layout
 from cdc_ops.demo.services import Service
 from cdc_ops.errors import EnvironmentSetupError
@@ -165,8 +166,7 @@ class AirflowHome:
             "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[2]"}',
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
             "SPARK_LOCAL_IP": "127.0.0.1",  # the driver would listen on the machine's first address
-            # Batches as small as these end before the optimizing compiler pays off: half the processor time of a whole run.
-            "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "SPARK_SUBMIT_OPTS": jvm.options(self._layout),
             "PYTHONUNBUFFERED": "1",
         }
 

@@ -168,10 +168,7 @@ class AirflowApi:
         )
 
     def _healthy(self) -> bool | None:
-        try:
-            answer = self._http.get("/api/v2/monitor/health")
-        except httpx.TransportError:
-            return None
+        answer = self._http.get("/api/v2/monitor/health")
         if answer.status_code != httpx.codes.OK:
             return None
         health = answer.json()
@@ -181,7 +178,10 @@ class AirflowApi:
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             self._alive()
-            found = look()
+            try:
+                found = look()
+            except httpx.TransportError:
+                found = None  # too busy to answer in time, or it has just ended, which the next look at the processes tells
             if found is not None:
                 return found
             time.sleep(POLL_SECONDS)

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cdc_ops.demo import jvm
 from cdc_ops.demo.layout import PIPELINE, Layout
 from cdc_ops.demo.services import Service
 from cdc_ops.errors import JobError
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from cdc_ops.core.pipeline import Pipeline, TableConfig
     from cdc_ops.sources.base import Source
 
-START_TIMEOUT, COMPARE_TIMEOUT = 180.0, 300.0
+COMPARE_TIMEOUT, STOP_TIMEOUT, ARCHIVE_TIMEOUT = 300.0, 10.0, 120.0
+REHEARSE = "rehearse"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +62,23 @@ class Checker:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._service = Service("check", layout.services, layout.logs)
+        self._partial = layout.root / "spark-classes.jsa"
+        self.archives = not jvm.archive(layout).exists()
 
     def start(self, environment: Mapping[str, str]) -> None:
         """Starts it and returns at once; it opens its session meanwhile."""
         command = [sys.executable, "-m", "cdc_ops.demo.check", str(self._layout.root)]
+        if self.archives:
+            environment = {**environment, "SPARK_SUBMIT_OPTS": jvm.archiving_options(self._partial)}
+            command.append(REHEARSE)
         self._service.start(command, environment, self._layout.root, piped=True)
+
+    def finish(self) -> None:
+        """Ends it; the first time it leaves the archive of classes for the demos to come."""
+        ended = self._service.finish(ARCHIVE_TIMEOUT if self.archives else STOP_TIMEOUT)
+        if self.archives and ended and self._partial.exists():
+            self._partial.replace(jvm.archive(self._layout))
+        self._partial.unlink(missing_ok=True)
 
     def compare(self) -> dict[str, TableCheck]:
         """Compares all tables of the pipeline, as they are now.
@@ -95,8 +109,23 @@ def main(arguments: list[str]) -> int:
     [pipeline] = [one for one in load_pipelines(layout.pipelines) if one.name == PIPELINE]
     for _ in sys.stdin:
         print(json.dumps(_answer(spark, pipeline, layout)), file=answers, flush=True)
+    if REHEARSE in arguments:
+        _rehearse(spark, layout.root / "rehearsal")
+    gateway: Any = spark.sparkContext._gateway
     spark.stop()
-    return 0
+    gateway.proc.stdin.close()  # the JVM ends with its input
+    return int(gateway.proc.wait())
+
+
+def _rehearse(spark: "SparkSession", folder: Path) -> None:
+    """Writes and merges a few rows, so that the archive holds the classes of that too."""
+    rows = spark.range(3)
+    rows.write.format("delta").save(str(folder))
+    rows.createOrReplaceTempView("rehearsal")
+    spark.sql(
+        f"MERGE INTO delta.`{folder}` t USING rehearsal s ON t.id = s.id "
+        "WHEN MATCHED AND t.id = 1 THEN DELETE WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
 
 
 def _answer(spark: "SparkSession", pipeline: "Pipeline", layout: Layout) -> dict[str, Any]:

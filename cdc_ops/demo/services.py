@@ -105,6 +105,16 @@ class Service:
         ready, _, _ = select.select([self._process.stdout], [], [], timeout)
         return self._process.stdout.readline().decode().strip() if ready else ""
 
+    def finish(self, timeout: float) -> bool:
+        """Closes a piped process's input, which tells it to end, and says whether it has ended well in time."""
+        if self._process is None or self._process.stdin is None:
+            return False
+        try:
+            self._process.stdin.close()
+            return self._process.wait(timeout) == 0
+        except (BrokenPipeError, subprocess.TimeoutExpired):
+            return False
+
     def log_tail(self, lines: int = 20) -> str:
         """Returns the last lines of the log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:]) if self.log.exists() else ""

@@ -55,6 +55,7 @@ class Story:
         self._stage = stage
         self._layout = layout
         self._screen = screen
+        self._told: set[str] = set()
 
     def tell(self) -> bool:
         """Plays all phases, and returns whether everything that had to be equal was."""
@@ -146,9 +147,16 @@ class Story:
     def _reports(self, run_id: str, checks: Mapping[str, TableCheck], excuses: Mapping[str, Excuse]) -> list[TableReport]:
         reader = open_reader(self._layout.settings()["CDC_OPS_LEDGER"])
         try:
-            return [_report(reader, run_id, check, excuses.get(table)) for table, check in checks.items()]
+            reports = [_report(reader, run_id, check, excuses.get(table)) for table, check in checks.items()]
         finally:
             reader.close()
+        return [replace(one, message=self._news(one.message)) for one in reports]
+
+    def _news(self, message: str) -> str:
+        """Returns the parts of a message that no phase has told yet; warnings come with every run."""
+        parts = [part for part in message.split("; ") if part not in self._told]
+        self._told.update(parts)
+        return "; ".join(parts)
 
 
 def task_line(tasks: tuple[TaskState, ...]) -> str:

@@ -1,0 +1,120 @@
+"""The demo's pure parts: what it recognises, excuses and prints. The whole of it is `make demo`."""
+
+import io
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from cdc_ops.demo.airflow_home import own_environment
+from cdc_ops.demo.api import TaskState
+from cdc_ops.demo.check import TableCheck
+from cdc_ops.demo.layout import Layout
+from cdc_ops.demo.report import Screen, TableReport, print_tables, verdict
+from cdc_ops.demo.secrecy import PasswordWatch, telling_parts
+from cdc_ops.demo.services import ProcessInfo, Service, is_running, stop_all
+from cdc_ops.demo.story import Excuse, task_line
+
+PASSWORD = "aB3-dE6_gH9@:/%#+& ?zY8xW7vU6tS"
+EQUAL = TableCheck(table="shop.sales", rows_source=4, rows_lake=4, only_in_source=0, only_in_lake=0, different=0, duplicates=0)
+REPORT = TableReport(table="shop.sales", status="committed", check=EQUAL, read=4, inserted=4, delta_version=1, watermark="2026-01-01")
+
+
+@pytest.mark.parametrize("encoded", [PASSWORD, "aB3-dE6_gH9%40%3A%2F", "x\\u003fzY8xW7vU6tS"])
+def test_a_password_is_found_however_it_is_encoded(tmp_path: Path, encoded: str) -> None:
+    (tmp_path / "log").write_text(f"before {encoded} after")
+    watch = PasswordWatch(PASSWORD)
+    assert watch.look_at_files([tmp_path / "log"]) == 1
+    assert watch.seen == {str(tmp_path / "log")}
+
+
+def test_a_password_is_found_across_the_border_of_two_blocks(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"x" * ((1 << 20) - 5) + PASSWORD.encode())
+    watch = PasswordWatch(PASSWORD)
+    watch.look_at_files([tmp_path / "log"])
+    assert watch.seen
+
+
+def test_a_file_without_the_password_is_clean(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("aB3 dE6 *** nothing")
+    watch = PasswordWatch(PASSWORD)
+    watch.look_at_files([tmp_path / "log"])
+    assert not watch.seen
+
+
+def test_a_password_without_a_long_part_is_searched_as_a_whole() -> None:
+    assert telling_parts("a:b") == (b"a:b",)
+
+
+def test_a_process_name_may_hold_brackets_and_spaces() -> None:
+    after = "S 1 7 9 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0"
+    assert ProcessInfo.parse(f"42 (air) flow ( x) {after}") == ProcessInfo(pid=42, session=9, started=4711, alive=True)
+
+
+def test_stopping_a_service_ends_what_it_has_started_too(tmp_path: Path) -> None:
+    service = Service("shell", tmp_path / "pids", tmp_path / "logs")
+    service.start(["/bin/sh", "-c", "trap '' TERM; sleep 60 & echo $!; exec sleep 60"], os.environ, tmp_path)
+    while not (child := service.log.read_text().strip()):
+        pass
+    assert is_running(tmp_path / "pids" / "shell.pid")
+    assert stop_all(tmp_path / "pids", timeout=0.2) == ("shell",)
+    assert not (tmp_path / "pids" / "shell.pid").exists()
+    while service.exit_code() is None:
+        pass
+    stat = Path(f"/proc/{child}/stat")
+    assert not stat.exists() or not ProcessInfo.parse(stat.read_text()).alive
+
+
+def test_a_later_process_with_the_same_number_is_left_alone(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
+        (tmp_path / "old.pid").write_text(f"{stranger.pid} 1\n")
+        assert not is_running(tmp_path / "old.pid")
+        assert stop_all(tmp_path) == ()
+        assert stranger.poll() is None
+
+
+def test_an_excuse_covers_its_own_difference_only() -> None:
+    excuse = Excuse(only_in_lake=1, why="deletes are not seen")
+    assert excuse.covers(replace(EQUAL, only_in_lake=1))
+    assert not excuse.covers(replace(EQUAL, only_in_lake=2))
+    assert not excuse.covers(replace(EQUAL, only_in_lake=1, different=1))
+
+
+def test_a_difference_is_said_with_its_numbers() -> None:
+    check = replace(EQUAL, only_in_lake=1, rows_lake=5, samples=("only in lake: 1",))
+    assert "[bold red]differs[/]: 4 rows at the source, 5 in the lake; 1 key only in lake (only in lake: 1)" in verdict(
+        replace(REPORT, check=check)
+    )
+    assert "differs, as it must here" in verdict(replace(REPORT, check=check, excused="because"))
+    assert "lake = source" in verdict(REPORT)
+
+
+def test_markup_in_what_is_reported_is_printed_as_it_is() -> None:
+    out = io.StringIO()
+    print_tables(Screen(Console(file=out)), [replace(REPORT, window="[2026-01-01, 2026-01-02)", message="[red]x[/red]")])
+    assert "[2026-01-01, 2026-01-02)" in out.getvalue()
+    assert "[red]x[/red]" in out.getvalue()
+
+
+def test_a_run_is_told_in_one_line() -> None:
+    def task(name: str, state: str) -> TaskState:
+        return TaskState(task=name, map_index=-1, attempt=1, state=state)
+
+    assert task_line((task("discover", "success"), task("tables.sync", "running"), task("outcome", "waiting"))) == (
+        "1 of 3 tasks done; sync running"
+    )
+
+
+def test_what_an_outer_airflow_or_spark_has_set_does_not_reach_the_demo() -> None:
+    outer = {"AIRFLOW__CORE__DAGS_FOLDER": "x", "SPARK_HOME": "x", "CDC_OPS_LAKE": "x", "JAVA_HOME": "/java", "PATH": "/bin"}
+    assert own_environment(outer) == {"JAVA_HOME": "/java", "PATH": "/bin"}
+
+
+def test_the_settings_hold_no_secret_and_stay_below_the_demos_folder(tmp_path: Path) -> None:
+    settings = Layout(root=tmp_path / "demo", repository=tmp_path).settings()
+    assert not [name for name in settings if "CONN" in name]
+    assert settings["CDC_OPS_LEDGER"] == f"sqlite:///{tmp_path}/demo/ledger/ledger.db"
