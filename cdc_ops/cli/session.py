@@ -4,7 +4,7 @@ import os
 import socket
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -103,4 +103,5 @@ class LocalSpark:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._spark is not None:
-            self._spark.stop()
+            with suppress(Exception):  # a JVM that was killed cannot be stopped; its work is judged by what it left in the lake
+                self._spark.stop()

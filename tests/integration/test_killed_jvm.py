@@ -1,0 +1,106 @@
+"""SIGKILL for the Spark JVM in the middle of a run of `cdc-ops`; the next run makes the same table, with one data commit per batch."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc_ops.testing.servers import MariaDBServer
+from tests.world import ORDERS, World
+
+TRY_AGAIN = 6
+PATIENCE = 240
+
+
+@pytest.fixture
+def world(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> World:
+    world = World(mariadb, tmp_path, spark)
+    world.sql(ORDERS, "INSERT INTO orders (customer, amount) SELECT CONCAT('c', seq), seq / 7 FROM seq_1_to_60000")
+    assert not world.run().failures
+    world.sql("UPDATE orders SET amount = amount + 1 WHERE id > 10000", "INSERT INTO orders (customer, amount) VALUES ('new', 1)")
+    return world
+
+
+def staging_files(world: World, pattern: str) -> list[Path]:
+    return list(Path(world.pipeline.target.staging).glob(pattern))
+
+
+def landing_has_begun(world: World) -> bool:
+    return bool(staging_files(world, "shop/*/2-*/*/*")) and not staging_files(world, "shop/*/2-*/manifest.json")
+
+
+def merge_is_next(world: World) -> bool:
+    return bool(staging_files(world, "shop/*/2-*/manifest.json"))
+
+
+def rows_are_committed(world: World) -> bool:
+    logs = sorted(Path(world.path("orders")).glob("_delta_log/*.json"))
+    return '"op_seq\\":2' in logs[-1].read_text()
+
+
+@pytest.mark.parametrize("moment", [landing_has_begun, merge_is_next, rows_are_committed])
+def test_a_killed_jvm_costs_a_retry_and_no_row(world: World, jar_folder: Path, moment: Callable[[World], bool]) -> None:
+    command = subprocess.Popen(
+        [sys.executable, "-m", "cdc_ops.cli", "run"], env=environment(world, jar_folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    try:
+        wait_for(lambda: moment(world) or command.poll() is not None)
+        for pid in java_children(command.pid):
+            os.kill(pid, signal.SIGKILL)
+        output = command.communicate(timeout=PATIENCE)[0].decode()
+    finally:
+        command.kill()
+    assert command.returncode in ({TRY_AGAIN} if moment is not rows_are_committed else {0, TRY_AGAIN}), output
+    assert world.server.password not in output
+    assert not world.run().failures
+    assert world.lake("orders") == world.source("orders")
+    assert world.data_commits("orders") == [1, 2]
+
+
+def environment(world: World, jars: Path) -> dict[str, str]:
+    """What a shell would set: the pipeline's folder, ledger, jars and the source's URL."""
+    folder = world.folder / "pipelines"
+    folder.mkdir()
+    (folder / "shop.yaml").write_text(
+        f"""
+pipeline: shop
+source: {{kind: mariadb, connection: shop_db}}
+target: {{root: {world.pipeline.target.root}, staging: {world.pipeline.target.staging}}}
+spark: {{driver_memory: 1g, conf: {{spark.master: "local[2]", spark.sql.shuffle.partitions: "2"}}}}
+tables:
+  {world.database}.orders: {{cursor: [updated_at, id], overlap: 0s}}
+"""
+    )
+    places = {"CDC_OPS_PIPELINES": str(folder), "CDC_OPS_LEDGER": world.ledger, "CDC_OPS_JARS": str(jars)}
+    return {**os.environ, **places, "CDC_OPS_CONN_SHOP_DB": world.url}
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Looks often: the moment may be short."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "the moment never came"
+        time.sleep(0.002)
+
+
+def java_children(parent: int) -> list[int]:
+    """Pids of the JVMs below a process."""
+    parents: dict[int, tuple[int, str]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                name, rest = (folder / "stat").read_text().split("(", 1)[1].rsplit(")", 1)
+            except OSError:
+                continue
+            parents[int(folder.name)] = (int(rest.split()[1]), name)
+    below, grown = {parent}, True
+    while grown:
+        found = {pid for pid, (above, _) in parents.items() if above in below} - below
+        below, grown = below | found, bool(found)
+    return [pid for pid in below if parents.get(pid, (0, ""))[1] == "java"]
