@@ -1,4 +1,4 @@
-"""Spark application of the step 'extract': spark-submit extract.py JOB_SPEC.json"""
+"""Spark application of the step 'extract'; run by spark-submit with the path of a JobSpec."""
 
 import sys
 

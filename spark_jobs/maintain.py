@@ -1,4 +1,4 @@
-"""Spark application of the step 'maintain': spark-submit maintain.py JOB_SPEC.json"""
+"""Spark application of the step 'maintain'; run by spark-submit with the path of a JobSpec."""
 
 import sys
 

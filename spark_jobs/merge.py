@@ -1,4 +1,4 @@
-"""Spark application of the step 'merge': spark-submit merge.py JOB_SPEC.json"""
+"""Spark application of the step 'merge'; run by spark-submit with the path of a JobSpec."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Spark application of the step 'sync': spark-submit sync.py JOB_SPEC.json"""
+"""Spark application of the step 'sync'; run by spark-submit with the path of a JobSpec."""
 
 import sys
 

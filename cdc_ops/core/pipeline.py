@@ -194,7 +194,9 @@ def resolve_tables(pipeline: Pipeline, available: Iterable[TableName]) -> tuple[
             if name not in excluded or not rule.is_pattern:
                 chosen.setdefault(name, rule)
     return tuple(
-        TableConfig(pipeline=pipeline.name, table=names[name], settings=rule.settings, path=table_path(pipeline, names[name], rule.settings))
+        TableConfig(
+            pipeline=pipeline.name, table=names[name], settings=rule.settings, path=table_path(pipeline, names[name], rule.settings)
+        )
         for name, rule in sorted(chosen.items())
     )
 

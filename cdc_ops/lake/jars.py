@@ -236,14 +236,10 @@ def _fetch_error(folder: Path, absent: Sequence[Coordinate], said: Iterable[str]
     )
     if offline:
         why = "the Maven repository does not answer: there is no network, or only through a proxy"
-        advice = (
-            "set JAVA_TOOL_OPTIONS to your proxy (-Dhttps.proxyHost=... -Dhttps.proxyPort=...) or CDC_OPS_IVY_SETTINGS to an Ivy"
-        )
+        advice = "set JAVA_TOOL_OPTIONS to your proxy (-Dhttps.proxyHost=... -Dhttps.proxyPort=...) or CDC_OPS_IVY_SETTINGS to an Ivy"
         advice += f" settings file with your own mirror; then python -m cdc_ops.lake.jars {folder}"
     else:
-        reasons = [
-            re.sub(r"https?://\S+", "(address)", line) for line in text.splitlines() if "not found" in line or "rror" in line
-        ]
+        reasons = [re.sub(r"https?://\S+", "(address)", line) for line in text.splitlines() if "not found" in line or "rror" in line]
         why = "; ".join(reasons[-3:]) or "Ivy ended without them and gave no reason"
         advice = f"check the name and revision, then python -m cdc_ops.lake.jars {folder}"
     names = ", ".join(str(one) for one in absent)

@@ -97,7 +97,7 @@ class ClockBound:
             high, method = seen.now - request.overlap, METHOD_OVERLAP
             warnings += (_missing_grant(seen, f"windows stay {_seconds(request.overlap)} behind the clock instead"),)
         elif oldest is not None and oldest.started < seen.now:
-            # A statement that waited for a metadata lock took its NOW() before InnoDB saw its transaction begin: the overlap covers the wait.
+            # A statement that waits for a metadata lock takes its NOW() before InnoDB sees its transaction: the overlap covers the wait.
             high, held_by = oldest.started - request.overlap, oldest.label
         if replica is not None:
             high = min(high, seen.now - replica.lag - request.overlap)

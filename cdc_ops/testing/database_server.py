@@ -171,9 +171,7 @@ class DatabaseServer(abc.ABC):
     def _write_access(self) -> None:
         path = self.folder / ACCESS_FILE
         path.touch(mode=0o600)
-        path.write_text(
-            json.dumps({"port": self.port, "password": self.password, "admin_password": self.admin_password}), "ascii"
-        )
+        path.write_text(json.dumps({"port": self.port, "password": self.password, "admin_password": self.admin_password}), "ascii")
 
     def _read_access(self) -> bool:
         path = self.folder / ACCESS_FILE

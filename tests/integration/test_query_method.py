@@ -217,9 +217,7 @@ def test_a_snapshot_in_chunks_continues_after_the_last_committed_one(world: Worl
 
 
 def test_one_bad_table_fails_alone(orders: World) -> None:
-    orders.sql(
-        "CREATE TABLE nokey (a INT, updated_at DATETIME(6) DEFAULT NOW(6), id INT)", "INSERT INTO nokey (a, id) VALUES (1, 1)"
-    )
+    orders.sql("CREATE TABLE nokey (a INT, updated_at DATETIME(6) DEFAULT NOW(6), id INT)", "INSERT INTO nokey (a, id) VALUES (1, 1)")
     orders.sql("UPDATE orders SET amount = 9 WHERE id <= 10")
     report = orders.run()
     assert [failure.config.table.name for failure in report.failures] == ["nokey"]

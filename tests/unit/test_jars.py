@@ -71,9 +71,7 @@ def test_a_machine_without_java_gets_the_command_to_install_it(tmp_path: Path, m
     assert not list(tmp_path.glob("*.jar"))
 
 
-def test_an_ivy_that_cannot_reach_the_repository_gives_a_clear_error_and_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_ivy_that_cannot_reach_the_repository_gives_a_clear_error_and_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = tmp_path / "bin" / "java"
     fake.parent.mkdir()
     fake.write_text("#!/bin/sh\necho 'Host maven.example not found. url=https://maven.example/x'\nexit 1\n")
