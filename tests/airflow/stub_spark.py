@@ -1,7 +1,8 @@
 """A stand-in for spark-submit: a process of its own that does to Delta logs and results what Spark would, in a tenth of a second.
 
 It is started by the real hook with the real command line and environment, both of which it writes down. `STUB_PLAN` names a JSON file
-`{step: {table: how}}` with how = "retryable", "fatal" or "die" (the process kills itself before it writes a result).
+`{step: {table: how}}` with how = "retryable", "fatal" or "die" (the process kills itself before it
+writes a result); beside the tables, "sleep" gives seconds and "once" makes the next start go well.
 """
 
 import json
@@ -45,7 +46,9 @@ def main() -> None:
     if "die" in how.values():
         print("java.lang.OutOfMemoryError: Java heap space", flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(float(how.get("sleep", 0)))
+    time.sleep(float(how.pop("sleep", 0)))
+    if how.pop("once", False):
+        Path(os.environ["STUB_PLAN"]).write_text("{}")
     started = datetime.now(UTC)
     names = dict.fromkeys([spec.table for spec in job.operations] + [task.table for task in job.maintenance])
     tables = tuple(table_result(job, name, how.get(str(name), "")) for name in names)

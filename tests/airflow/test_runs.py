@@ -1,11 +1,20 @@
 """Whole runs against a real database, with a stand-in for Spark: what fails, what goes on, what is retried, what is told."""
 
 import sqlite3
+import threading
+import time
+from contextlib import closing
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
+from cdc_ops.core.tables import TableName
+from cdc_ops.errors import LeaseHeldError
+from cdc_ops.state.sql import open_store
+from cdc_ops.steps.context import Context
 from cdc_ops.testing.servers import MariaDBServer
 from tests.airflow.stage import LINES, SALES, Stage, asset_events
 
@@ -79,6 +88,53 @@ def test_an_application_that_dies_leaves_its_windows_to_the_next_run(stage: Stag
     assert stage.run().state == "success"
 
 
+def test_a_retry_does_only_what_failed(stage: Stage) -> None:
+    stage.set_up(retries=1)
+    stage.use_stub()
+    stage.patch.setattr("cdc_ops.airflow.dags._RETRY_DELAY", timedelta(milliseconds=100))
+    stage.run()
+    stage.change()
+    stage.calls()
+    stage.plan({"extract": {SALES: "retryable", "once": True}})
+    run = stage.run()
+    assert (run.state, run.tasks["extract"], stage.statuses(run)) == ("success", "success", {SALES: "committed", LINES: "committed"})
+    calls = [(call["step"], sorted(call["tables"])) for call in stage.calls()]
+    assert calls == [("extract", [LINES, SALES]), ("extract", [SALES]), ("merge", [LINES, SALES])]
+
+
+def test_an_application_is_stopped_when_another_run_has_taken_its_table(stage: Stage) -> None:
+    stage.patch.setattr("cdc_ops.airflow.surroundings.Context", partial(Context, lease_ttl=timedelta(seconds=3)))
+    stage.plan({"merge": {"sleep": 120}})
+    thief = threading.Thread(target=steal, args=(stage, TableName.parse(SALES)))
+    thief.start()
+    started = time.monotonic()
+    run = stage.run()
+    thief.join()
+    assert time.monotonic() - started < 100
+    assert (run.state, run.tasks["merge"], run.tasks["commit"]) == ("failed", "failed", "failed")
+    with open_store(f"sqlite:///{stage.folder}/ledger.db") as store:
+        assert store.lease("shop", TableName.parse(SALES)).holder == "thief"
+
+
+def steal(stage: Stage, table: TableName) -> None:
+    """Lets a table's lease run out while Spark works, as if the worker had been asleep, and takes it."""
+    while not (stage.folder / "calls.jsonl").exists():
+        time.sleep(0.1)
+    expire = "UPDATE cdc_tables SET expires_at = '2000-01-01 00:00:00.000000' WHERE table_name = ?"
+    with (
+        closing(sqlite3.connect(stage.folder / "ledger.db", timeout=30)) as database,
+        open_store(f"sqlite:///{stage.folder}/ledger.db") as store,
+    ):
+        while True:
+            with database:
+                database.execute(expire, (table.name,))
+            try:
+                store.acquire("shop", table, "thief", ttl=timedelta(minutes=5), live=True)
+            except LeaseHeldError:  # it was renewed in between
+                continue
+            return
+
+
 def test_a_resync_of_keys_moves_no_watermark_and_says_so(stage: Stage) -> None:
     stage.run()
     stage.calls()
@@ -126,9 +182,8 @@ def test_the_password_is_in_the_environment_of_the_application_and_nowhere_else(
     assert any("_jobs" in str(path) for path in written)
     for path in written:
         assert not any(spelling.encode() in path.read_bytes() for spelling in spellings), path
-    with sqlite3.connect(metadata) as database:
+    with closing(sqlite3.connect(metadata)) as database:
         dump = "\n".join(database.iterdump())
-    database.close()
     assert "rendered_task_instance_fields" in dump
     assert not any(spelling in dump for spelling in spellings)
     out = capsys.readouterr()
