@@ -14,7 +14,8 @@ from cdc_ops.core.pipeline import TableConfig
 from cdc_ops.errors import CdcError, LeaseHeldError, from_payload
 from cdc_ops.lake.manifests import read_manifest
 from cdc_ops.state.base import Lease, TableRunStatus
-from cdc_ops.steps.run import hold, start_attempts
+from cdc_ops.steps.groups import hold
+from cdc_ops.steps.run import start_attempts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from cdc_ops.core.pipeline import TableConfig
 from cdc_ops.core.requests import RunKind, RunRequest
 from cdc_ops.errors import CdcError, LeaseHeldError
 from cdc_ops.sources.base import Source
-from cdc_ops.state.base import TableRun, TableRunStatus
+from cdc_ops.state.base import Lease, TableRun, TableRunStatus
 from cdc_ops.steps.commit import commit_table
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.plan import TablePlan, freeze_table
@@ -80,7 +80,20 @@ def plan_group(
         waiting = [failure.config for failure in held]
         if waiting:
             time.sleep(POLL_SECONDS)
+            hold(context, request, tuple(plan.config for plan in plans if plan.operations))
     return GroupPlan(plans=tuple(plans), failures=tuple(failures))
+
+
+def hold(context: Context, request: RunRequest, configs: tuple[TableConfig, ...]) -> tuple[Lease, ...]:
+    """Takes or renews the leases of tables that this run has planned.
+
+    Raises:
+        LeaseHeldError: a lease had expired and somebody else took it.
+    """
+    acquire = context.store.acquire
+    return tuple(
+        acquire(c.pipeline, c.table, request.holder, ttl=context.lease_ttl, live=True, purpose=request.kind.value) for c in configs
+    )
 
 
 def commit_group(

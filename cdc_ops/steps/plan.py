@@ -169,9 +169,9 @@ def _queues_behind(request: RunRequest, config: TableConfig, unfinished: tuple[O
 
     Live runs wait for the next.
     """
-    if request.kind is RunKind.INCREMENT or any(spec.run_id == request.run_id for spec in unfinished):
-        return False
     queued = [spec for spec in unfinished if not spec.kind.is_live]
+    if request.kind is RunKind.INCREMENT or any(spec.run_id == request.run_id for spec in queued):
+        return False
     if len(queued) >= MAX_QUEUED:
         raise RequestError(
             f"Table {config.table} has {len(queued)} unfinished backfills or resyncs; no further one is queued.",

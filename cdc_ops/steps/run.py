@@ -10,7 +10,7 @@ from cdc_ops.errors import CdcError
 from cdc_ops.sources.base import Source
 from cdc_ops.state.base import Lease, TableRun
 from cdc_ops.steps.context import Context
-from cdc_ops.steps.groups import TableFailure, commit_group, plan_group
+from cdc_ops.steps.groups import TableFailure, commit_group, hold, plan_group
 from cdc_ops.steps.leases import LeaseKeeper
 from cdc_ops.steps.plan import TablePlan, build_job, discover, group_tables
 from cdc_ops.steps.upkeep import due_maintenance, lease_maintenance
@@ -75,18 +75,6 @@ def _work(context: Context, request: RunRequest, busy: tuple[TablePlan, ...], ex
             lost = error
     _, failures = commit_group(context, request, tuple(plan.config for plan in busy), result)
     return failures if lost is None else tuple(replace(failure, error=lost) for failure in failures)
-
-
-def hold(context: Context, request: RunRequest, configs: tuple[TableConfig, ...]) -> tuple[Lease, ...]:
-    """Takes or renews the leases of tables that this run has planned.
-
-    Raises:
-        LeaseHeldError: a lease had expired and somebody else took it.
-    """
-    acquire = context.store.acquire
-    return tuple(
-        acquire(c.pipeline, c.table, request.holder, ttl=context.lease_ttl, live=True, purpose=request.kind.value) for c in configs
-    )
 
 
 def start_attempts(context: Context, leases: tuple[Lease, ...], operations: tuple[OperationSpec, ...]) -> None:
