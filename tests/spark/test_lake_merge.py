@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,19 @@ def test_nothing_of_an_operation_leaks_into_later_statements(lake: Lake) -> None
         assert lake.spark.conf.get(f"spark.databricks.delta.{name}", None) is None
     views = [row["viewName"] for row in lake.spark.sql("SHOW VIEWS IN global_temp").collect()]
     assert not [view for view in views if view.startswith("cdc_ops_")]
+
+
+def test_tables_worked_on_side_by_side_do_not_mix_their_numbers(spark: SparkSession, tmp_path: Path) -> None:
+    lakes = [Lake(spark, tmp_path / name) for name in ("a", "b", "c")]
+
+    def run(index: int) -> list[Outcome]:
+        lake, first = lakes[index], 10 * (index + 1)
+        operations = [lake.case.operation(first, ApplyMode.APPEND), *(lake.case.operation(first + n) for n in (1, 2))]
+        return [lake.apply(spec, [(spec.op_seq, "x")]).outcome for spec in operations]
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(run, range(3))) == [[Outcome.APPLIED] * 3] * 3
+    assert [[row[0] for row in lake.rows()] for lake in lakes] == [[10, 11, 12], [20, 21, 22], [30, 31, 32]]
 
 
 def test_a_failed_statement_leaves_nothing_behind_and_may_be_repeated(lake: Lake) -> None:
@@ -266,7 +280,7 @@ def test_the_number_survives_when_delta_cleans_its_log(lake: Lake, policy: str) 
     for number in range(4):
         lake.spark.sql(f"ALTER TABLE delta.`{lake.path}` SET TBLPROPERTIES ('n' = '{number}')")
     log = Path(lake.path, "_delta_log")
-    checkpoint = max(int(path.name[:20]) for path in log.glob("*.checkpoint*"))
+    checkpoint = max(int(path.name[:20]) for path in log.glob("0*.checkpoint*"))
     for path in [*log.glob("*.json"), *log.glob("*.crc")]:
         if path.name[:20].isdigit() and int(path.name[:20]) <= checkpoint and "checkpoint" not in path.name:
             path.unlink()
