@@ -125,7 +125,7 @@ def is_running(pid_file: Path) -> bool:
     return _remembered(pid_file) is not None
 
 
-def stop_all(pids: Path, timeout: float = 15.0) -> tuple[str, ...]:
+def stop_all(pids: Path, timeout: float = 5.0) -> tuple[str, ...]:
     """Ends every process that a pid file in the folder names, and all that belong to its session.
 
     Args:
