@@ -206,6 +206,11 @@ def table_path(pipeline: Pipeline, table: TableName, settings: TableSettings) ->
     return settings.path or f"{pipeline.target.root.rstrip('/')}/{table.schema}/{table.name}"
 
 
+def staging_root(pipeline: Pipeline, table: TableName) -> str:
+    """Returns the folder below which a table's operations land."""
+    return f"{pipeline.target.staging.rstrip('/')}/{pipeline.name}/{table}"
+
+
 def select_tables(tables: tuple[TableConfig, ...], wanted: Iterable[str]) -> tuple[TableConfig, ...]:
     """Returns the configs whose `schema.table` is wanted; all of them if nothing is named.
 

@@ -5,17 +5,22 @@ The Delta log is asked, not believed second-hand: a Spark application that died 
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.maintenance import carry_over
 from cdc_ops.core.operations import Counts, OperationKind, OperationResult, OperationSpec, Outcome, TableResult
-from cdc_ops.core.pipeline import TableConfig
+from cdc_ops.core.pipeline import TableConfig, staging_root
 from cdc_ops.core.requests import RunRequest
 from cdc_ops.core.runs import Standing, TableState, abandoned, adopted, committed, compare, rebuilt, rebuilt_from_data
 from cdc_ops.errors import CdcError, JobLostError, LedgerBehindError, StaleStateError, StateError, from_payload
 from cdc_ops.lake.log import find_commit, read_head
+from cdc_ops.lake.manifests import expire
 from cdc_ops.state.base import Lease, TableRun, TableRunStatus
 from cdc_ops.steps.context import Context
+
+STAGING_KEPT = timedelta(days=3)
+"""How long landed windows stay for whoever wants to look at them."""
 
 MAX_ATTEMPTS = 5
 """Runs that may try a backfill, resync or repair before its number is given up; a live operation is tried for ever, loudly."""
@@ -49,6 +54,7 @@ def commit_table(context: Context, request: RunRequest, config: TableConfig, res
     try:
         settled = _settle(context, lease, request, config, result)
         store.record(settled.run)
+        _expire_staging(context, config)
         return settled
     finally:
         store.release(lease)
@@ -113,6 +119,13 @@ def give_up_hopeless(context: Context, lease: Lease, state: TableState) -> Table
         context.store.settle(lease, state, new, spec, None)
         state = new
     return state
+
+
+def _expire_staging(context: Context, config: TableConfig) -> None:
+    """Removes what was landed long ago for operations that are settled; never what an unfinished one may still read."""
+    store = context.store
+    keep = [spec.staging for spec in store.open_operations(config.pipeline, config.table)]
+    expire(staging_root(context.pipeline, config.table), store.now() - STAGING_KEPT, keep)
 
 
 def _settle_next(context: Context, lease: Lease, state: TableState, spec: OperationSpec, reported: OperationResult | None) -> None:

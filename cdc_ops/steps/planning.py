@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from cdc_ops.core.cursors import Cursor, CursorValue, parse_datetime
 from cdc_ops.core.merging import keys_condition
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec, SnapshotProgress
-from cdc_ops.core.pipeline import Pipeline, TableConfig
+from cdc_ops.core.pipeline import Pipeline, TableConfig, staging_root
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.runs import Phase, TableState
 from cdc_ops.core.tables import TableSchema
@@ -227,7 +227,7 @@ def _spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int = 
         generation=state.generation,
         planned_at=planned_at,
         path=config.path,
-        staging=f"{facts.pipeline.target.staging.rstrip('/')}/{config.pipeline}/{config.table}/{op_seq}-{identity[:12]}",
+        staging=f"{staging_root(facts.pipeline, config.table)}/{op_seq}-{identity[:12]}",
         schema=facts.schema,
         keys=facts.keys,
         cursor=facts.cursor,
