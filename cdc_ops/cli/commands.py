@@ -115,7 +115,7 @@ def backfill(pipeline: One, since: Since, until: Until, table: Tables = None, fo
 @app.command()
 def resync(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
     pipeline: One,
-    mode: Annotated[ResyncMode, typer.Option(help="What to read again.")],
+    mode: Annotated[ResyncMode, typer.Option(help="What to read again: keys, range or full.")],
     table: Tables = None,
     since: Since = "",
     until: Until = "",

@@ -19,6 +19,10 @@ from cdc_ops.steps.run import RunReport
 out = Console()
 err = Console(stderr=True)
 
+WIDE = 140
+"""Columns of a terminal from which on the whole status fits."""
+
+_FOR_WIDE = {"pipeline", "phase", "files", "held by"}
 _COLOURS = {TableRunStatus.COMMITTED: "green", TableRunStatus.IDLE: "dim", TableRunStatus.FAILED: "red"}
 
 
@@ -45,20 +49,30 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) ->
 
 
 def print_plans(pipeline: str, plans: Sequence[tuple[str, TablePlan | CdcError]]) -> None:
-    """Shows what a run would do."""
-    rows = []
+    """Shows what a run would do; what there is to say about a table stands below, on lines of their own."""
+    rows: list[tuple[str, ...]] = []
+    notes: list[tuple[str, str]] = []
     for name, plan in plans:
         if isinstance(plan, CdcError):
-            rows.append((name, "[red]refused[/]", "", "", escape(plan.what)))
+            rows.append((name, "[red]refused[/]", "", ""))
+            notes.append((name, str(plan)))
             continue
-        notes = "; ".join((*(("finishes an interrupted run",) if plan.unfinished else ()), *plan.warnings))
-        if not plan.operations:
-            rows.append((name, "[dim]idle[/]", "", "", escape("; ".join(p for p in (plan.idle, notes) if p))))
-        for spec in plan.operations:
-            what = f"{spec.kind} as {spec.mode}"
-            window = str(spec.window) if spec.window else f"{len(spec.slices)} slice(s)"
-            rows.append((name, what, window, f"{spec.expected_rows:,}", escape(notes)))
-    _table(f"Plan of {pipeline}", ("table", "what", "reads", "rows", "notes"), rows)
+        rows += _plan_rows(name, plan)
+        notes += [(name, text) for text in plan.warnings]
+    _table(f"Plan of {pipeline}", ("table", "what", "reads", "rows"), rows)
+    for name, text in notes:
+        out.print(f"[yellow]{escape(name)}[/] {escape(text)}", soft_wrap=True, highlight=False)
+
+
+def _plan_rows(name: str, plan: TablePlan) -> list[tuple[str, ...]]:
+    if not plan.operations:
+        return [(name, "[dim]idle[/]", escape(plan.idle), "")]
+    rows: list[tuple[str, ...]] = []
+    for spec in plan.operations:
+        interrupted = ", interrupted" if spec in plan.unfinished else ""
+        window = str(spec.window) if spec.window else f"{len(spec.slices)} slice{'s' if len(spec.slices) != 1 else ''}"
+        rows.append((name, f"{spec.kind}{interrupted}", escape(window), f"{spec.expected_rows:,}"))
+    return rows
 
 
 def print_report(pipeline: str, report: RunReport) -> None:
@@ -108,11 +122,11 @@ def print_status(rows: Sequence[TableOverview]) -> None:
     if not rows:
         out.print("The ledger knows no table yet. Next: cdc-ops run")
         return
-    _table(
-        "Tables",
-        ("pipeline", "table", "phase", "watermark", "fresh", "version", "files", "last run", "held by"),
-        [_status_row(row) for row in rows],
-    )
+    columns = ("pipeline", "table", "phase", "watermark", "fresh", "version", "files", "last run", "held by")
+    shown = [name for name in columns if out.width >= WIDE or name not in _FOR_WIDE]
+    _table("Tables", shown, [[cell for name, cell in zip(columns, _status_row(row), strict=True) if name in shown] for row in rows])
+    if len(shown) < len(columns):
+        out.print("[dim]A wider terminal shows more; --json shows all.[/]")
 
 
 def _status_row(row: TableOverview) -> tuple[str, ...]:

@@ -1,0 +1,126 @@
+"""The command line: help, reference, exit codes and errors; nothing here starts Spark or a server."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cdc_ops import errors
+from cdc_ops.cli import app
+from cdc_ops.cli.commands import exit_code
+from cdc_ops.cli.reference import reference_markdown
+from cdc_ops.errors import CdcError
+
+ROOT = Path(__file__).resolve().parents[2]
+PIPELINE = """
+pipeline: shop
+source: {kind: mysql, connection: shop_db}
+target: {root: /lake, staging: /staging}
+tables:
+  shop.orders: {cursor: updated_at}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CDC_OPS_LEDGER", f"sqlite:///{tmp_path / 'ledger.db'}")
+    monkeypatch.setenv("CDC_OPS_PIPELINES", str(tmp_path))
+    monkeypatch.delenv("CDC_OPS_CONN_SHOP_DB", raising=False)
+    (tmp_path / "shop.yaml").write_text(PIPELINE)
+    return tmp_path
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, arguments)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.output
+
+
+def test_the_committed_reference_is_what_the_commands_say() -> None:
+    text = (ROOT / "docs" / "cli.md").read_text()
+    assert text == reference_markdown(), "run: python -m cdc_ops.cli.reference > docs/cli.md"
+
+
+def test_every_command_and_option_has_help() -> None:
+    rows = [line for line in reference_markdown().splitlines() if line.startswith("| `")]
+    assert len(rows) > 20
+    assert not [row for row in rows if row.endswith("|  |")]
+
+
+KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, CdcError)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_error_has_a_documented_exit_code(kind: type[CdcError]) -> None:
+    code = exit_code(kind("x"))
+    assert code in {2, 3, 4, 5, 6}
+    assert (code == 6) == kind.retryable
+
+
+def test_validate_names_the_files(folder: Path) -> None:
+    code, output = run("validate", "--json")
+    assert code == 0
+    assert [item["pipeline"] for item in json.loads(output)] == ["shop"]
+
+
+def test_a_wrong_file_is_an_error_with_its_line_and_code_2(folder: Path) -> None:
+    (folder / "shop.yaml").write_text(PIPELINE.replace("cursor:", "cursr:"))
+    code, output = run("validate")
+    assert code == 2
+    assert "shop.yaml:6" in output
+    assert "cursor" in output
+    assert "Traceback" not in output
+
+
+def test_an_unknown_pipeline_gets_the_nearest_name(folder: Path) -> None:
+    code, output = run("run", "--pipeline", "shopp")
+    assert code == 2
+    assert "Did you mean 'shop'?" in output
+
+
+def test_a_missing_connection_names_its_variable(folder: Path) -> None:
+    code, output = run("run")
+    assert code == 2
+    assert "CDC_OPS_CONN_SHOP_DB" in output
+
+
+def test_an_unreachable_source_is_worth_another_try(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDC_OPS_CONN_SHOP_DB", "mysql://cdc:se%40cret@127.0.0.1:1/shop")
+    code, output = run("run", "--json")
+    assert code == 6
+    document = json.loads(output)
+    assert document["error"]["error"] == "SourceUnreachableError"
+    assert "127.0.0.1:1" in document["error"]["what"]
+    assert "cret" not in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("backfill", "-p", "shop", "--since", "2026-01-01", "--until", "2026-01-02T00:00:00Z"), "time zone"),
+        (("backfill", "-p", "shop", "--since", "2026-01-03T00:00:00Z", "--until", "2026-01-02T00:00:00Z"), "is not before"),
+        (("backfill", "-p", "shop", "--since", "monday", "--until", "2026-01-02T00:00:00Z"), "is not a date and time"),
+        (("resync", "-p", "shop", "--mode", "keys"), "needs keys"),
+        (("resync", "-p", "shop", "--mode", "keys", "--key", "1"), "one table"),
+        (("resync", "-p", "shop", "--mode", "full", "--key", "1"), "neither range nor keys"),
+        (("state", "rebuild", "--watermark", "2026-01-01 00:00:00"), "--table"),
+    ],
+)
+def test_a_request_that_cannot_be_meant_is_refused_before_anything_is_touched(folder: Path, arguments: tuple[str, ...], named: str) -> None:
+    code, output = run(*arguments)
+    assert code == 2
+    assert named in output
+    assert not (folder / "ledger.db").exists()
+
+
+def test_status_of_an_unknown_ledger_says_what_to_do_next(folder: Path) -> None:
+    code, output = run("status")
+    assert code == 0
+    assert "cdc-ops run" in output
+
+
+def test_the_schema_is_a_json_schema(folder: Path) -> None:
+    code, output = run("schema")
+    assert code == 0
+    assert json.loads(output)["$schema"].endswith("2020-12/schema")
