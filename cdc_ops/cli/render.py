@@ -80,6 +80,9 @@ def print_report(pipeline: str, report: RunReport) -> None:
     _table(
         f"Run of {pipeline}", ("table", "kind", "status", "read", "+ / ~ / -", "version", "window"), [_run_row(run) for run in report.runs]
     )
+    for run in report.runs:
+        if run.status is TableRunStatus.IDLE:
+            out.print(f"[dim]{run.table}: {escape(run.message.split('; ')[0])}[/]", highlight=False, soft_wrap=True)
     for warning in report.warnings:
         err.print(f"[yellow]warning[/] {escape(warning)}", soft_wrap=True)
     for failure in report.failures:
@@ -92,7 +95,7 @@ def _run_row(run: TableRun) -> tuple[str, ...]:
     counts = f"{run.counts.inserted:,} / {run.counts.updated:,} / {run.counts.deleted:,}" if done else ""
     read = f"{run.counts.read:,}" if done else ""
     version = str(run.delta_version) if run.delta_version is not None else ""
-    window = str(run.window) if run.window else ("" if run.status is TableRunStatus.FAILED else escape(run.message))
+    window = escape(str(run.window)) if run.window else ""
     return (str(run.table), str(run.kind), f"[{colour}]{run.status}[/]", read, counts, version, window)
 
 
