@@ -10,6 +10,7 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,10 +24,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from cdc_ops.core.pipeline import Pipeline, TableConfig
-    from cdc_ops.sources.base import Source
+    from cdc_ops.sources.base import JdbcRead, Source
+    from cdc_ops.steps.planning import TableFacts
 
 COMPARE_TIMEOUT, STOP_TIMEOUT, ARCHIVE_TIMEOUT = 300.0, 10.0, 120.0
 REHEARSE = "rehearse"
+SMALL = {"spark.master": "local[2]", "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +108,7 @@ def main(arguments: list[str]) -> int:
     from cdc_ops.config.loading import load_pipelines
     from cdc_ops.lake.session import build_session
 
-    spark = build_session("cdc-ops demo check", extra_conf={"spark.master": "local[2]", "spark.driver.memory": "1g"})
+    spark = build_session("cdc-ops demo check", extra_conf=SMALL)
     [pipeline] = [one for one in load_pipelines(layout.pipelines) if one.name == PIPELINE]
     for _ in sys.stdin:
         print(json.dumps(_answer(spark, pipeline, layout)), file=answers, flush=True)
@@ -148,17 +151,23 @@ def compare_all(spark: "SparkSession", pipeline: "Pipeline", layout: Layout) -> 
         raise JobError("the database server does not run", next=f"read {layout.mariadb}/server.log")
     source = open_source(pipeline.source, source_url(server))
     try:
-        return [_compare(spark, pipeline, source, config) for config in resolve_tables(pipeline, source.tables())]
+        questions = [(config, *_question(pipeline, source, config)) for config in resolve_tables(pipeline, source.tables())]
     finally:
         source.close()
+    with ThreadPoolExecutor() as pool:  # the session waits for the database as often as it works
+        return list(pool.map(lambda question: _compare(spark, *question), questions))
 
 
-def _compare(spark: "SparkSession", pipeline: "Pipeline", source: "Source", config: "TableConfig") -> TableCheck:
+def _question(pipeline: "Pipeline", source: "Source", config: "TableConfig") -> tuple["TableFacts", "JdbcRead"]:
     from cdc_ops.steps.planning import read_facts
-    from cdc_ops.steps.verify import verify
 
     facts = read_facts(pipeline, source, config)
-    read = source.jdbc_read(facts.schema, source.slices(facts.schema, facts.keys, "", 2))
+    return facts, source.jdbc_read(facts.schema, source.slices(facts.schema, facts.keys, "", 2))
+
+
+def _compare(spark: "SparkSession", config: "TableConfig", facts: "TableFacts", read: "JdbcRead") -> TableCheck:
+    from cdc_ops.steps.verify import verify
+
     found = verify(spark, read, facts.schema, facts.keys, config.path)
     return TableCheck(
         table=str(config.table),
