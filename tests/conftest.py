@@ -68,7 +68,7 @@ def mariadb(server_folder: Path) -> Iterator[MariaDBServer]:
 
 @pytest.fixture(scope="session")
 def postgres(server_folder: Path) -> Iterator[PostgresServer]:
-    with PostgresServer(server_folder / "postgres") as server:
+    with PostgresServer(server_folder / "postgres", options=("-c", "max_prepared_transactions=8")) as server:
         yield server
 
 

@@ -21,7 +21,7 @@ from cdc_ops.sources.base import Source, open_source
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.run import RunReport, run_pipeline
-from cdc_ops.testing.servers import MariaDBServer
+from cdc_ops.testing.servers import MariaDBServer, PostgresServer
 
 _numbers = itertools.count(1)
 ORDERS = """CREATE TABLE orders (
@@ -49,7 +49,7 @@ class World:
         settings: Settings of all tables unless a rule says otherwise.
     """
 
-    server: MariaDBServer
+    server: MariaDBServer | PostgresServer
     folder: Path
     spark: SparkSession
     settings: TableSettings = field(default_factory=lambda: TableSettings(cursor=("updated_at", "id"), overlap=timedelta(0), readers=2))
@@ -59,15 +59,18 @@ class World:
 
     def __post_init__(self) -> None:
         self.server.create_database(self.database)
+        postgres = isinstance(self.server, PostgresServer)
+        self.schema = "public" if postgres else self.database
         self.pipeline = Pipeline(
             name="shop",
-            source=SourceConfig(kind=SourceKind.MARIADB, connection="shop_db"),
+            source=SourceConfig(kind=SourceKind.POSTGRES if postgres else SourceKind.MARIADB, connection="shop_db"),
             target=TargetConfig(root=str(self.folder / "lake"), staging=str(self.folder / "staging")),
-            tables=(TableRule(pattern=f"{self.database}.*", settings=self.settings),),
+            tables=(TableRule(pattern=f"{self.schema}.*", settings=self.settings),),
             lease_wait=timedelta(seconds=0),
         )
         server = self.server
-        self.url = ConnectionUrl.from_parts("mysql", server.host, server.port, server.user, server.password, self.database).render()
+        scheme = "postgresql" if postgres else "mysql"
+        self.url = ConnectionUrl.from_parts(scheme, server.host, server.port, server.user, server.password, self.database).render()
         self.ledger = f"sqlite:///{self.folder / 'ledger.db'}"
 
     def sql(self, *statements: str) -> Any:
@@ -76,11 +79,11 @@ class World:
 
     def name(self, table: str) -> TableName:
         """The full name of a table of this world."""
-        return TableName(schema=self.database, name=table)
+        return TableName(schema=self.schema, name=table)
 
     def path(self, table: str) -> str:
         """The folder of a table's Delta table."""
-        return f"{self.pipeline.target.root}/{self.database}/{table}"
+        return f"{self.pipeline.target.root}/{self.schema}/{table}"
 
     def context(self) -> Context:
         """A fresh context on the ledger, as another process would have it."""
@@ -89,7 +92,7 @@ class World:
     def configure(self, **changes: Any) -> None:
         """Changes the settings of all tables."""
         self.settings = replace(self.settings, **changes)
-        self.pipeline = replace(self.pipeline, tables=(TableRule(pattern=f"{self.database}.*", settings=self.settings),))
+        self.pipeline = replace(self.pipeline, tables=(TableRule(pattern=f"{self.schema}.*", settings=self.settings),))
 
     def run(self, *, execute_with: Callable[[JobSpec], StepResult] | None = None, **parts: Any) -> RunReport:
         """One whole run in this process."""

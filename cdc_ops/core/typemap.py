@@ -27,11 +27,13 @@ class TypeMapping:
         delta_type: Stored type as Spark SQL DDL.
         template: Expression of the source's dialect; `{column}` stands for the quoted column.
         carrier: Type in which the expression's value travels over JDBC, which a cast turns into the stored one; "" = the stored type.
+        decoder: Spark SQL that makes the stored value of what travelled; a cast to the stored type follows it.
     """
 
     delta_type: str
     template: str = COLUMN
     carrier: str = ""
+    decoder: str = COLUMN
 
     @property
     def carried_as(self) -> str:
@@ -41,6 +43,10 @@ class TypeMapping:
     def expression(self, quoted_column: str) -> str:
         """Returns the expression for one column, whose name is already quoted."""
         return self.template.replace(COLUMN, quoted_column)
+
+    def decoded(self, quoted_column: str) -> str:
+        """Returns Spark's expression for one column, whose name is already quoted."""
+        return self.decoder.replace(COLUMN, quoted_column)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,46 +164,6 @@ def _mysql_decimal(kind: DeclaredType) -> TypeMapping:
     if precision > MAX_DECIMAL_DIGITS:
         return TypeMapping(delta_type="string", template=_AS_TEXT)
     return TypeMapping(delta_type=f"decimal({precision},{scale})")
-
-
-# ------------------------------------------------------------------------------------------------------------------- Postgres
-
-_AS_PG_TEXT: Final = f"CAST({COLUMN} AS text)"
-
-_POSTGRES_FIXED: Final[dict[str, TypeMapping]] = {
-    "boolean": TypeMapping(delta_type="boolean"),
-    "smallint": TypeMapping(delta_type="smallint"),
-    "integer": TypeMapping(delta_type="int"),
-    "bigint": TypeMapping(delta_type="bigint"),
-    "oid": TypeMapping(delta_type="bigint", template=f"CAST({COLUMN} AS bigint)"),
-    "real": TypeMapping(delta_type="float"),
-    "double precision": TypeMapping(delta_type="double"),
-    "text": TypeMapping(delta_type="string"),
-    "character varying": TypeMapping(delta_type="string", template=_AS_PG_TEXT),
-    "bytea": TypeMapping(delta_type="binary"),
-    # Infinite values have no stored form, nor have those before year 1; the values between are exact.
-    "date": TypeMapping(delta_type="date", template=f"CASE WHEN isfinite({COLUMN}) THEN {COLUMN} END"),
-    "timestamp without time zone": TypeMapping(delta_type="timestamp_ntz", template=f"CASE WHEN isfinite({COLUMN}) THEN {COLUMN} END"),
-    "timestamp with time zone": TypeMapping(delta_type="timestamp", template=f"CASE WHEN isfinite({COLUMN}) THEN {COLUMN} END"),
-}
-
-_NUMERIC: Final = re.compile(r"^numeric\((\d+),(-?\d+)\)$")
-_PRECISION: Final = re.compile(r"\(\d+\)")
-
-
-def postgres_mapping(declared: str) -> TypeMapping:
-    """Maps a Postgres type as `format_type` prints it; of a domain, the type beneath it.
-
-    Whatever has no stored form of its own (uuid, json, arrays, ranges, enums, intervals, numeric without bounds) is kept as the server's
-    text, which is exact; so there is no type that cannot be copied.
-    """
-    text = declared.strip().lower()
-    if found := _NUMERIC.match(text):
-        precision, scale = int(found[1]), int(found[2])
-        if precision <= MAX_DECIMAL_DIGITS and 0 <= scale <= precision:
-            # NaN is a value of every numeric, but not of a decimal.
-            return TypeMapping(delta_type=f"decimal({precision},{scale})", template=f"NULLIF({COLUMN}, 'NaN')")
-    return _POSTGRES_FIXED.get(_PRECISION.sub("", text), TypeMapping(delta_type="string", template=_AS_PG_TEXT))
 
 
 Mapper = Callable[[str], TypeMapping | None]

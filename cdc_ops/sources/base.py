@@ -27,6 +27,7 @@ class JdbcRead:
             order, in types that a plain cast turns into the stored ones.
         properties: Driver and reader properties, credentials included; never logged, never written.
         session_init: SQL that every connection runs first.
+        decoders: Spark SQL per column of the schema, over the columns of a relation; empty = the columns as they are.
     """
 
     url: str
@@ -34,6 +35,7 @@ class JdbcRead:
     relations: tuple[str, ...]
     properties: dict[str, str] = field(repr=False)
     session_init: str = ""
+    decoders: tuple[str, ...] = ()
 
 
 class Source(Protocol):
@@ -117,6 +119,7 @@ SourceFactory = Callable[[SourceConfig, str], Source]
 _LOADERS: Final[dict[SourceKind, str]] = {
     SourceKind.MYSQL: "cdc_ops.sources.mysql:MySQLSource",
     SourceKind.MARIADB: "cdc_ops.sources.mariadb:MariaDBSource",
+    SourceKind.POSTGRES: "cdc_ops.sources.postgres:PostgresSource",
 }
 
 

@@ -27,6 +27,8 @@ class Dialect:
     """
 
     identifier_quote = "`"
+    moment_text = "DATE_FORMAT({}, '%Y-%m-%d %H:%i:%s.%f')"
+    """Prints a temporal value as a cursor literal; as text, because what drivers make of a zero date is None."""
 
     def name(self, identifier: str) -> str:
         """Quotes one identifier."""
@@ -80,6 +82,12 @@ class Dialect:
             return f"({text})" if len(branches) > 1 else text
 
         return " AND ".join(disjunction(branches) for branches in bounds_predicate(cursor, window))
+
+    def window_lead(self, condition: str) -> str:
+        """Returns the temporal column that a condition printed by `window` begins with, "" if it begins otherwise."""
+        quote = re.escape(self.identifier_quote)
+        found = re.match(rf"^{quote}((?:[^{quote}]|{quote}{quote})+){quote} (?:>=|<) TIMESTAMP(?:TZ)?'", condition)
+        return found[1].replace(self.identifier_quote * 2, self.identifier_quote) if found else ""
 
     def keys(self, schema: TableSchema, keys: tuple[str, ...], values: tuple[tuple[str, ...], ...]) -> str:
         """Prints a list of keys as a condition.

@@ -1,148 +1,55 @@
-"""The safe upper bound of a window on MySQL and MariaDB: a position below which nothing can still be committed.
+"""What a safe bound needs to know of a MySQL or MariaDB server."""
 
-Two strategies with one shape, chosen by the cursor's type: a clock (`ClockBound`) and a counter (`CounterBound`). Both rest on
-`mysql_writers.observe`; where the user may not see other people's transactions, both fall back to staying `overlap` behind.
-"""
-
-import time
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, Protocol
 
-from cdc_ops.core.cursors import Cursor, CursorType, CursorValue, format_datetime, parse_datetime
-from cdc_ops.core.tables import TableSchema
-from cdc_ops.core.windows import SafeBound
-from cdc_ops.sources.dialect import Dialect
+from cdc_ops.core.tables import TableName
 from cdc_ops.sources.mysql_catalog import Catalog
-from cdc_ops.sources.mysql_replica import ReplicaState, replica_state
+from cdc_ops.sources.mysql_replica import replica_state
 from cdc_ops.sources.mysql_session import MySQLSession
-from cdc_ops.sources.mysql_writers import CACHE_SECONDS, Observation, Writer, observe
-from cdc_ops.sources.ranges import floor_moment
-from cdc_ops.sources.zones import WallClock, clock_of, earliest_to_come, parse_zone, require_zone
-
-METHOD_WRITERS: Final = "oldest-writer"
-METHOD_OVERLAP: Final = "clock-overlap"
-METHOD_REPLICA: Final = "replica-lag"
-METHOD_COUNTER: Final = "counter-after-writers"
-METHOD_COUNTER_OVERLAP: Final = "counter-overlap"
-
-_SHARE_SECONDS: Final = 1.0
-"""A bound stays true for ever; the tables of one run share an observation that is not older than this."""
-_LONGEST_WAIT: Final = timedelta(seconds=10)
-_LONGEST_BLIND_WAIT: Final = timedelta(seconds=60)
+from cdc_ops.sources.mysql_writers import CACHE_SECONDS, observe
+from cdc_ops.sources.observation import Observation, ReplicaState, Writer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoundRequest:
-    """What `Source.safe_bound` is asked."""
-
-    schema: TableSchema
-    cursor: Cursor
-    overlap: timedelta
-    since: CursorValue | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
-    """One look at the server, and when it was by our own clock."""
-
-    at: float
-    seen: Observation
-    replica: ReplicaState | None
-
-
-class BoundStrategy(Protocol):
-    """One way to find a bound."""
-
-    def bound(self, request: BoundRequest) -> SafeBound:
-        """Returns a position below which nothing can still be committed."""
-        ...
-
-
-class ClockBound:
-    """The bound of a temporal cursor: the source's clock, held back by the oldest writer.
+class MySQLProbe:
+    """A server's writers, clock and counters; see `Probe`.
 
     Args:
         session: The connection.
-        time_zone: Zone of zone-less columns; "" = the server's global zone.
+        catalog: Knows a table's next number.
     """
 
-    def __init__(self, session: MySQLSession, time_zone: str) -> None:
+    look_again_seconds = CACHE_SECONDS
+
+    def __init__(self, session: MySQLSession, catalog: Catalog) -> None:
         self._session = session
-        self._time_zone = time_zone
-        self._last: _Look | None = None
+        self._catalog = catalog
 
-    def bound(self, request: BoundRequest) -> SafeBound:
-        """Returns the bound in the terms of the cursor's lead column, cut down to the fraction that the column keeps."""
-        clock, warnings = self._wall_clock(request.cursor)
-        last = self._last
-        if last is not None and request.since is not None and time.monotonic() - last.at < _SHARE_SECONDS:
-            shared = self._bound(request, last, clock, warnings)
-            if parse_datetime(shared.value.parts[0]) > parse_datetime(request.since.parts[0]):
-                return shared
-        # The replica is asked first: rows that it applies later are covered by its lag of now.
-        replica = replica_state(self._session)
-        self._last = look = _Look(at=time.monotonic(), seen=observe(self._session), replica=replica)
-        return self._bound(request, look, clock, warnings)
+    def now(self) -> datetime:
+        """Returns the server's clock, UTC."""
+        now: datetime = self._session.row("SELECT UTC_TIMESTAMP(6) AS now")["now"]
+        return now.replace(tzinfo=UTC)
 
-    def literal(self, cursor: Cursor, instant: datetime) -> datetime:
-        """Returns the wall-clock time of an instant in the lead column's terms."""
-        clock, _ = self._wall_clock(cursor)
-        return clock((instant,))[0]
+    def observe(self) -> Observation:
+        """Reads the clock, then the writers."""
+        return observe(self._session)
 
-    def _bound(self, request: BoundRequest, look: _Look, clock: WallClock, warnings: tuple[str, ...]) -> SafeBound:
-        seen, replica, oldest = look.seen, look.replica, look.seen.oldest
-        high, method, held_by = seen.now, METHOD_WRITERS, ""
-        if not seen.complete:
-            high, method = seen.now - request.overlap, METHOD_OVERLAP
-            warnings += (_missing_grant(seen, f"windows stay {_seconds(request.overlap)} behind the clock instead"),)
-        elif oldest is not None and oldest.started < seen.now:
-            # A statement that waits for a metadata lock takes its NOW() before InnoDB sees its transaction: the overlap covers the wait.
-            high, held_by = oldest.started - request.overlap, oldest.label
-        if replica is not None:
-            high = min(high, seen.now - replica.lag - request.overlap)
-            method = METHOD_REPLICA
-            warnings += (replica.warning(request.overlap),)
-        value = self._value(request, clock, high)
-        unknown = next((writer for writer in seen.writers if not writer.start_known), None)
-        if unknown is not None:
-            value = request.since or self._value(request, clock, high - request.overlap)
-            held_by = unknown.label
-            warnings += (_unknown_start(unknown),)
-        return SafeBound(
-            value=value,
-            clock=CursorValue(parts=(format_datetime(clock((seen.now,))[0]),)),
-            method=method,
-            observed_at=seen.now,
-            held_by=held_by,
-            warnings=warnings,
-        )
+    def replica(self) -> ReplicaState | None:
+        """Returns how far behind a replica is."""
+        return replica_state(self._session)
 
-    def _value(self, request: BoundRequest, clock: WallClock, high: datetime) -> CursorValue:
-        # A writer whose NOW() has fractions stores it cut down: only whole units of the column's own resolution are over.
-        lowest = floor_moment(earliest_to_come(high, clock), request.cursor.lead.precision)
-        return CursorValue(parts=(format_datetime(lowest),))
+    def earliest_stamp(self, writer: Writer, overlap: timedelta) -> datetime:
+        """Returns the earliest time that a writer may have put into a row."""
+        # A statement that waits for a metadata lock takes its NOW() before InnoDB sees its transaction: the overlap covers the wait.
+        return writer.started - overlap
 
-    def _wall_clock(self, cursor: Cursor) -> tuple[WallClock, tuple[str, ...]]:
-        if cursor.lead.type is CursorType.TIMESTAMP:
-            return clock_of(UTC), ()
-        if self._time_zone:
-            return clock_of(require_zone(self._time_zone)), ()
+    def zone(self) -> tuple[str, bool]:
+        """Returns the global zone; what the operating system calls its own is not relied upon."""
         zones = self._session.row("SELECT @@global.time_zone AS zone, @@system_time_zone AS system_zone")
-        name = zones["system_zone"] if zones["zone"] == "SYSTEM" else zones["zone"]
-        zone = parse_zone(name)
-        if zone is UTC:
-            return clock_of(UTC), ()
-        warning = (
-            f"The server's time zone is {name}: column {cursor.lead.name!r} is read as wall-clock time of that zone, and where clocks are "
-            "set back runs wait for an hour. Set 'time_zone' of the source to the zone in which the application writes."
-        )
-        if zones["zone"] == "SYSTEM" or zone is None:
-            return self._servers_clock, (warning,)
-        return clock_of(zone), (warning,)
+        system = zones["zone"] == "SYSTEM"
+        return zones["system_zone"] if system else zones["zone"], not system
 
-    def _servers_clock(self, instants: tuple[datetime, ...]) -> tuple[datetime, ...]:
-        """The wall clock of a zone that only the server knows."""
+    def wall_clock(self, instants: tuple[datetime, ...]) -> tuple[datetime, ...]:
+        """Turns instants into wall-clock times of the server's own zone."""
         self._session.execute("SET SESSION time_zone = @@global.time_zone")
         try:
             moments = (f"FROM_UNIXTIME({_unix(instant)}) AS m{index}" for index, instant in enumerate(instants))
@@ -151,108 +58,26 @@ class ClockBound:
             self._session.execute("SET SESSION time_zone = '+00:00'")
         return tuple(row[f"m{index}"] for index in range(len(instants)))
 
+    def next_number(self, table: TableName, column: str) -> int | None:
+        """Returns the next number of an AUTO_INCREMENT column."""
+        return self._catalog.auto_increment(table, column)
 
-class CounterBound:
-    """The bound of an integer cursor: the counter, once every writer that was open when it was read has ended.
-
-    Numbers are handed out before commit: with 4 still open and 5 committed, MAX is 5, and 4 would never be read.
-
-    Args:
-        session: The connection.
-        catalog: Knows the table's next number.
-        dialect: How names are quoted.
-    """
-
-    def __init__(self, session: MySQLSession, catalog: Catalog, dialect: Dialect) -> None:
-        self._session = session
-        self._catalog = catalog
-        self._dialect = dialect
-
-    def bound(self, request: BoundRequest) -> SafeBound:
-        """Returns the counter or, if writers do not end in time, the watermark itself."""
-        counter, clock, warnings = self._counter(request)
-        observed_at = self._session.row("SELECT UTC_TIMESTAMP(6) AS now")["now"].replace(tzinfo=UTC)
-        if request.since is not None and counter <= int(request.since.parts[0]):
-            return SafeBound(value=request.since, clock=_number(clock), method=METHOD_COUNTER, observed_at=observed_at, warnings=warnings)
-        replica, seen = replica_state(self._session), observe(self._session)
-        if replica is not None or not seen.complete:
-            wait = min(request.overlap, _LONGEST_BLIND_WAIT)
-            time.sleep(wait.total_seconds())
-            missing = _missing_grant(seen, f"each run waits {_seconds(wait)} for rows that are not committed yet")
-            warnings += (replica.warning(wait) if replica else missing,)
-            return self._result(counter, clock, observed_at, METHOD_COUNTER_OVERLAP, warnings)
-        open_writer = self._wait(seen, min(max(request.overlap, timedelta(seconds=1)), _LONGEST_WAIT))
-        if open_writer is None:
-            return self._result(counter, clock, observed_at, METHOD_COUNTER, warnings)
-        value = request.since
-        if value is None:
-            value = _number(self._lowest(request, counter))
-            warnings += (f"Held back by {open_writer.label}: the first increment will read the whole table once more.",)
-        return SafeBound(
-            value=value, clock=_number(clock), method=METHOD_COUNTER, observed_at=observed_at, held_by=open_writer.label, warnings=warnings
+    def missing_grant(self, seen: Observation, instead: str) -> str:
+        """The warning that names what to grant."""
+        user, _, host = seen.account.rpartition("@")
+        return (
+            f"User {seen.account} may not see open transactions; {instead}, and a transaction that stays open longer can be read late. "
+            f"Grant it: GRANT PROCESS ON *.* TO '{user}'@'{host}'"
         )
 
-    def _counter(self, request: BoundRequest) -> tuple[int, int, tuple[str, ...]]:
-        """Returns the number after the last committed one, the source's own counter, and warnings."""
-        name, table = self._dialect.name(request.cursor.lead.name), self._dialect.table(request.schema.table)
-        highest = self._session.row(f"SELECT MAX({name}) AS highest FROM {table}")["highest"]
-        since = int(request.since.parts[0]) if request.since else None
-        handed_out = self._catalog.auto_increment(request.schema.table, request.cursor.lead.name)
-        after = int(highest) + 1 if highest is not None else None
-        if handed_out is not None:
-            # Rows at the end may be deleted, so MAX may go back; the counter itself may not.
-            return (after if after is not None else min(since or handed_out, handed_out)), max(handed_out, after or 0), ()
-        counter = after if after is not None else (since or 0)
-        if since is None or counter >= since:
-            return counter, counter, ()
-        warning = (
-            f"The largest {request.cursor.lead.name!r} of {request.schema.table} is {counter - 1}, below the watermark {since}: "
-            "its last rows were deleted, or its numbers began anew. If they did, run a full resync."
+    def unknown_start(self, writer: Writer) -> str:
+        """The warning about a transaction that outlived a restart of the server."""
+        return (
+            f"Held back by {writer.label}: it was prepared before the server was restarted, and nobody knows when it began. "
+            "List it with XA RECOVER and end it with XA COMMIT or XA ROLLBACK."
         )
-        return counter, since, (warning,)
-
-    def _wait(self, seen: Observation, patience: timedelta) -> Writer | None:
-        """Waits until all the writers have ended; returns one that has not."""
-        waiting, deadline = seen.writers, time.monotonic() + patience.total_seconds()
-        while waiting and time.monotonic() < deadline:
-            time.sleep(CACHE_SECONDS)
-            later = observe(self._session).writers
-            waiting = tuple(one for one in waiting if any(one.is_same(other) and other.started <= seen.now for other in later))
-        return min(waiting, key=lambda writer: writer.started, default=None)
-
-    def _lowest(self, request: BoundRequest, counter: int) -> int:
-        name, table = self._dialect.name(request.cursor.lead.name), self._dialect.table(request.schema.table)
-        lowest = self._session.row(f"SELECT MIN({name}) AS lowest FROM {table}")["lowest"]
-        return int(lowest) if lowest is not None else min(counter, 0)
-
-    @staticmethod
-    def _result(counter: int, clock: int, observed_at: datetime, method: str, warnings: tuple[str, ...]) -> SafeBound:
-        return SafeBound(value=_number(counter), clock=_number(clock), method=method, observed_at=observed_at, warnings=warnings)
-
-
-def _number(value: int) -> CursorValue:
-    return CursorValue(parts=(str(value),))
-
-
-def _seconds(span: timedelta) -> str:
-    return f"{span.total_seconds():g} s"
 
 
 def _unix(instant: datetime) -> str:
     microseconds = (instant - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
     return f"{microseconds // 1_000_000}.{microseconds % 1_000_000:06d}"
-
-
-def _missing_grant(seen: Observation, instead: str) -> str:
-    user, _, host = seen.account.rpartition("@")
-    return (
-        f"User {seen.account} may not see open transactions; {instead}, and a transaction that stays open longer can be read late. "
-        f"Grant it: GRANT PROCESS ON *.* TO '{user}'@'{host}'"
-    )
-
-
-def _unknown_start(writer: Writer) -> str:
-    return (
-        f"Held back by {writer.label}: it was prepared before the server was restarted, and nobody knows when it began. "
-        "List it with XA RECOVER and end it with XA COMMIT or XA ROLLBACK."
-    )

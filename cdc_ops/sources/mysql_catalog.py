@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from cdc_ops.core.tables import Column, TableName, TableSchema
-from cdc_ops.core.text import did_you_mean
 from cdc_ops.core.typemap import mysql_mapping
 from cdc_ops.errors import SourceTableError
+from cdc_ops.sources.catalog import choose_columns, missing_table
 from cdc_ops.sources.dialect import Dialect
 from cdc_ops.sources.mysql_session import MySQLSession, Row
 
@@ -40,7 +40,7 @@ class Catalog:
         facts = self._table_row(table)
         table = TableName(schema=facts["table_schema"], name=facts["table_name"])
         rows = self.column_rows(table)
-        chosen = _choose(table, rows, tuple(columns), tuple(except_columns))
+        chosen = choose_columns(table, rows, tuple(columns), tuple(except_columns))
         primary_key, indexes = self._indexes(table)
         return TableSchema(
             table=table,
@@ -83,7 +83,7 @@ class Catalog:
         if found is None and rows and self._session.row("SELECT @@lower_case_table_names AS folded")["folded"]:
             found = rows[0]
         if found is None:
-            raise self._missing(table)
+            raise missing_table(self._session, self._dialect, table, self.tables())
         if found["table_type"] not in _BASE_TABLES:
             raise SourceTableError(
                 f"{table} is a {str(found['table_type']).lower()}, not a table.",
@@ -92,17 +92,6 @@ class Catalog:
                 next="Copy the tables beneath it.",
             )
         return found
-
-    def _missing(self, table: TableName) -> SourceTableError:
-        known = self.tables()
-        near = [one.name for one in known if one.schema == table.schema]
-        nowhere = f"There is no table in {table.schema!r}. " + did_you_mean(str(table), map(str, known))
-        return SourceTableError(
-            f"Table {table} does not exist at {self._session.address.place}, or user {self._session.address.user!r} may not read it.",
-            why=did_you_mean(table.name, near) if near else nowhere,
-            data=_NOTHING,
-            next=f"Correct the name in the pipeline file, or GRANT SELECT ON {self._dialect.table(table)} to the user.",
-        )
 
     def _column(self, table: TableName, row: Row) -> Column:
         mapping = mysql_mapping(row["declared"])
@@ -152,21 +141,6 @@ def _until_none(names: list[str | None]) -> tuple[str, ...]:
             break
         whole.append(name)
     return tuple(whole)
-
-
-def _choose(table: TableName, rows: list[Row], wanted: tuple[str, ...], unwanted: tuple[str, ...]) -> list[Row]:
-    known = {row["name"].lower() for row in rows}
-    for setting, names in (("columns", wanted), ("except_column_list", unwanted)):
-        for name in names:
-            if name.lower() not in known:
-                raise SourceTableError(
-                    f"Table {table} has no column {name!r}, which '{setting}' names.",
-                    why=did_you_mean(name, (row["name"] for row in rows)),
-                    data=_NOTHING,
-                    next=f"Correct '{setting}' in the pipeline file.",
-                )
-    keep, drop = {name.lower() for name in wanted} or known, {name.lower() for name in unwanted}
-    return [row for row in rows if row["name"].lower() in keep - drop]
 
 
 def _texts(names: tuple[str, ...]) -> str:

@@ -5,12 +5,10 @@ from typing import Final
 
 from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType
 from cdc_ops.core.tables import Column, TableSchema
-from cdc_ops.core.text import did_you_mean
 from cdc_ops.core.typemap import DeclaredType
-from cdc_ops.errors import SourceTableError
+from cdc_ops.sources.cursors import index_warning, null_warning, type_columns
 from cdc_ops.sources.dialect import Dialect
 
-_NOTHING: Final = "Nothing was read; the watermark stays."
 _WHOLE: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint"))
 
 
@@ -20,9 +18,7 @@ def type_cursor(schema: TableSchema, names: tuple[str, ...]) -> Cursor:
     Raises:
         SourceTableError: one is missing, or has no order that a window could use.
     """
-    if not names:
-        raise SourceTableError(f"Table {schema.table} has no cursor column.", data=_NOTHING, next="Name one: 'cursor: updated_at'.")
-    return Cursor(columns=tuple(_typed(schema, name) for name in names))
+    return type_columns(schema, names, _typed, "DATETIME, a TIMESTAMP")
 
 
 def cursor_warnings(schema: TableSchema, cursor: Cursor, extras: dict[str, str], dialect: Dialect) -> tuple[str, ...]:
@@ -35,23 +31,15 @@ def cursor_warnings(schema: TableSchema, cursor: Cursor, extras: dict[str, str],
         dialect: Prints statements.
     """
     checks: tuple[Callable[[], str], ...] = (
-        lambda: _index_warning(schema, cursor, dialect),
-        lambda: _null_warning(schema, cursor),
+        lambda: index_warning(schema, cursor, dialect),
+        lambda: null_warning(schema, cursor),
         lambda: _resolution_warning(schema, cursor, dialect),
         lambda: _change_warning(schema, cursor, extras.get(cursor.lead.name, "")),
     )
     return tuple(warning for check in checks if (warning := check()))
 
 
-def _typed(schema: TableSchema, name: str) -> CursorColumn:
-    column = schema.column(name)
-    if column is None:
-        raise SourceTableError(
-            f"Table {schema.table} has no cursor column {name!r}, or the pipeline leaves it out.",
-            why=did_you_mean(name, (column.name for column in schema.columns)),
-            data=_NOTHING,
-            next="Correct 'cursor' in the pipeline file; cursor columns cannot be left out of 'columns'.",
-        )
+def _typed(column: Column) -> CursorColumn | None:
     kind = DeclaredType.parse(column.source_type)
     precision = kind.numbers[0] if kind.numbers else 0
     if kind.base == "datetime":
@@ -60,38 +48,7 @@ def _typed(schema: TableSchema, name: str) -> CursorColumn:
         return CursorColumn(name=column.name, type=CursorType.TIMESTAMP, precision=precision)
     if kind.base in _WHOLE or (kind.base == "decimal" and column.delta_type.endswith(",0)")):
         return CursorColumn(name=column.name, type=CursorType.INTEGER)
-    raise _unordered(schema, column)
-
-
-def _unordered(schema: TableSchema, column: Column) -> SourceTableError:
-    usable = [one.name for one in schema.columns if DeclaredType.parse(one.source_type).base in ("datetime", "timestamp")]
-    return SourceTableError(
-        f"Column {column.name!r} of {schema.table} ({column.source_type}) cannot be a cursor.",
-        why="A cursor is a DATETIME, a TIMESTAMP or a whole number that grows with every change.",
-        data=_NOTHING,
-        next=f"Use one of: {', '.join(usable)}." if usable else "Add an updated_at TIMESTAMP(6) column to the table.",
-    )
-
-
-def _index_warning(schema: TableSchema, cursor: Cursor, dialect: Dialect) -> str:
-    if any(index[0] == cursor.lead.name for index in schema.indexes):
-        return ""
-    columns = ", ".join(dialect.name(column.name) for column in cursor.columns)
-    index = dialect.name("cdc_" + "_".join(column.name for column in cursor.columns)[:50])
-    return (
-        f"No index of {schema.table} starts with {cursor.lead.name!r}: every run reads the whole table. "
-        f"Create one: CREATE INDEX {index} ON {dialect.table(schema.table)} ({columns})"
-    )
-
-
-def _null_warning(schema: TableSchema, cursor: Cursor) -> str:
-    column = schema.column(cursor.lead.name)
-    if column is None or not column.nullable:
-        return ""
-    return (
-        f"Cursor column {column.name!r} of {schema.table} can be NULL: such rows come with the snapshot only. "
-        "Fill it in and declare it NOT NULL, with a default."
-    )
+    return None
 
 
 def _resolution_warning(schema: TableSchema, cursor: Cursor, dialect: Dialect) -> str:

@@ -1,31 +1,10 @@
 """Whether a MySQL or MariaDB server is a replica, and how far behind its primary it is."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 
 from cdc_ops.errors import SourceError, SourceUnreachableError
 from cdc_ops.sources.mysql_session import MySQLSession, Row
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaState:
-    """A replica's distance from its primary, as far as it knows.
-
-    Args:
-        lag: Age of what it applies now, rounded up.
-        certain: False if the user may not ask and the server is only suspected to be a replica.
-    """
-
-    lag: timedelta
-    certain: bool = True
-
-    def warning(self, overlap: timedelta) -> str:
-        """Says what a replica cannot know."""
-        kind = "The source is a replica" if self.certain else "The source is read-only, so probably a replica (the user may not ask it)"
-        return (
-            f"{kind}: it does not show transactions that are open on its primary. Windows stay its lag and {overlap.total_seconds():g} s "
-            "behind the clock; a transaction that stays open longer can be read late. Raise 'overlap', or connect to the primary."
-        )
+from cdc_ops.sources.observation import ReplicaState
 
 
 def replica_state(session: MySQLSession) -> ReplicaState | None:

@@ -22,12 +22,12 @@ transaction's start. The overlap and the comparison of source and lake are there
 import re
 import secrets
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from cdc_ops.errors import SourceError
 from cdc_ops.sources.mysql_session import MySQLSession, Row
+from cdc_ops.sources.observation import Observation, Writer
 
 CACHE_SECONDS: Final = 0.11
 """The server renews the listing of transactions when nobody has read it for 0.1 s."""
@@ -54,55 +54,6 @@ _TRANSACTIONS: Final = (
     " trx_mysql_thread_id = CONNECTION_ID() AS own"
     " FROM information_schema.innodb_trx"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Writer:
-    """A transaction or statement that may still commit rows with an old NOW().
-
-    Args:
-        connection: The server's connection id; 0 if there is none (a prepared XA transaction).
-        transaction: InnoDB's transaction id, "" while it has none.
-        started: UTC, not later than any NOW() that it has used.
-        label: Who and what, for messages; never the statement, which can hold data.
-        start_known: False for a prepared transaction that outlived a restart of the server.
-    """
-
-    connection: int
-    transaction: str
-    started: datetime
-    label: str
-    start_known: bool = True
-
-    def is_same(self, later: "Writer") -> bool:
-        """True unless a later observation is surely another transaction than this one."""
-        if self.connection != later.connection:
-            return False
-        if self.transaction and later.transaction:
-            return self.transaction == later.transaction
-        return True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
-    """What was seen at one moment.
-
-    Args:
-        now: The server's clock before anything else was read, UTC.
-        writers: Who may still commit; empty and meaningless if not `complete`.
-        complete: False if the user lacks the PROCESS privilege and sees only itself.
-        account: The user's account as the server knows it, for the GRANT to name.
-    """
-
-    now: datetime
-    writers: tuple[Writer, ...]
-    complete: bool
-    account: str
-
-    @property
-    def oldest(self) -> Writer | None:
-        """The writer that began first."""
-        return min(self.writers, key=lambda writer: writer.started, default=None)
 
 
 def observe(session: MySQLSession) -> Observation:

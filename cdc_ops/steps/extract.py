@@ -41,8 +41,8 @@ def read_source(spark: SparkSession, read: JdbcRead, schema: TableSchema) -> Dat
     rows = frames[0]
     for frame in frames[1:]:
         rows = rows.unionAll(frame)
-    columns = zip(rows.columns, schema.columns, strict=True)
-    return rows.select(*(F.col(quoted(name)).cast(column.delta_type).alias(column.name) for name, column in columns))
+    columns = zip(read.decoders or tuple(quoted(name) for name in rows.columns), schema.columns, strict=True)
+    return rows.select(*(F.expr(decoder).cast(column.delta_type).alias(column.name) for decoder, column in columns))
 
 
 def _read_slice(spark: SparkSession, read: JdbcRead, relation: str) -> DataFrame:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from cdc_ops.core.typemap import DeclaredType, mysql_mapping, postgres_mapping
+from cdc_ops.core.postgres_types import postgres_mapping
+from cdc_ops.core.typemap import DeclaredType, mysql_mapping
 
 
 @pytest.mark.parametrize(

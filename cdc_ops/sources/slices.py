@@ -1,18 +1,15 @@
-"""How the rows of a MySQL or MariaDB table are cut for several connections, or for several operations."""
+"""How the rows of a table are cut for several connections, or for several operations."""
 
-import re
 from typing import Final
 
 from cdc_ops.core.cursors import CursorType
 from cdc_ops.core.tables import Column, TableSchema
 from cdc_ops.core.typemap import DeclaredType
 from cdc_ops.sources.dialect import INTEGERS, Dialect
-from cdc_ops.sources.mysql_session import MySQLSession
 from cdc_ops.sources.ranges import both, cut_integers, cut_moments, tile
+from cdc_ops.sources.session import SqlSession
 
 _MOST_CHUNKS: Final = 10_000
-_WINDOW: Final = re.compile(r"^`((?:[^`]|``)+)` (?:>=|<) TIMESTAMP'")
-"""How a window on a temporal cursor begins, as `Dialect.window` prints it."""
 
 
 class Slicer:
@@ -23,7 +20,7 @@ class Slicer:
         dialect: How conditions are printed.
     """
 
-    def __init__(self, session: MySQLSession, dialect: Dialect) -> None:
+    def __init__(self, session: SqlSession, dialect: Dialect) -> None:
         self._session = session
         self._dialect = dialect
 
@@ -35,8 +32,8 @@ class Slicer:
         # Without a condition and without an index, finding the range would cost as much as reading the table.
         if lead is not None and (where or _leads_index(schema, lead.name)):
             return tuple(both(where, tile) for tile in self._integer_tiles(schema, lead, where, parts))
-        if found := _WINDOW.match(where):
-            column = schema.column(found[1].replace("``", "`"))
+        if name := self._dialect.window_lead(where):
+            column = schema.column(name)
             if column is not None:
                 return tuple(both(where, tile) for tile in self._moment_tiles(schema, column, where, parts))
         return (where,)
@@ -56,8 +53,7 @@ class Slicer:
 
     def _moment_tiles(self, schema: TableSchema, column: Column, where: str, parts: int) -> tuple[str, ...]:
         name = self._dialect.name(column.name)
-        # As text with six digits: what the driver makes of a zero date is None.
-        low, high = self._range(schema, name, where, form="DATE_FORMAT({}, '%Y-%m-%d %H:%i:%s.%f')")
+        low, high = self._range(schema, name, where, form=self._dialect.moment_text)
         if low is None or high is None or low == high:
             return ("",)
         kind = CursorType.TIMESTAMP if column.delta_type == "timestamp" else CursorType.DATETIME
@@ -74,6 +70,8 @@ class Slicer:
 def _integer_lead(schema: TableSchema, keys: tuple[str, ...]) -> Column | None:
     column = schema.column(keys[0]) if keys else None
     if column is None:
+        return None
+    if column.source_type.endswith("]"):
         return None
     base = DeclaredType.parse(column.source_type).base
     return column if base in INTEGERS - {"bit", "year"} else None

@@ -1,0 +1,74 @@
+"""What a source database shows at one moment: its clock, who can still commit rows, and how far behind a primary it is."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """A transaction or statement that may still commit rows with an old NOW().
+
+    Args:
+        connection: The server's connection id; 0 if there is none (a prepared transaction, which may have had one before).
+        transaction: InnoDB's transaction id, "" while it has none.
+        started: UTC, not later than any NOW() that it has used.
+        label: Who and what, for messages; never the statement, which can hold data.
+        start_known: False for a prepared transaction that outlived a restart of the server.
+    """
+
+    connection: int
+    transaction: str
+    started: datetime
+    label: str
+    start_known: bool = True
+
+    def is_same(self, later: "Writer") -> bool:
+        """True unless a later observation is surely another transaction than this one."""
+        if self.connection != later.connection and later.connection:
+            return False
+        if self.transaction and later.transaction:
+            return self.transaction == later.transaction
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What was seen at one moment.
+
+    Args:
+        now: The server's clock before anything else was read, UTC.
+        writers: Who may still commit; empty and meaningless if not `complete`.
+        complete: False if the user lacks the privilege to see others.
+        account: The user's account as the server knows it, for the GRANT to name.
+    """
+
+    now: datetime
+    writers: tuple[Writer, ...]
+    complete: bool
+    account: str
+
+    @property
+    def oldest(self) -> Writer | None:
+        """The writer that began first."""
+        return min(self.writers, key=lambda writer: writer.started, default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaState:
+    """A replica's distance from its primary, as far as it knows.
+
+    Args:
+        lag: Age of what it applies now, rounded up.
+        certain: False if the user may not ask and the server is only suspected to be a replica.
+    """
+
+    lag: timedelta
+    certain: bool = True
+
+    def warning(self, overlap: timedelta) -> str:
+        """Says what a replica cannot know."""
+        kind = "The source is a replica" if self.certain else "The source is read-only, so probably a replica (the user may not ask it)"
+        return (
+            f"{kind}: it does not show transactions that are open on its primary. Windows stay its lag and {overlap.total_seconds():g} s "
+            "behind the clock; a transaction that stays open longer can be read late. Raise 'overlap', or connect to the primary."
+        )

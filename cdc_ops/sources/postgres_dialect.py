@@ -1,0 +1,53 @@
+"""How predicates are printed for Postgres. Pure."""
+
+import re
+from typing import Final
+
+from cdc_ops.core.cursors import CursorType, parse_datetime
+from cdc_ops.core.tables import Column
+from cdc_ops.core.typemap import DeclaredType
+from cdc_ops.errors import RequestError
+from cdc_ops.sources.dialect import Dialect
+
+_BITS: Final = re.compile(r"^[01]+$")
+_UUID: Final = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.IGNORECASE)
+_BOOLEANS: Final = ("true", "false")
+
+
+class PostgresDialect(Dialect):
+    """SQL of Postgres; sessions have standard_conforming_strings on, so a backslash is only a backslash."""
+
+    identifier_quote = '"'
+    # Infinity and what lies outside of four-digit years is brought to the ends of what a cursor literal can say.
+    moment_text = "to_char(LEAST(GREATEST({}, '0001-01-01'), '9999-12-31'), 'YYYY-MM-DD HH24:MI:SS.US')"
+
+    def text(self, value: str) -> str:
+        """Quotes a text literal."""
+        if "\0" in value:
+            raise RequestError("A key value contains a NUL character.", data="Nothing was read or written.")
+        return "'" + value.replace("'", "''") + "'"
+
+    def binary(self, digits: str) -> str:
+        """Prints a literal of bytes, given as hexadecimal digits."""
+        return f"'\\x{digits}'::bytea"
+
+    def moment(self, value: str, kind: CursorType) -> str:
+        """Prints a cursor value of a temporal column; instants are in UTC."""
+        parse_datetime(value)
+        text = value.replace("T", " ")
+        return f"TIMESTAMPTZ'{text}+00'" if kind is CursorType.TIMESTAMP else f"TIMESTAMP'{text}'"
+
+    def key_value(self, column: Column, value: str) -> str | None:
+        """Prints one key value as a literal of its column's type, or returns None if it is no such value."""
+        kind = DeclaredType.parse(column.source_type)
+        if column.source_type.endswith("]"):
+            return self.text(value)
+        match kind.base:
+            case "bit":
+                return f"B'{value}'" if _BITS.match(value) else None
+            case "uuid":
+                return self.text(value) if _UUID.match(value) else None
+            case "boolean":
+                return value.lower() if value.lower() in _BOOLEANS else None
+            case _:
+                return super().key_value(column, value)

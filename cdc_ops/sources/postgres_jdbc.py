@@ -1,0 +1,41 @@
+"""How Spark reads a Postgres table: URL, driver and options that give every value exactly.
+
+The types that Spark would guess are not used: `customSchema` names the type in which each column travels, and an expression of Spark's
+makes the stored value of it. Nothing depends on the time zones of the server, the JVMs or the Spark session.
+"""
+
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from cdc_ops.core.postgres_types import postgres_mapping
+from cdc_ops.core.tables import TableSchema
+from cdc_ops.sources.base import JdbcRead
+from cdc_ops.sources.dialect import Dialect
+from cdc_ops.sources.postgres_session import APPLICATION, SESSION_SETTINGS, PostgresAddress
+
+_OPTIONS: Final = {"connectTimeout": "10", "tcpKeepAlive": "true", "ApplicationName": APPLICATION}
+_FETCH_SIZE: Final = "10000"
+"""Above zero the driver reads in pieces of so many rows, as Spark turns autocommit off for it; else it holds the whole result."""
+
+
+def build_read(address: PostgresAddress, dialect: Dialect, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:
+    """Builds the read of some slices of a table; opens no connection."""
+    mappings = tuple(postgres_mapping(column.source_type) for column in schema.columns)
+    # Spark does not double quotes within names, so columns travel under names of ours.
+    names = tuple(f"c{number}" for number in range(1, len(mappings) + 1))
+    columns = ", ".join(f"{column.expression} AS {name}" for column, name in zip(schema.columns, names, strict=True))
+    select = f"SELECT {columns} FROM {dialect.table(schema.table)}"
+    database = quote(address.database, safe="")
+    return JdbcRead(
+        url=f"jdbc:postgresql://{address.place}/{database}?{urlencode(_OPTIONS | address.ssl_options(), safe='/')}",
+        driver="org.postgresql.Driver",
+        relations=tuple(f"({select}{f' WHERE {where}' if where else ''}) AS cdc_slice" for where in slices or ("",)),
+        decoders=tuple(mapping.decoded(name) for mapping, name in zip(mappings, names, strict=True)),
+        properties={
+            "user": address.user,
+            "password": address.password,
+            "fetchsize": _FETCH_SIZE,
+            "customSchema": ", ".join(f"{name} {mapping.carried_as}" for mapping, name in zip(mappings, names, strict=True)),
+        },
+        session_init=SESSION_SETTINGS,
+    )

@@ -1,0 +1,114 @@
+"""What all SQL sources have in common: catalog, bounds, cuts and predicates put together; typing cursors and reading is each one's own."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from cdc_ops.core.cursors import Cursor, CursorType, CursorValue, format_datetime
+from cdc_ops.core.pipeline import SourceConfig
+from cdc_ops.core.tables import TableName, TableSchema
+from cdc_ops.core.windows import SafeBound, Window
+from cdc_ops.errors import RequestError
+from cdc_ops.sources.bounds import BoundRequest, BoundStrategy, ClockBound, CounterBound, Probe
+from cdc_ops.sources.dialect import Dialect
+from cdc_ops.sources.ranges import ceil_moment
+from cdc_ops.sources.session import SqlSession
+from cdc_ops.sources.slices import Slicer
+
+
+class TableCatalog(Protocol):
+    """Reads the schemas of one server."""
+
+    def tables(self) -> tuple[TableName, ...]:
+        """Returns the base tables that the user may read."""
+        ...
+
+    def schema(self, table: TableName, *, columns: Iterable[str], except_columns: Iterable[str]) -> TableSchema:
+        """Reads columns, primary key and indexes; see `Source.schema`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlParts:
+    """What a source is put together from."""
+
+    dialect: Dialect
+    session: SqlSession
+    catalog: TableCatalog
+    probe: Probe
+
+
+class SqlSource:
+    """The part of `Source` that is the same on every server; see there for what each method promises.
+
+    Args:
+        config: Kind and settings.
+        parts: What the server does its own way.
+        shown: Who and where, without the password.
+    """
+
+    def __init__(self, config: SourceConfig, parts: SqlParts, shown: str) -> None:
+        self.config = config
+        self._shown = shown
+        self._parts = parts
+        self._slicer = Slicer(parts.session, parts.dialect)
+        self._clock = ClockBound(parts.probe, config.time_zone)
+        self._counter = CounterBound(parts.probe, parts.session, parts.dialect)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._shown})"
+
+    def tables(self) -> tuple[TableName, ...]:
+        """Returns the base tables that the user may read."""
+        return self._parts.catalog.tables()
+
+    def schema(self, table: TableName, *, columns: Iterable[str] = (), except_columns: Iterable[str] = ()) -> TableSchema:
+        """Reads columns, primary key and indexes."""
+        return self._parts.catalog.schema(table, columns=columns, except_columns=except_columns)
+
+    def now(self) -> datetime:
+        """Returns the server's clock, UTC."""
+        return self._parts.probe.now()
+
+    def safe_bound(self, schema: TableSchema, cursor: Cursor, overlap: timedelta, since: CursorValue | None) -> SafeBound:
+        """Returns a position below which nothing can still be committed."""
+        strategy: BoundStrategy = self._clock if cursor.lead.type.is_temporal else self._counter
+        return strategy.bound(BoundRequest(schema=schema, cursor=cursor, overlap=overlap, since=since))
+
+    def literal(self, schema: TableSchema, cursor: Cursor, instant: datetime) -> CursorValue:
+        """Returns the lead cursor value of an aware instant, raised to the fraction that the column keeps."""
+        if cursor.lead.type is CursorType.INTEGER:
+            raise RequestError(
+                f"The cursor {cursor.lead.name!r} of {schema.table} counts; an instant has no place on it.",
+                data="Nothing was read or written.",
+                next="Use --mode keys or --mode full.",
+            )
+        return CursorValue(parts=(format_datetime(ceil_moment(self._clock.literal(cursor, instant), cursor.lead.precision)),))
+
+    def window_predicate(self, cursor: Cursor, window: Window) -> str:
+        """Prints a window as a WHERE condition."""
+        return self._parts.dialect.window(cursor, window)
+
+    def keys_predicate(self, schema: TableSchema, keys: tuple[str, ...], values: tuple[tuple[str, ...], ...]) -> str:
+        """Prints a list of key values as a WHERE condition."""
+        return self._parts.dialect.keys(schema, keys, values)
+
+    def count(self, table: TableName, where: str, limit: int) -> int:
+        """Counts the rows that match, but at most `limit`."""
+        condition = f" WHERE {where}" if where else ""
+        bounded = f"SELECT 1 FROM {self._parts.dialect.table(table)}{condition} LIMIT {int(limit)}"
+        row = self._parts.session.row(f"SELECT COUNT(*) AS n FROM ({bounded}) AS q")
+        return int(row["n"])
+
+    def slices(self, schema: TableSchema, keys: tuple[str, ...], where: str, parts: int) -> tuple[str, ...]:
+        """Cuts the rows that match into at most `parts` disjoint conditions that together cover `where` exactly."""
+        return self._slicer.slices(schema, keys, where, parts)
+
+    def chunks(self, schema: TableSchema, keys: tuple[str, ...], rows: int) -> tuple[str, ...]:
+        """Cuts the whole table into disjoint conditions of about `rows` rows each."""
+        return self._slicer.chunks(schema, keys, rows)
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._parts.session.close()
