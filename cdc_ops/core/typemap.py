@@ -1,8 +1,8 @@
 """The one map from declared source types to stored types, used by every path: pure text in, pure text out.
 
-A mapping says how a column is *stored* (Spark SQL DDL), how it must be *selected* and as what it *travels*, so that no driver or SQL
-dialect between the two can bend a value. Each expression that is more than the bare column has its reason beside it; all were tried with
-both JDBC drivers.
+A mapping says how a column is *stored* (Spark SQL DDL), how it must be *selected*, as what it *travels* and how Spark *decodes* that, so
+that no driver or SQL dialect between the two can bend a value. Each expression that is more than the bare column has its reason beside
+it; all were tried with both JDBC drivers.
 """
 
 import re
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 COLUMN: Final = "{column}"
-"""Stands for the quoted column in an expression."""
+"""Stands for the quoted column in an expression, of the source's dialect or of Spark's."""
 
 MAX_DECIMAL_DIGITS: Final = 38
 """More digits than that do not fit Spark's decimal; such columns are stored as the source's own text."""
@@ -26,7 +26,7 @@ class TypeMapping:
     Args:
         delta_type: Stored type as Spark SQL DDL.
         template: Expression of the source's dialect; `{column}` stands for the quoted column.
-        carrier: Type in which the expression's value travels over JDBC, which a cast turns into the stored one; "" = the stored type.
+        carrier: Type in which the expression's value travels over JDBC; "" = the stored type.
         decoder: Spark SQL that makes the stored value of what travelled; a cast to the stored type follows it.
     """
 
@@ -41,7 +41,7 @@ class TypeMapping:
         return self.carrier or self.delta_type
 
     def expression(self, quoted_column: str) -> str:
-        """Returns the expression for one column, whose name is already quoted."""
+        """Returns the source's expression for one column, whose name is already quoted."""
         return self.template.replace(COLUMN, quoted_column)
 
     def decoded(self, quoted_column: str) -> str:
@@ -78,8 +78,48 @@ class DeclaredType:
 # ---------------------------------------------------------------------------------------------------------- MySQL and MariaDB
 
 _AS_TEXT: Final = f"CAST({COLUMN} AS CHAR)"
-_IS_REAL: Final = f"DAYOFMONTH({COLUMN}) BETWEEN 1 AND DAYOFMONTH(LAST_DAY({COLUMN}))"
-"""False for zero, partial and impossible dates (0000-00-00, 2024-00-15, 2024-02-31), on which the drivers disagree or fail."""
+_DAY: Final = f"DAYOFMONTH({COLUMN})"
+_IS_REAL: Final = f"MONTH({COLUMN}) AND ({_DAY} BETWEEN 1 AND 28 OR {_DAY} BETWEEN 29 AND DAYOFMONTH(LAST_DAY({COLUMN})))"
+"""False for zero, partial and impossible dates (0000-00-00, 2024-00-15, 2024-02-31), which the servers would count as days near them.
+
+The end of the month, which is dear to find, is only asked for in the last days of one.
+"""
+
+_DAYS: Final = TypeMapping(
+    delta_type="date",
+    template=f"IF({_IS_REAL}, TO_DAYS({COLUMN}), NULL)",
+    carrier="int",
+    # 719528 is 1970-01-01. The servers give the year 0 no 29 February, which the calendar does: one day less before it.
+    decoder=f"date_from_unix_date({COLUMN} - IF({COLUMN} < 60, 719529, 719528))",
+)
+_LEAP_OF_YEAR_0: Final = -62162035200000000
+"""0000-03-01 in microseconds since 1970."""
+_MICROS: Final = f"({COLUMN} - IF({COLUMN} < {_LEAP_OF_YEAR_0}, 86400000000, 0))"
+_WALL_CLOCK: Final = TypeMapping(
+    delta_type="timestamp_ntz",
+    template=f"IF({_IS_REAL}, TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', {COLUMN}), NULL)",
+    carrier="bigint",
+    # Both are exact; the first is quicker, but right only where the session's zone is UTC. Spark chooses while it plans.
+    decoder=(
+        f"IF(current_timezone() = 'UTC', CAST(timestamp_micros({_MICROS}) AS TIMESTAMP_NTZ),"
+        f" timestampadd(MICROSECOND, {_MICROS}, TIMESTAMP_NTZ'1970-01-01 00:00:00'))"
+    ),
+)
+_INSTANT: Final = TypeMapping(
+    delta_type="timestamp",
+    template=f"CAST(UNIX_TIMESTAMP({COLUMN}) * 1000000 AS SIGNED)",
+    carrier="bigint",
+    decoder=f"timestamp_micros(NULLIF({COLUMN}, 0))",  # zero is the one TIMESTAMP that is none
+)
+_UNSIGNED_BIGINT: Final = TypeMapping(
+    delta_type="decimal(20,0)",
+    # The same 64 bits, and no big number is made for each value.
+    template=f"CAST({COLUMN} AS SIGNED)",
+    carrier="bigint",
+    decoder=(
+        f"IF({COLUMN} >= 0, CAST({COLUMN} AS DECIMAL(20,0)), CAST(CAST({COLUMN} AS DECIMAL(20,0)) + 18446744073709551616 AS DECIMAL(20,0)))"
+    ),
+)
 
 _MYSQL_FIXED: Final[dict[str, TypeMapping]] = {
     # Without their `tinyInt1isBit=false` the drivers make booleans of TINYINT(1), and 2 becomes true.
@@ -91,11 +131,11 @@ _MYSQL_FIXED: Final[dict[str, TypeMapping]] = {
     "float": TypeMapping(delta_type="float"),  # exact over the binary protocol only: as text MySQL prints six digits
     "double": TypeMapping(delta_type="double"),
     "year": TypeMapping(delta_type="smallint"),
-    # As what the drivers make of them, these three pass through the JVM's own time zone, and the Julian calendar before 1582. As text and
-    # as seconds since 1970 they do not, and are read no slower. Zero is the one TIMESTAMP that is none.
-    "date": TypeMapping(delta_type="date", template=f"IF({_IS_REAL}, {_AS_TEXT}, NULL)", carrier="string"),
-    "datetime": TypeMapping(delta_type="timestamp_ntz", template=f"IF({_IS_REAL}, {_AS_TEXT}, NULL)", carrier="string"),
-    "timestamp": TypeMapping(delta_type="timestamp", template=f"NULLIF(UNIX_TIMESTAMP({COLUMN}), 0)", carrier="decimal(20,6)"),
+    # As what the drivers make of them, these three pass through the JVM's own time zone, and the Julian calendar before 1582. As numbers
+    # since 1970 they do not, and are read more quickly.
+    "date": _DAYS,
+    "datetime": _WALL_CLOCK,
+    "timestamp": _INSTANT,
     "time": TypeMapping(delta_type="string", template=_AS_TEXT),  # -838:59:59 to 838:59:59 is no time of day
     "varchar": TypeMapping(delta_type="string"),
     "tinytext": TypeMapping(delta_type="string"),
@@ -119,12 +159,12 @@ _MYSQL_FIXED: Final[dict[str, TypeMapping]] = {
     "vector": TypeMapping(delta_type="binary"),
 }
 
-_MYSQL_UNSIGNED: Final[dict[str, str]] = {
-    "tinyint": "smallint",
-    "smallint": "int",
-    "mediumint": "int",
-    "int": "bigint",
-    "bigint": "decimal(20,0)",
+_MYSQL_UNSIGNED: Final[dict[str, TypeMapping]] = {
+    "tinyint": TypeMapping(delta_type="smallint"),
+    "smallint": TypeMapping(delta_type="int"),
+    "mediumint": TypeMapping(delta_type="int"),
+    "int": TypeMapping(delta_type="bigint"),
+    "bigint": _UNSIGNED_BIGINT,
 }
 
 _MYSQL_ALIASES: Final[dict[str, str]] = {"integer": "int", "dec": "decimal", "numeric": "decimal", "fixed": "decimal", "real": "double"}
@@ -155,7 +195,7 @@ def mysql_mapping(declared: str) -> TypeMapping | None:
     if base in _GEOMETRIES:
         return TypeMapping(delta_type="binary")
     if kind.unsigned and base in _MYSQL_UNSIGNED:
-        return TypeMapping(delta_type=_MYSQL_UNSIGNED[base])
+        return _MYSQL_UNSIGNED[base]
     return _MYSQL_FIXED.get(base)
 
 

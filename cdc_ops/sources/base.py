@@ -24,18 +24,18 @@ class JdbcRead:
         url: JDBC URL without credentials.
         driver: Driver class.
         relations: One parenthesised SELECT with alias per slice, for `dbtable`; each yields exactly the columns of the schema, in
-            order, in types that a plain cast turns into the stored ones.
+            order and by name.
+        decoders: Spark SQL per column of the schema, over the columns of a relation, whose value a plain cast turns into the stored one.
         properties: Driver and reader properties, credentials included; never logged, never written.
         session_init: SQL that every connection runs first.
-        decoders: Spark SQL per column of the schema, over the columns of a relation; empty = the columns as they are.
     """
 
     url: str
     driver: str
     relations: tuple[str, ...]
+    decoders: tuple[str, ...]
     properties: dict[str, str] = field(repr=False)
     session_init: str = ""
-    decoders: tuple[str, ...] = ()
 
 
 class Source(Protocol):

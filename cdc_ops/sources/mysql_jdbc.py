@@ -1,6 +1,7 @@
 """How Spark reads a MySQL or MariaDB table: URL, driver and options with which both drivers give every value exactly.
 
-The types that Spark would guess are not used: `customSchema` names the type in which each column travels, and a cast gives the stored one.
+The types that Spark would guess are not used: `customSchema` names the type in which each column travels, and an expression of Spark's
+makes the stored value of it.
 Nothing depends on the time zones of the server, the JVMs or the Spark session.
 """
 
@@ -10,7 +11,7 @@ from urllib.parse import urlencode
 from cdc_ops.core.pipeline import SourceConfig
 from cdc_ops.core.tables import Column, TableSchema
 from cdc_ops.core.text import did_you_mean
-from cdc_ops.core.typemap import mysql_mapping
+from cdc_ops.core.typemap import TypeMapping, mysql_mapping
 from cdc_ops.errors import ConfigError
 from cdc_ops.sources.base import JdbcRead
 from cdc_ops.sources.dialect import Dialect
@@ -61,11 +62,12 @@ def build_read(config: SourceConfig, address: Address, dialect: Dialect, schema:
         url=f"jdbc:mysql://{address.place}/?{urlencode(_SHARED_OPTIONS | _OPTIONS[driver] | _security(driver, address), safe='/')}",
         driver=_DRIVERS[driver],
         relations=tuple(f"({select}{f' WHERE {where}' if where else ''}) AS cdc_slice" for where in slices or ("",)),
+        decoders=tuple(_mapping(column).decoded(_spark_name(column.name)) for column in schema.columns),
         properties={
             "user": address.user,
             "password": address.password,
             "fetchsize": _FETCH_SIZES[driver],
-            "customSchema": ", ".join(f"{_spark_name(column.name)} {_carrier(column)}" for column in schema.columns),
+            "customSchema": ", ".join(f"{_spark_name(column.name)} {_mapping(column).carried_as}" for column in schema.columns),
             "preferTimestampNTZ": "true",
         },
         session_init=SESSION_SETTINGS,
@@ -84,9 +86,8 @@ def _security(driver: str, address: Address) -> dict[str, str]:
     return options
 
 
-def _carrier(column: Column) -> str:
-    mapping = mysql_mapping(column.source_type)
-    return mapping.carried_as if mapping else column.delta_type
+def _mapping(column: Column) -> TypeMapping:
+    return mysql_mapping(column.source_type) or TypeMapping(delta_type=column.delta_type)
 
 
 def _spark_name(name: str) -> str:

@@ -8,7 +8,6 @@ is never redone; reading the same window again later is harmless, because rows t
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.merging import quoted
 from cdc_ops.core.operations import Counts, Landing, Manifest, OperationResult, OperationSpec, Outcome
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.lake.staging import land, read_manifest
@@ -41,7 +40,7 @@ def read_source(spark: SparkSession, read: JdbcRead, schema: TableSchema) -> Dat
     rows = frames[0]
     for frame in frames[1:]:
         rows = rows.unionAll(frame)
-    columns = zip(read.decoders or tuple(quoted(name) for name in rows.columns), schema.columns, strict=True)
+    columns = zip(read.decoders, schema.columns, strict=True)
     return rows.select(*(F.expr(decoder).cast(column.delta_type).alias(column.name) for decoder, column in columns))
 
 

@@ -13,6 +13,7 @@ from cdc_ops.core.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.sources.base import JdbcRead, open_source
 from cdc_ops.sources.mariadb import MariaDBSource
+from cdc_ops.steps.extract import read_source
 from cdc_ops.testing.servers import MariaDBServer
 
 if TYPE_CHECKING:
@@ -92,6 +93,19 @@ CASES: list[tuple[str, str, Any]] = [
     ("GEOMETRY", "ST_GeomFromText('POINT(1 2)', 4326)", POINT),
 ]
 
+# The last days of months, the leap days of the servers' calendar, and its ends.
+REAL = [
+    *("0000-01-01", "0000-01-31", "0000-02-28", "0000-03-01", "0000-12-31", "0001-01-01", "0004-02-29", "0100-02-28", "0100-03-01"),
+    *("1500-02-28", "1500-03-01", "1582-10-04", "1582-10-05", "1582-10-14", "1582-10-15", "1600-02-29", "1899-12-31", "1900-02-28"),
+    *("1900-03-01", "1969-12-31", "1970-01-01", "1970-01-02", "2000-02-29", "2024-02-29", "2024-04-30", "2024-10-31", "2100-02-28"),
+    *("2038-01-20", "2262-04-12", "9999-12-31"),
+]
+UNREAL = [
+    *("0000-00-00", "0000-02-29", "0000-00-01", "0000-01-00", "0100-02-29", "1900-02-29", "2023-02-29", "2024-02-30", "2024-02-31"),
+    *("2024-04-31", "2024-00-00", "2024-00-15", "2024-00-31", "2024-05-00", "9999-11-31"),
+]
+NOON, LAST = " 12:00:00", " 23:59:59.999999"
+
 
 def url(server: MariaDBServer) -> str:
     return ConnectionUrl.from_parts("mysql", server.host, server.port, server.user, server.password).render()
@@ -143,11 +157,30 @@ def test_every_value_arrives_as_it_is(source: MariaDBSource, mariadb: MariaDBSer
     assert set(second) == {2, None}
 
 
+@pytest.mark.usefixtures("jvm_zone")
+@pytest.mark.parametrize("session_zone", ["UTC", "Europe/Berlin"])
+@pytest.mark.parametrize("driver", ["mariadb", "mysql"])
+def test_dates_of_all_ages_read_as_the_server_writes_them(
+    source: MariaDBSource, mariadb: MariaDBServer, spark: "SparkSession", driver: str, session_zone: str
+) -> None:
+    mariadb.execute(
+        "CREATE OR REPLACE TABLE ages (id INT PRIMARY KEY, d DATE, w DATETIME, m DATETIME(6))",
+        "SET sql_mode = 'ALLOW_INVALID_DATES'",
+        f"INSERT INTO ages VALUES {', '.join(f'({i}, {day!r}, {day + NOON!r}, {day + LAST!r})' for i, day in enumerate(REAL + UNREAL))}",
+        database=DB,
+    )
+    schema = source.schema(TableName(schema=DB, name="ages"))
+    reading = open_source(replace(source.config, jdbc_driver=driver), url(mariadb))
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", session_zone)
+    rows = read_source(session, reading.jdbc_read(schema, ()), schema)
+    shown = rows.selectExpr("id", "CAST(d AS STRING)", "CAST(w AS STRING)", "CAST(m AS STRING)").orderBy("id").collect()
+    expected = [(day, day + NOON, day + LAST) for day in REAL] + [(None, None, None)] * len(UNREAL)
+    assert [tuple(row)[1:] for row in shown] == expected
+
+
 def rows_of(spark: "SparkSession", read: JdbcRead, relation: str, schema: TableSchema) -> "DataFrame":
-    reader = spark.read.format("jdbc").options(url=read.url, driver=read.driver, dbtable=relation, **read.properties)
-    rows = reader.option("sessionInitStatement", read.session_init).load()
-    plain = rows.toDF(*(f"x{index}" for index in range(len(schema.columns))))
-    return plain.select(*(plain[f"x{index}"].cast(column.delta_type) for index, column in enumerate(schema.columns))).toDF(*rows.columns)
+    return read_source(spark, replace(read, relations=(relation,)), schema)
 
 
 def _plain(value: Any, stored: str) -> Any:

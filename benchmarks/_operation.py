@@ -1,0 +1,65 @@
+"""Reads a whole table into Delta several times in one Spark session and prints the seconds of each.
+
+Use: python -m benchmarks._operation TABLE FOLDER RUNS
+
+One operation is what the merge step does for a snapshot: read over JDBC, write, commit, look at the table. It is neither planned nor
+entered in a ledger here, and Spark runs already.
+"""
+
+import os
+import shutil
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks._harness import CONNECTION, DATABASE
+from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec
+from cdc_ops.core.pipeline import SourceConfig, SourceKind, SparkConfig, TableSettings
+from cdc_ops.core.tables import TableName
+from cdc_ops.lake.session import build_session
+from cdc_ops.sources.base import Source, open_source
+from cdc_ops.steps.merge import merge
+
+
+def snapshot(source: Source, table: TableName, path: Path, name: str) -> OperationSpec:
+    """Returns the snapshot of a table into a new folder, cut as `cdc-ops run` cuts it."""
+    schema = source.schema(table)
+    cursor, _ = source.cursor(schema, ("updated_at", "id"))
+    return OperationSpec(
+        pipeline="bench_operation",
+        table=table,
+        op_seq=1,
+        operation_id=name,
+        run_id=name,
+        kind=OperationKind.SNAPSHOT_CHUNK,
+        generation=1,
+        planned_at=datetime.now(UTC),
+        path=str(path),
+        staging=str(path.with_suffix(".staging")),
+        schema=schema,
+        keys=schema.primary_key,
+        cursor=cursor,
+        slices=source.slices(schema, schema.primary_key, "", TableSettings().readers),
+        mode=ApplyMode.APPEND,
+        landing=Landing.DIRECT,
+    )
+
+
+def main() -> None:
+    table, folder, runs = TableName(schema=DATABASE, name=sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    source = open_source(SourceConfig(kind=SourceKind.MARIADB, connection=CONNECTION), os.environ[f"CDC_OPS_CONN_{CONNECTION.upper()}"])
+    spark = build_session("benchmark operation", extra_conf={"spark.driver.memory": SparkConfig().driver_memory})
+    for number in range(runs):
+        path = folder / "table"
+        shutil.rmtree(path, ignore_errors=True)
+        spec = snapshot(source, table, path, f"run-{number}")
+        started = time.monotonic()
+        merge(spark.newSession(), source, spec)
+        print(f"{time.monotonic() - started:.3f}", flush=True)
+    source.close()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
