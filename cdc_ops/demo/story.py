@@ -16,7 +16,7 @@ from cdc_ops.demo.stage import Stage
 from cdc_ops.state.base import StateReader
 from cdc_ops.state.sql import open_reader
 
-WRITER_SECONDS: Final = 4.0
+WRITER_SECONDS: Final = 2.0
 BACKFILL_DAYS_AGO: Final = 3
 UNSEEN_DELETE: Final = "the cursor method does not see deletes; reconciliation will; until then a resync of the key removes the row (below)"
 
