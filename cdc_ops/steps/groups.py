@@ -7,24 +7,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cdc_ops.core.operations import OperationKind, OperationSpec, StepResult
+from cdc_ops.core.operations import OperationSpec, StepResult
 from cdc_ops.core.pipeline import TableConfig
-from cdc_ops.core.requests import RunKind, RunRequest
+from cdc_ops.core.requests import RunRequest
 from cdc_ops.errors import CdcError, LeaseHeldError
 from cdc_ops.sources.base import Source
 from cdc_ops.state.base import Lease, TableRun, TableRunStatus
 from cdc_ops.steps.commit import commit_table
 from cdc_ops.steps.context import Context
-from cdc_ops.steps.plan import TablePlan, freeze_table
+from cdc_ops.steps.plan import KIND_OF_RUN, TablePlan, freeze_table
 
 POLL_SECONDS = 2.0
 """Pause between two looks at a lease that somebody else holds."""
-
-KIND_OF_RUN = {
-    RunKind.INCREMENT: OperationKind.INCREMENT,
-    RunKind.BACKFILL: OperationKind.BACKFILL,
-    RunKind.RESYNC: OperationKind.RESYNC,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

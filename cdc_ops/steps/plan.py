@@ -24,6 +24,13 @@ from cdc_ops.steps.commit import catch_up, give_up_hopeless
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.planning import Order, draft_operations, fresh_instant, read_facts
 
+KIND_OF_RUN = {
+    RunKind.INCREMENT: OperationKind.INCREMENT,
+    RunKind.BACKFILL: OperationKind.BACKFILL,
+    RunKind.RESYNC: OperationKind.RESYNC,
+}
+"""How a run is recorded for a table that has no operation in it."""
+
 MAX_QUEUED = 3
 """Unfinished backfills and resyncs of a table behind which another one is still planned."""
 
@@ -184,13 +191,12 @@ def _queues_behind(request: RunRequest, config: TableConfig, unfinished: tuple[O
 
 def _table_run(request: RunRequest, plan: TablePlan, started: datetime) -> TableRun:
     first = plan.operations[0] if plan.operations else None
-    kinds = {RunKind.INCREMENT: OperationKind.INCREMENT, RunKind.BACKFILL: OperationKind.BACKFILL, RunKind.RESYNC: OperationKind.RESYNC}
     return TableRun(
         pipeline=plan.config.pipeline,
         table=plan.table,
         run_id=request.run_id,
         trigger=request.trigger,
-        kind=first.kind if first else kinds[request.kind],
+        kind=first.kind if first else KIND_OF_RUN[request.kind],
         status=TableRunStatus.PLANNED if first else TableRunStatus.IDLE,
         started_at=started,
         finished_at=None if first else started,
