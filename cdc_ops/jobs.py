@@ -124,15 +124,13 @@ def _run_table(context: JobContext, step: Step, table: TableName, operations: tu
     spark = context.spark.newSession()
     try:
         for spec in operations:
-            done.append(_run_operation(context, spark, step, spec, done[-1] if done else None))
+            done.append(_run_operation(context, spark, step, spec))
     except Exception as error:  # the border of the application: every failure becomes its table's result
         return _failed(context, table, tuple(done), error)
     return TableResult(table=table, operations=tuple(done))
 
 
-def _run_operation(
-    context: JobContext, spark: SparkSession, step: Step, spec: OperationSpec, previous: OperationResult | None
-) -> OperationResult:
+def _run_operation(context: JobContext, spark: SparkSession, step: Step, spec: OperationSpec) -> OperationResult:
     started = time.monotonic()
     context.say(f"{spec.table}: {step} operation {spec.op_seq} ({spec.kind}), about {spec.expected_rows:,} rows")
     attempt = uuid.uuid4().hex[:12]
@@ -141,7 +139,7 @@ def _run_operation(
     else:
         if step is Step.SYNC:
             extract(spark, context.source, spec, attempt)
-        result = merge(spark, context.source, spec, previous.stats if previous else None)
+        result = merge(spark, context.source, spec)
     seconds = round(time.monotonic() - started, 3)
     context.say(f"{spec.table}: operation {spec.op_seq} {result.outcome}, {result.counts.read:,} rows read, {seconds:.1f} s")
     return replace(result, seconds=seconds)

@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from pyspark.sql import Row, SparkSession
+
 from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec
 from cdc_ops.core.tables import Column, TableName, TableSchema
@@ -61,3 +63,9 @@ class Case:
             watermark_after=watermark(op_seq),
         )
         return replace(spec, **changes)
+
+
+def history(spark: SparkSession, path: str, limit: int | None = None) -> list[Row]:
+    """Returns the newest commits, newest first: version, operation, userMetadata, operationMetrics."""
+    statement = f"DESCRIBE HISTORY delta.`{path}`" + (f" LIMIT {limit}" if limit else "")
+    return spark.sql(statement).select("version", "operation", "userMetadata", "operationMetrics").collect()

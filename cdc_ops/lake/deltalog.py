@@ -114,6 +114,12 @@ class DeltaLog:
             action.get("dataChange", True) for line in lines if line.startswith(_FILE_ACTIONS[:2]) for action in json.loads(line).values()
         )
 
+    def size(self, version: int) -> tuple[int, int] | None:
+        """Returns number and bytes of the table's files at a version, None if its checksum does not tell."""
+        checksum = self._checksum(version)
+        files, size = checksum.get("numFiles"), checksum.get("tableSizeBytes")
+        return None if files is None or size is None else (int(files), int(size))
+
     def state(self, version: int) -> LogState:
         """Returns transaction ids and metadata at a version.
 
@@ -145,16 +151,20 @@ class DeltaLog:
             ) from error
 
     def _add_checksum(self, state: LogState, version: int) -> bool:
-        try:
-            data = json.loads(self._filesystem.cat_file(f"{self.root}/_delta_log/{version:020d}.crc"))
-        except (FileNotFoundError, ValueError):
-            return False
-        if not isinstance(data, dict) or data.get("setTransactions") is None or data.get("metadata") is None:
+        data = self._checksum(version)
+        if data.get("setTransactions") is None or data.get("metadata") is None:
             return False
         for txn in data["setTransactions"]:
             state.add({"txn": txn})
         state.add({"metaData": data["metadata"]})
         return True
+
+    def _checksum(self, version: int) -> dict[str, Any]:
+        try:
+            data = json.loads(self._filesystem.cat_file(f"{self.root}/_delta_log/{version:020d}.crc"))
+        except (FileNotFoundError, ValueError):
+            return {}
+        return data if isinstance(data, dict) else {}
 
     def _add_checkpoint(self, state: LogState, version: int) -> None:
         for name in self._checkpoints[version]:

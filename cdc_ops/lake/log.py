@@ -1,6 +1,6 @@
 """What a Delta table says of itself, read without Spark: the plan and commit steps compare it with the ledger."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -45,7 +45,7 @@ def read_head(path: str, pipeline: str, table: TableName) -> LakeHead | None:
     log = DeltaLog(path)
     version = log.newest()
     if version is None:
-        _check_empty(log)
+        check_empty(log)
         return None
     state = log.state(version)
     ours = app_id(pipeline, table)
@@ -64,7 +64,22 @@ def read_head(path: str, pipeline: str, table: TableName) -> LakeHead | None:
     )
 
 
-def find_commit(path: str, wanted: str | int) -> tuple[int, CommitRecord] | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundCommit:
+    """A commit of ours in a table's log.
+
+    Args:
+        version: Its Delta version.
+        record: What it says of itself.
+        metrics: Delta's counts of what it did (`operationMetrics`).
+    """
+
+    version: int
+    record: CommitRecord
+    metrics: Mapping[str, str]
+
+
+def find_commit(path: str, wanted: str | int) -> FoundCommit | None:
     """Finds the newest commit of an operation.
 
     Args:
@@ -73,7 +88,7 @@ def find_commit(path: str, wanted: str | int) -> tuple[int, CommitRecord] | None
             as far as the log reaches back.
 
     Returns:
-        Delta version and record, or None if the log does not hold it (any more).
+        The commit, or None if the log does not hold it (any more).
     """
     log = DeltaLog(path)
     newest = log.newest()
@@ -82,13 +97,18 @@ def find_commit(path: str, wanted: str | int) -> tuple[int, CommitRecord] | None
         if record is None:
             continue
         if wanted in (record.operation_id, record.op_seq):
-            return version, record
+            return FoundCommit(version=version, record=record, metrics=info.get("operationMetrics") or {})
         if isinstance(wanted, int) and record.op_seq < wanted:
             return None
     return None
 
 
-def _check_empty(log: DeltaLog) -> None:
+def check_empty(log: DeltaLog) -> None:
+    """Checks that nothing stands where a table is to be made.
+
+    Raises:
+        TargetNotDeltaError: files or folders do.
+    """
     if found := log.content:
         raise TargetNotDeltaError(
             f"{log.path} holds {len(found)} files or folders and no Delta table.",

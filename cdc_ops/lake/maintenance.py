@@ -6,6 +6,7 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operations import MaintenanceTask
+from cdc_ops.lake.deltalog import DeltaLog
 from cdc_ops.lake.session import private_session
 from cdc_ops.lake.tables import at, table_stats, translated_conflicts
 
@@ -34,7 +35,7 @@ def maintain(spark: SparkSession, task: MaintenanceTask, now: datetime) -> Table
             session.sql(f"OPTIMIZE {at(task.path)}").collect()
         if task.plan.vacuum:
             session.sql(f"VACUUM {at(task.path)} FULL").collect()
-        seen = table_stats(session, task.path, None)
+        seen = table_stats(session, task.path, DeltaLog(task.path).newest() or 0)
     return TableStats(
         delta_version=seen.delta_version,
         files=seen.files,

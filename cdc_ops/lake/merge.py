@@ -1,41 +1,39 @@
 """One statement that makes an operation true: rows, number and the table's whole state in one Delta commit. Runs in Spark.
 
 The statement runs in a session of its own, which carries the transaction id (txnAppId, txnVersion = op_seq) and the commit record. Delta
-skips it if the table already has this number or a larger one; then the history tells whose commit that was.
+skips it if the table already has this number or a larger one; then the log tells whose commit that was. What surrounds the statement is
+read from the log without Spark: computing a table's state anew costs more than a small batch.
 """
 
 import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops import __version__
-from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.merging import MergePlan, quoted
 from cdc_ops.core.operations import ApplyMode, Counts, OperationResult, OperationSpec, Outcome, app_id, commit_record
-from cdc_ops.core.records import parse_record, render_record
+from cdc_ops.core.records import render_record
 from cdc_ops.errors import DuplicateKeyError
+from cdc_ops.lake.log import find_commit
 from cdc_ops.lake.session import private_session
 from cdc_ops.lake.statements import merge_statement
-from cdc_ops.lake.tables import at, ensure_table, history, table_stats, translated_conflicts
+from cdc_ops.lake.tables import at, ensure_table, table_stats, translated_conflicts
 
 _TXN_APP_ID: Final = "spark.databricks.delta.write.txnAppId"
 _TXN_VERSION: Final = "spark.databricks.delta.write.txnVersion"
 _USER_METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
 _LAST_COMMIT: Final = "spark.databricks.delta.lastCommitVersionInSession"
 _AMBIGUOUS: Final = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
-_RECENT: Final = 20
-"""Commits among which one's own is looked for before the whole history is."""
 
 
-def apply(
-    spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: MergePlan, rows: int | None, previous: TableStats | None
-) -> OperationResult:
+def apply(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: MergePlan, rows: int | None) -> OperationResult:
     """Applies a batch to its table in one statement; applying it again changes nothing and makes no new version.
 
     The batch must have one row per key (`steps.stage` sees to it): Delta notices two rows of a key only where the key is in the table
@@ -48,10 +46,9 @@ def apply(
         batch: The rows, with at least the plan's columns.
         plan: The statement.
         rows: Rows that were read for it, if known before.
-        previous: The table's last known numbers.
 
     Returns:
-        What happened; `NUMBER_TAKEN` if the table's history does not show this operation under its number.
+        What happened; `NUMBER_TAKEN` if the table's log does not show this operation under its number.
 
     Raises:
         DuplicateKeyError: two rows of the batch change the same row of the table.
@@ -62,21 +59,17 @@ def apply(
     ensure_table(spark, spec)
     with _translated(spec, batch, plan):
         version = _execute(spark, spec, batch.select(*(quoted(name) for name in plan.columns)), plan, rows)
-    commit = _find(spark, spec)
-    if commit is None:
-        outcome, counts = Outcome.NUMBER_TAKEN, Counts()
-    else:
-        outcome = Outcome.APPLIED if version == commit["version"] else Outcome.ALREADY_APPLIED
-        counts = _counts(commit["operationMetrics"] or {}, rows)
-    return OperationResult(
-        op_seq=spec.op_seq,
-        operation_id=spec.operation_id,
-        outcome=outcome,
-        delta_version=commit["version"] if commit else None,
-        counts=counts,
-        stats=table_stats(spark, spec.path, previous, commit["version"]) if commit else None,
-        seconds=round(time.monotonic() - started, 3),
-    )
+    result = OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.NUMBER_TAKEN)
+    commit = find_commit(spec.path, spec.operation_id)
+    if commit is not None:
+        result = replace(
+            result,
+            outcome=Outcome.APPLIED if version == commit.version else Outcome.ALREADY_APPLIED,
+            delta_version=commit.version,
+            counts=_counts(commit.metrics, rows),
+            stats=table_stats(spark, spec.path, commit.version),
+        )
+    return replace(result, seconds=round(time.monotonic() - started, 3))
 
 
 def duplicate_keys(batch: DataFrame, keys: tuple[str, ...], limit: int = 5) -> list[str]:
@@ -105,18 +98,6 @@ def _execute(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: M
     finally:
         spark.catalog.dropGlobalTempView(view)
     return int(committed) if committed is not None else None
-
-
-def _find(spark: SparkSession, spec: OperationSpec) -> Row | None:
-    for limit in (_RECENT, None):
-        commits = history(spark, spec.path, limit)
-        for commit in commits:
-            record = parse_record(commit["userMetadata"])
-            if record is not None and record.operation_id == spec.operation_id:
-                return commit
-        if limit is not None and len(commits) < limit:
-            return None
-    return None
 
 
 def _counts(metrics: Mapping[str, str], rows: int | None) -> Counts:

@@ -7,14 +7,15 @@ from typing import Final
 
 import delta.exceptions  # noqa: F401 - installs the conversion of Delta's conflict exceptions, all of which live in it
 from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.merging import quoted
 from cdc_ops.core.operations import OperationSpec
-from cdc_ops.errors import CdcError, ConfigError, LakeConflictError, TargetForeignError, TargetNotDeltaError
+from cdc_ops.errors import ConfigError, LakeConflictError, TargetForeignError
 from cdc_ops.lake.columns import check_columns, has_statistics
-from cdc_ops.lake.log import OWNER_PIPELINE, OWNER_TABLE
+from cdc_ops.lake.deltalog import DeltaLog
+from cdc_ops.lake.log import OWNER_PIPELINE, OWNER_TABLE, check_empty
 
 _RESERVED: Final = {
     "delta.setTransactionRetentionDuration": "it makes Delta forget which operations it holds, and a replay would apply them twice",
@@ -40,16 +41,18 @@ def ensure_table(spark: SparkSession, spec: OperationSpec) -> None:
         TargetSchemaError: its columns do not fit.
         ConfigError: a table property is set that would break the commit protocol.
     """
-    try:
-        spark.sql(_create_statement(spec))
-        properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {at(spec.path)}").collect()}
-    except (AnalysisException, IllegalArgumentException) as error:
-        raise _creation_error(spec, error) from error
-    owner = (properties.get(OWNER_PIPELINE), properties.get(OWNER_TABLE))
+    log = DeltaLog(spec.path)
+    version = log.newest()
+    if version is None:
+        check_empty(log)
+        _create(spark, spec)
+        log = DeltaLog(spec.path)
+        version = log.newest() or 0
+    state = log.state(version)
+    owner = (state.property(OWNER_PIPELINE), state.property(OWNER_TABLE))
     if owner != (spec.pipeline, str(spec.table)):
         raise _foreign_error(spec, owner)
-    stored = spark.read.format("delta").load(spec.path).schema
-    check_columns(spec.path, [(field.name, field.dataType.simpleString()) for field in stored.fields], spec.schema)
+    check_columns(spec.path, state.columns(), spec.schema)
 
 
 def creation_properties(spec: OperationSpec) -> dict[str, str]:
@@ -80,35 +83,19 @@ def creation_properties(spec: OperationSpec) -> dict[str, str]:
     return {**defaults, OWNER_PIPELINE: spec.pipeline, OWNER_TABLE: str(spec.table)}
 
 
-def table_stats(spark: SparkSession, path: str, previous: TableStats | None, version: int | None = None) -> TableStats:
-    """Returns number and size of a table's files; the history of upkeep is carried on from `previous`.
+def table_stats(spark: SparkSession, path: str, version: int) -> TableStats:
+    """Returns number and size of a table's files; the history of upkeep is not known here (`core.maintenance.carry_over`).
 
     Args:
-        spark: Any session.
+        spark: Asked only if the log has no checksum for the version, as after a commit by a writer that leaves it out.
         path: The table.
-        previous: Its last known numbers.
-        version: The version that they are for, if the caller knows it.
+        version: Its newest version.
     """
-    detail = spark.sql(f"DESCRIBE DETAIL {at(path)}").select("numFiles", "sizeInBytes").collect()[0]
-    if version is None:
-        version = int(history(spark, path, 1)[0]["version"])
-    if previous is None:
-        return TableStats(delta_version=version, files=detail["numFiles"], size_bytes=detail["sizeInBytes"], commits_since_vacuum=1)
-    return TableStats(
-        delta_version=version,
-        files=detail["numFiles"],
-        size_bytes=detail["sizeInBytes"],
-        optimized_at=previous.optimized_at,
-        vacuumed_at=previous.vacuumed_at,
-        optimized_files=min(previous.optimized_files, detail["numFiles"]),
-        commits_since_vacuum=previous.commits_since_vacuum + 1,
-    )
-
-
-def history(spark: SparkSession, path: str, limit: int | None = None) -> list[Row]:
-    """Returns the newest commits, newest first: version, operation, userMetadata, operationMetrics."""
-    statement = f"DESCRIBE HISTORY {at(path)}" + (f" LIMIT {limit}" if limit else "")
-    return spark.sql(statement).select("version", "operation", "userMetadata", "operationMetrics").collect()
+    size = DeltaLog(path).size(version)
+    if size is None:
+        detail = spark.sql(f"DESCRIBE DETAIL {at(path)}").select("numFiles", "sizeInBytes").collect()[0]
+        size = detail["numFiles"], detail["sizeInBytes"]
+    return TableStats(delta_version=version, files=size[0], size_bytes=size[1])
 
 
 @contextmanager
@@ -136,6 +123,13 @@ def at(path: str) -> str:
     return f"delta.{quoted(path)}"
 
 
+def _create(spark: SparkSession, spec: OperationSpec) -> None:
+    try:
+        spark.sql(_create_statement(spec))
+    except (AnalysisException, IllegalArgumentException) as error:
+        raise _creation_error(spec, error) from error
+
+
 def _create_statement(spec: OperationSpec) -> str:
     columns = ", ".join(f"{quoted(column.name)} {column.delta_type}" for column in spec.schema.columns)
     properties = ", ".join(f"{_text(name)} = {_text(value)}" for name, value in sorted(creation_properties(spec).items()))
@@ -161,14 +155,7 @@ def _text(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _creation_error(spec: OperationSpec, error: PySparkException) -> CdcError:
-    if "NON_EMPTY_LOCATION" in str(error) or "DELTA_MISSING_DELTA_TABLE" in str(error):
-        return TargetNotDeltaError(
-            f"{spec.path} holds files and no Delta table.",
-            why="The target folder of a new table must be empty.",
-            data="Nothing was written; the folder is as it was.",
-            next=f"Give {spec.table} another 'path', or move those files away.",
-        )
+def _creation_error(spec: OperationSpec, error: PySparkException) -> ConfigError:
     return ConfigError(
         f"The Delta table of {spec.table} cannot be created at {spec.path}.",
         why=str(error).splitlines()[0],
@@ -177,7 +164,7 @@ def _creation_error(spec: OperationSpec, error: PySparkException) -> CdcError:
     )
 
 
-def _foreign_error(spec: OperationSpec, owner: tuple[str | None, str | None]) -> TargetForeignError:
+def _foreign_error(spec: OperationSpec, owner: tuple[str, str]) -> TargetForeignError:
     whose = f"table {owner[1]} of pipeline {owner[0]!r}" if owner[0] else "somebody else: it has no mark of cdc-ops"
     return TargetForeignError(
         f"The Delta table at {spec.path} belongs to {whose}.",

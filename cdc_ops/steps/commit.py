@@ -137,14 +137,13 @@ def _settle_next(context: Context, lease: Lease, state: TableState, spec: Operat
             data="Nothing was written; the watermark stays.",
             next=f"cdc-ops state rebuild --pipeline {spec.pipeline} --table {spec.table}",
         )
-    version = found[0]
     result = reported or OperationResult(
-        op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.ALREADY_APPLIED, delta_version=version
+        op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.ALREADY_APPLIED, delta_version=found.version
     )
     if result.stats is not None:
         previous = context.store.stats(spec.pipeline, spec.table)
         result = replace(result, stats=carry_over(previous, result.stats, context.store.now()))
-    context.store.settle(lease, state, committed(state, spec, version), spec, result)
+    context.store.settle(lease, state, committed(state, spec, found.version), spec, result)
 
 
 def _settle(context: Context, lease: Lease, request: RunRequest, config: TableConfig, result: TableResult | None) -> Settled:

@@ -5,7 +5,6 @@ Its rows, its number and the table's whole state in one Delta commit. Runs in Sp
 
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.merging import plan_merge
 from cdc_ops.core.operations import Landing, OperationResult, OperationSpec
 from cdc_ops.core.runs import check_base
@@ -18,14 +17,13 @@ from cdc_ops.steps.extract import read_source
 from cdc_ops.steps.stage import latest_per_key
 
 
-def merge(spark: SparkSession, source: Source, spec: OperationSpec, previous: TableStats | None = None) -> OperationResult:
+def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> OperationResult:
     """Applies an operation to its table; applying it again changes nothing.
 
     Args:
         spark: A session of its own: the transaction id is a session setting.
         source: How to read, for operations that land nowhere.
         spec: The frozen operation.
-        previous: The table's last known numbers.
 
     Raises:
         StateError: the operation has not been landed, or its table does not stand where the plan found it.
@@ -35,7 +33,7 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec, previous: Ta
     check_base(spec, read_head(spec.path, spec.pipeline, spec.table))
     if spec.landing is Landing.DIRECT:
         rows = read_source(spark, source.jdbc_read(spec.schema, spec.slices), spec.schema)
-        return apply(spark, spec, rows, plan_merge(spec, None), None, previous)
+        return apply(spark, spec, rows, plan_merge(spec, None), None)
     manifest = read_manifest(spec.staging)
     if manifest is None or manifest.operation_id != spec.operation_id:
         raise StateError(
@@ -46,4 +44,4 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec, previous: Ta
         )
     plan = plan_merge(spec, manifest)
     batch = latest_per_key(read_landed(spark, spec, manifest), spec)
-    return apply(spark, spec, batch, plan, manifest.rows, previous)
+    return apply(spark, spec, batch, plan, manifest.rows)

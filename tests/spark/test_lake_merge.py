@@ -18,8 +18,8 @@ from cdc_ops.errors import ConfigError, DuplicateKeyError, LakeConflictError, Ta
 from cdc_ops.lake.log import find_commit, read_head
 from cdc_ops.lake.merge import apply
 from cdc_ops.lake.staging import land, read_landed
-from cdc_ops.lake.tables import ensure_table, history, translated_conflicts
-from tests.lake_case import PIPELINE, SCHEMA, SCHEMA_DDL, TABLE, Case, schema
+from cdc_ops.lake.tables import ensure_table, translated_conflicts
+from tests.lake_case import PIPELINE, SCHEMA, SCHEMA_DDL, TABLE, Case, history, schema
 
 Row = tuple[int, str]
 
@@ -37,7 +37,7 @@ class Lake:
         return self.spark.createDataFrame(rows, "id bigint, name string").selectExpr(*columns)
 
     def apply(self, spec: OperationSpec, rows: list[Row]) -> OperationResult:
-        return apply(self.spark, spec, self.frame(rows), plan_merge(spec, None), len(rows), None)
+        return apply(self.spark, spec, self.frame(rows), plan_merge(spec, None), len(rows))
 
     def load(self, rows: list[Row]) -> OperationResult:
         return self.apply(self.case.operation(1, ApplyMode.APPEND), rows)
@@ -223,9 +223,9 @@ def test_odd_names_and_keys_without_statistics_make_a_table_too(lake: Lake) -> N
     odd = schema(("a b", "int"), ("t`x", "timestamp"), ("bin", "binary"), keys=("a b", "bin"))
     spec = lake.case.operation(1, ApplyMode.APPEND, schema=odd, keys=("a b", "bin"))
     batch = lake.spark.sql("SELECT 1 `a b`, timestamp'2026-01-01' `t``x`, X'01' bin")
-    assert apply(lake.spark, spec, batch, plan_merge(spec, None), 1, None).counts.inserted == 1
+    assert apply(lake.spark, spec, batch, plan_merge(spec, None), 1).counts.inserted == 1
     merge = replace(spec, op_seq=2, operation_id="m", mode=ApplyMode.MERGE)
-    assert apply(lake.spark, merge, batch, plan_merge(merge, None), 1, None).counts.updated == 1
+    assert apply(lake.spark, merge, batch, plan_merge(merge, None), 1).counts.updated == 1
 
 
 def test_pruning_literals_keep_delta_from_opening_other_files(lake: Lake) -> None:
@@ -234,7 +234,7 @@ def test_pruning_literals_keep_delta_from_opening_other_files(lake: Lake) -> Non
     _spoil_files(lake, lambda low: low > 100)
     spec = lake.case.operation(3)
     manifest = land(lake.spark, lake.frame([(2, "B"), (3, "C")]), spec, "a")
-    result = apply(lake.spark, spec, read_landed(lake.spark, spec, manifest), plan_merge(spec, manifest), 2, None)
+    result = apply(lake.spark, spec, read_landed(lake.spark, spec, manifest), plan_merge(spec, manifest), 2)
     assert (result.counts.updated, result.counts.inserted) == (1, 1)
     with pytest.raises(Exception, match="part-"):
         lake.apply(lake.case.operation(4), [(2, "B")])
@@ -300,8 +300,10 @@ def test_log_and_history_tell_the_same_of_a_commit(lake: Lake) -> None:
     for row in history(lake.spark, lake.path):
         record = parse_record(row["userMetadata"])
         if record is not None:
-            assert find_commit(lake.path, record.operation_id) == (row["version"], record)
-            assert find_commit(lake.path, record.op_seq) == (row["version"], record)
+            found = find_commit(lake.path, record.operation_id)
+            assert found is not None
+            assert (found.version, found.record) == (row["version"], record)
+            assert find_commit(lake.path, record.op_seq) == found
 
 
 def test_a_conflict_with_another_writer_may_be_retried() -> None:

@@ -318,7 +318,7 @@ def test_a_commit_is_found_by_its_operation_and_by_its_number(log: Log) -> None:
     log.create()
     for version in range(1, 4):
         log.data(version, version * 2)
-    assert [found and found[0] for found in (find_commit(log.path, "operation-4"), find_commit(log.path, 4))] == [2, 2]
+    assert [found and found.version for found in (find_commit(log.path, "operation-4"), find_commit(log.path, 4))] == [2, 2]
     assert find_commit(log.path, "operation-9") is None
     assert find_commit(log.path, 3) is None
     log.remove(0, 1)
