@@ -57,7 +57,7 @@ $(JARS): cdc_ops/lake/jars.py | $(INSTALLED)
 
 .PHONY: servers
 servers: setup
-	@$(say) "making sure that MariaDB and Postgres can be started"
+	@$(say) "making sure that MariaDB, Postgres and, where it can be had, MySQL can be started"
 	@$(BIN)/python -m cdc_ops.testing.servers
 
 .PHONY: check

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cdc_ops.errors import EnvironmentSetupError
 from cdc_ops.lake import jars
-from cdc_ops.testing.servers import MariaDBServer, PostgresServer
+from cdc_ops.testing.servers import MariaDBServer, MySQLServer, PostgresServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,6 +64,19 @@ def server_folder() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def mariadb(server_folder: Path) -> Iterator[MariaDBServer]:
     with MariaDBServer(server_folder / "mariadb") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mysql(server_folder: Path) -> Iterator[MySQLServer]:
+    """Skips where MySQL cannot be had, which is everywhere but on Debian and where it is installed; never in CI."""
+    try:
+        MySQLServer.ensure_installed()
+    except EnvironmentSetupError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"no MySQL server on this machine: {error}")
+    with MySQLServer(server_folder / "mysql") as server:
         yield server
 
 

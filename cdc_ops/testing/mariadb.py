@@ -75,7 +75,7 @@ class MariaDBServer(DatabaseServer):
             *(("--user=root",) if os.geteuid() == 0 else ()),
             *("--bind-address=127.0.0.1", f"--port={self.port}", "--skip-name-resolve"),
             "--skip-ssl",  # from 11.4 on each start would compute a new 4096 bit key, which takes 10 to 20 seconds
-            *(f"--socket={_socket_path(self.folder)}", f"--pid-file={self.data / 'mariadbd.pid'}", f"--init-file={logins}"),
+            *(f"--socket={socket_path(self.folder)}", f"--pid-file={self.data / 'mariadbd.pid'}", f"--init-file={logins}"),
             *(
                 "--server-id=1",
                 "--log-bin=binlog",
@@ -118,7 +118,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get("CDC_OPS_CACHE", ".local/cache")).resolve()
 
 
-def _socket_path(folder: Path) -> Path:
+def socket_path(folder: Path) -> Path:
     """Returns the socket's path; a path of more than 107 bytes does not fit the kernel's structure."""
     path = folder / "socket"
     return path if len(str(path)) < 100 else Path("/tmp") / f"cdc-ops-{secrets.token_hex(8)}.socket"

@@ -1,4 +1,4 @@
-"""The safe bound against a real MariaDB: what holds it back, what does not, and that no row ever appears below it."""
+"""The safe bound against a real MariaDB and a real MySQL: what holds it back, what does not, and that no row ever appears below it."""
 
 import threading
 import time
@@ -19,8 +19,9 @@ from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.core.windows import SafeBound, Window, next_window
 from cdc_ops.errors import CursorRegressionError
 from cdc_ops.sources.mariadb import MariaDBSource
+from cdc_ops.sources.mysql import MySQLSource
 from cdc_ops.sources.mysql_writers import is_plain_read
-from cdc_ops.testing.servers import MariaDBServer
+from cdc_ops.testing.servers import DatabaseServer, MariaDBServer
 
 DB = "bound_tests"
 CONFIG = SourceConfig(kind=SourceKind.MARIADB, connection="test")
@@ -30,7 +31,7 @@ OVERLAP = timedelta(seconds=1)
 class Client:
     """A second application on the source's server."""
 
-    def __init__(self, server: MariaDBServer, user: str = "", password: str = "") -> None:
+    def __init__(self, server: DatabaseServer, user: str = "", password: str = "") -> None:
         self.connection: pymysql.Connection[pymysql.cursors.Cursor] = pymysql.connect(
             host=server.host,
             port=server.port,
@@ -57,14 +58,15 @@ class Client:
             self.connection.close()
 
 
-def url(server: MariaDBServer, user: str = "", password: str = "") -> str:
+def url(server: DatabaseServer, user: str = "", password: str = "") -> str:
     return ConnectionUrl.from_parts("mysql", server.host, server.port, user or server.user, password or server.password, DB).render()
 
 
-def create_tables(server: MariaDBServer) -> None:
+def create_tables(server: DatabaseServer) -> None:
     server.create_database(DB)
     server.execute(
-        """CREATE OR REPLACE TABLE events (id BIGINT AUTO_INCREMENT PRIMARY KEY, v INT,
+        "DROP TABLE IF EXISTS events",
+        """CREATE TABLE events (id BIGINT AUTO_INCREMENT PRIMARY KEY, v INT,
              fine DATETIME(6) NOT NULL DEFAULT NOW(6) ON UPDATE NOW(6), coarse DATETIME NOT NULL DEFAULT NOW() ON UPDATE NOW(),
              moment TIMESTAMP(6) NOT NULL DEFAULT NOW(6) ON UPDATE NOW(6), KEY (fine), KEY (coarse), KEY (moment))""",
         "INSERT INTO events (id, v) VALUES (1, 1), (2, 2), (3, 3)",
@@ -72,21 +74,24 @@ def create_tables(server: MariaDBServer) -> None:
     )
 
 
-@pytest.fixture
-def server(mariadb: MariaDBServer) -> MariaDBServer:
-    create_tables(mariadb)
-    return mariadb
+@pytest.fixture(params=["mariadb", "mysql"])
+def server(request: pytest.FixtureRequest) -> DatabaseServer:
+    found: DatabaseServer = request.getfixturevalue(request.param)
+    create_tables(found)
+    return found
 
 
 @pytest.fixture
-def source(server: MariaDBServer) -> Iterator[MariaDBSource]:
-    opened = MariaDBSource(CONFIG, url(server))
+def source(server: DatabaseServer) -> Iterator[MySQLSource]:
+    opened = (
+        MariaDBSource(CONFIG, url(server)) if server.name == "MariaDB" else MySQLSource(replace(CONFIG, kind=SourceKind.MYSQL), url(server))
+    )
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def connect(server: MariaDBServer) -> Iterator[Callable[[], Client]]:
+def connect(server: DatabaseServer) -> Iterator[Callable[[], Client]]:
     clients: list[Client] = []
 
     def opened() -> Client:
@@ -98,12 +103,12 @@ def connect(server: MariaDBServer) -> Iterator[Callable[[], Client]]:
         client.close()
 
 
-def table_and_cursor(source: MariaDBSource, *columns: str) -> tuple[TableSchema, Cursor]:
+def table_and_cursor(source: MySQLSource, *columns: str) -> tuple[TableSchema, Cursor]:
     schema = source.schema(TableName(schema=DB, name="events"))
     return schema, source.cursor(schema, columns)[0]
 
 
-def bound_of(source: MariaDBSource, *columns: str, since: CursorValue | None = None) -> SafeBound:
+def bound_of(source: MySQLSource, *columns: str, since: CursorValue | None = None) -> SafeBound:
     return source.safe_bound(*table_and_cursor(source, *columns), OVERLAP, since)
 
 
@@ -125,7 +130,7 @@ def background(statement: Callable[[], object]) -> Iterator[None]:
         thread.join(30)
 
 
-def is_running(server: MariaDBServer, client: Client) -> bool:
+def is_running(server: DatabaseServer, client: Client) -> bool:
     rows = server.execute(f"SELECT INFO FROM information_schema.processlist WHERE ID = {client.id}")
     return bool(rows and rows[0][0])
 
@@ -133,7 +138,7 @@ def is_running(server: MariaDBServer, client: Client) -> bool:
 # ------------------------------------------------------------------------------------------------------------- what holds back
 
 
-def test_an_idle_server_holds_nothing_back(source: MariaDBSource) -> None:
+def test_an_idle_server_holds_nothing_back(source: MySQLSource) -> None:
     bound = bound_of(source, "fine")
     assert bound.method == "oldest-writer"
     assert bound.held_by == ""
@@ -141,7 +146,7 @@ def test_an_idle_server_holds_nothing_back(source: MariaDBSource) -> None:
     assert bound.warnings == ()
 
 
-def test_an_open_writer_holds_the_bound_below_its_rows(source: MariaDBSource, connect: Callable[[], Client]) -> None:
+def test_an_open_writer_holds_the_bound_below_its_rows(source: MySQLSource, connect: Callable[[], Client]) -> None:
     writer = connect()
     writer.run("BEGIN", "UPDATE events SET v = 10 WHERE id = 1")
     [[written]] = writer.run("SELECT CAST(fine AS CHAR) FROM events WHERE id = 1")
@@ -155,7 +160,7 @@ def test_an_open_writer_holds_the_bound_below_its_rows(source: MariaDBSource, co
     assert bound_of(source, "fine").held_by == ""
 
 
-def test_a_reader_and_a_bare_begin_hold_nothing_back(source: MariaDBSource, connect: Callable[[], Client]) -> None:
+def test_a_reader_and_a_bare_begin_hold_nothing_back(source: MySQLSource, connect: Callable[[], Client]) -> None:
     reader, beginner = connect(), connect()
     reader.run("START TRANSACTION WITH CONSISTENT SNAPSHOT", "SELECT * FROM events")
     beginner.run("BEGIN")
@@ -163,7 +168,7 @@ def test_a_reader_and_a_bare_begin_hold_nothing_back(source: MariaDBSource, conn
 
 
 def test_a_reader_in_the_middle_of_its_select_holds_nothing_back(
-    source: MariaDBSource, server: MariaDBServer, connect: Callable[[], Client]
+    source: MySQLSource, server: DatabaseServer, connect: Callable[[], Client]
 ) -> None:
     reader = connect()
     with background(lambda: reader.run("/* a report */ SELECT SLEEP(2), id FROM events WHERE id = 1")):
@@ -172,7 +177,7 @@ def test_a_reader_in_the_middle_of_its_select_holds_nothing_back(
 
 
 def test_a_statement_that_waits_for_a_row_lock_holds_back(
-    source: MariaDBSource, server: MariaDBServer, connect: Callable[[], Client]
+    source: MySQLSource, server: DatabaseServer, connect: Callable[[], Client]
 ) -> None:
     locker, waiter = connect(), connect()
     locker.run("BEGIN", "SELECT * FROM events WHERE id = 1 FOR UPDATE")
@@ -187,7 +192,7 @@ def test_a_statement_that_waits_for_a_row_lock_holds_back(
 
 
 def test_a_statement_that_innodb_does_not_know_yet_holds_back(
-    source: MariaDBSource, server: MariaDBServer, connect: Callable[[], Client]
+    source: MySQLSource, server: DatabaseServer, connect: Callable[[], Client]
 ) -> None:
     locker, waiter = connect(), connect()
     locker.run("LOCK TABLES events READ")
@@ -201,7 +206,7 @@ def test_a_statement_that_innodb_does_not_know_yet_holds_back(
 
 
 def test_a_prepared_transaction_without_a_connection_holds_back(
-    source: MariaDBSource, server: MariaDBServer, connect: Callable[[], Client]
+    source: MySQLSource, server: DatabaseServer, connect: Callable[[], Client]
 ) -> None:
     since = bound_of(source, "fine").value
     gone = connect()
@@ -220,7 +225,7 @@ def test_a_prepared_transaction_without_a_connection_holds_back(
     assert bound_of(source, "fine").held_by == ""
 
 
-def test_somebody_who_reads_the_listing_all_the_time_cannot_make_it_old(source: MariaDBSource, connect: Callable[[], Client]) -> None:
+def test_somebody_who_reads_the_listing_all_the_time_cannot_make_it_old(source: MySQLSource, connect: Callable[[], Client]) -> None:
     """The server renews the listing of transactions only when nobody has read it for a tenth of a second."""
     monitor, writer = connect(), connect()
     monitor.run("SELECT * FROM information_schema.innodb_trx")
@@ -256,7 +261,7 @@ def test_a_statement_is_a_plain_read_only_if_it_surely_is(statement: str, reads:
 
 
 @pytest.mark.parametrize("column", ["fine", "coarse", "moment"])
-def test_what_is_written_after_a_bound_is_never_below_it(source: MariaDBSource, connect: Callable[[], Client], column: str) -> None:
+def test_what_is_written_after_a_bound_is_never_below_it(source: MySQLSource, connect: Callable[[], Client], column: str) -> None:
     writer = connect()
     for value in range(20):
         bound = bound_of(source, column)
@@ -265,12 +270,12 @@ def test_what_is_written_after_a_bound_is_never_below_it(source: MariaDBSource, 
         assert parse_datetime(str(written)) >= parse_datetime(bound.value.parts[0])
 
 
-def test_a_column_of_whole_seconds_leaves_the_second_that_is_not_over(source: MariaDBSource) -> None:
+def test_a_column_of_whole_seconds_leaves_the_second_that_is_not_over(source: MySQLSource) -> None:
     assert bound_of(source, "coarse").value.parts[0].endswith(".000000")
 
 
 @pytest.mark.parametrize("columns", [("fine",), ("moment",), ("coarse",), ("fine", "id"), ("id",)], ids=",".join)
-def test_a_late_commit_is_read_by_the_next_window(source: MariaDBSource, connect: Callable[[], Client], columns: tuple[str, ...]) -> None:
+def test_a_late_commit_is_read_by_the_next_window(source: MySQLSource, connect: Callable[[], Client], columns: tuple[str, ...]) -> None:
     """A writes and waits, B writes later and commits, a window is read, A commits, a window is read: nothing is lost."""
     a, b = connect(), connect()
     schema, cursor = table_and_cursor(source, *columns)
@@ -296,7 +301,7 @@ def test_a_late_commit_is_read_by_the_next_window(source: MariaDBSource, connect
     assert sorted(value for value in seen if value in (100, 200)) == [100, 200]
 
 
-def test_without_the_bound_the_late_commit_would_be_lost(source: MariaDBSource, connect: Callable[[], Client]) -> None:
+def test_without_the_bound_the_late_commit_would_be_lost(source: MySQLSource, connect: Callable[[], Client]) -> None:
     """The same with the clock as bound: proof that the reproduction can fail."""
     a, b = connect(), connect()
     _, cursor = table_and_cursor(source, "fine")
@@ -312,7 +317,7 @@ def test_without_the_bound_the_late_commit_would_be_lost(source: MariaDBSource, 
 # ---------------------------------------------------------------------------------------------------------------------- counters
 
 
-def test_a_counter_waits_for_the_numbers_that_are_handed_out(source: MariaDBSource, connect: Callable[[], Client]) -> None:
+def test_a_counter_waits_for_the_numbers_that_are_handed_out(source: MySQLSource, connect: Callable[[], Client]) -> None:
     a, b = connect(), connect()
     a.run("BEGIN", "INSERT INTO events (v) VALUES (4)")
     b.run("INSERT INTO events (v) VALUES (5)")
@@ -325,7 +330,7 @@ def test_a_counter_waits_for_the_numbers_that_are_handed_out(source: MariaDBSour
     assert b.run("SELECT COUNT(*) FROM events WHERE id >= 4 AND id < 6") == ((2,),)
 
 
-def test_a_counter_stays_where_it_is_while_an_insert_is_open(source: MariaDBSource, connect: Callable[[], Client]) -> None:
+def test_a_counter_stays_where_it_is_while_an_insert_is_open(source: MySQLSource, connect: Callable[[], Client]) -> None:
     a, b = connect(), connect()
     a.run("BEGIN", "INSERT INTO events (v) VALUES (4)")
     b.run("INSERT INTO events (v) VALUES (5)")
@@ -338,7 +343,7 @@ def test_a_counter_stays_where_it_is_while_an_insert_is_open(source: MariaDBSour
     assert "whole table once more" in first.warnings[-1]
 
 
-def test_a_counter_that_has_not_moved_asks_nobody(source: MariaDBSource, connect: Callable[[], Client]) -> None:
+def test_a_counter_that_has_not_moved_asks_nobody(source: MySQLSource, connect: Callable[[], Client]) -> None:
     connect().run("BEGIN", "INSERT INTO events (v) VALUES (4)")
     since = CursorValue(parts=("4",))
     bound = bound_of(source, "id", since=since)
@@ -346,7 +351,7 @@ def test_a_counter_that_has_not_moved_asks_nobody(source: MariaDBSource, connect
     assert bound.held_by == ""
 
 
-def test_deleting_the_last_row_does_not_look_like_a_counter_that_went_back(source: MariaDBSource, connect: Callable[[], Client]) -> None:
+def test_deleting_the_last_row_does_not_look_like_a_counter_that_went_back(source: MySQLSource, connect: Callable[[], Client]) -> None:
     since = bound_of(source, "id").value
     connect().run("DELETE FROM events WHERE id = 3")
     _, cursor = table_and_cursor(source, "id")
@@ -362,8 +367,12 @@ def test_deleting_the_last_row_does_not_look_like_a_counter_that_went_back(sourc
 
 
 @pytest.fixture
-def humble(server: MariaDBServer) -> Iterator[MariaDBSource]:
-    server.execute("CREATE OR REPLACE USER humble@'127.0.0.1' IDENTIFIED BY 'pw'", f"GRANT SELECT ON `{DB}`.* TO humble@'127.0.0.1'")
+def humble(server: DatabaseServer) -> Iterator[MariaDBSource]:
+    server.execute(
+        "DROP USER IF EXISTS humble@'127.0.0.1'",
+        "CREATE USER humble@'127.0.0.1' IDENTIFIED BY 'pw'",
+        f"GRANT SELECT ON `{DB}`.* TO humble@'127.0.0.1'",
+    )
     opened = MariaDBSource(CONFIG, url(server, "humble", "pw"))
     yield opened
     opened.close()
@@ -383,7 +392,7 @@ def test_without_the_grant_a_counter_waits_the_overlap(humble: MariaDBSource) ->
     assert "GRANT PROCESS" in "".join(bound.warnings)
 
 
-def test_tables_of_one_run_share_a_look_at_the_server_unless_it_does_not_help(source: MariaDBSource) -> None:
+def test_tables_of_one_run_share_a_look_at_the_server_unless_it_does_not_help(source: MySQLSource) -> None:
     schema, cursor = table_and_cursor(source, "fine")
     first = source.safe_bound(schema, cursor, OVERLAP, None)
     old = CursorValue(parts=("2020-01-01 00:00:00.000000",))
@@ -392,7 +401,7 @@ def test_tables_of_one_run_share_a_look_at_the_server_unless_it_does_not_help(so
 
 
 @pytest.fixture(scope="module")
-def far_away(server_folder: Path) -> Iterator[MariaDBServer]:
+def far_away(server_folder: Path) -> Iterator[DatabaseServer]:
     """A server whose machine is in another zone than ours, and which stamps rows in that zone."""
     patch = pytest.MonkeyPatch()
     patch.setenv("TZ", "Asia/Shanghai")
@@ -404,7 +413,7 @@ def far_away(server_folder: Path) -> Iterator[MariaDBServer]:
 
 @pytest.mark.parametrize("column", ["fine", "coarse", "moment"])
 @pytest.mark.parametrize("zone", ["", "Asia/Shanghai", "+08:00"])
-def test_a_server_in_another_zone_is_bounded_by_its_own_clock(far_away: MariaDBServer, column: str, zone: str) -> None:
+def test_a_server_in_another_zone_is_bounded_by_its_own_clock(far_away: DatabaseServer, column: str, zone: str) -> None:
     source = MariaDBSource(replace(CONFIG, time_zone=zone), url(far_away))
     free = bound_of(source, column)
     writer = Client(far_away)

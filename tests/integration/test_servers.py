@@ -13,9 +13,15 @@ import sqlalchemy
 
 from cdc_ops.errors import EnvironmentSetupError
 from cdc_ops.testing.processes import PID_FILE, running_pid
-from cdc_ops.testing.servers import DatabaseServer, MariaDBServer, PostgresServer, stop_from_pidfile
+from cdc_ops.testing.servers import DatabaseServer, MariaDBServer, MySQLServer, PostgresServer, stop_from_pidfile
 
-KINDS = [MariaDBServer, PostgresServer]
+KINDS = [MariaDBServer, MySQLServer, PostgresServer]
+
+
+@pytest.fixture(autouse=True)
+def _has_mysql(request: pytest.FixtureRequest) -> None:
+    if "MySQL" in request.node.name:
+        request.getfixturevalue("mysql")  # skips where there is none
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.name)

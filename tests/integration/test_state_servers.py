@@ -1,4 +1,4 @@
-"""The ledger on Postgres and MariaDB: the contract, and what only a server can do to it."""
+"""The ledger on Postgres, MariaDB and MySQL: the contract, and what only a server can do to it."""
 
 import traceback
 import uuid
@@ -14,7 +14,7 @@ from tests.state_contract import StateContract
 from tests.state_values import fresh, run, spec, take
 
 
-@pytest.fixture(params=["postgres", "mariadb"])
+@pytest.fixture(params=["postgres", "mariadb", "mysql"])
 def server(request: pytest.FixtureRequest) -> DatabaseServer:
     found: DatabaseServer = request.getfixturevalue(request.param)
     return found
