@@ -75,15 +75,18 @@ def build_read(config: SourceConfig, address: Address, dialect: Dialect, schema:
 
 
 def _security(driver: str, address: Address) -> dict[str, str]:
-    if not address.ssl_mode:
+    if address.ssl_ca and driver == "mysql":
+        raise ConfigError(
+            "MySQL Connector/J cannot check the server's certificate with 'ssl_ca'.",
+            why="It reads certificates from Java key stores only, and 'ssl_ca' is a PEM file.",
+            data="Nothing was read or written.",
+            next="Use 'jdbc_driver: mariadb', which reads from MySQL as well.",
+        )
+    options = {"sslMode": _SSL_MODES[driver][address.ssl_mode]} if address.ssl_mode else {}
+    if address.ssl_mode in ("", "disabled"):
         # Without TLS the server's key encrypts the password of caching_sha2_password, the default of MySQL 8 and later.
-        return {"allowPublicKeyRetrieval": "true"}
-    options = {"sslMode": _SSL_MODES[driver][address.ssl_mode]}
-    if address.ssl_ca:
-        if driver == "mariadb":
-            return options | {"serverSslCert": address.ssl_ca}
-        return options | {"trustCertificateKeyStoreUrl": f"file:{address.ssl_ca}", "trustCertificateKeyStoreType": "PEM"}
-    return options
+        options["allowPublicKeyRetrieval"] = "true"
+    return options | ({"serverSslCert": address.ssl_ca} if address.ssl_ca else {})
 
 
 def _mapping(column: Column) -> TypeMapping:

@@ -7,7 +7,7 @@ import pytest
 from cdc_ops.core.connections import ConnectionUrl
 from cdc_ops.core.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.tables import TableName
-from cdc_ops.errors import SourceAccessError
+from cdc_ops.errors import ConfigError, SourceAccessError
 from cdc_ops.sources.mysql import MySQLSource
 from cdc_ops.steps.extract import read_source
 from cdc_ops.testing.servers import MySQLServer
@@ -40,14 +40,23 @@ def source_with(server: MySQLServer, driver: str, tls: str, password: str = SECR
     return MySQLSource(SourceConfig(kind=SourceKind.MYSQL, connection="test", jdbc_driver=driver), url)
 
 
-@pytest.mark.parametrize("tls", ["", "disabled", "required", "verify_ca"])
-@pytest.mark.parametrize("driver", ["mariadb", "mysql"])
+WAYS = [(driver, tls) for driver in ("mariadb", "mysql") for tls in ("", "disabled", "required")]
+
+
+@pytest.mark.parametrize(("driver", "tls"), [*WAYS, ("mariadb", "verify_ca")])
 def test_a_password_that_the_server_has_not_cached_logs_in(server: MySQLServer, spark: "SparkSession", driver: str, tls: str) -> None:
     source = source_with(server, driver, tls)
     server.execute("FLUSH PRIVILEGES")  # forgets the passwords: the next login is the long one, which needs TLS or the server's key
     schema = source.schema(TABLE)
     server.execute("FLUSH PRIVILEGES")
     assert [row["id"] for row in read_source(spark, source.jdbc_read(schema, ("",)), schema).collect()] == [1]
+    source.close()
+
+
+def test_a_driver_that_cannot_check_the_certificate_is_refused_and_the_other_is_named(server: MySQLServer) -> None:
+    source = source_with(server, "mysql", "verify_ca")
+    with pytest.raises(ConfigError, match="jdbc_driver: mariadb"):
+        source.jdbc_read(source.schema(TABLE), ("",))
     source.close()
 
 
