@@ -12,6 +12,7 @@ the first kind and fails at once on the second.
     |   |-- SourceUnreachableError (retryable)
     |   |-- SourceAccessError      login or grant
     |   |-- SourceTableError       table, key or cursor column missing or unusable
+    |   |-- SchemaChangedError     columns or keys changed in a way that the table's policy does not follow
     |   `-- CursorRegressionError  the source's clock or counter went back
     |-- DataError               rows that cannot be applied
     |   |-- NullKeyError
@@ -31,7 +32,6 @@ the first kind and fails at once on the second.
         |-- JobLostError           (retryable) killed, out of memory, no result file
         |-- UnforeseenJobError     (retryable) Spark or a driver failed in a way that has no name here
         `-- TableRunError          some tables of a group failed
-            `-- RetryableTableRunError (retryable) each in a way that a retry may heal
             `-- RetryableTableRunError (retryable) each in a way that a retry may heal
 """
 
@@ -95,6 +95,10 @@ class SourceAccessError(SourceError):
 
 class SourceTableError(SourceError):
     """A table, key column or cursor column is missing or cannot be used."""
+
+
+class SchemaChangedError(SourceError):
+    """Columns or keys changed at the source, and the table cannot or may not follow."""
 
 
 class CursorRegressionError(SourceError):

@@ -132,6 +132,19 @@ class StateContract(LeaseContract):
             store.freeze(lease, fresh(), (spec(1, name="same"), spec(2, name="same")))
         assert store.open_operations(PIPELINE, ORDERS) == ()
 
+    def test_what_an_open_operation_reads_can_be_replaced_under_its_own_number_alone(self, store: SqlStateStore) -> None:
+        lease = take(store)
+        store.freeze(lease, fresh(), (spec(1), spec(2)))
+        changed = replace(spec(2), source_fingerprint="new")
+        store.refreeze(lease, (spec(1), changed))
+        assert store.open_operations(PIPELINE, ORDERS) == (spec(1), changed)
+        with pytest.raises(StaleStateError, match="not open"):
+            store.refreeze(lease, (replace(changed, op_seq=3),))
+        settle(store, lease, spec(1))
+        with pytest.raises(StaleStateError, match="committed"):
+            store.refreeze(lease, (replace(spec(1), source_fingerprint="late"),))
+        assert store.open_operations(PIPELINE, ORDERS) == (changed,)
+
     def test_freezing_needs_the_state_that_was_planned_for(self, store: SqlStateStore) -> None:
         lease = take(store)
         with pytest.raises(StaleStateError, match="not the one that this step started from"):

@@ -45,6 +45,13 @@ def params(pipeline: Pipeline) -> dict[str, Param]:
             description="Mode keys: one row a line; parts of a composite key separated by commas. Rows that are gone are deleted.",
             section=_SECTION,
         ),
+        "columns": Param(
+            [],
+            type="array",
+            title="Columns",
+            description="Mode increment: fill these columns, one a line, in the rows that the lake has; all rows, or since to until.",
+            section=_SECTION,
+        ),
     }
 
 

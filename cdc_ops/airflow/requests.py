@@ -4,6 +4,7 @@
     backfill (also of a rewritten older run)   -             backfill of [interval start, interval end); the watermark stays
     any other                                  increment     carry the tables forward
     any other                                  keys ...      resync; the watermark stays
+    any other, with columns                    -             backfill of these columns; the watermark stays
 
 The run *type* decides, never the run id: Airflow rewrites a scheduled run into a backfill and keeps its id. A manual run's interval is not
 used, because the command line and the REST API give different intervals for the same date (reference: Airflow 3.3, checked).
@@ -20,7 +21,7 @@ from cdc_ops.errors import RequestError
 
 INCREMENT: Final = "increment"
 MODES: Final = (INCREMENT, *(mode.value for mode in ResyncMode))
-KEYS_OF_CONF: Final = ("tables", "mode", "since", "until", "keys")
+KEYS_OF_CONF: Final = ("tables", "mode", "since", "until", "keys", "columns")
 """What a run's conf, and the trigger form, may hold."""
 
 _BACKFILL: Final = "backfill"
@@ -61,13 +62,20 @@ def run_request(facts: DagRunFacts) -> RunRequest:
         run_id=facts.run_id,
         trigger=facts.run_type,
         holder=f"airflow:{facts.dag_id}:{facts.run_id}",
-        kind=RunKind.BACKFILL if backfill else RunKind.RESYNC if mode else RunKind.INCREMENT,
-        tables=_tables(facts.conf),
+        kind=_kind(facts, mode),
+        tables=_names(facts.conf, "tables", "Give a list of schema.table names."),
         mode=mode,
         since=since,
         until=until,
         keys=_keys(facts.conf),
+        columns=_names(facts.conf, "columns", "Give a list of column names."),
     ).checked()
+
+
+def _kind(facts: DagRunFacts, mode: ResyncMode | None) -> RunKind:
+    if facts.run_type == _BACKFILL or (facts.conf.get("columns") and mode is None):
+        return RunKind.BACKFILL
+    return RunKind.RESYNC if mode else RunKind.INCREMENT
 
 
 def _check_known(conf: Mapping[str, Any]) -> None:
@@ -82,7 +90,7 @@ def _check_known(conf: Mapping[str, Any]) -> None:
 
 
 def _check_backfill(facts: DagRunFacts, mode: ResyncMode | None) -> None:
-    if mode or any(facts.conf.get(name) for name in ("since", "until", "keys")):
+    if mode or any(facts.conf.get(name) for name in ("since", "until", "keys", "columns")):
         _refuse("A backfill takes its range from the dates of the backfill; of the conf it takes 'tables' only.", "Drop the others.")
     if facts.interval is None:
         _refuse("This backfill run has no data interval.", "Give the DAG a schedule with intervals, or resync a range instead.")
@@ -104,11 +112,11 @@ def _instant(conf: Mapping[str, Any], name: str) -> datetime | None:
     return parse_instant(value, name)
 
 
-def _tables(conf: Mapping[str, Any]) -> tuple[str, ...]:
-    names = _list(conf, "tables", "Give a list of schema.table names.")
+def _names(conf: Mapping[str, Any], field: str, remedy: str) -> tuple[str, ...]:
+    names = _list(conf, field, remedy)
     for name in names:
         if not isinstance(name, str):
-            _refuse(f"tables holds {name!r}, which is not a name.", "Give a list of schema.table names.")
+            _refuse(f"{field} holds {name!r}, which is not a name.", remedy)
     return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
 
 

@@ -104,11 +104,26 @@ def run(folder: Folder = None, pipeline: Names = None, table: Tables = None, as_
 
 
 @app.command()
-def backfill(pipeline: One, since: Since, until: Until, table: Tables = None, folder: Folder = None, as_json: Json = False) -> None:
-    """Read a range of time again and merge it; the watermark stays."""
+def backfill(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
+    pipeline: One,
+    since: Since = "",
+    until: Until = "",
+    table: Tables = None,
+    columns: Annotated[
+        str, typer.Option(help="Fill these columns only, separated by commas, in the rows that the lake has; all rows without a range.")
+    ] = "",
+    folder: Folder = None,
+    as_json: Json = False,
+) -> None:
+    """Read a range of time again and merge it, or fill single columns; the watermark stays."""
     with guarded(as_json):
-        start, end = parse_instant(since, "since"), parse_instant(until, "until")
-        request = new_request(kind=RunKind.BACKFILL, tables=tuple(table or ()), since=start, until=end)
+        request = new_request(
+            kind=RunKind.BACKFILL,
+            tables=tuple(table or ()),
+            since=parse_instant(since, "since") if since else None,
+            until=parse_instant(until, "until") if until else None,
+            columns=tuple(name.strip() for name in columns.split(",") if name.strip()),
+        )
         _run_all(folder, [pipeline], request, as_json)
 
 

@@ -16,6 +16,7 @@ class MergePlan:
         columns: Columns to write, in order.
         prune: Ranges of the batch's own keys as literals: Delta skips files by literals in the condition only, never by the join itself.
         delete_missing_where: Condition on the target for rows that have vanished from the batch.
+        update_only: Columns to set in rows that are there; nothing is inserted then.
     """
 
     mode: ApplyMode
@@ -23,6 +24,7 @@ class MergePlan:
     columns: tuple[str, ...]
     prune: tuple[KeyRange, ...] = ()
     delete_missing_where: str = ""
+    update_only: tuple[str, ...] = ()
 
     @property
     def condition(self) -> str:
@@ -60,6 +62,7 @@ def plan_merge(spec: OperationSpec, manifest: Manifest | None) -> MergePlan:
         columns=tuple(column.name for column in spec.schema.columns),
         prune=manifest.key_ranges if manifest and not spec.delete_missing_where else (),
         delete_missing_where=spec.delete_missing_where,
+        update_only=spec.update_only,
     )
 
 

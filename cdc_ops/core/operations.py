@@ -11,6 +11,7 @@ from datetime import datetime
 from cdc_ops.core.cursors import Cursor, CursorValue
 from cdc_ops.core.maintenance import MaintenancePlan, TableStats
 from cdc_ops.core.pipeline import SourceConfig
+from cdc_ops.core.schema_changes import SchemaChange
 from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.core.windows import Window
 
@@ -79,7 +80,7 @@ class OperationSpec:
         planned_at: The source's clock at the plan, UTC.
         path: The Delta table.
         staging: The operation's own folder in the staging area.
-        schema: Columns as the plan saw them.
+        schema: Columns as the plan saw them, each with the type in which it is stored.
         keys: Key columns.
         cursor: The table's cursor.
         window: What is read, for increments, backfills and ranges.
@@ -95,6 +96,10 @@ class OperationSpec:
         properties: Delta table properties for a table that has to be created.
         bound_method: How the window's upper bound was found.
         fresh_at: Instant (UTC) up to which the table is complete once a live operation has committed.
+        schema_changes: What is altered in the Delta table before the statement, unless it has been altered already.
+        source_fingerprint: Of the source's schema at the plan, with the source's own types.
+        replaces_schema: True if the rows replace the table's columns too.
+        update_only: Columns that are set in rows that are there; then nothing is inserted and no other column changed.
     """
 
     pipeline: str
@@ -124,6 +129,10 @@ class OperationSpec:
     properties: tuple[tuple[str, str], ...] = ()
     bound_method: str = ""
     fresh_at: datetime | None = None
+    schema_changes: tuple[SchemaChange, ...] = ()
+    source_fingerprint: str = ""
+    replaces_schema: bool = False
+    update_only: tuple[str, ...] = ()
 
 
 def app_id(pipeline: str, table: TableName) -> str:
@@ -141,6 +150,8 @@ class CommitRecord:
         snapshot: Snapshot progress after this commit.
         rows: Rows in the batch as far as known before the statement ran, else None.
         package_version: Version of cdc-ops that wrote it.
+        keys: Columns by which the rows are told apart.
+        schema_fingerprint: Of the source's schema that the operation was planned with.
     """
 
     pipeline: str
@@ -155,6 +166,8 @@ class CommitRecord:
     watermark: CursorValue | None = None
     snapshot: SnapshotProgress | None = None
     rows: int | None = None
+    keys: tuple[str, ...] = ()
+    schema_fingerprint: str = ""
 
 
 def commit_record(spec: OperationSpec, *, rows: int | None, package_version: str) -> CommitRecord:
@@ -172,6 +185,8 @@ def commit_record(spec: OperationSpec, *, rows: int | None, package_version: str
         watermark=spec.watermark_after,
         snapshot=spec.snapshot_after,
         rows=rows,
+        keys=spec.keys,
+        schema_fingerprint=spec.source_fingerprint,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from cdc_ops.core.maintenance import MaintenancePolicy
+from cdc_ops.core.schema_changes import SchemaPolicy
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import ConfigError, RequestError
@@ -89,6 +90,11 @@ class TableSettings:
         path: Path of the Delta table, instead of the one under the target's root.
         readers: JDBC connections that read at the same time.
         chunk_rows: Rows of one snapshot operation, about.
+        schema_changes: What to do when columns change at the source: `evolve` follows (new columns are added, types widened), `freeze` goes
+            on with the columns that the lake has, `fail` stops the table. Changed keys, and types that the stored one cannot be widened
+            to, always stop it.
+        renamed: Old and new name of columns that were renamed at the source; without an entry a renamed column is one that is gone and one
+            that is new.
         properties: Delta table properties, over the package's defaults.
         maintenance: When OPTIMIZE and VACUUM are due.
     """
@@ -101,6 +107,8 @@ class TableSettings:
     path: str = ""
     readers: int = 4
     chunk_rows: int = 20_000_000
+    schema_changes: SchemaPolicy = SchemaPolicy.EVOLVE
+    renamed: tuple[tuple[str, str], ...] = ()
     properties: tuple[tuple[str, str], ...] = ()
     maintenance: MaintenancePolicy = field(default_factory=MaintenancePolicy)
 

@@ -42,6 +42,7 @@ class RunRequest:
         mode: How much a resync reads.
         since, until: Half-open range [since, until) of aware instants for backfills and range resyncs.
         keys: Key values as text, one tuple per row, in the order of the table's keys, for resync by keys.
+        columns: For a backfill: read these columns only, and set them in the rows that the lake has; all rows if there is no range.
     """
 
     run_id: str
@@ -53,6 +54,7 @@ class RunRequest:
     since: datetime | None = None
     until: datetime | None = None
     keys: tuple[tuple[str, ...], ...] = ()
+    columns: tuple[str, ...] = ()
 
     def checked(self) -> "RunRequest":
         """Returns the request itself.
@@ -82,10 +84,13 @@ class RunRequest:
         ranged = self.since is not None or self.until is not None
         whole_range = self.since is not None and self.until is not None
         match self.kind, self.mode:
+            case _ if self.columns and (self.kind is not RunKind.BACKFILL or self.mode or self.keys or ranged != whole_range):
+                what = "Columns are for a backfill: of a whole range, or of all rows."
+                raise self._contradiction(what, "Give both ends of the range or neither, and no keys and no resync mode.")
             case RunKind.INCREMENT, _ if self.mode or ranged or self.keys:
                 what = "An increment takes neither range nor keys nor resync mode."
                 raise self._contradiction(what, "Choose a resync mode, or drop them.")
-            case RunKind.BACKFILL, _ if not whole_range or self.mode or self.keys:
+            case RunKind.BACKFILL, _ if not (whole_range or self.columns) or self.mode or self.keys:
                 raise self._contradiction("A backfill needs since and until, and nothing else.", "Give both ends of the range.")
             case RunKind.RESYNC, None:
                 raise self._contradiction("A resync needs a mode.", "Choose keys, range or full.")
@@ -102,8 +107,8 @@ class RunRequest:
                 return
 
     def _contradiction(self, what: str, remedy: str) -> RequestError:
-        parts = {"mode": self.mode, "since": self.since, "until": self.until, "keys": self.keys, "tables": self.tables}
-        given = ", ".join(name for name, value in parts.items() if value) or "nothing else"
+        names = ("mode", "since", "until", "keys", "columns", "tables")
+        given = ", ".join(name for name in names if getattr(self, name)) or "nothing else"
         return RequestError(what, why=f"The request is for '{self.kind}' and names {given}.", data=_NOTHING, next=remedy)
 
 

@@ -1,26 +1,13 @@
 """Does a Delta table take the columns of an operation? Spark-free, so that a plan can ask before Spark starts."""
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
 from cdc_ops.core.tables import TableSchema
+from cdc_ops.core.widening import canonical_type, holds
 from cdc_ops.errors import TargetSchemaError
 
-_ALIASES: Final = {
-    "integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint", "real": "float",
-    "dec": "decimal(10,0)", "numeric": "decimal(10,0)", "decimal": "decimal(10,0)", "timestamp_ltz": "timestamp",
-}  # fmt: skip
 _WITHOUT_STATISTICS: Final = ("binary", "boolean", "array", "map", "struct", "variant")
-
-
-def canonical_type(ddl: str) -> str:
-    """Returns one spelling for a Spark SQL type: lower case, no blanks, `int` for `integer`, `string` for `varchar(n)`."""
-    text = re.sub(r"\s+", "", ddl.lower())
-    text = re.sub(r"^(?:var)?char(?:acter)?\(\d+\)$", "string", text)
-    text = re.sub(r"^(?:dec|numeric|decimal)\((\d+)\)$", r"decimal(\1,0)", text)
-    text = re.sub(r"^(?:dec|numeric)\(", "decimal(", text)
-    return _ALIASES.get(text, text)
 
 
 def has_statistics(delta_type: str) -> bool:
@@ -29,7 +16,7 @@ def has_statistics(delta_type: str) -> bool:
 
 
 def check_columns(path: str, stored: Sequence[tuple[str, str]], schema: TableSchema) -> None:
-    """Checks that a table can take rows of a schema; columns that only the table has are left alone.
+    """Checks that a table can take rows of a schema exactly; columns that only the table has are left alone.
 
     Args:
         path: The table, for the message.
@@ -37,14 +24,14 @@ def check_columns(path: str, stored: Sequence[tuple[str, str]], schema: TableSch
         schema: What the source has.
 
     Raises:
-        TargetSchemaError: the table lacks columns, or has them with another type.
+        TargetSchemaError: the table lacks columns, or has them with a type that does not hold every value of theirs.
     """
     have = {name.lower(): canonical_type(kind) for name, kind in stored}
     missing = [column.name for column in schema.columns if column.name.lower() not in have]
     differing = [
         f"{column.name}: {have[column.name.lower()]} in the table, {canonical_type(column.delta_type)} expected"
         for column in schema.columns
-        if column.name.lower() in have and have[column.name.lower()] != canonical_type(column.delta_type)
+        if column.name.lower() in have and not holds(have[column.name.lower()], column.delta_type)
     ]
     if not missing and not differing:
         return

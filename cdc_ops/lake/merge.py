@@ -93,7 +93,8 @@ def _execute(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: M
             if plan.mode is ApplyMode.MERGE:
                 session.sql(merge_statement(at(spec.path), f"global_temp.{view}", plan)).collect()
             else:
-                session.table(f"global_temp.{view}").write.format("delta").mode(plan.mode.value).save(spec.path)
+                writer = session.table(f"global_temp.{view}").write.format("delta").mode(plan.mode.value)
+                writer.option("overwriteSchema", str(spec.replaces_schema).lower()).save(spec.path)
             committed = session.conf.get(_LAST_COMMIT, None)
     finally:
         spark.catalog.dropGlobalTempView(view)

@@ -4,6 +4,7 @@ What the manifest says of the rows comes from the footers of the files that are 
 job: a task that ran twice counts once.
 """
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import reduce
@@ -16,8 +17,8 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.merging import quoted, spark_literal
 from cdc_ops.core.operations import KeyRange, Manifest, OperationSpec
+from cdc_ops.core.widening import canonical_type
 from cdc_ops.errors import StateError
-from cdc_ops.lake.columns import canonical_type
 from cdc_ops.lake.files import open_filesystem
 from cdc_ops.lake.manifests import expire, landed_files, read_manifest, write_manifest
 
@@ -28,7 +29,7 @@ _LONGEST_TEXT: Final = 64
 """A longer text makes the statement longer than it makes the scan shorter; Delta keeps 32 characters of it anyway."""
 
 
-def land(spark: SparkSession, df: DataFrame, spec: OperationSpec, attempt: str) -> Manifest:
+def land(spark: SparkSession, df: DataFrame, spec: OperationSpec, attempt: str, check: Callable[[], None] = lambda: None) -> Manifest:
     """Writes a window's rows to the operation's staging folder and declares them landed.
 
     Args:
@@ -36,9 +37,11 @@ def land(spark: SparkSession, df: DataFrame, spec: OperationSpec, attempt: str) 
         df: The rows, in the columns and types of the lake.
         spec: Whose rows.
         attempt: Folder name of this try; unique, so that a killed try's files are never taken for this one's.
+        check: Called when all rows are written and not yet declared landed; what it raises leaves them undeclared.
     """
     folder = f"{spec.staging.rstrip('/')}/{attempt}"
     df.write.mode("overwrite").parquet(folder)
+    check()
     files = landed_files(spec.staging, attempt)
     footers = _Footers(spec)
     filesystem, _ = open_filesystem(spec.staging)

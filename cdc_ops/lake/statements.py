@@ -1,4 +1,4 @@
-"""The text of the MERGE statement, from a plan; Spark-free."""
+"""The text of statements on Delta tables; Spark-free."""
 
 from cdc_ops.core.merging import MergePlan, quoted
 
@@ -15,12 +15,23 @@ def merge_statement(target: str, source: str, plan: MergePlan) -> str:
         source: SQL name of the batch; one row per key.
         plan: Keys, columns, pruning, and what is deleted.
     """
-    values = [name for name in plan.columns if name not in plan.keys]
+    values = plan.update_only or [name for name in plan.columns if name not in plan.keys]
     lines = [f"MERGE INTO {target} t USING {source} s ON {plan.condition}"]
     if values:
         lines.append("WHEN MATCHED THEN UPDATE SET " + ", ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in values))
-    names, inserted = (", ".join(prefix + quoted(name) for name in plan.columns) for prefix in ("", "s."))
-    lines.append(f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({inserted})")
+    if not plan.update_only:
+        names, inserted = (", ".join(prefix + quoted(name) for name in plan.columns) for prefix in ("", "s."))
+        lines.append(f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({inserted})")
     if plan.delete_missing_where:
         lines.append(f"WHEN NOT MATCHED BY SOURCE AND ({plan.delete_missing_where}) THEN DELETE")
     return "\n".join(lines)
+
+
+def path_name(path: str) -> str:
+    """Returns the SQL name of the Delta table at a path."""
+    return f"delta.{quoted(path)}"
+
+
+def text_literal(value: str) -> str:
+    """Returns a Spark SQL text literal."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -12,10 +12,12 @@ from pyspark.sql import SparkSession
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.merging import quoted
 from cdc_ops.core.operations import OperationSpec
-from cdc_ops.errors import ConfigError, LakeConflictError, TargetForeignError
+from cdc_ops.errors import ConfigError, LakeConflictError, TargetForeignError, TargetSchemaError
+from cdc_ops.lake.alter import SPECIAL, alter_table
 from cdc_ops.lake.columns import check_columns, has_statistics
-from cdc_ops.lake.deltalog import DeltaLog
+from cdc_ops.lake.deltalog import DeltaLog, LogState
 from cdc_ops.lake.log import OWNER_PIPELINE, OWNER_TABLE, check_empty
+from cdc_ops.lake.statements import path_name, text_literal
 
 _RESERVED: Final = {
     "delta.setTransactionRetentionDuration": "it makes Delta forget which operations it holds, and a replay would apply them twice",
@@ -25,8 +27,6 @@ _CONFLICTS: Final = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOC
 _FILE_RETENTION: Final = "delta.deletedFileRetentionDuration"
 _LOG_RETENTION_HOURS: Final = 30 * 24
 """Delta's default; it refuses a log that is kept for less time than removed files are."""
-_SPECIAL: Final = frozenset(" ,;{}()\n\t=")
-"""Characters in column names that need Delta's column mapping."""
 
 
 def ensure_table(spark: SparkSession, spec: OperationSpec) -> None:
@@ -52,7 +52,23 @@ def ensure_table(spark: SparkSession, spec: OperationSpec) -> None:
     owner = (state.property(OWNER_PIPELINE), state.property(OWNER_TABLE))
     if owner != (spec.pipeline, str(spec.table)):
         raise _foreign_error(spec, owner)
-    check_columns(spec.path, state.columns(), spec.schema)
+    _follow(spark, spec, state)
+
+
+def _follow(spark: SparkSession, spec: OperationSpec, state: LogState) -> None:
+    """Alters the table as the operation says, and checks that it takes its columns."""
+    try:
+        with translated_conflicts(f"the change of columns for operation {spec.op_seq} of {spec.table}"):
+            stored = alter_table(spark, spec, state)
+    except (AnalysisException, IllegalArgumentException) as error:
+        raise TargetSchemaError(
+            f"The Delta table {spec.path} cannot be altered as {spec.table} was: {'; '.join(map(str, spec.schema_changes))}.",
+            why=str(error).splitlines()[0],
+            data="Nothing was written; the watermark stays.",
+            next="ALTER TABLE the Delta table by hand and run again, or set 'schema_changes: freeze', or exclude the columns.",
+        ) from error
+    if not spec.replaces_schema:
+        check_columns(spec.path, stored, spec.schema)
 
 
 def creation_properties(spec: OperationSpec) -> dict[str, str]:
@@ -75,7 +91,7 @@ def creation_properties(spec: OperationSpec) -> dict[str, str]:
     defaults = {"delta.enableDeletionVectors": "true", "delta.enableTypeWidening": "true"}
     if indexed := _indexed_columns(spec):
         defaults["delta.dataSkippingStatsColumns"] = ",".join(indexed)
-    if any(_SPECIAL & set(column.name) for column in spec.schema.columns):
+    if any(SPECIAL & set(column.name) for column in spec.schema.columns):
         defaults["delta.columnMapping.mode"] = "name"
     defaults |= dict(spec.properties)
     if _hours(defaults.get(_FILE_RETENTION, "")) > _LOG_RETENTION_HOURS:
@@ -120,7 +136,7 @@ def translated_conflicts(doing: str) -> Iterator[None]:
 
 def at(path: str) -> str:
     """Returns the SQL name of the Delta table at a path."""
-    return f"delta.{quoted(path)}"
+    return path_name(path)
 
 
 def _create(spark: SparkSession, spec: OperationSpec) -> None:
@@ -132,7 +148,7 @@ def _create(spark: SparkSession, spec: OperationSpec) -> None:
 
 def _create_statement(spec: OperationSpec) -> str:
     columns = ", ".join(f"{quoted(column.name)} {column.delta_type}" for column in spec.schema.columns)
-    properties = ", ".join(f"{_text(name)} = {_text(value)}" for name, value in sorted(creation_properties(spec).items()))
+    properties = ", ".join(f"{text_literal(name)} = {text_literal(value)}" for name, value in sorted(creation_properties(spec).items()))
     return f"CREATE TABLE IF NOT EXISTS {at(spec.path)} ({columns}) USING delta TBLPROPERTIES ({properties})"
 
 
@@ -149,10 +165,6 @@ def _index_name(name: str) -> str:
 def _hours(interval: str) -> int:
     match = re.fullmatch(r"interval (\d+) (hour|day|week)s?", interval.strip().lower())
     return int(match[1]) * {"hour": 1, "day": 24, "week": 168}[match[2]] if match else 0
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _creation_error(spec: OperationSpec, error: PySparkException) -> ConfigError:

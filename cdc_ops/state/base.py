@@ -57,6 +57,7 @@ class TableRun:
         window: What was read.
         counts: What it did.
         message: One line: idle, error text, warning.
+        schema_changes: One sentence per change of columns at the source that the run has to report.
     """
 
     pipeline: str
@@ -72,6 +73,7 @@ class TableRun:
     delta_version: int | None = None
     counts: Counts = field(default_factory=Counts)
     message: str = ""
+    schema_changes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +171,14 @@ class StateStore(StateReader):
         Raises:
             StaleStateError: the state is not `expected`, the first operation does not follow the last unfinished one (or the state, if
                 there is none), or the lease is lost.
+        """
+
+    @abstractmethod
+    def refreeze(self, lease: Lease, specs: tuple[OperationSpec, ...]) -> None:
+        """Replaces what open operations read and alter, under their own ids and numbers; those that are stored like this are left alone.
+
+        Raises:
+            StaleStateError: one is not open any more, or the lease is lost.
         """
 
     @abstractmethod

@@ -63,6 +63,19 @@ def freeze(connection: Connection, specs: tuple[OperationSpec, ...]) -> None:
         connection.execute(insert(operations).values(frozen_at=utc_now()), [_row(spec) for spec in specs])
 
 
+def refreeze(connection: Connection, spec: OperationSpec) -> None:
+    """Replaces the plan of an open operation.
+
+    Raises:
+        StaleStateError: the operation is not open under this number.
+    """
+    same = (operations.c.operation_id == spec.operation_id, operations.c.op_seq == spec.op_seq)
+    is_open = operations.c.status == OperationStatus.OPEN.value
+    changed = connection.execute(update(operations).where(*same, is_open).values(spec=wire.dumps(spec)))
+    if changed.rowcount != 1:
+        raise not_open(spec, status_of(connection, spec))
+
+
 def count_attempt(connection: Connection, spec: OperationSpec) -> int:
     """Counts a try.
 

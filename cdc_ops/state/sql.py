@@ -180,6 +180,20 @@ class SqlStateStore(SqlStateReader, StateStore):
             _check_numbers(connection, expected, planned)
             operations.freeze(connection, planned)
 
+    def refreeze(self, lease: Lease, specs: tuple[OperationSpec, ...]) -> None:
+        """See `StateStore`."""
+        _check_table(lease, specs)
+        if not specs:
+            return
+        known = {spec.operation_id: spec for spec in self.open_operations(lease.pipeline, lease.table)}
+        changed = [spec for spec in specs if known.get(spec.operation_id) != spec]
+        if not changed:
+            return
+        with self._database.write() as connection:
+            leases.hold(connection, lease)
+            for spec in changed:
+                operations.refreeze(connection, spec)
+
     def start_attempt(self, lease: Lease, spec: OperationSpec) -> int:
         """See `StateStore`.
 

@@ -5,6 +5,7 @@ manifest
 is never redone; reading the same window again later is harmless, because rows that changed since come with the next window.
 """
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -12,6 +13,7 @@ from cdc_ops.core.operations import Counts, Landing, Manifest, OperationResult, 
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.lake.staging import land, read_manifest
 from cdc_ops.sources.base import JdbcRead, Source
+from cdc_ops.steps.schema import check_source, is_landed
 
 
 def extract(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str) -> OperationResult:
@@ -19,19 +21,28 @@ def extract(spark: SparkSession, source: Source, spec: OperationSpec, attempt: s
 
     Args:
         spark: A session of its own.
-        source: Only asked how to read; it opens no connection here.
+        source: What to read from; asked for its columns before and after.
         spec: The frozen operation.
         attempt: Folder name of this try, unique.
 
     Raises:
+        SchemaChangedError: the table was altered after the plan.
         SourceError: the source refuses or breaks off the read.
     """
     if spec.landing is Landing.DIRECT:
         return _result(spec, None)
-    manifest = read_manifest(spec.staging)
-    if manifest is None or manifest.operation_id != spec.operation_id:
-        manifest = land(spark, read_source(spark, source.jdbc_read(spec.schema, spec.slices), spec.schema), spec, attempt)
+    manifest = read_manifest(spec.staging) if is_landed(spec) else _land(spark, source, spec, attempt)
     return _result(spec, manifest)
+
+
+def _land(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str) -> Manifest:
+    check_source(source, spec)
+    rows = read_source(spark, source.jdbc_read(spec.schema, spec.slices), spec.schema)
+    try:
+        return land(spark, rows, spec, attempt, lambda: check_source(source, spec))
+    except PySparkException:
+        check_source(source, spec)  # says what a driver's message only hints at
+        raise
 
 
 def read_source(spark: SparkSession, read: JdbcRead, schema: TableSchema) -> DataFrame:

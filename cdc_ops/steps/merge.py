@@ -3,6 +3,8 @@
 Its rows, its number and the table's whole state in one Delta commit. Runs in Spark.
 """
 
+from dataclasses import replace
+
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.merging import plan_merge
@@ -14,6 +16,7 @@ from cdc_ops.lake.merge import apply
 from cdc_ops.lake.staging import read_landed, read_manifest
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.extract import read_source
+from cdc_ops.steps.schema import check_source
 from cdc_ops.steps.stage import latest_per_key
 
 
@@ -26,12 +29,17 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
         spec: The frozen operation.
 
     Raises:
+        SchemaChangedError: the table was altered at the source after the plan.
         StateError: the operation has not been landed, or its table does not stand where the plan found it.
         DataError: rows without key.
         LakeError: the table is not what the operation expects, or somebody else committed.
     """
-    check_base(spec, read_head(spec.path, spec.pipeline, spec.table))
+    head = read_head(spec.path, spec.pipeline, spec.table)
+    check_base(spec, head)
+    if head is not None and (head.txn_version or 0) >= spec.op_seq:
+        spec = replace(spec, schema_changes=())  # who comes too late alters nothing either
     if spec.landing is Landing.DIRECT:
+        check_source(source, spec)
         rows = read_source(spark, source.jdbc_read(spec.schema, spec.slices), spec.schema)
         return apply(spark, spec, rows, plan_merge(spec, None), None)
     manifest = read_manifest(spec.staging)

@@ -23,6 +23,7 @@ from cdc_ops.state.base import Lease, StateReader, TableRun, TableRunStatus
 from cdc_ops.steps.commit import catch_up, give_up_hopeless
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.planning import Order, draft_operations, fresh_instant, read_facts
+from cdc_ops.steps.schema import evolved, is_landed, refreshed
 
 KIND_OF_RUN = {
     RunKind.INCREMENT: OperationKind.INCREMENT,
@@ -48,6 +49,7 @@ class TablePlan:
         bound: The safe bound, if one was taken.
         fresh_at: Instant (UTC) up to which the table is complete, known for idle tables.
         warnings: What the operator should know, each with its fix.
+        schema_changes: Those of the warnings that are about changed columns.
     """
 
     config: TableConfig
@@ -58,6 +60,7 @@ class TablePlan:
     bound: SafeBound | None = None
     fresh_at: datetime | None = None
     warnings: tuple[str, ...] = ()
+    schema_changes: tuple[str, ...] = ()
 
     @property
     def table(self) -> TableName:
@@ -68,6 +71,14 @@ class TablePlan:
     def operations(self) -> tuple[OperationSpec, ...]:
         """What to execute, in order; empty for an idle table."""
         return self.unfinished + self.planned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """Where a table stands when it is planned: in the ledger, and in the lake, which agree."""
+
+    state: TableState
+    head: LakeHead | None
 
 
 def discover(pipeline: Pipeline, source: Source, request: RunRequest) -> tuple[TableConfig, ...]:
@@ -94,10 +105,11 @@ def plan_table(context: Context, source: Source, request: RunRequest, config: Ta
     """
     reader = context.store
     state = reader.table_state(config.pipeline, config.table)
-    standing = check_standing(reader, state, read_head(config.path, config.pipeline, config.table))
+    head = read_head(config.path, config.pipeline, config.table)
+    standing = check_standing(reader, state, head)
     if standing is not Standing.EQUAL:
         return TablePlan(config=config, state=state, idle="the lake is ahead of the ledger by a known operation; the next run catches up")
-    return _plan(context, source, request, config, state)
+    return _plan(context, source, request, config, Base(state=state, head=head))
 
 
 def freeze_table(context: Context, source: Source, request: RunRequest, config: TableConfig) -> TablePlan:
@@ -145,7 +157,8 @@ def check_standing(reader: StateReader, state: TableState, head: LakeHead | None
 
 def _freeze(context: Context, source: Source, request: RunRequest, config: TableConfig, lease: Lease) -> TablePlan:
     state = give_up_hopeless(context, lease, catch_up(context, lease, config))
-    plan = _plan(context, source, request, config, state)
+    plan = _plan(context, source, request, config, Base(state=state, head=read_head(config.path, config.pipeline, config.table)))
+    context.store.refreeze(lease, plan.unfinished)
     if plan.planned:
         context.store.freeze(lease, state, plan.planned)
     elif plan.bound is not None and not plan.unfinished and state.watermark is not None:
@@ -153,11 +166,11 @@ def _freeze(context: Context, source: Source, request: RunRequest, config: Table
     return plan
 
 
-def _plan(context: Context, source: Source, request: RunRequest, config: TableConfig, state: TableState) -> TablePlan:
-    unfinished = context.store.open_operations(config.pipeline, config.table)
+def _plan(context: Context, source: Source, request: RunRequest, config: TableConfig, base: Base) -> TablePlan:
+    state, unfinished = base.state, _readable(context, source, request, config, base)
     if unfinished and not _queues_behind(request, config, unfinished):
         return TablePlan(config=config, state=state, unfinished=unfinished, idle="finishes what an earlier run began")
-    facts = read_facts(context.pipeline, source, config)
+    facts = evolved(read_facts(context.pipeline, source, config), base.head, request)
     draft = draft_operations(Order(source=source, request=request, facts=facts, state=projected(state, unfinished)))
     return TablePlan(
         config=config,
@@ -168,7 +181,17 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
         bound=draft.bound,
         fresh_at=fresh_instant(facts.cursor, draft.bound) if draft.bound else None,
         warnings=facts.warnings + (draft.bound.warnings if draft.bound else ()),
+        schema_changes=facts.notes,
     )
+
+
+def _readable(context: Context, source: Source, request: RunRequest, config: TableConfig, base: Base) -> tuple[OperationSpec, ...]:
+    """The unfinished operations, those that still need the source brought to the columns that it has now."""
+    frozen = context.store.open_operations(config.pipeline, config.table)
+    if all(is_landed(spec) for spec in frozen):
+        return frozen
+    facts = read_facts(context.pipeline, source, config)
+    return tuple(spec if is_landed(spec) else refreshed(spec, facts, base.head, request) for spec in frozen)
 
 
 def _queues_behind(request: RunRequest, config: TableConfig, unfinished: tuple[OperationSpec, ...]) -> bool:
@@ -203,4 +226,5 @@ def _table_run(request: RunRequest, plan: TablePlan, started: datetime) -> Table
         window=first.window if first else None,
         op_seq=None,
         message="; ".join(part for part in (plan.idle, *plan.warnings) if part),
+        schema_changes=plan.schema_changes,
     )

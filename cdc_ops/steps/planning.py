@@ -10,6 +10,7 @@ from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, Operation
 from cdc_ops.core.pipeline import Pipeline, TableConfig, staging_root
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.runs import Phase, TableState
+from cdc_ops.core.schema_changes import SchemaChange, only_columns
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.core.windows import SafeBound, Window, next_window
@@ -22,7 +23,16 @@ COUNT_LIMIT = 200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """What the source says of a table at the plan, checked against its settings."""
+    """What the source says of a table at the plan, checked against its settings.
+
+    Args:
+        pipeline, config: Whose table, how.
+        schema, keys, cursor: Its columns.
+        warnings: What the operator should know.
+        changes: What has to be altered in the lake before these columns can be written.
+        fingerprint: Of the source's schema, before the lake's types were put in.
+        notes: What is said of changed columns; a part of the warnings.
+    """
 
     pipeline: Pipeline
     config: TableConfig
@@ -30,6 +40,9 @@ class TableFacts:
     keys: tuple[str, ...]
     cursor: Cursor
     warnings: tuple[str, ...]
+    changes: tuple[SchemaChange, ...] = ()
+    fingerprint: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def keys_are_primary(self) -> bool:
@@ -144,7 +157,7 @@ def _increment(order: Order, watermark: CursorValue) -> Draft:
 
 
 def _reread(order: Order) -> Draft:
-    request, facts = order.request, order.facts
+    request = order.request
     if order.state.phase is not Phase.READY:
         raise RequestError(
             f"Table {order.table} cannot be read again: its first snapshot is not complete.",
@@ -156,6 +169,13 @@ def _reread(order: Order) -> Draft:
         return _full(order)
     if request.mode is ResyncMode.KEYS:
         return _keys(order)
+    if request.columns:
+        return _columns(order)
+    return _range(order)
+
+
+def _range(order: Order) -> Draft:
+    request, facts = order.request, order.facts
     if not facts.cursor.lead.type.is_temporal or request.since is None or request.until is None:
         raise RequestError(
             f"Table {order.table} cannot be read by a range of time: its cursor {facts.cursor.lead.name!r} is a counter.",
@@ -165,6 +185,25 @@ def _reread(order: Order) -> Draft:
     low, high = (order.source.literal(facts.schema, facts.cursor, instant) for instant in (request.since, request.until))
     kind = OperationKind.BACKFILL if request.kind is RunKind.BACKFILL else OperationKind.RESYNC
     return _window(order, Window(low=low, high=high), kind)
+
+
+def _columns(order: Order) -> Draft:
+    """Reads some columns again, of a range of time or of all rows in chunks, for the rows that the lake has."""
+    if order.request.since is not None:
+        draft = _range(order)
+        return replace(draft, operations=tuple(_partial(order, spec) for spec in draft.operations))
+    facts, planned_at = order.facts, order.source.now()
+    chunks = order.source.chunks(facts.schema, facts.keys, facts.config.settings.chunk_rows)
+    rows = facts.schema.approximate_rows // max(len(chunks), 1)
+    specs = (_spec(order, OperationKind.BACKFILL, planned_at, ahead=index) for index in range(len(chunks)))
+    operations = (replace(spec, slices=order.slices(chunk), expected_rows=rows) for spec, chunk in zip(specs, chunks, strict=True))
+    return Draft(operations=tuple(_partial(order, spec) for spec in operations))
+
+
+def _partial(order: Order, spec: OperationSpec) -> OperationSpec:
+    names = tuple(column.name for column in only_columns(spec.schema, order.request.columns).columns)
+    read = (*spec.keys, *(column.name for column in spec.cursor.columns), *names)
+    return replace(spec, schema=only_columns(spec.schema, read), update_only=names)
 
 
 def _window(order: Order, window: Window, kind: OperationKind) -> Draft:
@@ -204,6 +243,7 @@ def _full(order: Order) -> Draft:
         expected_rows=order.facts.schema.approximate_rows,
         mode=ApplyMode.OVERWRITE,
         landing=_whole_landing(order),
+        replaces_schema=True,
     )
     return Draft(operations=(spec,))
 
@@ -240,6 +280,8 @@ def _spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int = 
         watermark_after=state.watermark,
         snapshot_after=state.snapshot,
         properties=_properties(config),
+        schema_changes=facts.changes,
+        source_fingerprint=facts.fingerprint,
     )
 
 

@@ -7,8 +7,9 @@ import pytest
 from cdc_ops.core.merging import plan_merge
 from cdc_ops.core.operations import KeyRange, Manifest, SnapshotProgress, commit_record
 from cdc_ops.core.records import parse_record, render_record
+from cdc_ops.core.widening import canonical_type
 from cdc_ops.errors import StateError, TargetSchemaError
-from cdc_ops.lake.columns import canonical_type, check_columns, has_statistics
+from cdc_ops.lake.columns import check_columns, has_statistics
 from cdc_ops.lake.conf import delta_conf, machine_conf
 from cdc_ops.lake.statements import merge_statement
 from tests.lake_case import SCHEMA, SCHEMA_DDL, Case, schema, watermark
@@ -63,6 +64,28 @@ def test_a_merge_of_keys_alone_only_inserts() -> None:
     statement = merge_statement("t1", "s1", plan_merge(spec, None))
     assert "WHEN MATCHED" not in statement
     assert statement.endswith("WHEN NOT MATCHED BY SOURCE AND (t.`id` = 4) THEN DELETE")
+
+
+def test_a_backfill_of_columns_sets_them_alone_and_inserts_nothing() -> None:
+    spec = Case(root="x").operation(1, update_only=("name",))
+    assert merge_statement("t1", "s1", plan_merge(spec, None)) == (
+        "MERGE INTO t1 t USING s1 s ON t.`id` = s.`id`\nWHEN MATCHED THEN UPDATE SET t.`name` = s.`name`"
+    )
+
+
+def test_a_wider_stored_type_takes_the_rows_and_a_narrower_one_does_not() -> None:
+    check_columns("p", [("id", "decimal(20,0)"), *SCHEMA_DDL[1:]], SCHEMA)
+    with pytest.raises(TargetSchemaError, match="id: int in the table"):
+        check_columns("p", [("id", "int"), *SCHEMA_DDL[1:]], SCHEMA)
+
+
+def test_a_record_names_keys_and_schema_and_is_read_without_them() -> None:
+    record = commit_record(Case(root="x").operation(1, source_fingerprint="f"), rows=1, package_version="1")
+    assert (record.keys, record.schema_fingerprint) == (("id",), "f")
+    data = json.loads(render_record(record))
+    old = parse_record(json.dumps({name: value for name, value in data.items() if name not in {"keys", "schema_fingerprint"}}))
+    assert old is not None
+    assert (old.keys, old.schema_fingerprint) == ((), "")
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,13 @@ def test_a_backfill_with_a_range_or_mode_of_its_own_is_refused(conf: dict[str, A
         run_request(facts("backfill", HOUR, **conf))
 
 
+def test_columns_are_a_backfill_of_them_of_all_rows_or_of_a_range() -> None:
+    request = run_request(facts("manual", columns=["note"], tables=["shop.orders"]))
+    assert (request.kind, request.columns, request.since) == (RunKind.BACKFILL, ("note",), None)
+    with pytest.raises(RequestError, match="Columns are for a backfill"):
+        run_request(facts("manual", columns=["note"], mode="full"))
+
+
 def test_a_backfill_without_interval_is_refused() -> None:
     with pytest.raises(RequestError, match="no data interval"):
         run_request(facts("backfill"))

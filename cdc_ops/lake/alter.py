@@ -1,0 +1,98 @@
+"""Altering a Delta table to the columns that an operation was planned with: metadata commits of their own, before its statement.
+
+They carry no transaction id and no commit record, change no rows, and each is left out where the table is like that already: a run that
+died between two of them, or between them and the statement, goes on where it stopped.
+"""
+
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from cdc_ops.core.merging import quoted
+from cdc_ops.core.operations import OperationSpec
+from cdc_ops.core.schema_changes import ChangeKind, SchemaChange
+from cdc_ops.core.widening import canonical_type, holds
+from cdc_ops.lake.columns import has_statistics
+from cdc_ops.lake.deltalog import DeltaLog, LogState
+from cdc_ops.lake.statements import path_name, text_literal
+
+SPECIAL: Final = frozenset(" ,;{}()\n\t=")
+"""Characters in column names that need Delta's column mapping."""
+INDEXED: Final = "delta.dataSkippingStatsColumns"
+_MAPPING: Final = "delta.columnMapping.mode"
+_NTZ: Final = "delta.feature.timestampNtz"
+_MOMENT: Final = "timestamp_ntz"
+
+
+def alter_table(spark: SparkSession, spec: OperationSpec, state: LogState) -> tuple[tuple[str, str], ...]:
+    """Alters a table as the operation's frozen schema changes say, unless it is like that already.
+
+    Args:
+        spark: Any session.
+        spec: The frozen operation.
+        state: The table's newest metadata.
+
+    Returns:
+        Name and type of the columns that the table has then.
+    """
+    if spec.replaces_schema:
+        _prepare_replacement(spark, spec, state)
+        return state.columns()
+    for change in spec.schema_changes:
+        statement = _statement(change, {name.lower(): canonical_type(kind) for name, kind in state.columns()})
+        if statement is not None:
+            _enable(spark, spec.path, _needed(change, state), state)
+            spark.sql(f"ALTER TABLE {path_name(spec.path)} {statement}")
+            state = _newest(spec.path)
+    return state.columns()
+
+
+def _newest(path: str) -> LogState:
+    log = DeltaLog(path)
+    return log.state(log.newest() or 0)
+
+
+def _statement(change: SchemaChange, stored: dict[str, str]) -> str | None:
+    """Returns the rest of the ALTER TABLE that a change needs; None if the table, whose lower-case columns are given, has it already."""
+    column = change.column.lower()
+    match change.kind:
+        case ChangeKind.ADDED if column not in stored:
+            return f"ADD COLUMNS ({quoted(change.column)} {change.after})"
+        case ChangeKind.RENAMED if column not in stored and change.before.lower() in stored:
+            return f"RENAME COLUMN {quoted(change.before)} TO {quoted(change.column)}"
+        case ChangeKind.WIDENED if column in stored and not holds(stored[column], change.after):
+            return f"ALTER COLUMN {quoted(change.column)} TYPE {change.after}"
+        case _:
+            return None
+
+
+def _needed(change: SchemaChange, state: LogState) -> dict[str, str]:
+    needed = {}
+    if change.kind is ChangeKind.RENAMED or (change.kind is ChangeKind.ADDED and SPECIAL & set(change.column)):
+        needed[_MAPPING] = mode if (mode := state.property(_MAPPING)) not in {"", "none"} else "name"
+    return needed | (_feature(state) if change.after == _MOMENT else {})
+
+
+def _feature(state: LogState) -> dict[str, str]:
+    """The table feature of TIMESTAMP_NTZ, which Delta does not add by itself to a table that is there."""
+    return {} if any(canonical_type(kind) == _MOMENT for _, kind in state.columns()) else {_NTZ: "supported"}
+
+
+def _prepare_replacement(spark: SparkSession, spec: OperationSpec, state: LogState) -> None:
+    """Takes columns that the new generation lacks out of those that have statistics: Delta refuses to replace the schema otherwise."""
+    if any(canonical_type(column.delta_type) == _MOMENT for column in spec.schema.columns):
+        _enable(spark, spec.path, _feature(state), state)
+    indexed = [name.strip().strip("`") for name in state.property(INDEXED).split(",") if name.strip()]
+    kept = {column.name.lower() for column in spec.schema.columns if has_statistics(column.delta_type)}
+    if all(name.lower() in kept for name in indexed):
+        return
+    left = ",".join(quoted(name) for name in indexed if name.lower() in kept)
+    change = f"SET TBLPROPERTIES ('{INDEXED}' = {text_literal(left)})" if left else f"UNSET TBLPROPERTIES ('{INDEXED}')"
+    spark.sql(f"ALTER TABLE {path_name(spec.path)} {change}")
+
+
+def _enable(spark: SparkSession, path: str, wanted: dict[str, str], state: LogState) -> None:
+    missing = {name: value for name, value in wanted.items() if state.property(name) != value}
+    if missing:
+        listed = ", ".join(f"{text_literal(name)} = {text_literal(value)}" for name, value in sorted(missing.items()))
+        spark.sql(f"ALTER TABLE {path_name(path)} SET TBLPROPERTIES ({listed})")

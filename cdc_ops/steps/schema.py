@@ -1,0 +1,200 @@
+"""The source's schema against the lake's, at the plan and around each read. No Spark here.
+
+What a policy lets through goes into a plan's facts; a frozen operation that is not landed is brought to the columns that the source has
+now; a read whose columns are no longer those that were planned is refused.
+"""
+
+from dataclasses import replace
+
+from cdc_ops.core.operations import LakeHead, OperationSpec
+from cdc_ops.core.requests import ResyncMode, RunRequest
+from cdc_ops.core.schema_changes import (
+    Decision,
+    Recorded,
+    SchemaSettings,
+    compare_columns,
+    compare_keys,
+    decide,
+    drift,
+    keeps_position,
+    only_columns,
+    reads_alike,
+)
+from cdc_ops.core.schema_changes import SchemaPolicy as Policy
+from cdc_ops.core.tables import TableSchema
+from cdc_ops.core.text import did_you_mean
+from cdc_ops.errors import RequestError, SchemaChangedError, SourceTableError
+from cdc_ops.lake.manifests import read_manifest
+from cdc_ops.sources.base import Source
+from cdc_ops.steps.planning import TableFacts
+
+
+def evolved(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> TableFacts:
+    """Compares the source's columns with the lake's and applies the table's policy.
+
+    A full resync takes the source's columns as they are: it makes a new generation, whatever the policy says of following.
+
+    Args:
+        facts: What the source says.
+        head: What the lake says; None if there is no table yet.
+        request: The run.
+
+    Raises:
+        SchemaChangedError: the policy does not follow.
+        RequestError: the run names columns that the table does not have.
+    """
+    _check_cursor(facts, head)
+    if request.mode is ResyncMode.FULL:
+        return replace(facts, fingerprint=facts.schema.fingerprint)
+    decision = _decision(facts, head)
+    _check_columns(facts, decision.schema, request.columns)
+    return replace(
+        facts,
+        schema=decision.schema,
+        changes=decision.alter,
+        fingerprint=facts.schema.fingerprint,
+        warnings=facts.warnings + decision.notes,
+        notes=decision.notes,
+    )
+
+
+def is_landed(spec: OperationSpec) -> bool:
+    """True if an operation's rows are in the staging area, read with the columns that it has; it needs the source no more."""
+    manifest = read_manifest(spec.staging)
+    wanted = (spec.operation_id, spec.schema.fingerprint)
+    return manifest is not None and (manifest.operation_id, manifest.schema_fingerprint) == wanted
+
+
+def refreshed(spec: OperationSpec, facts: TableFacts, head: LakeHead | None, request: RunRequest) -> OperationSpec:
+    """Brings a frozen operation to the columns that the source has now, if it could not be read any more as it was frozen.
+
+    Number, identity, window and slices stay: it is the same operation, whose rows are read with other columns.
+
+    Args:
+        spec: The frozen operation, not landed.
+        facts: What the source says now, before any policy.
+        head: What the lake says.
+        request: The run; before a full resync an operation goes without the columns that the policy does not follow.
+
+    Returns:
+        The operation itself, if it can be read as it is.
+
+    Raises:
+        SchemaChangedError: the policy does not follow, or the operation's window is on columns that are gone.
+    """
+    if not drift(spec.schema, facts.schema):
+        return spec
+    needed = (*spec.keys, *(column.name for column in spec.cursor.columns))
+    if missing := [name for name in needed if facts.schema.column(name) is None]:
+        raise _unreadable(spec, missing)
+    if spec.replaces_schema:
+        return replace(spec, schema=facts.schema, source_fingerprint=facts.schema.fingerprint)
+    try:
+        decision = _decision(facts, head)
+    except SchemaChangedError:
+        if request.mode is not ResyncMode.FULL:
+            raise
+        return _without_changed(spec, facts.schema)
+    return _with_columns(spec, decision, needed)
+
+
+def _with_columns(spec: OperationSpec, decision: Decision, needed: tuple[str, ...]) -> OperationSpec:
+    fingerprint = decision.source.fingerprint
+    if not spec.update_only:
+        return replace(spec, schema=decision.schema, schema_changes=decision.alter, source_fingerprint=fingerprint)
+    left = tuple(name for name in spec.update_only if decision.schema.column(name) is not None)
+    if not left:
+        raise _unreadable(spec, spec.update_only)
+    return replace(
+        spec,
+        schema=only_columns(decision.schema, (*needed, *left)),
+        schema_changes=decision.alter,
+        source_fingerprint=fingerprint,
+        update_only=left,
+    )
+
+
+def _without_changed(spec: OperationSpec, now: TableSchema) -> OperationSpec:
+    kept = [column.name for column in spec.schema.columns if (found := now.column(column.name)) and reads_alike(column, found)]
+    return replace(spec, schema=only_columns(spec.schema, kept))
+
+
+def check_source(source: Source, spec: OperationSpec) -> None:
+    """Refuses to read an operation whose columns have changed at the source since they were frozen.
+
+    Called right before the rows are read, and again before they are declared landed: values that were read by a stale plan would be cast to
+    types that they do not fit.
+
+    Raises:
+        SchemaChangedError: a column is gone, or is declared or read differently.
+    """
+    try:
+        now = source.schema(spec.table, columns=[column.name for column in spec.schema.columns])
+    except SourceTableError as error:
+        raise _changed(spec, error.what) from error
+    if found := drift(spec.schema, now):
+        raise _changed(spec, "; ".join(found) + ".")
+
+
+def _decision(facts: TableFacts, head: LakeHead | None) -> Decision:
+    settings = facts.config.settings
+    if head is None:
+        return Decision(schema=facts.schema, source=facts.schema)
+    asked = SchemaSettings(pipeline=facts.config.pipeline, policy=settings.schema_changes, renamed=settings.renamed)
+    renamed = asked.renamed if asked.policy is not Policy.FREEZE else ()  # to rename a column is not to go on with the old ones
+    changes = compare_columns(head.columns, facts.schema, renamed)
+    record = head.record
+    recorded = Recorded(keys=record.keys, fingerprint=record.schema_fingerprint) if record else Recorded()
+    changes += compare_keys(recorded.keys, facts.keys, changes)
+    needed = (*facts.keys, *(column.name for column in facts.cursor.columns))
+    return decide(asked, facts.schema, changes, recorded, needed)
+
+
+def _check_columns(facts: TableFacts, schema: TableSchema, columns: tuple[str, ...]) -> None:
+    keys = {key.lower() for key in facts.keys}
+    for name in columns:
+        if schema.column(name) is None or name.lower() in keys:
+            others = [column.name for column in schema.columns if column.name.lower() not in keys]
+            raise RequestError(
+                f"Table {facts.config.table} has no column {name!r} that could be filled.",
+                why="It is a key column." if name.lower() in keys else did_you_mean(name, others),
+                data="Nothing was read or written; the watermark stays.",
+                next="Name columns that the pipeline copies and that are no keys.",
+            )
+
+
+def _check_cursor(facts: TableFacts, head: LakeHead | None) -> None:
+    """A watermark is a value of the cursor's type: of another type it would be another position, and rows could be lost."""
+    stored = {name.lower(): kind for name, kind in head.columns} if head else {}
+    for cursor in facts.cursor.columns:
+        column = facts.schema.column(cursor.name)
+        before = stored.get(cursor.name.lower())
+        if column is None or before is None:
+            continue
+        if not keeps_position(before, column.delta_type):
+            raise SchemaChangedError(
+                f"The cursor column {cursor.name} of {facts.config.table} is {column.source_type} now and is stored as {before}.",
+                why="The watermark is a value of the old type; read as one of the new type it could skip rows.",
+                data="Nothing was read or written; the watermark stays.",
+                next="Change the type back, or copy the table with a pipeline of another name to another path: it starts with a snapshot.",
+            )
+
+
+def _changed(spec: OperationSpec, why: str) -> SchemaChangedError:
+    return SchemaChangedError(
+        f"Table {spec.table} was altered at the source after operation {spec.op_seq} ({spec.kind}) was planned.",
+        why=why,
+        data="Nothing was landed or written; the operation stays frozen with its window, and the watermark stays.",
+        next=f"cdc-ops run --pipeline {spec.pipeline} --table {spec.table}   (plans the same window with the columns of now; so does the"
+        " next scheduled run)",
+    )
+
+
+def _unreadable(spec: OperationSpec, missing: list[str] | tuple[str, ...]) -> SchemaChangedError:
+    return SchemaChangedError(
+        f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} is frozen and cannot be read any more: {', '.join(missing)} is gone at the"
+        " source.",
+        why="Its window and its slices are conditions on the columns that the table had at the plan.",
+        data="Nothing was read or written; the watermark stays.",
+        next="Give the columns their old names until the operation has come through, and then change them again.",
+    )
