@@ -74,8 +74,9 @@ def _split(piece: Range, parts: int) -> list[Range]:
 
 def _quantiles(counted: list[tuple[Range, int]], parts: int) -> tuple[tuple[int, ...], list[int]]:
     sums = list(accumulate((rows for _, rows in counted), initial=0))
-    cuts = {_nearest(sums, sums[-1] * part / parts) for part in range(1, parts)} - {0, len(counted)}
-    ends = [0, *sorted(cuts), len(counted)]
+    places = (_nearest(sums, sums[-1] * part / parts) for part in range(1, parts))
+    inner = {sums[place]: place for place in places if 0 < sums[place] < sums[-1]}  # one border for each sum: no part is empty
+    ends = [0, *sorted(inner.values()), len(counted)]
     filled = [(start, sums[end] - sums[start]) for start, end in pairwise(ends)]
     return tuple(counted[start][0][0] for start, _ in filled[1:]), [rows for _, rows in filled]
 

@@ -308,8 +308,10 @@ def test_rows_without_a_key_value_are_in_exactly_one_slice(server: DatabaseServe
         database=DB,
     )
     table = TableName(schema=DB, name="loose")
-    slices = source.slices(source.schema(table), ("k",), "", 3)
-    assert [source.count(table, one, 100) for one in slices] == [3, 0, 2]
+    slices = source.slices(replace(source.schema(table), approximate_rows=5), ("k",), "", 3)
+    counts = [source.count(table, one, 100) for one in slices]
+    assert counts[0] == 2  # those without a key value
+    assert sum(counts) == 5
 
 
 def test_a_window_of_a_table_with_text_keys_is_cut_by_time(server: DatabaseServer, source: MySQLSource) -> None:
@@ -321,7 +323,7 @@ def test_a_window_of_a_table_with_text_keys_is_cut_by_time(server: DatabaseServe
     where = source.window_predicate(cursor, window)
     slices = source.slices(schema, ("code",), where, 4)
     assert [source.count(table, one, 100) for one in slices] == [10, 10, 10, 10]
-    assert source.slices(schema, ("code",), "", 4) == ("",)
+    assert sum(source.count(table, one, 100) for one in source.slices(schema, ("code",), "", 4)) == source.count(table, "", 1000)
 
 
 # ----------------------------------------------------------------------------------------------------------------- predicates
