@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from cdc_ops.core import wire
+from cdc_ops.core.operations import OperationKind
 from cdc_ops.core.runs import TableState
 from cdc_ops.errors import CdcError
 from cdc_ops.state.base import TableOverview, TableRun, TableRunStatus
@@ -21,6 +22,9 @@ err = Console(stderr=True)
 
 WIDE = 140
 """Columns of a terminal from which on the whole status fits."""
+
+MANY = 5
+"""Chunks of a snapshot from which on a plan shows them in one line."""
 
 _FOR_WIDE = {"pipeline", "phase", "files", "held by"}
 _COLOURS = {TableRunStatus.COMMITTED: "green", TableRunStatus.IDLE: "dim", TableRunStatus.FAILED: "red"}
@@ -58,7 +62,7 @@ def print_plans(pipeline: str, plans: Sequence[tuple[str, TablePlan | CdcError]]
             notes.append((name, str(plan)))
             continue
         rows += _plan_rows(name, plan)
-        notes += [(name, text) for text in plan.warnings]
+        notes += [(name, text) for text in (plan.how, *plan.warnings) if text]
     _table(f"Plan of {pipeline}", ("table", "what", "reads", "rows"), rows)
     for name, text in notes:
         out.print(f"[yellow]{escape(name)}[/] {escape(text)}", soft_wrap=True, highlight=False)
@@ -68,6 +72,9 @@ def _plan_rows(name: str, plan: TablePlan) -> list[tuple[str, ...]]:
     if not plan.operations:
         return [(name, "[dim]idle[/]", escape(plan.idle), "")]
     rows: list[tuple[str, ...]] = []
+    if len(plan.planned) > MANY and all(spec.kind is OperationKind.SNAPSHOT_CHUNK for spec in plan.planned) and not plan.unfinished:
+        slices, whole = sum(len(spec.slices) for spec in plan.planned), sum(spec.expected_rows for spec in plan.planned)
+        return [(name, f"{len(plan.planned):,} snapshot chunks", f"{slices:,} slices", f"{whole:,}")]
     for spec in plan.operations:
         interrupted = ", interrupted" if spec in plan.unfinished else ""
         window = str(spec.window) if spec.window else f"{len(spec.slices)} slice{'s' if len(spec.slices) != 1 else ''}"

@@ -66,6 +66,7 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
     (TableSettings, "path"): Rule(convert=_optional(values.parse_location), examples=("s3a://bucket/elsewhere/orders",)),
     (TableSettings, "readers"): Rule(minimum=1, maximum=256),
     (TableSettings, "chunk_rows"): Rule(minimum=1),
+    (TableSettings, "chunk_bytes"): Rule(minimum=1024 * 1024, examples=("4GiB",)),
     (TableSettings, "renamed"): Rule(examples=({"old_name": "new_name"},)),
     (TableSettings, "properties"): Rule(examples=({"delta.enableChangeDataFeed": "true"},)),
     (MaintenancePolicy, "min_small_files"): Rule(minimum=1),

@@ -51,19 +51,30 @@ class Landing(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotProgress:
-    """How far a snapshot is; it travels in every commit until the last chunk.
+    """How far a snapshot is; it travels in every commit until the last chunk, and its size does not grow with the number of chunks.
+
+    The chunks themselves are frozen in the ledger, as operations. If it is lost, `rest` is all that another run needs: what is left is
+    cut anew, and no row lies on both sides of that border or on none.
 
     Args:
         bound: The safe bound taken before the first chunk; it becomes the watermark with the last one.
         done: Chunks committed.
         total: Chunks planned.
-        chunks: SQL predicates of the chunks, frozen, so that another run continues with the same ones.
+        chunks: SQL predicates of all chunks, in older records; empty since what is left is kept as `rest`.
+        rest: SQL predicate of the rows that are still to be read.
+        rows_done: Estimated rows of the chunks committed.
+        rows_total: Estimated rows of all chunks.
+        started_at: When the first chunk was planned, by the source's clock, UTC.
     """
 
     bound: CursorValue
     done: int
     total: int
-    chunks: tuple[str, ...]
+    chunks: tuple[str, ...] = ()
+    rest: str = ""
+    rows_done: int = 0
+    rows_total: int = 0
+    started_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

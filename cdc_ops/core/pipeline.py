@@ -90,6 +90,7 @@ class TableSettings:
         path: Path of the Delta table, instead of the one under the target's root.
         readers: JDBC connections that read at the same time.
         chunk_rows: Rows of one snapshot operation, about.
+        chunk_bytes: Bytes of one snapshot operation as the source stores them, about: what is read again after a crash at worst.
         schema_changes: What to do when columns change at the source: `evolve` follows (new columns are added, types widened), `freeze` goes
             on with the columns that the lake has, `fail` stops the table. Changed keys, and types that the stored one cannot be widened
             to, always stop it.
@@ -107,6 +108,7 @@ class TableSettings:
     path: str = ""
     readers: int = 4
     chunk_rows: int = 20_000_000
+    chunk_bytes: int = 16 * 1024**3
     schema_changes: SchemaPolicy = SchemaPolicy.EVOLVE
     renamed: tuple[tuple[str, str], ...] = ()
     properties: tuple[tuple[str, str], ...] = ()

@@ -58,6 +58,7 @@ class TableSchema:
         primary_key: Column names in key order; empty if there is none.
         indexes: Column names per index, in index order (the primary key included).
         approximate_rows: The source's own estimate, 0 if it has none.
+        row_bytes: Bytes that the source stores for a row on average, indexes left out; 0 if it does not know.
     """
 
     table: TableName
@@ -65,6 +66,7 @@ class TableSchema:
     primary_key: tuple[str, ...]
     indexes: tuple[tuple[str, ...], ...] = ()
     approximate_rows: int = 0
+    row_bytes: int = 0
 
     def column(self, name: str) -> Column | None:
         """Returns the column of that name, compared without regard to case, or None."""

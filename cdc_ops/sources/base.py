@@ -14,6 +14,7 @@ from cdc_ops.core.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.core.windows import SafeBound, Window
 from cdc_ops.errors import ConfigError
+from cdc_ops.sources.chunks import ChunkPlan, ChunkSize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +102,15 @@ class Source(Protocol):
         """Cuts the rows that match into at most `parts` disjoint conditions that together cover `where` exactly ("" = the whole table)."""
         ...
 
-    def chunks(self, schema: TableSchema, keys: tuple[str, ...], rows: int) -> tuple[str, ...]:
-        """Cuts the whole table into disjoint conditions of about `rows` rows each; ("",) if it is small or cannot be cut."""
+    def chunks(self, schema: TableSchema, keys: tuple[str, ...], size: ChunkSize, rest: str = "") -> ChunkPlan:
+        """Cuts the whole table, or what a snapshot has left of it, into chunks and their slices by the quantiles of its key.
+
+        Args:
+            schema: The table.
+            keys: The columns that identify a row.
+            size: How large a chunk may be.
+            rest: Condition of the rows that are still to be read, "" for all.
+        """
         ...
 
     def jdbc_read(self, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:

@@ -83,6 +83,29 @@ class Dialect:
 
         return " AND ".join(disjunction(branches) for branches in bounds_predicate(cursor, window))
 
+    def from_on(self, names: tuple[str, ...], border: tuple[str, ...]) -> str:
+        """Prints that a row lies at a position or behind it, in lexicographic order; `border` has literals of this dialect."""
+        return self._lexicographic(names, border, strict=">", last=">=")
+
+    def below(self, names: tuple[str, ...], border: tuple[str, ...]) -> str:
+        """Prints that a row lies before a position."""
+        return self._lexicographic(names, border, strict="<", last="<")
+
+    def behind(self, names: tuple[str, ...], border: tuple[str, ...]) -> str:
+        """Prints that a row lies behind a position, not at it."""
+        return self._lexicographic(names, border, strict=">", last=">")
+
+    def _lexicographic(self, names: tuple[str, ...], border: tuple[str, ...], *, strict: str, last: str) -> str:
+        # These servers find no range in (a, b) >= (1, 2); in a disjunction they do, and the conjunct in front is for those that do not.
+        quoted = [self.name(name) for name in names[: len(border)]]
+        branches = []
+        for depth, (name, literal) in enumerate(zip(quoted, border, strict=True)):
+            equal = [f"{quoted[place]} = {border[place]}" for place in range(depth)]
+            branches.append(" AND ".join([*equal, f"{name} {last if depth == len(quoted) - 1 else strict} {literal}"]))
+        if len(branches) == 1:
+            return branches[0]
+        return f"{quoted[0]} {strict}= {border[0]} AND ({' OR '.join(f'({branch})' for branch in branches)})"
+
     def window_lead(self, condition: str) -> str:
         """Returns the temporal column that a condition printed by `window` begins with, "" if it begins otherwise."""
         quote = re.escape(self.identifier_quote)

@@ -48,6 +48,7 @@ class Catalog:
             primary_key=primary_key,
             indexes=indexes,
             approximate_rows=int(facts["table_rows"] or 0),
+            row_bytes=int(facts["row_bytes"] or 0),
         )
 
     def column_rows(self, table: TableName) -> list[Row]:
@@ -75,7 +76,8 @@ class Catalog:
 
     def _table_row(self, table: TableName) -> Row:
         rows = self._session.rows(
-            "SELECT TABLE_SCHEMA AS table_schema, TABLE_NAME AS table_name, TABLE_TYPE AS table_type, TABLE_ROWS AS table_rows"
+            "SELECT TABLE_SCHEMA AS table_schema, TABLE_NAME AS table_name, TABLE_TYPE AS table_type, TABLE_ROWS AS table_rows,"
+            " AVG_ROW_LENGTH AS row_bytes"
             f" FROM information_schema.tables WHERE {self._of(table)}"
         )
         # The comparison above may ignore case; names that differ only in case can be two tables.

@@ -96,6 +96,7 @@ class PostgresCatalog:
             primary_key=primary_key,
             indexes=indexes,
             approximate_rows=max(int(facts["estimate"]), 0),
+            row_bytes=max(int(facts["row_bytes"] or 0), 0),
         )
 
     def sequence(self, table: TableName, column: str) -> str | None:
@@ -133,6 +134,10 @@ class PostgresCatalog:
             "SELECT c.oid::bigint AS id, c.relkind AS kind,"
             " COALESCE((SELECT sum(p.reltuples) FROM pg_partition_tree(c.oid) AS t JOIN pg_class p ON p.oid = t.relid"
             " WHERE t.isleaf AND p.reltuples > 0), c.reltuples)::bigint AS estimate,"
+            # With what is stored outside of the rows themselves.
+            " (COALESCE((SELECT sum(pg_table_size(t.relid)) FROM pg_partition_tree(c.oid) AS t WHERE t.isleaf), pg_table_size(c.oid))"
+            " / NULLIF(COALESCE((SELECT sum(p.reltuples) FROM pg_partition_tree(c.oid) AS t JOIN pg_class p ON p.oid = t.relid"
+            " WHERE t.isleaf AND p.reltuples > 0), NULLIF(c.reltuples, -1)), 0))::bigint AS row_bytes,"
             " has_schema_privilege(n.oid, 'USAGE') AND has_any_column_privilege(c.oid, 'SELECT') AS readable"
             " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
             f" WHERE n.nspname = {schema} AND c.relname = {name} AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"

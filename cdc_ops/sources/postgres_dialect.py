@@ -37,6 +37,13 @@ class PostgresDialect(Dialect):
         text = value.replace("T", " ")
         return f"TIMESTAMPTZ'{text}+00'" if kind is CursorType.TIMESTAMP else f"TIMESTAMP'{text}'"
 
+    def _lexicographic(self, names: tuple[str, ...], border: tuple[str, ...], *, strict: str, last: str) -> str:
+        # Postgres finds the range of an index in a comparison of rows, and in nothing else.
+        quoted = [self.name(name) for name in names[: len(border)]]
+        if len(quoted) == 1:
+            return f"{quoted[0]} {last} {border[0]}"
+        return f"({', '.join(quoted)}) {last} ({', '.join(border)})"
+
     def key_value(self, column: Column, value: str) -> str | None:
         """Prints one key value as a literal of its column's type, or returns None if it is no such value."""
         kind = DeclaredType.parse(column.source_type)

@@ -1,36 +1,67 @@
 """How the rows of a table are cut for several connections, or for several operations."""
 
-from typing import Final
+from typing import Final, Protocol
 
 from cdc_ops.core.cursors import CursorType
 from cdc_ops.core.tables import Column, TableSchema
 from cdc_ops.core.typemap import DeclaredType
+from cdc_ops.sources.axes import Axis, choose_axis, why_uncut
+from cdc_ops.sources.borders import Cut
+from cdc_ops.sources.chunks import Chunk, ChunkPlan, ChunkSize, assemble, shape_of
 from cdc_ops.sources.dialect import INTEGERS, Dialect
 from cdc_ops.sources.ranges import both, cut_integers, cut_moments, tile
 from cdc_ops.sources.session import SqlSession
 
-_MOST_CHUNKS: Final = 10_000
+_WHOLE: Final = INTEGERS - {"bit", "year"}
+
+
+class BorderFinder(Protocol):
+    """Finds where a table is to be cut, at a cost far below that of reading it."""
+
+    def is_cuttable(self, column: Column) -> bool:
+        """True if a table can be cut by the values of a column."""
+        ...
+
+    def estimate(self, schema: TableSchema, rest: str) -> int:
+        """Returns about how many rows match a condition, "" for all."""
+        ...
+
+    def cut(self, schema: TableSchema, axis: Axis, rest: str, parts: int, rows: int) -> Cut:
+        """Finds borders.
+
+        Args:
+            schema: The table.
+            axis: What to cut by.
+            rest: Condition of the rows to be cut, "" for all.
+            parts: Number of parts wanted.
+            rows: Rows of a part, if the estimate is right; a finder that counts goes by this.
+        """
+        ...
 
 
 class Slicer:
-    """Cuts tables by the range of their leading key column or, within a window, of their cursor.
+    """Cuts tables by the quantiles of their key, and windows by the range of their leading key column or their cursor.
 
     Args:
         session: The connection.
         dialect: How conditions are printed.
+        borders: Finds the quantiles.
     """
 
-    def __init__(self, session: SqlSession, dialect: Dialect) -> None:
+    def __init__(self, session: SqlSession, dialect: Dialect, borders: BorderFinder) -> None:
         self._session = session
         self._dialect = dialect
+        self._borders = borders
 
     def slices(self, schema: TableSchema, keys: tuple[str, ...], where: str, parts: int) -> tuple[str, ...]:
         """See `Source.slices`."""
         if parts <= 1:
             return (where,)
-        lead = _integer_lead(schema, keys)
-        # Without a condition and without an index, finding the range would cost as much as reading the table.
-        if lead is not None and (where or _leads_index(schema, lead.name)):
+        if not where:
+            [chunk] = self._chunks(schema, keys, None, parts, "").chunks
+            return chunk.slices
+        lead = schema.column(keys[0]) if keys else None
+        if lead is not None and DeclaredType.parse(lead.source_type).base in _WHOLE and not lead.source_type.endswith("]"):
             return tuple(both(where, tile) for tile in self._integer_tiles(schema, lead, where, parts))
         if name := self._dialect.window_lead(where):
             column = schema.column(name)
@@ -38,13 +69,27 @@ class Slicer:
                 return tuple(both(where, tile) for tile in self._moment_tiles(schema, column, where, parts))
         return (where,)
 
-    def chunks(self, schema: TableSchema, keys: tuple[str, ...], rows: int) -> tuple[str, ...]:
+    def chunks(self, schema: TableSchema, keys: tuple[str, ...], size: ChunkSize, rest: str) -> ChunkPlan:
         """See `Source.chunks`."""
-        parts = min(-(-schema.approximate_rows // max(rows, 1)), _MOST_CHUNKS)
-        lead = _integer_lead(schema, keys)
-        if parts <= 1 or lead is None or not _leads_index(schema, lead.name):
-            return ("",)
-        return self._integer_tiles(schema, lead, "", parts)
+        return self._chunks(schema, keys, size.rows_of(schema.row_bytes), size.readers, rest)
+
+    def _chunks(self, schema: TableSchema, keys: tuple[str, ...], limit: int | None, readers: int, rest: str) -> ChunkPlan:
+        """Cuts what `rest` leaves; without a limit into one chunk."""
+        estimate = self._borders.estimate(schema, rest)
+        shape = shape_of(estimate, limit or max(estimate, 1), readers)
+        axis = choose_axis(schema, keys, self._borders.is_cuttable)
+        whole = Chunk(slices=(rest,), rows=estimate)
+        if axis is None:
+            why = f"cannot be cut: {why_uncut(schema, keys, self._borders.is_cuttable)}"
+            warning = f"{schema.table} is read in one chunk over one connection, all or nothing: it {why}." if estimate > _LARGE else ""
+            return ChunkPlan(chunks=(whole,), how=f"one chunk, one reader: {why}", warning=warning)
+        if shape.parts == 1:
+            return ChunkPlan(chunks=(whole,), how="one chunk, one reader")
+        cut = self._borders.cut(schema, axis, rest, shape.parts, shape.rows)
+        # Where the estimate was too low, counting has found more parts than there are readers.
+        per_chunk = readers if shape.chunks > 1 else max(limit // shape.rows, readers) if limit else len(cut.borders) + 1
+        chunks = assemble(self._dialect, axis, cut, rest, per_chunk, estimate)
+        return ChunkPlan(chunks=chunks, how=f"cut by ({', '.join(axis.names)}) with {cut.how}")
 
     def _integer_tiles(self, schema: TableSchema, column: Column, where: str, parts: int) -> tuple[str, ...]:
         low, high = self._range(schema, self._dialect.name(column.name), where)
@@ -67,15 +112,5 @@ class Slicer:
         return tuple(None if row[end] is None else str(row[end]) for end in ("low", "high"))  # type: ignore[return-value]
 
 
-def _integer_lead(schema: TableSchema, keys: tuple[str, ...]) -> Column | None:
-    column = schema.column(keys[0]) if keys else None
-    if column is None:
-        return None
-    if column.source_type.endswith("]"):
-        return None
-    base = DeclaredType.parse(column.source_type).base
-    return column if base in INTEGERS - {"bit", "year"} else None
-
-
-def _leads_index(schema: TableSchema, name: str) -> bool:
-    return any(index[0] == name for index in schema.indexes)
+_LARGE: Final = 1_000_000
+"""Rows from which on a table that cannot be cut is worth a warning."""

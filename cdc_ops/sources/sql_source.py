@@ -11,10 +11,11 @@ from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.core.windows import SafeBound, Window
 from cdc_ops.errors import RequestError
 from cdc_ops.sources.bounds import BoundRequest, BoundStrategy, ClockBound, CounterBound, Probe
+from cdc_ops.sources.chunks import ChunkPlan, ChunkSize
 from cdc_ops.sources.dialect import Dialect
 from cdc_ops.sources.ranges import ceil_moment
 from cdc_ops.sources.session import SqlSession
-from cdc_ops.sources.slices import Slicer
+from cdc_ops.sources.slices import BorderFinder, Slicer
 
 
 class TableCatalog(Protocol):
@@ -37,6 +38,7 @@ class SqlParts:
     session: SqlSession
     catalog: TableCatalog
     probe: Probe
+    borders: BorderFinder
 
 
 class SqlSource:
@@ -52,7 +54,7 @@ class SqlSource:
         self.config = config
         self._shown = shown
         self._parts = parts
-        self._slicer = Slicer(parts.session, parts.dialect)
+        self._slicer = Slicer(parts.session, parts.dialect, parts.borders)
         self._clock = ClockBound(parts.probe, config.time_zone)
         self._counter = CounterBound(parts.probe, parts.session, parts.dialect)
 
@@ -105,9 +107,9 @@ class SqlSource:
         """Cuts the rows that match into at most `parts` disjoint conditions that together cover `where` exactly."""
         return self._slicer.slices(schema, keys, where, parts)
 
-    def chunks(self, schema: TableSchema, keys: tuple[str, ...], rows: int) -> tuple[str, ...]:
-        """Cuts the whole table into disjoint conditions of about `rows` rows each."""
-        return self._slicer.chunks(schema, keys, rows)
+    def chunks(self, schema: TableSchema, keys: tuple[str, ...], size: ChunkSize, rest: str = "") -> ChunkPlan:
+        """Cuts the whole table, or what a snapshot has left of it, into chunks and their slices."""
+        return self._slicer.chunks(schema, keys, size, rest)
 
     def close(self) -> None:
         """Closes the connection."""

@@ -49,6 +49,7 @@ class TablePlan:
         bound: The safe bound, if one was taken.
         fresh_at: Instant (UTC) up to which the table is complete, known for idle tables.
         warnings: What the operator should know, each with its fix.
+        how: How a snapshot was cut into chunks.
         schema_changes: Those of the warnings that are about changed columns.
     """
 
@@ -60,6 +61,7 @@ class TablePlan:
     bound: SafeBound | None = None
     fresh_at: datetime | None = None
     warnings: tuple[str, ...] = ()
+    how: str = ""
     schema_changes: tuple[str, ...] = ()
 
     @property
@@ -180,7 +182,8 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
         idle=draft.idle,
         bound=draft.bound,
         fresh_at=fresh_instant(facts.cursor, draft.bound) if draft.bound else None,
-        warnings=facts.warnings + (draft.bound.warnings if draft.bound else ()),
+        warnings=facts.warnings + (draft.bound.warnings if draft.bound else ()) + draft.warnings,
+        how=draft.how,
         schema_changes=facts.notes,
     )
 

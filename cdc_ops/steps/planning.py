@@ -16,6 +16,8 @@ from cdc_ops.core.text import did_you_mean
 from cdc_ops.core.windows import SafeBound, Window, next_window
 from cdc_ops.errors import RequestError, SourceTableError
 from cdc_ops.sources.base import Source
+from cdc_ops.sources.chunks import ChunkSize
+from cdc_ops.steps.snapshots import pass_through, what_is_left
 
 COUNT_LIMIT = 200_000
 """Rows that are counted exactly before a window is read; a window with more is read over several connections."""
@@ -71,11 +73,21 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """Operations to freeze, or why there are none, and the bound that was taken."""
+    """Operations to freeze, or why there are none, and the bound that was taken.
+
+    Args:
+        operations: In order.
+        idle: Why there are none.
+        bound: The bound.
+        how: How the table was cut into operations, "" if it was not.
+        warnings: What makes the read slow, each with its fix.
+    """
 
     operations: tuple[OperationSpec, ...] = ()
     idle: str = ""
     bound: SafeBound | None = None
+    how: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 def read_facts(pipeline: Pipeline, source: Source, config: TableConfig) -> TableFacts:
@@ -115,32 +127,31 @@ def draft_operations(order: Order) -> Draft:
 
 
 def _snapshot(order: Order) -> Draft:
-    facts, progress, bound = order.facts, order.state.snapshot, None
-    if progress is None:
-        bound = order.source.safe_bound(facts.schema, facts.cursor, facts.config.settings.overlap, None)
-        chunks = order.source.chunks(facts.schema, facts.keys, facts.config.settings.chunk_rows)
-        progress = SnapshotProgress(bound=bound.value, done=0, total=len(chunks), chunks=chunks)
+    facts, settings, start, bound = order.facts, order.facts.config.settings, order.state.snapshot, None
+    if start is None:
+        bound = order.source.safe_bound(facts.schema, facts.cursor, settings.overlap, None)
+        start = SnapshotProgress(bound=bound.value, done=0, total=0, started_at=bound.observed_at)
     planned_at = bound.observed_at if bound else order.source.now()
-    operations = (_chunk(order, progress, index, planned_at, bound) for index in range(progress.done, progress.total))
-    return Draft(operations=tuple(operations), bound=bound)
-
-
-def _chunk(order: Order, progress: SnapshotProgress, index: int, planned_at: datetime, bound: SafeBound | None) -> OperationSpec:
-    last = index + 1 == progress.total
-    spec = _spec(order, OperationKind.SNAPSHOT_CHUNK, planned_at, ahead=index - progress.done)
-    return replace(
-        spec,
-        generation=order.state.generation if progress.done else order.state.generation + 1,
-        slices=order.slices(progress.chunks[index]),
-        expected_rows=order.facts.schema.approximate_rows // max(progress.total, 1),
-        mode=ApplyMode.APPEND,
-        landing=_whole_landing(order),
-        snapshot_before=replace(progress, done=index) if index else None,
-        watermark_after=progress.bound if last else None,
-        snapshot_after=None if last else replace(progress, done=index + 1),
-        bound_method=bound.method if bound else "",
-        fresh_at=fresh_instant(order.facts.cursor, bound) if bound and last else None,
-    )
+    size = ChunkSize(rows=settings.chunk_rows, bytes=settings.chunk_bytes, readers=settings.readers)
+    plan = order.source.chunks(facts.schema, facts.keys, size, what_is_left(start))
+    operations = []
+    for ahead, (chunk, before, after) in enumerate(pass_through(start, plan.chunks)):
+        spec = replace(
+            _spec(order, OperationKind.SNAPSHOT_CHUNK, planned_at, ahead=ahead),
+            generation=order.state.generation if start.done else order.state.generation + 1,
+            slices=chunk.slices,
+            expected_rows=chunk.rows,
+            mode=ApplyMode.APPEND,
+            landing=_whole_landing(order),
+            snapshot_before=before if before.done else None,
+            watermark_after=None if after else start.bound,
+            snapshot_after=after,
+        )
+        if bound:
+            fresh_at = None if after else fresh_instant(facts.cursor, bound)
+            spec = replace(spec, bound_method=bound.method, fresh_at=fresh_at)
+        operations.append(spec)
+    return Draft(operations=tuple(operations), bound=bound, how=plan.how, warnings=(plan.warning,) if plan.warning else ())
 
 
 def _increment(order: Order, watermark: CursorValue) -> Draft:
