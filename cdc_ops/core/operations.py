@@ -13,6 +13,7 @@ from cdc_ops.core.maintenance import MaintenancePlan, TableStats
 from cdc_ops.core.pipeline import SourceConfig
 from cdc_ops.core.schema_changes import SchemaChange
 from cdc_ops.core.tables import TableName, TableSchema
+from cdc_ops.core.type_policies import NOTHING_NULLED, Nulled
 from cdc_ops.core.windows import Window
 
 
@@ -256,6 +257,7 @@ class Manifest:
         schema_fingerprint: Of the schema that was read.
         key_ranges: Per key column that can be pruned by.
         null_keys: Rows with NULL in a key column.
+        nulled: Values that became NULL because nothing stored can hold them.
     """
 
     operation_id: str
@@ -266,17 +268,19 @@ class Manifest:
     key_ranges: tuple[KeyRange, ...] = ()
     null_keys: int = 0
     files: int = 0
+    nulled: Nulled = NOTHING_NULLED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Rows of one operation: read at the source, and what they did to the table (None = not known)."""
+    """Rows of one operation: read at the source, what they did to the table, and which values of them became NULL."""
 
     read: int = 0
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
     bytes: int = 0
+    nulled: Nulled = NOTHING_NULLED
 
 
 class Outcome(enum.StrEnum):

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from cdc_ops.core.tables import Column, TableName, TableSchema
+from cdc_ops.core.type_policies import TypePolicies
 from cdc_ops.core.typemap import mysql_mapping
 from cdc_ops.errors import SourceTableError
-from cdc_ops.sources.catalog import choose_columns, missing_table
+from cdc_ops.sources.catalog import check_mapping, choose_columns, missing_table
 from cdc_ops.sources.dialect import Dialect
 from cdc_ops.sources.mysql_session import MySQLSession, Row
 
@@ -35,7 +36,7 @@ class Catalog:
         )
         return tuple(sorted(TableName(schema=row["table_schema"], name=row["table_name"]) for row in rows))
 
-    def schema(self, table: TableName, *, columns: Iterable[str], except_columns: Iterable[str]) -> TableSchema:
+    def schema(self, table: TableName, *, columns: Iterable[str], except_columns: Iterable[str], types: TypePolicies) -> TableSchema:
         """Reads columns, primary key and indexes; see `Source.schema`."""
         facts = self._table_row(table)
         table = TableName(schema=facts["table_schema"], name=facts["table_name"])
@@ -44,10 +45,11 @@ class Catalog:
         primary_key, indexes = self._indexes(table)
         return TableSchema(
             table=table,
-            columns=tuple(self._column(table, row) for row in chosen),
+            columns=tuple(self._column(table, row, types) for row in chosen),
             primary_key=primary_key,
             indexes=indexes,
             approximate_rows=int(facts["table_rows"] or 0),
+            types=types,
         )
 
     def column_rows(self, table: TableName) -> list[Row]:
@@ -93,21 +95,15 @@ class Catalog:
             )
         return found
 
-    def _column(self, table: TableName, row: Row) -> Column:
-        mapping = mysql_mapping(row["declared"])
-        if mapping is None:
-            raise SourceTableError(
-                f"Column {row['name']!r} of {table} has type {row['declared']}, which cannot be copied.",
-                why="No stored form of it is known that keeps every value.",
-                data=_NOTHING,
-                next=f"Leave it out: 'except_column_list: [{row['name']}]' in the pipeline file.",
-            )
+    def _column(self, table: TableName, row: Row, types: TypePolicies) -> Column:
+        mapping = check_mapping(table, row["name"], row["declared"], mysql_mapping(row["declared"], types.of(row["name"])))
         return Column(
             name=row["name"],
             source_type=row["declared"],
             delta_type=mapping.delta_type,
             nullable=row["nullable"] == "YES",
             expression=mapping.expression(self._dialect.name(row["name"])),
+            lossy=mapping.lossy,
         )
 
     def _indexes(self, table: TableName) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:

@@ -85,7 +85,7 @@ def read_facts(pipeline: Pipeline, source: Source, config: TableConfig) -> Table
         SourceTableError: there is no usable key or cursor.
     """
     settings = config.settings
-    schema = source.schema(config.table, columns=settings.columns, except_columns=settings.except_column_list)
+    schema = source.schema(config.table, columns=settings.columns, except_columns=settings.except_column_list, types=settings.types)
     keys = _checked_keys(config, schema)
     if not settings.cursor:
         raise SourceTableError(
