@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from pyspark.errors import PySparkException
-
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import UnstorableValueError
 
@@ -39,7 +37,7 @@ def translated_failures(table: TableName) -> Iterator[None]:
     """
     try:
         yield
-    except PySparkException as error:
+    except Exception as error:  # of a failing write, Py4J's own error comes through as well as PySpark's
         found = _FOUND.search("".join(_texts(error)))
         if found is None:
             raise
