@@ -96,6 +96,7 @@ class TableSettings:
             to, always stop it.
         renamed: Old and new name of columns that were renamed at the source; without an entry a renamed column is one that is gone and one
             that is new.
+        apply_as_deletes: Spark SQL condition over the table's columns; rows that it is true of are deleted from the lake, never written.
         zero_dates: What becomes of dates and times that are none: zero, partial and impossible ones of MySQL, infinite ones of Postgres.
             `null` counts and reports them, `string` stores the column as the source's own text, `fail` stops the table.
         not_a_number: The same for NaN in a Postgres `numeric(p,s)`.
@@ -114,6 +115,7 @@ class TableSettings:
     chunk_rows: int = 20_000_000
     schema_changes: SchemaPolicy = SchemaPolicy.EVOLVE
     renamed: tuple[tuple[str, str], ...] = ()
+    apply_as_deletes: str = ""
     zero_dates: OnUnstorable = OnUnstorable.NULL
     not_a_number: OnUnstorable = OnUnstorable.NULL
     decimal_overflow: OnOverflow = OnOverflow.STRING

@@ -17,7 +17,7 @@ from cdc_ops.lake.staging import read_landed, read_manifest
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.extract import read_marked
 from cdc_ops.steps.schema import check_source
-from cdc_ops.steps.stage import latest_per_key
+from cdc_ops.steps.stage import apply_deletes, latest_per_key
 from cdc_ops.steps.unstorable import translated_failures
 
 
@@ -43,7 +43,7 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
         check_source(source, spec)
         rows = read_marked(spark, source.jdbc_read(spec.schema, spec.slices), spec.schema, spec.keys)
         with translated_failures(spec.table):
-            return apply(spark, spec, rows, plan_merge(spec, None), None)
+            return apply(spark, spec, apply_deletes(rows, spec), plan_merge(spec, None), None)
     manifest = read_manifest(spec.staging)
     if manifest is None or manifest.operation_id != spec.operation_id:
         raise StateError(
@@ -53,6 +53,6 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
             next="Run the extract step again; it reads the same window.",
         )
     plan = plan_merge(spec, manifest)
-    batch = latest_per_key(read_landed(spark, spec, manifest), spec)
+    batch = apply_deletes(latest_per_key(read_landed(spark, spec, manifest), spec), spec)
     result = apply(spark, spec, batch, plan, manifest.rows)
     return replace(result, counts=replace(result.counts, nulled=manifest.nulled))
