@@ -41,6 +41,7 @@ class Column:
         nullable: As declared at the source; stored columns are always nullable.
         expression: SQL of the source's dialect that yields the value exactly, e.g. `` CAST(`t` AS CHAR) ``; without alias.
         lossy: True if a value that the stored type cannot hold becomes NULL; each one is counted.
+        loose: Why the source holds two values for equal whose stored forms differ, e.g. the name of a collation; "" = it never does.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Column:
     nullable: bool
     expression: str
     lossy: bool = False
+    loose: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,7 +56,7 @@ class Catalog:
         """Returns name, declared type, nullability and extras of a table's columns, in order."""
         rows = self._session.rows(
             "SELECT TABLE_SCHEMA AS table_schema, TABLE_NAME AS table_name, COLUMN_NAME AS name, COLUMN_TYPE AS declared,"
-            " IS_NULLABLE AS nullable, EXTRA AS extra FROM information_schema.columns"
+            " IS_NULLABLE AS nullable, EXTRA AS extra, COLLATION_NAME AS collation FROM information_schema.columns"
             f" WHERE {self._of(table)} ORDER BY ORDINAL_POSITION"
         )
         return [row for row in rows if _is(table, row)]
@@ -104,6 +104,7 @@ class Catalog:
             nullable=row["nullable"] == "YES",
             expression=mapping.expression(self._dialect.name(row["name"])),
             lossy=mapping.lossy,
+            loose=_loose(row["declared"].lower(), row["collation"] or ""),
         )
 
     def _indexes(self, table: TableName) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
@@ -123,6 +124,15 @@ class Catalog:
 
 def _is(table: TableName, row: Row) -> bool:
     return (row["table_schema"], row["table_name"]) == (table.schema, table.name)
+
+
+def _loose(declared: str, collation: str) -> str:
+    """Returns the collation of a column if texts that differ are equal in it: by case or accents, or by spaces at their end."""
+    if declared.startswith(("enum", "set")):
+        return ""  # stored as the declared spelling, whichever was written
+    binary = collation in ("", "binary") or collation.endswith("_bin")
+    pads = binary and collation.endswith("_bin") and not ("_0900_" in collation or "_nopad_" in collation or declared.startswith("char"))
+    return collation if pads or not binary else ""
 
 
 def _is_usable(row: Row) -> bool:

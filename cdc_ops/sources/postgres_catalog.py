@@ -31,9 +31,13 @@ _TEXT_OF_EXTENSIONS: Final = (
 )
 """Types of extensions that declare no cast to text, but whose output is all there is to a value."""
 
+_LOOSE: Final = {"citext": "citext", "numeric": "1.0 = 1.00", "interval": "1 day = 24:00:00", "jsonb": "1.0 = 1.00"}
+"""Types whose values can be equal and print differently."""
+
 _COLUMNS: Final = """
     SELECT a.attname AS name, NOT a.attnotnull AND NOT t.typnotnull AS nullable,
       format_type(base.type_id, base.typmod) AS declared, leaf.typname AS leaf,
+      COALESCE((SELECT c.collname::text FROM pg_collation c WHERE c.oid = a.attcollation AND NOT c.collisdeterministic), '') AS loose,
       leaf.typtype <> 'b' OR n.nspname = 'pg_catalog' OR EXISTS (
         SELECT 1 FROM pg_cast c WHERE c.castsource = leaf.oid AND c.casttarget = 'pg_catalog.text'::regtype) AS has_text
     FROM pg_attribute a
@@ -166,6 +170,7 @@ class PostgresCatalog:
             nullable=row["nullable"],
             expression=mapping.expression(self._dialect.name(row["name"])),
             lossy=mapping.lossy,
+            loose=row["loose"] or _LOOSE.get(row["declared"].rpartition(".")[2], ""),
         )
 
     def _indexes(self, table_id: int) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:

@@ -23,7 +23,7 @@ from cdc_ops.sources.base import Source
 from cdc_ops.state.base import Lease, StateReader, TableRun, TableRunStatus
 from cdc_ops.steps.commit import catch_up, give_up_hopeless
 from cdc_ops.steps.context import Context
-from cdc_ops.steps.planning import Order, draft_operations, fresh_instant, read_facts
+from cdc_ops.steps.planning import Order, TableFacts, draft_operations, fresh_instant, read_facts
 from cdc_ops.steps.schema import evolved, is_landed, refreshed
 
 KIND_OF_RUN = {
@@ -190,8 +190,21 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
         idle=draft.idle,
         bound=draft.bound,
         fresh_at=fresh_instant(facts.cursor, draft.bound) if draft.bound else None,
-        warnings=facts.warnings + (draft.bound.warnings if draft.bound else ()),
+        warnings=facts.warnings + _key_warnings(facts, state) + (draft.bound.warnings if draft.bound else ()),
         schema_changes=facts.notes,
+    )
+
+
+def _key_warnings(facts: TableFacts, state: TableState) -> tuple[str, ...]:
+    """Warns, until the first load is done, of key columns in which the source holds texts for equal that the lake tells apart."""
+    if state.watermark is not None:
+        return ()
+    columns = (column for key in facts.keys if (column := facts.schema.column(key)) is not None and column.loose)
+    return tuple(
+        f"Key column {column.name!r} of {facts.config.table} is compared loosely at the source ({column.loose}), and exactly in the lake:"
+        " an update that only changes how a key is written (case, accents, spaces at its end) leaves the row under its old spelling too."
+        " 'cdc-ops verify' finds such rows, a resync with --mode full removes them."
+        for column in columns
     )
 
 
