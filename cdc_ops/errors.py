@@ -16,7 +16,8 @@ the first kind and fails at once on the second.
     |   `-- CursorRegressionError  the source's clock or counter went back
     |-- DataError               rows that cannot be applied
     |   |-- NullKeyError
-    |   `-- DuplicateKeyError
+    |   |-- DuplicateKeyError
+    |   `-- UnstorableValueError   a value that no stored type holds, where the policy is to fail
     |-- LakeError               the Delta table is not what it should be
     |   |-- TargetNotDeltaError
     |   |-- TargetForeignError     another pipeline's table
@@ -115,6 +116,10 @@ class NullKeyError(DataError):
 
 class DuplicateKeyError(DataError):
     """Two rows of one read have the same key."""
+
+
+class UnstorableValueError(DataError):
+    """A value that no stored type can hold, in a table whose policy for such values is to fail."""
 
 
 class LakeError(CdcError):

@@ -91,5 +91,5 @@ def _verify_table(context: Context, source: Source, spark: LocalSpark, config: T
 
     facts = read_facts(context.pipeline, source, config)
     read = source.jdbc_read(facts.schema, source.slices(facts.schema, facts.keys, "", config.settings.readers))
-    found = compare(spark.session(), read, facts.schema, facts.keys, config.path)
+    found = compare(spark.session(), read, facts.schema, facts.keys, config.path, config.settings.apply_as_deletes)
     return {"table": str(config.table), "equal": found.equal, **wire.to_data(found)}

@@ -12,6 +12,7 @@ from cdc_ops.config import values
 from cdc_ops.config.shape import FieldShape, Kind, Section, document_section, entry_section
 from cdc_ops.core.text import did_you_mean
 
+_NULL: Final = "null"
 INTERPOLATED: Final = r"\$\{"
 
 _PARSERS: Final[dict[Kind, tuple[Callable[[Any], Any], Callable[[Any], str]]]] = {
@@ -90,7 +91,7 @@ def _leaf(shape: FieldShape) -> Any:
         case Kind.PAIRS:
             return Annotated[dict[str, str], BeforeValidator(_nothing_is_empty)]
         case Kind.CHOICE:
-            return Annotated[str, AfterValidator(_choice(shape))]
+            return Annotated[str, BeforeValidator(_null_is_a_word(shape)), AfterValidator(_choice(shape))]
         case _:
             return Annotated[Any, PlainValidator(_parsed(shape))]
 
@@ -114,7 +115,7 @@ def _leaf_schema(shape: FieldShape) -> dict[str, Any]:
         case Kind.PAIRS:
             return {**schema, "type": "object", "additionalProperties": {"type": "string"}}
         case Kind.CHOICE:
-            return {**schema, "anyOf": [{"enum": list(rule.choices)}, {"type": "string", "pattern": INTERPOLATED}]}
+            return {**schema, "anyOf": [{"enum": _choices(rule.choices)}, {"type": "string", "pattern": INTERPOLATED}]}
         case Kind.SIZE:
             sizes = {"type": "string", "pattern": f"{values.SIZE_PATTERN}|{INTERPOLATED}"}
             return {**schema, "anyOf": [sizes, {"type": "integer", "minimum": rule.minimum or 0}]}
@@ -126,6 +127,15 @@ def _leaf_schema(shape: FieldShape) -> dict[str, Any]:
 
 def _nothing_is_empty(value: Any) -> Any:
     return {} if value is None else value
+
+
+def _choices(choices: tuple[str, ...]) -> list[str | None]:
+    return [*choices, None] if _NULL in choices else list(choices)
+
+
+def _null_is_a_word(shape: FieldShape) -> Callable[[Any], Any]:
+    """`zero_dates: null` is how people write it, and nothing to YAML."""
+    return lambda value: _NULL if value is None and _NULL in shape.rule.choices else value
 
 
 def _as_list(value: Any) -> Any:

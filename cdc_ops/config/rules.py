@@ -68,6 +68,7 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
     (TableSettings, "chunk_rows"): Rule(minimum=1),
     (TableSettings, "chunk_bytes"): Rule(minimum=1024 * 1024, examples=("4GiB",)),
     (TableSettings, "renamed"): Rule(examples=({"old_name": "new_name"},)),
+    (TableSettings, "apply_as_deletes"): Rule(examples=("is_deleted = 1", "deleted_at IS NOT NULL")),
     (TableSettings, "properties"): Rule(examples=({"delta.enableChangeDataFeed": "true"},)),
     (MaintenancePolicy, "min_small_files"): Rule(minimum=1),
     (MaintenancePolicy, "target_file_bytes"): Rule(minimum=1024 * 1024, examples=("128MiB",)),

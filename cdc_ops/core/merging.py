@@ -1,9 +1,13 @@
 """Merge plans: how a landed batch enters its table in exactly one statement, decided before Spark runs it."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from cdc_ops.core.operations import ApplyMode, KeyRange, Manifest, OperationSpec
 from cdc_ops.errors import NullKeyError
+
+DELETE_MARK: Final = "__cdc_delete"
+"""Column of a batch, never of a table: true for rows that are deleted and not inserted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +21,7 @@ class MergePlan:
         prune: Ranges of the batch's own keys as literals: Delta skips files by literals in the condition only, never by the join itself.
         delete_missing_where: Condition on the target for rows that have vanished from the batch.
         update_only: Columns to set in rows that are there; nothing is inserted then.
+        marks_deletes: True if the batch says in the column `DELETE_MARK` which rows are to be deleted.
     """
 
     mode: ApplyMode
@@ -25,6 +30,7 @@ class MergePlan:
     prune: tuple[KeyRange, ...] = ()
     delete_missing_where: str = ""
     update_only: tuple[str, ...] = ()
+    marks_deletes: bool = False
 
     @property
     def condition(self) -> str:
@@ -63,6 +69,7 @@ def plan_merge(spec: OperationSpec, manifest: Manifest | None) -> MergePlan:
         prune=manifest.key_ranges if manifest and not spec.delete_missing_where else (),
         delete_missing_where=spec.delete_missing_where,
         update_only=spec.update_only,
+        marks_deletes=bool(spec.delete_where) and spec.mode is ApplyMode.MERGE,
     )
 
 

@@ -13,6 +13,7 @@ from cdc_ops.core.maintenance import MaintenancePlan, TableStats
 from cdc_ops.core.pipeline import SourceConfig
 from cdc_ops.core.schema_changes import SchemaChange
 from cdc_ops.core.tables import TableName, TableSchema
+from cdc_ops.core.type_policies import NOTHING_NULLED, Nulled
 from cdc_ops.core.windows import Window
 
 
@@ -100,6 +101,7 @@ class OperationSpec:
         mode: How rows are applied.
         landing: Where they stop in between.
         delete_missing_where: Spark SQL condition on the target; rows that match it and are not in the batch are deleted ("" = none).
+        delete_where: Spark SQL condition on a row that was read; such rows are deleted from the table and not inserted ("" = none).
         watermark_before, snapshot_before, delta_version_before: The table as the plan saw it: what its commit record has to say for this
             operation to be applied on top of it, and the Delta version up to which changes by others were seen (`core.runs.check_base`).
         watermark_after: The table's watermark once this operation has committed, None while a snapshot is unfinished.
@@ -132,6 +134,7 @@ class OperationSpec:
     window: Window | None = None
     expected_rows: int = 0
     delete_missing_where: str = ""
+    delete_where: str = ""
     watermark_before: CursorValue | None = None
     snapshot_before: SnapshotProgress | None = None
     delta_version_before: int | None = None
@@ -267,6 +270,7 @@ class Manifest:
         schema_fingerprint: Of the schema that was read.
         key_ranges: Per key column that can be pruned by.
         null_keys: Rows with NULL in a key column.
+        nulled: Values that became NULL because nothing stored can hold them.
     """
 
     operation_id: str
@@ -277,17 +281,19 @@ class Manifest:
     key_ranges: tuple[KeyRange, ...] = ()
     null_keys: int = 0
     files: int = 0
+    nulled: Nulled = NOTHING_NULLED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Rows of one operation: read at the source, and what they did to the table (None = not known)."""
+    """Rows of one operation: read at the source, what they did to the table, and which values of them became NULL."""
 
     read: int = 0
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
     bytes: int = 0
+    nulled: Nulled = NOTHING_NULLED
 
 
 class Outcome(enum.StrEnum):

@@ -10,6 +10,7 @@ from cdc_ops.core.maintenance import MaintenancePolicy
 from cdc_ops.core.schema_changes import SchemaPolicy
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.text import did_you_mean
+from cdc_ops.core.type_policies import OnOverflow, OnUnstorable, TypePolicies
 from cdc_ops.errors import ConfigError, RequestError
 
 
@@ -96,6 +97,11 @@ class TableSettings:
             to, always stop it.
         renamed: Old and new name of columns that were renamed at the source; without an entry a renamed column is one that is gone and one
             that is new.
+        apply_as_deletes: Spark SQL condition over the table's columns; rows that it is true of are deleted from the lake, never written.
+        zero_dates: What becomes of dates and times that are none: zero, partial and impossible ones of MySQL, infinite ones of Postgres.
+            `null` counts and reports them, `string` stores the column as the source's own text, `fail` stops the table.
+        not_a_number: The same for NaN in a Postgres `numeric(p,s)`.
+        decimal_overflow: What becomes of columns of more than 38 digits: the source's own text, or `fail` at the plan.
         properties: Delta table properties, over the package's defaults.
         maintenance: When OPTIMIZE and VACUUM are due.
     """
@@ -111,8 +117,22 @@ class TableSettings:
     chunk_bytes: int = 16 * 1024**3
     schema_changes: SchemaPolicy = SchemaPolicy.EVOLVE
     renamed: tuple[tuple[str, str], ...] = ()
+    apply_as_deletes: str = ""
+    zero_dates: OnUnstorable = OnUnstorable.NULL
+    not_a_number: OnUnstorable = OnUnstorable.NULL
+    decimal_overflow: OnOverflow = OnOverflow.STRING
     properties: tuple[tuple[str, str], ...] = ()
     maintenance: MaintenancePolicy = field(default_factory=MaintenancePolicy)
+
+    @property
+    def types(self) -> TypePolicies:
+        """The policies for values that no stored type holds."""
+        return TypePolicies(
+            zero_dates=self.zero_dates,
+            not_a_number=self.not_a_number,
+            decimal_overflow=self.decimal_overflow,
+            ordering=tuple(name.lower() for name in self.cursor),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +229,12 @@ def resolve_tables(pipeline: Pipeline, available: Iterable[TableName]) -> tuple[
         )
         for name, rule in sorted(chosen.items())
     )
+
+
+def current_settings(pipeline: Pipeline, table: TableName) -> TableSettings | None:
+    """Returns what the pipeline says of a table now, None if no entry is about it any more."""
+    rules = sorted((rule for rule in pipeline.tables if not rule.exclude), key=lambda rule: rule.is_pattern)
+    return next((rule.settings for rule in rules if _matches(rule, {str(table): table})), None)
 
 
 def table_path(pipeline: Pipeline, table: TableName, settings: TableSettings) -> str:

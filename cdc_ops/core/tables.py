@@ -1,9 +1,10 @@
 """Tables: names, columns and keys of a source table as the plan saw them, and a fingerprint that freezes them."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cdc_ops.core import wire
+from cdc_ops.core.type_policies import DEFAULT_TYPES, OnUnstorable, TypePolicies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -39,6 +40,8 @@ class Column:
         delta_type: The stored type as Spark SQL DDL, e.g. `decimal(10,2)`.
         nullable: As declared at the source; stored columns are always nullable.
         expression: SQL of the source's dialect that yields the value exactly, e.g. `` CAST(`t` AS CHAR) ``; without alias.
+        lossy: True if a value that the stored type cannot hold becomes NULL; each one is counted.
+        loose: Why the source holds two values for equal whose stored forms differ, e.g. the name of a collation; "" = it never does.
     """
 
     name: str
@@ -46,6 +49,8 @@ class Column:
     delta_type: str
     nullable: bool
     expression: str
+    lossy: bool = False
+    loose: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +64,7 @@ class TableSchema:
         indexes: Column names per index, in index order (the primary key included).
         approximate_rows: The source's own estimate, 0 if it has none.
         row_bytes: Bytes that the source stores for a row on average, indexes left out; 0 if it does not know.
+        types: What becomes of values that no stored type holds.
     """
 
     table: TableName
@@ -67,6 +73,25 @@ class TableSchema:
     indexes: tuple[tuple[str, ...], ...] = ()
     approximate_rows: int = 0
     row_bytes: int = 0
+    types: TypePolicies = DEFAULT_TYPES
+
+    def relaxed(self, types: TypePolicies) -> "TableSchema":
+        """Returns the schema with NULL where it says fail and `types` says null: what is read and stored stays the same."""
+
+        def changed(before: OnUnstorable, now: OnUnstorable) -> bool:
+            return before is OnUnstorable.FAIL and now is OnUnstorable.NULL
+
+        dates, numbers = changed(self.types.zero_dates, types.zero_dates), changed(self.types.not_a_number, types.not_a_number)
+        kinds = (*(("date", "timestamp") if dates else ()), *(("decimal",) if numbers else ()))
+        if not kinds:
+            return self
+        eased = replace(
+            self.types,
+            zero_dates=OnUnstorable.NULL if dates else self.types.zero_dates,
+            not_a_number=OnUnstorable.NULL if numbers else self.types.not_a_number,
+        )
+        columns = (replace(column, lossy=True) if column.delta_type.startswith(kinds) else column for column in self.columns)
+        return replace(self, columns=tuple(columns), types=eased)
 
     def column(self, name: str) -> Column | None:
         """Returns the column of that name, compared without regard to case, or None."""

@@ -7,11 +7,16 @@ it; all were tried with both JDBC drivers.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
+
+from cdc_ops.core.type_policies import DEFAULT_TYPES, OnOverflow, OnUnstorable, TypePolicies
 
 COLUMN: Final = "{column}"
 """Stands for the quoted column in an expression, of the source's dialect or of Spark's."""
+
+UNSTORABLE_MICROS: Final = 9223372036854775807
+"""Negated, what travels in place of a moment that cannot be stored: no count of microseconds since 1970 that a server has."""
 
 MAX_DECIMAL_DIGITS: Final = 38
 """More digits than that do not fit Spark's decimal; such columns are stored as the source's own text."""
@@ -28,25 +33,43 @@ class TypeMapping:
         template: Expression of the source's dialect; `{column}` stands for the quoted column.
         carrier: Type in which the expression's value travels over JDBC; "" = the stored type.
         decoder: Spark SQL that makes the stored value of what travelled; a cast to the stored type follows it.
+        unstorable: Spark SQL that is true of what travels for a value that the stored type cannot hold; "" = it holds all of them.
+        flag: Expression of the source's dialect that is true for such a value, where what travels cannot say so; "" = it can.
+        policy: What becomes of such values.
+        refusal: Why a column of this type is not copied at all, "" = it is.
     """
 
     delta_type: str
     template: str = COLUMN
     carrier: str = ""
     decoder: str = COLUMN
+    unstorable: str = ""
+    flag: str = ""
+    policy: OnUnstorable = OnUnstorable.NULL
+    refusal: str = ""
 
     @property
     def carried_as(self) -> str:
         """The type in which the value travels, as Spark SQL DDL."""
         return self.carrier or self.delta_type
 
+    @property
+    def lossy(self) -> bool:
+        """True if NULL takes the place of values that the stored type cannot hold."""
+        return bool(self.unstorable or self.flag) and self.policy is OnUnstorable.NULL
+
     def expression(self, quoted_column: str) -> str:
         """Returns the source's expression for one column, whose name is already quoted."""
         return self.template.replace(COLUMN, quoted_column)
 
     def decoded(self, quoted_column: str) -> str:
-        """Returns Spark's expression for one column, whose name is already quoted."""
-        return self.decoder.replace(COLUMN, quoted_column)
+        """Returns Spark's expression for one column, whose name is already quoted; NULL for what cannot be stored."""
+        decoder = f"IF({self.unstorable}, NULL, {self.decoder})" if self.unstorable else self.decoder
+        return decoder.replace(COLUMN, quoted_column)
+
+    def is_unstorable(self, quoted_column: str) -> str:
+        """Returns Spark's condition for a value that cannot be stored, "" if the stored type holds all of them."""
+        return self.unstorable.replace(COLUMN, quoted_column)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +110,10 @@ The end of the month, which is dear to find, is only asked for in the last days 
 
 _DAYS: Final = TypeMapping(
     delta_type="date",
-    template=f"IF({_IS_REAL}, TO_DAYS({COLUMN}), NULL)",
+    # Not `IF({COLUMN} IS NULL, ...)`: of a NOT NULL column the servers may call a zero date NULL. Of NULL, 0 * ... is NULL.
+    template=f"IF({_IS_REAL}, TO_DAYS({COLUMN}), 0 * {_DAY} - 1)",
     carrier="int",
+    unstorable=f"{COLUMN} = -1",
     # 719528 is 1970-01-01. The servers give the year 0 no 29 February, which the calendar does: one day less before it.
     decoder=f"date_from_unix_date({COLUMN} - IF({COLUMN} < 60, 719529, 719528))",
 )
@@ -97,8 +122,9 @@ _LEAP_OF_YEAR_0: Final = -62162035200000000
 _MICROS: Final = f"({COLUMN} - IF({COLUMN} < {_LEAP_OF_YEAR_0}, 86400000000, 0))"
 _WALL_CLOCK: Final = TypeMapping(
     delta_type="timestamp_ntz",
-    template=f"IF({_IS_REAL}, TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', {COLUMN}), NULL)",
+    template=(f"IF({_IS_REAL}, TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', {COLUMN}), 0 * {_DAY} - {UNSTORABLE_MICROS})"),
     carrier="bigint",
+    unstorable=f"{COLUMN} = -{UNSTORABLE_MICROS}",
     # Both are exact; the first is quicker, but right only where the session's zone is UTC. Spark chooses while it plans.
     decoder=(
         f"IF(current_timezone() = 'UTC', CAST(timestamp_micros({_MICROS}) AS TIMESTAMP_NTZ),"
@@ -109,7 +135,8 @@ _INSTANT: Final = TypeMapping(
     delta_type="timestamp",
     template=f"CAST(UNIX_TIMESTAMP({COLUMN}) * 1000000 AS SIGNED)",
     carrier="bigint",
-    decoder=f"timestamp_micros(NULLIF({COLUMN}, 0))",  # zero is the one TIMESTAMP that is none
+    decoder=f"timestamp_micros({COLUMN})",
+    unstorable=f"{COLUMN} = 0",  # zero is the one TIMESTAMP that is none
 )
 _UNSIGNED_BIGINT: Final = TypeMapping(
     delta_type="decimal(20,0)",
@@ -178,16 +205,25 @@ _GEOMETRIES: Final = frozenset(
 """Stored as the server keeps them: SRID as four bytes, little-endian, then WKB."""
 
 
-def mysql_mapping(declared: str) -> TypeMapping | None:
+_MYSQL_DATES: Final = frozenset(("date", "datetime", "timestamp"))
+
+
+def mysql_mapping(declared: str, types: TypePolicies = DEFAULT_TYPES) -> TypeMapping | None:
     """Maps a declared MySQL or MariaDB type, as `information_schema.columns.COLUMN_TYPE` prints it.
 
+    Args:
+        declared: The type.
+        types: What becomes of values that no stored type holds.
+
     Returns:
-        The mapping, or None for a type that cannot be copied.
+        The mapping, or None for a type that nobody knows.
     """
     kind = DeclaredType.parse(declared)
     base = _MYSQL_ALIASES.get(kind.base, kind.base)
     if base == "decimal":
-        return _mysql_decimal(kind)
+        return _mysql_decimal(kind, types)
+    if base in _MYSQL_DATES:
+        return under_policy(_MYSQL_FIXED[base], types.zero_dates, _AS_TEXT)
     if base == "bit":
         # Spark corrupts BIT(n) of more than one bit, and the MariaDB driver returns 64 set bits as -1.
         wide = kind.numbers[:1] == (64,)
@@ -199,12 +235,25 @@ def mysql_mapping(declared: str) -> TypeMapping | None:
     return _MYSQL_FIXED.get(base)
 
 
-def _mysql_decimal(kind: DeclaredType) -> TypeMapping:
+def under_policy(mapping: TypeMapping, policy: OnUnstorable, as_text: str) -> TypeMapping:
+    """Returns a mapping that does with values it cannot store what the policy says; `as_text` selects the source's own text."""
+    if policy is OnUnstorable.STRING:
+        return TypeMapping(delta_type="string", template=as_text)
+    return replace(mapping, policy=policy)
+
+
+def overflowing(policy: OnOverflow, as_text: str) -> TypeMapping:
+    """Returns the mapping of a decimal that may have more digits than a stored one."""
+    why = f"It may have more than {MAX_DECIMAL_DIGITS} digits, and 'decimal_overflow: fail' forbids text."
+    return TypeMapping(delta_type="string", template=as_text, refusal=why if policy is OnOverflow.FAIL else "")
+
+
+def _mysql_decimal(kind: DeclaredType, types: TypePolicies) -> TypeMapping:
     precision, scale = (*kind.numbers, 10, 0)[:2] if not kind.numbers else (*kind.numbers, 0)[:2]
     if precision > MAX_DECIMAL_DIGITS:
-        return TypeMapping(delta_type="string", template=_AS_TEXT)
+        return overflowing(types.decimal_overflow, _AS_TEXT)
     return TypeMapping(delta_type=f"decimal({precision},{scale})")
 
 
-Mapper = Callable[[str], TypeMapping | None]
+Mapper = Callable[[str, TypePolicies], TypeMapping | None]
 """What a source gives to those who read its columns."""

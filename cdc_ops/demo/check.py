@@ -168,7 +168,7 @@ def _question(pipeline: "Pipeline", source: "Source", config: "TableConfig") -> 
 def _compare(spark: "SparkSession", config: "TableConfig", facts: "TableFacts", read: "JdbcRead") -> TableCheck:
     from cdc_ops.steps.verify import verify
 
-    found = verify(spark, read, facts.schema, facts.keys, config.path)
+    found = verify(spark, read, facts.schema, facts.keys, config.path, config.settings.apply_as_deletes)
     return TableCheck(
         table=str(config.table),
         rows_source=found.rows_source,

@@ -7,7 +7,7 @@ read from the log without Spark: computing a table's state anew costs more than 
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
@@ -17,11 +17,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops import __version__
-from cdc_ops.core.merging import MergePlan, quoted
+from cdc_ops.core.merging import DELETE_MARK, MergePlan, quoted
 from cdc_ops.core.operations import ApplyMode, Counts, OperationResult, OperationSpec, Outcome, app_id, commit_record
 from cdc_ops.core.records import render_record
+from cdc_ops.core.type_policies import Nulled
 from cdc_ops.errors import DuplicateKeyError
 from cdc_ops.lake.log import find_commit
+from cdc_ops.lake.marks import mark_names, observe_marks
 from cdc_ops.lake.session import private_session
 from cdc_ops.lake.statements import merge_statement
 from cdc_ops.lake.tables import at, ensure_table, table_stats, translated_conflicts
@@ -43,7 +45,7 @@ def apply(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: Merg
     Args:
         spark: The session of `batch`.
         spec: The frozen operation.
-        batch: The rows, with at least the plan's columns.
+        batch: The rows, with at least the plan's columns, and the marks of `lake.marks` if lost values are still to be counted.
         plan: The statement.
         rows: Rows that were read for it, if known before.
 
@@ -58,7 +60,8 @@ def apply(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: Merg
     started = time.monotonic()
     ensure_table(spark, spec)
     with _translated(spec, batch, plan):
-        version = _execute(spark, spec, batch.select(*(quoted(name) for name in plan.columns)), plan, rows)
+        names = (*plan.columns, *([DELETE_MARK] if plan.marks_deletes else mark_names(batch)))
+        version, nulled = _execute(spark, spec, batch.select(*(quoted(name) for name in names)), plan, rows)
     result = OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.NUMBER_TAKEN)
     commit = find_commit(spec.path, spec.operation_id)
     if commit is not None:
@@ -66,7 +69,7 @@ def apply(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: Merg
             result,
             outcome=Outcome.APPLIED if version == commit.version else Outcome.ALREADY_APPLIED,
             delta_version=commit.version,
-            counts=_counts(commit.metrics, rows),
+            counts=replace(_counts(commit.metrics, rows), nulled=nulled),
             stats=table_stats(spark, spec.path, commit.version),
         )
     return replace(result, seconds=round(time.monotonic() - started, 3))
@@ -79,8 +82,8 @@ def duplicate_keys(batch: DataFrame, keys: tuple[str, ...], limit: int = 5) -> l
     return [", ".join(str(value) for value in row) for row in repeated.select(*columns).limit(limit).collect()]
 
 
-def _execute(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: MergePlan, rows: int | None) -> int | None:
-    """Runs the statement; returns the version that it committed, None if Delta skipped it."""
+def _execute(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: MergePlan, rows: int | None) -> tuple[int | None, Nulled]:
+    """Runs the statement; returns the version that it committed, None if Delta skipped it, and the values that became NULL by it."""
     view = f"cdc_ops_{uuid.uuid4().hex}"
     conf = {
         _TXN_APP_ID: app_id(spec.pipeline, spec.table),
@@ -88,17 +91,21 @@ def _execute(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: M
         _USER_METADATA: render_record(commit_record(spec, rows=rows, package_version=__version__)),
     }
     batch.createGlobalTempView(view)
+    nulled: Callable[[], Nulled] = Nulled
     try:
         with private_session(spark, conf) as session:
             if plan.mode is ApplyMode.MERGE:
                 session.sql(merge_statement(at(spec.path), f"global_temp.{view}", plan)).collect()
             else:
-                writer = session.table(f"global_temp.{view}").write.format("delta").mode(plan.mode.value)
+                written, nulled = observe_marks(session.table(f"global_temp.{view}"), spec.schema)
+                writer = written.write.format("delta").mode(plan.mode.value)
                 writer.option("overwriteSchema", str(spec.replaces_schema).lower()).save(spec.path)
             committed = session.conf.get(_LAST_COMMIT, None)
+            if committed is None:  # skipped: nobody counted
+                return None, Nulled(counted=not mark_names(batch))
+            return int(committed), nulled()
     finally:
         spark.catalog.dropGlobalTempView(view)
-    return int(committed) if committed is not None else None
 
 
 def _counts(metrics: Mapping[str, str], rows: int | None) -> Counts:

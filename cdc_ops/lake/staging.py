@@ -17,10 +17,12 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.merging import quoted, spark_literal
 from cdc_ops.core.operations import KeyRange, Manifest, OperationSpec
+from cdc_ops.core.type_policies import Nulled
 from cdc_ops.core.widening import canonical_type
 from cdc_ops.errors import StateError
 from cdc_ops.lake.files import open_filesystem
 from cdc_ops.lake.manifests import expire, landed_files, read_manifest, write_manifest
+from cdc_ops.lake.marks import count_marks, is_mark
 
 __all__ = ["expire", "land", "read_landed", "read_manifest"]
 
@@ -34,7 +36,7 @@ def land(spark: SparkSession, df: DataFrame, spec: OperationSpec, attempt: str, 
 
     Args:
         spark: The session of `df`.
-        df: The rows, in the columns and types of the lake.
+        df: The rows, in the columns and types of the lake, with the marks of `lake.marks` if values can be lost.
         spec: Whose rows.
         attempt: Folder name of this try; unique, so that a killed try's files are never taken for this one's.
         check: Called when all rows are written and not yet declared landed; what it raises leaves them undeclared.
@@ -44,10 +46,13 @@ def land(spark: SparkSession, df: DataFrame, spec: OperationSpec, attempt: str, 
     check()
     files = landed_files(spec.staging, attempt)
     footers = _Footers(spec)
+    lost = False
     filesystem, _ = open_filesystem(spec.staging)
     for file in files:
         with filesystem.open(file.path, "rb") as stream:
-            footers.add(pq.ParquetFile(stream).metadata)
+            metadata = pq.ParquetFile(stream).metadata
+        footers.add(metadata)
+        lost = lost or _has_marks(metadata)
     manifest = Manifest(
         operation_id=spec.operation_id,
         attempt=attempt,
@@ -57,6 +62,7 @@ def land(spark: SparkSession, df: DataFrame, spec: OperationSpec, attempt: str, 
         schema_fingerprint=spec.schema.fingerprint,
         key_ranges=footers.key_ranges() if footers.rows else (),
         null_keys=footers.null_keys() if footers.complete else _count_null_keys(spark, folder, spec.keys),
+        nulled=count_marks(spark.read.parquet(folder), spec.schema) if lost else Nulled(),
     )
     write_manifest(spec.staging, manifest)
     return manifest
@@ -148,6 +154,14 @@ def _text(value: Any, kind: str) -> str | None:
             return str(value)
         case _:
             return None
+
+
+def _has_marks(footer: pq.FileMetaData) -> bool:
+    """True unless the footer says that no row of the file lost a value."""
+    groups = (footer.row_group(group) for group in range(footer.num_row_groups))
+    chunks = (group.column(index) for group in groups for index in range(group.num_columns))
+    marks = (chunk for chunk in chunks if is_mark(chunk.path_in_schema))
+    return any(m.statistics is None or not m.statistics.has_null_count or m.statistics.null_count < m.num_values for m in marks)
 
 
 def _count_null_keys(spark: SparkSession, folder: str, keys: tuple[str, ...]) -> int:

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from cdc_ops.core.cursors import Cursor, CursorValue
 from cdc_ops.core.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.tables import TableName, TableSchema
+from cdc_ops.core.type_policies import DEFAULT_TYPES, TypePolicies
 from cdc_ops.core.windows import SafeBound, Window
 from cdc_ops.errors import ConfigError
 from cdc_ops.sources.chunks import ChunkPlan, ChunkSize
@@ -24,9 +25,10 @@ class JdbcRead:
     Args:
         url: JDBC URL without credentials.
         driver: Driver class.
-        relations: One parenthesised SELECT with alias per slice, for `dbtable`; each yields exactly the columns of the schema, in
-            order and by name.
+        relations: One parenthesised SELECT with alias per slice, for `dbtable`; what the decoders need.
         decoders: Spark SQL per column of the schema, over the columns of a relation, whose value a plain cast turns into the stored one.
+        unstorable: Spark SQL per column of the schema that is true for values that no stored type holds, of which the decoder
+            makes NULL; "" = there are none.
         properties: Driver and reader properties, credentials included; never logged, never written.
         session_init: SQL that every connection runs first.
     """
@@ -37,6 +39,7 @@ class JdbcRead:
     decoders: tuple[str, ...]
     properties: dict[str, str] = field(repr=False)
     session_init: str = ""
+    unstorable: tuple[str, ...] = ()
 
 
 class Source(Protocol):
@@ -48,8 +51,16 @@ class Source(Protocol):
         """Returns the base tables that the user may read, without the server's own schemas."""
         ...
 
-    def schema(self, table: TableName, *, columns: Iterable[str] = (), except_columns: Iterable[str] = ()) -> TableSchema:
+    def schema(
+        self, table: TableName, *, columns: Iterable[str] = (), except_columns: Iterable[str] = (), types: TypePolicies = DEFAULT_TYPES
+    ) -> TableSchema:
         """Reads columns, primary key and indexes.
+
+        Args:
+            table: The table.
+            columns: Columns to read; empty = all.
+            except_columns: Columns to leave out.
+            types: What becomes of values that no stored type holds.
 
         Raises:
             SourceTableError: the table or a named column does not exist, or a column's type cannot be copied.

@@ -2,6 +2,7 @@
 
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.text import did_you_mean
+from cdc_ops.core.typemap import TypeMapping
 from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.dialect import Dialect
 from cdc_ops.sources.session import NOTHING, Row, SqlSession
@@ -36,4 +37,22 @@ def missing_table(session: SqlSession, dialect: Dialect, table: TableName, known
         why=did_you_mean(table.name, near) if near else nowhere,
         data=NOTHING,
         next=f"Correct the name in the pipeline file, or GRANT SELECT ON {dialect.table(table)} to the user.",
+    )
+
+
+def check_mapping(table: TableName, name: str, declared: str, mapping: TypeMapping | None) -> TypeMapping:
+    """Returns the mapping of a column that can be copied.
+
+    Raises:
+        SourceTableError: nobody knows the type, or a policy forbids how it would be stored.
+    """
+    why = mapping.refusal if mapping else "No stored form of it is known that keeps every value."
+    if mapping is not None and not why:
+        return mapping
+    raise SourceTableError(
+        f"Column {name!r} of {table} has type {declared}, which cannot be copied.",
+        why=why,
+        data=NOTHING,
+        next=f"Leave it out: 'except_column_list: [{name}]' in the pipeline file"
+        + (", or allow text with 'decimal_overflow: string'." if mapping else "."),
     )

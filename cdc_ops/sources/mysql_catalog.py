@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from cdc_ops.core.tables import Column, TableName, TableSchema
+from cdc_ops.core.type_policies import TypePolicies
 from cdc_ops.core.typemap import mysql_mapping
 from cdc_ops.errors import SourceTableError
-from cdc_ops.sources.catalog import choose_columns, missing_table
+from cdc_ops.sources.catalog import check_mapping, choose_columns, missing_table
 from cdc_ops.sources.dialect import Dialect
 from cdc_ops.sources.mysql_session import MySQLSession, Row
 
@@ -35,7 +36,7 @@ class Catalog:
         )
         return tuple(sorted(TableName(schema=row["table_schema"], name=row["table_name"]) for row in rows))
 
-    def schema(self, table: TableName, *, columns: Iterable[str], except_columns: Iterable[str]) -> TableSchema:
+    def schema(self, table: TableName, *, columns: Iterable[str], except_columns: Iterable[str], types: TypePolicies) -> TableSchema:
         """Reads columns, primary key and indexes; see `Source.schema`."""
         facts = self._table_row(table)
         table = TableName(schema=facts["table_schema"], name=facts["table_name"])
@@ -44,18 +45,19 @@ class Catalog:
         primary_key, indexes = self._indexes(table)
         return TableSchema(
             table=table,
-            columns=tuple(self._column(table, row) for row in chosen),
+            columns=tuple(self._column(table, row, types) for row in chosen),
             primary_key=primary_key,
             indexes=indexes,
             approximate_rows=int(facts["table_rows"] or 0),
             row_bytes=int(facts["row_bytes"] or 0),
+            types=types,
         )
 
     def column_rows(self, table: TableName) -> list[Row]:
         """Returns name, declared type, nullability and extras of a table's columns, in order."""
         rows = self._session.rows(
             "SELECT TABLE_SCHEMA AS table_schema, TABLE_NAME AS table_name, COLUMN_NAME AS name, COLUMN_TYPE AS declared,"
-            " IS_NULLABLE AS nullable, EXTRA AS extra FROM information_schema.columns"
+            " IS_NULLABLE AS nullable, EXTRA AS extra, COLLATION_NAME AS collation FROM information_schema.columns"
             f" WHERE {self._of(table)} ORDER BY ORDINAL_POSITION"
         )
         return [row for row in rows if _is(table, row)]
@@ -95,21 +97,16 @@ class Catalog:
             )
         return found
 
-    def _column(self, table: TableName, row: Row) -> Column:
-        mapping = mysql_mapping(row["declared"])
-        if mapping is None:
-            raise SourceTableError(
-                f"Column {row['name']!r} of {table} has type {row['declared']}, which cannot be copied.",
-                why="No stored form of it is known that keeps every value.",
-                data=_NOTHING,
-                next=f"Leave it out: 'except_column_list: [{row['name']}]' in the pipeline file.",
-            )
+    def _column(self, table: TableName, row: Row, types: TypePolicies) -> Column:
+        mapping = check_mapping(table, row["name"], row["declared"], mysql_mapping(row["declared"], types.of(row["name"])))
         return Column(
             name=row["name"],
             source_type=row["declared"],
             delta_type=mapping.delta_type,
             nullable=row["nullable"] == "YES",
             expression=mapping.expression(self._dialect.name(row["name"])),
+            lossy=mapping.lossy,
+            loose=_loose(row["declared"].lower(), row["collation"] or ""),
         )
 
     def _indexes(self, table: TableName) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
@@ -129,6 +126,15 @@ class Catalog:
 
 def _is(table: TableName, row: Row) -> bool:
     return (row["table_schema"], row["table_name"]) == (table.schema, table.name)
+
+
+def _loose(declared: str, collation: str) -> str:
+    """Returns the collation of a column if texts that differ are equal in it: by case or accents, or by spaces at their end."""
+    if declared.startswith(("enum", "set")):
+        return ""  # stored as the declared spelling, whichever was written
+    binary = collation in ("", "binary") or collation.endswith("_bin")
+    pads = binary and collation.endswith("_bin") and not ("_0900_" in collation or "_nopad_" in collation or declared.startswith("char"))
+    return collation if pads or not binary else ""
 
 
 def _is_usable(row: Row) -> bool:

@@ -58,16 +58,18 @@ def build_read(config: SourceConfig, address: Address, dialect: Dialect, schema:
         raise ConfigError(f"jdbc_driver {driver!r} does not exist.", why=did_you_mean(driver, _DRIVERS), next="Correct the pipeline file.")
     columns = ", ".join(f"{column.expression} AS {dialect.name(column.name)}" for column in schema.columns)
     select = f"SELECT {columns} FROM {dialect.table(schema.table)}"
+    mappings = tuple((_spark_name(column.name), _mapping(schema, column)) for column in schema.columns)
     return JdbcRead(
         url=f"jdbc:mysql://{address.place}/?{urlencode(_SHARED_OPTIONS | _OPTIONS[driver] | _security(driver, address), safe='/')}",
         driver=_DRIVERS[driver],
         relations=tuple(f"({select}{f' WHERE {where}' if where else ''}) AS cdc_slice" for where in slices or ("",)),
-        decoders=tuple(_mapping(column).decoded(_spark_name(column.name)) for column in schema.columns),
+        decoders=tuple(mapping.decoded(name) for name, mapping in mappings),
+        unstorable=tuple(mapping.is_unstorable(name) for name, mapping in mappings),
         properties={
             "user": address.user,
             "password": address.password,
             "fetchsize": _FETCH_SIZES[driver],
-            "customSchema": ", ".join(f"{_spark_name(column.name)} {_mapping(column).carried_as}" for column in schema.columns),
+            "customSchema": ", ".join(f"{name} {mapping.carried_as}" for name, mapping in mappings),
             "preferTimestampNTZ": "true",
         },
         session_init=SESSION_SETTINGS,
@@ -89,8 +91,8 @@ def _security(driver: str, address: Address) -> dict[str, str]:
     return options | ({"serverSslCert": address.ssl_ca} if address.ssl_ca else {})
 
 
-def _mapping(column: Column) -> TypeMapping:
-    return mysql_mapping(column.source_type) or TypeMapping(delta_type=column.delta_type)
+def _mapping(schema: TableSchema, column: Column) -> TypeMapping:
+    return mysql_mapping(column.source_type, schema.types.of(column.name)) or TypeMapping(delta_type=column.delta_type)
 
 
 def _spark_name(name: str) -> str:

@@ -5,8 +5,9 @@ from typing import Final
 
 from cdc_ops.core.postgres_types import postgres_mapping
 from cdc_ops.core.tables import Column, TableName, TableSchema
+from cdc_ops.core.type_policies import TypePolicies
 from cdc_ops.errors import SourceTableError
-from cdc_ops.sources.catalog import choose_columns, missing_table
+from cdc_ops.sources.catalog import check_mapping, choose_columns, missing_table
 from cdc_ops.sources.dialect import Dialect
 from cdc_ops.sources.postgres_session import PostgresSession
 from cdc_ops.sources.session import NOTHING, Row
@@ -30,9 +31,13 @@ _TEXT_OF_EXTENSIONS: Final = (
 )
 """Types of extensions that declare no cast to text, but whose output is all there is to a value."""
 
+_LOOSE: Final = {"citext": "citext", "numeric": "1.0 = 1.00", "interval": "1 day = 24:00:00", "jsonb": "1.0 = 1.00"}
+"""Types whose values can be equal and print differently."""
+
 _COLUMNS: Final = """
     SELECT a.attname AS name, NOT a.attnotnull AND NOT t.typnotnull AS nullable,
       format_type(base.type_id, base.typmod) AS declared, leaf.typname AS leaf,
+      COALESCE((SELECT c.collname::text FROM pg_collation c WHERE c.oid = a.attcollation AND NOT c.collisdeterministic), '') AS loose,
       leaf.typtype <> 'b' OR n.nspname = 'pg_catalog' OR EXISTS (
         SELECT 1 FROM pg_cast c WHERE c.castsource = leaf.oid AND c.casttarget = 'pg_catalog.text'::regtype) AS has_text
     FROM pg_attribute a
@@ -83,7 +88,7 @@ class PostgresCatalog:
         )
         return tuple(sorted(TableName(schema=row["table_schema"], name=row["table_name"]) for row in rows))
 
-    def schema(self, table: TableName, *, columns: Iterable[str], except_columns: Iterable[str]) -> TableSchema:
+    def schema(self, table: TableName, *, columns: Iterable[str], except_columns: Iterable[str], types: TypePolicies) -> TableSchema:
         """Reads columns, primary key and indexes; see `Source.schema`."""
         facts = self._table_row(table)
         rows = self._session.rows(_COLUMNS.format(table=facts["id"]))
@@ -92,11 +97,12 @@ class PostgresCatalog:
         primary_key, indexes = self._indexes(facts["id"])
         return TableSchema(
             table=table,
-            columns=tuple(self._column(table, row) for row in chosen),
+            columns=tuple(self._column(table, row, types) for row in chosen),
             primary_key=primary_key,
             indexes=indexes,
             approximate_rows=max(int(facts["estimate"]), 0),
             row_bytes=max(int(facts["row_bytes"] or 0), 0),
+            types=types,
         )
 
     def sequence(self, table: TableName, column: str) -> str | None:
@@ -153,7 +159,7 @@ class PostgresCatalog:
             )
         return rows[0]
 
-    def _column(self, table: TableName, row: Row) -> Column:
+    def _column(self, table: TableName, row: Row, types: TypePolicies) -> Column:
         if not row["has_text"] and row["leaf"] not in _TEXT_OF_EXTENSIONS:
             raise SourceTableError(
                 f"Column {row['name']!r} of {table} has type {row['declared']}, which cannot be copied.",
@@ -161,13 +167,15 @@ class PostgresCatalog:
                 data=NOTHING,
                 next=f"Leave it out: 'except_column_list: [{row['name']}]' in the pipeline file.",
             )
-        mapping = postgres_mapping(row["declared"])
+        mapping = check_mapping(table, row["name"], row["declared"], postgres_mapping(row["declared"], types.of(row["name"])))
         return Column(
             name=row["name"],
             source_type=row["declared"],
             delta_type=mapping.delta_type,
             nullable=row["nullable"],
             expression=mapping.expression(self._dialect.name(row["name"])),
+            lossy=mapping.lossy,
+            loose=row["loose"] or _LOOSE.get(row["declared"].rpartition(".")[2], ""),
         )
 
     def _indexes(self, table_id: int) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:

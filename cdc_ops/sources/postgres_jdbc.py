@@ -9,21 +9,27 @@ from urllib.parse import quote, urlencode
 
 from cdc_ops.core.postgres_types import postgres_mapping
 from cdc_ops.core.tables import TableSchema
+from cdc_ops.core.typemap import COLUMN, TypeMapping
 from cdc_ops.sources.base import JdbcRead
 from cdc_ops.sources.dialect import Dialect
 from cdc_ops.sources.postgres_session import APPLICATION, SESSION_SETTINGS, PostgresAddress
 
 _OPTIONS: Final = {"connectTimeout": "10", "tcpKeepAlive": "true", "ApplicationName": APPLICATION}
+_BITS: Final = 62
+"""Of a number that both sides know."""
 _FETCH_SIZE: Final = "10000"
 """Above zero the driver reads in pieces of so many rows, as Spark turns autocommit off for it; else it holds the whole result."""
 
 
 def build_read(address: PostgresAddress, dialect: Dialect, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:
     """Builds the read of some slices of a table; opens no connection."""
-    mappings = tuple(postgres_mapping(column.source_type) for column in schema.columns)
+    mappings = tuple(postgres_mapping(column.source_type, schema.types.of(column.name)) for column in schema.columns)
     # Spark does not double quotes within names, so columns travel under names of ours.
     names = tuple(f"c{number}" for number in range(1, len(mappings) + 1))
-    columns = ", ".join(f"{column.expression} AS {name}" for column, name in zip(schema.columns, names, strict=True))
+    flags = _Flags(dialect, schema, mappings)
+    columns = ", ".join([*(f"{column.expression} AS {name}" for column, name in zip(schema.columns, names, strict=True)), *flags.columns])
+    carried = [*(f"{name} {mapping.carried_as}" for mapping, name in zip(mappings, names, strict=True)), *flags.carried]
+    unstorable = (mapping.is_unstorable(name) for mapping, name in zip(mappings, names, strict=True))
     select = f"SELECT {columns} FROM {dialect.table(schema.table)}"
     database = quote(address.database, safe="")
     return JdbcRead(
@@ -31,11 +37,34 @@ def build_read(address: PostgresAddress, dialect: Dialect, schema: TableSchema, 
         driver="org.postgresql.Driver",
         relations=tuple(f"({select}{f' WHERE {where}' if where else ''}) AS cdc_slice" for where in slices or ("",)),
         decoders=tuple(mapping.decoded(name) for mapping, name in zip(mappings, names, strict=True)),
+        unstorable=tuple(flags.conditions[number] or condition for number, condition in enumerate(unstorable)),
         properties={
             "user": address.user,
             "password": address.password,
             "fetchsize": _FETCH_SIZE,
-            "customSchema": ", ".join(f"{name} {mapping.carried_as}" for mapping, name in zip(mappings, names, strict=True)),
+            "customSchema": ", ".join(carried),
         },
         session_init=SESSION_SETTINGS,
     )
+
+
+class _Flags:
+    """Columns of bits, one bit for each column whose travelling type has no room to say that its value cannot be stored.
+
+    Args:
+        dialect, schema, mappings: The table.
+    """
+
+    def __init__(self, dialect: Dialect, schema: TableSchema, mappings: tuple[TypeMapping, ...]) -> None:
+        flagged = [number for number, mapping in enumerate(mappings) if mapping.flag]
+        self.columns: list[str] = []
+        self.carried: list[str] = []
+        self.conditions = [""] * len(mappings)
+        for index, start in enumerate(range(0, len(flagged), _BITS)):
+            part = flagged[start : start + _BITS]
+            flags = (mappings[number].flag.replace(COLUMN, dialect.name(schema.columns[number].name)) for number in part)
+            bits = (f"CASE WHEN {flag} THEN {1 << bit}::bigint ELSE 0 END" for bit, flag in enumerate(flags))
+            self.columns.append(f"CAST({' + '.join(bits)} AS bigint) AS f{index}")
+            self.carried.append(f"f{index} bigint")
+            for bit, number in enumerate(part):
+                self.conditions[number] = f"(f{index} & {1 << bit}L) <> 0"

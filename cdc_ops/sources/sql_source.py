@@ -8,6 +8,7 @@ from typing import Protocol
 from cdc_ops.core.cursors import Cursor, CursorType, CursorValue, format_datetime
 from cdc_ops.core.pipeline import SourceConfig
 from cdc_ops.core.tables import TableName, TableSchema
+from cdc_ops.core.type_policies import DEFAULT_TYPES, TypePolicies
 from cdc_ops.core.windows import SafeBound, Window
 from cdc_ops.errors import RequestError
 from cdc_ops.sources.bounds import BoundRequest, BoundStrategy, ClockBound, CounterBound, Probe
@@ -25,7 +26,7 @@ class TableCatalog(Protocol):
         """Returns the base tables that the user may read."""
         ...
 
-    def schema(self, table: TableName, *, columns: Iterable[str], except_columns: Iterable[str]) -> TableSchema:
+    def schema(self, table: TableName, *, columns: Iterable[str], except_columns: Iterable[str], types: TypePolicies) -> TableSchema:
         """Reads columns, primary key and indexes; see `Source.schema`."""
         ...
 
@@ -65,9 +66,11 @@ class SqlSource:
         """Returns the base tables that the user may read."""
         return self._parts.catalog.tables()
 
-    def schema(self, table: TableName, *, columns: Iterable[str] = (), except_columns: Iterable[str] = ()) -> TableSchema:
+    def schema(
+        self, table: TableName, *, columns: Iterable[str] = (), except_columns: Iterable[str] = (), types: TypePolicies = DEFAULT_TYPES
+    ) -> TableSchema:
         """Reads columns, primary key and indexes."""
-        return self._parts.catalog.schema(table, columns=columns, except_columns=except_columns)
+        return self._parts.catalog.schema(table, columns=columns, except_columns=except_columns, types=types)
 
     def now(self) -> datetime:
         """Returns the server's clock, UTC."""

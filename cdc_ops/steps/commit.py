@@ -13,9 +13,10 @@ from cdc_ops.core.operations import Counts, OperationKind, OperationResult, Oper
 from cdc_ops.core.pipeline import TableConfig, staging_root
 from cdc_ops.core.requests import RunRequest
 from cdc_ops.core.runs import Standing, TableState, abandoned, adopted, committed, compare, rebuilt, rebuilt_from_data
+from cdc_ops.core.type_policies import Nulled
 from cdc_ops.errors import CdcError, JobLostError, LedgerBehindError, StaleStateError, StateError, from_payload
 from cdc_ops.lake.log import find_commit, read_head
-from cdc_ops.lake.manifests import expire
+from cdc_ops.lake.manifests import expire, read_manifest
 from cdc_ops.state.base import Lease, TableRun, TableRunStatus
 from cdc_ops.steps.context import Context
 
@@ -65,7 +66,7 @@ def catch_up(context: Context, lease: Lease, config: TableConfig, reported: dict
 
     Args:
         context, lease, config: The table, under its lease.
-        reported: Results by operation id, for their counts, where Spark left any.
+        reported: Results by operation id, for their counts, where Spark left any; what is found out of the others is added.
 
     Returns:
         The state, equal to the lake's.
@@ -82,7 +83,7 @@ def catch_up(context: Context, lease: Lease, config: TableConfig, reported: dict
             case Standing.EQUAL:
                 return state
             case Standing.AHEAD_OURS:
-                _settle_next(context, lease, state, unfinished[0], (reported or {}).get(unfinished[0].operation_id))
+                _settle_next(context, lease, state, unfinished[0], {} if reported is None else reported)
             case Standing.AHEAD_ABANDONED:
                 if head is None or head.record is None or head.record_version is None:
                     raise StateError(f"The abandoned operation in the lake of {config.table} has no commit record.")
@@ -128,7 +129,7 @@ def _expire_staging(context: Context, config: TableConfig) -> None:
     expire(staging_root(context.pipeline, config.table), store.now() - STAGING_KEPT, keep)
 
 
-def _settle_next(context: Context, lease: Lease, state: TableState, spec: OperationSpec, reported: OperationResult | None) -> None:
+def _settle_next(context: Context, lease: Lease, state: TableState, spec: OperationSpec, reported: dict[str, OperationResult]) -> None:
     found = find_commit(spec.path, spec.operation_id)
     if found is None:
         raise StateError(
@@ -137,13 +138,24 @@ def _settle_next(context: Context, lease: Lease, state: TableState, spec: Operat
             data="Nothing was written; the watermark stays.",
             next=f"cdc-ops state rebuild --pipeline {spec.pipeline} --table {spec.table}",
         )
-    result = reported or OperationResult(
-        op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.ALREADY_APPLIED, delta_version=found.version
-    )
+    result = reported.setdefault(spec.operation_id, _unreported(spec, found.version))
     if result.stats is not None:
         previous = context.store.stats(spec.pipeline, spec.table)
         result = replace(result, stats=carry_over(previous, result.stats, context.store.now()))
     context.store.settle(lease, state, committed(state, spec, found.version), spec, result)
+
+
+def _unreported(spec: OperationSpec, version: int) -> OperationResult:
+    """What is known of an operation whose application died after its commit."""
+    manifest = read_manifest(spec.staging)
+    lossy = any(column.lossy for column in spec.schema.columns)
+    return OperationResult(
+        op_seq=spec.op_seq,
+        operation_id=spec.operation_id,
+        outcome=Outcome.ALREADY_APPLIED,
+        delta_version=version,
+        counts=Counts(nulled=manifest.nulled if manifest else Nulled(counted=not lossy)),
+    )
 
 
 def _settle(context: Context, lease: Lease, request: RunRequest, config: TableConfig, result: TableResult | None) -> Settled:
@@ -168,8 +180,8 @@ def _settle(context: Context, lease: Lease, request: RunRequest, config: TableCo
         status=TableRunStatus.FAILED if problem else TableRunStatus.COMMITTED,
         finished_at=store.now(),
         delta_version=store.table_state(config.pipeline, config.table).delta_version,
-        counts=_total(reported.values()),
-        message=str(problem) if problem else opened.message,
+        counts=(counts := _total(reported.values())),
+        message=str(problem) if problem else "; ".join(part for part in (opened.message, counts.nulled.warning) if part),
     )
     return Settled(run=run, error=problem)
 
@@ -209,6 +221,7 @@ def _total(results: Iterable[OperationResult]) -> Counts:
         updated=sum(c.updated for c in counts),
         deleted=sum(c.deleted for c in counts),
         bytes=sum(c.bytes for c in counts),
+        nulled=Nulled.total(c.nulled for c in counts),
     )
 
 

@@ -6,14 +6,16 @@ is never redone; reading the same window again later is harmless, because rows t
 """
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.operations import Counts, Landing, Manifest, OperationResult, OperationSpec, Outcome
 from cdc_ops.core.tables import TableSchema
+from cdc_ops.lake.marks import mark_columns
 from cdc_ops.lake.staging import land, read_manifest
 from cdc_ops.sources.base import JdbcRead, Source
 from cdc_ops.steps.schema import check_source, is_landed
+from cdc_ops.steps.unstorable import failing, translated_failures
 
 
 def extract(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str) -> OperationResult:
@@ -28,6 +30,7 @@ def extract(spark: SparkSession, source: Source, spec: OperationSpec, attempt: s
     Raises:
         SchemaChangedError: the table was altered after the plan.
         SourceError: the source refuses or breaks off the read.
+        UnstorableValueError: a value cannot be stored, and the table's policy is to fail.
     """
     if spec.landing is Landing.DIRECT:
         return _result(spec, None)
@@ -37,9 +40,10 @@ def extract(spark: SparkSession, source: Source, spec: OperationSpec, attempt: s
 
 def _land(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str) -> Manifest:
     check_source(source, spec)
-    rows = read_source(spark, source.jdbc_read(spec.schema, spec.slices), spec.schema)
+    rows = read_marked(spark, source.jdbc_read(spec.schema, spec.slices), spec.schema, spec.keys)
     try:
-        return land(spark, rows, spec, attempt, lambda: check_source(source, spec))
+        with translated_failures(spec.table):
+            return land(spark, rows, spec, attempt, lambda: check_source(source, spec))
     except PySparkException:
         check_source(source, spec)  # says what a driver's message only hints at
         raise
@@ -47,12 +51,31 @@ def _land(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str
 
 def read_source(spark: SparkSession, read: JdbcRead, schema: TableSchema) -> DataFrame:
     """Returns the rows of a bounded read in the types of the lake, one partition per slice; nothing is read before an action."""
+    return _union(spark, read).select(*_stored(read, schema, schema.primary_key))
+
+
+def read_marked(spark: SparkSession, read: JdbcRead, schema: TableSchema, keys: tuple[str, ...]) -> DataFrame:
+    """Returns the same rows with the marks by which lost values are counted (`lake.marks`); `keys` name rows in failures."""
+    marks = mark_columns(schema, read.unstorable) if read.unstorable else []
+    return _union(spark, read).select(*_stored(read, schema, keys), *marks)
+
+
+def _union(spark: SparkSession, read: JdbcRead) -> DataFrame:
     frames = [_read_slice(spark, read, relation) for relation in read.relations]
     rows = frames[0]
     for frame in frames[1:]:
         rows = rows.unionAll(frame)
-    columns = zip(read.decoders, schema.columns, strict=True)
-    return rows.select(*(F.expr(decoder).cast(column.delta_type).alias(column.name) for decoder, column in columns))
+    return rows
+
+
+def _stored(read: JdbcRead, schema: TableSchema, keys: tuple[str, ...]) -> list[Column]:
+    decoders = {column.name.lower(): decoder for column, decoder in zip(schema.columns, read.decoders, strict=True)}
+    named = tuple((key, decoders[key.lower()]) for key in keys if key.lower() in decoders)
+    columns = []
+    for column, decoder, condition in zip(schema.columns, read.decoders, read.unstorable or ("",) * len(schema.columns), strict=True):
+        value = decoder if column.lossy or not condition else failing(condition, decoder, column.name, named)
+        columns.append(F.expr(value).cast(column.delta_type).alias(column.name))
+    return columns
 
 
 def _read_slice(spark: SparkSession, read: JdbcRead, relation: str) -> DataFrame:
@@ -64,5 +87,5 @@ def _read_slice(spark: SparkSession, read: JdbcRead, relation: str) -> DataFrame
 
 
 def _result(spec: OperationSpec, manifest: Manifest | None) -> OperationResult:
-    counts = Counts(read=manifest.rows, bytes=manifest.bytes) if manifest else Counts()
+    counts = Counts(read=manifest.rows, bytes=manifest.bytes, nulled=manifest.nulled) if manifest else Counts()
     return OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.LANDED, counts=counts)

@@ -15,9 +15,10 @@ from cdc_ops.lake.log import read_head
 from cdc_ops.lake.merge import apply
 from cdc_ops.lake.staging import read_landed, read_manifest
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.extract import read_source
+from cdc_ops.steps.extract import read_marked
 from cdc_ops.steps.schema import check_source
-from cdc_ops.steps.stage import latest_per_key
+from cdc_ops.steps.stage import apply_deletes, latest_per_key
+from cdc_ops.steps.unstorable import translated_failures
 
 
 def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> OperationResult:
@@ -31,7 +32,7 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
     Raises:
         SchemaChangedError: the table was altered at the source after the plan.
         StateError: the operation has not been landed, or its table does not stand where the plan found it.
-        DataError: rows without key.
+        DataError: rows without key, or with values that cannot be stored and must not become NULL.
         LakeError: the table is not what the operation expects, or somebody else committed.
     """
     head = read_head(spec.path, spec.pipeline, spec.table)
@@ -40,8 +41,9 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
         spec = replace(spec, schema_changes=())  # who comes too late alters nothing either
     if spec.landing is Landing.DIRECT:
         check_source(source, spec)
-        rows = read_source(spark, source.jdbc_read(spec.schema, spec.slices), spec.schema)
-        return apply(spark, spec, rows, plan_merge(spec, None), None)
+        rows = read_marked(spark, source.jdbc_read(spec.schema, spec.slices), spec.schema, spec.keys)
+        with translated_failures(spec.table):
+            return apply(spark, spec, apply_deletes(rows, spec), plan_merge(spec, None), None)
     manifest = read_manifest(spec.staging)
     if manifest is None or manifest.operation_id != spec.operation_id:
         raise StateError(
@@ -51,5 +53,6 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
             next="Run the extract step again; it reads the same window.",
         )
     plan = plan_merge(spec, manifest)
-    batch = latest_per_key(read_landed(spark, spec, manifest), spec)
-    return apply(spark, spec, batch, plan, manifest.rows)
+    batch = apply_deletes(latest_per_key(read_landed(spark, spec, manifest), spec), spec)
+    result = apply(spark, spec, batch, plan, manifest.rows)
+    return replace(result, counts=replace(result.counts, nulled=manifest.nulled))

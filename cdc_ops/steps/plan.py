@@ -6,15 +6,16 @@ An unfinished operation is resumed, never planned over. A table with nothing new
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from cdc_ops import __version__
-from cdc_ops.core.operations import JobSpec, LakeHead, OperationKind, OperationSpec, Step
-from cdc_ops.core.pipeline import Pipeline, TableConfig, resolve_tables, select_tables
+from cdc_ops.core.operations import JobSpec, LakeHead, OperationKind, OperationResult, OperationSpec, Step
+from cdc_ops.core.pipeline import Pipeline, TableConfig, current_settings, resolve_tables, select_tables
 from cdc_ops.core.requests import RunKind, RunRequest
 from cdc_ops.core.runs import Standing, TableState, compare, projected, scanned
 from cdc_ops.core.tables import TableName
+from cdc_ops.core.type_policies import Nulled
 from cdc_ops.core.windows import SafeBound
 from cdc_ops.errors import RequestError
 from cdc_ops.lake.log import read_head
@@ -22,7 +23,7 @@ from cdc_ops.sources.base import Source
 from cdc_ops.state.base import Lease, StateReader, TableRun, TableRunStatus
 from cdc_ops.steps.commit import catch_up, give_up_hopeless
 from cdc_ops.steps.context import Context
-from cdc_ops.steps.planning import Order, draft_operations, fresh_instant, read_facts
+from cdc_ops.steps.planning import Order, TableFacts, draft_operations, fresh_instant, read_facts
 from cdc_ops.steps.schema import evolved, is_landed, refreshed
 
 KIND_OF_RUN = {
@@ -145,10 +146,16 @@ def build_job(pipeline: Pipeline, request: RunRequest, step: Step, operations: I
         pipeline=pipeline.name,
         run_id=request.run_id,
         source=pipeline.source,
-        operations=tuple(operations),
+        operations=tuple(_relaxed(pipeline, spec) for spec in operations),
         result_path=result_path,
         package_version=__version__,
     )
+
+
+def _relaxed(pipeline: Pipeline, spec: OperationSpec) -> OperationSpec:
+    """A frozen operation whose table no longer fails for values that cannot be stored: else nobody could let it through."""
+    settings = current_settings(pipeline, spec.table)
+    return replace(spec, schema=spec.schema.relaxed(settings.types)) if settings else spec
 
 
 def check_standing(reader: StateReader, state: TableState, head: LakeHead | None) -> Standing:
@@ -158,9 +165,12 @@ def check_standing(reader: StateReader, state: TableState, head: LakeHead | None
 
 
 def _freeze(context: Context, source: Source, request: RunRequest, config: TableConfig, lease: Lease) -> TablePlan:
-    state = give_up_hopeless(context, lease, catch_up(context, lease, config))
+    found: dict[str, OperationResult] = {}
+    state = give_up_hopeless(context, lease, catch_up(context, lease, config, found))
     plan = _plan(context, source, request, config, Base(state=state, head=read_head(config.path, config.pipeline, config.table)))
     context.store.refreeze(lease, plan.unfinished)
+    if lost := Nulled.total(result.counts.nulled for result in found.values()).warning:
+        plan = replace(plan, warnings=(*plan.warnings, f"an earlier run: {lost}"))
     if plan.planned:
         context.store.freeze(lease, state, plan.planned)
     elif plan.bound is not None and not plan.unfinished and state.watermark is not None:
@@ -182,9 +192,22 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
         idle=draft.idle,
         bound=draft.bound,
         fresh_at=fresh_instant(facts.cursor, draft.bound) if draft.bound else None,
-        warnings=facts.warnings + (draft.bound.warnings if draft.bound else ()) + draft.warnings,
+        warnings=facts.warnings + _key_warnings(facts, state) + (draft.bound.warnings if draft.bound else ()) + draft.warnings,
         how=draft.how,
         schema_changes=facts.notes,
+    )
+
+
+def _key_warnings(facts: TableFacts, state: TableState) -> tuple[str, ...]:
+    """Warns, until the first load is done, of key columns in which the source holds texts for equal that the lake tells apart."""
+    if state.watermark is not None:
+        return ()
+    columns = (column for key in facts.keys if (column := facts.schema.column(key)) is not None and column.loose)
+    return tuple(
+        f"Key column {column.name!r} of {facts.config.table} is compared loosely at the source ({column.loose}), and exactly in the lake:"
+        " an update that only changes how a key is written (case, accents, spaces at its end) leaves the row under its old spelling too."
+        " 'cdc-ops verify' finds such rows, a resync with --mode full removes them."
+        for column in columns
     )
 
 

@@ -4,6 +4,7 @@ import uuid
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from cdc_ops.core.conditions import check_condition
 from cdc_ops.core.cursors import Cursor, CursorValue, parse_datetime
 from cdc_ops.core.merging import keys_condition
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec, SnapshotProgress
@@ -95,10 +96,13 @@ def read_facts(pipeline: Pipeline, source: Source, config: TableConfig) -> Table
 
     Raises:
         SourceTableError: there is no usable key or cursor.
+        ConfigError: a condition in the settings is none on the table's columns.
     """
     settings = config.settings
-    schema = source.schema(config.table, columns=settings.columns, except_columns=settings.except_column_list)
+    schema = source.schema(config.table, columns=settings.columns, except_columns=settings.except_column_list, types=settings.types)
     keys = _checked_keys(config, schema)
+    if settings.apply_as_deletes:
+        check_condition("apply_as_deletes", settings.apply_as_deletes, (column.name for column in schema.columns))
     if not settings.cursor:
         raise SourceTableError(
             f"Table {config.table} has no cursor.",
@@ -214,7 +218,8 @@ def _columns(order: Order) -> Draft:
 def _partial(order: Order, spec: OperationSpec) -> OperationSpec:
     names = tuple(column.name for column in only_columns(spec.schema, order.request.columns).columns)
     read = (*spec.keys, *(column.name for column in spec.cursor.columns), *names)
-    return replace(spec, schema=only_columns(spec.schema, read), update_only=names)
+    # Only rows that are there are touched, so nothing is to be deleted by a condition whose columns are not read.
+    return replace(spec, schema=only_columns(spec.schema, read), update_only=names, delete_where="")
 
 
 def _window(order: Order, window: Window, kind: OperationKind) -> Draft:
@@ -293,6 +298,7 @@ def _spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int = 
         properties=_properties(config),
         schema_changes=facts.changes,
         source_fingerprint=facts.fingerprint,
+        delete_where=config.settings.apply_as_deletes,
     )
 
 

@@ -60,6 +60,7 @@ def run_pipeline(context: Context, source: Source, request: RunRequest, execute:
         _maintain(context, request, group, execute)
         recorded = (context.store.table_run(c.pipeline, c.table, request.run_id) for c in group)
         runs += [run for run in recorded if run is not None]
+    warnings += [f"{run.table}: {text}" for run in runs if (text := run.counts.nulled.warning)]
     return RunReport(runs=tuple(runs), failures=tuple(failures), warnings=tuple(warnings))
 
 

@@ -129,7 +129,7 @@ def check_source(source: Source, spec: OperationSpec) -> None:
         SchemaChangedError: a column is gone, or is declared or read differently.
     """
     try:
-        now = source.schema(spec.table, columns=[column.name for column in spec.schema.columns])
+        now = source.schema(spec.table, columns=[column.name for column in spec.schema.columns], types=spec.schema.types)
     except SourceTableError as error:
         raise _changed(spec, error.what) from error
     if found := drift(spec.schema, now):

@@ -1,10 +1,10 @@
 """stage: from landed rows to a batch with one row per key, ready for one statement. Spark expressions only; nothing is executed here."""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.merging import quoted
-from cdc_ops.core.operations import OperationSpec
+from cdc_ops.core.merging import DELETE_MARK, quoted
+from cdc_ops.core.operations import ApplyMode, OperationSpec
 
 
 def latest_per_key(rows: DataFrame, spec: OperationSpec) -> DataFrame:
@@ -19,3 +19,19 @@ def latest_per_key(rows: DataFrame, spec: OperationSpec) -> DataFrame:
         F.max_by(row, order).alias("row")
     )
     return latest.select(*(F.col(f"row.{quoted(name)}") for name in rows.columns))
+
+
+def apply_deletes(rows: DataFrame, spec: OperationSpec) -> DataFrame:
+    """Marks the rows that the table's `apply_as_deletes` is true of, for a MERGE; leaves them out of an append or overwrite.
+
+    A condition that is NULL deletes nothing.
+    """
+    if not spec.delete_where:
+        return rows
+    deleted = is_deleted(spec.delete_where)
+    return rows.withColumn(DELETE_MARK, deleted) if spec.mode is ApplyMode.MERGE else rows.where(~deleted)
+
+
+def is_deleted(condition: str) -> Column:
+    """Returns a table's `apply_as_deletes` as a column that is never NULL."""
+    return F.coalesce(F.expr(condition), F.lit(False))

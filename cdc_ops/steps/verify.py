@@ -6,9 +6,12 @@ from cdc_ops.core.tables import TableSchema
 from cdc_ops.lake.compare import TableComparison, compare_tables
 from cdc_ops.sources.base import JdbcRead
 from cdc_ops.steps.extract import read_source
+from cdc_ops.steps.stage import is_deleted
 
 
-def verify(spark: SparkSession, read: JdbcRead, schema: TableSchema, keys: tuple[str, ...], path: str) -> TableComparison:
+def verify(
+    spark: SparkSession, read: JdbcRead, schema: TableSchema, keys: tuple[str, ...], path: str, delete_where: str = ""
+) -> TableComparison:
     """Compares a table at the source, as it is now, with the lake.
 
     Args:
@@ -17,7 +20,10 @@ def verify(spark: SparkSession, read: JdbcRead, schema: TableSchema, keys: tuple
         schema: Its columns.
         keys: What to compare by.
         path: The Delta table.
+        delete_where: The table's `apply_as_deletes`: the source is compared without such rows.
     """
     rows = read_source(spark, read, schema)
+    if delete_where:
+        rows = rows.where(~is_deleted(delete_where))
     lake = spark.read.format("delta").load(path).select(*rows.columns)
     return compare_tables(rows, lake, keys)

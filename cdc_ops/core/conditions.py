@@ -1,0 +1,72 @@
+"""Conditions in pipeline files: Spark SQL over a table's columns, checked as far as that goes without Spark, before anything is read."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from cdc_ops.core.text import did_you_mean
+from cdc_ops.errors import ConfigError
+
+_TOKEN: Final = re.compile(
+    r"""(?P<text>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")|(?P<quoted>`(?:[^`]|``)+`)|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\w*)"""
+    r"""|(?P<word>[^\W\d]\w*)|(?P<comment>--|/\*)|(?P<sign><=>|<>|!=|>=|<=|\|\||[-+*/%=<>!&|^~(),.\[\]])|(?P<space>\s+)|(?P<other>.)""",
+    re.DOTALL,
+)
+_WORDS: Final = frozenset(
+    (
+        *("and", "or", "not", "is", "null", "true", "false", "in", "between", "like", "ilike", "rlike", "regexp", "escape", "case", "when"),
+        *("then", "else", "end", "distinct", "from", "cast", "as", "div", "interval", "date", "timestamp", "timestamp_ntz", "boolean"),
+        *("tinyint", "smallint", "int", "integer", "bigint", "float", "real", "double", "decimal", "dec", "numeric", "string", "binary"),
+        *("byte", "short", "long", "year", "years", "month", "months", "day", "days", "hour", "hours", "minute", "minutes", "second"),
+        *("seconds", "timestamp_ltz"),
+    )
+)
+_MOVING: Final = frozenset(
+    (
+        *("now", "current_timestamp", "current_date", "current_time", "localtimestamp", "rand", "random", "randn", "uuid"),
+        *("current_user", "user", "session_user"),
+    )
+)
+
+
+def check_condition(setting: str, text: str, columns: Iterable[str]) -> None:
+    """Checks that a condition has the form of one, and that every name in it is a column; its types are Spark's to check.
+
+    Args:
+        setting: The field that it stands in, for messages.
+        text: The condition.
+        columns: The table's columns, as they are copied.
+
+    Raises:
+        ConfigError: it names no column, ends too early, or gives another answer each time.
+    """
+    tokens = [found for found in _TOKEN.finditer(text) if found.lastgroup != "space"]
+    known, depth, named = {name.lower(): name for name in columns}, 0, False
+    for token, follower in zip(tokens, [*tokens[1:], None], strict=True):
+        kind, part = token.lastgroup, token[0]
+        depth += {"(": 1, ")": -1}.get(part, 0)
+        if kind in ("other", "comment") or part.lower() == "select" or depth < 0:
+            raise _wrong(setting, text, f"{part!r} has no place in it.")
+        if kind == "quoted" or (kind == "word" and not _is_grammar(part, follower)):
+            name = part[1:-1].replace("``", "`") if kind == "quoted" else part
+            named = named or name.lower() in known
+            if name.lower() not in known and (kind == "quoted" or part.lower() not in _WORDS):
+                raise _wrong(setting, text, f"The table has no column {name!r}. {did_you_mean(name, known.values())}")
+        if kind == "word" and part.lower() in _MOVING:
+            raise _wrong(setting, text, f"{part!r} gives another answer each time, but a row is only looked at when it is read.")
+    if depth or not named:
+        raise _wrong(setting, text, "A bracket is not closed." if depth else "It names no column.")
+
+
+def _is_grammar(word: str, follower: re.Match[str] | None) -> bool:
+    """True for the name of a function, or of the type of a literal."""
+    return follower is not None and (follower[0] == "(" or (follower.lastgroup == "text" and word.lower() in _WORDS))
+
+
+def _wrong(setting: str, text: str, why: str) -> ConfigError:
+    return ConfigError(
+        f"'{setting}: {text}' is not a condition on the table's columns.",
+        why=why,
+        data="Nothing was read; the watermark stays.",
+        next=f'Correct \'{setting}\' in the pipeline file, e.g. "is_deleted = 1" or "deleted_at IS NOT NULL".',
+    )

@@ -1,0 +1,88 @@
+"""Policies for values that no stored type holds: what they do to a column, how counts add up, how they are written in a file."""
+
+from pathlib import Path
+
+import pytest
+
+from cdc_ops.config.loading import load_pipeline
+from cdc_ops.core import wire
+from cdc_ops.core.operations import Counts
+from cdc_ops.core.pipeline import TableSettings
+from cdc_ops.core.postgres_types import postgres_mapping
+from cdc_ops.core.type_policies import Nulled, NulledValues, OnOverflow, OnUnstorable, TypePolicies
+from cdc_ops.core.typemap import TypeMapping, mysql_mapping
+
+TEXT = TypePolicies(zero_dates=OnUnstorable.STRING, not_a_number=OnUnstorable.STRING)
+FAILING = TypePolicies(zero_dates=OnUnstorable.FAIL, not_a_number=OnUnstorable.FAIL, decimal_overflow=OnOverflow.FAIL)
+
+
+def mysql(declared: str, types: TypePolicies) -> TypeMapping:
+    mapping = mysql_mapping(declared, types)
+    assert mapping is not None
+    return mapping
+
+
+@pytest.mark.parametrize("declared", ["date", "datetime(6)", "timestamp"])
+def test_dates_of_mysql_lose_values_only_where_null_is_the_policy(declared: str) -> None:
+    assert mysql(declared, TypePolicies()).lossy
+    assert mysql(declared, TEXT).delta_type == "string"
+    assert not mysql(declared, TEXT).lossy
+    failing = mysql(declared, FAILING)
+    assert (failing.delta_type, failing.lossy) == (mysql(declared, TypePolicies()).delta_type, False)
+    assert failing.is_unstorable("`d`")
+
+
+@pytest.mark.parametrize("declared", ["date", "timestamp(3) without time zone", "timestamp with time zone", "numeric(10,2)"])
+def test_dates_and_numerics_of_postgres_follow_the_same_policies(declared: str) -> None:
+    assert postgres_mapping(declared).lossy
+    assert postgres_mapping(declared, TEXT).expression('"d"') == 'CAST("d" AS text)'
+    assert not postgres_mapping(declared, FAILING).lossy
+
+
+@pytest.mark.parametrize("declared", ["int", "varchar(3)", "time", "year(4)", "decimal(38,2)", "json", "bit(3)"])
+def test_other_types_hold_all_their_values(declared: str) -> None:
+    assert not mysql(declared, TypePolicies()).lossy
+
+
+def test_a_decimal_of_too_many_digits_is_text_or_refused() -> None:
+    assert mysql("decimal(39,0)", TypePolicies()).delta_type == "string"
+    assert "38 digits" in mysql("decimal(39,0)", FAILING).refusal
+    assert "38 digits" in postgres_mapping("numeric", FAILING).refusal
+    assert not mysql("decimal(38,0)", FAILING).refusal
+    assert not postgres_mapping("numeric(38,0)", FAILING).refusal
+
+
+def test_a_cursor_keeps_its_type_because_rows_are_ordered_by_it() -> None:
+    types = TableSettings(zero_dates=OnUnstorable.STRING, cursor=("Updated_At", "id")).types
+    assert mysql("datetime(6)", types.of("updated_at")).delta_type == "timestamp_ntz"
+    assert mysql("datetime(6)", types.of("born")).delta_type == "string"
+
+
+def test_a_decoder_makes_null_of_what_cannot_be_stored() -> None:
+    assert mysql("timestamp", TypePolicies()).decoded("`t`") == "IF(`t` = 0, NULL, timestamp_micros(`t`))"
+
+
+def test_counts_of_several_operations_add_up_and_are_said() -> None:
+    one = Nulled(columns=(NulledValues(column="d", source_type="date", values=2),))
+    other = Nulled(
+        columns=(NulledValues(column="d", source_type="date", values=1200), NulledValues(column="t", source_type="timestamp", values=1))
+    )
+    total = Nulled.total([one, other, Nulled()])
+    assert "1,202 in column 'd' (date), 1 in column 't' (timestamp)" in total.warning
+    assert wire.loads(Counts, wire.dumps(Counts(nulled=total))).nulled == total
+    assert Nulled().warning == ""
+
+
+def test_what_nobody_counted_is_said_too() -> None:
+    assert "not counted" in Nulled.total([Nulled(), Nulled(counted=False)]).warning
+
+
+@pytest.mark.parametrize("written", ["null", '"null"', "~", "fail"])
+def test_null_is_written_as_yaml_has_it(tmp_path: Path, written: str) -> None:
+    path = tmp_path / "shop.yaml"
+    path.write_text(
+        "pipeline: shop\nsource: {kind: mysql, connection: shop_db}\ntarget: {root: /data/lake, staging: /data/staging}\n"
+        f"tables:\n  shop.orders: {{cursor: u, zero_dates: {written}}}\n"
+    )
+    [rule] = load_pipeline(path).tables
+    assert rule.settings.zero_dates is (OnUnstorable.FAIL if written == "fail" else OnUnstorable.NULL)
