@@ -117,6 +117,10 @@ class DuplicateKeyError(DataError):
     """Two rows of one read have the same key."""
 
 
+class DeletesRefusedError(DataError):
+    """A comparison would delete more rows than it may without being asked."""
+
+
 class LakeError(CdcError):
     """The Delta table is not what it should be."""
 

@@ -67,6 +67,8 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
     (TableSettings, "readers"): Rule(minimum=1, maximum=256),
     (TableSettings, "chunk_rows"): Rule(minimum=1),
     (TableSettings, "renamed"): Rule(examples=({"old_name": "new_name"},)),
+    (TableSettings, "max_delete_ratio"): Rule(examples=(0.1,)),
+    (TableSettings, "max_delete_rows"): Rule(minimum=0),
     (TableSettings, "properties"): Rule(examples=({"delta.enableChangeDataFeed": "true"},)),
     (MaintenancePolicy, "min_small_files"): Rule(minimum=1),
     (MaintenancePolicy, "target_file_bytes"): Rule(minimum=1024 * 1024, examples=("128MiB",)),

@@ -21,6 +21,7 @@ class Kind(enum.Enum):
     FLAG = "true or false"
     NUMBER = "whole number"
     SIZE = "size"
+    RATIO = "share from 0 to 1"
     DURATION = "duration"
     INSTANT = "date"
     CHOICE = "choice"
@@ -131,6 +132,7 @@ def _kind(name: str, hint: Any, rule: Rule) -> Kind:
         str: Kind.TEXT,
         bool: Kind.FLAG,
         int: Kind.NUMBER,
+        float: Kind.RATIO,
         timedelta: Kind.DURATION,
         datetime: Kind.INSTANT,
         tuple[str, ...]: Kind.NAMES,

@@ -17,6 +17,7 @@ class MergePlan:
         prune: Ranges of the batch's own keys as literals: Delta skips files by literals in the condition only, never by the join itself.
         delete_missing_where: Condition on the target for rows that have vanished from the batch.
         update_only: Columns to set in rows that are there; nothing is inserted then.
+        deleted_flag: Column of the batch that is true for rows to be deleted ("" = none has to be); it is not stored.
     """
 
     mode: ApplyMode
@@ -25,6 +26,12 @@ class MergePlan:
     prune: tuple[KeyRange, ...] = ()
     delete_missing_where: str = ""
     update_only: tuple[str, ...] = ()
+    deleted_flag: str = ""
+
+    @property
+    def batch_columns(self) -> tuple[str, ...]:
+        """What the statement needs of the batch."""
+        return (*self.columns, self.deleted_flag) if self.deleted_flag else self.columns
 
     @property
     def condition(self) -> str:

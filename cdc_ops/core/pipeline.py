@@ -83,7 +83,8 @@ class TableSettings:
 
     Args:
         keys: Columns that identify a row; empty = the primary key.
-        cursor: Columns that order changes: one temporal or auto-increment column, or `(updated_at, id)`.
+        cursor: Columns that order changes: one temporal or auto-increment column, or `(updated_at, id)`; empty = every run compares the
+            whole table with the source.
         overlap: How far the upper bound of a window stays behind the source's clock where the source cannot tell its open writers.
         columns: Columns to copy; empty = all.
         except_column_list: Columns to leave out.
@@ -95,6 +96,8 @@ class TableSettings:
             to, always stop it.
         renamed: Old and new name of columns that were renamed at the source; without an entry a renamed column is one that is gone and one
             that is new.
+        max_delete_ratio: Share of a table's rows that one comparison with the source may delete without being asked; ten rows always may.
+        max_delete_rows: Rows that it may delete at most; 0 = as many as the ratio allows.
         properties: Delta table properties, over the package's defaults.
         maintenance: When OPTIMIZE and VACUUM are due.
     """
@@ -109,6 +112,8 @@ class TableSettings:
     chunk_rows: int = 20_000_000
     schema_changes: SchemaPolicy = SchemaPolicy.EVOLVE
     renamed: tuple[tuple[str, str], ...] = ()
+    max_delete_ratio: float = 0.1
+    max_delete_rows: int = 0
     properties: tuple[tuple[str, str], ...] = ()
     maintenance: MaintenancePolicy = field(default_factory=MaintenancePolicy)
 

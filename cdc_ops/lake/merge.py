@@ -58,7 +58,7 @@ def apply(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: Merg
     started = time.monotonic()
     ensure_table(spark, spec)
     with _translated(spec, batch, plan):
-        version = _execute(spark, spec, batch.select(*(quoted(name) for name in plan.columns)), plan, rows)
+        version = _execute(spark, spec, batch.select(*(quoted(name) for name in plan.batch_columns)), plan, rows)
     result = OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.NUMBER_TAKEN)
     commit = find_commit(spec.path, spec.operation_id)
     if commit is not None:

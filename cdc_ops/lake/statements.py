@@ -17,11 +17,14 @@ def merge_statement(target: str, source: str, plan: MergePlan) -> str:
     """
     values = plan.update_only or [name for name in plan.columns if name not in plan.keys]
     lines = [f"MERGE INTO {target} t USING {source} s ON {plan.condition}"]
+    if plan.deleted_flag:
+        lines.append(f"WHEN MATCHED AND s.{quoted(plan.deleted_flag)} THEN DELETE")
     if values:
         lines.append("WHEN MATCHED THEN UPDATE SET " + ", ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in values))
     if not plan.update_only:
         names, inserted = (", ".join(prefix + quoted(name) for name in plan.columns) for prefix in ("", "s."))
-        lines.append(f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({inserted})")
+        wanted = f" AND NOT s.{quoted(plan.deleted_flag)}" if plan.deleted_flag else ""
+        lines.append(f"WHEN NOT MATCHED{wanted} THEN INSERT ({names}) VALUES ({inserted})")
     if plan.delete_missing_where:
         lines.append(f"WHEN NOT MATCHED BY SOURCE AND ({plan.delete_missing_where}) THEN DELETE")
     return "\n".join(lines)

@@ -9,6 +9,7 @@ from cdc_ops.core.pipeline import SourceConfig
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.sources.base import JdbcRead
 from cdc_ops.sources.dialect import Dialect
+from cdc_ops.sources.digests import DigestSql
 from cdc_ops.sources.mysql_bounds import MySQLProbe
 from cdc_ops.sources.mysql_catalog import Catalog
 from cdc_ops.sources.mysql_cursors import cursor_warnings, type_cursor
@@ -34,7 +35,8 @@ class MySQLSource(SqlSource):
         self._session = MySQLSession(self._address)
         self._catalog = Catalog(self._session, self._dialect)
         probe = MySQLProbe(self._session, self._catalog)
-        parts = SqlParts(dialect=self._dialect, session=self._session, catalog=self._catalog, probe=probe)
+        digests = DigestSql(self._dialect)
+        parts = SqlParts(dialect=self._dialect, session=self._session, catalog=self._catalog, probe=probe, digests=digests)
         super().__init__(config, parts, str(self._address))
 
     def cursor(self, schema: TableSchema, columns: tuple[str, ...]) -> tuple[Cursor, tuple[str, ...]]:

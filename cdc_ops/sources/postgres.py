@@ -7,6 +7,7 @@ from cdc_ops.core.cursors import Cursor
 from cdc_ops.core.pipeline import SourceConfig
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.sources.base import JdbcRead
+from cdc_ops.sources.digests import PostgresDigestSql
 from cdc_ops.sources.postgres_bounds import PostgresProbe
 from cdc_ops.sources.postgres_catalog import PostgresCatalog
 from cdc_ops.sources.postgres_cursors import cursor_warnings, type_cursor
@@ -33,7 +34,8 @@ class PostgresSource(SqlSource):
         self._session = PostgresSession(self._address)
         self._catalog = PostgresCatalog(self._session, self._dialect)
         probe = PostgresProbe(self._session, self._catalog, self._dialect)
-        parts = SqlParts(dialect=self._dialect, session=self._session, catalog=self._catalog, probe=probe)
+        digests = PostgresDigestSql(self._dialect)
+        parts = SqlParts(dialect=self._dialect, session=self._session, catalog=self._catalog, probe=probe, digests=digests)
         super().__init__(config, parts, str(self._address))
 
     def cursor(self, schema: TableSchema, columns: tuple[str, ...]) -> tuple[Cursor, tuple[str, ...]]:

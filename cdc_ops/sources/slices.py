@@ -46,6 +46,14 @@ class Slicer:
             return ("",)
         return self._integer_tiles(schema, lead, "", parts)
 
+    def extent(self, schema: TableSchema, key: str) -> tuple[int, int] | None:
+        """See `Source.extent`."""
+        lead = _integer_lead(schema, (key,))
+        if lead is None or not _leads_index(schema, lead.name):
+            return None
+        low, high = self._range(schema, self._dialect.name(lead.name), "")
+        return (int(low), int(high)) if low is not None and high is not None else None
+
     def _integer_tiles(self, schema: TableSchema, column: Column, where: str, parts: int) -> tuple[str, ...]:
         low, high = self._range(schema, self._dialect.name(column.name), where)
         borders = cut_integers(int(low), int(high), parts) if low is not None and high is not None else ()

@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from cdc_ops.core.buckets import Scope
 from cdc_ops.core.cursors import Cursor, CursorType, CursorValue, format_datetime
 from cdc_ops.core.pipeline import SourceConfig
 from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.core.windows import SafeBound, Window
 from cdc_ops.errors import RequestError
+from cdc_ops.sources.base import DigestQuery, JdbcRead
 from cdc_ops.sources.bounds import BoundRequest, BoundStrategy, ClockBound, CounterBound, Probe
 from cdc_ops.sources.dialect import Dialect
+from cdc_ops.sources.digests import DigestSql
 from cdc_ops.sources.ranges import ceil_moment
 from cdc_ops.sources.session import SqlSession
 from cdc_ops.sources.slices import Slicer
@@ -37,6 +40,7 @@ class SqlParts:
     session: SqlSession
     catalog: TableCatalog
     probe: Probe
+    digests: DigestSql
 
 
 class SqlSource:
@@ -108,6 +112,26 @@ class SqlSource:
     def chunks(self, schema: TableSchema, keys: tuple[str, ...], rows: int) -> tuple[str, ...]:
         """Cuts the whole table into disjoint conditions of about `rows` rows each."""
         return self._slicer.chunks(schema, keys, rows)
+
+    def extent(self, schema: TableSchema, key: str) -> tuple[int, int] | None:
+        """Returns smallest and largest value of an indexed key that is a whole number."""
+        return self._slicer.extent(schema, key)
+
+    def undigestible(self, schema: TableSchema, columns: Iterable[str]) -> tuple[str, ...]:
+        """Returns those columns of which no checksum can be computed on both sides."""
+        return self._parts.digests.undigestible(schema, columns)
+
+    def digest_read(self, query: DigestQuery) -> JdbcRead:
+        """Returns how Spark reads checksums."""
+        return self._parts.digests.read(query, self.jdbc_read(query.schema, ("",)))
+
+    def scope_predicate(self, schema: TableSchema, scope: Scope) -> str:
+        """Prints the condition that a row is in some buckets."""
+        return self._parts.digests.condition(schema, scope)
+
+    def jdbc_read(self, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:
+        """Returns how Spark reads those slices; each server has its own way."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Closes the connection."""

@@ -6,14 +6,16 @@ is never redone; reading the same window again later is harmless, because rows t
 """
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from cdc_ops.core.operations import Counts, Landing, Manifest, OperationResult, OperationSpec, Outcome
-from cdc_ops.core.tables import TableSchema
 from cdc_ops.lake.staging import land, read_manifest
-from cdc_ops.sources.base import JdbcRead, Source
+from cdc_ops.sources.base import Source
+from cdc_ops.steps.compare import land_differences
+from cdc_ops.steps.reading import read_source
 from cdc_ops.steps.schema import check_source, is_landed
+
+__all__ = ["extract", "read_source"]
 
 
 def extract(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str) -> OperationResult:
@@ -37,30 +39,14 @@ def extract(spark: SparkSession, source: Source, spec: OperationSpec, attempt: s
 
 def _land(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str) -> Manifest:
     check_source(source, spec)
-    rows = read_source(spark, source.jdbc_read(spec.schema, spec.slices), spec.schema)
     try:
+        if spec.compare is not None:
+            return land_differences(spark, source, spec, attempt, lambda: check_source(source, spec))
+        rows = read_source(spark, source.jdbc_read(spec.schema, spec.slices), spec.schema)
         return land(spark, rows, spec, attempt, lambda: check_source(source, spec))
     except PySparkException:
         check_source(source, spec)  # says what a driver's message only hints at
         raise
-
-
-def read_source(spark: SparkSession, read: JdbcRead, schema: TableSchema) -> DataFrame:
-    """Returns the rows of a bounded read in the types of the lake, one partition per slice; nothing is read before an action."""
-    frames = [_read_slice(spark, read, relation) for relation in read.relations]
-    rows = frames[0]
-    for frame in frames[1:]:
-        rows = rows.unionAll(frame)
-    columns = zip(read.decoders, schema.columns, strict=True)
-    return rows.select(*(F.expr(decoder).cast(column.delta_type).alias(column.name) for decoder, column in columns))
-
-
-def _read_slice(spark: SparkSession, read: JdbcRead, relation: str) -> DataFrame:
-    reader = spark.read.format("jdbc").option("url", read.url).option("driver", read.driver).option("dbtable", relation)
-    reader = reader.options(**read.properties).option("preferTimestampNTZ", "true")
-    if read.session_init:
-        reader = reader.option("sessionInitStatement", read.session_init)
-    return reader.load()
 
 
 def _result(spec: OperationSpec, manifest: Manifest | None) -> OperationResult:

@@ -15,7 +15,8 @@ from cdc_ops.lake.log import read_head
 from cdc_ops.lake.merge import apply
 from cdc_ops.lake.staging import read_landed, read_manifest
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.extract import read_source
+from cdc_ops.steps.compare import merge_differences
+from cdc_ops.steps.reading import read_source
 from cdc_ops.steps.schema import check_source
 from cdc_ops.steps.stage import latest_per_key
 
@@ -50,6 +51,8 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
             data="Nothing was written; the watermark stays.",
             next="Run the extract step again; it reads the same window.",
         )
+    if spec.compare is not None:
+        return merge_differences(spark, spec, manifest)
     plan = plan_merge(spec, manifest)
     batch = latest_per_key(read_landed(spark, spec, manifest), spec)
     return apply(spark, spec, batch, plan, manifest.rows)

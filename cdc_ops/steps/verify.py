@@ -5,7 +5,7 @@ from pyspark.sql import SparkSession
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.lake.compare import TableComparison, compare_tables
 from cdc_ops.sources.base import JdbcRead
-from cdc_ops.steps.extract import read_source
+from cdc_ops.steps.reading import read_source
 
 
 def verify(spark: SparkSession, read: JdbcRead, schema: TableSchema, keys: tuple[str, ...], path: str) -> TableComparison:
