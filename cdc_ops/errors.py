@@ -16,7 +16,8 @@ the first kind and fails at once on the second.
     |   `-- CursorRegressionError  the source's clock or counter went back
     |-- DataError               rows that cannot be applied
     |   |-- NullKeyError
-    |   `-- DuplicateKeyError
+    |   |-- DuplicateKeyError
+    |   `-- DeletesRefusedError    a comparison would delete more than it may unasked
     |-- LakeError               the Delta table is not what it should be
     |   |-- TargetNotDeltaError
     |   |-- TargetForeignError     another pipeline's table

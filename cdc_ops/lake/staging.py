@@ -30,7 +30,7 @@ _LONGEST_TEXT: Final = 64
 """A longer text makes the statement longer than it makes the scan shorter; Delta keeps 32 characters of it anyway."""
 
 
-def land(  # noqa: PLR0913, PLR0917  what is landed, for whom, and what has to hold until it is
+def land(
     spark: SparkSession,
     df: DataFrame,
     spec: OperationSpec,
