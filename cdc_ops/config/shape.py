@@ -78,7 +78,7 @@ def document_section() -> Section:
     """Returns the shape of a whole pipeline file."""
     shapes = section_of(Pipeline).fields
     fields = {"pipeline": dataclasses.replace(shapes["name"], name="pipeline")}
-    for name in ("description", "owner", "tags", "schedule", "start_date", "source", "target"):
+    for name in ("description", "owner", "tags", "schedule", "reconcile_schedule", "start_date", "source", "target"):
         fields[name] = shapes[name]
     fields |= {name: shape for name, shape in shapes.items() if name not in {"name", "tables", "origin", *fields}}
     nothing = Rule()

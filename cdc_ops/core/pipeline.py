@@ -150,6 +150,8 @@ class Pipeline:
         target: Where they go.
         tables: Entries in file order; for a table the exact name wins over patterns, an earlier pattern over a later one.
         schedule: Cron expression in UTC, or "" for manual runs only.
+        reconcile_schedule: Cron expression in UTC on which all tables are compared with the source by checksums, in a DAG of its own; "" =
+            on demand only.
         start_date: First interval of the schedule, UTC.
         execution: Separate Spark applications per step, or one.
         tables_per_job: Tables that share one Spark application.
@@ -165,6 +167,7 @@ class Pipeline:
     target: TargetConfig
     tables: tuple[TableRule, ...]
     schedule: str = ""
+    reconcile_schedule: str = ""
     start_date: datetime = datetime(2026, 1, 1, tzinfo=UTC)
     execution: Execution = Execution.SEPARATE
     tables_per_job: int = 20
