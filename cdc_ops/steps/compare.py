@@ -46,17 +46,15 @@ class Sides:
     columns: tuple[str, ...]
     slices: tuple[str, ...]
 
-    def difference(self, buckets: Buckets, within: Scope | None = None) -> tuple[Scope, int]:
-        """Compares both sides, both at the same time.
-
-        Returns:
-            The buckets that differ, and how many rows the source has in them.
-        """
+    def difference(self, buckets: Buckets, within: Scope | None = None) -> "Found":
+        """Computes the checksums of both sides, both at the same time, and compares them."""
         with ThreadPoolExecutor(max_workers=1) as pool:
             stored = pool.submit(lake_digests, self.spark, self.path, self.schema, self.columns, buckets, within)
             there = self._source_digests(buckets, within)
-            scope = differing(buckets, there, stored.result())
-        return scope, rows_in(scope, there)
+            here = stored.result()
+        scope = differing(buckets, there, here)
+        rows_source, rows_lake = (sum(one.rows for one in side.values()) for side in (there, here))
+        return Found(scope=scope, rows=rows_in(scope, there), rows_source=rows_source, rows_lake=rows_lake)
 
     def _source_digests(self, buckets: Buckets, within: Scope | None) -> Digests:
         query = DigestQuery(schema=self.schema, columns=self.columns, buckets=buckets, slices=self.slices, within=within)
@@ -64,13 +62,29 @@ class Sides:
         return added((int(row["bucket"]), int(row["row_count"]), int(row["total"])) for row in rows)
 
 
-def find_scope(sides: Sides, buckets: Buckets) -> Scope:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What two sides' checksums tell.
+
+    Args:
+        scope: The buckets that differ.
+        rows: Rows that the source has in them.
+        rows_source, rows_lake: All rows that were summed up on each side.
+    """
+
+    scope: Scope
+    rows: int
+    rows_source: int
+    rows_lake: int
+
+
+def find_scope(sides: Sides, buckets: Buckets) -> Found:
     """Returns the buckets that differ; ranges that hold many rows are split once more, so that what is read follows the change."""
-    scope, rows = sides.difference(buckets)
-    finer = buckets.finer()
-    if rows < WORTH_SPLITTING or finer is None or not buckets.by_range:
-        return scope.bounded()
-    return sides.difference(finer, scope.bounded())[0].bounded()
+    found = sides.difference(buckets)
+    scope, finer = found.scope.bounded(), buckets.finer()
+    if found.rows >= WORTH_SPLITTING and finer is not None and buckets.by_range:
+        scope = sides.difference(finer, scope).scope.bounded()
+    return replace(found, scope=scope)
 
 
 def columns_of(compare: CompareSpec, schema: TableSchema, keys: tuple[str, ...]) -> tuple[str, ...]:
@@ -100,7 +114,7 @@ def land_differences(spark: SparkSession, source: Source, spec: OperationSpec, a
             columns=columns_of(compare, spec.schema, spec.keys),
             slices=spec.slices,
         )
-        scope = find_scope(sides, compare.buckets)
+        scope = find_scope(sides, compare.buckets).scope
     if scope.is_empty:
         fingerprint = spec.schema.fingerprint
         manifest = Manifest(

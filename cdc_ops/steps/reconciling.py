@@ -10,13 +10,14 @@ A column whose values have no text that both sides share (FLOAT, DOUBLE, GEOMETR
 compared in the lake.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from cdc_ops.core.buckets import Buckets, cut
 from cdc_ops.core.comparing import CompareSpec, DeleteGuard, Strength
 from cdc_ops.core.cursors import CursorValue, format_datetime
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind
 from cdc_ops.core.runs import Phase
+from cdc_ops.core.tables import TableSchema
 from cdc_ops.core.windows import SafeBound
 from cdc_ops.errors import RequestError, SourceTableError
 from cdc_ops.sources.base import Source
@@ -83,6 +84,39 @@ def decide(source: Source, facts: TableFacts, wanted: Strength | None = None) ->
         return strength, "checksums of keys, by buckets: finds deletes, changed keys and lost rows"
     whole = "" if facts.keys else "; no keys: the whole table is replaced if anything differs"
     return strength, f"checksums of rows, by buckets{'' if has_cursor else ' (no cursor)'}{whole}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is compared to verify a table.
+
+    Args:
+        schema, keys, path: The table, and where it is in the lake.
+        slices: Conditions that tile it, one per connection.
+        buckets: The cut for checksums, None where there can be none.
+        readers: Connections that read what differs.
+    """
+
+    schema: TableSchema
+    keys: tuple[str, ...]
+    path: str
+    slices: tuple[str, ...]
+    buckets: Buckets | None
+    readers: int
+
+
+def ask(source: Source, facts: TableFacts, readers: int) -> Question:
+    """Plans the verification of a table."""
+    schema = facts.schema
+    exact = not source.undigestible(schema, tuple(column.name for column in schema.columns))
+    return Question(
+        schema=schema,
+        keys=facts.keys,
+        path=facts.config.path,
+        slices=source.slices(schema, facts.keys, "", readers),
+        buckets=_cut(source, facts) if exact else None,
+        readers=readers,
+    )
 
 
 def observed_bound(source: Source) -> SafeBound:
