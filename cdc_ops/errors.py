@@ -17,7 +17,8 @@ the first kind and fails at once on the second.
     |-- DataError               rows that cannot be applied
     |   |-- NullKeyError
     |   |-- DuplicateKeyError
-    |   `-- UnstorableValueError   a value that no stored type holds, where the policy is to fail
+    |   |-- UnstorableValueError   a value that no stored type holds, where the policy is to fail
+    |   `-- DeletesRefusedError    a comparison would delete more than it may unasked
     |-- LakeError               the Delta table is not what it should be
     |   |-- TargetNotDeltaError
     |   |-- TargetForeignError     another pipeline's table
@@ -120,6 +121,10 @@ class DuplicateKeyError(DataError):
 
 class UnstorableValueError(DataError):
     """A value that no stored type can hold, in a table whose policy for such values is to fail."""
+
+
+class DeletesRefusedError(DataError):
+    """A comparison would delete more rows than it may without being asked."""
 
 
 class LakeError(CdcError):

@@ -14,8 +14,8 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, get_parsing
 from cdc_ops.airflow import tasks
 from cdc_ops.airflow.assets import pipeline_alias
 from cdc_ops.airflow.failures import to_airflow
-from cdc_ops.airflow.forms import doc_md, params
-from cdc_ops.airflow.identity import dag_id
+from cdc_ops.airflow.forms import doc_md, params, reconcile_params
+from cdc_ops.airflow.identity import dag_id, reconcile_dag_id
 from cdc_ops.airflow.spark import CdcMaintainOperator, CdcSparkSubmitOperator
 from cdc_ops.config.loading import load_pipeline, pipeline_files, read_folder
 from cdc_ops.config.values import parse_cron
@@ -48,6 +48,9 @@ def build_dags(folder: str | Path) -> dict[str, DAG]:
     for pipeline in read_folder(folder).pipelines:
         if wanted in (None, dag_id(pipeline.name)):
             dags[dag_id(pipeline.name)] = build_dag(pipeline)
+    for pipeline in read_folder(folder).pipelines:
+        if pipeline.reconcile_schedule and wanted in (None, reconcile_dag_id(pipeline.name)):
+            dags.setdefault(reconcile_dag_id(pipeline.name), build_reconcile_dag(pipeline))
     for name, (schedule, error) in _broken(folder).items():
         log.error("%s", error)
         dags[dag_id(name)] = _broken_dag(dag_id(name), schedule, error)
@@ -56,18 +59,40 @@ def build_dags(folder: str | Path) -> dict[str, DAG]:
 
 def build_dag(pipeline: Pipeline) -> DAG:
     """Builds the DAG of one pipeline; its size does not depend on the number of tables."""
-    with DAG(
+    return _verbs(
+        pipeline,
+        _timetable(pipeline.schedule),
         dag_id=dag_id(pipeline.name),
-        schedule=_timetable(pipeline.schedule),
-        start_date=pipeline.start_date,
-        catchup=False,
         max_active_runs=MAX_ACTIVE_RUNS,
         tags=sorted({"cdc", pipeline.source.kind.value, *pipeline.tags}),
         description=pipeline.description or f"Keeps tables of {pipeline.source.connection} equal in {pipeline.target.root}",
         doc_md=doc_md(pipeline),
         params=params(pipeline),
+    )
+
+
+def build_reconcile_dag(pipeline: Pipeline) -> DAG:
+    """Builds the DAG that compares all tables of a pipeline with their source, on a schedule of its own, by the same verbs."""
+    return _verbs(
+        pipeline,
+        _timetable(pipeline.reconcile_schedule),
+        dag_id=reconcile_dag_id(pipeline.name),
+        max_active_runs=1,
+        tags=sorted({"cdc", "reconcile", pipeline.source.kind.value, *pipeline.tags}),
+        description=f"Finds what no cursor shows in {pipeline.source.connection}: deletes, changed keys, lost rows",
+        doc_md=doc_md(pipeline),
+        params=reconcile_params(pipeline),
+    )
+
+
+def _verbs(pipeline: Pipeline, timetable: CronDataIntervalTimetable | None, **options: Any) -> DAG:
+    with DAG(
+        schedule=timetable,
+        start_date=pipeline.start_date,
+        catchup=False,
         default_args=_default_args(pipeline),
         render_template_as_native_obj=False,
+        **options,
     ) as dag:
         groups = tasks.discover_task(pipeline, execution_timeout=QUICK_TIMEOUT)
         _table_group(pipeline).expand(tables=groups) >> tasks.outcome_task(pipeline, execution_timeout=QUICK_TIMEOUT)

@@ -16,6 +16,7 @@ _MODE_TEXTS = {
     "keys": "keys: these rows of one table again",
     "range": "range: what changed between since and until again",
     "full": "full: everything again",
+    "reconcile": "reconcile: compare by checksums; bring over what differs, delete what is gone",
 }
 
 
@@ -52,7 +53,21 @@ def params(pipeline: Pipeline) -> dict[str, Param]:
             description="Mode increment: fill these columns, one a line, in the rows that the lake has; all rows, or since to until.",
             section=_SECTION,
         ),
+        "accept_deletes": Param(
+            0,
+            type="integer",
+            minimum=0,
+            title="Accept deletes",
+            description="Mode reconcile, one table: delete up to so many rows, whatever the table's limits are.",
+            section=_SECTION,
+        ),
     }
+
+
+def reconcile_params(pipeline: Pipeline) -> dict[str, Param]:
+    """Returns the trigger form of the DAG that reconciles."""
+    wanted = params(pipeline)
+    return {name: wanted[name] for name in ("tables", "accept_deletes")}
 
 
 def doc_md(pipeline: Pipeline) -> str:

@@ -10,6 +10,11 @@ def dag_id(pipeline: str) -> str:
     return f"{PREFIX}{pipeline}"
 
 
+def reconcile_dag_id(pipeline: str) -> str:
+    """Returns the id of the DAG that reconciles a pipeline's tables on a schedule of its own."""
+    return f"{dag_id(pipeline)}_reconcile"
+
+
 def pipeline_of(identity: str) -> str:
     """Returns the pipeline of a DAG id that `dag_id` made."""
     return identity.removeprefix(PREFIX)

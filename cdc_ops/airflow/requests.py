@@ -5,6 +5,7 @@
     any other                                  increment     carry the tables forward
     any other                                  keys ...      resync; the watermark stays
     any other, with columns                    -             backfill of these columns; the watermark stays
+    any other                                  reconcile     compare by checksums; the runs of the reconcile DAG do nothing else
 
 The run *type* decides, never the run id: Airflow rewrites a scheduled run into a backfill and keeps its id. A manual run's interval is not
 used, because the command line and the REST API give different intervals for the same date (reference: Airflow 3.3, checked).
@@ -20,8 +21,9 @@ from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import RequestError
 
 INCREMENT: Final = "increment"
-MODES: Final = (INCREMENT, *(mode.value for mode in ResyncMode))
-KEYS_OF_CONF: Final = ("tables", "mode", "since", "until", "keys", "columns")
+RECONCILE: Final = "reconcile"
+MODES: Final = (INCREMENT, *(mode.value for mode in ResyncMode), RECONCILE)
+KEYS_OF_CONF: Final = ("tables", "mode", "since", "until", "keys", "columns", "accept_deletes")
 """What a run's conf, and the trigger form, may hold."""
 
 _BACKFILL: Final = "backfill"
@@ -37,6 +39,7 @@ class DagRunFacts:
         run_type: `scheduled`, `manual`, `backfill`, `asset_triggered`, `operator_triggered` or `asset_materialization`.
         conf: As triggered, before Airflow adds the defaults of Params.
         interval: Data interval, None where the run has none.
+        reconcile: The DAG is the one that only reconciles.
     """
 
     dag_id: str
@@ -44,6 +47,7 @@ class DagRunFacts:
     run_type: str
     conf: Mapping[str, Any] = field(default_factory=dict)
     interval: tuple[datetime, datetime] | None = None
+    reconcile: bool = False
 
 
 def run_request(facts: DagRunFacts) -> RunRequest:
@@ -53,6 +57,10 @@ def run_request(facts: DagRunFacts) -> RunRequest:
         RequestError: the conf has unknown keys, values of a wrong type, naive instants, or parts that contradict each other.
     """
     _check_known(facts.conf)
+    if facts.reconcile or facts.conf.get("mode") == RECONCILE:
+        return _reconcile(facts)
+    if facts.conf.get("accept_deletes"):
+        _refuse("Only a reconcile accepts deletes.", "Choose the mode 'reconcile', or drop accept_deletes.")
     mode = _mode(facts.conf)
     backfill = facts.run_type == _BACKFILL
     if backfill:
@@ -76,6 +84,28 @@ def _kind(facts: DagRunFacts, mode: ResyncMode | None) -> RunKind:
     if facts.run_type == _BACKFILL or (facts.conf.get("columns") and mode is None):
         return RunKind.BACKFILL
     return RunKind.RESYNC if mode else RunKind.INCREMENT
+
+
+def _reconcile(facts: DagRunFacts) -> RunRequest:
+    if facts.run_type == _BACKFILL and not facts.reconcile:
+        _refuse("A backfill reads a range, and a reconcile compares whole tables.", "Drop the mode, or trigger a run with it.")
+    if facts.conf.get("mode") not in (None, INCREMENT, RECONCILE):
+        _refuse(f"mode={facts.conf['mode']!r} has no place in the DAG that reconciles.", "Trigger the pipeline's other DAG.")
+    accepted = facts.conf.get("accept_deletes") or 0
+    if isinstance(accepted, bool) or not isinstance(accepted, int):
+        _refuse(f"accept_deletes={accepted!r} is no whole number.", "Give the number that the refusal named.")
+    return RunRequest(
+        run_id=facts.run_id,
+        trigger=facts.run_type,
+        holder=f"airflow:{facts.dag_id}:{facts.run_id}",
+        kind=RunKind.RECONCILE,
+        tables=_names(facts.conf, "tables", "Give a list of schema.table names."),
+        since=_instant(facts.conf, "since"),
+        until=_instant(facts.conf, "until"),
+        keys=_keys(facts.conf),
+        columns=_names(facts.conf, "columns", "Give a list of column names."),
+        accept_deletes=accepted,
+    ).checked()
 
 
 def _check_known(conf: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any, cast
 
 from cdc_ops.airflow.connections import ledger_url, source_url
+from cdc_ops.airflow.identity import reconcile_dag_id
 from cdc_ops.airflow.journal import Journal, open_journal
 from cdc_ops.airflow.requests import DagRunFacts, run_request
 from cdc_ops.core.pipeline import Pipeline, SourceConfig, TableConfig, resolve_tables
@@ -58,7 +59,8 @@ def opened(pipeline: Pipeline, airflow: Mapping[str, Any], tables: Iterable[str]
         RequestError: the run's conf cannot be meant.
         ConfigError, LedgerUnavailableError: there is no ledger.
     """
-    request = run_request(run_facts(airflow))
+    facts = run_facts(airflow)
+    request = run_request(replace(facts, reconcile=facts.dag_id == reconcile_dag_id(pipeline.name)))
     instance = airflow["ti"]
     store = open_store(ledger_url())
     try:

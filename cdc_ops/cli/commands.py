@@ -11,6 +11,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from cdc_ops.cli import render
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opened
 from cdc_ops.core import wire
+from cdc_ops.core.comparing import Strength
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest, parse_instant
 from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, LakeError, RequestError, SourceError, StateError
 from cdc_ops.steps.plan import TablePlan, discover, plan_table
@@ -149,6 +150,26 @@ def resync(  # noqa: PLR0913, PLR0917  a command line has as many parameters as 
             keys=tuple(tuple(part.strip() for part in text.split(",")) for text in key or ()),
         )
         _run_all(folder, [pipeline], request, as_json)
+
+
+@app.command()
+def reconcile(
+    pipeline: Names = None,
+    table: Tables = None,
+    rows: Annotated[bool, typer.Option("--rows", help="Compare all columns, not only the keys of tables that have a cursor.")] = False,
+    accept_deletes: Annotated[int, typer.Option(help="Delete up to so many rows of one table, whatever its limits are.", min=0)] = 0,
+    folder: Folder = None,
+    as_json: Json = False,
+) -> None:
+    """Compare source and lake by checksums; delete what is gone, merge what differs. The watermark stays."""
+    with guarded(as_json):
+        request = new_request(
+            kind=RunKind.RECONCILE,
+            tables=tuple(table or ()),
+            strength=Strength.ROWS if rows else None,
+            accept_deletes=accept_deletes,
+        )
+        _run_all(folder, pipeline or [], request, as_json)
 
 
 @app.command()

@@ -18,7 +18,13 @@ INTERPOLATED: Final = r"\$\{"
 _PARSERS: Final[dict[Kind, tuple[Callable[[Any], Any], Callable[[Any], str]]]] = {
     Kind.DURATION: (values.parse_duration, values.format_duration),
     Kind.SIZE: (values.parse_size, values.format_size),
+    Kind.RATIO: (values.parse_ratio, str),
     Kind.INSTANT: (values.parse_start, str),
+}
+
+_FIXED_SCHEMAS: Final[dict[Kind, dict[str, Any]]] = {
+    Kind.FLAG: {"type": "boolean"},
+    Kind.RATIO: {"type": "number", "minimum": 0, "maximum": 1},
 }
 
 
@@ -103,9 +109,9 @@ def _leaf_schema(shape: FieldShape) -> dict[str, Any]:
         schema["default"] = written(shape, shape.default)
     if rule.examples:
         schema["examples"] = list(rule.examples)
+    if shape.kind in _FIXED_SCHEMAS:
+        return schema | _FIXED_SCHEMAS[shape.kind]
     match shape.kind:
-        case Kind.FLAG:
-            return {**schema, "type": "boolean"}
         case Kind.NUMBER:
             limits = {"minimum": rule.minimum, "maximum": rule.maximum}
             return {**schema, "type": "integer", **{key: value for key, value in limits.items() if value is not None}}

@@ -42,6 +42,7 @@ _LOCATION: Final = Rule(
 RULES: Final[dict[tuple[type, str], Rule]] = {
     (Pipeline, "name"): Rule(convert=values.parse_pipeline_name, pattern="^[a-z][a-z0-9_]{0,99}$", examples=("shop",)),
     (Pipeline, "schedule"): Rule(convert=values.parse_cron, pattern=values.CRON_PATTERN, examples=("*/15 * * * *", "@daily")),
+    (Pipeline, "reconcile_schedule"): Rule(convert=values.parse_cron, pattern=values.CRON_PATTERN, examples=("0 3 * * *", "@weekly")),
     (Pipeline, "start_date"): Rule(pattern=values.START_PATTERN, examples=("2026-01-01",)),
     (Pipeline, "tables_per_job"): Rule(minimum=1, maximum=1000),
     (Pipeline, "retries"): Rule(minimum=0, maximum=100),
@@ -69,6 +70,8 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
     (TableSettings, "chunk_bytes"): Rule(minimum=1024 * 1024, examples=("4GiB",)),
     (TableSettings, "renamed"): Rule(examples=({"old_name": "new_name"},)),
     (TableSettings, "apply_as_deletes"): Rule(examples=("is_deleted = 1", "deleted_at IS NOT NULL")),
+    (TableSettings, "max_delete_ratio"): Rule(examples=(0.1,)),
+    (TableSettings, "max_delete_rows"): Rule(minimum=0),
     (TableSettings, "properties"): Rule(examples=({"delta.enableChangeDataFeed": "true"},)),
     (MaintenancePolicy, "min_small_files"): Rule(minimum=1),
     (MaintenancePolicy, "target_file_bytes"): Rule(minimum=1024 * 1024, examples=("128MiB",)),

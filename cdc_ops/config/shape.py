@@ -21,6 +21,7 @@ class Kind(enum.Enum):
     FLAG = "true or false"
     NUMBER = "whole number"
     SIZE = "size"
+    RATIO = "share from 0 to 1"
     DURATION = "duration"
     INSTANT = "date"
     CHOICE = "choice"
@@ -77,7 +78,7 @@ def document_section() -> Section:
     """Returns the shape of a whole pipeline file."""
     shapes = section_of(Pipeline).fields
     fields = {"pipeline": dataclasses.replace(shapes["name"], name="pipeline")}
-    for name in ("description", "owner", "tags", "schedule", "start_date", "source", "target"):
+    for name in ("description", "owner", "tags", "schedule", "reconcile_schedule", "start_date", "source", "target"):
         fields[name] = shapes[name]
     fields |= {name: shape for name, shape in shapes.items() if name not in {"name", "tables", "origin", *fields}}
     nothing = Rule()
@@ -131,6 +132,7 @@ def _kind(name: str, hint: Any, rule: Rule) -> Kind:
         str: Kind.TEXT,
         bool: Kind.FLAG,
         int: Kind.NUMBER,
+        float: Kind.RATIO,
         timedelta: Kind.DURATION,
         datetime: Kind.INSTANT,
         tuple[str, ...]: Kind.NAMES,

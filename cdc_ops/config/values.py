@@ -39,6 +39,17 @@ LOCATION_PATTERN: Final = r"^(/|[A-Za-z][A-Za-z0-9+.-]*://)\S.*$|^/$"
 _OFFSET: Final = re.compile(r"^[+-](0\d|1[0-4]):[0-5]\d$")
 
 
+def parse_ratio(value: Any) -> float:
+    """Reads a share of a whole, e.g. `0.1`.
+
+    Raises:
+        ValueError: it is no number from 0 to 1.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError(f"{value!r} is no share. Write a number from 0 to 1, e.g. 0.1 for ten percent")
+    return float(value)
+
+
 def parse_duration(value: Any) -> timedelta:
     """Parses `30s`, `5m`, `1h30m`, `7d` or ISO 8601 (`PT30S`, `P7D`)."""
     if isinstance(value, int | float) and not isinstance(value, bool):

@@ -21,7 +21,7 @@ class MergePlan:
         prune: Ranges of the batch's own keys as literals: Delta skips files by literals in the condition only, never by the join itself.
         delete_missing_where: Condition on the target for rows that have vanished from the batch.
         update_only: Columns to set in rows that are there; nothing is inserted then.
-        marks_deletes: True if the batch says in the column `DELETE_MARK` which rows are to be deleted.
+        deleted_flag: Column of the batch that is true for rows to be deleted ("" = none has to be); it is not stored.
     """
 
     mode: ApplyMode
@@ -30,7 +30,12 @@ class MergePlan:
     prune: tuple[KeyRange, ...] = ()
     delete_missing_where: str = ""
     update_only: tuple[str, ...] = ()
-    marks_deletes: bool = False
+    deleted_flag: str = ""
+
+    @property
+    def batch_columns(self) -> tuple[str, ...]:
+        """What the statement needs of the batch."""
+        return (*self.columns, self.deleted_flag) if self.deleted_flag else self.columns
 
     @property
     def condition(self) -> str:
@@ -69,7 +74,7 @@ def plan_merge(spec: OperationSpec, manifest: Manifest | None) -> MergePlan:
         prune=manifest.key_ranges if manifest and not spec.delete_missing_where else (),
         delete_missing_where=spec.delete_missing_where,
         update_only=spec.update_only,
-        marks_deletes=bool(spec.delete_where) and spec.mode is ApplyMode.MERGE,
+        deleted_flag=DELETE_MARK if spec.delete_where and spec.mode is ApplyMode.MERGE else "",
     )
 
 

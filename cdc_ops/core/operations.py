@@ -8,6 +8,8 @@ import enum
 from dataclasses import dataclass
 from datetime import datetime
 
+from cdc_ops.core.buckets import Scope
+from cdc_ops.core.comparing import CompareSpec
 from cdc_ops.core.cursors import Cursor, CursorValue
 from cdc_ops.core.maintenance import MaintenancePlan, TableStats
 from cdc_ops.core.pipeline import SourceConfig
@@ -108,11 +110,12 @@ class OperationSpec:
         snapshot_after: Snapshot progress once it has committed, None when there is none unfinished.
         properties: Delta table properties for a table that has to be created.
         bound_method: How the window's upper bound was found.
-        fresh_at: Instant (UTC) up to which the table is complete once a live operation has committed.
+        fresh_at: Instant (UTC) up to which the table is complete once a live operation has committed, or one that compares everything.
         schema_changes: What is altered in the Delta table before the statement, unless it has been altered already.
         source_fingerprint: Of the source's schema at the plan, with the source's own types.
         replaces_schema: True if the rows replace the table's columns too.
         update_only: Columns that are set in rows that are there; then nothing is inserted and no other column changed.
+        compare: For operations that compare source and lake and bring over only what differs.
     """
 
     pipeline: str
@@ -147,6 +150,7 @@ class OperationSpec:
     source_fingerprint: str = ""
     replaces_schema: bool = False
     update_only: tuple[str, ...] = ()
+    compare: CompareSpec | None = None
 
 
 def app_id(pipeline: str, table: TableName) -> str:
@@ -271,6 +275,7 @@ class Manifest:
         key_ranges: Per key column that can be pruned by.
         null_keys: Rows with NULL in a key column.
         nulled: Values that became NULL because nothing stored can hold them.
+        scope: The part of the table that was found to differ and was read, for operations that compare.
     """
 
     operation_id: str
@@ -282,6 +287,7 @@ class Manifest:
     null_keys: int = 0
     files: int = 0
     nulled: Nulled = NOTHING_NULLED
+    scope: Scope | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,6 +311,8 @@ class Outcome(enum.StrEnum):
     """This try committed it."""
     ALREADY_APPLIED = "already-applied"
     """An earlier try had committed it; the table was left alone."""
+    UNCHANGED = "unchanged"
+    """Source and lake were compared and are the same: there is no commit, and the number is burnt."""
     NUMBER_TAKEN = "number-taken"
     """Another operation had committed under the same number: this one is discarded, and the state is rebuilt from the table."""
 

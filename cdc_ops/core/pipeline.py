@@ -84,7 +84,8 @@ class TableSettings:
 
     Args:
         keys: Columns that identify a row; empty = the primary key.
-        cursor: Columns that order changes: one temporal or auto-increment column, or `(updated_at, id)`.
+        cursor: Columns that order changes: one temporal or auto-increment column, or `(updated_at, id)`; empty = every run compares the
+            whole table with the source.
         overlap: How far the upper bound of a window stays behind the source's clock where the source cannot tell its open writers.
         columns: Columns to copy; empty = all.
         except_column_list: Columns to leave out.
@@ -102,6 +103,8 @@ class TableSettings:
             `null` counts and reports them, `string` stores the column as the source's own text, `fail` stops the table.
         not_a_number: The same for NaN in a Postgres `numeric(p,s)`.
         decimal_overflow: What becomes of columns of more than 38 digits: the source's own text, or `fail` at the plan.
+        max_delete_ratio: Share of a table's rows that one comparison with the source may delete without being asked; ten rows always may.
+        max_delete_rows: Rows that it may delete at most; 0 = as many as the ratio allows.
         properties: Delta table properties, over the package's defaults.
         maintenance: When OPTIMIZE and VACUUM are due.
     """
@@ -121,6 +124,8 @@ class TableSettings:
     zero_dates: OnUnstorable = OnUnstorable.NULL
     not_a_number: OnUnstorable = OnUnstorable.NULL
     decimal_overflow: OnOverflow = OnOverflow.STRING
+    max_delete_ratio: float = 0.1
+    max_delete_rows: int = 0
     properties: tuple[tuple[str, str], ...] = ()
     maintenance: MaintenancePolicy = field(default_factory=MaintenancePolicy)
 
@@ -167,6 +172,8 @@ class Pipeline:
         target: Where they go.
         tables: Entries in file order; for a table the exact name wins over patterns, an earlier pattern over a later one.
         schedule: Cron expression in UTC, or "" for manual runs only.
+        reconcile_schedule: Cron expression in UTC on which all tables are compared with the source by checksums, in a DAG of its own; "" =
+            on demand only.
         start_date: First interval of the schedule, UTC.
         execution: Separate Spark applications per step, or one.
         tables_per_job: Tables that share one Spark application.
@@ -182,6 +189,7 @@ class Pipeline:
     target: TargetConfig
     tables: tuple[TableRule, ...]
     schedule: str = ""
+    reconcile_schedule: str = ""
     start_date: datetime = datetime(2026, 1, 1, tzinfo=UTC)
     execution: Execution = Execution.SEPARATE
     tables_per_job: int = 20

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from cdc_ops.core.comparing import Strength
 from cdc_ops.errors import RequestError
 
 _NOTHING: Final = "Nothing was read or written; the watermark stays."
 
 
 class RunKind(enum.StrEnum):
-    """The three things that a run can be for."""
+    """The things that a run can be for."""
 
     INCREMENT = "increment"
     """Carry the tables forward: first the snapshot, then increments. The only kind that moves the watermark."""
@@ -19,6 +20,8 @@ class RunKind(enum.StrEnum):
     """Read a range of the cursor again (Airflow's backfill of a date range)."""
     RESYNC = "resync"
     """Read keys, a range or everything again, on demand."""
+    RECONCILE = "reconcile"
+    """Compare source and lake by checksums, and bring over only what differs; the watermark stays."""
 
 
 class ResyncMode(enum.StrEnum):
@@ -43,6 +46,8 @@ class RunRequest:
         since, until: Half-open range [since, until) of aware instants for backfills and range resyncs.
         keys: Key values as text, one tuple per row, in the order of the table's keys, for resync by keys.
         columns: For a backfill: read these columns only, and set them in the rows that the lake has; all rows if there is no range.
+        strength: What a reconcile compares; None = the keys of tables with a cursor, all columns of the others.
+        accept_deletes: Deletes that a reconcile of one table may bring, whatever the table's limits; 0 = its limits hold.
     """
 
     run_id: str
@@ -55,6 +60,8 @@ class RunRequest:
     until: datetime | None = None
     keys: tuple[tuple[str, ...], ...] = ()
     columns: tuple[str, ...] = ()
+    strength: Strength | None = None
+    accept_deletes: int = 0
 
     def checked(self) -> "RunRequest":
         """Returns the request itself.
@@ -83,6 +90,7 @@ class RunRequest:
     def _check_kind(self) -> None:
         ranged = self.since is not None or self.until is not None
         whole_range = self.since is not None and self.until is not None
+        self._check_reconcile(ranged)
         match self.kind, self.mode:
             case _ if self.columns and (self.kind is not RunKind.BACKFILL or self.mode or self.keys or ranged != whole_range):
                 what = "Columns are for a backfill: of a whole range, or of all rows."
@@ -105,6 +113,16 @@ class RunRequest:
                 raise self._contradiction(what, "Drop them, or choose another mode.")
             case _:
                 return
+
+    def _check_reconcile(self, ranged: bool) -> None:
+        if self.kind is not RunKind.RECONCILE:
+            if self.strength or self.accept_deletes:
+                raise self._contradiction("Only a reconcile accepts deletes, or is told what to compare.", "Drop them, or reconcile.")
+            return
+        if self.mode or ranged or self.keys:
+            raise self._contradiction("A reconcile takes neither range nor keys nor resync mode.", "Drop them: it compares whole tables.")
+        if self.accept_deletes and len(self.tables) != 1:
+            raise self._contradiction("Deletes are accepted for one table.", "Name exactly one table.")
 
     def _contradiction(self, what: str, remedy: str) -> RequestError:
         names = ("mode", "since", "until", "keys", "columns", "tables")

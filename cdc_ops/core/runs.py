@@ -82,7 +82,7 @@ def committed(state: TableState, spec: OperationSpec, delta_version: int) -> Tab
         scanned_to=spec.watermark_after if spec.kind.is_live else state.scanned_to,
         snapshot=spec.snapshot_after,
         delta_version=delta_version,
-        fresh_at=spec.fresh_at if spec.kind.is_live else state.fresh_at,
+        fresh_at=spec.fresh_at if spec.kind.is_live or spec.fresh_at else state.fresh_at,
     )
 
 
@@ -114,6 +114,20 @@ def abandoned(state: TableState, spec: OperationSpec) -> TableState:
     if spec.kind.is_live or state.op_seq != spec.op_seq - 1:
         raise _stale(state, spec)
     return replace(state, op_seq=spec.op_seq)
+
+
+def unchanged(state: TableState, spec: OperationSpec) -> TableState:
+    """Returns the state after an operation compared source and lake and found nothing to do.
+
+    The lake has no commit of it, so its number is burnt like that of an abandoned one. A double of it that does find something, because the
+    source has moved on meanwhile, may still commit: it is adopted then (`adopted`).
+
+    Raises:
+        StaleStateError: the operation is not the table's next one, or none that may end without a commit.
+    """
+    if spec.compare is None or state.op_seq != spec.op_seq - 1:
+        raise _stale(state, spec)
+    return replace(state, op_seq=spec.op_seq, fresh_at=spec.fresh_at or state.fresh_at)
 
 
 def scanned(state: TableState, to: CursorValue, fresh_at: datetime | None) -> TableState:

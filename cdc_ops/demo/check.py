@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from cdc_ops.core.pipeline import Pipeline, TableConfig
-    from cdc_ops.sources.base import JdbcRead, Source
-    from cdc_ops.steps.planning import TableFacts
+    from cdc_ops.sources.base import Source
+    from cdc_ops.steps.reconciling import Question
 
 COMPARE_TIMEOUT, STOP_TIMEOUT, ARCHIVE_TIMEOUT = 300.0, 10.0, 120.0
 REHEARSE = "rehearse"
@@ -151,24 +151,24 @@ def compare_all(spark: "SparkSession", pipeline: "Pipeline", layout: Layout) -> 
         raise JobError("the database server does not run", next=f"read {layout.mariadb}/server.log")
     source = open_source(pipeline.source, source_url(server))
     try:
-        questions = [(config, *_question(pipeline, source, config)) for config in resolve_tables(pipeline, source.tables())]
+        questions = [(config, _question(pipeline, source, config)) for config in resolve_tables(pipeline, source.tables())]
     finally:
         source.close()
     with ThreadPoolExecutor() as pool:  # the session waits for the database as often as it works
-        return list(pool.map(lambda question: _compare(spark, *question), questions))
+        return list(pool.map(lambda question: _compare(spark, source, *question), questions))
 
 
-def _question(pipeline: "Pipeline", source: "Source", config: "TableConfig") -> tuple["TableFacts", "JdbcRead"]:
+def _question(pipeline: "Pipeline", source: "Source", config: "TableConfig") -> "Question":
     from cdc_ops.steps.planning import read_facts
+    from cdc_ops.steps.reconciling import ask
 
-    facts = read_facts(pipeline, source, config)
-    return facts, source.jdbc_read(facts.schema, source.slices(facts.schema, facts.keys, "", 2))
+    return ask(source, read_facts(pipeline, source, config), 2)
 
 
-def _compare(spark: "SparkSession", config: "TableConfig", facts: "TableFacts", read: "JdbcRead") -> TableCheck:
+def _compare(spark: "SparkSession", source: "Source", config: "TableConfig", question: "Question") -> TableCheck:
     from cdc_ops.steps.verify import verify
 
-    found = verify(spark, read, facts.schema, facts.keys, config.path, config.settings.apply_as_deletes)
+    found = verify(spark, source, question)
     return TableCheck(
         table=str(config.table),
         rows_source=found.rows_source,

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops import __version__
-from cdc_ops.core.merging import DELETE_MARK, MergePlan, quoted
+from cdc_ops.core.merging import MergePlan, quoted
 from cdc_ops.core.operations import ApplyMode, Counts, OperationResult, OperationSpec, Outcome, app_id, commit_record
 from cdc_ops.core.records import render_record
 from cdc_ops.core.type_policies import Nulled
@@ -60,7 +60,7 @@ def apply(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: Merg
     started = time.monotonic()
     ensure_table(spark, spec)
     with _translated(spec, batch, plan):
-        names = (*plan.columns, *([DELETE_MARK] if plan.marks_deletes else mark_names(batch)))
+        names = (*plan.batch_columns, *(() if plan.deleted_flag else mark_names(batch)))
         version, nulled = _execute(spark, spec, batch.select(*(quoted(name) for name in names)), plan, rows)
     result = OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.NUMBER_TAKEN)
     commit = find_commit(spec.path, spec.operation_id)

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_ops.core.buckets import Scope
 from cdc_ops.core.merging import quoted, spark_literal
 from cdc_ops.core.operations import KeyRange, Manifest, OperationSpec
 from cdc_ops.core.type_policies import Nulled
@@ -31,7 +32,14 @@ _LONGEST_TEXT: Final = 64
 """A longer text makes the statement longer than it makes the scan shorter; Delta keeps 32 characters of it anyway."""
 
 
-def land(spark: SparkSession, df: DataFrame, spec: OperationSpec, attempt: str, check: Callable[[], None] = lambda: None) -> Manifest:
+def land(
+    spark: SparkSession,
+    df: DataFrame,
+    spec: OperationSpec,
+    attempt: str,
+    check: Callable[[], None] = lambda: None,
+    scope: Scope | None = None,
+) -> Manifest:
     """Writes a window's rows to the operation's staging folder and declares them landed.
 
     Args:
@@ -40,6 +48,7 @@ def land(spark: SparkSession, df: DataFrame, spec: OperationSpec, attempt: str, 
         spec: Whose rows.
         attempt: Folder name of this try; unique, so that a killed try's files are never taken for this one's.
         check: Called when all rows are written and not yet declared landed; what it raises leaves them undeclared.
+        scope: The part of the table that the rows stand for, for operations that compare.
     """
     folder = f"{spec.staging.rstrip('/')}/{attempt}"
     df.write.mode("overwrite").parquet(folder)
@@ -63,6 +72,7 @@ def land(spark: SparkSession, df: DataFrame, spec: OperationSpec, attempt: str, 
         key_ranges=footers.key_ranges() if footers.rows else (),
         null_keys=footers.null_keys() if footers.complete else _count_null_keys(spark, folder, spec.keys),
         nulled=count_marks(spark.read.parquet(folder), spec.schema) if lost else Nulled(),
+        scope=scope,
     )
     write_manifest(spec.staging, manifest)
     return manifest

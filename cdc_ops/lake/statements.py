@@ -1,6 +1,6 @@
 """The text of statements on Delta tables; Spark-free."""
 
-from cdc_ops.core.merging import DELETE_MARK, MergePlan, quoted
+from cdc_ops.core.merging import MergePlan, quoted
 
 
 def merge_statement(target: str, source: str, plan: MergePlan) -> str:
@@ -17,13 +17,13 @@ def merge_statement(target: str, source: str, plan: MergePlan) -> str:
     """
     values = plan.update_only or [name for name in plan.columns if name not in plan.keys]
     lines = [f"MERGE INTO {target} t USING {source} s ON {plan.condition}"]
-    if plan.marks_deletes:
-        lines.append(f"WHEN MATCHED AND s.{quoted(DELETE_MARK)} THEN DELETE")
+    if plan.deleted_flag:
+        lines.append(f"WHEN MATCHED AND s.{quoted(plan.deleted_flag)} THEN DELETE")
     if values:
         lines.append("WHEN MATCHED THEN UPDATE SET " + ", ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in values))
     if not plan.update_only:
         names, inserted = (", ".join(prefix + quoted(name) for name in plan.columns) for prefix in ("", "s."))
-        wanted = f" AND NOT s.{quoted(DELETE_MARK)}" if plan.marks_deletes else ""
+        wanted = f" AND NOT s.{quoted(plan.deleted_flag)}" if plan.deleted_flag else ""
         lines.append(f"WHEN NOT MATCHED{wanted} THEN INSERT ({names}) VALUES ({inserted})")
     if plan.delete_missing_where:
         lines.append(f"WHEN NOT MATCHED BY SOURCE AND ({plan.delete_missing_where}) THEN DELETE")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
+from cdc_ops.core.buckets import Buckets, Scope
 from cdc_ops.core.cursors import Cursor, CursorValue
 from cdc_ops.core.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.tables import TableName, TableSchema
@@ -40,6 +41,25 @@ class JdbcRead:
     properties: dict[str, str] = field(repr=False)
     session_init: str = ""
     unstorable: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DigestQuery:
+    """Which checksums are asked for.
+
+    Args:
+        schema: The table.
+        columns: What is hashed of each row.
+        buckets: How rows are grouped.
+        slices: Conditions that tile the table; each is computed over its own connection, and the answers are to be added up.
+        within: Only these buckets of a coarser cut; None for all rows.
+    """
+
+    schema: TableSchema
+    columns: tuple[str, ...]
+    buckets: Buckets
+    slices: tuple[str, ...]
+    within: Scope | None = None
 
 
 class Source(Protocol):
@@ -126,6 +146,22 @@ class Source(Protocol):
 
     def jdbc_read(self, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:
         """Returns how Spark reads those slices, with an explicit expression per column."""
+        ...
+
+    def extent(self, schema: TableSchema, key: str) -> tuple[int, int] | None:
+        """Returns smallest and largest value of a key, None if it is no whole number, has no index that begins with it, or no rows."""
+        ...
+
+    def undigestible(self, schema: TableSchema, columns: Iterable[str]) -> tuple[str, ...]:
+        """Returns those columns whose values have no text that is the same at the source and in the lake, so that no checksum has it."""
+        ...
+
+    def digest_read(self, query: DigestQuery) -> JdbcRead:
+        """Returns how Spark reads checksums: rows of bucket number, row count and sum of hashes, several per bucket if there are slices."""
+        ...
+
+    def scope_predicate(self, schema: TableSchema, scope: Scope) -> str:
+        """Prints the condition that a row is in some buckets; "" for the whole table."""
         ...
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from cdc_ops.core.pipeline import SourceConfig
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.sources.base import JdbcRead
 from cdc_ops.sources.dialect import Dialect
+from cdc_ops.sources.digests import DigestSql
 from cdc_ops.sources.mysql_borders import MySQLBorders
 from cdc_ops.sources.mysql_bounds import MySQLProbe
 from cdc_ops.sources.mysql_catalog import Catalog
@@ -35,8 +36,8 @@ class MySQLSource(SqlSource):
         self._session = MySQLSession(self._address)
         self._catalog = Catalog(self._session, self._dialect)
         probe = MySQLProbe(self._session, self._catalog)
-        borders = MySQLBorders(self._session, self._dialect)
-        parts = SqlParts(dialect=self._dialect, session=self._session, catalog=self._catalog, probe=probe, borders=borders)
+        borders, digests = MySQLBorders(self._session, self._dialect), DigestSql(self._dialect)
+        parts = SqlParts(dialect=self._dialect, session=self._session, catalog=self._catalog, probe=probe, borders=borders, digests=digests)
         super().__init__(config, parts, str(self._address))
 
     def cursor(self, schema: TableSchema, columns: tuple[str, ...]) -> tuple[Cursor, tuple[str, ...]]:

@@ -7,6 +7,7 @@ from cdc_ops.core.cursors import Cursor
 from cdc_ops.core.pipeline import SourceConfig
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.sources.base import JdbcRead
+from cdc_ops.sources.digests import PostgresDigestSql
 from cdc_ops.sources.postgres_borders import PostgresBorders
 from cdc_ops.sources.postgres_bounds import PostgresProbe
 from cdc_ops.sources.postgres_catalog import PostgresCatalog
@@ -34,8 +35,8 @@ class PostgresSource(SqlSource):
         self._session = PostgresSession(self._address)
         self._catalog = PostgresCatalog(self._session, self._dialect)
         probe = PostgresProbe(self._session, self._catalog, self._dialect)
-        borders = PostgresBorders(self._session, self._dialect)
-        parts = SqlParts(dialect=self._dialect, session=self._session, catalog=self._catalog, probe=probe, borders=borders)
+        borders, digests = PostgresBorders(self._session, self._dialect), PostgresDigestSql(self._dialect)
+        parts = SqlParts(dialect=self._dialect, session=self._session, catalog=self._catalog, probe=probe, borders=borders, digests=digests)
         super().__init__(config, parts, str(self._address))
 
     def cursor(self, schema: TableSchema, columns: tuple[str, ...]) -> tuple[Cursor, tuple[str, ...]]:

@@ -60,8 +60,7 @@ class Slicer:
         if not where:
             [chunk] = self._chunks(schema, keys, None, parts, "").chunks
             return chunk.slices
-        lead = schema.column(keys[0]) if keys else None
-        if lead is not None and DeclaredType.parse(lead.source_type).base in _WHOLE and not lead.source_type.endswith("]"):
+        if (lead := _integer_lead(schema, keys)) is not None:
             return tuple(both(where, tile) for tile in self._integer_tiles(schema, lead, where, parts))
         if name := self._dialect.window_lead(where):
             column = schema.column(name)
@@ -91,6 +90,14 @@ class Slicer:
         chunks = assemble(self._dialect, axis, cut, rest, per_chunk, estimate)
         return ChunkPlan(chunks=chunks, how=f"cut by ({', '.join(axis.names)}) with {cut.how}")
 
+    def extent(self, schema: TableSchema, key: str) -> tuple[int, int] | None:
+        """See `Source.extent`."""
+        lead = _integer_lead(schema, (key,))
+        if lead is None or all(index[0] != lead.name for index in schema.indexes):
+            return None
+        low, high = self._range(schema, self._dialect.name(lead.name), "")
+        return (int(low), int(high)) if low is not None and high is not None else None
+
     def _integer_tiles(self, schema: TableSchema, column: Column, where: str, parts: int) -> tuple[str, ...]:
         low, high = self._range(schema, self._dialect.name(column.name), where)
         borders = cut_integers(int(low), int(high), parts) if low is not None and high is not None else ()
@@ -110,6 +117,13 @@ class Slicer:
         low, high = form.format(f"MIN({name})"), form.format(f"MAX({name})")
         row = self._session.row(f"SELECT {low} AS low, {high} AS high FROM {self._dialect.table(schema.table)}{condition}")
         return tuple(None if row[end] is None else str(row[end]) for end in ("low", "high"))  # type: ignore[return-value]
+
+
+def _integer_lead(schema: TableSchema, keys: tuple[str, ...]) -> Column | None:
+    column = schema.column(keys[0]) if keys else None
+    if column is None or column.source_type.endswith("]"):
+        return None
+    return column if DeclaredType.parse(column.source_type).base in _WHOLE else None
 
 
 _LARGE: Final = 1_000_000

@@ -5,15 +5,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from cdc_ops.core.buckets import Scope
 from cdc_ops.core.cursors import Cursor, CursorType, CursorValue, format_datetime
 from cdc_ops.core.pipeline import SourceConfig
 from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.core.type_policies import DEFAULT_TYPES, TypePolicies
 from cdc_ops.core.windows import SafeBound, Window
 from cdc_ops.errors import RequestError
+from cdc_ops.sources.base import DigestQuery, JdbcRead
 from cdc_ops.sources.bounds import BoundRequest, BoundStrategy, ClockBound, CounterBound, Probe
 from cdc_ops.sources.chunks import ChunkPlan, ChunkSize
 from cdc_ops.sources.dialect import Dialect
+from cdc_ops.sources.digests import DigestSql
 from cdc_ops.sources.ranges import ceil_moment
 from cdc_ops.sources.session import SqlSession
 from cdc_ops.sources.slices import BorderFinder, Slicer
@@ -40,6 +43,7 @@ class SqlParts:
     catalog: TableCatalog
     probe: Probe
     borders: BorderFinder
+    digests: DigestSql
 
 
 class SqlSource:
@@ -113,6 +117,26 @@ class SqlSource:
     def chunks(self, schema: TableSchema, keys: tuple[str, ...], size: ChunkSize, rest: str = "") -> ChunkPlan:
         """Cuts the whole table, or what a snapshot has left of it, into chunks and their slices."""
         return self._slicer.chunks(schema, keys, size, rest)
+
+    def extent(self, schema: TableSchema, key: str) -> tuple[int, int] | None:
+        """Returns smallest and largest value of an indexed key that is a whole number."""
+        return self._slicer.extent(schema, key)
+
+    def undigestible(self, schema: TableSchema, columns: Iterable[str]) -> tuple[str, ...]:
+        """Returns those columns of which no checksum can be computed on both sides."""
+        return self._parts.digests.undigestible(schema, columns)
+
+    def digest_read(self, query: DigestQuery) -> JdbcRead:
+        """Returns how Spark reads checksums."""
+        return self._parts.digests.read(query, self.jdbc_read(query.schema, ("",)))
+
+    def scope_predicate(self, schema: TableSchema, scope: Scope) -> str:
+        """Prints the condition that a row is in some buckets."""
+        return self._parts.digests.condition(schema, scope)
+
+    def jdbc_read(self, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:
+        """Returns how Spark reads those slices; each server has its own way."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Closes the connection."""

@@ -195,7 +195,8 @@ class StateStore(StateReader):
             lease: The right to do so.
             expected: The state that `new` was computed from.
             new: The state to store.
-            spec: The operation that this settles: committed if `result` is given, else abandoned; None for a scan that found nothing.
+            spec: The operation that this settles: committed if `result` is given, else abandoned, and so is one whose result is
+                `UNCHANGED`; None for a scan that found nothing.
             result: What Spark reported; its stats become the table's.
 
         Raises:

@@ -21,7 +21,7 @@ class OperationStatus(enum.StrEnum):
     COMMITTED = "committed"
     """The lake holds it."""
     ABANDONED = "abandoned"
-    """Given up; its number is burnt."""
+    """Given up, or compared and found nothing to do (then its result says so); its number is burnt."""
     DISCARDED = "discarded"
     """Its number was drawn by a ledger that did not know the lake; the state was rebuilt from the lake."""
 

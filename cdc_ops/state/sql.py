@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, select, update
 
 from cdc_ops.core import wire
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operations import OperationResult, OperationSpec
+from cdc_ops.core.operations import OperationResult, OperationSpec, Outcome
 from cdc_ops.core.runs import TableState
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import LeaseHeldError, StaleStateError
@@ -213,7 +213,8 @@ class SqlStateStore(SqlStateReader, StateStore):
         with self._database.write() as connection:
             row = leases.hold(connection, lease)
             if spec is not None:
-                target = OperationStatus.COMMITTED if result else OperationStatus.ABANDONED
+                committed = result is not None and result.outcome is not Outcome.UNCHANGED
+                target = OperationStatus.COMMITTED if committed else OperationStatus.ABANDONED
                 status = operations.status_of(connection, spec)
                 if status is target and runs.state_of(row) == new:
                     return

@@ -12,9 +12,9 @@ from cdc_ops.core.maintenance import carry_over
 from cdc_ops.core.operations import Counts, OperationKind, OperationResult, OperationSpec, Outcome, TableResult
 from cdc_ops.core.pipeline import TableConfig, staging_root
 from cdc_ops.core.requests import RunRequest
-from cdc_ops.core.runs import Standing, TableState, abandoned, adopted, committed, compare, rebuilt, rebuilt_from_data
+from cdc_ops.core.runs import Standing, TableState, abandoned, adopted, committed, compare, rebuilt, rebuilt_from_data, unchanged
 from cdc_ops.core.type_policies import Nulled
-from cdc_ops.errors import CdcError, JobLostError, LedgerBehindError, StaleStateError, StateError, from_payload
+from cdc_ops.errors import CdcError, DeletesRefusedError, JobLostError, LedgerBehindError, StaleStateError, StateError, from_payload
 from cdc_ops.lake.log import find_commit, read_head
 from cdc_ops.lake.manifests import expire, read_manifest
 from cdc_ops.state.base import Lease, TableRun, TableRunStatus
@@ -25,6 +25,8 @@ STAGING_KEPT = timedelta(days=3)
 
 MAX_ATTEMPTS = 5
 """Runs that may try a backfill, resync or repair before its number is given up; a live operation is tried for ever, loudly."""
+
+_EQUAL = "source and lake were compared and are the same"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +133,11 @@ def _expire_staging(context: Context, config: TableConfig) -> None:
 
 def _settle_next(context: Context, lease: Lease, state: TableState, spec: OperationSpec, reported: dict[str, OperationResult]) -> None:
     found = find_commit(spec.path, spec.operation_id)
+    if found is None and spec.compare is not None:
+        _settle_unchanged(
+            context, lease, state, spec, reported.get(spec.operation_id)
+        )  # a later one is in the lake, so this one never will be
+        return
     if found is None:
         raise StateError(
             f"Operation {spec.op_seq} of {spec.table} must be in the lake, because a later one is, but its commit is not in the Delta log.",
@@ -158,6 +165,28 @@ def _unreported(spec: OperationSpec, version: int) -> OperationResult:
     )
 
 
+def _settle_unchanged(context: Context, lease: Lease, state: TableState, spec: OperationSpec, reported: OperationResult | None) -> None:
+    result = reported or OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.UNCHANGED)
+    context.store.settle(lease, state, unchanged(state, spec), spec, result)
+
+
+def _settle_without_commit(context: Context, lease: Lease, config: TableConfig, reported: dict[str, OperationResult]) -> None:
+    """Settles comparisons that found nothing to do: the lake cannot tell, so Spark's word counts, once the lake was asked for a commit."""
+    for spec in context.store.open_operations(config.pipeline, config.table):
+        result = reported.get(spec.operation_id)
+        if result is None or result.outcome is not Outcome.UNCHANGED:
+            return
+        _settle_unchanged(context, lease, context.store.table_state(config.pipeline, config.table), spec, result)
+
+
+def _give_up_refused(context: Context, lease: Lease, config: TableConfig) -> None:
+    """Gives up a comparison whose deletes were refused: somebody has to decide, and increments must not wait for it."""
+    for spec in context.store.open_operations(config.pipeline, config.table)[:1]:
+        if spec.compare is not None:
+            state = context.store.table_state(config.pipeline, config.table)
+            context.store.settle(lease, state, abandoned(state, spec), spec, None)
+
+
 def _settle(context: Context, lease: Lease, request: RunRequest, config: TableConfig, result: TableResult | None) -> Settled:
     store = context.store
     frozen = store.open_operations(config.pipeline, config.table)
@@ -173,15 +202,20 @@ def _settle(context: Context, lease: Lease, request: RunRequest, config: TableCo
         )
     else:
         catch_up(context, lease, config, reported)
+        _settle_without_commit(context, lease, config, reported)
         problem = _problem(config, result) if store.open_operations(config.pipeline, config.table) else None
+        if isinstance(problem, DeletesRefusedError):
+            _give_up_refused(context, lease, config)
     opened = _opened_run(context, request, config, frozen)
+    nothing = bool(reported) and all(item.outcome is Outcome.UNCHANGED for item in reported.values())
+    done = TableRunStatus.IDLE if nothing else TableRunStatus.COMMITTED
     run = replace(
         opened,
-        status=TableRunStatus.FAILED if problem else TableRunStatus.COMMITTED,
+        status=TableRunStatus.FAILED if problem else done,
         finished_at=store.now(),
         delta_version=store.table_state(config.pipeline, config.table).delta_version,
         counts=(counts := _total(reported.values())),
-        message=str(problem) if problem else "; ".join(part for part in (opened.message, counts.nulled.warning) if part),
+        message=str(problem) if problem else "; ".join(filter(None, (_EQUAL if nothing else "", opened.message, counts.nulled.warning))),
     )
     return Settled(run=run, error=problem)
 

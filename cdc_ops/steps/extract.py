@@ -6,16 +6,15 @@ is never redone; reading the same window again later is harmless, because rows t
 """
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from cdc_ops.core.operations import Counts, Landing, Manifest, OperationResult, OperationSpec, Outcome
-from cdc_ops.core.tables import TableSchema
-from cdc_ops.lake.marks import mark_columns
 from cdc_ops.lake.staging import land, read_manifest
-from cdc_ops.sources.base import JdbcRead, Source
+from cdc_ops.sources.base import Source
+from cdc_ops.steps.compare import land_differences
+from cdc_ops.steps.reading import read_marked
 from cdc_ops.steps.schema import check_source, is_landed
-from cdc_ops.steps.unstorable import failing, translated_failures
+from cdc_ops.steps.unstorable import translated_failures
 
 
 def extract(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str) -> OperationResult:
@@ -40,50 +39,15 @@ def extract(spark: SparkSession, source: Source, spec: OperationSpec, attempt: s
 
 def _land(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str) -> Manifest:
     check_source(source, spec)
-    rows = read_marked(spark, source.jdbc_read(spec.schema, spec.slices), spec.schema, spec.keys)
     try:
         with translated_failures(spec.table):
+            if spec.compare is not None:
+                return land_differences(spark, source, spec, attempt, lambda: check_source(source, spec))
+            rows = read_marked(spark, source.jdbc_read(spec.schema, spec.slices), spec.schema, spec.keys)
             return land(spark, rows, spec, attempt, lambda: check_source(source, spec))
     except PySparkException:
         check_source(source, spec)  # says what a driver's message only hints at
         raise
-
-
-def read_source(spark: SparkSession, read: JdbcRead, schema: TableSchema) -> DataFrame:
-    """Returns the rows of a bounded read in the types of the lake, one partition per slice; nothing is read before an action."""
-    return _union(spark, read).select(*_stored(read, schema, schema.primary_key))
-
-
-def read_marked(spark: SparkSession, read: JdbcRead, schema: TableSchema, keys: tuple[str, ...]) -> DataFrame:
-    """Returns the same rows with the marks by which lost values are counted (`lake.marks`); `keys` name rows in failures."""
-    marks = mark_columns(schema, read.unstorable) if read.unstorable else []
-    return _union(spark, read).select(*_stored(read, schema, keys), *marks)
-
-
-def _union(spark: SparkSession, read: JdbcRead) -> DataFrame:
-    frames = [_read_slice(spark, read, relation) for relation in read.relations]
-    rows = frames[0]
-    for frame in frames[1:]:
-        rows = rows.unionAll(frame)
-    return rows
-
-
-def _stored(read: JdbcRead, schema: TableSchema, keys: tuple[str, ...]) -> list[Column]:
-    decoders = {column.name.lower(): decoder for column, decoder in zip(schema.columns, read.decoders, strict=True)}
-    named = tuple((key, decoders[key.lower()]) for key in keys if key.lower() in decoders)
-    columns = []
-    for column, decoder, condition in zip(schema.columns, read.decoders, read.unstorable or ("",) * len(schema.columns), strict=True):
-        value = decoder if column.lossy or not condition else failing(condition, decoder, column.name, named)
-        columns.append(F.expr(value).cast(column.delta_type).alias(column.name))
-    return columns
-
-
-def _read_slice(spark: SparkSession, read: JdbcRead, relation: str) -> DataFrame:
-    reader = spark.read.format("jdbc").option("url", read.url).option("driver", read.driver).option("dbtable", relation)
-    reader = reader.options(**read.properties).option("preferTimestampNTZ", "true")
-    if read.session_init:
-        reader = reader.option("sessionInitStatement", read.session_init)
-    return reader.load()
 
 
 def _result(spec: OperationSpec, manifest: Manifest | None) -> OperationResult:

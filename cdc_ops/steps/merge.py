@@ -15,7 +15,8 @@ from cdc_ops.lake.log import read_head
 from cdc_ops.lake.merge import apply
 from cdc_ops.lake.staging import read_landed, read_manifest
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.extract import read_marked
+from cdc_ops.steps.compare import merge_differences
+from cdc_ops.steps.reading import read_marked
 from cdc_ops.steps.schema import check_source
 from cdc_ops.steps.stage import apply_deletes, latest_per_key
 from cdc_ops.steps.unstorable import translated_failures
@@ -52,7 +53,9 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
             data="Nothing was written; the watermark stays.",
             next="Run the extract step again; it reads the same window.",
         )
-    plan = plan_merge(spec, manifest)
-    batch = apply_deletes(latest_per_key(read_landed(spark, spec, manifest), spec), spec)
-    result = apply(spark, spec, batch, plan, manifest.rows)
+    if spec.compare is not None:
+        result = merge_differences(spark, spec, manifest)
+    else:
+        batch = apply_deletes(latest_per_key(read_landed(spark, spec, manifest), spec), spec)
+        result = apply(spark, spec, batch, plan_merge(spec, manifest), manifest.rows)
     return replace(result, counts=replace(result.counts, nulled=manifest.nulled))

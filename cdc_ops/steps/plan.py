@@ -30,6 +30,7 @@ KIND_OF_RUN = {
     RunKind.INCREMENT: OperationKind.INCREMENT,
     RunKind.BACKFILL: OperationKind.BACKFILL,
     RunKind.RESYNC: OperationKind.RESYNC,
+    RunKind.RECONCILE: OperationKind.RECONCILE,
 }
 """How a run is recorded for a table that has no operation in it."""
 

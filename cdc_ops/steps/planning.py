@@ -95,7 +95,7 @@ def read_facts(pipeline: Pipeline, source: Source, config: TableConfig) -> Table
     """Reads a table's schema and checks keys and cursor.
 
     Raises:
-        SourceTableError: there is no usable key or cursor.
+        SourceTableError: a key or cursor column cannot be used, or there is a cursor and no key.
         ConfigError: a condition in the settings is none on the table's columns.
     """
     settings = config.settings
@@ -104,12 +104,7 @@ def read_facts(pipeline: Pipeline, source: Source, config: TableConfig) -> Table
     if settings.apply_as_deletes:
         check_condition("apply_as_deletes", settings.apply_as_deletes, (column.name for column in schema.columns))
     if not settings.cursor:
-        raise SourceTableError(
-            f"Table {config.table} has no cursor.",
-            why="The query method reads what changed since the last run by a timestamp or an auto-increment column.",
-            data="Nothing was read; the watermark stays.",
-            next="Name it in the pipeline file: 'cursor: updated_at' or 'cursor: [updated_at, id]'.",
-        )
+        return TableFacts(pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=Cursor(columns=()), warnings=())
     cursor, warnings = source.cursor(schema, settings.cursor)
     return TableFacts(pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=cursor, warnings=warnings)
 
@@ -121,7 +116,14 @@ def draft_operations(order: Order) -> Draft:
         RequestError: a backfill or resync of a table that has no snapshot yet.
         SourceError: the source cannot answer, or its clock went back.
     """
+    from cdc_ops.steps.reconciling import draft_comparison
+
+    compared = not order.facts.cursor.columns
     match order.request.kind:
+        case RunKind.RECONCILE:
+            return draft_comparison(order)
+        case RunKind.INCREMENT if compared and order.state.watermark is not None:
+            return draft_comparison(order)
         case RunKind.INCREMENT if order.state.watermark is not None:
             return _increment(order, order.state.watermark)
         case RunKind.INCREMENT:
@@ -131,17 +133,16 @@ def draft_operations(order: Order) -> Draft:
 
 
 def _snapshot(order: Order) -> Draft:
-    facts, settings, start, bound = order.facts, order.facts.config.settings, order.state.snapshot, None
+    facts, start, bound = order.facts, order.state.snapshot, None
     if start is None:
-        bound = order.source.safe_bound(facts.schema, facts.cursor, settings.overlap, None)
+        bound = _first_bound(order)
         start = SnapshotProgress(bound=bound.value, done=0, total=0, started_at=bound.observed_at)
     planned_at = bound.observed_at if bound else order.source.now()
-    size = ChunkSize(rows=settings.chunk_rows, bytes=settings.chunk_bytes, readers=settings.readers)
-    plan = order.source.chunks(facts.schema, facts.keys, size, what_is_left(start))
+    plan = order.source.chunks(facts.schema, facts.keys, _chunk_size(order), what_is_left(start))
     operations = []
     for ahead, (chunk, before, after) in enumerate(pass_through(start, plan.chunks)):
         spec = replace(
-            _spec(order, OperationKind.SNAPSHOT_CHUNK, planned_at, ahead=ahead),
+            new_spec(order, OperationKind.SNAPSHOT_CHUNK, planned_at, ahead=ahead),
             generation=order.state.generation if start.done else order.state.generation + 1,
             slices=chunk.slices,
             expected_rows=chunk.rows,
@@ -156,6 +157,15 @@ def _snapshot(order: Order) -> Draft:
             spec = replace(spec, bound_method=bound.method, fresh_at=fresh_at)
         operations.append(spec)
     return Draft(operations=tuple(operations), bound=bound, how=plan.how, warnings=(plan.warning,) if plan.warning else ())
+
+
+def _first_bound(order: Order) -> SafeBound:
+    from cdc_ops.steps.reconciling import observed_bound
+
+    facts = order.facts
+    if not facts.cursor.columns:
+        return observed_bound(order.source)
+    return order.source.safe_bound(facts.schema, facts.cursor, facts.config.settings.overlap, None)
 
 
 def _increment(order: Order, watermark: CursorValue) -> Draft:
@@ -185,12 +195,28 @@ def _reread(order: Order) -> Draft:
     if request.mode is ResyncMode.KEYS:
         return _keys(order)
     if request.columns:
+        _check_has_keys(order)
         return _columns(order)
     return _range(order)
 
 
+def _check_has_keys(order: Order) -> None:
+    if not order.facts.keys:
+        raise RequestError(
+            f"Single columns of {order.table} cannot be filled: it has no keys.",
+            data="Nothing was read or written.",
+            next="Nothing has to be done for it: a table without keys is replaced as a whole when it differs.",
+        )
+
+
 def _range(order: Order) -> Draft:
     request, facts = order.request, order.facts
+    if not facts.cursor.columns:
+        raise RequestError(
+            f"Table {order.table} cannot be read by a range of time: it has no cursor.",
+            data="Nothing was read or written.",
+            next="Nothing has to be done for it: every run compares the whole table.",
+        )
     if not facts.cursor.lead.type.is_temporal or request.since is None or request.until is None:
         raise RequestError(
             f"Table {order.table} cannot be read by a range of time: its cursor {facts.cursor.lead.name!r} is a counter.",
@@ -208,11 +234,15 @@ def _columns(order: Order) -> Draft:
         draft = _range(order)
         return replace(draft, operations=tuple(_partial(order, spec) for spec in draft.operations))
     facts, planned_at = order.facts, order.source.now()
-    chunks = order.source.chunks(facts.schema, facts.keys, facts.config.settings.chunk_rows)
-    rows = facts.schema.approximate_rows // max(len(chunks), 1)
-    specs = (_spec(order, OperationKind.BACKFILL, planned_at, ahead=index) for index in range(len(chunks)))
-    operations = (replace(spec, slices=order.slices(chunk), expected_rows=rows) for spec, chunk in zip(specs, chunks, strict=True))
-    return Draft(operations=tuple(_partial(order, spec) for spec in operations))
+    plan = order.source.chunks(facts.schema, facts.keys, _chunk_size(order))
+    specs = (new_spec(order, OperationKind.BACKFILL, planned_at, ahead=index) for index in range(len(plan.chunks)))
+    operations = (replace(spec, slices=chunk.slices, expected_rows=chunk.rows) for spec, chunk in zip(specs, plan.chunks, strict=True))
+    return Draft(operations=tuple(_partial(order, spec) for spec in operations), how=plan.how)
+
+
+def _chunk_size(order: Order) -> ChunkSize:
+    settings = order.facts.config.settings
+    return ChunkSize(rows=settings.chunk_rows, bytes=settings.chunk_bytes, readers=settings.readers)
 
 
 def _partial(order: Order, spec: OperationSpec) -> OperationSpec:
@@ -228,7 +258,7 @@ def _window(order: Order, window: Window, kind: OperationKind) -> Draft:
     if not rows:
         return Draft(idle=f"no row in {window}")
     slices = order.slices(where) if rows >= COUNT_LIMIT else (where,)
-    spec = _spec(order, kind, order.source.now())
+    spec = new_spec(order, kind, order.source.now())
     return Draft(operations=(replace(spec, window=window, slices=slices, expected_rows=rows),))
 
 
@@ -243,7 +273,7 @@ def _keys(order: Order) -> Draft:
         )
     types = tuple(column.delta_type for key in facts.keys if (column := facts.schema.column(key)))
     spec = replace(
-        _spec(order, OperationKind.RESYNC, order.source.now()),
+        new_spec(order, OperationKind.RESYNC, order.source.now()),
         slices=(order.source.keys_predicate(facts.schema, facts.keys, rows),),
         expected_rows=len(rows),
         delete_missing_where=keys_condition(facts.keys, types, rows),
@@ -253,7 +283,7 @@ def _keys(order: Order) -> Draft:
 
 def _full(order: Order) -> Draft:
     spec = replace(
-        _spec(order, OperationKind.RESYNC, order.source.now()),
+        new_spec(order, OperationKind.RESYNC, order.source.now()),
         generation=order.state.generation + 1,
         slices=order.slices(""),
         expected_rows=order.facts.schema.approximate_rows,
@@ -269,7 +299,7 @@ def _whole_landing(order: Order) -> Landing:
     return Landing.DIRECT if order.facts.keys_are_primary else Landing.STAGED
 
 
-def _spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int = 0) -> OperationSpec:
+def new_spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int = 0) -> OperationSpec:
     """A spec with what all kinds share: a staged MERGE that leaves the watermark where it is."""
     facts, state, config, identity = order.facts, order.state, order.facts.config, uuid.uuid4().hex
     op_seq = state.op_seq + 1 + ahead
@@ -310,12 +340,15 @@ def _properties(config: TableConfig) -> tuple[tuple[str, str], ...]:
 
 def _checked_keys(config: TableConfig, schema: TableSchema) -> tuple[str, ...]:
     wanted = config.settings.keys or schema.primary_key
+    if not wanted and not config.settings.cursor:
+        return ()  # compared as a whole, and replaced as a whole
     if not wanted:
         raise SourceTableError(
             f"Table {config.table} has no primary key.",
             why="Without a key a changed row cannot be told from a new one.",
             data="Nothing was read; the watermark stays.",
-            next="Name the columns that identify a row: 'keys: [id]' in the pipeline file.",
+            next="Name the columns that identify a row: 'keys: [id]' in the pipeline file. Or leave 'cursor' out: then the table is"
+            " compared as a whole, and replaced when it differs.",
         )
     found = []
     for name in wanted:
@@ -333,7 +366,7 @@ def _checked_keys(config: TableConfig, schema: TableSchema) -> tuple[str, ...]:
 
 def fresh_instant(cursor: Cursor, bound: SafeBound) -> datetime:
     """Returns the instant (UTC) up to which a table is complete once everything below the bound is in it."""
-    if not cursor.lead.type.is_temporal:
+    if not cursor.columns or not cursor.lead.type.is_temporal:
         return bound.observed_at
     behind = parse_datetime(bound.clock.parts[0]) - parse_datetime(bound.value.parts[0])
     return bound.observed_at - max(behind, timedelta(0))

@@ -1,29 +1,56 @@
-"""verify: compares source and lake and says which keys differ. Runs in Spark; writes nothing."""
+"""verify: compares source and lake and says which keys differ. Runs in Spark; writes nothing.
+
+Checksums of key buckets come first, where the table's columns allow them; only buckets that differ are read and compared row by row. So
+equal tables ship nothing but one line per bucket.
+"""
+
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.tables import TableSchema
+from cdc_ops.core.buckets import WHOLE, Scope
 from cdc_ops.lake.compare import TableComparison, compare_tables
-from cdc_ops.sources.base import JdbcRead
-from cdc_ops.steps.extract import read_source
+from cdc_ops.lake.digests import scope_condition
+from cdc_ops.sources.base import Source
+from cdc_ops.steps.compare import Sides, find_scope
+from cdc_ops.steps.reading import read_source
+from cdc_ops.steps.reconciling import Question
 from cdc_ops.steps.stage import is_deleted
 
 
-def verify(
-    spark: SparkSession, read: JdbcRead, schema: TableSchema, keys: tuple[str, ...], path: str, delete_where: str = ""
-) -> TableComparison:
+def verify(spark: SparkSession, source: Source, question: Question) -> TableComparison:
     """Compares a table at the source, as it is now, with the lake.
 
     Args:
         spark: Any session.
-        read: How to read the whole table.
-        schema: Its columns.
-        keys: What to compare by.
-        path: The Delta table.
-        delete_where: The table's `apply_as_deletes`: the source is compared without such rows.
+        source: Asked how to read; it opens no connection here.
+        question: What is compared (`cdc_ops.steps.reconciling.ask`).
     """
-    rows = read_source(spark, read, schema)
-    if delete_where:
-        rows = rows.where(~is_deleted(delete_where))
-    lake = spark.read.format("delta").load(path).select(*rows.columns)
-    return compare_tables(rows, lake, keys)
+    lake = spark.read.format("delta").load(question.path)
+    stored = {name.lower() for name in lake.columns}
+    columns = tuple(column.name for column in question.schema.columns)
+    if question.buckets is None or any(name.lower() not in stored for name in columns):
+        return _by_rows(spark, source, question, WHOLE)
+    sides = Sides(
+        spark=spark, source=source, path=question.path, schema=question.schema, columns=columns, slices=question.slices
+    )  # fmt: skip
+    found = find_scope(sides, question.buckets)
+    equal = TableComparison(
+        rows_source=found.rows_source, rows_lake=found.rows_lake, only_in_source=0, only_in_lake=0, different=0
+    )  # fmt: skip
+    if found.scope.is_empty:
+        return equal
+    return replace(_by_rows(spark, source, question, found.scope), rows_source=equal.rows_source, rows_lake=equal.rows_lake)
+
+
+def _by_rows(spark: SparkSession, source: Source, question: Question, scope: Scope) -> TableComparison:
+    parts = (
+        question.slices if scope.is_whole else tuple(source.scope_predicate(question.schema, one) for one in scope.parts(question.readers))
+    )
+    rows = read_source(spark, source.jdbc_read(question.schema, parts), question.schema)
+    if question.delete_where:
+        rows = rows.where(~is_deleted(question.delete_where))
+    lake = spark.read.format("delta").load(question.path)
+    condition = scope_condition(question.schema, scope)
+    part = lake.where(condition) if condition else lake
+    return compare_tables(rows, part.select(*rows.columns), question.keys or tuple(rows.columns))

@@ -164,3 +164,14 @@ def test_the_examples_that_ship_are_dags(monkeypatch: pytest.MonkeyPatch) -> Non
     for dag in build_dags(shipped).values():
         assert isinstance(dag, DAG)
         assert "broken" not in dag.tags, dag.doc_md
+
+
+def test_a_schedule_for_reconciling_makes_a_dag_of_its_own(folder: Path) -> None:
+    file = folder / "shop.yaml"
+    file.write_text(file.read_text().replace("description:", 'reconcile_schedule: "0 3 * * *"\ndescription:'))
+    dags = build_dags(folder)
+    assert sorted(dags) == ["cdc_crm", "cdc_shop", "cdc_shop_reconcile"]
+    own = dags["cdc_shop_reconcile"]
+    assert own.task_ids == dags["cdc_shop"].task_ids
+    assert sorted(own.params) == ["accept_deletes", "tables"]
+    assert "reconcile" in own.tags

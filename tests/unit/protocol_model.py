@@ -9,6 +9,7 @@ import enum
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from cdc_ops.core.comparing import CompareSpec, DeleteGuard, Strength
 from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.operations import ApplyMode, CommitRecord, Landing, OperationKind, OperationSpec, Outcome, SnapshotProgress
 from cdc_ops.core.runs import (
@@ -24,12 +25,16 @@ from cdc_ops.core.runs import (
     rebuilt,
     rebuilt_from_data,
     scanned,
+    unchanged,
 )
 from cdc_ops.core.windows import Window, contains, next_window
 from cdc_ops.errors import LeaseHeldError, LedgerBehindError, StaleStateError, StateError
 from tests.unit.protocol_places import CURSOR, EPOCH, KEYS, PIPELINE, SCHEMA, TABLE, Lake, Ledger, Mechanism, Row, Source, number, position
 
 CHUNKS = ("0,1", "2", "3")
+
+
+COMPARE = CompareSpec(strength=Strength.WHOLE, buckets=None, readers=1, guard=DeleteGuard())
 
 
 class ViolationError(Exception):
@@ -55,6 +60,7 @@ class Request(enum.StrEnum):
     BACKFILL = "backfill"
     RANGE = "range"
     FULL = "full"
+    RECONCILE = "reconcile"
 
 
 @dataclass(slots=True)
@@ -93,7 +99,7 @@ class World:
         self.alarm = False
         self.absent_at_plan: dict[str, dict[int, int]] = {}
         self.purged: dict[int, int] = {}
-        """Keys that a settled full resync promised to have removed, with the time of their delete."""
+        """Keys that a settled full resync or reconcile promised to have removed, with the time of their delete."""
 
     # ------------------------------------------------------------------------------------------------------------ what runs do
 
@@ -149,6 +155,8 @@ class World:
             case Standing.AHEAD_OURS:
                 spec = self.ledger.operations[0]
                 version = self.lake.find(spec.operation_id)
+                if version is None and spec.compare is not None:
+                    return unchanged(state, spec), spec
                 if version is None:
                     raise StateError(f"operation {spec.op_seq} must be in the lake, and its log does not show it")
                 return committed(state, spec, version), spec
@@ -164,8 +172,9 @@ class World:
             self._settle(token, self.ledger.state, *found)
 
     def _settle(self, token: int, expected: TableState, new: TableState, spec: OperationSpec | None) -> None:
-        self.ledger.settle(token, expected, new, spec, done=True)
-        if spec is not None and spec.mode is ApplyMode.OVERWRITE:
+        done = spec is None or new.operation_id == spec.operation_id or Mechanism.UNCHANGED_MAY_COMMIT in self.off
+        self.ledger.settle(token, expected, new, spec, done=done)
+        if spec is not None and _purges(spec):
             self.purged |= self.absent_at_plan.get(spec.operation_id, {})
 
     def _plan(self, worker: Worker) -> None:
@@ -184,15 +193,18 @@ class World:
         assert worker.expected is not None
         self.ledger.freeze(worker.token, worker.expected, worker.planned)
         for spec in worker.planned:
-            if spec.mode is ApplyMode.OVERWRITE:
+            if _purges(spec):
                 gone = {key: at for key, at in self.source.deleted_at.items() if key not in self.source.rows}
                 self.absent_at_plan[spec.operation_id] = gone
         worker.verb = Verb.EXTRACT
 
     def _extract(self, worker: Worker) -> None:
-        """Lands one operation; a complete landing is never redone, and a direct one is read anew by each try."""
+        """Lands one operation; a complete landing is never redone, and a direct one is read anew by each try.
+
+        A comparison is read anew, too: two that extract at the same time may each find something else, and here they always do.
+        """
         spec = worker.operations[len(worker.batches)]
-        if spec.landing is Landing.STAGED:
+        if spec.landing is Landing.STAGED and spec.compare is None:
             batch = self.staging.setdefault(spec.operation_id, self.source.read(spec))
         else:
             batch = self.source.read(spec)
@@ -214,7 +226,9 @@ class World:
             except StaleStateError:
                 return
         outcome = Outcome.APPLIED
-        if self.lake.apply(spec, batch) is None:
+        if spec.compare is not None and frozenset(self.lake.rows) == batch and not self.lake.has(spec):
+            outcome = Outcome.UNCHANGED
+        elif self.lake.apply(spec, batch) is None:
             ours = Mechanism.IDENTITY_CHECK in self.off or self.lake.find(spec.operation_id) is not None
             outcome = Outcome.ALREADY_APPLIED if ours else Outcome.NUMBER_TAKEN
         worker.outcomes += (outcome,)
@@ -228,12 +242,23 @@ class World:
             self._end(worker)
             return
         found = self._next_settlement() if Mechanism.IDENTITY_CHECK not in self.off else self._believe(worker)
+        found = found or self._nothing_to_do(worker)
         if found is None:
             self._end(worker)
             return
         worker.expected = self.ledger.state
         worker.new, worker.settling = found
         worker.verb = Verb.COMMIT_WRITE
+
+    def _nothing_to_do(self, worker: Worker) -> tuple[TableState, OperationSpec | None] | None:
+        """The first open operation, if this worker has compared for it and found nothing."""
+        reported = {spec.operation_id: outcome for spec, outcome in zip(worker.operations, worker.outcomes, strict=False)}
+        for spec in self.ledger.operations[:1]:
+            if reported.get(spec.operation_id) is Outcome.UNCHANGED:
+                state = self.ledger.state
+                burnt = Mechanism.UNCHANGED_IS_BURNT not in self.off
+                return (unchanged(state, spec) if burnt else committed(state, spec, state.delta_version or 0)), spec
+        return None
 
     def _believe(self, worker: Worker) -> tuple[TableState, OperationSpec | None] | None:
         """What a commit step would do that takes Spark's word for it."""
@@ -271,6 +296,8 @@ class World:
         spec = self._spec(state, OperationKind.RESYNC)
         if worker.request is Request.FULL:
             return (replace(spec, generation=state.generation + 1, mode=ApplyMode.OVERWRITE, landing=Landing.DIRECT),)
+        if worker.request is Request.RECONCILE:
+            return (replace(spec, kind=OperationKind.RECONCILE, compare=COMPARE),)
         kind = OperationKind.BACKFILL if worker.request is Request.BACKFILL else OperationKind.RESYNC
         window = Window(low=position(worker.since), high=position(worker.until))
         moved = position(min(worker.until, self.source.clock)) if Mechanism.STILL_WATERMARK in self.off else spec.watermark_after
@@ -467,4 +494,9 @@ class World:
             if there is not None and here != there:
                 raise ViolationError(f"the source has {there}, the table {here}")
             if there is None and here is not None and self.purged.get(key) == self.source.deleted_at[key]:
-                raise ViolationError(f"{here} was deleted before a full resync that succeeded, and is back")
+                raise ViolationError(f"{here} was deleted before a full resync or reconcile that succeeded, and is back")
+
+
+def _purges(spec: OperationSpec) -> bool:
+    """True for operations after which no row is there that was deleted before their plan."""
+    return spec.mode is ApplyMode.OVERWRITE or spec.compare is not None

@@ -34,6 +34,8 @@ class Mechanism(enum.StrEnum):
     RESTORE_SEEN = "a RESTORE is followed back to what it restored"
     NUMBERS_STAY_USED = "a rebuilt ledger starts behind the largest number that the log has seen"
     GIVE_WAY_ONCE = "who finds its number taken rebuilds the ledger only if that is really behind"
+    UNCHANGED_IS_BURNT = "an operation that ended without a commit is not taken for a committed one"
+    UNCHANGED_MAY_COMMIT = "a double of an operation that ended without a commit may still commit, and is known then"
     GIVEN_LOW = "without records, the watermark is somebody's decision and not MAX(cursor) of the table"
 
 
@@ -136,11 +138,13 @@ class Lake:
 
     def apply(self, spec: OperationSpec, batch: frozenset[Row]) -> int | None:
         """One statement, one commit; returns its version, None if Delta skips it."""
-        app = self.app_id(spec.generation)
-        if self.txns.get(app, 0) >= spec.op_seq and Mechanism.TXN_CHECK not in self.off:
+        if self.has(spec):
             return None
+        app = self.app_id(spec.generation)
         replaced = {row.key for row in batch}
         match spec.mode:
+            case _ if spec.compare is not None:
+                kept = ()  # what the read has not brought is deleted
             case ApplyMode.APPEND:
                 kept = self.rows
             case ApplyMode.MERGE:
@@ -151,6 +155,10 @@ class Lake:
         self.commits.append(DeltaCommit(rows=tuple(sorted((*kept, *batch))), record=record))
         self.txns[app] = spec.op_seq
         return len(self.commits) - 1
+
+    def has(self, spec: OperationSpec) -> bool:
+        """True if Delta would skip an operation."""
+        return self.txns.get(self.app_id(spec.generation), 0) >= spec.op_seq and Mechanism.TXN_CHECK not in self.off
 
     def find(self, operation_id: str) -> int | None:
         for version in range(len(self.commits) - 1, self.visible_from - 1, -1):

@@ -28,8 +28,12 @@ WITHOUT_LOSS = {
     Mechanism.COMPARE_AND_SET,
     Mechanism.BOUND_AS_WATERMARK,
     Mechanism.STILL_WATERMARK,
+    Mechanism.UNCHANGED_IS_BURNT,
 }
 """Mechanisms that are missed even where no ledger is lost and no table is restored."""
+
+SHOWN_BY_HAND = {Mechanism.GIVE_WAY_ONCE, Mechanism.UNCHANGED_MAY_COMMIT}
+"""Mechanisms whose lack the machine finds too rarely; each has a history of its own below."""
 
 
 class Undisturbed(RuleBasedStateMachine):
@@ -61,7 +65,7 @@ class Undisturbed(RuleBasedStateMachine):
 
     @precondition(lambda self: len(self.world.workers) < MAX_WORKERS)
     @rule(
-        request=st.sampled_from([Request.BACKFILL, Request.RANGE, Request.FULL]),
+        request=st.sampled_from([Request.BACKFILL, Request.RANGE, Request.FULL, Request.RECONCILE]),
         holder=st.sampled_from("ac"),
         since=st.integers(0, 8),
         length=st.integers(1, 8),
@@ -166,27 +170,48 @@ def test_no_history_breaks_the_protocol(machine: type[Undisturbed]) -> None:
     run(machine, None, 20_000 if THOROUGH else 400, shrink=True)
 
 
-@pytest.mark.parametrize("mechanism", sorted(set(Mechanism) - {Mechanism.GIVE_WAY_ONCE}))
+@pytest.mark.parametrize("mechanism", sorted(set(Mechanism) - SHOWN_BY_HAND))
 def test_without_one_mechanism_the_protocol_breaks(mechanism: Mechanism) -> None:
     with pytest.raises(ViolationError):
         run(Undisturbed if mechanism in WITHOUT_LOSS else Disturbed, mechanism, 4_000, shrink=False)
 
 
+def go(world: World, worker: Worker, last: Verb) -> Worker:
+    while worker.verb is not last:
+        world.step(worker)
+    return worker
+
+
+def a_double_finds_a_difference_where_the_first_found_none(world: World) -> None:
+    go(world, world.start(Request.INCREMENT, "a"), Verb.DONE)
+    first = go(world, world.start(Request.RECONCILE, "b"), Verb.EXTRACT)
+    double = copy.copy(first)
+    world.workers.append(double)
+    go(world, first, Verb.DONE)
+    assert world.ledger.state.op_seq > world.ledger.state.committed_op_seq
+    world.source.write(0, tick=True, late=False)
+    world.ledger.expire()
+    go(world, double, Verb.DONE)
+    assert world.lake.rows
+    world.quiesce()
+
+
+def test_a_double_of_a_comparison_that_found_nothing_may_still_commit() -> None:
+    a_double_finds_a_difference_where_the_first_found_none(World())
+    with pytest.raises(ViolationError):
+        a_double_finds_a_difference_where_the_first_found_none(World(frozenset([Mechanism.UNCHANGED_MAY_COMMIT])))
+
+
 def a_zombie_finds_its_abandoned_number_passed(world: World) -> None:
     """The machine finds this one, too, but rarely."""
 
-    def go(worker: Worker, last: Verb) -> Worker:
-        while worker.verb is not last:
-            world.step(worker)
-        return worker
-
-    go(world.start(Request.INCREMENT, "a"), Verb.DONE)
-    zombie = go(world.start(Request.BACKFILL, "b", 0, 9), Verb.EXTRACT)
+    go(world, world.start(Request.INCREMENT, "a"), Verb.DONE)
+    zombie = go(world, world.start(Request.BACKFILL, "b", 0, 9), Verb.EXTRACT)
     world.abandon()
-    go(world.start(Request.BACKFILL, "c", 0, 9), Verb.DONE)
-    waiting = go(world.start(Request.BACKFILL, "d", 0, 9), Verb.EXTRACT)
+    go(world, world.start(Request.BACKFILL, "c", 0, 9), Verb.DONE)
+    waiting = go(world, world.start(Request.BACKFILL, "d", 0, 9), Verb.EXTRACT)
     world.ledger.expire()
-    go(zombie, Verb.DONE)
+    go(world, zombie, Verb.DONE)
     assert world.ledger.operations == waiting.operations
     world.quiesce()
 

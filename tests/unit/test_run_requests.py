@@ -108,3 +108,26 @@ def test_what_cannot_be_meant_is_refused_and_named(conf: dict[str, Any], says: s
 def test_run_requests_need_no_airflow() -> None:
     code = "import sys, cdc_ops.airflow.requests; sys.exit(any(m.split('.')[0] in ('airflow', 'pyspark') for m in sys.modules))"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_mode_reconcile_and_every_run_of_the_reconcile_dag_compare_by_checksums() -> None:
+    asked = run_request(facts(mode="reconcile", tables=["shop.orders"], accept_deletes=7))
+    assert (asked.kind, asked.tables, asked.accept_deletes) == (RunKind.RECONCILE, ("shop.orders",), 7)
+    for run_type in (*RUN_TYPES, "backfill"):
+        own = DagRunFacts(dag_id="cdc_shop_reconcile", run_id="r", run_type=run_type, conf={}, interval=HOUR, reconcile=True)
+        assert (run_request(own).kind, run_request(own).since) == (RunKind.RECONCILE, None)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"run_type": "backfill", "mode": "reconcile"},
+        {"mode": "increment", "accept_deletes": 7, "tables": ["shop.orders"]},
+        {"mode": "reconcile", "accept_deletes": 7},
+        {"mode": "reconcile", "accept_deletes": "7", "tables": ["shop.orders"]},
+        {"mode": "reconcile", "keys": ["1"]},
+    ],
+)
+def test_a_reconcile_that_cannot_be_meant_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(RequestError):
+        run_request(facts(**wrong))

@@ -1,0 +1,208 @@
+"""Buckets: how a table's key axis is cut for comparing two sides by counts and checksums. Pure arithmetic, and its SQL where all agree.
+
+A bucket is either a range of the leading key, which must be a whole number, or what a hash of the key falls into, which works for every
+type of key. Ranges let both sides skip what they need not read, so they are used where keys lie densely; a hash does not care how keys
+are spread or collated. Every row is in exactly one bucket, whatever its key: the outer ranges are open.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+FINER: Final = 16
+"""Into how many parts a bucket is split where it differs."""
+
+ROWS_PER_BUCKET: Final = 100
+"""Rows that one bucket is to hold, about: what a single changed row costs to read again."""
+
+FEWEST: Final = 64
+MOST: Final = 65_536
+_DENSE: Final = 20
+"""Ranges are used where there are at most so many numbers per row; else most ranges would be empty and the others full."""
+
+_MOST_SPANS: Final = 200
+"""Ranges in one condition; more of them are joined across the smallest gaps."""
+
+_MOST_MEMBERS: Final = 2_000
+"""Numbers of buckets by hash in one condition; with more of them the whole table is read."""
+
+_WIDEST: Final = 2**62
+"""A wider axis would not fit the servers' signed arithmetic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Keys with low <= key < high; an open end is None."""
+
+    low: int | None = None
+    high: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buckets:
+    """A cut of the key axis.
+
+    Args:
+        keys: Key columns; ranges are ranges of the first.
+        count: How many buckets there are, numbered from 0.
+        low: Where the first range ends its open side, None for buckets by hash.
+        width: Numbers per range; 0 for buckets by hash.
+    """
+
+    keys: tuple[str, ...]
+    count: int
+    low: int | None = None
+    width: int = 0
+
+    @property
+    def by_range(self) -> bool:
+        """True if buckets are ranges of the first key."""
+        return self.low is not None
+
+    def number(self, key: int) -> int:
+        """Returns the bucket of a key, for ranges: the reference for what the databases compute."""
+        return min(max((key - self._start) // self.width, 0), self.count - 1)
+
+    def finer(self) -> "Buckets | None":
+        """Returns the cut that splits each bucket into `FINER` parts; None if the parts would be no smaller than one number."""
+        if not self.by_range:
+            return Buckets(keys=self.keys, count=self.count * FINER)
+        if self.width % FINER:
+            return None
+        return Buckets(keys=self.keys, count=self.count * FINER, low=self.low, width=self.width // FINER)
+
+    def span(self, first: int, last: int) -> Span:
+        """Returns the keys of the buckets from `first` to `last`, both included."""
+        return Span(
+            low=None if first == 0 else self._start + first * self.width,
+            high=None if last == self.count - 1 else self._start + (last + 1) * self.width,
+        )
+
+    def number_sql(self, column: str, division: str) -> str:
+        """Returns SQL for the range of a key column.
+
+        Args:
+            column: SQL of the key as a number of at least 64 bits.
+            division: Integer division with `{0}` and `{1}`, e.g. `{0} DIV {1}`.
+        """
+        low, top = _literal(self._start), _literal(self._start + self.count * self.width)
+        quotient = division.format(f"({column} - {low})", self.width)
+        return f"CASE WHEN {column} < {low} THEN 0 WHEN {column} >= {top} THEN {self.count - 1} ELSE {quotient} END"
+
+    @property
+    def _start(self) -> int:
+        if self.low is None:
+            raise ValueError("buckets by hash have no ranges")
+        return self.low
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Some buckets of a cut, or the whole table: what was found to differ, is read, and may be deleted from.
+
+    Args:
+        buckets: The cut; None for the whole table.
+        members: Numbers of the buckets, in order.
+    """
+
+    buckets: Buckets | None = None
+    members: tuple[int, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """True for the whole table."""
+        return self.buckets is None
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no row can be in it."""
+        return self.buckets is not None and not self.members
+
+    def spans(self) -> tuple[Span, ...]:
+        """Returns the ranges, neighbours joined."""
+        if self.buckets is None:
+            return (Span(),)
+        return tuple(self.buckets.span(first, last) for first, last in _runs(self.members))
+
+    def bounded(self) -> "Scope":
+        """Returns a scope that holds this one and whose conditions stay short: ranges are joined across the smallest gaps."""
+        if self.buckets is None:
+            return self
+        if not self.buckets.by_range:
+            return WHOLE if len(self.members) > _MOST_MEMBERS else self
+        runs = _joined(_runs(self.members))
+        return Scope(buckets=self.buckets, members=tuple(number for first, last in runs for number in range(first, last + 1)))
+
+    def parts(self, most: int) -> tuple["Scope", ...]:
+        """Deals the ranges out among readers, neighbours together; what has no ranges stays in one piece."""
+        if self.buckets is None or not self.buckets.by_range:
+            return (self,)
+        runs = _runs(self.members)
+        size = max(-(-len(runs) // max(most, 1)), 1)
+        shares = (runs[start : start + size] for start in range(0, len(runs), size))
+        return tuple(
+            Scope(buckets=self.buckets, members=tuple(number for first, last in share for number in range(first, last + 1)))
+            for share in shares
+        )
+
+
+WHOLE: Final = Scope()
+
+
+def cut(keys: tuple[str, ...], rows: int, extent: tuple[int, int] | None) -> Buckets:
+    """Decides how a table is cut.
+
+    Args:
+        keys: Key columns.
+        rows: About how many rows the table has; 0 if nobody knows.
+        extent: Smallest and largest value of the first key; None if it is no whole number, or has no index to tell them by.
+    """
+    if extent is None:
+        return Buckets(keys=keys, count=_count(rows))
+    low, high = extent
+    numbers = high - low + 1
+    if numbers >= _WIDEST or (rows and numbers > _DENSE * max(rows, ROWS_PER_BUCKET * FEWEST)):
+        return Buckets(keys=keys, count=_count(rows))
+    width = -(-numbers // _count(rows or numbers))
+    if width >= FINER:
+        width = -(-width // FINER) * FINER
+    return Buckets(keys=keys, count=-(-numbers // width), low=low, width=width)
+
+
+def span_condition(column: str, spans: tuple[Span, ...]) -> str:
+    """Returns the condition that a key lies in one of some ranges, in the SQL that all servers and Spark share; "" for every key."""
+    parts = []
+    for span in spans:
+        ends = [f"{column} >= {_literal(span.low)}"] if span.low is not None else []
+        ends += [f"{column} < {_literal(span.high)}"] if span.high is not None else []
+        if not ends:
+            return ""
+        parts.append(" AND ".join(ends))
+    return "(" + " OR ".join(f"({part})" for part in parts) + ")" if parts else "1 = 0"
+
+
+def _count(rows: int) -> int:
+    return min(max(rows // ROWS_PER_BUCKET, FEWEST), MOST)
+
+
+def _literal(number: int) -> str:
+    return f"({number})" if number < 0 else str(number)
+
+
+def _runs(members: tuple[int, ...]) -> list[tuple[int, int]]:
+    runs: list[tuple[int, int]] = []
+    for member in sorted(members):
+        if runs and member == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], member)
+        else:
+            runs.append((member, member))
+    return runs
+
+
+def _joined(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    surplus = len(runs) - _MOST_SPANS
+    if surplus <= 0:
+        return runs
+    gaps = sorted(range(1, len(runs)), key=lambda index: runs[index][0] - runs[index - 1][1])
+    borders = [0, *sorted(set(range(1, len(runs))) - set(gaps[:surplus])), len(runs)]
+    return [(runs[start][0], runs[end - 1][1]) for start, end in pairwise(borders)]

@@ -1,0 +1,143 @@
+"""Drafts of comparisons: for `reconcile` of any table, and for every live run of a table without cursor. Asks the source, writes nothing.
+
+    cursor  keys  live run                                     reconcile
+    yes     yes   increments by the cursor                     keys by checksums: finds deletes, changed keys, lost rows
+    no      yes   rows by checksums, what differs is merged    the same
+    no      no    the same; if anything differs, the whole     the same
+                  table is replaced in one commit
+
+A column whose values have no text that both sides share (FLOAT, DOUBLE, GEOMETRY) takes the checksums away: then everything is read, and
+compared in the lake.
+"""
+
+from dataclasses import dataclass, replace
+
+from cdc_ops.core.buckets import Buckets, cut
+from cdc_ops.core.comparing import CompareSpec, DeleteGuard, Strength
+from cdc_ops.core.cursors import CursorValue, format_datetime
+from cdc_ops.core.operations import ApplyMode, Landing, OperationKind
+from cdc_ops.core.runs import Phase
+from cdc_ops.core.tables import TableSchema
+from cdc_ops.core.windows import SafeBound
+from cdc_ops.errors import RequestError, SourceTableError
+from cdc_ops.sources.base import Source
+from cdc_ops.steps.planning import Draft, Order, TableFacts, new_spec
+
+
+def draft_comparison(order: Order) -> Draft:
+    """Drafts the operation that compares a table as a whole and brings over what differs.
+
+    Raises:
+        RequestError: the table has no snapshot yet.
+        SourceTableError: a table with a cursor has no keys.
+    """
+    facts, settings = order.facts, order.facts.config.settings
+    if order.state.phase is not Phase.READY:
+        raise RequestError(
+            f"Table {order.table} cannot be compared: its first snapshot is not complete.",
+            why=f"It is in phase '{order.state.phase}'.",
+            data="Nothing was read or written.",
+            next="Let a scheduled run finish the snapshot first: it reads everything anyway.",
+        )
+    strength, why = decide(order.source, facts, order.request.strength)
+    now = order.source.now()
+    slices = order.slices("")
+    guard = DeleteGuard(max_ratio=settings.max_delete_ratio, max_rows=settings.max_delete_rows, accepted=order.request.accept_deletes)
+    buckets = None if strength is Strength.WHOLE else _cut(order.source, facts)
+    spec = replace(
+        new_spec(order, OperationKind.RECONCILE, now),
+        slices=slices,
+        expected_rows=facts.schema.approximate_rows,
+        landing=Landing.STAGED,
+        mode=ApplyMode.MERGE if facts.keys else ApplyMode.OVERWRITE,
+        compare=CompareSpec(strength=strength, buckets=buckets, readers=settings.readers, guard=guard, why=why),
+        # Everything that was committed before now is in what the comparison reads.
+        fresh_at=now if not facts.cursor.columns else None,
+    )
+    return Draft(operations=(spec,))
+
+
+def decide(source: Source, facts: TableFacts, wanted: Strength | None = None) -> tuple[Strength, str]:
+    """Decides how strongly a table is compared, and says why.
+
+    Args:
+        source: Says which columns have no checksum.
+        facts: The table.
+        wanted: What somebody asked for; None for what the table needs.
+    """
+    has_cursor = bool(facts.cursor.columns)
+    if has_cursor and not facts.keys:
+        raise SourceTableError(
+            f"Table {facts.config.table} cannot be compared: it has a cursor and no keys.",
+            data="Nothing was read; the watermark stays.",
+            next="Name 'keys', or leave 'cursor' out: then the whole table is compared.",
+        )
+    strength = wanted or (Strength.KEYS if has_cursor else Strength.ROWS)
+    if strength is Strength.KEYS and not has_cursor:
+        strength = Strength.ROWS
+    columns = facts.keys if strength is Strength.KEYS else tuple(column.name for column in facts.schema.columns)
+    missing = source.undigestible(facts.schema, columns)
+    marked = "the source's checksums would count rows that 'apply_as_deletes' leaves out" if facts.config.settings.apply_as_deletes else ""
+    if strength is Strength.WHOLE or missing or marked:
+        reason = f"no checksum covers {', '.join(missing)}" if missing else marked or "asked for"
+        return Strength.WHOLE, f"everything is read and compared in the lake ({reason})"
+    if strength is Strength.KEYS:
+        return strength, "checksums of keys, by buckets: finds deletes, changed keys and lost rows"
+    whole = "" if facts.keys else "; no keys: the whole table is replaced if anything differs"
+    return strength, f"checksums of rows, by buckets{'' if has_cursor else ' (no cursor)'}{whole}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is compared to verify a table.
+
+    Args:
+        schema, keys, path: The table, and where it is in the lake.
+        slices: Conditions that tile it, one per connection.
+        buckets: The cut for checksums, None where there can be none.
+        readers: Connections that read what differs.
+        delete_where: The table's `apply_as_deletes`: the source is compared without such rows.
+    """
+
+    schema: TableSchema
+    keys: tuple[str, ...]
+    path: str
+    slices: tuple[str, ...]
+    buckets: Buckets | None
+    readers: int
+    delete_where: str = ""
+
+
+def ask(source: Source, facts: TableFacts, readers: int) -> Question:
+    """Plans the verification of a table."""
+    schema = facts.schema
+    delete_where = facts.config.settings.apply_as_deletes
+    exact = not delete_where and not source.undigestible(schema, tuple(column.name for column in schema.columns))
+    return Question(
+        schema=schema,
+        keys=facts.keys,
+        path=facts.config.path,
+        slices=source.slices(schema, facts.keys, "", readers),
+        buckets=_cut(source, facts) if exact else None,
+        readers=readers,
+        delete_where=delete_where,
+    )
+
+
+def observed_bound(source: Source) -> SafeBound:
+    """Returns the watermark of a table without cursor: when its snapshot began.
+
+    It never moves, because nothing is read by it; how fresh such a table is, each comparison says itself.
+    """
+    now = source.now()
+    value = CursorValue(parts=(format_datetime(now.replace(tzinfo=None)),))
+    return SafeBound(value=value, clock=value, method="observed", observed_at=now)
+
+
+def _cut(source: Source, facts: TableFacts) -> Buckets:
+    schema, keys = facts.schema, facts.keys
+    if not keys:
+        return cut(tuple(column.name for column in schema.columns), schema.approximate_rows, None)
+    lead = schema.column(keys[0])
+    extent = source.extent(schema, keys[0]) if lead is not None and not lead.nullable else None
+    return cut(keys, schema.approximate_rows, extent)

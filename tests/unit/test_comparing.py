@@ -1,0 +1,72 @@
+"""Comparing by checksums: what differs is found, and too many deletes are stopped."""
+
+import pytest
+
+from cdc_ops.core.buckets import Buckets
+from cdc_ops.core.canonical import spark_field
+from cdc_ops.core.comparing import DeleteGuard, Strength, added, differing
+from cdc_ops.core.requests import RunKind, RunRequest
+from cdc_ops.core.tables import Column, TableName, TableSchema
+from cdc_ops.errors import DeletesRefusedError, RequestError
+from cdc_ops.sources.dialect import Dialect
+from cdc_ops.sources.digests import DigestSql, PostgresDigestSql
+from cdc_ops.sources.postgres_dialect import PostgresDialect
+
+
+def column(source_type: str, delta_type: str) -> Column:
+    return Column(name="c", source_type=source_type, delta_type=delta_type, nullable=True, expression="`c`")
+
+
+def test_a_bucket_differs_by_rows_by_checksum_or_by_being_on_one_side_only() -> None:
+    buckets = Buckets(keys=("id",), count=9, low=0, width=1)
+    source = added([(1, 2, 10), (2, 1, 5), (2, 1, 6), (3, 1, 7), (4, 2, 8)])
+    lake = added([(1, 2, 10), (2, 2, 11), (3, 1, 8), (4, 1, 8), (5, 1, 1)])
+    assert differing(buckets, source, lake).members == (3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("guard", "deletes", "rows", "allowed"),
+    [
+        (DeleteGuard(), 100, 1_000, True),
+        (DeleteGuard(), 101, 1_000, False),
+        (DeleteGuard(), 9, 10, True),
+        (DeleteGuard(), 10, 10, False),
+        (DeleteGuard(max_rows=5), 6, 1_000, False),
+        (DeleteGuard(max_rows=5, accepted=6), 6, 1_000, True),
+        (DeleteGuard(accepted=6), 700, 1_000, False),
+        (DeleteGuard(max_ratio=1.0), 1_000, 1_000, True),
+    ],
+)
+def test_deletes_are_allowed_up_to_the_limits_or_to_what_was_accepted(guard: DeleteGuard, deletes: int, rows: int, allowed: bool) -> None:
+    assert guard.allows(deletes, rows) is allowed
+
+
+def test_a_refusal_says_how_many_which_and_how_to_accept_them() -> None:
+    with pytest.raises(DeletesRefusedError) as caught:
+        DeleteGuard().check(2_000, 3_000, ["1", "2"], pipeline="shop", table="shop.orders")
+    assert "2,000 of 3,000 rows of shop.orders" in str(caught.value)
+    assert "1; 2" in str(caught.value)
+    assert "cdc-ops reconcile --pipeline shop --table shop.orders --accept-deletes 2000" in caught.value.next
+    assert not caught.value.retryable
+
+
+def test_floats_have_no_text_that_both_sides_share_on_any_server() -> None:
+    schema = TableSchema(table=TableName(schema="s", name="t"), columns=(column("double", "double"),), primary_key=())
+    assert spark_field(schema.columns[0]) is None
+    assert DigestSql(Dialect()).undigestible(schema, ("c",)) == ("c",)
+    assert PostgresDigestSql(PostgresDialect()).undigestible(schema, ("c",)) == ("c",)
+    assert DigestSql(Dialect()).field(column("geometry", "binary")) is None
+
+
+def test_a_reconcile_takes_no_range_and_accepts_deletes_of_one_table_only() -> None:
+    def checked(kind: RunKind = RunKind.RECONCILE, tables: tuple[str, ...] = (), accept: int = 0, keys: bool = False) -> RunRequest:
+        return RunRequest(
+            run_id="r", trigger="t", holder="h", kind=kind, tables=tables, accept_deletes=accept, keys=(("1",),) if keys else ()
+        ).checked()
+
+    assert checked(tables=("s.t",), accept=5).accept_deletes == 5
+    for wrong in ({"accept": 5}, {"keys": True}, {"kind": RunKind.INCREMENT, "accept": 5}):
+        with pytest.raises(RequestError):
+            checked(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(RequestError):
+        RunRequest(run_id="r", trigger="t", holder="h", strength=Strength.ROWS).checked()
