@@ -119,6 +119,8 @@ def outcome_task(pipeline: Pipeline, **options: Any) -> Any:
             runs = _lines_of_run(here, len(names))
         for name in names:
             log.info(line_of(runs[name]) if name in runs else f"{name}: not looked at")
+            for text in runs[name].notices if name in runs else ():
+                log.error("%s: %s", name, text)
         wrong = [name for name in names if name not in runs or runs[name].status not in _FINE]
         broken = _failed_tasks(context)
         if wrong or broken:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from cdc_ops.core.lateness import NONE_LATE, LateRows
 from cdc_ops.core.operations import ApplyMode, KeyRange, Manifest, OperationSpec
 from cdc_ops.errors import NullKeyError
 
@@ -17,6 +18,7 @@ class MergePlan:
         prune: Ranges of the batch's own keys as literals: Delta skips files by literals in the condition only, never by the join itself.
         delete_missing_where: Condition on the target for rows that have vanished from the batch.
         update_only: Columns to set in rows that are there; nothing is inserted then.
+        late: Late rows in the batch, for the commit's record.
     """
 
     mode: ApplyMode
@@ -25,6 +27,7 @@ class MergePlan:
     prune: tuple[KeyRange, ...] = ()
     delete_missing_where: str = ""
     update_only: tuple[str, ...] = ()
+    late: LateRows = NONE_LATE
 
     @property
     def condition(self) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from cdc_ops.core.cursors import Cursor, CursorValue
+from cdc_ops.core.lateness import NONE_LATE, LateRows, Seen
 from cdc_ops.core.maintenance import MaintenancePlan, TableStats
 from cdc_ops.core.pipeline import SourceConfig
 from cdc_ops.core.schema_changes import SchemaChange
@@ -100,6 +101,9 @@ class OperationSpec:
         source_fingerprint: Of the source's schema at the plan, with the source's own types.
         replaces_schema: True if the rows replace the table's columns too.
         update_only: Columns that are set in rows that are there; then nothing is inserted and no other column changed.
+        band: What is read again although an earlier operation has read it; of its rows only those are merged that the lake does not have
+            as they are now. None if nothing is.
+        seen_after: What the plan saw at the source of what the lake will then hold, for the next plan's band.
     """
 
     pipeline: str
@@ -133,6 +137,8 @@ class OperationSpec:
     source_fingerprint: str = ""
     replaces_schema: bool = False
     update_only: tuple[str, ...] = ()
+    band: Window | None = None
+    seen_after: Seen | None = None
 
 
 def app_id(pipeline: str, table: TableName) -> str:
@@ -152,6 +158,7 @@ class CommitRecord:
         package_version: Version of cdc-ops that wrote it.
         keys: Columns by which the rows are told apart.
         schema_fingerprint: Of the source's schema that the operation was planned with.
+        late: Late rows among them.
     """
 
     pipeline: str
@@ -168,9 +175,10 @@ class CommitRecord:
     rows: int | None = None
     keys: tuple[str, ...] = ()
     schema_fingerprint: str = ""
+    late: LateRows = NONE_LATE
 
 
-def commit_record(spec: OperationSpec, *, rows: int | None, package_version: str) -> CommitRecord:
+def commit_record(spec: OperationSpec, *, rows: int | None, package_version: str, late: LateRows = NONE_LATE) -> CommitRecord:
     """Returns the record that an operation's commit carries."""
     return CommitRecord(
         pipeline=spec.pipeline,
@@ -187,6 +195,7 @@ def commit_record(spec: OperationSpec, *, rows: int | None, package_version: str
         rows=rows,
         keys=spec.keys,
         schema_fingerprint=spec.source_fingerprint,
+        late=late,
     )
 
 
@@ -303,6 +312,7 @@ class OperationResult:
     counts: Counts = Counts()
     stats: TableStats | None = None
     seconds: float = 0.0
+    late: LateRows = NONE_LATE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

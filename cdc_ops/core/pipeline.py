@@ -84,7 +84,8 @@ class TableSettings:
     Args:
         keys: Columns that identify a row; empty = the primary key.
         cursor: Columns that order changes: one temporal or auto-increment column, or `(updated_at, id)`.
-        overlap: How far the upper bound of a window stays behind the source's clock where the source cannot tell its open writers.
+        overlap: How far below the watermark each run looks for late rows; and how far the upper bound of a window stays behind the
+            source's clock where the source cannot tell its open writers.
         columns: Columns to copy; empty = all.
         except_column_list: Columns to leave out.
         path: Path of the Delta table, instead of the one under the target's root.

@@ -67,6 +67,7 @@ def apply(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: Merg
             outcome=Outcome.APPLIED if version == commit.version else Outcome.ALREADY_APPLIED,
             delta_version=commit.version,
             counts=_counts(commit.metrics, rows),
+            late=commit.record.late,
             stats=table_stats(spark, spec.path, commit.version),
         )
     return replace(result, seconds=round(time.monotonic() - started, 3))
@@ -85,7 +86,7 @@ def _execute(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: M
     conf = {
         _TXN_APP_ID: app_id(spec.pipeline, spec.table),
         _TXN_VERSION: str(spec.op_seq),
-        _USER_METADATA: render_record(commit_record(spec, rows=rows, package_version=__version__)),
+        _USER_METADATA: render_record(commit_record(spec, rows=rows, package_version=__version__, late=plan.late)),
     }
     batch.createGlobalTempView(view)
     try:

@@ -66,6 +66,11 @@ class Dialect:
             raise ConfigError(f"{value!r} is not a value of the integer cursor column {column.name!r}.")
         return value
 
+    def checksum(self, expressions: tuple[str, ...]) -> str:
+        """Prints an aggregate over rows that depends on their values and not on their order: the sum of 60 bits of a hash of each."""
+        parts = ", ".join(f"COALESCE(MD5({expression}), '-')" for expression in expressions)
+        return f"COALESCE(SUM(CAST(CONV(LEFT(MD5(CONCAT({parts})), 15), 16, 10) AS UNSIGNED)), 0)"
+
     def window(self, cursor: Cursor, window: Window) -> str:
         """Prints a window as a condition; "" for a window that is open at both ends."""
         columns = {column.name: column for column in cursor.columns}

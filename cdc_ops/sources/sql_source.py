@@ -101,6 +101,14 @@ class SqlSource:
         row = self._parts.session.row(f"SELECT COUNT(*) AS n FROM ({bounded}) AS q")
         return int(row["n"])
 
+    def checksum(self, table: TableName, expressions: tuple[str, ...], where: str) -> tuple[int, str]:
+        """Counts the rows that match, with a checksum of some expressions of theirs."""
+        condition = f" WHERE {where}" if where else ""
+        dialect = self._parts.dialect
+        sums = f"COUNT(*) AS n, {dialect.checksum(expressions)} AS checksum"
+        row = self._parts.session.row(f"SELECT {sums} FROM {dialect.table(table)}{condition}")
+        return int(row["n"]), str(row["checksum"])
+
     def slices(self, schema: TableSchema, keys: tuple[str, ...], where: str, parts: int) -> tuple[str, ...]:
         """Cuts the rows that match into at most `parts` disjoint conditions that together cover `where` exactly."""
         return self._slicer.slices(schema, keys, where, parts)

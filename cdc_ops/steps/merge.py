@@ -11,6 +11,7 @@ from cdc_ops.core.merging import plan_merge
 from cdc_ops.core.operations import Landing, OperationResult, OperationSpec
 from cdc_ops.core.runs import check_base
 from cdc_ops.errors import StateError
+from cdc_ops.lake.late import without_known
 from cdc_ops.lake.log import read_head
 from cdc_ops.lake.merge import apply
 from cdc_ops.lake.staging import read_landed, read_manifest
@@ -52,4 +53,7 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
         )
     plan = plan_merge(spec, manifest)
     batch = latest_per_key(read_landed(spark, spec, manifest), spec)
+    if spec.band is not None:
+        batch, late = without_known(spark, spec, batch, spec.band)
+        plan = replace(plan, late=late)
     return apply(spark, spec, batch, plan, manifest.rows)

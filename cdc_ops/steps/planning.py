@@ -16,6 +16,7 @@ from cdc_ops.core.text import did_you_mean
 from cdc_ops.core.windows import SafeBound, Window, next_window
 from cdc_ops.errors import RequestError, SourceTableError
 from cdc_ops.sources.base import Source
+from cdc_ops.steps.bands import look_again, seen_after
 
 COUNT_LIMIT = 200_000
 """Rows that are counted exactly before a window is read; a window with more is read over several connections."""
@@ -122,7 +123,10 @@ def _snapshot(order: Order) -> Draft:
         progress = SnapshotProgress(bound=bound.value, done=0, total=len(chunks), chunks=chunks)
     planned_at = bound.observed_at if bound else order.source.now()
     operations = (_chunk(order, progress, index, planned_at, bound) for index in range(progress.done, progress.total))
-    return Draft(operations=tuple(operations), bound=bound)
+    drafted = tuple(operations)
+    if bound is not None:
+        drafted = (*drafted[:-1], replace(drafted[-1], seen_after=seen_after(order.source, facts, bound.value, None)))
+    return Draft(operations=drafted, bound=bound)
 
 
 def _chunk(order: Order, progress: SnapshotProgress, index: int, planned_at: datetime, bound: SafeBound | None) -> OperationSpec:
@@ -150,10 +154,20 @@ def _increment(order: Order, watermark: CursorValue) -> Draft:
     if window is None:
         held = f"; held back by {bound.held_by}" if bound.held_by else ""
         return Draft(idle=f"the safe bound {bound.value} has not passed the watermark{held}")
-    draft = _window(order, window, OperationKind.INCREMENT)
-    fresh_at = fresh_instant(facts.cursor, bound)
-    operations = (replace(spec, watermark_after=bound.value, bound_method=bound.method, fresh_at=fresh_at) for spec in draft.operations)
-    return Draft(operations=tuple(operations), idle=draft.idle, bound=bound)
+    band = look_again(order.source, facts, watermark, order.state.seen)
+    draft = _window(order, window if band is None else Window(low=band.low, high=window.high), OperationKind.INCREMENT)
+    if not draft.operations:
+        return Draft(idle=f"no row in {window}", bound=bound)
+    spec = replace(
+        draft.operations[0],
+        window=window,
+        band=band,
+        seen_after=seen_after(order.source, facts, bound.value, watermark),
+        watermark_after=bound.value,
+        bound_method=bound.method,
+        fresh_at=fresh_instant(facts.cursor, bound),
+    )
+    return Draft(operations=(spec,), bound=bound)
 
 
 def _reread(order: Order) -> Draft:

@@ -59,7 +59,9 @@ def run_pipeline(context: Context, source: Source, request: RunRequest, execute:
             failures += _work(context, request, busy, execute, say)
         _maintain(context, request, group, execute)
         recorded = (context.store.table_run(c.pipeline, c.table, request.run_id) for c in group)
-        runs += [run for run in recorded if run is not None]
+        known = [run for run in recorded if run is not None]
+        warnings += [f"{run.table}: {run.advice}" for run in known if run.advice]
+        runs += known
     return RunReport(runs=tuple(runs), failures=tuple(failures), warnings=tuple(warnings))
 
 

@@ -1,0 +1,86 @@
+"""The band below a window against the lake: what the table has already is dropped before the MERGE, what it lacks is late. Runs in Spark.
+
+    landed rows --+-- rows of the window ------------------------------------------> MERGE
+                  +-- rows of the band --(not as they are in the lake)-- late -----> MERGE
+
+The lake is read by the band's literals, so files are skipped as for any range of time, and a band without news rewrites nothing.
+"""
+
+from functools import reduce
+from operator import and_
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops.core.cursors import CursorValue
+from cdc_ops.core.lateness import NONE_LATE, LateRows, measured
+from cdc_ops.core.merging import quoted, spark_literal
+from cdc_ops.core.operations import OperationSpec
+from cdc_ops.core.windows import Window
+
+_IN_LAKE: Final = "__cdc_in_lake"
+
+
+def without_known(spark: SparkSession, spec: OperationSpec, batch: DataFrame, band: Window) -> tuple[DataFrame, LateRows]:
+    """Drops the rows of the band that the lake has as they are.
+
+    A row of which the lake has another version with the same cursor is merged, and is not late: columns of whole seconds or days can
+    change twice within one value.
+
+    Args:
+        spark: The session of `batch`.
+        spec: The frozen operation, whose table exists.
+        batch: One row per key.
+        band: The stretch of the cursor whose rows the lake may have.
+
+    Returns:
+        The rows to merge, and how many of them are late: the lake has no row of their key with their cursor, which is below the watermark
+        that the operation was planned on.
+    """
+    lead = quoted(spec.cursor.lead.name)
+    above = F.lit(False) if band.high is None else F.coalesce(F.col(lead) >= _literal(spec, band.high), F.lit(False))
+    lake = spark.read.format("delta").load(spec.path).where(_within(spec, lead, band))
+    unknown, fresh = _unknown(spec, batch.where(~above), lake), batch.where(above)
+    rows, late = _counted(spec, unknown)
+    return (fresh.unionByName(unknown.drop(_IN_LAKE)) if rows else fresh), late
+
+
+def _unknown(spec: OperationSpec, rows: DataFrame, lake: DataFrame) -> DataFrame:
+    """Rows that the lake lacks or has otherwise; `_IN_LAKE` is true where it has the same key with the same cursor."""
+    stored = {name.lower(): name for name in lake.columns}
+    known = lake.select(*(F.col(quoted(name)).alias(f"__lake_{name.lower()}") for name in stored.values()), F.lit(True).alias(_IN_LAKE))
+    same_key = reduce(and_, (F.col(quoted(key)) == F.col(quoted(f"__lake_{key.lower()}")) for key in spec.keys))
+    joined = rows.join(known, same_key, "left")
+
+    def same(name: str) -> Column:
+        other = F.col(quoted(f"__lake_{name.lower()}")) if name.lower() in stored else F.lit(None)
+        return F.col(quoted(name)).eqNullSafe(other)
+
+    found = F.coalesce(F.col(_IN_LAKE), F.lit(False))
+    equal = reduce(and_, (same(column.name) for column in spec.schema.columns), found)
+    same_cursor = reduce(and_, (same(column.name) for column in spec.cursor.columns), found)
+    return joined.where(~equal).select(*(F.col(quoted(name)) for name in rows.columns), same_cursor.alias(_IN_LAKE))
+
+
+def _counted(spec: OperationSpec, unknown: DataFrame) -> tuple[int, LateRows]:
+    """Counts the rows that the lake does not have as they are, and the late ones among them."""
+    watermark, lead = spec.watermark_before, F.col(quoted(spec.cursor.lead.name))
+    late = F.lit(False) if watermark is None else ~F.col(_IN_LAKE) & (lead < _literal(spec, watermark))
+    counts = (F.count(F.lit(1)).alias("rows"), F.count_if(late).alias("late"), F.min(F.when(late, lead)).cast("string").alias("oldest"))
+    [found] = unknown.agg(*counts).collect()
+    if watermark is None:
+        return found["rows"], NONE_LATE
+    return found["rows"], measured(spec.cursor, found["late"], found["oldest"] or "", watermark)
+
+
+def _within(spec: OperationSpec, lead: str, band: Window) -> Column:
+    low = F.lit(True) if band.low is None else F.col(lead) >= _literal(spec, band.low)
+    return low if band.high is None else low & (F.col(lead) < _literal(spec, band.high))
+
+
+def _literal(spec: OperationSpec, value: CursorValue) -> Column:
+    column = spec.schema.column(spec.cursor.lead.name)
+    kind = column.delta_type if column else "string"
+    zone = "Z" if kind == "timestamp" else ""
+    return F.expr(spark_literal(kind, value.parts[0] + zone))

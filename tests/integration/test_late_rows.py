@@ -1,0 +1,138 @@
+"""Rows that turn up below a watermark, on real servers: found in the band, merged, counted; lost where there is no bound and no band."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pymysql
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc_ops.core.pipeline import TableSettings
+from cdc_ops.sources import mysql_bounds, postgres_bounds
+from cdc_ops.sources.observation import Observation
+from cdc_ops.state.base import TableRun, TableRunStatus
+from cdc_ops.testing.servers import MariaDBServer, PostgresServer
+from tests.world import World
+
+MINUTE = timedelta(minutes=1)
+EVENTS = {
+    MariaDBServer: """CREATE TABLE events (id BIGINT AUTO_INCREMENT PRIMARY KEY, v INT NOT NULL,
+        updated_at DATETIME(6) NOT NULL DEFAULT NOW(6) ON UPDATE NOW(6), KEY (updated_at, id))""",
+    PostgresServer: """CREATE TABLE events (id BIGSERIAL PRIMARY KEY, v INT NOT NULL, updated_at TIMESTAMPTZ NOT NULL DEFAULT now())""",
+}
+CURSORS = [("updated_at",), ("id",), ("updated_at", "id")]
+
+
+@pytest.fixture(params=["mariadb", "postgres"])
+def world(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> World:
+    server = request.getfixturevalue(request.param)
+    made = World(server, tmp_path, spark, settings=TableSettings(cursor=("updated_at",), overlap=MINUTE, readers=1))
+    made.sql(EVENTS[type(server)], "INSERT INTO events (v) VALUES (1), (2)")
+    return made
+
+
+@contextmanager
+def transaction(world: World) -> Iterator[Any]:
+    """A second application's open transaction; it commits at the end of the block."""
+    server = world.server
+    login: dict[str, Any] = {"host": server.host, "port": server.port, "user": server.user, "password": server.password}
+    if isinstance(server, PostgresServer):
+        connection: Any = psycopg.connect(dbname=world.database, **login)
+    else:
+        connection = pymysql.connect(database=world.database, **login)
+    try:
+        with connection.cursor() as cursor:
+            yield cursor
+        connection.commit()
+    finally:
+        connection.close()
+
+
+def blind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Switches the safe bound off: the source believes that nobody is writing."""
+    for module in (mysql_bounds, postgres_bounds):
+        seen = module.observe
+
+        def nobody(session: Any, seen: Any = seen) -> Observation:
+            return replace(seen(session), writers=(), complete=True)
+
+        monkeypatch.setattr(module, "observe", nobody)
+
+
+def run(world: World) -> TableRun:
+    report = world.run()
+    assert not report.failures, [str(failure.error) for failure in report.failures]
+    return report.runs[0]
+
+
+def insert_late(world: World) -> tuple[TableRun, TableRun]:
+    """A writes and holds, B writes later and commits, a run, A commits, B goes on, a run."""
+    run(world)
+    with transaction(world) as a:
+        a.execute("INSERT INTO events (v) VALUES (100)")
+        world.sql("INSERT INTO events (v) VALUES (200)")
+        first = run(world)
+    world.sql("INSERT INTO events (v) VALUES (300)")
+    return first, run(world)
+
+
+@pytest.mark.parametrize("cursor", CURSORS, ids=",".join)
+def test_a_row_that_commits_late_is_not_lost_and_not_late(world: World, cursor: tuple[str, ...]) -> None:
+    world.configure(cursor=cursor, overlap=timedelta(0))
+    insert_late(world)
+    assert world.lake("events", "id, v") == world.source("events", "id, v")
+
+
+@pytest.mark.parametrize("cursor", CURSORS, ids=",".join)
+def test_without_the_safe_bound_and_without_overlap_it_is_lost(
+    world: World, cursor: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Proof that the reproduction can fail."""
+    blind(monkeypatch)
+    world.configure(cursor=cursor, overlap=timedelta(0))
+    insert_late(world)
+    assert [v for [v] in world.lake("events", "v")] == [1, 2, 200, 300]
+
+
+@pytest.mark.parametrize("cursor", CURSORS, ids=",".join)
+def test_without_the_safe_bound_the_band_finds_it_and_says_so(
+    world: World, cursor: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blind(monkeypatch)
+    world.configure(cursor=cursor)
+    first, second = insert_late(world)
+    assert world.lake("events", "id, v") == world.source("events", "id, v")
+    assert (first.late_rows, first.advice) == (0, "")
+    assert second.late_rows == 1
+    assert "1 late row was found below the watermark" in second.advice
+    assert (second.max_commit_lag is None) == (cursor == ("id",))
+    assert second.counts.inserted == 2
+    assert second.counts.updated == 0
+
+
+def test_an_idle_table_whose_band_changes_is_read_and_then_idle_again(world: World) -> None:
+    """The application stamps a row in the past while nothing else happens."""
+    for _ in range(2):
+        run(world)
+    assert run(world).status is TableRunStatus.IDLE
+    jobs = world.jobs
+    world.sql("INSERT INTO events (v, updated_at) SELECT 50, updated_at FROM events WHERE id = 1")
+    found = run(world)
+    assert (found.late_rows, found.counts.inserted, found.counts.updated) == (1, 1, 0)
+    assert world.jobs == jobs + 1
+    assert run(world).status is TableRunStatus.IDLE
+    assert world.jobs == jobs + 1
+
+
+def test_a_quiet_band_is_not_read_and_nothing_of_it_is_written_again(world: World) -> None:
+    run(world)
+    world.sql("INSERT INTO events (v) VALUES (3), (4), (5)")
+    assert run(world).counts.read == 3
+    world.sql("INSERT INTO events (v) VALUES (6)")
+    last = run(world)
+    assert (last.counts.read, last.counts.inserted, last.counts.updated) == (1, 1, 0)
