@@ -177,6 +177,7 @@ def _plan_data(item: TablePlan | CdcError) -> dict[str, Any]:
         "idle": item.idle,
         "unfinished": len(item.unfinished),
         "warnings": list(item.warnings),
+        "alert": item.alert,
         "operations": wire.to_data(item.operations),
     }
 

@@ -58,7 +58,7 @@ def print_plans(pipeline: str, plans: Sequence[tuple[str, TablePlan | CdcError]]
             notes.append((name, str(plan)))
             continue
         rows += _plan_rows(name, plan)
-        notes += [(name, text) for text in plan.warnings]
+        notes += [(name, text) for text in (plan.alert, *plan.warnings) if text]
     _table(f"Plan of {pipeline}", ("table", "what", "reads", "rows"), rows)
     for name, text in notes:
         out.print(f"[yellow]{escape(name)}[/] {escape(text)}", soft_wrap=True, highlight=False)

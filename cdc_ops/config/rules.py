@@ -63,6 +63,7 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
     (TableSettings, "keys"): Rule(examples=("id", ["order_id", "line"])),
     (TableSettings, "cursor"): Rule(examples=("updated_at", ["updated_at", "id"])),
     (TableSettings, "overlap"): Rule(minimum=_NO_TIME, examples=("30s", "5m")),
+    (TableSettings, "max_hold"): Rule(minimum=_NO_TIME, examples=("1h", "15m")),
     (TableSettings, "path"): Rule(convert=_optional(values.parse_location), examples=("s3a://bucket/elsewhere/orders",)),
     (TableSettings, "readers"): Rule(minimum=1, maximum=256),
     (TableSettings, "chunk_rows"): Rule(minimum=1),

@@ -63,12 +63,13 @@ def band_low(cursor: Cursor, watermark: CursorValue, overlap: timedelta, since: 
     Args:
         cursor: The table's cursor.
         watermark: The upper end of the band.
-        overlap: Its length, for a temporal cursor; zero turns it off for all cursors.
+        overlap: Its length, for a temporal cursor; zero turns it off for all cursors, but for the second or the day that was read before
+            it was over.
         since: For a counting cursor: the watermark before this one. What was handed out between two plans is what can have been open at
             the second; it is looked at once more, up to `MOST_NUMBERS`.
     """
     if not overlap:
-        return None
+        return watermark if cursor.lead.is_coarse else None
     if cursor.lead.type is not CursorType.INTEGER:
         return cursor.shifted(watermark, -overlap)
     low = int(watermark.parts[0]) - MOST_NUMBERS

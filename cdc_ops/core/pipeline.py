@@ -86,6 +86,8 @@ class TableSettings:
         cursor: Columns that order changes: one temporal or auto-increment column, or `(updated_at, id)`.
         overlap: How far below the watermark each run looks for late rows; and how far the upper bound of a window stays behind the
             source's clock where the source cannot tell its open writers.
+        max_hold: How long a writer at the source may hold the watermark back before the run raises an alert; the watermark waits for it
+            all the same.
         columns: Columns to copy; empty = all.
         except_column_list: Columns to leave out.
         path: Path of the Delta table, instead of the one under the target's root.
@@ -103,6 +105,7 @@ class TableSettings:
     keys: tuple[str, ...] = ()
     cursor: tuple[str, ...] = ()
     overlap: timedelta = timedelta(seconds=30)
+    max_hold: timedelta = timedelta(hours=1)
     columns: tuple[str, ...] = ()
     except_column_list: tuple[str, ...] = ()
     path: str = ""

@@ -60,6 +60,8 @@ class Dialect:
         Raises:
             ConfigError: the text is no value of the column's type.
         """
+        if column.type is CursorType.DATE:
+            return f"DATE'{column.literal(column.moment(value))}'"
         if column.type.is_temporal:
             return self.moment(value, column.type)
         if not _INTEGER.match(value):

@@ -18,7 +18,7 @@ def type_cursor(schema: TableSchema, names: tuple[str, ...]) -> Cursor:
     Raises:
         SourceTableError: one is missing, or has no order that a window could use.
     """
-    return type_columns(schema, names, _typed, "DATETIME, a TIMESTAMP")
+    return type_columns(schema, names, _typed, "DATETIME, a TIMESTAMP, a DATE")
 
 
 def cursor_warnings(schema: TableSchema, cursor: Cursor, extras: dict[str, str], dialect: Dialect) -> tuple[str, ...]:
@@ -33,7 +33,6 @@ def cursor_warnings(schema: TableSchema, cursor: Cursor, extras: dict[str, str],
     checks: tuple[Callable[[], str], ...] = (
         lambda: index_warning(schema, cursor, dialect),
         lambda: null_warning(schema, cursor),
-        lambda: _resolution_warning(schema, cursor, dialect),
         lambda: _change_warning(schema, cursor, extras.get(cursor.lead.name, "")),
     )
     return tuple(warning for check in checks if (warning := check()))
@@ -46,19 +45,11 @@ def _typed(column: Column) -> CursorColumn | None:
         return CursorColumn(name=column.name, type=CursorType.DATETIME, precision=precision)
     if kind.base == "timestamp":
         return CursorColumn(name=column.name, type=CursorType.TIMESTAMP, precision=precision)
+    if kind.base == "date":
+        return CursorColumn(name=column.name, type=CursorType.DATE)
     if kind.base in _WHOLE or (kind.base == "decimal" and column.delta_type.endswith(",0)")):
         return CursorColumn(name=column.name, type=CursorType.INTEGER)
     return None
-
-
-def _resolution_warning(schema: TableSchema, cursor: Cursor, dialect: Dialect) -> str:
-    lead = cursor.lead
-    if not lead.type.is_temporal or lead.precision > 0:
-        return ""
-    return (
-        f"Cursor column {lead.name!r} of {schema.table} keeps whole seconds: the second that is not over is left to the next run. "
-        f"For a finer one: ALTER TABLE {dialect.table(schema.table)} MODIFY {dialect.name(lead.name)} {lead.type.value.upper()}(6) ..."
-    )
 
 
 def _change_warning(schema: TableSchema, cursor: Cursor, extra: str) -> str:

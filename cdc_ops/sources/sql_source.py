@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from cdc_ops.core.cursors import Cursor, CursorType, CursorValue, format_datetime
+from cdc_ops.core.cursors import Cursor, CursorType, CursorValue
 from cdc_ops.core.pipeline import SourceConfig
 from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.core.windows import SafeBound, Window
 from cdc_ops.errors import RequestError
 from cdc_ops.sources.bounds import BoundRequest, BoundStrategy, ClockBound, CounterBound, Probe
 from cdc_ops.sources.dialect import Dialect
-from cdc_ops.sources.ranges import ceil_moment
 from cdc_ops.sources.session import SqlSession
 from cdc_ops.sources.slices import Slicer
 
@@ -84,7 +83,7 @@ class SqlSource:
                 data="Nothing was read or written.",
                 next="Use --mode keys or --mode full.",
             )
-        return CursorValue(parts=(format_datetime(ceil_moment(self._clock.literal(cursor, instant), cursor.lead.precision)),))
+        return CursorValue(parts=(cursor.lead.literal(cursor.lead.ceil(self._clock.literal(cursor, instant))),))
 
     def window_predicate(self, cursor: Cursor, window: Window) -> str:
         """Prints a window as a WHERE condition."""

@@ -50,27 +50,43 @@ def look_again(source: Source, facts: Facts, watermark: CursorValue, seen: Seen 
         return None
     high = seen.window.high if seen and seen.window.high else watermark
     band = Window(low=low, high=max(high, watermark, key=cursor.order))
+    if band.low == band.high:
+        return None
     return None if seen is not None and look(source, facts, band) == seen else band
 
 
 def look(source: Source, facts: Facts, window: Window) -> Seen:
     """Takes the checksum of a stretch of the source."""
-    names = tuple(dict.fromkeys((*facts.keys, *(column.name for column in facts.cursor.columns))))
-    chosen = tuple(column for name in names if (column := facts.schema.column(name)))
+    chosen = facts.schema.columns
+    if not facts.cursor.lead.is_coarse:
+        names = tuple(dict.fromkeys((*facts.keys, *(column.name for column in facts.cursor.columns))))
+        chosen = tuple(column for name in names if (column := facts.schema.column(name)))
     rows, checksum = source.checksum(
         facts.config.table, tuple(column.expression for column in chosen), source.window_predicate(facts.cursor, window)
     )
     return Seen(window=window, rows=rows, checksum=checksum)
 
 
-def seen_after(source: Source, facts: Facts, watermark: CursorValue, since: CursorValue | None) -> Seen | None:
+def seen_after(source: Source, facts: Facts, window: Window, watermark: CursorValue) -> Seen | None:
     """Takes the checksum that the plan after this one will compare with.
 
     Args:
         source: Asked for it, after the bound was taken and before anything is read.
         facts: The table.
-        watermark: The watermark that this plan's operation will commit.
-        since: The one before, None for a snapshot.
+        window: What this plan's operation reads; its low end is None for a snapshot.
+        watermark: The watermark that it will commit; a column of whole seconds or days is read beyond it.
     """
-    low = band_low(facts.cursor, watermark, facts.config.settings.overlap, since)
-    return None if low is None else look(source, facts, Window(low=low, high=watermark))
+    low = band_low(facts.cursor, watermark, facts.config.settings.overlap, window.low)
+    if low is None:
+        return None
+    return look(source, facts, Window(low=low, high=max(window.high or watermark, watermark, key=facts.cursor.order)))
+
+
+def to_read(cursor: Cursor, window: Window, band: Window | None, seen: Seen | None) -> Window:
+    """Returns what an increment reads: from the band, if there is one, else from where the operation before it stopped reading."""
+    if band is not None:
+        return Window(low=band.low, high=window.high)
+    if seen is None or seen.window.high is None or window.low is None:
+        return window
+    low = max(seen.window.high, window.low, key=cursor.order)
+    return Window(low=low, high=max(window.high or low, low, key=cursor.order))

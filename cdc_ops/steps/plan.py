@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from cdc_ops import __version__
+from cdc_ops.core.holds import hold_alert
 from cdc_ops.core.operations import JobSpec, LakeHead, OperationKind, OperationSpec, Step
 from cdc_ops.core.pipeline import Pipeline, TableConfig, resolve_tables, select_tables
 from cdc_ops.core.requests import RunKind, RunRequest
@@ -50,6 +51,7 @@ class TablePlan:
         fresh_at: Instant (UTC) up to which the table is complete, known for idle tables.
         warnings: What the operator should know, each with its fix.
         schema_changes: Those of the warnings that are about changed columns.
+        alert: What somebody has to look at now although the run goes on, "" if nothing.
     """
 
     config: TableConfig
@@ -61,6 +63,7 @@ class TablePlan:
     fresh_at: datetime | None = None
     warnings: tuple[str, ...] = ()
     schema_changes: tuple[str, ...] = ()
+    alert: str = ""
 
     @property
     def table(self) -> TableName:
@@ -182,6 +185,7 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
         fresh_at=fresh_instant(facts.cursor, draft.bound) if draft.bound else None,
         warnings=facts.warnings + (draft.bound.warnings if draft.bound else ()),
         schema_changes=facts.notes,
+        alert=hold_alert(draft.bound, config.settings.max_hold) if draft.bound else "",
     )
 
 
@@ -227,4 +231,5 @@ def _table_run(request: RunRequest, plan: TablePlan, started: datetime) -> Table
         op_seq=None,
         message="; ".join(part for part in (plan.idle, *plan.warnings) if part),
         schema_changes=plan.schema_changes,
+        alert=plan.alert,
     )

@@ -4,7 +4,7 @@ import uuid
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from cdc_ops.core.cursors import Cursor, CursorValue, parse_datetime
+from cdc_ops.core.cursors import Cursor, CursorValue
 from cdc_ops.core.merging import keys_condition
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec, SnapshotProgress
 from cdc_ops.core.pipeline import Pipeline, TableConfig, staging_root
@@ -13,10 +13,10 @@ from cdc_ops.core.runs import Phase, TableState
 from cdc_ops.core.schema_changes import SchemaChange, only_columns
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.core.text import did_you_mean
-from cdc_ops.core.windows import SafeBound, Window, next_window
+from cdc_ops.core.windows import SafeBound, Window, next_watermark, next_window
 from cdc_ops.errors import RequestError, SourceTableError
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.bands import look_again, seen_after
+from cdc_ops.steps.bands import look_again, seen_after, to_read
 
 COUNT_LIMIT = 200_000
 """Rows that are counted exactly before a window is read; a window with more is read over several connections."""
@@ -125,7 +125,8 @@ def _snapshot(order: Order) -> Draft:
     operations = (_chunk(order, progress, index, planned_at, bound) for index in range(progress.done, progress.total))
     drafted = tuple(operations)
     if bound is not None:
-        drafted = (*drafted[:-1], replace(drafted[-1], seen_after=seen_after(order.source, facts, bound.value, None)))
+        seen = seen_after(order.source, facts, Window(low=None, high=bound.reach), bound.value)
+        drafted = (*drafted[:-1], replace(drafted[-1], seen_after=seen))
     return Draft(operations=drafted, bound=bound)
 
 
@@ -154,16 +155,17 @@ def _increment(order: Order, watermark: CursorValue) -> Draft:
     if window is None:
         held = f"; held back by {bound.held_by}" if bound.held_by else ""
         return Draft(idle=f"the safe bound {bound.value} has not passed the watermark{held}")
-    band = look_again(order.source, facts, watermark, order.state.seen)
-    draft = _window(order, window if band is None else Window(low=band.low, high=window.high), OperationKind.INCREMENT)
+    seen, after = order.state.seen, next_watermark(facts.cursor, watermark, bound)
+    band = look_again(order.source, facts, watermark, seen)
+    draft = _window(order, to_read(facts.cursor, window, band, seen), OperationKind.INCREMENT)
     if not draft.operations:
         return Draft(idle=f"no row in {window}", bound=bound)
     spec = replace(
         draft.operations[0],
         window=window,
         band=band,
-        seen_after=seen_after(order.source, facts, bound.value, watermark),
-        watermark_after=bound.value,
+        seen_after=seen_after(order.source, facts, window, after),
+        watermark_after=after,
         bound_method=bound.method,
         fresh_at=fresh_instant(facts.cursor, bound),
     )
@@ -332,5 +334,7 @@ def fresh_instant(cursor: Cursor, bound: SafeBound) -> datetime:
     """Returns the instant (UTC) up to which a table is complete once everything below the bound is in it."""
     if not cursor.lead.type.is_temporal:
         return bound.observed_at
-    behind = parse_datetime(bound.clock.parts[0]) - parse_datetime(bound.value.parts[0])
+    lead, behind = cursor.lead, bound.behind
+    if behind is None:
+        behind = lead.moment(bound.clock.parts[0]) - lead.moment(bound.value.parts[0])
     return bound.observed_at - max(behind, timedelta(0))

@@ -26,6 +26,7 @@ class RunReport:
     runs: tuple[TableRun, ...]
     failures: tuple[TableFailure, ...]
     warnings: tuple[str, ...] = ()
+    """What the operator should know, alerts and advice included."""
 
     @property
     def retryable(self) -> bool:
@@ -60,7 +61,7 @@ def run_pipeline(context: Context, source: Source, request: RunRequest, execute:
         _maintain(context, request, group, execute)
         recorded = (context.store.table_run(c.pipeline, c.table, request.run_id) for c in group)
         known = [run for run in recorded if run is not None]
-        warnings += [f"{run.table}: {run.advice}" for run in known if run.advice]
+        warnings += [f"{run.table}: {text}" for run in known for text in run.notices]
         runs += known
     return RunReport(runs=tuple(runs), failures=tuple(failures), warnings=tuple(warnings))
 

@@ -136,3 +136,60 @@ def test_a_quiet_band_is_not_read_and_nothing_of_it_is_written_again(world: Worl
     world.sql("INSERT INTO events (v) VALUES (6)")
     last = run(world)
     assert (last.counts.read, last.counts.inserted, last.counts.updated) == (1, 1, 0)
+
+
+def test_a_writer_that_stays_open_too_long_raises_an_alert_and_holds_the_watermark(world: World) -> None:
+    run(world)
+    world.configure(max_hold=timedelta(0))
+    with transaction(world) as writer:
+        writer.execute("UPDATE events SET v = 9 WHERE id = 1")
+        world.sql("INSERT INTO events (v) VALUES (3)")
+        held = run(world)
+        before = world.state("events").watermark
+    assert "longer than 'max_hold'" in held.alert
+    assert "Look at it: SELECT * FROM " in held.alert
+    assert held.notices == (held.alert,)
+    after = run(world)
+    assert after.alert == ""
+    assert before is not None
+    assert world.lake("events", "id, v") == world.source("events", "id, v")
+
+
+def test_a_writer_within_the_limit_raises_no_alert(world: World) -> None:
+    run(world)
+    with transaction(world) as writer:
+        writer.execute("UPDATE events SET v = 9 WHERE id = 1")
+        assert run(world).alert == ""
+
+
+COARSE = {
+    MariaDBServer: """CREATE TABLE days (id BIGINT PRIMARY KEY, v INT NOT NULL, day DATE NOT NULL DEFAULT (CURRENT_DATE),
+        at DATETIME NOT NULL DEFAULT NOW() ON UPDATE NOW(), KEY (day), KEY (at))""",
+    PostgresServer: """CREATE TABLE days (id BIGINT PRIMARY KEY, v INT NOT NULL, day DATE NOT NULL DEFAULT CURRENT_DATE,
+        at TIMESTAMP(0) NOT NULL DEFAULT now())""",
+}
+
+
+@pytest.fixture
+def days(world: World) -> World:
+    world.sql("DROP TABLE events", COARSE[type(world.server)], "INSERT INTO days (id, v) VALUES (1, 1), (2, 2)")
+    world.pipeline = replace(world.pipeline, source=replace(world.pipeline.source, time_zone="UTC"))
+    return world
+
+
+@pytest.mark.parametrize("overlap", [timedelta(0), MINUTE], ids=["without overlap", "with overlap"])
+@pytest.mark.parametrize("cursor", ["day", "at"])
+def test_the_unit_that_is_not_over_is_read_and_read_again_when_it_changes(days: World, cursor: str, overlap: timedelta) -> None:
+    """Rows of today, and changes within the same value of the cursor, arrive with the next run, not with the next day."""
+    days.configure(cursor=(cursor,), overlap=overlap)
+    run(days)
+    days.sql("INSERT INTO days (id, v) VALUES (3, 3)")
+    assert run(days).counts.inserted == 1
+    same = "day = day, at = at" if isinstance(days.server, MariaDBServer) else "day = day"
+    days.sql(f"UPDATE days SET v = 30, {same} WHERE id = 3", "INSERT INTO days (id, v) VALUES (4, 4)")
+    changed = run(days)
+    assert (changed.counts.inserted, changed.counts.updated, changed.late_rows) == (1, 1, 0)
+    assert days.lake("days", "id, v") == days.source("days", "id, v")
+    jobs = days.jobs
+    assert run(days).status is TableRunStatus.IDLE
+    assert days.jobs == jobs
