@@ -45,11 +45,13 @@ class CursorColumn:
         name: Column name as the source spells it.
         type: How values are ordered.
         precision: Fractional second digits that the column keeps, 0 to 6; 0 for integers.
+        expression: SQL of the source's dialect that yields the part, "" for a column.
     """
 
     name: str
     type: CursorType
     precision: int = 0
+    expression: str = ""
 
     @property
     def is_coarse(self) -> bool:

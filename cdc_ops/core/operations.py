@@ -103,6 +103,8 @@ class OperationSpec:
         update_only: Columns that are set in rows that are there; then nothing is inserted and no other column changed.
         band: What is read again although an earlier operation has read it; of its rows only those are merged that the lake does not have
             as they are now. None if nothing is.
+        with_nulls: Rows whose cursor is NULL are read too, all of them.
+        nulls_after: Checksum that the plan saw over all columns of those rows, "" if it did not look.
         seen_after: What the plan saw at the source of what the lake will then hold, for the next plan's band.
     """
 
@@ -139,6 +141,8 @@ class OperationSpec:
     update_only: tuple[str, ...] = ()
     band: Window | None = None
     seen_after: Seen | None = None
+    with_nulls: bool = False
+    nulls_after: str = ""
 
 
 def app_id(pipeline: str, table: TableName) -> str:

@@ -30,6 +30,15 @@ class Execution(enum.StrEnum):
     """One Spark application does both: one JVM start less."""
 
 
+class NullCursor(enum.StrEnum):
+    """What is done about rows whose cursor is NULL, which are in no window."""
+
+    IGNORE = "ignore"
+    """They come with the snapshot only."""
+    SWEEP = "sweep"
+    """Each run asks for a checksum over all their columns, and reads all of them when it has changed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceConfig:
     """Where rows come from.
@@ -86,6 +95,8 @@ class TableSettings:
         cursor: Columns that order changes: one temporal or auto-increment column, or `(updated_at, id)`.
         overlap: How far below the watermark each run looks for late rows; and how far the upper bound of a window stays behind the
             source's clock where the source cannot tell its open writers.
+        null_cursor: `ignore` (rows whose cursor is NULL come with the snapshot only) or `sweep` (each run compares all of them by a
+            checksum, and reads them when it has changed; the index on the cursor serves it).
         max_hold: How long a writer at the source may hold the watermark back before the run raises an alert; the watermark waits for it
             all the same.
         columns: Columns to copy; empty = all.
@@ -105,6 +116,7 @@ class TableSettings:
     keys: tuple[str, ...] = ()
     cursor: tuple[str, ...] = ()
     overlap: timedelta = timedelta(seconds=30)
+    null_cursor: NullCursor = NullCursor.IGNORE
     max_hold: timedelta = timedelta(hours=1)
     columns: tuple[str, ...] = ()
     except_column_list: tuple[str, ...] = ()

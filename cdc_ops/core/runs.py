@@ -31,6 +31,7 @@ class TableState:
         snapshot: Progress of an unfinished snapshot.
         delta_version: Version of the last data commit.
         fresh_at: Instant (UTC) up to which the table is known to hold the source's committed changes.
+        nulls: Checksum that it saw over the rows whose cursor is NULL, "" if that is not known.
         seen: What the last live operation's plan saw of the rows just below the watermark; None if that is not known.
     """
 
@@ -46,6 +47,7 @@ class TableState:
     delta_version: int | None = None
     fresh_at: datetime | None = None
     seen: Seen | None = None
+    nulls: str = ""
 
     @property
     def phase(self) -> "Phase":
@@ -87,6 +89,7 @@ def committed(state: TableState, spec: OperationSpec, delta_version: int) -> Tab
         delta_version=delta_version,
         fresh_at=spec.fresh_at if spec.kind.is_live else state.fresh_at,
         seen=spec.seen_after if spec.kind.is_live else state.seen,
+        nulls=spec.nulls_after if spec.kind.is_live else state.nulls,
     )
 
 

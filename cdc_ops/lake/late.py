@@ -22,8 +22,8 @@ from cdc_ops.core.windows import Window
 _IN_LAKE: Final = "__cdc_in_lake"
 
 
-def without_known(spark: SparkSession, spec: OperationSpec, batch: DataFrame, band: Window) -> tuple[DataFrame, LateRows]:
-    """Drops the rows of the band that the lake has as they are.
+def without_known(spark: SparkSession, spec: OperationSpec, batch: DataFrame) -> tuple[DataFrame, LateRows]:
+    """Drops the rows of the band, and those whose cursor is NULL, that the lake has as they are.
 
     A row of which the lake has another version with the same cursor is merged, and is not late: columns of whole seconds or days can
     change twice within one value.
@@ -32,15 +32,16 @@ def without_known(spark: SparkSession, spec: OperationSpec, batch: DataFrame, ba
         spark: The session of `batch`.
         spec: The frozen operation, whose table exists.
         batch: One row per key.
-        band: The stretch of the cursor whose rows the lake may have.
 
     Returns:
         The rows to merge, and how many of them are late: the lake has no row of their key with their cursor, which is below the watermark
         that the operation was planned on.
     """
     lead = quoted(spec.cursor.lead.name)
+    band = spec.band or Window(low=spec.watermark_before, high=spec.watermark_before)
     above = F.lit(False) if band.high is None else F.coalesce(F.col(lead) >= _literal(spec, band.high), F.lit(False))
-    lake = spark.read.format("delta").load(spec.path).where(_within(spec, lead, band))
+    within = _within(spec, lead, band)
+    lake = spark.read.format("delta").load(spec.path).where(within | F.col(lead).isNull() if spec.with_nulls else within)
     unknown, fresh = _unknown(spec, batch.where(~above), lake), batch.where(above)
     rows, late = _counted(spec, unknown)
     return (fresh.unionByName(unknown.drop(_IN_LAKE)) if rows else fresh), late

@@ -97,6 +97,10 @@ class Source(Protocol):
         """Counts the rows that match, but at most `limit`: it stops there, so it costs no more than that many index entries."""
         ...
 
+    def null_predicate(self, cursor: Cursor) -> str:
+        """Prints the condition that a row has no cursor: its lead is NULL."""
+        ...
+
     def checksum(self, table: TableName, expressions: tuple[str, ...], where: str) -> tuple[int, str]:
         """Returns how many rows match and a checksum over some expressions of theirs, in no order, as of one moment.
 

@@ -68,6 +68,10 @@ class Dialect:
             raise ConfigError(f"{value!r} is not a value of the integer cursor column {column.name!r}.")
         return value
 
+    def operand(self, column: CursorColumn) -> str:
+        """Prints one part of a cursor: its quoted name, or its expression."""
+        return f"({column.expression})" if column.expression else self.name(column.name)
+
     def checksum(self, expressions: tuple[str, ...]) -> str:
         """Prints an aggregate over rows that depends on their values and not on their order: the sum of 60 bits of a hash of each."""
         parts = ", ".join(f"COALESCE(MD5({expression}), '-')" for expression in expressions)
@@ -78,7 +82,8 @@ class Dialect:
         columns = {column.name: column for column in cursor.columns}
 
         def comparison(one: Comparison) -> str:
-            return f"{self.name(one.column)} {one.op} {self.literal(columns[one.column], one.literal)}"
+            column = columns[one.column]
+            return f"{self.operand(column)} {one.op} {self.literal(column, one.literal)}"
 
         def conjunction(parts: tuple[Comparison, ...]) -> str:
             text = " AND ".join(comparison(part) for part in parts)

@@ -100,6 +100,10 @@ class SqlSource:
         row = self._parts.session.row(f"SELECT COUNT(*) AS n FROM ({bounded}) AS q")
         return int(row["n"])
 
+    def null_predicate(self, cursor: Cursor) -> str:
+        """Prints the condition that a row has no cursor."""
+        return f"{self._parts.dialect.operand(cursor.lead)} IS NULL"
+
     def checksum(self, table: TableName, expressions: tuple[str, ...], where: str) -> tuple[int, str]:
         """Counts the rows that match, with a checksum of some expressions of theirs."""
         condition = f" WHERE {where}" if where else ""

@@ -21,7 +21,7 @@ def with_late_rows(
         specs: Its operations.
         reported: What Spark reported of them, by operation id; of one that it did not report, the lake is asked.
     """
-    looked = tuple(spec for spec in specs if spec.band is not None)
+    looked = tuple(spec for spec in specs if spec.band is not None or spec.with_nulls)
     late = deepest(tuple(_late(spec, reported.get(spec.operation_id)) for spec in looked))
     if not late.rows:
         return run

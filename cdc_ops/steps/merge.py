@@ -53,7 +53,7 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
         )
     plan = plan_merge(spec, manifest)
     batch = latest_per_key(read_landed(spark, spec, manifest), spec)
-    if spec.band is not None:
-        batch, late = without_known(spark, spec, batch, spec.band)
+    if spec.band is not None or spec.with_nulls:
+        batch, late = without_known(spark, spec, batch)
         plan = replace(plan, late=late)
     return apply(spark, spec, batch, plan, manifest.rows)

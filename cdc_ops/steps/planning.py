@@ -17,6 +17,7 @@ from cdc_ops.core.windows import SafeBound, Window, next_watermark, next_window
 from cdc_ops.errors import RequestError, SourceTableError
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.bands import look_again, seen_after, to_read
+from cdc_ops.steps.nulls import look_at_nulls, null_rows
 
 COUNT_LIMIT = 200_000
 """Rows that are counted exactly before a window is read; a window with more is read over several connections."""
@@ -126,7 +127,8 @@ def _snapshot(order: Order) -> Draft:
     drafted = tuple(operations)
     if bound is not None:
         seen = seen_after(order.source, facts, Window(low=None, high=bound.reach), bound.value)
-        drafted = (*drafted[:-1], replace(drafted[-1], seen_after=seen))
+        nulls = look_at_nulls(order.source, facts)
+        drafted = (*drafted[:-1], replace(drafted[-1], seen_after=seen, nulls_after=nulls))
     return Draft(operations=drafted, bound=bound)
 
 
@@ -157,11 +159,13 @@ def _increment(order: Order, watermark: CursorValue) -> Draft:
         return Draft(idle=f"the safe bound {bound.value} has not passed the watermark{held}")
     seen, after = order.state.seen, next_watermark(facts.cursor, watermark, bound)
     band = look_again(order.source, facts, watermark, seen)
-    draft = _window(order, to_read(facts.cursor, window, band, seen), OperationKind.INCREMENT)
+    nulls = look_at_nulls(order.source, facts)
+    draft = _with_nulls(order, _window(order, to_read(facts.cursor, window, band, seen), OperationKind.INCREMENT), nulls)
     if not draft.operations:
         return Draft(idle=f"no row in {window}", bound=bound)
     spec = replace(
         draft.operations[0],
+        nulls_after=nulls,
         window=window,
         band=band,
         seen_after=seen_after(order.source, facts, window, after),
@@ -170,6 +174,16 @@ def _increment(order: Order, watermark: CursorValue) -> Draft:
         fresh_at=fresh_instant(facts.cursor, bound),
     )
     return Draft(operations=(spec,), bound=bound)
+
+
+def _with_nulls(order: Order, draft: Draft, nulls: str) -> Draft:
+    """Adds the rows without a cursor to what an increment reads, if they are not as the last plan saw them."""
+    rows = null_rows(nulls)
+    if nulls == order.state.nulls or not rows:
+        return draft
+    spec = draft.operations[0] if draft.operations else _spec(order, OperationKind.INCREMENT, order.source.now())
+    slices = (*spec.slices, order.source.null_predicate(order.facts.cursor))
+    return Draft(operations=(replace(spec, slices=slices, with_nulls=True, expected_rows=spec.expected_rows + rows),))
 
 
 def _reread(order: Order) -> Draft:

@@ -12,7 +12,7 @@ import pymysql
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.pipeline import TableSettings
+from cdc_ops.core.pipeline import NullCursor, TableSettings
 from cdc_ops.sources import mysql_bounds, postgres_bounds
 from cdc_ops.sources.observation import Observation
 from cdc_ops.state.base import TableRun, TableRunStatus
@@ -193,3 +193,30 @@ def test_the_unit_that_is_not_over_is_read_and_read_again_when_it_changes(days: 
     jobs = days.jobs
     assert run(days).status is TableRunStatus.IDLE
     assert days.jobs == jobs
+
+
+def test_rows_without_a_cursor_are_swept_when_they_change(world: World) -> None:
+    world.sql("DROP TABLE events", "CREATE TABLE drafts (id INT PRIMARY KEY, v INT, at TIMESTAMP(6) NULL)", "CREATE INDEX i ON drafts (at)")
+    world.sql("INSERT INTO drafts VALUES (1, 1, NULL), (2, 2, CURRENT_TIMESTAMP(6))")
+    world.pipeline = replace(world.pipeline, source=replace(world.pipeline.source, time_zone="UTC"))
+    world.configure(cursor=("at",), null_cursor=NullCursor.SWEEP)
+    run(world)
+    assert run(world).status is TableRunStatus.IDLE
+    world.sql("UPDATE drafts SET v = 10, at = NULL WHERE id = 1", "INSERT INTO drafts VALUES (3, 3, NULL)")
+    swept = run(world)
+    assert (swept.counts.inserted, swept.counts.updated, swept.late_rows) == (1, 1, 0)
+    world.sql("INSERT INTO drafts VALUES (4, 4, NULL)")
+    swept = run(world)
+    assert (swept.counts.inserted, swept.counts.updated, swept.late_rows) == (1, 0, 0)
+    assert world.lake("drafts", "id, v") == world.source("drafts", "id, v")
+    jobs = world.jobs
+    assert run(world).status is TableRunStatus.IDLE
+    assert world.jobs == jobs
+
+
+def test_rows_without_a_cursor_are_left_alone_unless_that_is_asked_for(world: World) -> None:
+    world.sql("DROP TABLE events", "CREATE TABLE drafts (id INT PRIMARY KEY, v INT, at TIMESTAMP(6) NULL)")
+    world.configure(cursor=("at",))
+    run(world)
+    world.sql("INSERT INTO drafts VALUES (1, 1, NULL)")
+    assert run(world).status is TableRunStatus.IDLE
