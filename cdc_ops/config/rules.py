@@ -61,7 +61,7 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
     (SparkConfig, "driver_memory"): Rule(convert=values.parse_memory, pattern="^[1-9][0-9]{0,6}[kmgtKMGT]$", examples=("2g",)),
     (SparkConfig, "jars"): Rule(convert=_optional(values.parse_location), examples=("/opt/cdc-ops/jars",)),
     (TableSettings, "keys"): Rule(examples=("id", ["order_id", "line"])),
-    (TableSettings, "cursor"): Rule(examples=("updated_at", ["updated_at", "id"])),
+    (TableSettings, "cursor"): Rule(examples=("updated_at", ["updated_at", "id"], "COALESCE(updated_at, created_at)")),
     (TableSettings, "overlap"): Rule(minimum=_NO_TIME, examples=("30s", "5m")),
     (TableSettings, "max_hold"): Rule(minimum=_NO_TIME, examples=("1h", "15m")),
     (TableSettings, "path"): Rule(convert=_optional(values.parse_location), examples=("s3a://bucket/elsewhere/orders",)),

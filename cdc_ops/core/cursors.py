@@ -45,13 +45,18 @@ class CursorColumn:
         name: Column name as the source spells it.
         type: How values are ordered.
         precision: Fractional second digits that the column keeps, 0 to 6; 0 for integers.
-        expression: SQL of the source's dialect that yields the part, "" for a column.
+        coalesce: Columns of one kind of which the first that is not NULL is the value; empty for a plain column.
     """
 
     name: str
     type: CursorType
     precision: int = 0
-    expression: str = ""
+    coalesce: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the table that the value comes from."""
+        return self.coalesce or (self.name,)
 
     @property
     def is_coarse(self) -> bool:
@@ -119,6 +124,11 @@ class Cursor:
     def lead(self) -> CursorColumn:
         """The first column, whose safe bound limits every window."""
         return self.columns[0]
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns of the table that its values come from."""
+        return tuple(dict.fromkeys(name for column in self.columns for name in column.columns))
 
     def order(self, value: CursorValue) -> tuple[int, ...]:
         """Returns a tuple of integers that sorts as the source sorts the values (microseconds since year 1, or the integer itself).

@@ -7,7 +7,7 @@ The lake is read by the band's literals, so files are skipped as for any range o
 """
 
 from functools import reduce
-from operator import and_
+from operator import and_, or_
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -37,11 +37,11 @@ def without_known(spark: SparkSession, spec: OperationSpec, batch: DataFrame) ->
         The rows to merge, and how many of them are late: the lake has no row of their key with their cursor, which is below the watermark
         that the operation was planned on.
     """
-    lead = quoted(spec.cursor.lead.name)
+    lead = _lead(spec)
     band = spec.band or Window(low=spec.watermark_before, high=spec.watermark_before)
-    above = F.lit(False) if band.high is None else F.coalesce(F.col(lead) >= _literal(spec, band.high), F.lit(False))
-    within = _within(spec, lead, band)
-    lake = spark.read.format("delta").load(spec.path).where(within | F.col(lead).isNull() if spec.with_nulls else within)
+    above = F.lit(False) if band.high is None else F.coalesce(lead >= _literal(spec, band.high), F.lit(False))
+    within = _within(spec, band)
+    lake = spark.read.format("delta").load(spec.path).where(within | lead.isNull() if spec.with_nulls else within)
     unknown, fresh = _unknown(spec, batch.where(~above), lake), batch.where(above)
     rows, late = _counted(spec, unknown)
     if spec.schema_changes:  # the table is altered before the statement, after which it cannot be read as it was here
@@ -62,13 +62,13 @@ def _unknown(spec: OperationSpec, rows: DataFrame, lake: DataFrame) -> DataFrame
 
     found = F.coalesce(F.col(_IN_LAKE), F.lit(False))
     equal = reduce(and_, (same(column.name) for column in spec.schema.columns), found)
-    same_cursor = reduce(and_, (same(column.name) for column in spec.cursor.columns), found)
+    same_cursor = reduce(and_, (same(name) for name in spec.cursor.column_names), found)
     return joined.where(~equal).select(*(F.col(quoted(name)) for name in rows.columns), same_cursor.alias(_IN_LAKE))
 
 
 def _counted(spec: OperationSpec, unknown: DataFrame) -> tuple[int, LateRows]:
     """Counts the rows that the lake does not have as they are, and the late ones among them."""
-    watermark, lead = spec.watermark_before, F.col(quoted(spec.cursor.lead.name))
+    watermark, lead = spec.watermark_before, _lead(spec)
     late = F.lit(False) if watermark is None else ~F.col(_IN_LAKE) & (lead < _literal(spec, watermark))
     counts = (F.count(F.lit(1)).alias("rows"), F.count_if(late).alias("late"), F.min(F.when(late, lead)).cast("string").alias("oldest"))
     [found] = unknown.agg(*counts).collect()
@@ -77,13 +77,24 @@ def _counted(spec: OperationSpec, unknown: DataFrame) -> tuple[int, LateRows]:
     return found["rows"], measured(spec.cursor, found["late"], found["oldest"] or "", watermark)
 
 
-def _within(spec: OperationSpec, lead: str, band: Window) -> Column:
-    low = F.lit(True) if band.low is None else F.col(lead) >= _literal(spec, band.low)
-    return low if band.high is None else low & (F.col(lead) < _literal(spec, band.high))
+def _lead(spec: OperationSpec) -> Column:
+    return F.coalesce(*(F.col(quoted(name)) for name in spec.cursor.lead.columns))
+
+
+def _within(spec: OperationSpec, band: Window) -> Column:
+    """The lead lies in the band, said column by column, so that files are skipped also where it is the first of several."""
+    branches, before = [], F.lit(True)
+    for name in spec.cursor.lead.columns:
+        column = F.col(quoted(name))
+        low = F.lit(True) if band.low is None else column >= _literal(spec, band.low)
+        high = F.lit(True) if band.high is None else column < _literal(spec, band.high)
+        branches.append(before & low & high)
+        before = before & column.isNull()
+    return reduce(or_, branches)
 
 
 def _literal(spec: OperationSpec, value: CursorValue) -> Column:
-    column = spec.schema.column(spec.cursor.lead.name)
+    column = spec.schema.column(spec.cursor.lead.columns[0])
     kind = column.delta_type if column else "string"
     zone = "Z" if kind == "timestamp" else ""
     return F.expr(spark_literal(kind, value.parts[0] + zone))

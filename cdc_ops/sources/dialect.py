@@ -69,8 +69,13 @@ class Dialect:
         return value
 
     def operand(self, column: CursorColumn) -> str:
-        """Prints one part of a cursor: its quoted name, or its expression."""
-        return f"({column.expression})" if column.expression else self.name(column.name)
+        """Prints one part of a cursor."""
+        names = [self.name(name) for name in column.columns]
+        return f"COALESCE({', '.join(names)})" if column.coalesce else names[0]
+
+    def expression_index(self, table: TableName, operand: str) -> str:
+        """Prints the statement that creates an index on an expression."""
+        return f"CREATE INDEX {self.name('cdc_cursor')} ON {self.table(table)} (({operand}))"
 
     def checksum(self, expressions: tuple[str, ...]) -> str:
         """Prints an aggregate over rows that depends on their values and not on their order: the sum of 60 bits of a hash of each."""

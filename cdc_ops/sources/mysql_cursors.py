@@ -21,7 +21,9 @@ def type_cursor(schema: TableSchema, names: tuple[str, ...]) -> Cursor:
     return type_columns(schema, names, _typed, "DATETIME, a TIMESTAMP, a DATE")
 
 
-def cursor_warnings(schema: TableSchema, cursor: Cursor, extras: dict[str, str], dialect: Dialect) -> tuple[str, ...]:
+def cursor_warnings(
+    schema: TableSchema, cursor: Cursor, extras: dict[str, str], dialect: Dialect, expressions: tuple[str, ...] | None = ()
+) -> tuple[str, ...]:
     """Returns what makes a cursor slow or incomplete, each with its fix.
 
     Args:
@@ -29,9 +31,10 @@ def cursor_warnings(schema: TableSchema, cursor: Cursor, extras: dict[str, str],
         cursor: Its cursor.
         extras: EXTRA of information_schema.columns by column name.
         dialect: Prints statements.
+        expressions: Its indexes on expressions, None if the server knows none.
     """
     checks: tuple[Callable[[], str], ...] = (
-        lambda: index_warning(schema, cursor, dialect),
+        lambda: index_warning(schema, cursor, dialect, expressions),
         lambda: null_warning(schema, cursor),
         lambda: _change_warning(schema, cursor, extras.get(cursor.lead.name, "")),
     )
@@ -56,7 +59,7 @@ def _change_warning(schema: TableSchema, cursor: Cursor, extra: str) -> str:
     lead, extra = cursor.lead, extra.lower()
     if "auto_increment" in extra:
         return f"Cursor column {lead.name!r} of {schema.table} only numbers new rows: updates are not seen. Use an updated_at column."
-    if not lead.type.is_temporal or "on update" in extra:
+    if not lead.type.is_temporal or lead.coalesce or "on update" in extra:
         return ""
     return (
         f"Cursor column {lead.name!r} of {schema.table} has no ON UPDATE CURRENT_TIMESTAMP: an update that does not set it is not seen. "

@@ -27,7 +27,7 @@ def type_cursor(schema: TableSchema, names: tuple[str, ...]) -> Cursor:
 def cursor_warnings(schema: TableSchema, cursor: Cursor, catalog: PostgresCatalog, dialect: Dialect) -> tuple[str, ...]:
     """Returns what makes a cursor slow or incomplete, each with its fix."""
     checks: tuple[Callable[[], str], ...] = (
-        lambda: index_warning(schema, cursor, dialect),
+        lambda: index_warning(schema, cursor, dialect, catalog.expression_indexes(schema.table) if cursor.lead.coalesce else ()),
         lambda: null_warning(schema, cursor),
         lambda: _change_warning(schema, cursor, catalog),
     )

@@ -59,7 +59,7 @@ def look(source: Source, facts: Facts, window: Window) -> Seen:
     """Takes the checksum of a stretch of the source."""
     chosen = facts.schema.columns
     if not facts.cursor.lead.is_coarse:
-        names = tuple(dict.fromkeys((*facts.keys, *(column.name for column in facts.cursor.columns))))
+        names = tuple(dict.fromkeys((*facts.keys, *facts.cursor.column_names)))
         chosen = tuple(column for name in names if (column := facts.schema.column(name)))
     rows, checksum = source.checksum(
         facts.config.table, tuple(column.expression for column in chosen), source.window_predicate(facts.cursor, window)

@@ -232,7 +232,7 @@ def _columns(order: Order) -> Draft:
 
 def _partial(order: Order, spec: OperationSpec) -> OperationSpec:
     names = tuple(column.name for column in only_columns(spec.schema, order.request.columns).columns)
-    read = (*spec.keys, *(column.name for column in spec.cursor.columns), *names)
+    read = (*spec.keys, *spec.cursor.column_names, *names)
     return replace(spec, schema=only_columns(spec.schema, read), update_only=names)
 
 

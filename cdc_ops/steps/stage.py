@@ -13,7 +13,7 @@ def latest_per_key(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     Slices of a window are read over several connections, and a row that changes meanwhile can be seen in two of them. NULL cursors sort
     first.
     """
-    order = F.struct(*(F.col(quoted(column.name)) for column in spec.cursor.columns))
+    order = F.struct(*(F.coalesce(*(F.col(quoted(name)) for name in column.columns)) for column in spec.cursor.columns))
     row = F.struct(*(F.col(quoted(name)) for name in rows.columns))
     latest = rows.groupBy(*(F.col(quoted(key)).alias(f"__key_{index}") for index, key in enumerate(spec.keys))).agg(
         F.max_by(row, order).alias("row")

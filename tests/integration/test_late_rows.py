@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.pipeline import NullCursor, TableSettings
+from cdc_ops.errors import SourceTableError
 from cdc_ops.sources import mysql_bounds, postgres_bounds
 from cdc_ops.sources.observation import Observation
 from cdc_ops.state.base import TableRun, TableRunStatus
@@ -220,3 +221,48 @@ def test_rows_without_a_cursor_are_left_alone_unless_that_is_asked_for(world: Wo
     run(world)
     world.sql("INSERT INTO drafts VALUES (1, 1, NULL)")
     assert run(world).status is TableRunStatus.IDLE
+
+
+ORDERS = """CREATE TABLE orders (id INT PRIMARY KEY, v INT, created_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
+    updated_at TIMESTAMP(6) NULL)"""
+
+
+@pytest.mark.parametrize("cursor", [("COALESCE(updated_at, created_at)",), ("coalesce( updated_at,created_at )", "id")], ids=str)
+def test_a_cursor_may_be_the_first_of_several_columns_that_is_not_null(
+    world: World, cursor: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.sql("DROP TABLE events", ORDERS, "INSERT INTO orders (id, v) VALUES (1, 1), (2, 2)")
+    world.pipeline = replace(world.pipeline, source=replace(world.pipeline.source, time_zone="UTC"))
+    world.configure(cursor=cursor)
+    run(world)
+    world.sql("UPDATE orders SET v = 10, updated_at = CURRENT_TIMESTAMP(6) WHERE id = 1", "INSERT INTO orders (id, v) VALUES (3, 3)")
+    changed = run(world)
+    assert (changed.counts.inserted, changed.counts.updated, changed.late_rows) == (1, 1, 0)
+    blind(monkeypatch)
+    with transaction(world) as late:
+        late.execute("INSERT INTO orders (id, v) VALUES (4, 4)")
+        world.sql("INSERT INTO orders (id, v) VALUES (5, 5)")
+        run(world)
+    found = run(world)
+    assert (found.counts.inserted, found.counts.updated, found.late_rows) == (1, 0, 1)
+    assert world.lake("orders", "id, v") == world.source("orders", "id, v")
+    assert run(world).status is TableRunStatus.IDLE
+
+
+def test_an_index_for_such_a_cursor_is_asked_for_and_recognised(world: World) -> None:
+    world.sql("DROP TABLE events", ORDERS, "INSERT INTO orders (id, v) VALUES (1, 1)")
+    world.configure(cursor=("COALESCE(updated_at, created_at)",))
+    [advice] = [text for text in world.run().warnings if "No index" in text]
+    if isinstance(world.server, MariaDBServer):
+        assert "ADD COLUMN cdc_cursor TIMESTAMP(6) AS (COALESCE(`updated_at`, `created_at`)) STORED" in advice
+    else:
+        world.sql(advice.partition("Create one: ")[2])
+        assert not [text for text in world.run().warnings if "No index" in text]
+
+
+@pytest.mark.parametrize("cursor", ["COALESCE(created_at, id)", "GREATEST(updated_at, created_at)", "COALESCE(nowhere, created_at)"])
+def test_what_source_and_lake_might_order_differently_is_no_cursor(world: World, cursor: str) -> None:
+    world.sql("DROP TABLE events", ORDERS)
+    world.configure(cursor=(cursor,))
+    [failure] = world.run().failures
+    assert isinstance(failure.error, SourceTableError)
