@@ -52,4 +52,7 @@ def event_extra(run: TableRun) -> dict[str, Any]:
         "delta_version": run.delta_version,
         "window": window,
         "counts": wire.to_data(run.counts),
+        "late_rows": run.late_rows,
+        "max_commit_lag": run.max_commit_lag,
+        "alert": run.alert,
     }

@@ -119,6 +119,8 @@ def outcome_task(pipeline: Pipeline, **options: Any) -> Any:
             runs = _lines_of_run(here, len(names))
         for name in names:
             log.info(line_of(runs[name]) if name in runs else f"{name}: not looked at")
+            for text in runs[name].notices if name in runs else ():
+                log.error("%s: %s", name, text)
         wrong = [name for name in names if name not in runs or runs[name].status not in _FINE]
         broken = _failed_tasks(context)
         if wrong or broken:
@@ -156,6 +158,8 @@ def _tell(planned: GroupPlan) -> None:
         log.info(
             "%s: %s", item.table, f"{len(item.operations)} operations, about {rows:,} rows" if item.operations else f"idle, {item.idle}"
         )
+        if item.alert:
+            log.error("%s: %s", item.table, item.alert)
         for text in item.warnings:
             log.warning("%s: %s", item.table, text)
 
@@ -174,6 +178,7 @@ def _failed_tasks(context: Any) -> list[str]:
 def _verdict(wrong: Sequence[str], runs: dict[str, TableRun], broken: Sequence[str]) -> str:
     lines = [f"{len(wrong)} tables did not come through." if len(wrong) != 1 else "1 table did not come through."] if wrong else []
     lines += [f"- {line_of(runs[name]) if name in runs else f'{name}: not looked at'}" for name in wrong]
+    lines += [f"{name}: {run.alert}" for name, run in sorted(runs.items()) if run.alert]
     lines += [f"Failed tasks: {', '.join(broken)}; each log says why."] if broken else []
     return "\n".join(lines)
 

@@ -199,6 +199,7 @@ def _plan_data(item: TablePlan | CdcError) -> dict[str, Any]:
         "unfinished": len(item.unfinished),
         "warnings": list(item.warnings),
         "how": item.how,
+        "alert": item.alert,
         "operations": wire.to_data(item.operations),
     }
 

@@ -62,7 +62,7 @@ def print_plans(pipeline: str, plans: Sequence[tuple[str, TablePlan | CdcError]]
             notes.append((name, str(plan)))
             continue
         rows += _plan_rows(name, plan)
-        notes += [(name, text) for text in (plan.how, *plan.warnings) if text]
+        notes += [(name, text) for text in (plan.alert, plan.how, *plan.warnings) if text]
     _table(f"Plan of {pipeline}", ("table", "what", "reads", "rows"), rows)
     for name, text in notes:
         out.print(f"[yellow]{escape(name)}[/] {escape(text)}", soft_wrap=True, highlight=False)
@@ -136,7 +136,7 @@ def print_status(rows: Sequence[TableOverview]) -> None:
     shown = [name for name in columns if out.width >= WIDE or name not in _FOR_WIDE]
     _table("Tables", shown, [[cell for name, cell in zip(columns, _status_row(row), strict=True) if name in shown] for row in rows])
     for row in rows:
-        for text in row.last_run.schema_changes if row.last_run else ():
+        for text in (*row.last_run.notices, *row.last_run.schema_changes) if row.last_run else ():
             out.print(f"[yellow]{escape(str(row.state.table))}[/] {escape(text)}", soft_wrap=True, highlight=False)
     if len(shown) < len(columns):
         out.print("[dim]A wider terminal shows more; --json shows all.[/]")

@@ -13,6 +13,7 @@ from typing import Final
 from cdc_ops.errors import ConfigError
 
 _DATETIME: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?", re.ASCII)
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _INTEGER: Final = re.compile(r"-?\d+", re.ASCII)
 _UNREAD: Final = "Nothing was read; the watermark stays."
 _CHECK: Final = "Check that the cursor columns are the same as in earlier runs; if they changed, resync the table in full."
@@ -25,12 +26,14 @@ class CursorType(enum.StrEnum):
     """A wall-clock value without zone (MySQL DATETIME), text `YYYY-MM-DD HH:MM:SS[.ffffff]` in the zone that the application writes."""
     TIMESTAMP = "timestamp"
     """An instant (MySQL TIMESTAMP, timestamptz), the same text, always in UTC."""
+    DATE = "date"
+    """A day of the zone that the application writes, text `YYYY-MM-DD`."""
     INTEGER = "integer"
     """A whole number of any size (auto-increment ids, version counters)."""
 
     @property
     def is_temporal(self) -> bool:
-        """True for the two kinds whose bound comes from the source's clock."""
+        """True for the kinds whose bound comes from the source's clock."""
         return self is not CursorType.INTEGER
 
 
@@ -42,11 +45,59 @@ class CursorColumn:
         name: Column name as the source spells it.
         type: How values are ordered.
         precision: Fractional second digits that the column keeps, 0 to 6; 0 for integers.
+        coalesce: Columns of one kind of which the first that is not NULL is the value; empty for a plain column.
     """
 
     name: str
     type: CursorType
     precision: int = 0
+    coalesce: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the table that the value comes from."""
+        return self.coalesce or (self.name,)
+
+    @property
+    def is_coarse(self) -> bool:
+        """True if a row can change more than once within one value for longer than a run may wait: whole seconds, days.
+
+        The unit that is not over is read all the same, and again by the next run.
+        """
+        return self.type is CursorType.DATE or (self.type.is_temporal and self.precision == 0)
+
+    def floor(self, moment: datetime) -> datetime:
+        """Cuts a moment down to what the column keeps."""
+        if self.type is CursorType.DATE:
+            return moment.replace(hour=0, minute=0, second=0, microsecond=0)
+        unit: int = 10 ** (6 - self.precision)
+        return moment.replace(microsecond=moment.microsecond // unit * unit)
+
+    def ceil(self, moment: datetime) -> datetime:
+        """Raises a moment to what the column keeps: comparing with it is the same as comparing with the moment itself."""
+        floor = self.floor(moment)
+        return floor if floor == moment else floor + self.unit
+
+    @property
+    def unit(self) -> timedelta:
+        """The smallest distance of two values of a temporal column."""
+        return timedelta(days=1) if self.type is CursorType.DATE else timedelta(microseconds=10 ** (6 - self.precision))
+
+    def literal(self, moment: datetime) -> str:
+        """Returns the literal of a naive moment that the column can keep."""
+        return moment.date().isoformat() if self.type is CursorType.DATE else format_datetime(moment)
+
+    def moment(self, text: str) -> datetime:
+        """Reads a literal of a temporal column.
+
+        Raises:
+            ConfigError: it is none.
+        """
+        if self.type is not CursorType.DATE:
+            return parse_datetime(text)
+        if not _DATE.fullmatch(text):
+            raise ConfigError(f"{text!r} is not a cursor value.", why="Expected 'YYYY-MM-DD'.", data=_UNREAD, next=_CHECK)
+        return parse_datetime(f"{text} 00:00:00")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +125,11 @@ class Cursor:
         """The first column, whose safe bound limits every window."""
         return self.columns[0]
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns of the table that its values come from."""
+        return tuple(dict.fromkeys(name for column in self.columns for name in column.columns))
+
     def order(self, value: CursorValue) -> tuple[int, ...]:
         """Returns a tuple of integers that sorts as the source sorts the values (microseconds since year 1, or the integer itself).
 
@@ -90,10 +146,13 @@ class Cursor:
         return tuple(_ordinal(column, text) for column, text in zip(self.columns, value.parts, strict=False))
 
     def shifted(self, value: CursorValue, by: timedelta) -> CursorValue:
-        """Returns the lead part of a temporal value moved by `by`, other parts dropped; an integer cursor is returned as it is."""
+        """Returns the lead part of a temporal value moved by `by` and cut down to what the column keeps, other parts dropped.
+
+        An integer cursor is returned as it is.
+        """
         if not self.lead.type.is_temporal or not by:
             return value
-        return CursorValue(parts=(format_datetime(parse_datetime(value.parts[0]) + by),))
+        return CursorValue(parts=(self.lead.literal(self.lead.floor(self.lead.moment(value.parts[0]) + by)),))
 
 
 def parse_datetime(text: str) -> datetime:
@@ -125,4 +184,4 @@ def _ordinal(column: CursorColumn, text: str) -> int:
             why = f"Cursor column {column.name!r} is an integer."
             raise ConfigError(f"{text!r} is not a cursor value.", why=why, data=_UNREAD, next=_CHECK)
         return int(text)
-    return (parse_datetime(text) - datetime.min) // timedelta(microseconds=1)
+    return (column.moment(text) - datetime.min) // timedelta(microseconds=1)

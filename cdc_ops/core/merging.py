@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from cdc_ops.core.lateness import NONE_LATE, LateRows
 from cdc_ops.core.operations import ApplyMode, KeyRange, Manifest, OperationSpec
 from cdc_ops.errors import NullKeyError
 
@@ -22,6 +23,7 @@ class MergePlan:
         delete_missing_where: Condition on the target for rows that have vanished from the batch.
         update_only: Columns to set in rows that are there; nothing is inserted then.
         deleted_flag: Column of the batch that is true for rows to be deleted ("" = none has to be); it is not stored.
+        late: Late rows in the batch, for the commit's record.
     """
 
     mode: ApplyMode
@@ -31,6 +33,7 @@ class MergePlan:
     delete_missing_where: str = ""
     update_only: tuple[str, ...] = ()
     deleted_flag: str = ""
+    late: LateRows = NONE_LATE
 
     @property
     def batch_columns(self) -> tuple[str, ...]:

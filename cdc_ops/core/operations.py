@@ -11,6 +11,7 @@ from datetime import datetime
 from cdc_ops.core.buckets import Scope
 from cdc_ops.core.comparing import CompareSpec
 from cdc_ops.core.cursors import Cursor, CursorValue
+from cdc_ops.core.lateness import NONE_LATE, LateRows, Seen
 from cdc_ops.core.maintenance import MaintenancePlan, TableStats
 from cdc_ops.core.pipeline import SourceConfig
 from cdc_ops.core.schema_changes import SchemaChange
@@ -116,6 +117,11 @@ class OperationSpec:
         replaces_schema: True if the rows replace the table's columns too.
         update_only: Columns that are set in rows that are there; then nothing is inserted and no other column changed.
         compare: For operations that compare source and lake and bring over only what differs.
+        band: What is read again although an earlier operation has read it; of its rows only those are merged that the lake does not have
+            as they are now. None if nothing is.
+        with_nulls: Rows whose cursor is NULL are read too, all of them.
+        nulls_after: Checksum that the plan saw over all columns of those rows, "" if it did not look.
+        seen_after: What the plan saw at the source of what the lake will then hold, for the next plan's band.
     """
 
     pipeline: str
@@ -151,6 +157,10 @@ class OperationSpec:
     replaces_schema: bool = False
     update_only: tuple[str, ...] = ()
     compare: CompareSpec | None = None
+    band: Window | None = None
+    seen_after: Seen | None = None
+    with_nulls: bool = False
+    nulls_after: str = ""
 
 
 def app_id(pipeline: str, table: TableName) -> str:
@@ -170,6 +180,7 @@ class CommitRecord:
         package_version: Version of cdc-ops that wrote it.
         keys: Columns by which the rows are told apart.
         schema_fingerprint: Of the source's schema that the operation was planned with.
+        late: Late rows among them.
     """
 
     pipeline: str
@@ -186,9 +197,10 @@ class CommitRecord:
     rows: int | None = None
     keys: tuple[str, ...] = ()
     schema_fingerprint: str = ""
+    late: LateRows = NONE_LATE
 
 
-def commit_record(spec: OperationSpec, *, rows: int | None, package_version: str) -> CommitRecord:
+def commit_record(spec: OperationSpec, *, rows: int | None, package_version: str, late: LateRows = NONE_LATE) -> CommitRecord:
     """Returns the record that an operation's commit carries."""
     return CommitRecord(
         pipeline=spec.pipeline,
@@ -205,6 +217,7 @@ def commit_record(spec: OperationSpec, *, rows: int | None, package_version: str
         rows=rows,
         keys=spec.keys,
         schema_fingerprint=spec.source_fingerprint,
+        late=late,
     )
 
 
@@ -328,6 +341,7 @@ class OperationResult:
     counts: Counts = Counts()
     stats: TableStats | None = None
     seconds: float = 0.0
+    late: LateRows = NONE_LATE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

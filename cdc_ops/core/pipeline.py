@@ -31,6 +31,15 @@ class Execution(enum.StrEnum):
     """One Spark application does both: one JVM start less."""
 
 
+class NullCursor(enum.StrEnum):
+    """What is done about rows whose cursor is NULL, which are in no window."""
+
+    IGNORE = "ignore"
+    """They come with the snapshot only."""
+    SWEEP = "sweep"
+    """Each run asks for a checksum over all their columns, and reads all of them when it has changed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceConfig:
     """Where rows come from.
@@ -87,6 +96,14 @@ class TableSettings:
         cursor: Columns that order changes: one temporal or auto-increment column, or `(updated_at, id)`; empty = every run compares the
             whole table with the source.
         overlap: How far the upper bound of a window stays behind the source's clock where the source cannot tell its open writers.
+        cursor: Columns that order changes: one temporal or auto-increment column, or `(updated_at, id)`; for a column also
+            `COALESCE(updated_at, created_at)` of columns of one type.
+        overlap: How far below the watermark each run looks for late rows; and how far the upper bound of a window stays behind the
+            source's clock where the source cannot tell its open writers.
+        null_cursor: `ignore` (rows whose cursor is NULL come with the snapshot only) or `sweep` (each run compares all of them by a
+            checksum, and reads them when it has changed; the index on the cursor serves it).
+        max_hold: How long a writer at the source may hold the watermark back before the run raises an alert; the watermark waits for it
+            all the same.
         columns: Columns to copy; empty = all.
         except_column_list: Columns to leave out.
         path: Path of the Delta table, instead of the one under the target's root.
@@ -112,6 +129,8 @@ class TableSettings:
     keys: tuple[str, ...] = ()
     cursor: tuple[str, ...] = ()
     overlap: timedelta = timedelta(seconds=30)
+    null_cursor: NullCursor = NullCursor.IGNORE
+    max_hold: timedelta = timedelta(hours=1)
     columns: tuple[str, ...] = ()
     except_column_list: tuple[str, ...] = ()
     path: str = ""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from cdc_ops.core.cursors import CursorValue
+from cdc_ops.core.lateness import Seen
 from cdc_ops.core.operations import CommitRecord, ForeignChange, LakeHead, OperationSpec, SnapshotProgress, app_id
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import LakeBehindError, LedgerBehindError, StaleStateError, TargetForeignError
@@ -30,6 +31,8 @@ class TableState:
         snapshot: Progress of an unfinished snapshot.
         delta_version: Version of the last data commit.
         fresh_at: Instant (UTC) up to which the table is known to hold the source's committed changes.
+        nulls: Checksum that it saw over the rows whose cursor is NULL, "" if that is not known.
+        seen: What the last live operation's plan saw of the rows just below the watermark; None if that is not known.
     """
 
     pipeline: str
@@ -43,6 +46,8 @@ class TableState:
     snapshot: SnapshotProgress | None = None
     delta_version: int | None = None
     fresh_at: datetime | None = None
+    seen: Seen | None = None
+    nulls: str = ""
 
     @property
     def phase(self) -> "Phase":
@@ -83,6 +88,8 @@ def committed(state: TableState, spec: OperationSpec, delta_version: int) -> Tab
         snapshot=spec.snapshot_after,
         delta_version=delta_version,
         fresh_at=spec.fresh_at if spec.kind.is_live or spec.fresh_at else state.fresh_at,
+        seen=spec.seen_after if spec.kind.is_live else state.seen,
+        nulls=spec.nulls_after if spec.kind.is_live else state.nulls,
     )
 
 

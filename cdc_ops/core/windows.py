@@ -4,7 +4,7 @@ Windows tile the axis: the next `low` is this `high`. `high` comes from a safe b
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from cdc_ops.core.cursors import Cursor, CursorValue
 from cdc_ops.errors import CursorRegressionError
@@ -21,6 +21,12 @@ class SafeBound:
         observed_at: The source's clock when it was taken, UTC.
         held_by: What held it back below the clock, for the run's record ("" if nothing did).
         warnings: What the operator should know (a missing grant, a non-UTC server).
+        held_since: Since when it has been held back, UTC, None if nothing does; of a prepared transaction only when it was prepared is
+            known.
+        reach: Up to where rows are to be read already, although more can come below it: beyond the end of the second or the day that
+            `value` was cut down to. None = `value`.
+        behind: How far the bound lay behind the clock before it was cut down, None if it was not.
+        held_hint: The statements with which to look at what holds it back, and to end it.
     """
 
     value: CursorValue
@@ -29,6 +35,10 @@ class SafeBound:
     observed_at: datetime
     held_by: str = ""
     warnings: tuple[str, ...] = ()
+    held_since: datetime | None = None
+    held_hint: str = ""
+    reach: CursorValue | None = None
+    behind: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +55,9 @@ class Window:
 def next_window(cursor: Cursor, watermark: CursorValue, bound: SafeBound) -> Window | None:
     """Returns the window between the watermark and a safe bound, or None when the bound has not passed the watermark.
 
+    Where the column keeps whole seconds or days, the window goes on to the bound's `reach`, and the next one begins at its `value`: the
+    unit that is not over is read in both.
+
     A bound may fall a little behind the watermark when a writer holds it back; a *clock* behind the watermark may not.
 
     Raises:
@@ -58,9 +71,15 @@ def next_window(cursor: Cursor, watermark: CursorValue, bound: SafeBound) -> Win
             data="Nothing was read; the watermark stays.",
             next="Wait until the source has caught up, or correct its clock.",
         )
-    if not _precedes(low, cursor.order(bound.value)):
+    high = bound.reach or bound.value
+    if not _precedes(low, cursor.order(high)):
         return None
-    return Window(low=watermark, high=bound.value)
+    return Window(low=watermark, high=high)
+
+
+def next_watermark(cursor: Cursor, watermark: CursorValue, bound: SafeBound) -> CursorValue:
+    """Returns the watermark once a window up to a bound has been committed: the bound, but never back."""
+    return max(bound.value, watermark, key=cursor.order)
 
 
 def _precedes(left: tuple[int, ...], right: tuple[int, ...]) -> bool:

@@ -70,6 +70,7 @@ def apply(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: Merg
             outcome=Outcome.APPLIED if version == commit.version else Outcome.ALREADY_APPLIED,
             delta_version=commit.version,
             counts=replace(_counts(commit.metrics, rows), nulled=nulled),
+            late=commit.record.late,
             stats=table_stats(spark, spec.path, commit.version),
         )
     return replace(result, seconds=round(time.monotonic() - started, 3))
@@ -88,7 +89,7 @@ def _execute(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: M
     conf = {
         _TXN_APP_ID: app_id(spec.pipeline, spec.table),
         _TXN_VERSION: str(spec.op_seq),
-        _USER_METADATA: render_record(commit_record(spec, rows=rows, package_version=__version__)),
+        _USER_METADATA: render_record(commit_record(spec, rows=rows, package_version=__version__, late=plan.late)),
     }
     batch.createGlobalTempView(view)
     nulled: Callable[[], Nulled] = Nulled

@@ -129,6 +129,17 @@ class Source(Protocol):
         """Counts the rows that match, but at most `limit`: it stops there, so it costs no more than that many index entries."""
         ...
 
+    def null_predicate(self, cursor: Cursor) -> str:
+        """Prints the condition that a row has no cursor: its lead is NULL."""
+        ...
+
+    def checksum(self, table: TableName, expressions: tuple[str, ...], where: str) -> tuple[int, str]:
+        """Returns how many rows match and a checksum over some expressions of theirs, in no order, as of one moment.
+
+        Equal rows give equal checksums at any time; the text of a checksum means nothing to another kind of server.
+        """
+        ...
+
     def slices(self, schema: TableSchema, keys: tuple[str, ...], where: str, parts: int) -> tuple[str, ...]:
         """Cuts the rows that match into at most `parts` disjoint conditions that together cover `where` exactly ("" = the whole table)."""
         ...

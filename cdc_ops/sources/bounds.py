@@ -7,14 +7,13 @@ Two strategies with one shape, chosen by the cursor's type: a clock (`ClockBound
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, Protocol
+from typing import Final, Protocol, TypedDict
 
-from cdc_ops.core.cursors import Cursor, CursorType, CursorValue, format_datetime, parse_datetime
+from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue
 from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.core.windows import SafeBound
 from cdc_ops.sources.dialect import Dialect
 from cdc_ops.sources.observation import Observation, ReplicaState, Writer
-from cdc_ops.sources.ranges import floor_moment
 from cdc_ops.sources.session import SqlSession
 from cdc_ops.sources.zones import WallClock, clock_of, earliest_to_come, parse_zone, require_zone
 
@@ -119,7 +118,7 @@ class ClockBound:
         last = self._last
         if last is not None and request.since is not None and time.monotonic() - last.at < _SHARE_SECONDS:
             shared = self._bound(request, last, clock, warnings)
-            if parse_datetime(shared.value.parts[0]) > parse_datetime(request.since.parts[0]):
+            if request.cursor.order(shared.value) > request.cursor.order(request.since):
                 return shared
         # The replica is asked first: rows that it applies later are covered by its lag of now.
         replica = self._probe.replica()
@@ -133,35 +132,39 @@ class ClockBound:
 
     def _bound(self, request: BoundRequest, look: _Look, clock: WallClock, warnings: tuple[str, ...]) -> SafeBound:
         seen, replica, oldest = look.seen, look.replica, look.seen.oldest
-        high, method, held_by = seen.now, METHOD_WRITERS, ""
+        high, method = seen.now, METHOD_WRITERS
+        holder: Writer | None = None
         if not seen.complete:
             high, method = seen.now - request.overlap, METHOD_OVERLAP
             warnings += (self._probe.missing_grant(seen, f"windows stay {_seconds(request.overlap)} behind the clock instead"),)
         elif oldest is not None and oldest.started < seen.now:
-            high, held_by = self._probe.earliest_stamp(oldest, request.overlap), oldest.label
+            high, holder = self._probe.earliest_stamp(oldest, request.overlap), oldest
         if replica is not None:
             high = min(high, seen.now - replica.lag - request.overlap)
             method = METHOD_REPLICA
             warnings += (replica.warning(request.overlap),)
+        now, exact, lead = clock((seen.now,))[0], earliest_to_come(high, clock), request.cursor.lead
         value = self._value(request, clock, high)
         unknown = next((writer for writer in seen.writers if not writer.start_known), None)
         if unknown is not None:
             value = request.since or self._value(request, clock, high - request.overlap)
-            held_by = unknown.label
+            holder = unknown
             warnings += (self._probe.unknown_start(unknown),)
         return SafeBound(
             value=value,
-            clock=CursorValue(parts=(format_datetime(clock((seen.now,))[0]),)),
+            clock=CursorValue(parts=(lead.literal(now),)),
             method=method,
             observed_at=seen.now,
-            held_by=held_by,
             warnings=warnings,
+            reach=_reach(lead, value) if lead.is_coarse else None,
+            behind=max(now - exact, timedelta(0)) if lead.is_coarse and unknown is None else None,
+            **_held(holder),
         )
 
     def _value(self, request: BoundRequest, clock: WallClock, high: datetime) -> CursorValue:
         # A writer whose NOW() has fractions stores it cut down: only whole units of the column's own resolution are over.
-        lowest = floor_moment(earliest_to_come(high, clock), request.cursor.lead.precision)
-        return CursorValue(parts=(format_datetime(lowest),))
+        lead = request.cursor.lead
+        return CursorValue(parts=(lead.literal(lead.floor(earliest_to_come(high, clock))),))
 
     def _wall_clock(self, cursor: Cursor) -> tuple[WallClock, tuple[str, ...]]:
         if cursor.lead.type is CursorType.TIMESTAMP:
@@ -218,7 +221,7 @@ class CounterBound:
             value = _number(self._lowest(request, counter))
             warnings += (f"Held back by {open_writer.label}: the first increment will read the whole table once more.",)
         return SafeBound(
-            value=value, clock=_number(clock), method=METHOD_COUNTER, observed_at=observed_at, held_by=open_writer.label, warnings=warnings
+            value=value, clock=_number(clock), method=METHOD_COUNTER, observed_at=observed_at, warnings=warnings, **_held(open_writer)
         )
 
     def _counter(self, request: BoundRequest) -> tuple[int, int, tuple[str, ...]]:
@@ -262,6 +265,23 @@ class CounterBound:
     @staticmethod
     def _result(counter: int, clock: int, observed_at: datetime, method: str, warnings: tuple[str, ...]) -> SafeBound:
         return SafeBound(value=_number(counter), clock=_number(clock), method=method, observed_at=observed_at, warnings=warnings)
+
+
+def _reach(lead: CursorColumn, value: CursorValue) -> CursorValue:
+    """Returns the end of the unit that is not over; of seconds one more, because Postgres rounds them up."""
+    units = 1 if lead.type is CursorType.DATE else 2
+    return CursorValue(parts=(lead.literal(lead.moment(value.parts[0]) + units * lead.unit),))
+
+
+class _Held(TypedDict, total=False):
+    held_by: str
+    held_since: datetime
+    held_hint: str
+
+
+def _held(writer: Writer | None) -> _Held:
+    """What a bound says of the writer that holds it back."""
+    return _Held() if writer is None else _Held(held_by=writer.label, held_since=writer.started, held_hint=writer.hint)
 
 
 def _number(value: int) -> CursorValue:

@@ -1,6 +1,8 @@
 """Typing the cursor columns of a table, and what makes a cursor slow or incomplete on any server."""
 
+import re
 from collections.abc import Callable
+from typing import Final
 
 from cdc_ops.core.cursors import Cursor, CursorColumn
 from cdc_ops.core.tables import Column, TableSchema
@@ -8,6 +10,8 @@ from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.dialect import Dialect
 from cdc_ops.sources.session import NOTHING
+
+_COALESCE: Final = re.compile(r"\s*coalesce\s*\(([^()]+)\)\s*", re.IGNORECASE)
 
 
 def type_columns(schema: TableSchema, names: tuple[str, ...], typed: Callable[[Column], CursorColumn | None], kinds: str) -> Cursor:
@@ -26,6 +30,9 @@ def type_columns(schema: TableSchema, names: tuple[str, ...], typed: Callable[[C
         raise SourceTableError(f"Table {schema.table} has no cursor column.", data=NOTHING, next="Name one: 'cursor: updated_at'.")
     columns = []
     for name in names:
+        if "(" in name:
+            columns.append(_type_coalesce(schema, name, typed))
+            continue
         column = _existing(schema, name)
         part = typed(column)
         if part is None:
@@ -40,6 +47,31 @@ def type_columns(schema: TableSchema, names: tuple[str, ...], typed: Callable[[C
     return Cursor(columns=tuple(columns))
 
 
+def _type_coalesce(schema: TableSchema, text: str, typed: Callable[[Column], CursorColumn | None]) -> CursorColumn:
+    """Types `COALESCE(a, b)`: columns of one temporal kind, with the coarsest precision among them, which is safe for all."""
+    found = _COALESCE.fullmatch(text)
+    if not found:
+        raise SourceTableError(
+            f"{text!r} cannot be a cursor of {schema.table}.",
+            why="Of expressions only COALESCE(column, column, ...) is known: source and lake have to order it alike.",
+            data=NOTHING,
+            next="Make it a generated column with an index, and name that.",
+        )
+    names = tuple(part.strip().strip('`"') for part in found[1].split(","))
+    existing = tuple(_existing(schema, name) for name in names)
+    parts = tuple(part for column in existing if (part := typed(column)))
+    if len(parts) < len(existing) or len({part.type for part in parts}) > 1 or not parts[0].type.is_temporal:
+        kinds = ", ".join(f"{column.name} {column.source_type}" for column in existing)
+        raise SourceTableError(
+            f"{text!r} cannot be a cursor of {schema.table}: its columns are not of one temporal type ({kinds}).",
+            data=NOTHING,
+            next="Name columns of the same type, or make it a generated column with an index, and name that.",
+        )
+    coalesce = tuple(column.name for column in existing)
+    shown = f"COALESCE({', '.join(coalesce)})"
+    return CursorColumn(name=shown, type=parts[0].type, precision=min(part.precision for part in parts), coalesce=coalesce)
+
+
 def _existing(schema: TableSchema, name: str) -> Column:
     column = schema.column(name)
     if column is None:
@@ -52,8 +84,27 @@ def _existing(schema: TableSchema, name: str) -> Column:
     return column
 
 
-def index_warning(schema: TableSchema, cursor: Cursor, dialect: Dialect) -> str:
-    """Warns of a lead column without an index."""
+def index_warning(schema: TableSchema, cursor: Cursor, dialect: Dialect, expressions: tuple[str, ...] | None = ()) -> str:
+    """Warns of a lead without an index.
+
+    Args:
+        schema: The table.
+        cursor: Its cursor.
+        dialect: Prints statements.
+        expressions: Definitions of the table's indexes on expressions, as the server prints them; None if it knows no such indexes.
+    """
+    if cursor.lead.coalesce:
+        operand = dialect.operand(cursor.lead)
+        if any(_bare(operand) in _bare(one) for one in expressions or ()):
+            return ""
+        warning = f"No index of {schema.table} serves {cursor.lead.name}: every run reads the whole table. "
+        if expressions is not None:
+            return f"{warning}Create one: {dialect.expression_index(schema.table, operand)}"
+        declared = next(column.source_type for column in schema.columns if column.name == cursor.lead.coalesce[0])
+        return (
+            f"{warning}Make it a column: ALTER TABLE {dialect.table(schema.table)} ADD COLUMN cdc_cursor {declared.upper()} AS ({operand}) "
+            "STORED, ADD INDEX (cdc_cursor); then 'cursor: cdc_cursor'."
+        )
     if any(index[0] == cursor.lead.name for index in schema.indexes):
         return ""
     columns = ", ".join(dialect.name(column.name) for column in cursor.columns)
@@ -64,12 +115,16 @@ def index_warning(schema: TableSchema, cursor: Cursor, dialect: Dialect) -> str:
     )
 
 
+def _bare(text: str) -> str:
+    return re.sub(r"[\s`\"]", "", text.lower())
+
+
 def null_warning(schema: TableSchema, cursor: Cursor) -> str:
     """Warns of a lead column that can be NULL."""
     column = schema.column(cursor.lead.name)
     if column is None or not column.nullable:
         return ""
     return (
-        f"Cursor column {column.name!r} of {schema.table} can be NULL: such rows come with the snapshot only. "
-        "Fill it in and declare it NOT NULL, with a default."
+        f"Cursor column {column.name!r} of {schema.table} can be NULL: such rows come with the snapshot only, unless 'null_cursor: sweep' "
+        "is set. Fill it in and declare it NOT NULL, with a default."
     )

@@ -60,18 +60,35 @@ class Dialect:
         Raises:
             ConfigError: the text is no value of the column's type.
         """
+        if column.type is CursorType.DATE:
+            return f"DATE'{column.literal(column.moment(value))}'"
         if column.type.is_temporal:
             return self.moment(value, column.type)
         if not _INTEGER.match(value):
             raise ConfigError(f"{value!r} is not a value of the integer cursor column {column.name!r}.")
         return value
 
+    def operand(self, column: CursorColumn) -> str:
+        """Prints one part of a cursor."""
+        names = [self.name(name) for name in column.columns]
+        return f"COALESCE({', '.join(names)})" if column.coalesce else names[0]
+
+    def expression_index(self, table: TableName, operand: str) -> str:
+        """Prints the statement that creates an index on an expression."""
+        return f"CREATE INDEX {self.name('cdc_cursor')} ON {self.table(table)} (({operand}))"
+
+    def checksum(self, expressions: tuple[str, ...]) -> str:
+        """Prints an aggregate over rows that depends on their values and not on their order: the sum of 60 bits of a hash of each."""
+        parts = ", ".join(f"COALESCE(MD5({expression}), '-')" for expression in expressions)
+        return f"COALESCE(SUM(CAST(CONV(LEFT(MD5(CONCAT({parts})), 15), 16, 10) AS UNSIGNED)), 0)"
+
     def window(self, cursor: Cursor, window: Window) -> str:
         """Prints a window as a condition; "" for a window that is open at both ends."""
         columns = {column.name: column for column in cursor.columns}
 
         def comparison(one: Comparison) -> str:
-            return f"{self.name(one.column)} {one.op} {self.literal(columns[one.column], one.literal)}"
+            column = columns[one.column]
+            return f"{self.operand(column)} {one.op} {self.literal(column, one.literal)}"
 
         def conjunction(parts: tuple[Comparison, ...]) -> str:
             text = " AND ".join(comparison(part) for part in parts)

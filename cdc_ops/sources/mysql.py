@@ -44,7 +44,8 @@ class MySQLSource(SqlSource):
         """Types the cursor columns, and warns of what makes them slow or incomplete."""
         cursor = type_cursor(schema, columns)
         extras = {row["name"]: str(row["extra"] or "") for row in self._catalog.column_rows(schema.table)}
-        return cursor, cursor_warnings(schema, cursor, extras, self._dialect)
+        expressions = None if self._session.is_mariadb else self._catalog.expression_indexes(schema.table)
+        return cursor, cursor_warnings(schema, cursor, extras, self._dialect, expressions)
 
     def jdbc_read(self, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:
         """Returns how Spark reads those slices; opens no connection."""

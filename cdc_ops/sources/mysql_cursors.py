@@ -18,10 +18,12 @@ def type_cursor(schema: TableSchema, names: tuple[str, ...]) -> Cursor:
     Raises:
         SourceTableError: one is missing, or has no order that a window could use.
     """
-    return type_columns(schema, names, _typed, "DATETIME, a TIMESTAMP")
+    return type_columns(schema, names, _typed, "DATETIME, a TIMESTAMP, a DATE")
 
 
-def cursor_warnings(schema: TableSchema, cursor: Cursor, extras: dict[str, str], dialect: Dialect) -> tuple[str, ...]:
+def cursor_warnings(
+    schema: TableSchema, cursor: Cursor, extras: dict[str, str], dialect: Dialect, expressions: tuple[str, ...] | None = ()
+) -> tuple[str, ...]:
     """Returns what makes a cursor slow or incomplete, each with its fix.
 
     Args:
@@ -29,11 +31,11 @@ def cursor_warnings(schema: TableSchema, cursor: Cursor, extras: dict[str, str],
         cursor: Its cursor.
         extras: EXTRA of information_schema.columns by column name.
         dialect: Prints statements.
+        expressions: Its indexes on expressions, None if the server knows none.
     """
     checks: tuple[Callable[[], str], ...] = (
-        lambda: index_warning(schema, cursor, dialect),
+        lambda: index_warning(schema, cursor, dialect, expressions),
         lambda: null_warning(schema, cursor),
-        lambda: _resolution_warning(schema, cursor, dialect),
         lambda: _change_warning(schema, cursor, extras.get(cursor.lead.name, "")),
     )
     return tuple(warning for check in checks if (warning := check()))
@@ -46,26 +48,18 @@ def _typed(column: Column) -> CursorColumn | None:
         return CursorColumn(name=column.name, type=CursorType.DATETIME, precision=precision)
     if kind.base == "timestamp":
         return CursorColumn(name=column.name, type=CursorType.TIMESTAMP, precision=precision)
+    if kind.base == "date":
+        return CursorColumn(name=column.name, type=CursorType.DATE)
     if kind.base in _WHOLE or (kind.base == "decimal" and column.delta_type.endswith(",0)")):
         return CursorColumn(name=column.name, type=CursorType.INTEGER)
     return None
-
-
-def _resolution_warning(schema: TableSchema, cursor: Cursor, dialect: Dialect) -> str:
-    lead = cursor.lead
-    if not lead.type.is_temporal or lead.precision > 0:
-        return ""
-    return (
-        f"Cursor column {lead.name!r} of {schema.table} keeps whole seconds: the second that is not over is left to the next run. "
-        f"For a finer one: ALTER TABLE {dialect.table(schema.table)} MODIFY {dialect.name(lead.name)} {lead.type.value.upper()}(6) ..."
-    )
 
 
 def _change_warning(schema: TableSchema, cursor: Cursor, extra: str) -> str:
     lead, extra = cursor.lead, extra.lower()
     if "auto_increment" in extra:
         return f"Cursor column {lead.name!r} of {schema.table} only numbers new rows: updates are not seen. Use an updated_at column."
-    if not lead.type.is_temporal or "on update" in extra:
+    if not lead.type.is_temporal or lead.coalesce or "on update" in extra:
         return ""
     return (
         f"Cursor column {lead.name!r} of {schema.table} has no ON UPDATE CURRENT_TIMESTAMP: an update that does not set it is not seen. "

@@ -137,6 +137,7 @@ def _statement_writer(row: Row) -> Writer:
         transaction="",
         started=row["now"].replace(tzinfo=UTC) - timedelta(seconds=max(seconds, 0)) - _ROUNDING,
         label=f"a statement of {_who(row)} on connection {row['id']}, running for {seconds:.0f} s ({state})",
+        hint=_hint(int(row["id"])),
     )
 
 
@@ -152,7 +153,15 @@ def _transaction_writer(row: Row, users: dict[int, str], now: datetime, born: da
         started=started - _ROUNDING,
         label=f"transaction {row['trx_id']} {who}, open for {max((now - started).total_seconds(), 0):.0f} s ({state})",
         start_known=bool(connection) or started > born + timedelta(seconds=60),
+        hint=_hint(connection),
     )
+
+
+def _hint(connection: int) -> str:
+    if not connection:
+        return "Look at it: XA RECOVER. End it: XA COMMIT or XA ROLLBACK, with the identity that is listed there."
+    look = f"SELECT * FROM information_schema.processlist WHERE ID = {connection}"
+    return f"Look at it: {look}. End it, which rolls it back: KILL {connection}"
 
 
 def _who(row: Row) -> str:

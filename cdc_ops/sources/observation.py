@@ -14,6 +14,7 @@ class Writer:
         started: UTC, not later than any NOW() that it has used.
         label: Who and what, for messages; never the statement, which can hold data.
         start_known: False for a prepared transaction that outlived a restart of the server.
+        hint: The statements with which to look at it and to end it, for messages.
     """
 
     connection: int
@@ -21,6 +22,7 @@ class Writer:
     started: datetime
     label: str
     start_known: bool = True
+    hint: str = ""
 
     def is_same(self, later: "Writer") -> bool:
         """True unless a later observation is surely another transaction than this one."""

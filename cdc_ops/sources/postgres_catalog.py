@@ -159,6 +159,15 @@ class PostgresCatalog:
             )
         return rows[0]
 
+    def expression_indexes(self, table: TableName) -> tuple[str, ...]:
+        """Returns the first expression of each valid index of a table that begins with one, as the server prints it."""
+        rows = self._session.rows(
+            "SELECT pg_get_indexdef(i.indexrelid, 1, true) AS expression FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid"
+            " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE i.indisvalid AND i.indpred IS NULL AND i.indkey[0] = 0"
+            f" AND n.nspname = {self._dialect.text(table.schema)} AND c.relname = {self._dialect.text(table.name)}"
+        )
+        return tuple(str(row["expression"]) for row in rows)
+
     def _column(self, table: TableName, row: Row, types: TypePolicies) -> Column:
         if not row["has_text"] and row["leaf"] not in _TEXT_OF_EXTENSIONS:
             raise SourceTableError(

@@ -21,15 +21,14 @@ def type_cursor(schema: TableSchema, names: tuple[str, ...]) -> Cursor:
     Raises:
         SourceTableError: one is missing, or has no order that a window could use.
     """
-    return type_columns(schema, names, _typed, "timestamptz, a timestamp")
+    return type_columns(schema, names, _typed, "timestamptz, a timestamp, a date")
 
 
 def cursor_warnings(schema: TableSchema, cursor: Cursor, catalog: PostgresCatalog, dialect: Dialect) -> tuple[str, ...]:
     """Returns what makes a cursor slow or incomplete, each with its fix."""
     checks: tuple[Callable[[], str], ...] = (
-        lambda: index_warning(schema, cursor, dialect),
+        lambda: index_warning(schema, cursor, dialect, catalog.expression_indexes(schema.table) if cursor.lead.coalesce else ()),
         lambda: null_warning(schema, cursor),
-        lambda: _resolution_warning(schema, cursor, dialect),
         lambda: _change_warning(schema, cursor, catalog),
     )
     return tuple(warning for check in checks if (warning := check()))
@@ -39,20 +38,11 @@ def _typed(column: Column) -> CursorColumn | None:
     if found := _MOMENT.match(column.source_type):
         kind = CursorType.TIMESTAMP if found[2] == "with" else CursorType.DATETIME
         return CursorColumn(name=column.name, type=kind, precision=int(found[1]) if found[1] else _DIGITS)
+    if column.source_type == "date":
+        return CursorColumn(name=column.name, type=CursorType.DATE)
     if column.source_type in _WHOLE or re.match(r"^numeric\(\d+,0\)$", column.source_type):
         return CursorColumn(name=column.name, type=CursorType.INTEGER)
     return None
-
-
-def _resolution_warning(schema: TableSchema, cursor: Cursor, dialect: Dialect) -> str:
-    lead = cursor.lead
-    if not lead.type.is_temporal or lead.precision > 0:
-        return ""
-    kind = "timestamptz" if lead.type is CursorType.TIMESTAMP else "timestamp"
-    return (
-        f"Cursor column {lead.name!r} of {schema.table} keeps whole seconds: the second that is not over is left to the next run. "
-        f"For a finer one: ALTER TABLE {dialect.table(schema.table)} ALTER {dialect.name(lead.name)} TYPE {kind}"
-    )
 
 
 def _change_warning(schema: TableSchema, cursor: Cursor, catalog: PostgresCatalog) -> str:

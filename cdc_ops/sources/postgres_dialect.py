@@ -31,6 +31,11 @@ class PostgresDialect(Dialect):
         """Prints a literal of bytes, given as hexadecimal digits."""
         return f"'\\x{digits}'::bytea"
 
+    def checksum(self, expressions: tuple[str, ...]) -> str:
+        """Prints an aggregate over rows that depends on their values and not on their order: the sum of 60 bits of a hash of each."""
+        parts = " || ".join(f"COALESCE(MD5(({expression})::text), '-')" for expression in expressions)
+        return f"COALESCE(SUM(('x' || LEFT(MD5({parts}), 15))::bit(60)::bigint), 0)"
+
     def moment(self, value: str, kind: CursorType) -> str:
         """Prints a cursor value of a temporal column; instants are in UTC."""
         parse_datetime(value)

@@ -95,16 +95,20 @@ def _session_writer(row: Row) -> Writer:
         started=row["started"],
         label=f"a transaction of {row['role']}@{row['host']} on connection {row['pid']}, open since {_clock(row)} ({row['state']})",
         start_known=not row["hides"],
+        hint=f"Look at it: SELECT * FROM pg_stat_activity WHERE pid = {row['pid']}. "
+        f"End it, which rolls it back: SELECT pg_terminate_backend({row['pid']})",
     )
 
 
 def _prepared_writer(row: Row) -> Writer:
+    name = str(row["gid"]).replace("'", "''")
     return Writer(
         connection=0,
         transaction=row["xid"],
         started=row["prepared"],
         label=f"the prepared transaction {row['gid']!r} of {row['owner']}, prepared at {row['prepared']:%Y-%m-%d %H:%M:%S} UTC",
         start_known=False,  # only when it was prepared is known; its rows are as old as its beginning
+        hint=f"Look at it: SELECT * FROM pg_prepared_xacts. End it: COMMIT PREPARED '{name}' or ROLLBACK PREPARED '{name}'",
     )
 
 

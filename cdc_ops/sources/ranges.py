@@ -1,6 +1,6 @@
 """How an axis is cut into conditions that tile it: disjoint, together exactly the whole, open at both ends. Pure."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 
 from cdc_ops.core.cursors import format_datetime, parse_datetime
@@ -39,15 +39,3 @@ def both(left: str, right: str) -> str:
     if not (left and right):
         return left or right
     return f"({left}) AND ({right})"
-
-
-def floor_moment(value: datetime, precision: int) -> datetime:
-    """Cuts a moment down to the fractional digits that a column keeps."""
-    unit: int = 10 ** (6 - precision)
-    return value.replace(microsecond=value.microsecond // unit * unit)
-
-
-def ceil_moment(value: datetime, precision: int) -> datetime:
-    """Raises a moment to the fractional digits that a column keeps: comparing with it is the same as comparing with the moment itself."""
-    floor = floor_moment(value, precision)
-    return floor if floor == value else floor + timedelta(microseconds=10 ** (6 - precision))

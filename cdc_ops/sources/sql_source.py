@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from cdc_ops.core.buckets import Scope
-from cdc_ops.core.cursors import Cursor, CursorType, CursorValue, format_datetime
+from cdc_ops.core.cursors import Cursor, CursorType, CursorValue
 from cdc_ops.core.pipeline import SourceConfig
 from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.core.type_policies import DEFAULT_TYPES, TypePolicies
@@ -17,7 +17,6 @@ from cdc_ops.sources.bounds import BoundRequest, BoundStrategy, ClockBound, Coun
 from cdc_ops.sources.chunks import ChunkPlan, ChunkSize
 from cdc_ops.sources.dialect import Dialect
 from cdc_ops.sources.digests import DigestSql
-from cdc_ops.sources.ranges import ceil_moment
 from cdc_ops.sources.session import SqlSession
 from cdc_ops.sources.slices import BorderFinder, Slicer
 
@@ -93,7 +92,7 @@ class SqlSource:
                 data="Nothing was read or written.",
                 next="Use --mode keys or --mode full.",
             )
-        return CursorValue(parts=(format_datetime(ceil_moment(self._clock.literal(cursor, instant), cursor.lead.precision)),))
+        return CursorValue(parts=(cursor.lead.literal(cursor.lead.ceil(self._clock.literal(cursor, instant))),))
 
     def window_predicate(self, cursor: Cursor, window: Window) -> str:
         """Prints a window as a WHERE condition."""
@@ -109,6 +108,18 @@ class SqlSource:
         bounded = f"SELECT 1 FROM {self._parts.dialect.table(table)}{condition} LIMIT {int(limit)}"
         row = self._parts.session.row(f"SELECT COUNT(*) AS n FROM ({bounded}) AS q")
         return int(row["n"])
+
+    def null_predicate(self, cursor: Cursor) -> str:
+        """Prints the condition that a row has no cursor."""
+        return f"{self._parts.dialect.operand(cursor.lead)} IS NULL"
+
+    def checksum(self, table: TableName, expressions: tuple[str, ...], where: str) -> tuple[int, str]:
+        """Counts the rows that match, with a checksum of some expressions of theirs."""
+        condition = f" WHERE {where}" if where else ""
+        dialect = self._parts.dialect
+        sums = f"COUNT(*) AS n, {dialect.checksum(expressions)} AS checksum"
+        row = self._parts.session.row(f"SELECT {sums} FROM {dialect.table(table)}{condition}")
+        return int(row["n"]), str(row["checksum"])
 
     def slices(self, schema: TableSchema, keys: tuple[str, ...], where: str, parts: int) -> tuple[str, ...]:
         """Cuts the rows that match into at most `parts` disjoint conditions that together cover `where` exactly."""

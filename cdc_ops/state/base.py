@@ -58,6 +58,10 @@ class TableRun:
         counts: What it did.
         message: One line: idle, error text, warning.
         schema_changes: One sentence per change of columns at the source that the run has to report.
+        late_rows: Rows that turned up below the watermark, and were merged.
+        max_commit_lag: How far below it the oldest of them lay, in seconds; None without any, and for counting cursors.
+        advice: What late rows ask for, "" without any.
+        alert: What somebody has to look at although the run goes on, "" if nothing.
     """
 
     pipeline: str
@@ -74,6 +78,15 @@ class TableRun:
     counts: Counts = field(default_factory=Counts)
     message: str = ""
     schema_changes: tuple[str, ...] = ()
+    late_rows: int = 0
+    max_commit_lag: float | None = None
+    advice: str = ""
+    alert: str = ""
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What is to be said of the run besides its status, most urgent first."""
+        return tuple(text for text in (self.alert, self.advice) if text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

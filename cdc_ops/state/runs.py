@@ -18,7 +18,8 @@ def record(connection: Connection, run: TableRun) -> None:
     """Writes or replaces a line."""
     rows.register(connection, run.pipeline, run.table)
     line = {"run_id": run.run_id, "status": run.status.value, "started_at": run.started_at, "body": wire.dumps(run)}
-    rows.upsert(connection, runs, rows.key(run.pipeline, run.table) | line)
+    searched = {"late_rows": run.late_rows, "max_commit_lag": run.max_commit_lag, "alert": run.alert or None}
+    rows.upsert(connection, runs, rows.key(run.pipeline, run.table) | line | searched)
 
 
 def newest(connection: Connection, pipeline: str | None, run_id: str | None, limit: int) -> tuple[TableRun, ...]:

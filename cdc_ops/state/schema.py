@@ -13,6 +13,7 @@ from sqlalchemy import (
     Column,
     DateTime,
     Dialect,
+    Double,
     ForeignKeyConstraint,
     Index,
     Integer,
@@ -28,7 +29,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
-VERSION: Final = "0001"
+VERSION: Final = "0002"
 """The newest migration. Opening a ledger compares this with the ledger's own version and needs Alembic only if they differ."""
 VERSION_TABLE: Final = "cdc_ops_version"
 
@@ -166,6 +167,9 @@ runs = Table(
     Column("status", String(16), nullable=False),  # TableRunStatus
     Column("started_at", UtcDateTime, nullable=False),
     Column("body", LongText, nullable=False),  # TableRun
+    Column("late_rows", BigInteger, nullable=False, server_default="0"),
+    Column("max_commit_lag", Double),  # seconds
+    Column("alert", LongText),  # NULL = none
     PrimaryKeyConstraint(*KEY, "run_id", name="pk_cdc_table_runs"),
     ForeignKeyConstraint(KEY, _TABLES_KEY, name="fk_cdc_table_runs_table"),
     Index("ix_cdc_table_runs_table", *KEY, "started_at"),

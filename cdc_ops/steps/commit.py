@@ -19,6 +19,7 @@ from cdc_ops.lake.log import find_commit, read_head
 from cdc_ops.lake.manifests import expire, read_manifest
 from cdc_ops.state.base import Lease, TableRun, TableRunStatus
 from cdc_ops.steps.context import Context
+from cdc_ops.steps.lateness import with_late_rows
 
 STAGING_KEPT = timedelta(days=3)
 """How long landed windows stay for whoever wants to look at them."""
@@ -217,7 +218,7 @@ def _settle(context: Context, lease: Lease, request: RunRequest, config: TableCo
         counts=(counts := _total(reported.values())),
         message=str(problem) if problem else "; ".join(filter(None, (_EQUAL if nothing else "", opened.message, counts.nulled.warning))),
     )
-    return Settled(run=run, error=problem)
+    return Settled(run=with_late_rows(run, config, frozen, reported), error=problem)
 
 
 def _problem(config: TableConfig, result: TableResult | None) -> CdcError:

@@ -132,6 +132,7 @@ def _failed(context: Context, request: RunRequest, config: TableConfig, error: C
             started_at=opened.started_at if opened else now,
             finished_at=now,
             message=str(error),
+            alert=opened.alert if opened else "",
         )
     )
     return TableFailure(config=config, error=error)

@@ -11,6 +11,7 @@ from cdc_ops.core.merging import plan_merge
 from cdc_ops.core.operations import Landing, OperationResult, OperationSpec
 from cdc_ops.core.runs import check_base
 from cdc_ops.errors import StateError
+from cdc_ops.lake.late import without_known
 from cdc_ops.lake.log import read_head
 from cdc_ops.lake.merge import apply
 from cdc_ops.lake.staging import read_landed, read_manifest
@@ -56,6 +57,9 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
     if spec.compare is not None:
         result = merge_differences(spark, spec, manifest)
     else:
-        batch = apply_deletes(latest_per_key(read_landed(spark, spec, manifest), spec), spec)
-        result = apply(spark, spec, batch, plan_merge(spec, manifest), manifest.rows)
+        plan, batch = plan_merge(spec, manifest), latest_per_key(read_landed(spark, spec, manifest), spec)
+        if spec.band is not None or spec.with_nulls:
+            batch, late = without_known(spark, spec, batch)
+            plan = replace(plan, late=late)
+        result = apply(spark, spec, apply_deletes(batch, spec), plan, manifest.rows)
     return replace(result, counts=replace(result.counts, nulled=manifest.nulled))

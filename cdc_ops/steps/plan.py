@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from cdc_ops import __version__
+from cdc_ops.core.holds import hold_alert
 from cdc_ops.core.operations import JobSpec, LakeHead, OperationKind, OperationResult, OperationSpec, Step
 from cdc_ops.core.pipeline import Pipeline, TableConfig, current_settings, resolve_tables, select_tables
 from cdc_ops.core.requests import RunKind, RunRequest
@@ -53,6 +54,7 @@ class TablePlan:
         warnings: What the operator should know, each with its fix.
         how: How a snapshot was cut into chunks.
         schema_changes: Those of the warnings that are about changed columns.
+        alert: What somebody has to look at now although the run goes on, "" if nothing.
     """
 
     config: TableConfig
@@ -65,6 +67,7 @@ class TablePlan:
     warnings: tuple[str, ...] = ()
     how: str = ""
     schema_changes: tuple[str, ...] = ()
+    alert: str = ""
 
     @property
     def table(self) -> TableName:
@@ -196,6 +199,7 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
         warnings=facts.warnings + _key_warnings(facts, state) + (draft.bound.warnings if draft.bound else ()) + draft.warnings,
         how=draft.how,
         schema_changes=facts.notes,
+        alert=hold_alert(draft.bound, config.settings.max_hold) if draft.bound else "",
     )
 
 
@@ -254,4 +258,5 @@ def _table_run(request: RunRequest, plan: TablePlan, started: datetime) -> Table
         op_seq=None,
         message="; ".join(part for part in (plan.idle, *plan.warnings) if part),
         schema_changes=plan.schema_changes,
+        alert=plan.alert,
     )

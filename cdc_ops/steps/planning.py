@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from cdc_ops.core.conditions import check_condition
-from cdc_ops.core.cursors import Cursor, CursorValue, parse_datetime
+from cdc_ops.core.cursors import Cursor, CursorValue
 from cdc_ops.core.merging import keys_condition
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec, SnapshotProgress
 from cdc_ops.core.pipeline import Pipeline, TableConfig, staging_root
@@ -14,10 +14,12 @@ from cdc_ops.core.runs import Phase, TableState
 from cdc_ops.core.schema_changes import SchemaChange, only_columns
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.core.text import did_you_mean
-from cdc_ops.core.windows import SafeBound, Window, next_window
+from cdc_ops.core.windows import SafeBound, Window, next_watermark, next_window
 from cdc_ops.errors import RequestError, SourceTableError
 from cdc_ops.sources.base import Source
 from cdc_ops.sources.chunks import ChunkSize
+from cdc_ops.steps.bands import look_again, seen_after, to_read
+from cdc_ops.steps.nulls import look_at_nulls, null_rows
 from cdc_ops.steps.snapshots import pass_through, what_is_left
 
 COUNT_LIMIT = 200_000
@@ -156,6 +158,9 @@ def _snapshot(order: Order) -> Draft:
             fresh_at = None if after else fresh_instant(facts.cursor, bound)
             spec = replace(spec, bound_method=bound.method, fresh_at=fresh_at)
         operations.append(spec)
+    if bound is not None and facts.cursor.columns:
+        seen = seen_after(order.source, facts, Window(low=None, high=bound.reach), bound.value)
+        operations[-1] = replace(operations[-1], seen_after=seen, nulls_after=look_at_nulls(order.source, facts))
     return Draft(operations=tuple(operations), bound=bound, how=plan.how, warnings=(plan.warning,) if plan.warning else ())
 
 
@@ -175,10 +180,33 @@ def _increment(order: Order, watermark: CursorValue) -> Draft:
     if window is None:
         held = f"; held back by {bound.held_by}" if bound.held_by else ""
         return Draft(idle=f"the safe bound {bound.value} has not passed the watermark{held}")
-    draft = _window(order, window, OperationKind.INCREMENT)
-    fresh_at = fresh_instant(facts.cursor, bound)
-    operations = (replace(spec, watermark_after=bound.value, bound_method=bound.method, fresh_at=fresh_at) for spec in draft.operations)
-    return Draft(operations=tuple(operations), idle=draft.idle, bound=bound)
+    seen, after = order.state.seen, next_watermark(facts.cursor, watermark, bound)
+    band = look_again(order.source, facts, watermark, seen)
+    nulls = look_at_nulls(order.source, facts)
+    draft = _with_nulls(order, _window(order, to_read(facts.cursor, window, band, seen), OperationKind.INCREMENT), nulls)
+    if not draft.operations:
+        return Draft(idle=f"no row in {window}", bound=bound)
+    spec = replace(
+        draft.operations[0],
+        nulls_after=nulls,
+        window=window,
+        band=band,
+        seen_after=seen_after(order.source, facts, window, after),
+        watermark_after=after,
+        bound_method=bound.method,
+        fresh_at=fresh_instant(facts.cursor, bound),
+    )
+    return Draft(operations=(spec,), bound=bound)
+
+
+def _with_nulls(order: Order, draft: Draft, nulls: str) -> Draft:
+    """Adds the rows without a cursor to what an increment reads, if they are not as the last plan saw them."""
+    rows = null_rows(nulls)
+    if nulls == order.state.nulls or not rows:
+        return draft
+    spec = draft.operations[0] if draft.operations else new_spec(order, OperationKind.INCREMENT, order.source.now())
+    slices = (*spec.slices, order.source.null_predicate(order.facts.cursor))
+    return Draft(operations=(replace(spec, slices=slices, with_nulls=True, expected_rows=spec.expected_rows + rows),))
 
 
 def _reread(order: Order) -> Draft:
@@ -247,7 +275,7 @@ def _chunk_size(order: Order) -> ChunkSize:
 
 def _partial(order: Order, spec: OperationSpec) -> OperationSpec:
     names = tuple(column.name for column in only_columns(spec.schema, order.request.columns).columns)
-    read = (*spec.keys, *(column.name for column in spec.cursor.columns), *names)
+    read = (*spec.keys, *spec.cursor.column_names, *names)
     # Only rows that are there are touched, so nothing is to be deleted by a condition whose columns are not read.
     return replace(spec, schema=only_columns(spec.schema, read), update_only=names, delete_where="")
 
@@ -368,5 +396,7 @@ def fresh_instant(cursor: Cursor, bound: SafeBound) -> datetime:
     """Returns the instant (UTC) up to which a table is complete once everything below the bound is in it."""
     if not cursor.columns or not cursor.lead.type.is_temporal:
         return bound.observed_at
-    behind = parse_datetime(bound.clock.parts[0]) - parse_datetime(bound.value.parts[0])
+    lead, behind = cursor.lead, bound.behind
+    if behind is None:
+        behind = lead.moment(bound.clock.parts[0]) - lead.moment(bound.value.parts[0])
     return bound.observed_at - max(behind, timedelta(0))

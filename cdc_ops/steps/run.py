@@ -26,6 +26,7 @@ class RunReport:
     runs: tuple[TableRun, ...]
     failures: tuple[TableFailure, ...]
     warnings: tuple[str, ...] = ()
+    """What the operator should know, alerts and advice included."""
 
     @property
     def retryable(self) -> bool:
@@ -59,8 +60,9 @@ def run_pipeline(context: Context, source: Source, request: RunRequest, execute:
             failures += _work(context, request, busy, execute, say)
         _maintain(context, request, group, execute)
         recorded = (context.store.table_run(c.pipeline, c.table, request.run_id) for c in group)
-        runs += [run for run in recorded if run is not None]
-    warnings += [f"{run.table}: {text}" for run in runs if (text := run.counts.nulled.warning)]
+        known = [run for run in recorded if run is not None]
+        warnings += [f"{run.table}: {text}" for run in known for text in (run.alert, run.advice, run.counts.nulled.warning) if text]
+        runs += known
     return RunReport(runs=tuple(runs), failures=tuple(failures), warnings=tuple(warnings))
 
 

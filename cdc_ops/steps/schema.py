@@ -84,7 +84,7 @@ def refreshed(spec: OperationSpec, facts: TableFacts, head: LakeHead | None, req
     """
     if not drift(spec.schema, facts.schema):
         return spec
-    needed = (*spec.keys, *(column.name for column in spec.cursor.columns))
+    needed = (*spec.keys, *spec.cursor.column_names)
     if missing := [name for name in needed if facts.schema.column(name) is None]:
         raise _unreadable(spec, missing)
     if spec.replaces_schema:
@@ -146,7 +146,7 @@ def _decision(facts: TableFacts, head: LakeHead | None) -> Decision:
     record = head.record
     recorded = Recorded(keys=record.keys, fingerprint=record.schema_fingerprint) if record else Recorded()
     changes += compare_keys(recorded.keys, facts.keys, changes)
-    needed = (*facts.keys, *(column.name for column in facts.cursor.columns))
+    needed = (*facts.keys, *facts.cursor.column_names)
     return decide(asked, facts.schema, changes, recorded, needed)
 
 
@@ -166,14 +166,14 @@ def _check_columns(facts: TableFacts, schema: TableSchema, columns: tuple[str, .
 def _check_cursor(facts: TableFacts, head: LakeHead | None) -> None:
     """A watermark is a value of the cursor's type: of another type it would be another position, and rows could be lost."""
     stored = {name.lower(): kind for name, kind in head.columns} if head else {}
-    for cursor in facts.cursor.columns:
-        column = facts.schema.column(cursor.name)
-        before = stored.get(cursor.name.lower())
+    for name in facts.cursor.column_names:
+        column = facts.schema.column(name)
+        before = stored.get(name.lower())
         if column is None or before is None:
             continue
         if not keeps_position(before, column.delta_type):
             raise SchemaChangedError(
-                f"The cursor column {cursor.name} of {facts.config.table} is {column.source_type} now and is stored as {before}.",
+                f"The cursor column {name} of {facts.config.table} is {column.source_type} now and is stored as {before}.",
                 why="The watermark is a value of the old type; read as one of the new type it could skip rows.",
                 data="Nothing was read or written; the watermark stays.",
                 next="Change the type back, or copy the table with a pipeline of another name to another path: it starts with a snapshot.",

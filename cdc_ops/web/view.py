@@ -77,6 +77,11 @@ class TableRow:
         run = self.overview.last_run
         return run.message if run and run.status is TableRunStatus.FAILED else ""
 
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the last run has to say besides its status."""
+        return self.overview.last_run.notices if self.overview.last_run else ()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineSection:

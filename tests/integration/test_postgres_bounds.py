@@ -263,7 +263,7 @@ def test_a_late_commit_is_read_by_the_next_window(source: PostgresSource, connec
     a.run("COMMIT")
     time.sleep(1.6)
     read(watermark)
-    assert sorted(value for value in seen if value in (100, 200)) == [100, 200]
+    assert {100, 200} <= set(seen)
 
 
 def test_without_the_bound_the_late_commit_would_be_lost(source: PostgresSource, connect: Callable[[], Client]) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from cdc_ops.core.comparing import CompareSpec, DeleteGuard, Strength
-from cdc_ops.core.cursors import CursorValue
+from cdc_ops.core.cursors import Cursor, CursorValue
 from cdc_ops.core.operations import ApplyMode, CommitRecord, Landing, OperationKind, OperationSpec, Outcome, SnapshotProgress
+from cdc_ops.core.pipeline import TableConfig, TableSettings
 from cdc_ops.core.runs import (
     Phase,
     Standing,
@@ -27,14 +28,44 @@ from cdc_ops.core.runs import (
     scanned,
     unchanged,
 )
+from cdc_ops.core.tables import TableSchema
 from cdc_ops.core.windows import Window, contains, next_window
 from cdc_ops.errors import LeaseHeldError, LedgerBehindError, StaleStateError, StateError
-from tests.unit.protocol_places import CURSOR, EPOCH, KEYS, PIPELINE, SCHEMA, TABLE, Lake, Ledger, Mechanism, Row, Source, number, position
+from cdc_ops.steps.bands import Facts, look_again, seen_after, to_read
+from tests.unit.protocol_places import (
+    CURSOR,
+    EPOCH,
+    KEYS,
+    OVERLAP,
+    PIPELINE,
+    SCHEMA,
+    TABLE,
+    Lake,
+    Ledger,
+    Mechanism,
+    Row,
+    Source,
+    number,
+    position,
+)
 
 CHUNKS = ("0,1", "2", "3")
 
 
 COMPARE = CompareSpec(strength=Strength.WHOLE, buckets=None, readers=1, guard=DeleteGuard())
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """The modelled table, as the real plan of the band wants it."""
+
+    config: TableConfig
+    schema: TableSchema
+    keys: tuple[str, ...]
+    cursor: Cursor
+
+
+FACTS: Facts = _Facts(TableConfig(pipeline=PIPELINE, table=TABLE, settings=TableSettings(overlap=OVERLAP), path=""), SCHEMA, ("k",), CURSOR)
 
 
 class ViolationError(Exception):
@@ -47,6 +78,7 @@ class Verb(enum.Enum):
     PLAN = enum.auto()
     FREEZE = enum.auto()
     EXTRACT = enum.auto()
+    STAGE = enum.auto()
     MERGE = enum.auto()
     COMMIT_READ = enum.auto()
     COMMIT_WRITE = enum.auto()
@@ -114,6 +146,7 @@ class World:
             Verb.PLAN: self._plan,
             Verb.FREEZE: self._freeze,
             Verb.EXTRACT: self._extract,
+            Verb.STAGE: self._stage,
             Verb.MERGE: self._merge,
             Verb.COMMIT_READ: self._commit_read,
             Verb.COMMIT_WRITE: self._commit_write,
@@ -210,15 +243,30 @@ class World:
             batch = self.source.read(spec)
         worker.batches += (batch,)
         if len(worker.batches) == len(worker.operations):
-            worker.verb = Verb.MERGE
+            worker.verb = Verb.STAGE
+
+    def _stage(self, worker: Worker) -> None:
+        """Drops what the lake has already of the next operation's band; others may commit between this and the statement."""
+        at = len(worker.outcomes)
+        spec, batch = worker.operations[at], worker.batches[at]
+        if spec.band is not None:
+            known = {row for row in self.lake.rows if contains(CURSOR, spec.band, position(row.cursor))}
+            worker.batches = (*worker.batches[:at], batch - known, *worker.batches[at + 1 :])
+        if Mechanism.SEEN_BEFORE_READ in self.off and spec.seen_after is not None and spec.window is not None and spec.watermark_after:
+            seen = seen_after(self.source, FACTS, spec.window, spec.watermark_after)  # type: ignore[arg-type]
+            self._replace(worker, at, replace(spec, seen_after=seen))
+        worker.verb = Verb.MERGE
+
+    def _replace(self, worker: Worker, at: int, spec: OperationSpec) -> None:
+        worker.operations = (*worker.operations[:at], spec, *worker.operations[at + 1 :])
+        self.ledger.operations = tuple(spec if one.operation_id == spec.operation_id else one for one in self.ledger.operations)
 
     def _merge(self, worker: Worker) -> None:
         at = len(worker.outcomes)
         spec, batch = worker.operations[at], worker.batches[at]
         if Mechanism.BOUND_AS_WATERMARK in self.off and spec.kind is OperationKind.INCREMENT and batch:
             spec = replace(spec, watermark_after=position(max(row.cursor for row in batch)))
-            worker.operations = (*worker.operations[:at], spec, *worker.operations[at + 1 :])
-            self.ledger.operations = tuple(spec if one.operation_id == spec.operation_id else one for one in self.ledger.operations)
+            self._replace(worker, at, spec)
         worker.verb = Verb.COMMIT_READ
         if Mechanism.BASE_CHECK not in self.off:
             try:
@@ -233,7 +281,7 @@ class World:
             outcome = Outcome.ALREADY_APPLIED if ours else Outcome.NUMBER_TAKEN
         worker.outcomes += (outcome,)
         if outcome is not Outcome.NUMBER_TAKEN and len(worker.outcomes) < len(worker.operations):
-            worker.verb = Verb.MERGE
+            worker.verb = Verb.STAGE
 
     def _commit_read(self, worker: Worker) -> None:
         worker.token = self.ledger.acquire(worker.holder)
@@ -304,7 +352,11 @@ class World:
         return (replace(spec, kind=kind, window=window, watermark_after=moved),)
 
     def _snapshot(self, state: TableState) -> tuple[OperationSpec, ...]:
-        progress = state.snapshot or SnapshotProgress(bound=self.source.bound().value, done=0, total=len(CHUNKS), chunks=CHUNKS)
+        progress, seen = state.snapshot, None
+        if progress is None:
+            progress = SnapshotProgress(bound=self.source.bound().value, done=0, total=len(CHUNKS), chunks=CHUNKS)
+            if Mechanism.BAND not in self.off:
+                seen = seen_after(self.source, FACTS, Window(low=None, high=None), progress.bound)  # type: ignore[arg-type]
         generation = state.generation if progress.done else state.generation + 1
         specs = []
         for index in range(progress.done, progress.total):
@@ -318,21 +370,30 @@ class World:
                 snapshot_before=replace(progress, done=index) if index else None,
                 snapshot_after=None if last else replace(progress, done=index + 1),
                 watermark_after=progress.bound if last else None,
+                seen_after=seen if last else None,
             )
             specs.append(spec)
         return tuple(specs)
 
     def _increment(self, worker: Worker, state: TableState, watermark: CursorValue) -> tuple[OperationSpec, ...]:
         bound = self.source.bound()
+        band: Window | None = None
         if Mechanism.BOUND_AS_WATERMARK in self.off:
             new = any(row.cursor > number(watermark) for row in self.source.rows.values())
             window = Window(low=watermark, high=None) if new else None
         else:
             window = next_window(CURSOR, watermark, bound)
-        if window is None or not any(contains(CURSOR, window, position(row.cursor)) for row in self.source.rows.values()):
+            if Mechanism.BAND not in self.off:
+                band = look_again(self.source, FACTS, watermark, state.seen)  # type: ignore[arg-type]
+        read = to_read(CURSOR, window, band, state.seen) if window else None
+        if window is None or read is None or not any(contains(CURSOR, read, position(row.cursor)) for row in self.source.rows.values()):
             self.ledger.settle(worker.token, state, scanned(state, bound.value, bound.observed_at), None, done=True)
             return ()
-        return (replace(self._spec(state, OperationKind.INCREMENT), window=window, watermark_after=window.high or watermark),)
+        spec = replace(self._spec(state, OperationKind.INCREMENT), window=window, watermark_after=window.high or watermark)
+        if Mechanism.BAND in self.off or window.high is None:
+            return (spec,)
+        seen = seen_after(self.source, FACTS, window, window.high)  # type: ignore[arg-type]
+        return (replace(spec, slices=(self.source.window_predicate(CURSOR, read),), band=band, seen_after=seen),)
 
     def _spec(self, state: TableState, kind: OperationKind, ahead: int = 0) -> OperationSpec:
         self.names += 1
@@ -465,7 +526,7 @@ class World:
         """Lets everything finish, runs increments until there is nothing left, and compares the table with the source."""
         for key in list(self.source.open):
             self.source.finish(key)
-        self.source.clock += 1
+        self.source.tick()
         for worker in list(self.workers):
             self._run(worker)
         for _ in range(12):

@@ -1,23 +1,29 @@
 """The places of the modelled world: a source, a Delta table and a ledger, and the mechanisms that can be switched off in them."""
 
 import enum
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue
+from cdc_ops.core import wire
+from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue, format_datetime
 from cdc_ops.core.operations import ApplyMode, CommitRecord, ForeignChange, LakeHead, OperationKind, OperationSpec, app_id, commit_record
 from cdc_ops.core.runs import TableState
 from cdc_ops.core.tables import TableName, TableSchema
-from cdc_ops.core.windows import SafeBound, contains
+from cdc_ops.core.windows import SafeBound, Window, contains
 from cdc_ops.errors import LeaseHeldError, StaleStateError
 
 PIPELINE = "p"
 TABLE = TableName(schema="s", name="t")
-CURSOR = Cursor(columns=(CursorColumn(name="c", type=CursorType.INTEGER),))
+CURSOR = Cursor(columns=(CursorColumn(name="c", type=CursorType.DATETIME, precision=6),))
 SCHEMA = TableSchema(table=TABLE, columns=(), primary_key=("k",))
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 KEYS = range(4)
+BAND = 3
+"""Ticks of the clock after which a row is visible at the latest, whoever stamped it; the overlap of the modelled table."""
+OVERLAP = timedelta(microseconds=BAND)
+_ORIGIN = datetime(2026, 1, 1)
 
 
 class Mechanism(enum.StrEnum):
@@ -36,6 +42,8 @@ class Mechanism(enum.StrEnum):
     GIVE_WAY_ONCE = "who finds its number taken rebuilds the ledger only if that is really behind"
     UNCHANGED_IS_BURNT = "an operation that ended without a commit is not taken for a committed one"
     UNCHANGED_MAY_COMMIT = "a double of an operation that ended without a commit may still commit, and is known then"
+    BAND = "the band below the watermark is looked at again"
+    SEEN_BEFORE_READ = "what a plan saw of the band is taken before its operation reads"
     GIVEN_LOW = "without records, the watermark is somebody's decision and not MAX(cursor) of the table"
 
 
@@ -49,33 +57,47 @@ class Row:
 
 
 def position(at: int) -> CursorValue:
-    return CursorValue(parts=(str(at),))
+    """A tick of the clock as a cursor value."""
+    return CursorValue(parts=(format_datetime(_ORIGIN + timedelta(microseconds=at)),))
 
 
 def number(at: CursorValue) -> int:
-    return CURSOR.order(at)[0]
+    return CURSOR.order(at)[0] - (_ORIGIN - datetime.min) // timedelta(microseconds=1)
 
 
 class Source:
-    """Keyed rows, each with the cursor of its last write; a transaction may commit later than others that began after it."""
+    """Keyed rows, each with the cursor of its last write; a transaction may commit later than others that began after it.
+
+    Some writers are `unseen`: the bound does not count them. Their rows are visible `BAND` ticks later at the latest.
+    """
 
     def __init__(self) -> None:
         self.clock = 1
         self.values = 0
         self.rows: dict[int, Row] = {}
         self.open: dict[int, Row] = {}
+        self.unseen: set[Row] = set()
         self.deleted_at: dict[int, int] = {}
 
-    def write(self, key: int, *, tick: bool, late: bool) -> None:
+    def write(self, key: int, *, tick: bool, late: bool, unseen: bool = False) -> None:
         if key in self.open:
             return
-        self.clock += tick
+        if tick:
+            self.tick()
         self.values += 1
         row = Row(key, self.clock, self.values)
+        if unseen:
+            self.unseen.add(row)
         if late:
             self.open[key] = row
         else:
             self._commit(row)
+
+    def tick(self) -> None:
+        self.clock += 1
+        for row in list(self.open.values()):
+            if row in self.unseen and row.cursor <= self.clock - BAND:
+                self.finish(row.key)
 
     def finish(self, key: int) -> None:
         if row := self.open.pop(key, None):
@@ -91,7 +113,7 @@ class Source:
 
     def bound(self) -> SafeBound:
         """Nothing can still commit below the oldest open writer; new writers take the clock, which the bound excludes."""
-        safe = min((row.cursor for row in self.open.values()), default=self.clock)
+        safe = min((row.cursor for row in self.open.values() if row not in self.unseen), default=self.clock)
         return SafeBound(value=position(safe), clock=position(self.clock), method="oldest-writer", observed_at=EPOCH)
 
     def read(self, spec: OperationSpec) -> frozenset[Row]:
@@ -99,13 +121,24 @@ class Source:
         if spec.kind is OperationKind.SNAPSHOT_CHUNK:
             keys = {int(key) for key in spec.slices[0].split(",")}
             return frozenset(row for row in rows if row.key in keys)
-        window = spec.window
+        window = wire.loads(Window, spec.slices[0]) if spec.slices else spec.window
         return frozenset(row for row in rows if window is None or contains(CURSOR, window, position(row.cursor)))
 
+    def window_predicate(self, cursor: Cursor, window: Window) -> str:
+        return wire.dumps(window)
+
+    def checksum(self, table: TableName, expressions: tuple[str, ...], where: str) -> tuple[int, str]:
+        window = wire.loads(Window, where)
+        found = sorted((row.key, row.cursor) for row in self.rows.values() if contains(CURSOR, window, position(row.cursor)))
+        return len(found), hashlib.sha256(repr(found).encode()).hexdigest()
+
     def promised(self, watermark: CursorValue) -> list[Row]:
-        """The rows that a table with this watermark must have at least; a row that has moved on comes with a later window."""
+        """The rows that a table with this watermark must have at least; a row that has moved on comes with a later window.
+
+        What an unseen writer wrote is promised for later.
+        """
         limit = number(watermark)
-        return [row for row in self.rows.values() if row.cursor < limit]
+        return [row for row in self.rows.values() if row.cursor < limit and row not in self.unseen]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

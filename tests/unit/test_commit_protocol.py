@@ -29,6 +29,8 @@ WITHOUT_LOSS = {
     Mechanism.BOUND_AS_WATERMARK,
     Mechanism.STILL_WATERMARK,
     Mechanism.UNCHANGED_IS_BURNT,
+    Mechanism.BAND,
+    Mechanism.SEEN_BEFORE_READ,
 }
 """Mechanisms that are missed even where no ledger is lost and no table is restored."""
 
@@ -45,9 +47,9 @@ class Undisturbed(RuleBasedStateMachine):
         super().__init__()
         self.world = World(self.off)
 
-    @rule(key=keys, tick=st.booleans(), late=st.booleans())
-    def write(self, key: int, tick: bool, late: bool) -> None:
-        self.world.source.write(key, tick=tick, late=late)
+    @rule(key=keys, tick=st.booleans(), late=st.booleans(), unseen=st.booleans())
+    def write(self, key: int, tick: bool, late: bool, unseen: bool) -> None:
+        self.world.source.write(key, tick=tick, late=late, unseen=late and unseen)
 
     @precondition(lambda self: bool(self.world.source.open))
     @rule(data=st.data())

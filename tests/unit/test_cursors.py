@@ -1,16 +1,20 @@
 """Cursor values: the source's own text, ordered as the source orders it."""
 
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdc_ops.core import wire
 from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue, format_datetime, parse_datetime
 from cdc_ops.errors import ConfigError
 
 UPDATED_AT = CursorColumn(name="updated_at", type=CursorType.DATETIME, precision=6)
+DAY = CursorColumn(name="day", type=CursorType.DATE)
+SECOND = CursorColumn(name="at", type=CursorType.DATETIME)
 ID = CursorColumn(name="id", type=CursorType.INTEGER)
+BY_DAY = Cursor(columns=(DAY, ID))
 BY_ID = Cursor(columns=(ID,))
 BY_TIME = Cursor(columns=(UPDATED_AT,))
 COMPOSITE = Cursor(columns=(UPDATED_AT, ID))
@@ -76,6 +80,9 @@ def test_a_prefix_stands_after_everything_below_it(instant: datetime, number: in
         (BY_ID, ("\N{ARABIC-INDIC DIGIT ONE}",)),
         (BY_ID, ("1 OR 1=1",)),
         (BY_TIME, ("2026-01-31",)),
+        (BY_DAY, ("2026-01-31 00:00:00",)),
+        (BY_DAY, ("2026-02-30",)),
+        (BY_DAY, ("20260131",)),
         (BY_TIME, ("2026-01-31 10:00:00\n",)),
         (BY_TIME, ("2026-01-31 10:00:00Z",)),
         (BY_TIME, ("2026-01-31 10:00:00.1234567",)),
@@ -97,3 +104,26 @@ def test_a_shift_moves_the_lead_and_drops_the_rest() -> None:
 def test_counters_and_empty_shifts_stay_as_they_are(cursor: Cursor, parts: tuple[str, ...]) -> None:
     by = timedelta() if cursor is BY_TIME else timedelta(seconds=30)
     assert cursor.shifted(value(*parts), by) == value(*parts)
+
+
+def test_a_day_is_shifted_to_the_day_in_which_it_then_lies() -> None:
+    assert BY_DAY.shifted(value("2026-01-01", "7"), timedelta(seconds=-30)) == value("2025-12-31")
+    assert BY_DAY.shifted(value("2026-01-01"), timedelta(days=1)) == value("2026-01-02")
+
+
+@given(st.dates(), st.dates())
+def test_days_are_ordered_as_days(left: date, right: date) -> None:
+    assert (BY_DAY.order(value(left.isoformat())) < BY_DAY.order(value(right.isoformat()))) == (left < right)
+
+
+@pytest.mark.parametrize(("column", "coarse"), [(DAY, True), (SECOND, True), (UPDATED_AT, False), (ID, False)])
+def test_days_and_whole_seconds_are_coarse(column: CursorColumn, coarse: bool) -> None:
+    assert column.is_coarse is coarse
+
+
+@given(instants, st.sampled_from([DAY, SECOND, UPDATED_AT]), st.integers())
+def test_a_cursor_and_its_values_come_back_from_json(instant: datetime, column: CursorColumn, number: int) -> None:
+    cursor, at = Cursor(columns=(column, ID)), value(column.literal(column.floor(instant)), str(number))
+    assert wire.loads(Cursor, wire.dumps(cursor)) == cursor
+    assert wire.loads(CursorValue, wire.dumps(at)) == at
+    assert cursor.order(wire.loads(CursorValue, wire.dumps(at))) == cursor.order(at)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdc_ops.core.cursors import CursorColumn, CursorType
 from cdc_ops.errors import ConfigError
-from cdc_ops.sources.ranges import ceil_moment, cut_integers, floor_moment
+from cdc_ops.sources.ranges import cut_integers
 from cdc_ops.sources.zones import clock_of, earliest_to_come, parse_zone, require_zone
 
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"]
@@ -54,7 +55,9 @@ def test_borders_rise_and_lie_inside(low: int, span: int, parts: int) -> None:
 
 @given(value=st.datetimes(datetime(1000, 1, 1), datetime(9000, 1, 1)), digits=st.integers(0, 6))
 def test_a_moment_lies_between_its_floor_and_its_ceiling(value: datetime, digits: int) -> None:
-    floor, ceiling = floor_moment(value, digits), ceil_moment(value, digits)
+    column = CursorColumn(name="at", type=CursorType.DATETIME, precision=digits)
+    floor, ceiling = column.floor(value), column.ceil(value)
     assert floor <= value <= ceiling < floor + timedelta(seconds=1, microseconds=1)
-    assert floor_moment(floor, digits) == floor
-    assert ceil_moment(ceiling, digits) == ceiling
+    assert column.floor(floor) == floor
+    assert column.ceil(ceiling) == ceiling
+    assert column.moment(column.literal(floor)) == floor

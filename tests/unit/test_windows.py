@@ -1,14 +1,16 @@
 """Windows: half-open, one after the other, and read by exactly the predicate that they mean."""
 
 import operator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue, format_datetime
-from cdc_ops.core.windows import Comparison, SafeBound, Window, bounds_predicate, contains, next_window
+from cdc_ops.core.windows import Comparison, SafeBound, Window, bounds_predicate, contains, next_watermark, next_window
 from cdc_ops.errors import CursorRegressionError
 
 AT = CursorColumn(name="at", type=CursorType.TIMESTAMP, precision=6)
@@ -91,3 +93,32 @@ def test_a_clock_behind_the_watermark_is_refused() -> None:
 def test_a_window_names_its_open_ends() -> None:
     assert str(Window(low=None, high=None)) == "[-inf, +inf)"
     assert str(Window(low=position(1), high=position(2))) == "[1, 2)"
+
+
+SECONDS = Cursor(columns=(CursorColumn(name="at", type=CursorType.DATETIME), ID))
+DAYS = Cursor(columns=(CursorColumn(name="day", type=CursorType.DATE),))
+
+
+@pytest.mark.parametrize("cursor", [SECONDS, DAYS])
+@given(data=st.data())
+def test_windows_of_coarse_cursors_leave_no_gap_and_share_only_the_unit_that_was_not_over(cursor: Cursor, data: st.DataObject) -> None:
+    lead, ticks = cursor.lead, data.draw(st.lists(st.integers(0, 12), min_size=2, max_size=6))
+    first, *rest = (CursorValue(parts=(lead.literal(datetime(2026, 1, 1) + tick * lead.unit),)) for tick in sorted(ticks))
+    watermark, windows = first, []
+    for at in rest:
+        reach = CursorValue(parts=(lead.literal(lead.moment(at.parts[0]) + lead.unit),))
+        window = next_window(cursor, watermark, replace(bound(at), reach=reach))
+        assert window is not None
+        windows.append(window)
+        watermark = next_watermark(cursor, watermark, bound(at))
+    assert windows[0].low == first
+    for before, after in pairwise(windows):
+        assert before.high is not None
+        assert after.low is not None
+        assert cursor.order(after.low) < cursor.order(before.high)
+        assert lead.moment(before.high.parts[0]) - lead.moment(after.low.parts[0]) == lead.unit
+
+
+def test_a_watermark_never_goes_back_to_a_bound_below_it() -> None:
+    assert next_watermark(CURSORS[0], position(5), bound(position(3))) == position(5)
+    assert next_watermark(CURSORS[0], position(5), bound(position(7))) == position(7)
