@@ -21,7 +21,7 @@ from cdc_ops.sources.base import Source, open_source
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.run import RunReport, run_pipeline
-from cdc_ops.testing.servers import MariaDBServer, PostgresServer
+from cdc_ops.testing.servers import DatabaseServer, PostgresServer
 
 _numbers = itertools.count(1)
 ORDERS = """CREATE TABLE orders (
@@ -49,7 +49,7 @@ class World:
         settings: Settings of all tables unless a rule says otherwise.
     """
 
-    server: MariaDBServer | PostgresServer
+    server: DatabaseServer
     folder: Path
     spark: SparkSession
     settings: TableSettings = field(default_factory=lambda: TableSettings(cursor=("updated_at", "id"), overlap=timedelta(0), readers=2))
@@ -63,7 +63,7 @@ class World:
         self.schema = "public" if postgres else self.database
         self.pipeline = Pipeline(
             name="shop",
-            source=SourceConfig(kind=SourceKind.POSTGRES if postgres else SourceKind.MARIADB, connection="shop_db"),
+            source=SourceConfig(kind=SourceKind(self.server.name.lower()), connection="shop_db"),
             target=TargetConfig(root=str(self.folder / "lake"), staging=str(self.folder / "staging")),
             tables=(TableRule(pattern=f"{self.schema}.*", settings=self.settings),),
             lease_wait=timedelta(seconds=0),

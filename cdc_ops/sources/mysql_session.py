@@ -68,6 +68,7 @@ class Address(ServerAddress):
     def engine_options(self) -> dict[str, Any]:
         """Returns the driver's options for TLS and patience."""
         options: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_SECONDS, "read_timeout": READ_TIMEOUT_SECONDS}
+        options["password"] = self._password.encode()  # as text the driver would encode it as latin1, which the servers and JDBC do not
         if self.ssl_mode == "disabled":
             return options | {"ssl_disabled": True}
         if self.ssl_mode:

@@ -13,10 +13,10 @@ import pymysql.cursors
 import pytest
 
 from cdc_ops.core.connections import ConnectionUrl
-from cdc_ops.core.cursors import Cursor, CursorValue, format_datetime, parse_datetime
+from cdc_ops.core.cursors import Cursor, CursorValue, parse_datetime
 from cdc_ops.core.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.tables import TableName, TableSchema
-from cdc_ops.core.windows import SafeBound, Window, next_window
+from cdc_ops.core.windows import SafeBound, next_window
 from cdc_ops.errors import CursorRegressionError
 from cdc_ops.sources.mariadb import MariaDBSource
 from cdc_ops.sources.mysql import MySQLSource
@@ -136,14 +136,6 @@ def is_running(server: DatabaseServer, client: Client) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------------------- what holds back
-
-
-def test_an_idle_server_holds_nothing_back(source: MySQLSource) -> None:
-    bound = bound_of(source, "fine")
-    assert bound.method == "oldest-writer"
-    assert bound.held_by == ""
-    assert bound.value == bound.clock
-    assert bound.warnings == ()
 
 
 def test_an_open_writer_holds_the_bound_below_its_rows(source: MySQLSource, connect: Callable[[], Client]) -> None:
@@ -301,19 +293,6 @@ def test_a_late_commit_is_read_by_the_next_window(source: MySQLSource, connect: 
     assert sorted(value for value in seen if value in (100, 200)) == [100, 200]
 
 
-def test_without_the_bound_the_late_commit_would_be_lost(source: MySQLSource, connect: Callable[[], Client]) -> None:
-    """The same with the clock as bound: proof that the reproduction can fail."""
-    a, b = connect(), connect()
-    _, cursor = table_and_cursor(source, "fine")
-    a.run("BEGIN", "INSERT INTO events (v) VALUES (100)")
-    b.run("INSERT INTO events (v) VALUES (200)")
-    clock = CursorValue(parts=(format_datetime(source.now().replace(tzinfo=None)),))
-    first = b.run(f"SELECT v FROM events WHERE {source.window_predicate(cursor, Window(low=None, high=clock))}")
-    a.run("COMMIT")
-    second = b.run(f"SELECT v FROM events WHERE {source.window_predicate(cursor, Window(low=clock, high=None))}")
-    assert (100,) not in first + second
-
-
 # ---------------------------------------------------------------------------------------------------------------------- counters
 
 
@@ -341,14 +320,6 @@ def test_a_counter_stays_where_it_is_while_an_insert_is_open(source: MySQLSource
     first = bound_of(source, "id")
     assert first.value.parts == ("1",)
     assert "whole table once more" in first.warnings[-1]
-
-
-def test_a_counter_that_has_not_moved_asks_nobody(source: MySQLSource, connect: Callable[[], Client]) -> None:
-    connect().run("BEGIN", "INSERT INTO events (v) VALUES (4)")
-    since = CursorValue(parts=("4",))
-    bound = bound_of(source, "id", since=since)
-    assert bound.value == since
-    assert bound.held_by == ""
 
 
 def test_deleting_the_last_row_does_not_look_like_a_counter_that_went_back(source: MySQLSource, connect: Callable[[], Client]) -> None:

@@ -110,11 +110,6 @@ def test_the_schema_of_a_hostile_table_is_read_whole(source: PostgresSource) -> 
     assert schema.fingerprint == source.schema(HOSTILE).fingerprint
 
 
-def test_columns_can_be_chosen_and_left_out(source: PostgresSource) -> None:
-    assert [c.name for c in source.schema(ROWS, columns=("U", "id")).columns] == ["id", "u"]
-    assert [c.name for c in source.schema(ROWS, except_columns=("v",)).columns] == ["id", "u"]
-
-
 def test_a_missing_table_or_column_is_answered_with_the_nearest_one(source: PostgresSource) -> None:
     with pytest.raises(SourceTableError, match="Did you mean 'numbers'"):
         source.schema(TableName(schema="public", name="nubmers"))
@@ -229,14 +224,6 @@ def test_the_session_cannot_write(source: PostgresSource) -> None:
         source._session.execute("INSERT INTO numbers VALUES (1, 1, now())")
 
 
-def test_the_password_is_only_in_the_properties_of_a_jdbc_read(source: PostgresSource, server: PostgresServer) -> None:
-    read = source.jdbc_read(source.schema(ROWS), ('"id" < 5', '"id" >= 5'))
-    assert read.properties["password"] == server.password
-    rest = repr(read) + repr(source) + read.url + "".join(read.relations) + read.session_init
-    assert server.password not in rest
-    assert len(read.relations) == 2
-
-
 # ----------------------------------------------------------------------------------------------------------------------- cuts
 
 
@@ -344,13 +331,6 @@ def test_a_window_reads_what_the_reference_says(
 ) -> None:
     read = set(ids_of(client, shared.window_predicate(COMPOSITE, Window(low=low, high=high)), "dense"))
     assert read == {id_ for id_, value in dense.items() if contains(COMPOSITE, Window(low=low, high=high), value)}
-
-
-def test_cursor_values_that_are_none_are_refused(source: PostgresSource) -> None:
-    with pytest.raises(ConfigError):
-        source.window_predicate(COMPOSITE, Window(low=CursorValue(parts=("2024-01-01' OR 1=1 -- ",)), high=None))
-    with pytest.raises(ConfigError):
-        source.window_predicate(COMPOSITE, Window(low=CursorValue(parts=(MOMENTS[0], "1 OR 1=1")), high=None))
 
 
 def test_keys_are_looked_up_whatever_is_in_them(server: PostgresServer, source: PostgresSource) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DB = "login_tests"
 TABLE = TableName(schema=DB, name="one")
-SECRET = "p@ss:w/o rd%"
+SECRET = "p@ss:w/ö€ rd%"
 
 
 @pytest.fixture(scope="module")

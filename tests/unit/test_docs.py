@@ -18,7 +18,7 @@ PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.
 DECISIONS = sorted((ROOT / "docs/adr").glob("[0-9]*.md"))
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+NAMED_TEST = re.compile(r"`((?:tests|cdc_ops/testing)/[\w/]+\.py)::(\w+)`")
 PLACEHOLDERS = {"<ID>", "...", "…"}
 
 

@@ -1,0 +1,192 @@
+"""The part of the conformance suite for sources that proves the safe bound: nothing that commits later falls below it."""
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Final
+
+import pytest
+
+from cdc_ops.core.cursors import Cursor, CursorValue, format_datetime
+from cdc_ops.core.tables import TableSchema
+from cdc_ops.core.windows import SafeBound, Window, next_window
+from cdc_ops.sources.base import Source
+from cdc_ops.testing.source_harness import Application, SourceHarness, background, wait_until
+
+OVERLAP: Final = timedelta(seconds=1)
+_INSERT: Final = "INSERT INTO events (v) VALUES ({})"
+_CURSORS: Final = (("at",), ("at", "id"), ("id",))
+
+
+class SourceBoundSuite:
+    """What holds a bound back, what does not, and what a bound promises; its fixtures are in `SourceSuite`."""
+
+    @pytest.fixture
+    def connect(self, harness: SourceHarness, tables: Application) -> Iterator[Callable[[], Application]]:
+        """Opens applications on the suite's tables, with three rows in `events`."""
+        tables.run(*(_INSERT.format(value) for value in (1, 2, 3)))
+        opened: list[Application] = []
+
+        def another() -> Application:
+            opened.append(harness.connect())
+            return opened[-1]
+
+        yield another
+        for application in opened:
+            application.close()
+
+    def test_an_idle_server_holds_nothing_back(self, harness: SourceHarness, source: Source, connect: Callable[[], Application]) -> None:
+        bound = _bound(harness, source, "at")
+        assert (bound.held_by, bound.warnings) == ("", ())
+        assert bound.value == bound.clock
+
+    @pytest.mark.parametrize("ending", ["COMMIT", "ROLLBACK"])
+    def test_an_open_writer_holds_the_bound_until_it_ends(
+        self, harness: SourceHarness, source: Source, connect: Callable[[], Application], ending: str
+    ) -> None:
+        writer = connect()
+        writer.run("BEGIN", harness.statements.touch.format(id=1))
+        written = _stamp(harness, writer, 1)
+        bound = _bound(harness, source, "at")
+        assert bound.value.parts[0] <= written <= bound.clock.parts[0]
+        assert bound.value.parts[0] < bound.clock.parts[0]
+        assert writer.label in bound.held_by
+        writer.run(ending)
+        assert _bound(harness, source, "at").held_by == ""
+
+    def test_a_transaction_that_has_only_read_holds_back_only_where_its_clock_is_old(
+        self, harness: SourceHarness, source: Source, connect: Callable[[], Application]
+    ) -> None:
+        reader = connect()
+        reader.run("BEGIN", "SELECT * FROM events")
+        held = _bound(harness, source, "at").held_by
+        assert (reader.label in held) if harness.statements.readers_hold else held == ""
+        time.sleep(0.1)
+        before = source.now()
+        reader.run(harness.statements.touch.format(id=1))
+        # What the answer above relies on: where a reader does not hold back, what it writes later is stamped later.
+        stamped_late = _stamp(harness, reader, 1) >= format_datetime(before.replace(tzinfo=None))
+        assert stamped_late is not harness.statements.readers_hold
+        reader.run("ROLLBACK")
+
+    def test_a_statement_that_waits_for_a_lock_holds_back(
+        self, harness: SourceHarness, source: Source, connect: Callable[[], Application]
+    ) -> None:
+        locker, waiter = connect(), connect()
+        locker.run("BEGIN", "SELECT * FROM events WHERE id = 1 FOR UPDATE")
+        with background(lambda: waiter.run(harness.statements.touch.format(id=1))):
+            wait_until(waiter.is_running, "the statement that waits")
+            bound = _bound(harness, source, "at")
+            locker.run("COMMIT")
+        assert bound.held_by
+        assert bound.value.parts[0] <= _stamp(harness, waiter, 1)
+
+    def test_a_prepared_transaction_without_a_connection_holds_back(
+        self, harness: SourceHarness, source: Source, connect: Callable[[], Application]
+    ) -> None:
+        if not harness.statements.prepare:
+            pytest.skip("this server has no prepared transactions")
+        begin, prepare = harness.statements.prepare
+        since = _bound(harness, source, "at").value
+        gone, other = harness.connect(), connect()
+        gone.run(begin.format(name="suite-1"), harness.statements.touch.format(id=3))
+        written = _stamp(harness, gone, 3)
+        gone.run(*(statement.format(name="suite-1") for statement in prepare))
+        gone.close()
+        try:
+            time.sleep(0.3)  # until the server has noticed that the connection is gone
+            bound = _bound(harness, source, "at", since=since)
+            assert bound.held_by
+            assert bound.value.parts[0] <= written
+        finally:
+            other.run(harness.statements.rollback_prepared.format(name="suite-1"))
+        assert _bound(harness, source, "at").held_by == ""
+
+    def test_what_is_written_after_a_bound_is_never_below_it(
+        self, harness: SourceHarness, source: Source, connect: Callable[[], Application]
+    ) -> None:
+        writer = connect()
+        for value in range(20):
+            bound = _bound(harness, source, "at")
+            writer.run(_INSERT.format(value))
+            [[newest]] = writer.run("SELECT MAX(id) FROM events")
+            assert _stamp(harness, writer, newest) >= bound.value.parts[0]
+
+    @pytest.mark.parametrize("columns", _CURSORS, ids=",".join)
+    def test_a_late_commit_is_read_by_the_next_window(
+        self, harness: SourceHarness, source: Source, connect: Callable[[], Application], columns: tuple[str, ...]
+    ) -> None:
+        a, b = connect(), connect()
+        schema, cursor = _table(harness, source, *columns)
+        watermark = source.safe_bound(schema, cursor, OVERLAP, None).value
+        time.sleep(1.6)  # so that an answer in whole seconds has moved on
+        a.run("BEGIN", _INSERT.format(100))
+        b.run(_INSERT.format(200))
+        seen: list[int] = []
+
+        def read(watermark: CursorValue) -> CursorValue:
+            bound = source.safe_bound(schema, cursor, OVERLAP, watermark)
+            window = next_window(cursor, watermark, bound)
+            if window is None:
+                return watermark
+            seen.extend(row[0] for row in b.run(f"SELECT v FROM events WHERE {source.window_predicate(cursor, window)}"))
+            return bound.value
+
+        watermark = read(watermark)
+        assert 100 not in seen
+        a.run("COMMIT")
+        time.sleep(1.6)
+        read(watermark)
+        assert sorted(value for value in seen if value in (100, 200)) == [100, 200]
+
+    def test_without_the_bound_the_late_commit_would_be_lost(
+        self, harness: SourceHarness, source: Source, connect: Callable[[], Application]
+    ) -> None:
+        """The same with the clock as bound: proof that the reproduction can fail on this server."""
+        a, b = connect(), connect()
+        schema, cursor = _table(harness, source, "at")
+        a.run("BEGIN", _INSERT.format(100))
+        clock = source.safe_bound(schema, cursor, OVERLAP, None).clock
+        first = b.run(f"SELECT v FROM events WHERE {source.window_predicate(cursor, Window(low=None, high=clock))}")
+        a.run("COMMIT")
+        second = b.run(f"SELECT v FROM events WHERE {source.window_predicate(cursor, Window(low=clock, high=None))}")
+        assert (100,) not in first + second
+
+    def test_a_counter_stays_where_it_is_while_an_insert_is_open(
+        self, harness: SourceHarness, source: Source, connect: Callable[[], Application]
+    ) -> None:
+        a, b = connect(), connect()
+        a.run("BEGIN", _INSERT.format(4))
+        b.run(_INSERT.format(5))
+        since = CursorValue(parts=("4",))
+        bound = _bound(harness, source, "id", since=since)
+        assert bound.value == since
+        assert a.label in bound.held_by
+        a.run("ROLLBACK")
+        schema, cursor = _table(harness, source, "id")
+        window = next_window(cursor, since, source.safe_bound(schema, cursor, timedelta(seconds=10), since))
+        assert window is not None
+        assert b.run(f"SELECT v FROM events WHERE {source.window_predicate(cursor, window)}") == [(5,)]
+
+    def test_a_counter_that_has_not_moved_asks_nobody(
+        self, harness: SourceHarness, source: Source, connect: Callable[[], Application]
+    ) -> None:
+        since = _bound(harness, source, "id").value
+        connect().run("BEGIN", harness.statements.touch.format(id=1))
+        bound = _bound(harness, source, "id", since=since)
+        assert (bound.value, bound.held_by) == (since, "")
+
+
+def _table(harness: SourceHarness, source: Source, *columns: str) -> tuple[TableSchema, Cursor]:
+    schema = source.schema(harness.table("events"))
+    return schema, source.cursor(schema, columns)[0]
+
+
+def _bound(harness: SourceHarness, source: Source, *columns: str, since: CursorValue | None = None) -> SafeBound:
+    return source.safe_bound(*_table(harness, source, *columns), OVERLAP, since)
+
+
+def _stamp(harness: SourceHarness, application: Application, id_: int) -> str:
+    shown = harness.statements.shown.format(column="at")
+    [[text]] = application.run(f"SELECT {shown} FROM events WHERE id = {id_}")
+    return str(text)
