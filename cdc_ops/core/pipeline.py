@@ -151,6 +151,7 @@ class Pipeline:
         spark: How Spark is started.
         retries: Airflow retries of a step after a retryable error.
         lease_wait: How long a run waits for another one that holds a table.
+        keep_history: How long the ledger keeps the lines of runs and settled operations.
         description, owner, tags: Shown in Airflow.
         origin: Path of the file.
     """
@@ -166,6 +167,7 @@ class Pipeline:
     spark: SparkConfig = field(default_factory=SparkConfig)
     retries: int = 2
     lease_wait: timedelta = timedelta(minutes=30)
+    keep_history: timedelta = timedelta(days=90)
     description: str = ""
     owner: str = "cdc-ops"
     tags: tuple[str, ...] = ()

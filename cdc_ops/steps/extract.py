@@ -11,9 +11,10 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.operations import Counts, Landing, Manifest, OperationResult, OperationSpec, Outcome
 from cdc_ops.core.tables import TableSchema
+from cdc_ops.lake.manifests import is_landed
 from cdc_ops.lake.staging import land, read_manifest
 from cdc_ops.sources.base import JdbcRead, Source
-from cdc_ops.steps.schema import check_source, is_landed
+from cdc_ops.steps.schema import check_source
 
 
 def extract(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str) -> OperationResult:

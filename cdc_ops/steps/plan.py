@@ -18,12 +18,13 @@ from cdc_ops.core.tables import TableName
 from cdc_ops.core.windows import SafeBound
 from cdc_ops.errors import RequestError
 from cdc_ops.lake.log import read_head
+from cdc_ops.lake.manifests import is_landed
 from cdc_ops.sources.base import Source
 from cdc_ops.state.base import Lease, StateReader, TableRun, TableRunStatus
 from cdc_ops.steps.commit import catch_up, give_up_hopeless
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.planning import Order, draft_operations, fresh_instant, read_facts
-from cdc_ops.steps.schema import evolved, is_landed, refreshed
+from cdc_ops.steps.schema import evolved, refreshed
 
 KIND_OF_RUN = {
     RunKind.INCREMENT: OperationKind.INCREMENT,
