@@ -133,6 +133,10 @@ def print_verification(documents: Sequence[dict[str, Any]]) -> None:
             (found["table"], verdict, f"{found['rows_source']:,}", f"{found['rows_lake']:,}", " / ".join(f"{n:,}" for n in differing))
         )
     _table("Source and lake", ("table", "verdict", "rows at source", "rows in lake", "missing / extra / different"), rows)
+    for found in documents:
+        if found.get("not_compared"):
+            text = f"not compared, because the lake does not have them (yet): {', '.join(found['not_compared'])}"
+            out.print(f"[yellow]{escape(found['table'])}[/] {escape(text)}", soft_wrap=True, highlight=False)
 
 
 def print_status(rows: Sequence[TableOverview]) -> None:

@@ -63,3 +63,9 @@ def test_edits_by_others_are_named_with_version_and_operation() -> None:
 def test_an_untouched_table_and_one_that_is_refused_anyway_have_no_such_warning() -> None:
     restored = replace(HEAD, foreign_changes=(ForeignChange(version=9, operation="RESTORE"),))
     assert [foreign_warnings(head) for head in (None, HEAD, restored)] == [(), (), ()]
+
+
+def test_a_verification_says_which_columns_it_did_not_compare(shown: StringIO) -> None:
+    found = {"rows_source": 1, "rows_lake": 1, "only_in_source": 0, "only_in_lake": 0, "different": 0}
+    render.print_verification([{"table": "shop.orders", "equal": True, "not_compared": ["note"], **found}])
+    assert "not compared, because the lake does not have them (yet): note" in shown.getvalue()
