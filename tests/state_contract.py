@@ -269,6 +269,20 @@ class StateContract(LeaseContract):
         with pytest.raises(ValueError, match="no right"):
             store.put_stats(lease, PIPELINE, other, TableStats(delta_version=1, files=1, size_bytes=1))
 
+    def test_what_was_settled_long_ago_is_forgotten_and_what_is_open_or_abandoned_stays(self, store: SqlStateStore) -> None:
+        lease = take(store)
+        store.freeze(lease, fresh(), (spec(1), spec(2, OperationKind.BACKFILL), spec(3)))
+        state = settle(store, lease, spec(1))
+        store.settle(lease, state, abandoned(state, spec(2, OperationKind.BACKFILL)), spec(2, OperationKind.BACKFILL), None)
+        for index in range(3):
+            store.record(run(f"run-{index}", NOON + timedelta(minutes=index)))
+        assert store.prune(PIPELINE, ORDERS, NOON) == 0
+        assert store.prune(PIPELINE, ORDERS, store.now() + timedelta(minutes=1)) == 3  # two lines and operation 1
+        assert [item.run_id for item in store.table_runs()] == ["run-2"]
+        assert store.open_operations(PIPELINE, ORDERS) == (spec(3),)
+        assert store.abandoned_ids(PIPELINE, ORDERS) == {spec(2).operation_id}
+        assert store.prune(PIPELINE, ORDERS, store.now() + timedelta(minutes=1)) == 0
+
     # ---------------------------------------------------------------------------------------------- runs and overview
 
     def test_a_run_has_one_line_per_table_that_is_replaced(self, store: SqlStateStore) -> None:

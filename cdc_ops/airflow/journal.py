@@ -10,14 +10,19 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from cdc_ops.core import wire
 from cdc_ops.core.operations import JobSpec, OperationResult, Outcome, Step, StepResult, TableResult
 from cdc_ops.core.pipeline import Pipeline
 from cdc_ops.core.tables import TableName
 from cdc_ops.lake.files import open_filesystem, read_text, write_text
+from cdc_ops.lake.manifests import expire_folders
 
 _ORDER = (Step.EXTRACT, Step.MERGE, Step.SYNC)
+KEPT = timedelta(days=14)
+"""How long journals stay: longer than any run takes, and for whoever wants to look at them."""
+
 _WRITTEN = (Outcome.APPLIED, Outcome.ALREADY_APPLIED)
 
 
@@ -75,7 +80,16 @@ def open_journal(pipeline: Pipeline, run_id: str, map_index: int) -> Journal:
     """Returns the journal of a group in a run; the run id, which may hold any character, becomes a safe and unique folder name."""
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", run_id)[:120]
     name = f"{safe}-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}"
-    return Journal(folder=f"{pipeline.target.staging.rstrip('/')}/{pipeline.name}/_jobs/{name}", map_index=map_index)
+    return Journal(folder=f"{_jobs(pipeline)}/{name}", map_index=map_index)
+
+
+def expire_journals(pipeline: Pipeline, now: datetime) -> tuple[str, ...]:
+    """Removes the journals of runs that ended long ago; returns their folders."""
+    return expire_folders(_jobs(pipeline), now - KEPT)
+
+
+def _jobs(pipeline: Pipeline) -> str:
+    return f"{pipeline.target.staging.rstrip('/')}/{pipeline.name}/_jobs"
 
 
 def written(tries: Iterable[tuple[JobSpec, StepResult | None]]) -> frozenset[str]:

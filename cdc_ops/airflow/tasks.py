@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from cdc_ops.airflow.assets import emit
 from cdc_ops.airflow.connections import check_spark
 from cdc_ops.airflow.failures import tables_failed, translated
-from cdc_ops.airflow.journal import summary
+from cdc_ops.airflow.journal import expire_journals, summary
 from cdc_ops.airflow.spark import application_environment
 from cdc_ops.airflow.surroundings import PLANNED, Task, connect, label, opened, planned_tables
 from cdc_ops.config.settings import load_settings
@@ -117,6 +117,7 @@ def outcome_task(pipeline: Pipeline, **options: Any) -> Any:
         names = [name for group in groups for name in group]
         with translated(), opened(pipeline, context) as here:
             runs = _lines_of_run(here, len(names))
+            expire_journals(pipeline, here.context.store.now())
         for name in names:
             log.info(line_of(runs[name]) if name in runs else f"{name}: not looked at")
             for text in runs[name].notices if name in runs else ():

@@ -12,7 +12,7 @@ from cdc_ops.airflow.surroundings import Task
 from cdc_ops.core.operations import Landing, OperationSpec, Step, StepResult
 from cdc_ops.core.pipeline import TableConfig
 from cdc_ops.errors import CdcError, LeaseHeldError, from_payload
-from cdc_ops.lake.manifests import read_manifest
+from cdc_ops.lake.manifests import is_landed
 from cdc_ops.state.base import Lease, TableRunStatus
 from cdc_ops.steps.groups import hold
 from cdc_ops.steps.run import start_attempts
@@ -105,14 +105,9 @@ def named(configs: Iterable[TableConfig]) -> list[str]:
 def _ready(step: Step, left: tuple[OperationSpec, ...]) -> tuple[OperationSpec, ...]:
     match step:
         case Step.EXTRACT:
-            return tuple(spec for spec in left if spec.landing is Landing.STAGED and not _landed(spec))
+            return tuple(spec for spec in left if spec.landing is Landing.STAGED and not is_landed(spec))
         case Step.MERGE:
-            missing = next((index for index, spec in enumerate(left) if spec.landing is Landing.STAGED and not _landed(spec)), len(left))
+            missing = next((index for index, spec in enumerate(left) if spec.landing is Landing.STAGED and not is_landed(spec)), len(left))
             return left[:missing]
         case _:
             return left
-
-
-def _landed(spec: OperationSpec) -> bool:
-    manifest = read_manifest(spec.staging)
-    return manifest is not None and manifest.operation_id == spec.operation_id

@@ -30,6 +30,7 @@ app.add_typer(state_app, name="state")
 
 Folder = Annotated[Path | None, typer.Option("--pipelines", help="Folder of pipeline files; default CDC_OPS_PIPELINES or dags/pipelines.")]
 Names = Annotated[list[str] | None, typer.Option("--pipeline", "-p", help="Pipeline; repeatable; default all.")]
+Given = Annotated[list[str] | None, typer.Argument(help="Pipelines, the same as --pipeline.", metavar="[PIPELINE]...")]
 Tables = Annotated[list[str] | None, typer.Option("--table", "-t", help="schema.table; repeatable; default all of the pipeline.")]
 One = Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
@@ -82,12 +83,12 @@ def validate(folder: Folder = None, as_json: Json = False) -> None:
 
 
 @app.command()
-def plan(folder: Folder = None, pipeline: Names = None, table: Tables = None, as_json: Json = False) -> None:
+def plan(given: Given = None, folder: Folder = None, pipeline: Names = None, table: Tables = None, as_json: Json = False) -> None:
     """Show what `run` would do now; reads source, lake and ledger, writes nothing, starts no Spark."""
     with guarded(as_json):
         request = new_request(tables=tuple(table or ()))
         documents = []
-        for chosen in chosen_pipelines(folder, pipeline or []):
+        for chosen in chosen_pipelines(folder, _named(given, pipeline)):
             plans = _plans(chosen, request)
             documents.append({"pipeline": chosen.name, "tables": [{"table": name, **_plan_data(item)} for name, item in plans]})
             if not as_json:
@@ -97,11 +98,11 @@ def plan(folder: Folder = None, pipeline: Names = None, table: Tables = None, as
 
 
 @app.command()
-def run(folder: Folder = None, pipeline: Names = None, table: Tables = None, as_json: Json = False) -> None:
+def run(given: Given = None, folder: Folder = None, pipeline: Names = None, table: Tables = None, as_json: Json = False) -> None:
     """Carry tables forward: snapshot first, then increments."""
     with guarded(as_json):
         request = new_request(tables=tuple(table or ()))
-        _run_all(folder, pipeline or [], request, as_json)
+        _run_all(folder, _named(given, pipeline), request, as_json)
 
 
 @app.command()
@@ -178,6 +179,10 @@ def schema() -> None:
     from cdc_ops.config.schema import json_schema
 
     render.print_json(json_schema())
+
+
+def _named(given: list[str] | None, options: list[str] | None) -> list[str]:
+    return list(dict.fromkeys((given or []) + (options or [])))
 
 
 def _plans(chosen: Any, request: RunRequest) -> list[tuple[str, TablePlan | CdcError]]:

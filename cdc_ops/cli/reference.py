@@ -16,7 +16,9 @@ def reference_markdown() -> str:
     lines += ["", "This page is made from the commands themselves."]
     for name, command in _commands(group, "cdc-ops"):
         lines += ["", f"## {name}", "", (command.help or "").strip(), "", "| option | meaning |", "|---|---|"]
-        lines += [f"| {_names(option)} | {_meaning(option)} |" for option in command.params if isinstance(option, TyperOption)]
+        lines += [
+            f"| {_names(option)} | {_meaning(option)} |" for option in command.params if isinstance(option, TyperOption | TyperArgument)
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -25,15 +27,16 @@ def _commands(group: object, name: str) -> Iterator[tuple[str, TyperCommand]]:
         for child, command in group.commands.items():
             yield from _commands(command, f"{name} {child}")
     elif isinstance(group, TyperCommand):
-        assert not any(isinstance(parameter, TyperArgument) for parameter in group.params)
         yield name, group
 
 
-def _names(option: TyperOption) -> str:
+def _names(option: TyperOption | TyperArgument) -> str:
+    if isinstance(option, TyperArgument):
+        return f"`{option.metavar or option.name}`"
     return ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
 
 
-def _meaning(option: TyperOption) -> str:
+def _meaning(option: TyperOption | TyperArgument) -> str:
     return f"{'Required. ' if option.required else ''}{option.help or ''}".replace("|", "\\|")
 
 

@@ -26,6 +26,10 @@ WIDE = 140
 MANY = 5
 """Chunks of a snapshot from which on a plan shows them in one line."""
 
+BROAD = 120
+"""Columns of a terminal from which on windows fit into their table; in a narrower one they stand below, a line each."""
+
+_DETAILS = {"reads", "window"}
 _FOR_WIDE = {"pipeline", "phase", "files", "held by"}
 _COLOURS = {TableRunStatus.COMMITTED: "green", TableRunStatus.IDLE: "dim", TableRunStatus.FAILED: "red"}
 
@@ -52,6 +56,18 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) ->
     out.print(table)
 
 
+def _table_and_details(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Shows a table whose windows, which a narrow terminal would break over many lines, then stand below it."""
+    detail = next(index for index, name in enumerate(columns) if name in _DETAILS)
+    if out.width >= BROAD:
+        _table(title, columns, rows)
+        return
+    _table(title, [*columns[:detail], *columns[detail + 1 :]], [[*row[:detail], *row[detail + 1 :]] for row in rows])
+    for row in rows:
+        if row[detail]:
+            out.print(f"[dim]{row[0]}[/] {row[detail]}", highlight=False, soft_wrap=True)
+
+
 def print_plans(pipeline: str, plans: Sequence[tuple[str, TablePlan | CdcError]]) -> None:
     """Shows what a run would do; what there is to say about a table stands below, on lines of their own."""
     rows: list[tuple[str, ...]] = []
@@ -63,7 +79,7 @@ def print_plans(pipeline: str, plans: Sequence[tuple[str, TablePlan | CdcError]]
             continue
         rows += _plan_rows(name, plan)
         notes += [(name, text) for text in (plan.alert, plan.how, *plan.warnings) if text]
-    _table(f"Plan of {pipeline}", ("table", "what", "reads", "rows"), rows)
+    _table_and_details(f"Plan of {pipeline}", ("table", "what", "reads", "rows"), rows)
     for name, text in notes:
         out.print(f"[yellow]{escape(name)}[/] {escape(text)}", soft_wrap=True, highlight=False)
 
@@ -84,9 +100,8 @@ def _plan_rows(name: str, plan: TablePlan) -> list[tuple[str, ...]]:
 
 def print_report(pipeline: str, report: RunReport) -> None:
     """Shows what a run did."""
-    _table(
-        f"Run of {pipeline}", ("table", "kind", "status", "read", "+ / ~ / -", "version", "window"), [_run_row(run) for run in report.runs]
-    )
+    columns = ("table", "kind", "status", "read", "+ / ~ / -", "version", "window")
+    _table_and_details(f"Run of {pipeline}", columns, [_run_row(run) for run in report.runs])
     for run in report.runs:
         if run.status is TableRunStatus.IDLE:
             out.print(f"[dim]{run.table}: {escape(run.message.split('; ')[0])}[/]", highlight=False, soft_wrap=True)
@@ -125,6 +140,10 @@ def print_verification(documents: Sequence[dict[str, Any]]) -> None:
             (found["table"], verdict, f"{found['rows_source']:,}", f"{found['rows_lake']:,}", " / ".join(f"{n:,}" for n in differing))
         )
     _table("Source and lake", ("table", "verdict", "rows at source", "rows in lake", "missing / extra / different"), rows)
+    for found in documents:
+        if found.get("not_compared"):
+            text = f"not compared, because the lake does not have them (yet): {', '.join(found['not_compared'])}"
+            out.print(f"[yellow]{escape(found['table'])}[/] {escape(text)}", soft_wrap=True, highlight=False)
 
 
 def print_status(rows: Sequence[TableOverview]) -> None:

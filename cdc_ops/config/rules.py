@@ -47,6 +47,8 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
     (Pipeline, "tables_per_job"): Rule(minimum=1, maximum=1000),
     (Pipeline, "retries"): Rule(minimum=0, maximum=100),
     (Pipeline, "lease_wait"): Rule(minimum=_NO_TIME, examples=("30m",)),
+    # Less would forget operations that a doubled commit step may still ask about.
+    (Pipeline, "keep_history"): Rule(minimum=timedelta(days=1), examples=("90d",)),
     (Pipeline, "tags"): Rule(examples=(["shop", "nightly"],)),
     (SourceConfig, "connection"): Rule(convert=values.parse_connection, pattern="^[A-Za-z0-9][A-Za-z0-9_.-]*$", examples=("shop_db",)),
     (SourceConfig, "time_zone"): Rule(convert=values.parse_zone, examples=("Europe/Berlin", "+02:00")),

@@ -93,15 +93,10 @@ class TableSettings:
 
     Args:
         keys: Columns that identify a row; empty = the primary key.
-        cursor: Columns that order changes: one temporal or auto-increment column, or `(updated_at, id)`; empty = every run compares the
-            whole table with the source.
-        overlap: How far the upper bound of a window stays behind the source's clock where the source cannot tell its open writers.
         cursor: Columns that order changes: one temporal or auto-increment column, or `(updated_at, id)`; for a column also
-            `COALESCE(updated_at, created_at)` of columns of one type.
+            `COALESCE(updated_at, created_at)`; empty = every run compares the whole table with the source.
         overlap: How far below the watermark each run looks for late rows; and how far the upper bound of a window stays behind the
             source's clock where the source cannot tell its open writers.
-        null_cursor: `ignore` (rows whose cursor is NULL come with the snapshot only) or `sweep` (each run compares all of them by a
-            checksum, and reads them when it has changed; the index on the cursor serves it).
         max_hold: How long a writer at the source may hold the watermark back before the run raises an alert; the watermark waits for it
             all the same.
         columns: Columns to copy; empty = all.
@@ -199,6 +194,7 @@ class Pipeline:
         spark: How Spark is started.
         retries: Airflow retries of a step after a retryable error.
         lease_wait: How long a run waits for another one that holds a table.
+        keep_history: How long the ledger keeps the lines of runs and settled operations.
         description, owner, tags: Shown in Airflow.
         origin: Path of the file.
     """
@@ -215,6 +211,7 @@ class Pipeline:
     spark: SparkConfig = field(default_factory=SparkConfig)
     retries: int = 2
     lease_wait: timedelta = timedelta(minutes=30)
+    keep_history: timedelta = timedelta(days=90)
     description: str = ""
     owner: str = "cdc-ops"
     tags: tuple[str, ...] = ()

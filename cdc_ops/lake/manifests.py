@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cdc_ops.core import wire
-from cdc_ops.core.operations import Manifest
+from cdc_ops.core.operations import Manifest, OperationSpec
 from cdc_ops.lake.files import open_filesystem, read_text, write_text
 
 MANIFEST = "manifest.json"
@@ -36,6 +36,13 @@ def read_manifest(staging: str) -> Manifest | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return wire.loads(Manifest, text)
+
+
+def is_landed(spec: OperationSpec) -> bool:
+    """True if an operation's rows are in the staging area, read with the columns that it has; it needs the source no more."""
+    manifest = read_manifest(spec.staging)
+    wanted = (spec.operation_id, spec.schema.fingerprint)
+    return manifest is not None and (manifest.operation_id, manifest.schema_fingerprint) == wanted
 
 
 def write_manifest(staging: str, manifest: Manifest) -> None:
@@ -73,6 +80,29 @@ def expire(staging_root: str, older_than: datetime, keep: Collection[str] = ()) 
         if folder is not None:
             newest[folder] = max(newest.get(folder, datetime.min.replace(tzinfo=UTC)), _modified(entry))
     removed = tuple(sorted(folder for folder, when in newest.items() if when < older_than and folder not in kept))
+    for folder in removed:
+        filesystem.rm(folder, recursive=True)
+    return removed
+
+
+def expire_folders(root: str, older_than: datetime) -> tuple[str, ...]:
+    """Removes the folders right below a folder in which nothing was written since a point in time.
+
+    Args:
+        root: The folder; it may be missing.
+        older_than: Aware instant; a folder with anything newer stays.
+
+    Returns:
+        The folders that were removed, as paths in their file system.
+    """
+    filesystem, inner = open_filesystem(root)
+    newest: dict[str, datetime] = {}
+    for name, entry in filesystem.find(inner, detail=True).items():
+        below = str(name)[len(inner.rstrip("/")) + 1 :]
+        if "/" in below:
+            folder = f"{inner.rstrip('/')}/{below.partition('/')[0]}"
+            newest[folder] = max(newest.get(folder, datetime.min.replace(tzinfo=UTC)), _modified(entry))
+    removed = tuple(sorted(folder for folder, when in newest.items() if when < older_than))
     for folder in removed:
         filesystem.rm(folder, recursive=True)
     return removed

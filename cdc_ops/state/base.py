@@ -225,5 +225,13 @@ class StateStore(StateReader):
         """Stores the numbers after maintenance."""
 
     @abstractmethod
+    def prune(self, pipeline: str, table: TableName, before: datetime) -> int:
+        """Forgets lines of runs and settled operations of a table from before an instant; its newest line, and all that is open, stays.
+
+        Returns:
+            How many were removed; a call removes a bounded number.
+        """
+
+    @abstractmethod
     def record(self, run: TableRun) -> None:
         """Writes or replaces one table's line of a run: one line per pipeline, table and run_id."""

@@ -19,7 +19,7 @@ from cdc_ops.core.operations import OperationResult, OperationSpec, Outcome
 from cdc_ops.core.runs import TableState
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import LeaseHeldError, StaleStateError
-from cdc_ops.state import leases, operations, rows, runs
+from cdc_ops.state import leases, operations, pruning, rows, runs
 from cdc_ops.state.base import Lease, StateReader, StateStore, TableOverview, TableRun
 from cdc_ops.state.database import PATIENCE, Database
 from cdc_ops.state.migrate import is_current, ledger_version, outdated, upgrade
@@ -238,6 +238,16 @@ class SqlStateStore(SqlStateReader, StateStore):
         with self._database.write() as connection:
             leases.hold(connection, lease)
             connection.execute(update(tables).where(rows.of(tables, pipeline, table)).values(stats=wire.dumps(stats)))
+
+    def prune(self, pipeline: str, table: TableName, before: datetime) -> int:
+        """See `StateStore`. Nothing is locked where nothing is old."""
+        with self._database.read() as connection:
+            run_ids = pruning.old_runs(connection, pipeline, table, before)
+            operation_ids = pruning.old_operations(connection, pipeline, table, before)
+        if run_ids or operation_ids:
+            with self._database.write() as connection:
+                pruning.remove(connection, pipeline, table, run_ids, operation_ids)
+        return len(run_ids) + len(operation_ids)
 
     def record(self, run: TableRun) -> None:
         """See `StateStore`."""

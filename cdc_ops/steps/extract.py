@@ -9,11 +9,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.operations import Counts, Landing, Manifest, OperationResult, OperationSpec, Outcome
+from cdc_ops.lake.manifests import is_landed
 from cdc_ops.lake.staging import land, read_manifest
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.compare import land_differences
 from cdc_ops.steps.reading import read_marked
-from cdc_ops.steps.schema import check_source, is_landed
+from cdc_ops.steps.schema import check_source
 from cdc_ops.steps.unstorable import translated_failures
 
 

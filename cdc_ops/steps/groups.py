@@ -75,7 +75,15 @@ def plan_group(
         if waiting:
             time.sleep(POLL_SECONDS)
             hold(context, request, tuple(plan.config for plan in plans if plan.operations))
+    _forget(context, configs)
     return GroupPlan(plans=tuple(plans), failures=tuple(failures))
+
+
+def _forget(context: Context, configs: tuple[TableConfig, ...]) -> None:
+    """Keeps the ledger small; here, because every run comes by, also one whose tables are idle or fail."""
+    before = context.store.now() - context.pipeline.keep_history
+    for config in configs:
+        context.store.prune(config.pipeline, config.table, before)
 
 
 def hold(context: Context, request: RunRequest, configs: tuple[TableConfig, ...]) -> tuple[Lease, ...]:

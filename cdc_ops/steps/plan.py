@@ -20,12 +20,13 @@ from cdc_ops.core.type_policies import Nulled
 from cdc_ops.core.windows import SafeBound
 from cdc_ops.errors import RequestError
 from cdc_ops.lake.log import read_head
+from cdc_ops.lake.manifests import is_landed
 from cdc_ops.sources.base import Source
 from cdc_ops.state.base import Lease, StateReader, TableRun, TableRunStatus
 from cdc_ops.steps.commit import catch_up, give_up_hopeless
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.planning import Order, TableFacts, draft_operations, fresh_instant, read_facts
-from cdc_ops.steps.schema import evolved, is_landed, refreshed
+from cdc_ops.steps.schema import evolved, refreshed
 
 KIND_OF_RUN = {
     RunKind.INCREMENT: OperationKind.INCREMENT,
@@ -34,6 +35,9 @@ KIND_OF_RUN = {
     RunKind.RECONCILE: OperationKind.RECONCILE,
 }
 """How a run is recorded for a table that has no operation in it."""
+
+SHOWN_CHANGES = 3
+"""Commits by others that a warning names."""
 
 MAX_QUEUED = 3
 """Unfinished backfills and resyncs of a table behind which another one is still planned."""
@@ -168,6 +172,19 @@ def check_standing(reader: StateReader, state: TableState, head: LakeHead | None
     return compare(state, head, operations, reader.abandoned_ids(state.pipeline, state.table))
 
 
+def foreign_warnings(head: LakeHead | None) -> tuple[str, ...]:
+    """Says which commits by others have changed rows of the table since our last one; they are told until our next one."""
+    changes = [change for change in head.foreign_changes if not change.undoes_commits] if head else []
+    if not changes:
+        return ()
+    listed = ", ".join(f"{change.operation} in Delta version {change.version}" for change in changes[:SHOWN_CHANGES])
+    more = f" and {len(changes) - SHOWN_CHANGES} more" if len(changes) > SHOWN_CHANGES else ""
+    return (
+        f"rows of the Delta table were changed by others: {listed}{more}; increments do not see it: cdc-ops verify finds what differs,"
+        " and a resync brings it back",
+    )
+
+
 def _freeze(context: Context, source: Source, request: RunRequest, config: TableConfig, lease: Lease) -> TablePlan:
     found: dict[str, OperationResult] = {}
     state = give_up_hopeless(context, lease, catch_up(context, lease, config, found))
@@ -185,7 +202,8 @@ def _freeze(context: Context, source: Source, request: RunRequest, config: Table
 def _plan(context: Context, source: Source, request: RunRequest, config: TableConfig, base: Base) -> TablePlan:
     state, unfinished = base.state, _readable(context, source, request, config, base)
     if unfinished and not _queues_behind(request, config, unfinished):
-        return TablePlan(config=config, state=state, unfinished=unfinished, idle="finishes what an earlier run began")
+        told = foreign_warnings(base.head)
+        return TablePlan(config=config, state=state, unfinished=unfinished, idle="finishes what an earlier run began", warnings=told)
     facts = evolved(read_facts(context.pipeline, source, config), base.head, request)
     draft = draft_operations(Order(source=source, request=request, facts=facts, state=projected(state, unfinished)))
     return TablePlan(
@@ -196,7 +214,13 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
         idle=draft.idle,
         bound=draft.bound,
         fresh_at=fresh_instant(facts.cursor, draft.bound) if draft.bound else None,
-        warnings=facts.warnings + _key_warnings(facts, state) + (draft.bound.warnings if draft.bound else ()) + draft.warnings,
+        warnings=(
+            *foreign_warnings(base.head),
+            *facts.warnings,
+            *_key_warnings(facts, state),
+            *(draft.bound.warnings if draft.bound else ()),
+            *draft.warnings,
+        ),
         how=draft.how,
         schema_changes=facts.notes,
         alert=hold_alert(draft.bound, config.settings.max_hold) if draft.bound else "",

@@ -24,7 +24,6 @@ from cdc_ops.core.schema_changes import SchemaPolicy as Policy
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import RequestError, SchemaChangedError, SourceTableError
-from cdc_ops.lake.manifests import read_manifest
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.planning import TableFacts
 
@@ -56,13 +55,6 @@ def evolved(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> Ta
         warnings=facts.warnings + decision.notes,
         notes=decision.notes,
     )
-
-
-def is_landed(spec: OperationSpec) -> bool:
-    """True if an operation's rows are in the staging area, read with the columns that it has; it needs the source no more."""
-    manifest = read_manifest(spec.staging)
-    wanted = (spec.operation_id, spec.schema.fingerprint)
-    return manifest is not None and (manifest.operation_id, manifest.schema_fingerprint) == wanted
 
 
 def refreshed(spec: OperationSpec, facts: TableFacts, head: LakeHead | None, request: RunRequest) -> OperationSpec:

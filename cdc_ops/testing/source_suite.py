@@ -21,6 +21,7 @@ from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue
 from cdc_ops.core.windows import Window, contains
 from cdc_ops.errors import ConfigError, RequestError, SourceAccessError, SourceTableError, SourceUnreachableError
 from cdc_ops.sources.base import Source
+from cdc_ops.sources.chunks import ChunkSize
 from cdc_ops.testing.source_harness import Application, SourceHarness
 from cdc_ops.testing.source_suite_bounds import SourceBoundSuite
 
@@ -197,8 +198,8 @@ class SourceSuite(SourceBoundSuite):
                 slices = source.slices(schema, ("id",), where, parts)
                 assert len(slices) <= parts
                 assert sorted(id_ for one in slices for id_ in _ids(tables, one)) == _ids(tables, where)
-            chunks = source.chunks(schema, ("id",), max(len(ids) // 4, 1))
-            assert sorted(id_ for one in chunks for id_ in _ids(tables, one)) == sorted(ids)
+            plan = source.chunks(schema, ("id",), ChunkSize(rows=max(len(ids) // 4, 1), readers=chosen.randint(1, 3)))
+            assert sorted(id_ for chunk in plan.chunks for one in chunk.slices for id_ in _ids(tables, one)) == sorted(ids)
 
     def test_a_count_stops_at_its_limit(self, harness: SourceHarness, source: Source, tables: Application) -> None:
         _fill(harness, tables, dict.fromkeys(range(30), _MOMENTS[0]))

@@ -145,6 +145,19 @@ def test_a_job_that_dies_is_finished_by_the_next_run_with_the_same_window(orders
     assert orders.data_commits("orders") == [1, 2, 3]
 
 
+def test_rows_that_somebody_deletes_in_the_lake_are_warned_of_until_our_next_commit(orders: World) -> None:
+    orders.spark.sql(f"DELETE FROM delta.`{orders.path('orders')}` WHERE id <= 3")
+    told = orders.run().warnings
+    assert any("DELETE in Delta version" in text for text in told), told
+    orders.sql("UPDATE orders SET amount = 9 WHERE id <= 3")
+    report = orders.run()
+    assert_done(report)
+    assert any("DELETE" in text for text in report.warnings)
+    assert "DELETE in Delta version" in report.runs[0].message
+    assert not orders.run().warnings
+    assert orders.lake("orders") == orders.source("orders")
+
+
 def test_a_doubled_job_changes_nothing(orders: World) -> None:
     orders.sql("UPDATE orders SET amount = 9 WHERE id <= 10")
 

@@ -79,6 +79,12 @@ def test_an_unknown_pipeline_gets_the_nearest_name(folder: Path) -> None:
     assert "Did you mean 'shop'?" in output
 
 
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_a_pipeline_can_be_named_without_its_option(folder: Path, command: str) -> None:
+    assert "Did you mean 'shop'?" in run(command, "shopp")[1]
+    assert "CDC_OPS_CONN_SHOP_DB" in run(command, "shop")[1]
+
+
 def test_a_missing_connection_names_its_variable(folder: Path) -> None:
     code, output = run("run")
     assert code == 2

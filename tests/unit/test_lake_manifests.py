@@ -12,7 +12,7 @@ import pytest
 from cdc_ops.core.operations import KeyRange, Manifest
 from cdc_ops.errors import StateError
 from cdc_ops.lake.files import open_filesystem, read_text, write_text
-from cdc_ops.lake.manifests import expire, landed_files, read_manifest, write_manifest
+from cdc_ops.lake.manifests import expire, expire_folders, landed_files, read_manifest, write_manifest
 
 MANIFEST = Manifest(
     operation_id="o", attempt="a", rows=3, bytes=9, schema_fingerprint="f", key_ranges=(KeyRange(column="id", low="1", high="2"),), files=1
@@ -82,6 +82,15 @@ def test_only_old_operations_that_nobody_needs_are_cleared_up(tmp_path: Path) ->
     assert removed == (f"{root}/p/t/1-old",)
     assert sorted(path.name for path in (tmp_path / "p/t").iterdir()) == ["2-open", "3-retried", "4-new"]
     assert (tmp_path / "results/run.json").exists()
+
+
+def test_folders_of_old_runs_are_removed_whole_and_newer_ones_stay(tmp_path: Path) -> None:
+    for name in ("old/extract-0-1.json", "old/extract-0-1.result.json", "retried/merge-0-1.json"):
+        put(f"{tmp_path}/_jobs/{name}", OLD)
+    put(f"{tmp_path}/_jobs/retried/merge-0-2.json")
+    assert expire_folders(f"{tmp_path}/_jobs", datetime.now(UTC) - timedelta(days=1)) == (f"{tmp_path}/_jobs/old",)
+    assert [path.name for path in (tmp_path / "_jobs").iterdir()] == ["retried"]
+    assert expire_folders(f"{tmp_path}/nowhere", datetime.now(UTC)) == ()
 
 
 def test_an_object_store_is_cleared_up_too() -> None:
