@@ -97,6 +97,8 @@ class TableSettings:
             `COALESCE(updated_at, created_at)`; empty = every run compares the whole table with the source.
         overlap: How far below the watermark each run looks for late rows; and how far the upper bound of a window stays behind the
             source's clock where the source cannot tell its open writers.
+        null_cursor: `ignore` (rows whose cursor is NULL come with the snapshot only) or `sweep` (each run compares all of them by a
+            checksum, and reads them when it has changed; the index on the cursor serves it).
         max_hold: How long a writer at the source may hold the watermark back before the run raises an alert; the watermark waits for it
             all the same.
         columns: Columns to copy; empty = all.
