@@ -141,7 +141,10 @@ class Source(Protocol):
         ...
 
     def slices(self, schema: TableSchema, keys: tuple[str, ...], where: str, parts: int) -> tuple[str, ...]:
-        """Cuts the rows that match into at most `parts` disjoint conditions that together cover `where` exactly ("" = the whole table)."""
+        """Cuts the rows that match into about `parts` disjoint conditions that together cover `where` exactly ("" = the whole table).
+
+        Not more than `parts`, but for tables that are counted along a text key, or whose key can be NULL.
+        """
         ...
 
     def chunks(self, schema: TableSchema, keys: tuple[str, ...], size: ChunkSize, rest: str = "") -> ChunkPlan:

@@ -73,6 +73,12 @@ class Order:
         """Cuts what matches among the table's readers."""
         return self.source.slices(self.facts.schema, self.facts.keys, where, self.facts.config.settings.readers)
 
+    @property
+    def chunk_size(self) -> ChunkSize:
+        """How large an operation on the whole table may be."""
+        settings = self.facts.config.settings
+        return ChunkSize(rows=settings.chunk_rows, bytes=settings.chunk_bytes, readers=settings.readers)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
@@ -140,7 +146,7 @@ def _snapshot(order: Order) -> Draft:
         bound = _first_bound(order)
         start = SnapshotProgress(bound=bound.value, done=0, total=0, started_at=bound.observed_at)
     planned_at = bound.observed_at if bound else order.source.now()
-    plan = order.source.chunks(facts.schema, facts.keys, _chunk_size(order), what_is_left(start))
+    plan = order.source.chunks(facts.schema, facts.keys, order.chunk_size, what_is_left(start))
     operations = []
     for ahead, (chunk, before, after) in enumerate(pass_through(start, plan.chunks)):
         spec = replace(
@@ -262,15 +268,10 @@ def _columns(order: Order) -> Draft:
         draft = _range(order)
         return replace(draft, operations=tuple(_partial(order, spec) for spec in draft.operations))
     facts, planned_at = order.facts, order.source.now()
-    plan = order.source.chunks(facts.schema, facts.keys, _chunk_size(order))
+    plan = order.source.chunks(facts.schema, facts.keys, order.chunk_size)
     specs = (new_spec(order, OperationKind.BACKFILL, planned_at, ahead=index) for index in range(len(plan.chunks)))
     operations = (replace(spec, slices=chunk.slices, expected_rows=chunk.rows) for spec, chunk in zip(specs, plan.chunks, strict=True))
     return Draft(operations=tuple(_partial(order, spec) for spec in operations), how=plan.how)
-
-
-def _chunk_size(order: Order) -> ChunkSize:
-    settings = order.facts.config.settings
-    return ChunkSize(rows=settings.chunk_rows, bytes=settings.chunk_bytes, readers=settings.readers)
 
 
 def _partial(order: Order, spec: OperationSpec) -> OperationSpec:

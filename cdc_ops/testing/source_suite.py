@@ -198,8 +198,11 @@ class SourceSuite(SourceBoundSuite):
                 slices = source.slices(schema, ("id",), where, parts)
                 assert len(slices) <= parts
                 assert sorted(id_ for one in slices for id_ in _ids(tables, one)) == _ids(tables, where)
-            plan = source.chunks(schema, ("id",), ChunkSize(rows=max(len(ids) // 4, 1), readers=chosen.randint(1, 3)))
+            plan = source.chunks(schema, ("id",), ChunkSize(rows=max(len(ids) // 4, 1), readers=2))
             assert sorted(id_ for chunk in plan.chunks for one in chunk.slices for id_ in _ids(tables, one)) == sorted(ids)
+            for place, chunk in enumerate(plan.chunks[:-1]):
+                behind = [id_ for later in plan.chunks[place + 1 :] for one in later.slices for id_ in _ids(tables, one)]
+                assert sorted(behind) == _ids(tables, chunk.rest)
 
     def test_a_count_stops_at_its_limit(self, harness: SourceHarness, source: Source, tables: Application) -> None:
         _fill(harness, tables, dict.fromkeys(range(30), _MOMENTS[0]))
