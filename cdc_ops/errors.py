@@ -10,6 +10,7 @@ the first kind and fails at once on the second.
     |-- RequestError            what a run was asked to do makes no sense (unknown table, naive datetime, since > until)
     |-- SourceError             the source database refuses or misbehaves
     |   |-- SourceUnreachableError (retryable)
+    |   |-- SourceBusyError        (retryable) above the load guard's limit
     |   |-- SourceAccessError      login or grant
     |   |-- SourceTableError       table, key or cursor column missing or unusable
     |   |-- SchemaChangedError     columns or keys changed in a way that the table's policy does not follow
@@ -87,6 +88,12 @@ class SourceError(CdcError):
 
 class SourceUnreachableError(SourceError):
     """The source does not answer; it may later."""
+
+    retryable = True
+
+
+class SourceBusyError(SourceError):
+    """The source has more to do than the pipeline wants to add to; later it may not."""
 
     retryable = True
 

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from cdc_ops import __version__
 from cdc_ops.core import wire
 from cdc_ops.core.connections import variable_name
-from cdc_ops.core.operations import JobSpec, MaintenanceTask, OperationResult, OperationSpec, Step, StepResult, TableResult
+from cdc_ops.core.operations import JobSpec, Landing, MaintenanceTask, OperationResult, OperationSpec, Step, StepResult, TableResult
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import CdcError, EnvironmentSetupError, UnforeseenJobError
 from cdc_ops.lake.files import read_text, write_text
@@ -27,7 +27,9 @@ from cdc_ops.lake.maintenance import maintain
 from cdc_ops.lake.session import build_session
 from cdc_ops.sources.base import Source, open_source
 from cdc_ops.steps.extract import extract
+from cdc_ops.steps.guard import LoadGuard
 from cdc_ops.steps.merge import merge
+from cdc_ops.steps.progress import Pace, chunk_line
 
 PARALLEL_TABLES = 4
 """Tables of a group that run at the same time in one application."""
@@ -37,11 +39,12 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobContext:
-    """Surroundings of one application: the session, the source, where progress lines go."""
+    """Surroundings of one application: the session, the source, where progress lines go, what holds chunks back."""
 
     spark: SparkSession
     source: Source
     say: Progress
+    guard: LoadGuard
 
 
 def main(step: Step, argv: Sequence[str] | None = None) -> int:
@@ -98,7 +101,7 @@ def execute(spark: SparkSession, spec: JobSpec, url: str, say: Progress) -> Step
     """
     started = datetime.now(UTC)
     source = open_source(spec.source, url)
-    context = JobContext(spark=spark, source=source, say=say)
+    context = JobContext(spark=spark, source=source, say=say, guard=LoadGuard(source, say))
     try:
         with ThreadPoolExecutor(max_workers=PARALLEL_TABLES) as pool:
             tables = tuple(pool.map(lambda task: task(), _tasks(context, spec)))
@@ -121,13 +124,23 @@ def _bound(function: Callable[..., TableResult], *arguments: object) -> Callable
 
 def _run_table(context: JobContext, step: Step, table: TableName, operations: tuple[OperationSpec, ...]) -> TableResult:
     done: list[OperationResult] = []
-    spark = context.spark.newSession()
+    spark, pace = context.spark.newSession(), Pace()
     try:
         for spec in operations:
+            if _reads(step, spec) and spec.kind.is_snapshot:
+                context.guard.wait(table)
             done.append(_run_operation(context, spark, step, spec))
+            pace.add(done[-1].counts, done[-1].seconds)
+            if line := chunk_line(spec, pace):
+                context.say(line)
     except Exception as error:  # the border of the application: every failure becomes its table's result
         return _failed(context, table, tuple(done), error)
     return TableResult(table=table, operations=tuple(done))
+
+
+def _reads(step: Step, spec: OperationSpec) -> bool:
+    """True if a step reads the rows of an operation at the source."""
+    return step is Step.SYNC or (step is Step.EXTRACT) == (spec.landing is Landing.STAGED)
 
 
 def _run_operation(context: JobContext, spark: SparkSession, step: Step, spec: OperationSpec) -> OperationResult:

@@ -168,7 +168,7 @@ def _status_row(row: TableOverview) -> tuple[str, ...]:
     return (
         state.pipeline,
         str(state.table),
-        str(state.phase),
+        f"{state.phase} {state.snapshot.done}/{state.snapshot.total}" if state.snapshot else str(state.phase),
         str(state.watermark or ""),
         age(state),
         str(state.delta_version if state.delta_version is not None else ""),

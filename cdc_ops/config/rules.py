@@ -53,6 +53,9 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
     (SourceConfig, "connection"): Rule(convert=values.parse_connection, pattern="^[A-Za-z0-9][A-Za-z0-9_.-]*$", examples=("shop_db",)),
     (SourceConfig, "time_zone"): Rule(convert=values.parse_zone, examples=("Europe/Berlin", "+02:00")),
     (SourceConfig, "jdbc_driver"): Rule(choices=("mariadb", "mysql")),
+    (SourceConfig, "max_threads_running"): Rule(minimum=0, examples=(40,)),
+    (SourceConfig, "max_load_wait"): Rule(minimum=_NO_TIME, examples=("30m",)),
+    (SourceConfig, "max_readers"): Rule(minimum=0, maximum=256, examples=(8,)),
     (TargetConfig, "root"): _LOCATION,
     (TargetConfig, "staging"): Rule(
         convert=values.parse_location,

@@ -31,6 +31,11 @@ class OperationKind(enum.StrEnum):
     REPAIR = "repair"
 
     @property
+    def is_snapshot(self) -> bool:
+        """True for the chunks of a first read."""
+        return self is OperationKind.SNAPSHOT_CHUNK
+
+    @property
     def is_live(self) -> bool:
         """True for the kinds that carry the table forward; the others leave the watermark as it is."""
         return self in (OperationKind.SNAPSHOT_CHUNK, OperationKind.INCREMENT)

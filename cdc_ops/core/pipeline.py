@@ -49,12 +49,20 @@ class SourceConfig:
         connection: Airflow connection id; outside Airflow the variable `CDC_OPS_CONN_<ID>` holds its URL.
         time_zone: IANA zone or offset in which the application writes zone-less DATETIME cursors; "" = the server's global zone.
         jdbc_driver: `mariadb` (MariaDB Connector/J, streams; for MySQL too) or `mysql` (Connector/J).
+        max_threads_running: Chunks of a snapshot wait while the server runs more statements than this (MySQL's `Threads_running`, active
+            backends of Postgres); 0 = never.
+        max_load_wait: How long a chunk waits for that before its table fails, to be tried again.
+        max_readers: JDBC connections that read one table at the same time at most, whatever `readers` of a table says; 0 = no limit. One
+            application reads 4 tables at a time.
     """
 
     kind: SourceKind
     connection: str
     time_zone: str = ""
     jdbc_driver: str = "mariadb"
+    max_threads_running: int = 0
+    max_load_wait: timedelta = timedelta(minutes=30)
+    max_readers: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import enum
 import json
 import types
 import typing
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, TypeVar, cast
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def to_data(value: object) -> Any:
-    """Turns a value (dataclass, enum, tuple, datetime, plain JSON) into plain JSON data; datetimes must carry a time zone."""
+    """Turns a value into plain JSON data; datetimes must carry a time zone, a timedelta becomes its seconds."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_data(getattr(value, field.name)) for field in dataclasses.fields(value)}
     match value:
@@ -28,6 +28,8 @@ def to_data(value: object) -> Any:
             if value.tzinfo is None:
                 raise ValueError(f"naive datetime {value!r} cannot cross a border")
             return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
         case tuple() | list():
             return [to_data(item) for item in value]
         case dict():
@@ -134,6 +136,8 @@ def _read_scalar(kind: Any, data: Any) -> Any:
         if instant.tzinfo is None:
             raise ValueError(f"{data!r} has no time zone")
         return instant
+    if kind is timedelta and isinstance(data, (int, float)) and not isinstance(data, bool):
+        return timedelta(seconds=data)
     if kind is float and isinstance(data, int) and not isinstance(data, bool):
         return float(data)
     if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):

@@ -158,6 +158,10 @@ class Source(Protocol):
         """
         ...
 
+    def running(self) -> int:
+        """Returns how many statements the server runs at this moment, the one that asks left out."""
+        ...
+
     def jdbc_read(self, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:
         """Returns how Spark reads those slices, with an explicit expression per column."""
         ...

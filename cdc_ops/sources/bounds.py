@@ -62,6 +62,10 @@ class Probe(Protocol):
         """Reads the clock, then the writers, in the order that makes the answer a bound."""
         ...
 
+    def running(self) -> int:
+        """Returns how many statements of clients the server runs, this one left out."""
+        ...
+
     def replica(self) -> ReplicaState | None:
         """Returns how far behind a replica is; None for a server that follows nobody."""
         ...

@@ -33,6 +33,10 @@ class MySQLProbe:
         """Reads the clock, then the writers."""
         return observe(self._session)
 
+    def running(self) -> int:
+        """Returns `Threads_running` without this statement."""
+        return int(self._session.row("SHOW GLOBAL STATUS LIKE 'Threads_running'")["value"]) - 1
+
     def replica(self) -> ReplicaState | None:
         """Returns how far behind a replica is."""
         return replica_state(self._session)

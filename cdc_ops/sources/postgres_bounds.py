@@ -44,6 +44,11 @@ class PostgresProbe:
         """Reads the clock, then the writers."""
         return observe(self._session)
 
+    def running(self) -> int:
+        """Returns the active backends of clients; without pg_read_all_stats a server shows only those of the same user."""
+        active = "state = 'active' AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        return int(self._session.row(f"SELECT count(*) AS running FROM pg_stat_activity WHERE {active}")["running"])
+
     def replica(self) -> ReplicaState | None:
         """Returns how far behind a standby is: the age of what it replays or, when it has replayed all, of its primary's last message.
 

@@ -149,6 +149,10 @@ class SqlSource:
         """Returns how Spark reads those slices; each server has its own way."""
         raise NotImplementedError
 
+    def running(self) -> int:
+        """Returns how many statements the server runs at this moment."""
+        return self._parts.probe.running()
+
     def close(self) -> None:
         """Closes the connection."""
         self._parts.session.close()

@@ -71,13 +71,19 @@ class Order:
 
     def slices(self, where: str) -> tuple[str, ...]:
         """Cuts what matches among the table's readers."""
-        return self.source.slices(self.facts.schema, self.facts.keys, where, self.facts.config.settings.readers)
+        return self.source.slices(self.facts.schema, self.facts.keys, where, self.readers)
+
+    @property
+    def readers(self) -> int:
+        """Connections at the same time: the table's, but not more than the source allows."""
+        wanted, most = self.facts.config.settings.readers, self.source.config.max_readers
+        return min(wanted, most) if most else wanted
 
     @property
     def chunk_size(self) -> ChunkSize:
         """How large an operation on the whole table may be."""
         settings = self.facts.config.settings
-        return ChunkSize(rows=settings.chunk_rows, bytes=settings.chunk_bytes, readers=settings.readers)
+        return ChunkSize(rows=settings.chunk_rows, bytes=settings.chunk_bytes, readers=self.readers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

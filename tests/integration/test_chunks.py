@@ -1,6 +1,8 @@
 """Chunks and slices on real servers: every row is in exactly one, for each kind of key, also rows that come later."""
 
 import itertools
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -266,3 +268,20 @@ def test_an_empty_table_is_one_chunk_that_takes_what_comes(name: str, request: p
     plan = where.source.chunks(schema, ("n",), ChunkSize(rows=100, readers=2))
     where.sql("INSERT INTO empty VALUES (1), (-2), (3)")
     assert sorted(number for chunk in plan.chunks for one in chunk.slices for (number,) in where.read("empty", one)) == [-2, 1, 3]
+
+
+@pytest.mark.parametrize("name", ["maria", "pg"])
+def test_statements_that_run_are_counted_without_the_one_that_counts(name: str, request: pytest.FixtureRequest) -> None:
+    where: Place = request.getfixturevalue(name)
+    idle = where.source.running()
+    pause = "SELECT SLEEP(20)" if name == "maria" else "SELECT pg_sleep(20)"
+    busy = [threading.Thread(target=where.sql, args=(pause,)) for _ in range(3)]
+    for thread in busy:
+        thread.start()
+    end = time.monotonic() + 15
+    while where.source.running() < idle + 3 and time.monotonic() < end:
+        time.sleep(0.05)
+    assert where.source.running() >= idle + 3
+    for thread in busy:
+        thread.join()
+    assert where.source.running() <= idle + 1

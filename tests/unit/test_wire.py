@@ -27,6 +27,7 @@ SCALARS: dict[Any, st.SearchStrategy[Any]] = {
     bool: st.booleans(),
     float: st.floats(allow_nan=False, allow_infinity=False),
     datetime: st.datetimes(timezones=ZONES),
+    timedelta: st.timedeltas(timedelta(0), timedelta(days=3650)),
     type(None): st.none(),
 }
 

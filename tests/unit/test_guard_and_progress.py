@@ -1,0 +1,89 @@
+"""The load guard and the lines of a snapshot's progress, without server or Spark."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from cdc_ops.core import wire
+from cdc_ops.core.cursors import CursorValue
+from cdc_ops.core.operations import Counts, OperationKind, SnapshotProgress
+from cdc_ops.core.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.tables import TableName
+from cdc_ops.errors import SourceBusyError
+from cdc_ops.steps.guard import LOOK_AGAIN_SECONDS, LoadGuard
+from cdc_ops.steps.progress import Pace, chunk_line, clock_text
+from tests.lake_case import Case
+
+TABLE = TableName(schema="shop", name="orders")
+
+
+class Server:
+    """Runs as many statements as the list says, one number a look."""
+
+    def __init__(self, running: list[int], **config: Any) -> None:
+        self.config = SourceConfig(kind=SourceKind.MYSQL, connection="c", **config)
+        self.looks = running
+        self.slept = 0.0
+        self.said: list[str] = []
+        self.guard = LoadGuard(self, self.said.append, lambda: self.slept, self.sleep)  # type: ignore[arg-type]
+
+    def running(self) -> int:
+        return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += seconds
+
+
+def test_a_chunk_waits_until_the_load_has_passed_and_says_so() -> None:
+    server = Server([9, 8, 5], max_threads_running=5)
+    server.guard.wait(TABLE)
+    assert server.slept == 2 * LOOK_AGAIN_SECONDS
+    assert server.said == [
+        "shop.orders: waits, the source runs 9 statements, the limit is 5",
+        "shop.orders: goes on after 4 s, the source runs 5 statements",
+    ]
+
+
+def test_a_load_that_stays_ends_the_try_and_can_be_tried_again() -> None:
+    server = Server([6], max_threads_running=5, max_load_wait=timedelta(minutes=2))
+    with pytest.raises(SourceBusyError, match="more than 5 statements for 2 min, at last 6") as caught:
+        server.guard.wait(TABLE)
+    assert caught.value.retryable
+    assert server.slept == 120
+
+
+def test_without_a_limit_the_server_is_not_asked() -> None:
+    server = Server([])
+    server.guard.wait(TABLE)
+    assert server.said == []
+
+
+def test_the_limits_reach_the_job() -> None:
+    config = SourceConfig(kind=SourceKind.MYSQL, connection="c", max_threads_running=3, max_load_wait=timedelta(seconds=90.5))
+    assert wire.loads(SourceConfig, wire.dumps(config)) == config
+
+
+def progress(done: int) -> SnapshotProgress:
+    return SnapshotProgress(bound=CursorValue(parts=("1",)), done=done, total=10, rest="x", rows_done=done * 100_000, rows_total=1_000_000)
+
+
+def test_a_line_per_chunk_says_rows_bytes_and_what_is_left() -> None:
+    spec = replace(Case(root="x").operation(3), kind=OperationKind.SNAPSHOT_CHUNK, snapshot_before=progress(2), snapshot_after=progress(3))
+    pace = Pace()
+    pace.add(Counts(read=100_000, bytes=5 * 1024**2), 10.0)
+    line = chunk_line(spec, pace)
+    assert line.endswith(": chunk 3 of 10, about 300,000 of 1,000,000 rows, 5 MiB written, 10,000 rows/s, about 1:10 left")
+    last = chunk_line(replace(spec, snapshot_before=progress(9), snapshot_after=None), pace)
+    assert ": chunk 10 of 10, about 1,000,000 of 1,000,000 rows" in last
+    assert "left" not in last
+
+
+def test_other_operations_and_tables_of_one_chunk_have_no_such_line() -> None:
+    assert chunk_line(Case(root="x").operation(3), Pace()) == ""
+    assert chunk_line(replace(Case(root="x").operation(1), kind=OperationKind.SNAPSHOT_CHUNK), Pace()) == ""
+
+
+def test_spans_are_written_as_a_clock_shows_them() -> None:
+    assert [clock_text(seconds) for seconds in (0, 59.6, 3599, 7325)] == ["0:00", "1:00", "59:59", "2:02:05"]
