@@ -64,7 +64,7 @@ class _Flags:
             part = flagged[start : start + _BITS]
             flags = (mappings[number].flag.replace(COLUMN, dialect.name(schema.columns[number].name)) for number in part)
             bits = (f"CASE WHEN {flag} THEN {1 << bit}::bigint ELSE 0 END" for bit, flag in enumerate(flags))
-            self.columns.append(f"CAST({' + '.join(bits)} AS bigint) AS f{index}")
+            self.columns.append(f"NULLIF({' + '.join(bits)}, 0) AS f{index}")
             self.carried.append(f"f{index} bigint")
             for bit, number in enumerate(part):
                 self.conditions[number] = f"(f{index} & {1 << bit}L) <> 0"

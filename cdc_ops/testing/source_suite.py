@@ -81,7 +81,7 @@ class SourceSuite(SourceBoundSuite):
         assert (schema.columns[0].delta_type, schema.columns[0].nullable, schema.primary_key) == ("int", False, ("id",))
         [relation] = source.jdbc_read(schema, ("",)).relations
         [row] = tables.run(f"SELECT * FROM {relation}")
-        assert len(row) == len(schema.columns)
+        assert len(row) >= len(schema.columns)  # a source may select more, for its decoders
         assert [value for value in row if value is not None] == [7]
         tables.run(f"DROP TABLE {quoted}")
 
