@@ -1,11 +1,12 @@
 """Commit records as text, statements, column checks: the pure parts of the lake."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from cdc_ops.core.merging import plan_merge
-from cdc_ops.core.operations import KeyRange, Manifest, SnapshotProgress, commit_record
+from cdc_ops.core.operations import ApplyMode, KeyRange, Manifest, SnapshotProgress, commit_record
 from cdc_ops.core.records import parse_record, render_record
 from cdc_ops.core.widening import canonical_type
 from cdc_ops.errors import StateError, TargetSchemaError
@@ -64,6 +65,17 @@ def test_a_merge_of_keys_alone_only_inserts() -> None:
     statement = merge_statement("t1", "s1", plan_merge(spec, None))
     assert "WHEN MATCHED" not in statement
     assert statement.endswith("WHEN NOT MATCHED BY SOURCE AND (t.`id` = 4) THEN DELETE")
+
+
+def test_marked_rows_are_deleted_before_others_are_updated_and_never_inserted() -> None:
+    spec = Case(root="x").operation(1, schema=schema(("id", "bigint"), ("name", "string")), delete_where="name IS NULL")
+    assert merge_statement("t1", "s1", plan_merge(spec, None)) == (
+        "MERGE INTO t1 t USING s1 s ON t.`id` = s.`id`\n"
+        "WHEN MATCHED AND s.`__cdc_delete` THEN DELETE\n"
+        "WHEN MATCHED THEN UPDATE SET t.`name` = s.`name`\n"
+        "WHEN NOT MATCHED AND NOT s.`__cdc_delete` THEN INSERT (`id`, `name`) VALUES (s.`id`, s.`name`)"
+    )
+    assert not plan_merge(replace(spec, mode=ApplyMode.APPEND), None).marks_deletes  # such rows are left out of the batch
 
 
 def test_a_backfill_of_columns_sets_them_alone_and_inserts_nothing() -> None:

@@ -7,10 +7,20 @@ import pytest
 from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core import wire
 from cdc_ops.core.operations import Counts
-from cdc_ops.core.pipeline import TableSettings
+from cdc_ops.core.pipeline import (
+    Pipeline,
+    SourceConfig,
+    SourceKind,
+    TableRule,
+    TableSettings,
+    TargetConfig,
+    current_settings,
+)
 from cdc_ops.core.postgres_types import postgres_mapping
+from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.core.type_policies import Nulled, NulledValues, OnOverflow, OnUnstorable, TypePolicies
 from cdc_ops.core.typemap import TypeMapping, mysql_mapping
+from cdc_ops.sources.mysql_catalog import _loose
 
 TEXT = TypePolicies(zero_dates=OnUnstorable.STRING, not_a_number=OnUnstorable.STRING)
 FAILING = TypePolicies(zero_dates=OnUnstorable.FAIL, not_a_number=OnUnstorable.FAIL, decimal_overflow=OnOverflow.FAIL)
@@ -86,3 +96,52 @@ def test_null_is_written_as_yaml_has_it(tmp_path: Path, written: str) -> None:
     )
     [rule] = load_pipeline(path).tables
     assert rule.settings.zero_dates is (OnUnstorable.FAIL if written == "fail" else OnUnstorable.NULL)
+
+
+def test_a_frozen_schema_is_eased_from_fail_to_null_and_never_otherwise() -> None:
+    columns = tuple(
+        Column(name=name, source_type=kind, delta_type=kind, nullable=True, expression=name)
+        for name, kind in (("d", "date"), ("t", "timestamp_ntz"), ("n", "decimal(10,2)"), ("s", "string"))
+    )
+    schema = TableSchema(table=TableName(schema="shop", name="t"), columns=columns, primary_key=(), types=FAILING)
+    dates = schema.relaxed(TypePolicies(not_a_number=OnUnstorable.FAIL))
+    assert [column.lossy for column in dates.columns] == [True, True, False, False]
+    assert (dates.types.zero_dates, dates.types.not_a_number) == (OnUnstorable.NULL, OnUnstorable.FAIL)
+    assert [column.lossy for column in schema.relaxed(TypePolicies()).columns] == [True, True, True, False]
+    assert schema.relaxed(TEXT) == schema
+    assert schema.relaxed(TypePolicies()).fingerprint == schema.fingerprint
+
+
+def test_the_settings_of_a_table_are_those_of_its_name_before_those_of_a_pattern() -> None:
+    rules = (
+        TableRule(pattern="shop.*", settings=TableSettings(readers=1)),
+        TableRule(pattern="shop.orders", settings=TableSettings(readers=2)),
+    )
+    pipeline = Pipeline(
+        name="shop",
+        source=SourceConfig(kind=SourceKind.MYSQL, connection="c"),
+        target=TargetConfig(root="/l", staging="/s"),
+        tables=rules,
+    )
+    found = [
+        current_settings(pipeline, TableName(schema=schema, name=name)) for schema, name in (("shop", "orders"), ("shop", "x"), ("b", "x"))
+    ]
+    assert [settings.readers if settings else None for settings in found] == [2, 1, None]
+
+
+@pytest.mark.parametrize(
+    ("declared", "collation", "loose"),
+    [
+        ("varchar(20)", "utf8mb4_general_ci", True),
+        ("varchar(20)", "utf8mb4_0900_ai_ci", True),
+        ("varchar(20)", "utf8mb4_0900_as_cs", True),  # case and accents count, but not how they are composed
+        ("varchar(20)", "utf8mb4_bin", True),  # pads with spaces
+        ("varchar(20)", "utf8mb4_0900_bin", False),
+        ("varchar(20)", "utf8mb4_nopad_bin", False),
+        ("char(20)", "utf8mb4_bin", False),
+        ("enum('a','b')", "utf8mb4_general_ci", False),
+        ("int(11)", None, False),
+    ],
+)
+def test_collations_of_mysql_that_hold_different_texts_for_equal_are_known(declared: str, collation: str | None, loose: bool) -> None:
+    assert bool(_loose(declared, collation or "")) == loose
