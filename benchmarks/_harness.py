@@ -93,11 +93,13 @@ class Bench:
         name: Of the pipeline and its folder.
         server: The source.
         tables: Table names in the database of the measurements.
+        defaults: Settings of all tables, as YAML.
     """
 
     name: str
     server: MariaDBServer
     tables: tuple[str, ...]
+    defaults: str = "{cursor: [updated_at, id]}"
 
     @property
     def folder(self) -> Path:
@@ -116,7 +118,7 @@ class Bench:
             f"pipeline: {self.name}\n"
             f"source: {{kind: mariadb, connection: {CONNECTION}, time_zone: UTC}}\n"
             f"target: {{root: {self.lake}, staging: {self.folder / 'staging'}}}\n"
-            f"defaults: {{cursor: [updated_at, id]}}\n"
+            f"defaults: {self.defaults}\n"
             f"tables:\n{entries}",
             "utf-8",
         )
