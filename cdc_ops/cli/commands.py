@@ -205,6 +205,7 @@ def _plan_data(item: TablePlan | CdcError) -> dict[str, Any]:
         "warnings": list(item.warnings),
         "how": item.how,
         "alert": item.alert,
+        "method": item.method,
         "operations": wire.to_data(item.operations),
     }
 

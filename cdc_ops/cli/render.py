@@ -80,6 +80,9 @@ def print_plans(pipeline: str, plans: Sequence[tuple[str, TablePlan | CdcError]]
         rows += _plan_rows(name, plan)
         notes += [(name, text) for text in (plan.alert, plan.how, *plan.warnings) if text]
     _table_and_details(f"Plan of {pipeline}", ("table", "what", "reads", "rows"), rows)
+    methods = [(name, escape(plan.method)) for name, plan in plans if not isinstance(plan, CdcError) and plan.method]
+    if methods:
+        _table("Methods", ("table", "how it is kept equal"), methods)
     for name, text in notes:
         out.print(f"[yellow]{escape(name)}[/] {escape(text)}", soft_wrap=True, highlight=False)
 

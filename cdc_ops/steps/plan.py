@@ -26,6 +26,7 @@ from cdc_ops.state.base import Lease, StateReader, TableRun, TableRunStatus
 from cdc_ops.steps.commit import catch_up, give_up_hopeless
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.planning import Order, TableFacts, draft_operations, fresh_instant, read_facts
+from cdc_ops.steps.reconciling import method_of
 from cdc_ops.steps.schema import evolved, refreshed
 
 KIND_OF_RUN = {
@@ -57,6 +58,7 @@ class TablePlan:
         fresh_at: Instant (UTC) up to which the table is complete, known for idle tables.
         warnings: What the operator should know, each with its fix.
         how: How a snapshot was cut into chunks.
+        method: How the table is kept equal, and why this way; "" while an earlier run's operations are finished.
         schema_changes: Those of the warnings that are about changed columns.
         alert: What somebody has to look at now although the run goes on, "" if nothing.
     """
@@ -72,6 +74,7 @@ class TablePlan:
     how: str = ""
     schema_changes: tuple[str, ...] = ()
     alert: str = ""
+    method: str = ""
 
     @property
     def table(self) -> TableName:
@@ -224,6 +227,7 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
         how=draft.how,
         schema_changes=facts.notes,
         alert=hold_alert(draft.bound, config.settings.max_hold) if draft.bound else "",
+        method=method_of(source, facts),
     )
 
 

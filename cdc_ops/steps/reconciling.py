@@ -84,7 +84,15 @@ def decide(source: Source, facts: TableFacts, wanted: Strength | None = None) ->
     if strength is Strength.KEYS:
         return strength, "checksums of keys, by buckets: finds deletes, changed keys and lost rows"
     whole = "" if facts.keys else "; no keys: the whole table is replaced if anything differs"
-    return strength, f"checksums of rows, by buckets{'' if has_cursor else ' (no cursor)'}{whole}"
+    return strength, f"checksums of rows, by buckets{whole}"
+
+
+def method_of(source: Source, facts: TableFacts) -> str:
+    """Returns how a table is kept equal, and why this way: its line in the decision table of `cdc-ops plan`."""
+    if facts.cursor.columns:
+        names = ", ".join(column.name for column in facts.cursor.columns)
+        return f"increments by {names}; deletes and changed keys by reconcile: {decide(source, facts)[1].partition(':')[0]}"
+    return f"no cursor, so every run compares: {decide(source, facts)[1]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
