@@ -11,10 +11,10 @@ def latest_per_key(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     """Returns one row per key: the one with the largest cursor.
 
     Slices of a window are read over several connections, and a row that changes meanwhile can be seen in two of them. NULL cursors sort
-    first. Among equal ones, and without a cursor, it is always the same one of them.
+    first. Without a cursor it is always the same one of them.
     """
-    cursor = (F.coalesce(*(F.col(quoted(name)) for name in column.columns)) for column in spec.cursor.columns)
-    order = F.struct(*cursor, F.xxhash64(*(F.col(quoted(name)) for name in rows.columns)))
+    columns = [F.coalesce(*(F.col(quoted(name)) for name in column.columns)) for column in spec.cursor.columns]
+    order = F.struct(*(columns or [F.xxhash64(*(F.col(quoted(name)) for name in rows.columns))]))
     row = F.struct(*(F.col(quoted(name)) for name in rows.columns))
     latest = rows.groupBy(*(F.col(quoted(key)).alias(f"__key_{index}") for index, key in enumerate(spec.keys))).agg(
         F.max_by(row, order).alias("row")
