@@ -69,6 +69,8 @@ class Filler:
         rows: int = 0,
         message: str = "",
         trigger: str = "scheduled",
+        alert: str = "",
+        advice: str = "",
     ) -> None:
         started = self.now - timedelta(minutes=minutes)
         done = status in (TableRunStatus.COMMITTED, TableRunStatus.IDLE, TableRunStatus.FAILED)
@@ -86,8 +88,14 @@ class Filler:
                 delta_version=int(1000 - minutes) if status is TableRunStatus.COMMITTED else None,
                 counts=Counts(read=rows, inserted=rows // 3, updated=rows - rows // 3),
                 message=message,
+                alert=alert,
+                advice=advice,
             )
         )
+
+
+ALERT = "The watermark has been held back for 2:05:00 by transaction 7 of app@10.0.0.1 <idle>"
+ADVICE = "3 late rows were found below the watermark and merged"
 
 
 def fill_ledger(path: Path) -> str:
@@ -104,7 +112,7 @@ def fill_ledger(path: Path) -> str:
         customers = filler.table("shop", "customers", behind=timedelta(minutes=3), version=311, bytes=48_201_114)
         filler.run("shop", customers, TableRunStatus.IDLE, 3, message="no row in the window")
         items = filler.table("shop", "order_items", behind=timedelta(minutes=31), version=1290, bytes=31_812_334_001)
-        filler.run("shop", items, TableRunStatus.COMMITTED, 31, rows=128_204)
+        filler.run("shop", items, TableRunStatus.COMMITTED, 31, rows=128_204, alert=ALERT, advice=ADVICE)
         payments = filler.table("shop", "payments", behind=timedelta(minutes=24), version=902, bytes=2_812_334)
         filler.run("shop", payments, TableRunStatus.FAILED, 4, message=str(ERROR))
         stock = filler.table("shop", "stock_movements", behind=timedelta(minutes=14), version=77, bytes=812_334_123)

@@ -15,7 +15,7 @@ from cdc_ops.state.sql import open_reader
 from cdc_ops.web import view
 from cdc_ops.web.app import create_app
 from cdc_ops.web.view import Health, PipelineInfo
-from tests.status_case import ERROR, fill_ledger
+from tests.status_case import ADVICE, ALERT, ERROR, fill_ledger
 
 INFOS = {"shop": PipelineInfo(every=timedelta(minutes=10)), "clickstream": PipelineInfo(every=timedelta(hours=1), paused=True)}
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -85,6 +85,12 @@ def test_an_error_is_shown_whole_and_escaped(client: TestClient) -> None:
         assert "<b>1045</b>" not in page
         assert "&lt;b&gt;1045&lt;/b&gt;" in page
         assert ERROR.next.replace("'", "&#39;") in page
+
+
+def test_alerts_and_late_rows_are_shown_on_both_pages(client: TestClient) -> None:
+    for page in (client.get("/ui").text, client.get("/table?pipeline=shop&name=shop.order_items").text):
+        assert ALERT.replace("<", "&lt;").replace(">", "&gt;") in page
+        assert ADVICE in page
 
 
 def test_a_tables_page_has_its_last_fifty_runs(client: TestClient) -> None:
