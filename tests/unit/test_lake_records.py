@@ -75,7 +75,7 @@ def test_marked_rows_are_deleted_before_others_are_updated_and_never_inserted() 
         "WHEN MATCHED THEN UPDATE SET t.`name` = s.`name`\n"
         "WHEN NOT MATCHED AND NOT s.`__cdc_delete` THEN INSERT (`id`, `name`) VALUES (s.`id`, s.`name`)"
     )
-    assert not plan_merge(replace(spec, mode=ApplyMode.APPEND), None).marks_deletes  # such rows are left out of the batch
+    assert not plan_merge(replace(spec, mode=ApplyMode.APPEND), None).deleted_flag  # such rows are left out of the batch
 
 
 def test_a_backfill_of_columns_sets_them_alone_and_inserts_nothing() -> None:
