@@ -31,6 +31,7 @@ _CUTTABLE: Final = _NUMBERS | _BYTES | _TEXTS | _QUOTED
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 _.:@/+-]*", re.ASCII)
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 _DIVES_AT_ONCE: Final = 50
+_EXPLAIN: Final = "EXPLAIN FORMAT=TRADITIONAL"  # MySQL 9 answers with a tree otherwise
 
 
 def is_cuttable(column: Column) -> bool:
@@ -58,7 +59,7 @@ class MySQLBorders:
         """Returns about how many rows match."""
         if not rest:
             return schema.approximate_rows
-        [row] = self._session.rows(f"EXPLAIN SELECT 1 FROM {self._dialect.table(schema.table)} WHERE {rest}")
+        [row] = self._session.rows(f"{_EXPLAIN} SELECT 1 FROM {self._dialect.table(schema.table)} WHERE {rest}")
         return int(row["rows"] or 0)
 
     def cut(self, schema: TableSchema, axis: Axis, rest: str, parts: int, rows: int) -> Cut:
@@ -84,7 +85,7 @@ class MySQLBorders:
             for start in range(0, len(ranges), _DIVES_AT_ONCE):
                 some = ranges[start : start + _DIVES_AT_ONCE]
                 dives = " UNION ALL ".join(f"{select} {low} AND {high}" for low, high in some)
-                rows = self._session.rows(f"EXPLAIN {dives}")
+                rows = self._session.rows(f"{_EXPLAIN} {dives}")
                 counts += [int(row["rows"] or 0) for row in rows[: len(some)]]  # behind them comes a line for the union
             return counts
 
