@@ -35,7 +35,7 @@ def without_known(spark: SparkSession, spec: OperationSpec, batch: DataFrame) ->
 
     Returns:
         The rows to merge, and how many of them are late: the lake has no row of their key with their cursor, which is below the watermark
-        that the operation was planned on.
+        that the operation was planned on. Rows that `apply_as_deletes` marks are not counted.
     """
     lead = _lead(spec)
     band = spec.band or Window(low=spec.watermark_before, high=spec.watermark_before)
@@ -72,6 +72,8 @@ def _counted(spec: OperationSpec, unknown: DataFrame) -> tuple[int, LateRows]:
     """Counts the rows that the lake does not have as they are, and the late ones among them."""
     watermark, lead = spec.watermark_before, _lead(spec)
     late = F.lit(False) if watermark is None else ~F.col(_IN_LAKE) & (lead < _literal(spec, watermark))
+    if spec.delete_where:  # the lake never has such rows: they are merged, for the rows that they delete, and are not late
+        late = late & ~F.coalesce(F.expr(spec.delete_where), F.lit(False))
     counts = (F.count(F.lit(1)).alias("rows"), F.count_if(late).alias("late"), F.min(F.when(late, lead)).cast("string").alias("oldest"))
     [found] = unknown.agg(*counts).collect()
     if watermark is None:

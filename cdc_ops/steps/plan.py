@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from cdc_ops import __version__
-from cdc_ops.core.holds import hold_alert
 from cdc_ops.core.operations import JobSpec, LakeHead, OperationKind, OperationResult, OperationSpec, Step
 from cdc_ops.core.pipeline import Pipeline, TableConfig, current_settings, resolve_tables, select_tables
 from cdc_ops.core.requests import RunKind, RunRequest
@@ -226,7 +225,7 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
         ),
         how=draft.how,
         schema_changes=facts.notes,
-        alert=hold_alert(draft.bound, config.settings.max_hold) if draft.bound else "",
+        alert=draft.alert,
         method=method_of(source, facts),
     )
 

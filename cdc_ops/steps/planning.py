@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from cdc_ops.core.conditions import check_condition
 from cdc_ops.core.cursors import Cursor, CursorValue
+from cdc_ops.core.holds import hold_alert
 from cdc_ops.core.merging import keys_condition
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec, SnapshotProgress
 from cdc_ops.core.pipeline import Pipeline, TableConfig, staging_root
@@ -96,6 +97,7 @@ class Draft:
         bound: The bound.
         how: How the table was cut into operations, "" if it was not.
         warnings: What makes the read slow, each with its fix.
+        alert: What is to be said of a writer that has held the bound back for too long.
     """
 
     operations: tuple[OperationSpec, ...] = ()
@@ -103,6 +105,7 @@ class Draft:
     bound: SafeBound | None = None
     how: str = ""
     warnings: tuple[str, ...] = ()
+    alert: str = ""
 
 
 def read_facts(pipeline: Pipeline, source: Source, config: TableConfig) -> TableFacts:
@@ -173,7 +176,9 @@ def _snapshot(order: Order) -> Draft:
     if bound is not None and facts.cursor.columns:
         seen = seen_after(order.source, facts, Window(low=None, high=bound.reach), bound.value)
         operations[-1] = replace(operations[-1], seen_after=seen, nulls_after=look_at_nulls(order.source, facts))
-    return Draft(operations=tuple(operations), bound=bound, how=plan.how, warnings=(plan.warning,) if plan.warning else ())
+    warnings = (plan.warning,) if plan.warning else ()
+    alert = hold_alert(bound, facts.config.settings.max_hold) if bound else ""
+    return Draft(operations=tuple(operations), bound=bound, how=plan.how, warnings=warnings, alert=alert)
 
 
 def _first_bound(order: Order) -> SafeBound:
@@ -188,16 +193,16 @@ def _first_bound(order: Order) -> SafeBound:
 def _increment(order: Order, watermark: CursorValue) -> Draft:
     facts = order.facts
     bound = order.source.safe_bound(facts.schema, facts.cursor, facts.config.settings.overlap, watermark)
-    window = next_window(facts.cursor, watermark, bound)
+    window, alert = next_window(facts.cursor, watermark, bound), hold_alert(bound, facts.config.settings.max_hold)
     if window is None:
         held = f"; held back by {bound.held_by}" if bound.held_by else ""
-        return Draft(idle=f"the safe bound {bound.value} has not passed the watermark{held}")
+        return Draft(idle=f"the safe bound {bound.value} has not passed the watermark{held}", alert=alert)
     seen, after = order.state.seen, next_watermark(facts.cursor, watermark, bound)
     band = look_again(order.source, facts, watermark, seen)
     nulls = look_at_nulls(order.source, facts)
     draft = _with_nulls(order, _window(order, to_read(facts.cursor, window, band, seen), OperationKind.INCREMENT), nulls)
     if not draft.operations:
-        return Draft(idle=f"no row in {window}", bound=bound)
+        return Draft(idle=f"no row in {window}", bound=bound, alert=alert)
     spec = replace(
         draft.operations[0],
         nulls_after=nulls,
@@ -208,7 +213,7 @@ def _increment(order: Order, watermark: CursorValue) -> Draft:
         bound_method=bound.method,
         fresh_at=fresh_instant(facts.cursor, bound),
     )
-    return Draft(operations=(spec,), bound=bound)
+    return Draft(operations=(spec,), bound=bound, alert=alert)
 
 
 def _with_nulls(order: Order, draft: Draft, nulls: str) -> Draft:

@@ -143,7 +143,7 @@ def test_a_writer_that_stays_open_too_long_raises_an_alert_and_holds_the_waterma
     run(world)
     world.configure(max_hold=timedelta(0))
     with transaction(world) as writer:
-        writer.execute("UPDATE events SET v = 9 WHERE id = 1")
+        writer.execute("UPDATE events SET v = 9, updated_at = CURRENT_TIMESTAMP(6) WHERE id = 1")
         world.sql("INSERT INTO events (v) VALUES (3)")
         held = run(world)
         before = world.state("events").watermark
@@ -159,7 +159,7 @@ def test_a_writer_that_stays_open_too_long_raises_an_alert_and_holds_the_waterma
 def test_a_writer_within_the_limit_raises_no_alert(world: World) -> None:
     run(world)
     with transaction(world) as writer:
-        writer.execute("UPDATE events SET v = 9 WHERE id = 1")
+        writer.execute("UPDATE events SET v = 9, updated_at = CURRENT_TIMESTAMP(6) WHERE id = 1")
         assert run(world).alert == ""
 
 
@@ -220,6 +220,18 @@ def test_rows_without_a_cursor_are_left_alone_unless_that_is_asked_for(world: Wo
     world.configure(cursor=("at",))
     run(world)
     world.sql("INSERT INTO drafts VALUES (1, 1, NULL)")
+    assert run(world).status is TableRunStatus.IDLE
+
+
+def test_rows_that_are_marked_as_deleted_are_not_late(world: World) -> None:
+    world.configure(apply_as_deletes="v < 0")
+    run(world)
+    world.sql("INSERT INTO events (v) VALUES (-1), (3)")
+    run(world)
+    world.sql("INSERT INTO events (v, updated_at) SELECT 4, updated_at FROM events WHERE id = 1")
+    found = run(world)
+    assert (found.late_rows, found.counts.inserted) == (1, 1)
+    assert [v for [v] in world.lake("events", "v")] == [1, 2, 3, 4]
     assert run(world).status is TableRunStatus.IDLE
 
 
