@@ -210,6 +210,30 @@ class SourceSuite(SourceBoundSuite):
         assert (source.count(table, "", 100), source.count(table, "", 10)) == (30, 10)
         assert source.count(table, f"{harness.statements.name('id')} < 7", 10) == 7
 
+    # ------------------------------------------------------------------------------------------------------------ checksums
+
+    def test_a_checksum_depends_on_rows_and_values_and_on_nothing_else(
+        self, harness: SourceHarness, source: Source, tables: Application
+    ) -> None:
+        table = harness.table("numbers")
+        expressions = tuple(column.expression for column in source.schema(table).columns)
+        rows = {id_: _MOMENTS[abs(id_) % 6] for id_ in range(20)}
+        _fill(harness, tables, rows)
+        first = source.checksum(table, expressions, "")
+        assert first[0] == len(rows)
+        _fill(harness, tables, dict(reversed(rows.items())))
+        assert source.checksum(table, expressions, "") == first
+        seen = {first}
+        for change in (
+            "UPDATE numbers SET v = NULL WHERE id = 3",
+            "UPDATE numbers SET v = 0 WHERE id = 3",
+            "DELETE FROM numbers WHERE id = 4",
+        ):
+            tables.run(change)
+            seen.add(source.checksum(table, expressions, ""))
+        assert len(seen) == 4
+        assert source.checksum(table, expressions, "1 = 0")[0] == 0
+
     # --------------------------------------------------------------------------------------------------------------- errors
 
     def test_a_wrong_password_is_an_access_error_that_does_not_show_it(self, harness: SourceHarness, source: Source) -> None:
