@@ -82,6 +82,16 @@ def next_watermark(cursor: Cursor, watermark: CursorValue, bound: SafeBound) -> 
     return max(bound.value, watermark, key=cursor.order)
 
 
+def fresh_instant(cursor: Cursor, bound: SafeBound) -> datetime:
+    """Returns the instant (UTC) up to which a table is complete once everything below the bound is in it."""
+    if not cursor.columns or not cursor.lead.type.is_temporal:
+        return bound.observed_at
+    lead, behind = cursor.lead, bound.behind
+    if behind is None:
+        behind = lead.moment(bound.clock.parts[0]) - lead.moment(bound.value.parts[0])
+    return bound.observed_at - max(behind, timedelta(0))
+
+
 def _precedes(left: tuple[int, ...], right: tuple[int, ...]) -> bool:
     """True if `left` stands strictly before `right`; a prefix stands before its extensions."""
     return left < right

@@ -16,7 +16,7 @@ from cdc_ops.core.requests import RunKind, RunRequest
 from cdc_ops.core.runs import Standing, TableState, compare, projected, scanned
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.type_policies import Nulled
-from cdc_ops.core.windows import SafeBound
+from cdc_ops.core.windows import SafeBound, fresh_instant
 from cdc_ops.errors import RequestError
 from cdc_ops.lake.log import read_head
 from cdc_ops.lake.manifests import is_landed
@@ -24,7 +24,7 @@ from cdc_ops.sources.base import Source
 from cdc_ops.state.base import Lease, StateReader, TableRun, TableRunStatus
 from cdc_ops.steps.commit import catch_up, give_up_hopeless
 from cdc_ops.steps.context import Context
-from cdc_ops.steps.planning import Order, TableFacts, draft_operations, fresh_instant, read_facts
+from cdc_ops.steps.planning import Order, TableFacts, draft_operations, read_facts
 from cdc_ops.steps.reconciling import method_of
 from cdc_ops.steps.schema import evolved, refreshed
 

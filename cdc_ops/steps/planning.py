@@ -2,7 +2,7 @@
 
 import uuid
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from cdc_ops.core.conditions import check_condition
 from cdc_ops.core.cursors import Cursor, CursorValue
@@ -15,7 +15,7 @@ from cdc_ops.core.runs import Phase, TableState
 from cdc_ops.core.schema_changes import SchemaChange, only_columns
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.core.text import did_you_mean
-from cdc_ops.core.windows import SafeBound, Window, next_watermark, next_window
+from cdc_ops.core.windows import SafeBound, Window, fresh_instant, next_watermark, next_window
 from cdc_ops.errors import RequestError, SourceTableError
 from cdc_ops.sources.base import Source
 from cdc_ops.sources.chunks import ChunkSize
@@ -402,13 +402,3 @@ def _checked_keys(config: TableConfig, schema: TableSchema) -> tuple[str, ...]:
             )
         found.append(column.name)
     return tuple(found)
-
-
-def fresh_instant(cursor: Cursor, bound: SafeBound) -> datetime:
-    """Returns the instant (UTC) up to which a table is complete once everything below the bound is in it."""
-    if not cursor.columns or not cursor.lead.type.is_temporal:
-        return bound.observed_at
-    lead, behind = cursor.lead, bound.behind
-    if behind is None:
-        behind = lead.moment(bound.clock.parts[0]) - lead.moment(bound.value.parts[0])
-    return bound.observed_at - max(behind, timedelta(0))
