@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
@@ -39,10 +40,10 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobContext:
-    """Surroundings of one application: the session, the source, where progress lines go, what holds chunks back."""
+    """Surroundings of one application: the session, how a table gets a source of its own, where lines go, what holds chunks back."""
 
     spark: SparkSession
-    source: Source
+    connect: Callable[[], Source]
     say: Progress
     guard: LoadGuard
 
@@ -100,13 +101,13 @@ def execute(spark: SparkSession, spec: JobSpec, url: str, say: Progress) -> Step
         say: Receives one line per event, for logs and progress bars.
     """
     started = datetime.now(UTC)
-    source = open_source(spec.source, url)
-    context = JobContext(spark=spark, source=source, say=say, guard=LoadGuard(source, say))
+    guarded = open_source(spec.source, url)
+    context = JobContext(spark=spark, connect=lambda: open_source(spec.source, url), say=say, guard=LoadGuard(guarded, say))
     try:
         with ThreadPoolExecutor(max_workers=PARALLEL_TABLES) as pool:
             tables = tuple(pool.map(lambda task: task(), _tasks(context, spec)))
     finally:
-        source.close()
+        guarded.close()
     return StepResult(step=spec.step, run_id=spec.run_id, tables=tables, started_at=started, finished_at=datetime.now(UTC))
 
 
@@ -126,13 +127,15 @@ def _run_table(context: JobContext, step: Step, table: TableName, operations: tu
     done: list[OperationResult] = []
     spark, pace = context.spark.newSession(), Pace()
     try:
-        for spec in operations:
-            if _reads(step, spec) and spec.kind.is_snapshot:
-                context.guard.wait(table)
-            done.append(_run_operation(context, spark, step, spec))
-            pace.add(done[-1].counts, done[-1].seconds)
-            if line := chunk_line(spec, pace):
-                context.say(line)
+        # A source is one connection, which two threads must not ask at the same time.
+        with closing(context.connect()) as source:
+            for spec in operations:
+                if _reads(step, spec) and spec.kind.is_snapshot:
+                    context.guard.wait(table)
+                done.append(_run_operation(context, spark, source, step, spec))
+                pace.add(done[-1].counts, done[-1].seconds)
+                if line := chunk_line(spec, pace):
+                    context.say(line)
     except Exception as error:  # the border of the application: every failure becomes its table's result
         return _failed(context, table, tuple(done), error)
     return TableResult(table=table, operations=tuple(done))
@@ -143,16 +146,16 @@ def _reads(step: Step, spec: OperationSpec) -> bool:
     return step is Step.SYNC or (step is Step.EXTRACT) == (spec.landing is Landing.STAGED)
 
 
-def _run_operation(context: JobContext, spark: SparkSession, step: Step, spec: OperationSpec) -> OperationResult:
+def _run_operation(context: JobContext, spark: SparkSession, source: Source, step: Step, spec: OperationSpec) -> OperationResult:
     started = time.monotonic()
     context.say(f"{spec.table}: {step} operation {spec.op_seq} ({spec.kind}), about {spec.expected_rows:,} rows")
     attempt = uuid.uuid4().hex[:12]
     if step is Step.EXTRACT:
-        result = extract(spark, context.source, spec, attempt)
+        result = extract(spark, source, spec, attempt)
     else:
         if step is Step.SYNC:
-            extract(spark, context.source, spec, attempt)
-        result = merge(spark, context.source, spec)
+            extract(spark, source, spec, attempt)
+        result = merge(spark, source, spec)
     seconds = round(time.monotonic() - started, 3)
     context.say(f"{spec.table}: operation {spec.op_seq} {result.outcome}, {result.counts.read:,} rows read, {seconds:.1f} s")
     return replace(result, seconds=seconds)

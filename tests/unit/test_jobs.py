@@ -1,0 +1,45 @@
+"""What one Spark application gives to each of its tables; the steps themselves are recorded, not run."""
+
+from unittest.mock import Mock
+
+import pytest
+
+from cdc_ops import jobs
+from cdc_ops.core.operations import JobSpec, OperationResult, OperationSpec, Outcome, Step
+from cdc_ops.core.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.tables import TableName
+from tests.state_values import spec
+
+TABLES = tuple(TableName(schema="shop", name=f"t{number}") for number in range(6))
+
+
+def test_each_table_of_a_job_asks_a_source_of_its_own_which_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source is one connection: two tables that asked it at the same time would get each other's answers."""
+    opened: list[Mock] = []
+    asked: dict[TableName, set[int]] = {table: set() for table in TABLES}
+
+    def open_source(config: SourceConfig, url: str) -> Mock:
+        opened.append(Mock())
+        return opened[-1]
+
+    def step(spark: object, source: object, operation: OperationSpec, *_: object) -> OperationResult:
+        asked[operation.table].add(id(source))
+        return OperationResult(op_seq=operation.op_seq, operation_id=operation.operation_id, outcome=Outcome.APPLIED)
+
+    monkeypatch.setattr(jobs, "open_source", open_source)
+    monkeypatch.setattr(jobs, "extract", step)
+    monkeypatch.setattr(jobs, "merge", step)
+    job = JobSpec(
+        step=Step.SYNC,
+        pipeline="shop",
+        run_id="r",
+        source=SourceConfig(kind=SourceKind.MARIADB, connection="shop_db"),
+        operations=tuple(spec(number, table=table) for table in TABLES for number in (1, 2)),
+        result_path="",
+        package_version="1",
+    )
+    result = jobs.execute(Mock(), job, "mysql://u:p@h/d", lambda _: None)
+    assert [table.error for table in result.tables] == [None] * len(TABLES)
+    assert [len(sources) for sources in asked.values()] == [1] * len(TABLES)
+    assert len(set.union(*asked.values())) == len(TABLES)
+    assert all(source.close.call_count == 1 for source in opened)
