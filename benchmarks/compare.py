@@ -25,7 +25,7 @@ def main() -> None:
     create = _rows.create(table).replace("weight DOUBLE", "weight DECIMAL(12, 3)")
     with running_server() as server:
         ensure_rows(server, table, options.rows, create, _rows.fill(table, options.rows))
-        bench = Bench(name="bench_compare", server=server, tables=(table,), defaults="{}")
+        bench = Bench(name="bench_compare", server=server, tables=(table,), defaults="{cursor: []}")
         bench.reset()
         bench.run()
         compared, whole = Series("compared, unchanged"), Series("read whole (full resync)")

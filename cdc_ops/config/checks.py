@@ -88,9 +88,12 @@ def _check_cursors(data: Data, document: Document, suspect: Container[Path]) -> 
     without = [
         pattern
         for pattern, entry in data.get("tables", {}).items()
-        if not (entry or {}).get("cursor", usual) and not (entry or {}).get("exclude") and ("tables", pattern) not in suspect
+        if (entry or {}).get("cursor", usual) is None and not (entry or {}).get("exclude") and ("tables", pattern) not in suspect
     ]
-    valid = "Write 'cursor: updated_at' or 'cursor: [updated_at, id]', in the entry or in 'defaults'."
+    valid = (
+        "Write 'cursor: updated_at' or 'cursor: [updated_at, id]', in the entry or in 'defaults';"
+        " or 'cursor: []' to have every run compare the whole table."
+    )
     if len(without) > MANY:
         message = (
             f"{len(without)} entries ({', '.join(without[:3])}, ...) have no cursor: what changed since the last run would not be known."

@@ -102,7 +102,7 @@ class TableSettings:
     Args:
         keys: Columns that identify a row; empty = the primary key.
         cursor: Columns that order changes: one temporal or auto-increment column, or `(updated_at, id)`; for a column also
-            `COALESCE(updated_at, created_at)`; empty = every run compares the whole table with the source.
+            `COALESCE(updated_at, created_at)`; `[]` = every run compares the whole table with the source.
         overlap: How far below the watermark each run looks for late rows; and how far the upper bound of a window stays behind the
             source's clock where the source cannot tell its open writers.
         null_cursor: `ignore` (rows whose cursor is NULL come with the snapshot only) or `sweep` (each run compares all of them by a

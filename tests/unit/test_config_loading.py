@@ -244,3 +244,12 @@ def test_the_shipped_pipelines_load() -> None:
         "shop.sales": (("id",), ("modified",), timedelta(seconds=2)),
         "shop.orders": ((), ("updated_at", "id"), timedelta(seconds=2)),
     }
+
+
+def test_an_empty_cursor_is_a_decision_and_goes_over_the_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text(
+        "pipeline: shop\nsource: {kind: mysql, connection: shop_db}\ntarget: {root: /data/lake, staging: /data/staging}\n"
+        "defaults: {cursor: updated_at}\ntables:\n  shop.orders: {}\n  shop.codes: {cursor: []}\n"
+    )
+    assert {rule.pattern: rule.settings.cursor for rule in load_pipeline(file).tables} == {"shop.orders": ("updated_at",), "shop.codes": ()}
