@@ -96,6 +96,10 @@ demo-down: ## Stop what the demo left running
 bench: jars servers ## Side-by-side measurements against peers; prints ratios
 	@for script in benchmarks/[a-z]*.py; do $(say) "$$script"; $(BIN)/python -m "benchmarks.$$(basename "$$script" .py)"; done
 
+.PHONY: soak
+soak: jars servers ## Eight writers and increments beside each other on MariaDB and MySQL, 5 minutes each; then lake = source
+	@for server in mariadb mysql; do $(say) "soak on $$server"; $(BIN)/python -m tests.soak --server $$server --seconds 300; done
+
 .PHONY: clean
 clean: ## Remove everything that was created, after stopping the demo
 	@-if [ -x $(BIN)/python ]; then $(BIN)/python -m cdc_ops.demo down; fi

@@ -7,7 +7,7 @@ that the row exists. The order of reading carries the proof:
 2. the statements: one that runs now is seen here, whether or not InnoDB has heard of it;
 3. the transactions, from a listing that the server made *after* 2: what has stopped running since step 2 is open here, or has ended.
 
-Traps, measured on MariaDB 10.11 and read in the sources of both servers:
+Traps, measured on MariaDB 10.11 and 11.4 and on MySQL 9.7:
 
 - `innodb_trx` is a cache that the server renews only when nobody has read it for 100 ms; polling faster freezes it. Each read therefore
   looks for its own statement in the listing and tries again until it is there.

@@ -21,7 +21,7 @@ from cdc_ops.errors import CursorRegressionError
 from cdc_ops.sources.mariadb import MariaDBSource
 from cdc_ops.sources.mysql import MySQLSource
 from cdc_ops.sources.mysql_writers import is_plain_read
-from cdc_ops.testing.servers import DatabaseServer, MariaDBServer
+from cdc_ops.testing.servers import DatabaseServer
 
 DB = "bound_tests"
 CONFIG = SourceConfig(kind=SourceKind.MARIADB, connection="test")
@@ -374,12 +374,13 @@ def test_tables_of_one_run_share_a_look_at_the_server_unless_it_does_not_help(so
     assert source.safe_bound(schema, cursor, OVERLAP, first.value).observed_at > first.observed_at
 
 
-@pytest.fixture(scope="module")
-def far_away(server_folder: Path) -> Iterator[DatabaseServer]:
+@pytest.fixture(scope="module", params=["mariadb", "mysql"])
+def far_away(request: pytest.FixtureRequest, server_folder: Path) -> Iterator[DatabaseServer]:
     """A server whose machine is in another zone than ours, and which stamps rows in that zone."""
+    kind = type(request.getfixturevalue(request.param))
     patch = pytest.MonkeyPatch()
     patch.setenv("TZ", "Asia/Shanghai")
-    with MariaDBServer(server_folder / "far-away", options=("--default-time-zone=SYSTEM",)) as server:
+    with kind(server_folder / f"far-away-{request.param}", options=("--default-time-zone=SYSTEM",)) as server:
         patch.undo()
         create_tables(server)
         yield server

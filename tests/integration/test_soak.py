@@ -1,0 +1,30 @@
+"""Eight writers and increments beside each other for some seconds; `python -m tests.soak` does the same for minutes."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc_ops.testing.servers import MariaDBServer
+from tests.soak import SoakWorld, soak
+
+
+@pytest.mark.parametrize(("server", "seconds"), [("mariadb", 40), ("mysql", 15)])
+def test_after_a_soak_increments_have_lost_nothing_and_reconcile_makes_the_lake_equal(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, server: str, seconds: float
+) -> None:
+    result = soak(SoakWorld(request.getfixturevalue(server), tmp_path, spark), seconds=seconds, longest=4.0)
+    assert result.failures == ()
+    assert {table: (one.lost, one.doubled, one.unexplained) for table, one in result.increments.items()} == dict.fromkeys(
+        result.increments, (0, 0, 0)
+    )
+    assert all(one.is_equal for one in result.reconciled.values()), "\n".join(result.lines())
+    assert result.held > 0
+    for kind in ("short commit", "long commit", "change_key", "delete", "replace"):
+        assert result.writers[kind] > 0, kind
+
+
+@pytest.mark.timeout(300)
+def test_with_the_clock_as_the_bound_the_same_soak_loses_rows(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
+    result = soak(SoakWorld(mariadb, tmp_path, spark, unsafe=True), seconds=15, longest=4.0, patient=8)  # whatever is open is lost
+    assert sum(one.lost for one in result.increments.values()) > 0
