@@ -84,7 +84,7 @@ def test_a_snapshot_whose_ledger_is_lost_goes_on_behind_the_last_commit(world: W
     shown = [line for line in said if re.search(r"chunk \d+ of", line)]
     assert len(shown) == KILL_AFTER
     assert "rows/s" in shown[-1]
-    Path(world.ledger.removeprefix("sqlite:///")).unlink()
+    world.ledger = f"sqlite:///{world.folder / 'new.db'}"
     rebuild(world)
     assert world.state("orders").snapshot is not None
     world.sql("INSERT INTO orders (id, customer, amount) VALUES (-5, 'below all', 1), (5000000000000, 'above all', 1)")
