@@ -1,7 +1,6 @@
 """SIGKILL for the Spark JVM in the middle of a snapshot of many chunks: what was committed is not read again, and the table is equal."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -64,46 +63,3 @@ def test_a_snapshot_killed_at_60_percent_reads_at_most_one_chunk_again(world: Wo
     total = world.data_commits("orders")
     assert total == list(range(1, len(total) + 1))
     assert CHUNKS - 1 <= len(total) <= CHUNKS + 1
-
-
-def test_a_snapshot_whose_ledger_is_lost_goes_on_behind_the_last_commit(world: World) -> None:
-    from dataclasses import replace
-
-    from cdc_ops.core.operations import JobSpec, StepResult
-    from cdc_ops.errors import JobLostError
-
-    world.configure(chunk_rows=ROWS // CHUNKS + 1000)
-    said: list[str] = []
-    world.say = said.append
-
-    def six_only(job: JobSpec) -> StepResult:
-        world.execute(replace(job, operations=job.operations[:KILL_AFTER]))
-        raise JobLostError("killed")
-
-    world.run(execute_with=six_only)
-    shown = [line for line in said if re.search(r"chunk \d+ of", line)]
-    assert len(shown) == KILL_AFTER
-    assert "rows/s" in shown[-1]
-    world.ledger = f"sqlite:///{world.folder / 'new.db'}"
-    rebuild(world)
-    assert world.state("orders").snapshot is not None
-    world.sql("INSERT INTO orders (id, customer, amount) VALUES (-5, 'below all', 1), (5000000000000, 'above all', 1)")
-    before = rows_sent(world)
-    assert not world.run().failures
-    assert rows_sent(world) - before <= ROWS * (CHUNKS - KILL_AFTER + 1) // CHUNKS + OVERHEAD
-    assert not world.run().failures  # brings what came below the border
-    assert world.lake("orders") == world.source("orders")
-
-
-def rebuild(world: World) -> None:
-    from cdc_ops.sources.base import open_source
-    from cdc_ops.steps.commit import rebuild_table
-    from cdc_ops.steps.plan import discover
-    from tests.world import request
-
-    context, asked = world.context(), request()
-    source = open_source(world.pipeline.source, world.url)
-    for config in discover(world.pipeline, source, asked):
-        rebuild_table(context, asked, config)
-    source.close()
-    context.store.close()
