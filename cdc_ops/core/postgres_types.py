@@ -13,7 +13,7 @@ _AS_TEXT: Final = f"CAST({COLUMN} AS text)"
 
 # Neither infinity has a stored form, nor have the last 29 of Postgres's 294276 years, which no count of microseconds in 64 bits reaches.
 _LATEST: Final = "294247-01-01"
-_NO_DAY: Final = 2147483647
+NO_DAY: Final = 2147483647
 """Negated, what travels in place of an infinite date: no number of days since 1970 that Postgres has."""
 _MICROS: Final = "CAST(EXTRACT(EPOCH FROM {column}) * 1000000 AS bigint)"
 _NO_MOMENT: Final = f" WHEN {COLUMN} IS NOT NULL THEN -{UNSTORABLE_MICROS} END"
@@ -32,9 +32,9 @@ _POSTGRES_FIXED: Final[dict[str, TypeMapping]] = {
     # since 1970 they do not.
     "date": TypeMapping(
         delta_type="date",
-        template=f"CASE WHEN isfinite({COLUMN}) THEN {COLUMN} - DATE'1970-01-01' WHEN {COLUMN} IS NOT NULL THEN -{_NO_DAY} END",
+        template=f"CASE WHEN isfinite({COLUMN}) THEN {COLUMN} - DATE'1970-01-01' WHEN {COLUMN} IS NOT NULL THEN -{NO_DAY} END",
         carrier="int",
-        unstorable=f"{COLUMN} = -{_NO_DAY}",
+        unstorable=f"{COLUMN} = -{NO_DAY}",
         decoder=f"date_from_unix_date({COLUMN})",
     ),
     "timestamp without time zone": TypeMapping(

@@ -18,6 +18,9 @@ COLUMN: Final = "{column}"
 UNSTORABLE_MICROS: Final = 9223372036854775807
 """Negated, what travels in place of a moment that cannot be stored: no count of microseconds since 1970 that a server has."""
 
+UNSTORABLE_DAY: Final = -1
+"""What travels in place of a date of MySQL that is none: no number of days that the servers have."""
+
 MAX_DECIMAL_DIGITS: Final = 38
 """More digits than that do not fit Spark's decimal; such columns are stored as the source's own text."""
 

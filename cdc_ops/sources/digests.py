@@ -1,7 +1,7 @@
 """Checksums at the source: per bucket of keys, the number of rows and the sum of a 60-bit hash over each row's canonical text. Pure.
 
 The text of a row is the same as the lake's, see `cdc_ops.core.canonical`. Values are taken through the same expressions as they are read
-with, so that what cannot be stored (an impossible date) is NULL here, too.
+with, and what travels in place of one that cannot be stored (an impossible date) is NULL here, as it is in the lake.
 """
 
 from collections.abc import Iterable
@@ -10,8 +10,9 @@ from typing import Final
 
 from cdc_ops.core.buckets import Scope, span_condition
 from cdc_ops.core.canonical import NULL_TEXT
+from cdc_ops.core.postgres_types import NO_DAY
 from cdc_ops.core.tables import Column, TableSchema
-from cdc_ops.core.typemap import DeclaredType
+from cdc_ops.core.typemap import UNSTORABLE_DAY, UNSTORABLE_MICROS, DeclaredType
 from cdc_ops.sources.base import DigestQuery, JdbcRead
 from cdc_ops.sources.dialect import Dialect
 from cdc_ops.sources.ranges import both
@@ -96,9 +97,9 @@ class DigestSql:
         """The value as a number; what the decoders of `typemap` undo in Spark is undone here."""
         kind, value = column.delta_type.lower(), column.expression
         if kind == "date":
-            return f"({value} - IF({value} < 60, 719529, 719528))"
+            return f"(NULLIF({value}, {UNSTORABLE_DAY}) - IF({value} < 60, 719529, 719528))"
         if kind == "timestamp_ntz":
-            return f"({value} - IF({value} < -62162035200000000, 86400000000, 0))"
+            return f"(NULLIF({value}, -{UNSTORABLE_MICROS}) - IF({value} < -62162035200000000, 86400000000, 0))"
         if kind == "timestamp":
             return f"NULLIF({value}, 0)"
         if kind == "decimal(20,0)" and base == "bigint":
@@ -130,6 +131,8 @@ class PostgresDigestSql(DigestSql):
             return f"COALESCE(length({text}) || ':' || {text}, '{NULL_TEXT}')"
         if kind == "binary":
             return f"COALESCE(upper(encode({value}, 'hex')), '{NULL_TEXT}')"
+        if kind.startswith(("date", "timestamp")):
+            value = f"NULLIF({value}, -{NO_DAY if kind == 'date' else UNSTORABLE_MICROS})"
         known = (*_NUMBERS, "boolean", "date", "timestamp")
         return f"COALESCE(CAST({value} AS text), '{NULL_TEXT}')" if kind.startswith(known) else None
 
