@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.sources.base import open_source
-from cdc_ops.steps.extract import read_source
+from cdc_ops.steps.reading import read_source
 from cdc_ops.steps.run import RunReport
 from cdc_ops.testing.servers import DatabaseServer, PostgresServer
 from tests.corpus import assert_as_postgres_prints, cases, create_postgres_table, plain

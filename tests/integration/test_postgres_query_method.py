@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.requests import ResyncMode, RunKind
 from cdc_ops.sources.base import open_source
-from cdc_ops.steps.extract import read_source
+from cdc_ops.steps.reading import read_source
 from cdc_ops.steps.run import RunReport
 from cdc_ops.testing.servers import PostgresServer
 from tests.world import World

@@ -9,7 +9,7 @@ from cdc_ops.core.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import ConfigError, SourceAccessError
 from cdc_ops.sources.mysql import MySQLSource
-from cdc_ops.steps.extract import read_source
+from cdc_ops.steps.reading import read_source
 from cdc_ops.testing.servers import MySQLServer
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from cdc_ops.core.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.sources.base import JdbcRead, open_source
 from cdc_ops.sources.mysql import MySQLSource
-from cdc_ops.steps.extract import read_source
+from cdc_ops.steps.reading import read_source
 from cdc_ops.testing.servers import DatabaseServer
 from tests.corpus import cases, plain
 
