@@ -79,8 +79,9 @@ class Dialect:
 
     def checksum(self, expressions: tuple[str, ...]) -> str:
         """Prints an aggregate over rows that depends on their values and not on their order: the sum of 60 bits of a hash of each."""
-        parts = ", ".join(f"COALESCE(MD5({expression}), '-')" for expression in expressions)
-        return f"COALESCE(SUM(CAST(CONV(LEFT(MD5(CONCAT({parts})), 15), 16, 10) AS UNSIGNED)), 0)"
+        # SHA2 and not MD5, which MySQL 9.6 and later have no longer built in.
+        parts = ", ".join(f"COALESCE(SHA2({expression}, 256), '-')" for expression in expressions)
+        return f"COALESCE(SUM(CAST(CONV(LEFT(SHA2(CONCAT({parts}), 256), 15), 16, 10) AS UNSIGNED)), 0)"
 
     def window(self, cursor: Cursor, window: Window) -> str:
         """Prints a window as a condition; "" for a window that is open at both ends."""
