@@ -49,7 +49,7 @@ def scope_condition(schema: TableSchema, scope: Scope) -> str:
 
 def _number(schema: TableSchema, buckets: Buckets) -> str:
     if not buckets.by_range:
-        return f"(CAST(conv(substr({_hash(schema, buckets.keys)}, 25, 8), 16, 10) AS BIGINT) % {buckets.count})"
+        return f"(CAST(conv(substr({_hash(schema, buckets.keys)}, 57, 8), 16, 10) AS BIGINT) % {buckets.count})"
     column = schema.column(buckets.keys[0])
     wide = column is not None and column.delta_type.startswith("decimal")
     name = quoted(buckets.keys[0])
@@ -60,4 +60,4 @@ def _hash(schema: TableSchema, columns: tuple[str, ...]) -> str:
     fields = [field for name in columns if (column := schema.column(name)) and (field := spark_field(column))]
     if len(fields) != len(columns):
         raise ValueError(f"not all of {columns} of {schema.table} have a canonical text")
-    return f"md5(CAST(CONCAT_WS(',', {', '.join(fields)}) AS BINARY))"
+    return f"sha2(CAST(CONCAT_WS(',', {', '.join(fields)}) AS BINARY), 256)"

@@ -29,7 +29,8 @@ class DigestSql:
     """
 
     division = "({0} DIV {1})"
-    row_hash = "MD5(CONCAT_WS(',', {fields}))"
+    # MySQL 9.6 and later have no MD5 built in.
+    row_hash = "SHA2(CONCAT_WS(',', {fields}), 256)"
     first_digits = "CAST(CONV(LEFT({hash}, 15), 16, 10) AS UNSIGNED)"
     last_digits = "CAST(CONV(RIGHT({hash}, 8), 16, 10) AS UNSIGNED)"
 
@@ -119,7 +120,7 @@ class PostgresDigestSql(DigestSql):
     """Checksums on Postgres."""
 
     division = "({0} / {1})"
-    row_hash = "md5(convert_to(concat_ws(',', {fields}), 'UTF8'))"
+    row_hash = "encode(sha256(convert_to(concat_ws(',', {fields}), 'UTF8')), 'hex')"
     first_digits = "CAST(CAST('x' || left({hash}, 15) AS bit(60)) AS bigint)"
     last_digits = "CAST(CAST('x' || right({hash}, 8) AS bit(32)) AS bigint)"
 
