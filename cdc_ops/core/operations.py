@@ -184,6 +184,7 @@ class CommitRecord:
         rows: Rows in the batch as far as known before the statement ran, else None.
         package_version: Version of cdc-ops that wrote it.
         keys: Columns by which the rows are told apart.
+        cursor: What the watermark is a value of; empty for a table that is compared as a whole, None in older records.
         schema_fingerprint: Of the source's schema that the operation was planned with.
         late: Late rows among them.
     """
@@ -201,6 +202,7 @@ class CommitRecord:
     snapshot: SnapshotProgress | None = None
     rows: int | None = None
     keys: tuple[str, ...] = ()
+    cursor: tuple[str, ...] | None = None
     schema_fingerprint: str = ""
     late: LateRows = NONE_LATE
 
@@ -221,6 +223,7 @@ def commit_record(spec: OperationSpec, *, rows: int | None, package_version: str
         snapshot=spec.snapshot_after,
         rows=rows,
         keys=spec.keys,
+        cursor=tuple(column.name for column in spec.cursor.columns),
         schema_fingerprint=spec.source_fingerprint,
         late=late,
     )

@@ -156,7 +156,8 @@ def _check_columns(facts: TableFacts, schema: TableSchema, columns: tuple[str, .
 
 
 def _check_cursor(facts: TableFacts, head: LakeHead | None) -> None:
-    """A watermark is a value of the cursor's type: of another type it would be another position, and rows could be lost."""
+    """A watermark is a value of the cursor's column and type: of another one it would be another position, and rows could be lost."""
+    _check_lead(facts, head)
     stored = {name.lower(): kind for name, kind in head.columns} if head else {}
     for name in facts.cursor.column_names:
         column = facts.schema.column(name)
@@ -170,6 +171,22 @@ def _check_cursor(facts: TableFacts, head: LakeHead | None) -> None:
                 data="Nothing was read or written; the watermark stays.",
                 next="Change the type back, or copy the table with a pipeline of another name to another path: it starts with a snapshot.",
             )
+
+
+def _check_lead(facts: TableFacts, head: LakeHead | None) -> None:
+    before = head.record.cursor if head and head.record else None
+    if before is None or not facts.cursor.columns:
+        return
+    lead, renamed = facts.cursor.lead.name.lower(), {old.lower(): new.lower() for old, new in facts.config.settings.renamed}
+    if before and lead in (before[0].lower(), renamed.get(before[0].lower())):
+        return
+    was = f"was {before[0]}" if before else "had none: it was compared as a whole"
+    raise SchemaChangedError(
+        f"The cursor of {facts.config.table} is {facts.cursor.lead.name} now and {was} when the table was last written.",
+        why="The watermark is a value of the old one; rows that stand before it by the new one would never be read.",
+        data="Nothing was read or written; the watermark stays.",
+        next="Put the old 'cursor' back, or give the table a new 'path': there it starts with a snapshot.",
+    )
 
 
 def _changed(spec: OperationSpec, why: str) -> SchemaChangedError:
