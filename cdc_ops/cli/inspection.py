@@ -20,8 +20,8 @@ from cdc_ops.sources.base import Source
 from cdc_ops.state.sql import open_reader
 from cdc_ops.steps.commit import rebuild_table
 from cdc_ops.steps.context import Context
+from cdc_ops.steps.orders import read_facts
 from cdc_ops.steps.plan import discover
-from cdc_ops.steps.planning import read_facts
 
 
 @app.command()

@@ -11,7 +11,7 @@ import json
 from typing import Any, Final
 
 from cdc_ops.core import wire
-from cdc_ops.core.operations import CommitRecord
+from cdc_ops.core.commits import CommitRecord
 from cdc_ops.errors import StateError
 
 MARKER: Final = "cdc_ops"

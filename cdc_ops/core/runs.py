@@ -9,9 +9,10 @@ import enum
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from cdc_ops.core.commits import CommitRecord, ForeignChange, LakeHead
 from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.lateness import Seen
-from cdc_ops.core.operations import CommitRecord, ForeignChange, LakeHead, OperationSpec, SnapshotProgress, app_id
+from cdc_ops.core.operations import OperationSpec, SnapshotProgress, app_id
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import LakeBehindError, LedgerBehindError, StaleStateError, TargetForeignError
 

@@ -159,7 +159,7 @@ def compare_all(spark: "SparkSession", pipeline: "Pipeline", layout: Layout) -> 
 
 
 def _question(pipeline: "Pipeline", source: "Source", config: "TableConfig") -> "Question":
-    from cdc_ops.steps.planning import read_facts
+    from cdc_ops.steps.orders import read_facts
     from cdc_ops.steps.reconciling import ask
 
     return ask(source, read_facts(pipeline, source, config), 2)

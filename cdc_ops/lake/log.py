@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cdc_ops.core.operations import CommitRecord, ForeignChange, LakeHead, app_id
+from cdc_ops.core.commits import CommitRecord, ForeignChange, LakeHead
+from cdc_ops.core.operations import app_id
 from cdc_ops.core.records import parse_record
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import TargetNotDeltaError

@@ -17,8 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops import __version__
+from cdc_ops.core.commits import commit_record
 from cdc_ops.core.merging import MergePlan, quoted
-from cdc_ops.core.operations import ApplyMode, Counts, OperationResult, OperationSpec, Outcome, app_id, commit_record
+from cdc_ops.core.operations import ApplyMode, Counts, OperationResult, OperationSpec, Outcome, app_id
 from cdc_ops.core.records import render_record
 from cdc_ops.core.type_policies import Nulled
 from cdc_ops.errors import DuplicateKeyError

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from cdc_ops import __version__
-from cdc_ops.core.operations import JobSpec, LakeHead, OperationKind, OperationResult, OperationSpec, Step
+from cdc_ops.core.commits import LakeHead
+from cdc_ops.core.operations import JobSpec, OperationKind, OperationResult, OperationSpec, Step
 from cdc_ops.core.pipeline import Pipeline, TableConfig, current_settings, resolve_tables, select_tables
 from cdc_ops.core.requests import RunKind, RunRequest
 from cdc_ops.core.runs import Standing, TableState, compare, projected, scanned
@@ -24,7 +25,8 @@ from cdc_ops.sources.base import Source
 from cdc_ops.state.base import Lease, StateReader, TableRun, TableRunStatus
 from cdc_ops.steps.commit import catch_up, give_up_hopeless
 from cdc_ops.steps.context import Context
-from cdc_ops.steps.planning import Order, TableFacts, draft_operations, read_facts
+from cdc_ops.steps.orders import Order, TableFacts, read_facts
+from cdc_ops.steps.planning import draft_operations
 from cdc_ops.steps.reconciling import method_of
 from cdc_ops.steps.schema import evolved, refreshed
 

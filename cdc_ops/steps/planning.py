@@ -1,129 +1,24 @@
 """Drafts of operations: from a request, a table's state and what the source says, to frozen specs. Asks the source, writes nothing."""
 
-import uuid
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 
-from cdc_ops.core.conditions import check_condition
-from cdc_ops.core.cursors import Cursor, CursorValue
+from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.holds import hold_alert
 from cdc_ops.core.merging import keys_condition
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec, SnapshotProgress
-from cdc_ops.core.pipeline import Pipeline, TableConfig, staging_root
-from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
-from cdc_ops.core.runs import Phase, TableState
-from cdc_ops.core.schema_changes import SchemaChange, only_columns
-from cdc_ops.core.tables import TableSchema
-from cdc_ops.core.text import did_you_mean
+from cdc_ops.core.requests import ResyncMode, RunKind
+from cdc_ops.core.runs import Phase
+from cdc_ops.core.schema_changes import only_columns
 from cdc_ops.core.windows import SafeBound, Window, fresh_instant, next_watermark, next_window
-from cdc_ops.errors import RequestError, SourceTableError
-from cdc_ops.sources.base import Source
-from cdc_ops.sources.chunks import ChunkSize
+from cdc_ops.errors import RequestError
 from cdc_ops.steps.bands import look_again, seen_after, to_read
 from cdc_ops.steps.nulls import look_at_nulls, null_rows
+from cdc_ops.steps.orders import Draft, Order, new_spec
+from cdc_ops.steps.reconciling import draft_comparison, observed_bound
 from cdc_ops.steps.snapshots import pass_through, what_is_left
 
 COUNT_LIMIT = 200_000
 """Rows that are counted exactly before a window is read; a window with more is read over several connections."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableFacts:
-    """What the source says of a table at the plan, checked against its settings.
-
-    Args:
-        pipeline, config: Whose table, how.
-        schema, keys, cursor: Its columns.
-        warnings: What the operator should know.
-        changes: What has to be altered in the lake before these columns can be written.
-        fingerprint: Of the source's schema, before the lake's types were put in.
-        notes: What is said of changed columns; a part of the warnings.
-    """
-
-    pipeline: Pipeline
-    config: TableConfig
-    schema: TableSchema
-    keys: tuple[str, ...]
-    cursor: Cursor
-    warnings: tuple[str, ...]
-    changes: tuple[SchemaChange, ...] = ()
-    fingerprint: str = ""
-    notes: tuple[str, ...] = ()
-
-    @property
-    def keys_are_primary(self) -> bool:
-        """True if the source itself guarantees that keys are unique and not NULL."""
-        return tuple(key.lower() for key in self.keys) == tuple(key.lower() for key in self.schema.primary_key)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """A request for one table, with all that is needed to draft it."""
-
-    source: Source
-    request: RunRequest
-    facts: TableFacts
-    state: TableState
-
-    @property
-    def table(self) -> str:
-        """The table's name, for messages."""
-        return str(self.facts.config.table)
-
-    def slices(self, where: str) -> tuple[str, ...]:
-        """Cuts what matches among the table's readers."""
-        return self.source.slices(self.facts.schema, self.facts.keys, where, self.readers)
-
-    @property
-    def readers(self) -> int:
-        """Connections at the same time: the table's, but not more than the source allows."""
-        wanted, most = self.facts.config.settings.readers, self.source.config.max_readers
-        return min(wanted, most) if most else wanted
-
-    @property
-    def chunk_size(self) -> ChunkSize:
-        """How large an operation on the whole table may be."""
-        settings = self.facts.config.settings
-        return ChunkSize(rows=settings.chunk_rows, bytes=settings.chunk_bytes, readers=self.readers)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """Operations to freeze, or why there are none, and the bound that was taken.
-
-    Args:
-        operations: In order.
-        idle: Why there are none.
-        bound: The bound.
-        how: How the table was cut into operations, "" if it was not.
-        warnings: What makes the read slow, each with its fix.
-        alert: What is to be said of a writer that has held the bound back for too long.
-    """
-
-    operations: tuple[OperationSpec, ...] = ()
-    idle: str = ""
-    bound: SafeBound | None = None
-    how: str = ""
-    warnings: tuple[str, ...] = ()
-    alert: str = ""
-
-
-def read_facts(pipeline: Pipeline, source: Source, config: TableConfig) -> TableFacts:
-    """Reads a table's schema and checks keys and cursor.
-
-    Raises:
-        SourceTableError: a key or cursor column cannot be used, or there is a cursor and no key.
-        ConfigError: a condition in the settings is none on the table's columns.
-    """
-    settings = config.settings
-    schema = source.schema(config.table, columns=settings.columns, except_columns=settings.except_column_list, types=settings.types)
-    keys = _checked_keys(config, schema)
-    if settings.apply_as_deletes:
-        check_condition("apply_as_deletes", settings.apply_as_deletes, (column.name for column in schema.columns))
-    if not settings.cursor:
-        return TableFacts(pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=Cursor(columns=()), warnings=())
-    cursor, warnings = source.cursor(schema, settings.cursor)
-    return TableFacts(pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=cursor, warnings=warnings)
 
 
 def draft_operations(order: Order) -> Draft:
@@ -133,8 +28,6 @@ def draft_operations(order: Order) -> Draft:
         RequestError: a backfill or resync of a table that has no snapshot yet.
         SourceError: the source cannot answer, or its clock went back.
     """
-    from cdc_ops.steps.reconciling import draft_comparison
-
     compared = not order.facts.cursor.columns
     match order.request.kind:
         case RunKind.RECONCILE:
@@ -182,8 +75,6 @@ def _snapshot(order: Order) -> Draft:
 
 
 def _first_bound(order: Order) -> SafeBound:
-    from cdc_ops.steps.reconciling import observed_bound
-
     facts = order.facts
     if not facts.cursor.columns:
         return observed_bound(order.source)
@@ -337,68 +228,3 @@ def _full(order: Order) -> Draft:
 def _whole_landing(order: Order) -> Landing:
     """Whole tables go straight to Delta where the primary key vouches for unique keys; else they are landed and checked first."""
     return Landing.DIRECT if order.facts.keys_are_primary else Landing.STAGED
-
-
-def new_spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int = 0) -> OperationSpec:
-    """A spec with what all kinds share: a staged MERGE that leaves the watermark where it is."""
-    facts, state, config, identity = order.facts, order.state, order.facts.config, uuid.uuid4().hex
-    op_seq = state.op_seq + 1 + ahead
-    return OperationSpec(
-        pipeline=config.pipeline,
-        table=config.table,
-        op_seq=op_seq,
-        operation_id=identity,
-        run_id=order.request.run_id,
-        kind=kind,
-        generation=state.generation,
-        planned_at=planned_at,
-        path=config.path,
-        staging=f"{staging_root(facts.pipeline, config.table)}/{op_seq}-{identity[:12]}",
-        schema=facts.schema,
-        keys=facts.keys,
-        cursor=facts.cursor,
-        slices=(),
-        mode=ApplyMode.MERGE,
-        landing=Landing.STAGED,
-        delta_version_before=state.delta_version,
-        watermark_before=state.watermark,
-        snapshot_before=state.snapshot,
-        watermark_after=state.watermark,
-        snapshot_after=state.snapshot,
-        properties=_properties(config),
-        schema_changes=facts.changes,
-        source_fingerprint=facts.fingerprint,
-        delete_where=config.settings.apply_as_deletes,
-    )
-
-
-def _properties(config: TableConfig) -> tuple[tuple[str, str], ...]:
-    hours = max(int(config.settings.maintenance.retention.total_seconds() // 3600), 1)
-    defaults = {"delta.deletedFileRetentionDuration": f"interval {hours} hours"}
-    return tuple(sorted((defaults | dict(config.settings.properties)).items()))
-
-
-def _checked_keys(config: TableConfig, schema: TableSchema) -> tuple[str, ...]:
-    wanted = config.settings.keys or schema.primary_key
-    if not wanted and not config.settings.cursor:
-        return ()  # compared as a whole, and replaced as a whole
-    if not wanted:
-        raise SourceTableError(
-            f"Table {config.table} has no primary key.",
-            why="Without a key a changed row cannot be told from a new one.",
-            data="Nothing was read; the watermark stays.",
-            next="Name the columns that identify a row: 'keys: [id]' in the pipeline file. Or leave 'cursor' out: then the table is"
-            " compared as a whole, and replaced when it differs.",
-        )
-    found = []
-    for name in wanted:
-        column = schema.column(name)
-        if column is None:
-            raise SourceTableError(
-                f"Table {config.table} has no key column {name!r}.",
-                why=did_you_mean(name, (column.name for column in schema.columns)),
-                data="Nothing was read; the watermark stays.",
-                next="Correct 'keys' in the pipeline file; key columns cannot be left out of 'columns'.",
-            )
-        found.append(column.name)
-    return tuple(found)

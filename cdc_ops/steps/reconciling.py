@@ -21,7 +21,7 @@ from cdc_ops.core.tables import TableSchema
 from cdc_ops.core.windows import SafeBound
 from cdc_ops.errors import RequestError, SourceTableError
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.planning import Draft, Order, TableFacts, new_spec
+from cdc_ops.steps.orders import Draft, Order, TableFacts, new_spec
 
 
 def draft_comparison(order: Order) -> Draft:

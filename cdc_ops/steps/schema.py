@@ -6,7 +6,8 @@ now; a read whose columns are no longer those that were planned is refused.
 
 from dataclasses import replace
 
-from cdc_ops.core.operations import LakeHead, OperationSpec
+from cdc_ops.core.commits import LakeHead
+from cdc_ops.core.operations import OperationSpec
 from cdc_ops.core.requests import ResyncMode, RunRequest
 from cdc_ops.core.schema_changes import (
     Decision,
@@ -25,7 +26,7 @@ from cdc_ops.core.tables import TableSchema
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import RequestError, SchemaChangedError, SourceTableError
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.planning import TableFacts
+from cdc_ops.steps.orders import TableFacts
 
 
 def evolved(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> TableFacts:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from cdc_ops import __version__
 from cdc_ops.core import wire
+from cdc_ops.core.commits import commit_record
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operations import (
     Counts,
@@ -28,7 +29,6 @@ from cdc_ops.core.operations import (
     StepResult,
     TableResult,
     app_id,
-    commit_record,
 )
 from cdc_ops.core.records import render_record
 from cdc_ops.core.tables import TableName

@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.lake.compare import TableComparison
 from cdc_ops.sources.base import JdbcRead, open_source
+from cdc_ops.steps.orders import read_facts
 from cdc_ops.steps.plan import discover
-from cdc_ops.steps.planning import read_facts
 from cdc_ops.steps.reconciling import ask
 from cdc_ops.steps.verify import verify
 from cdc_ops.testing.servers import MariaDBServer

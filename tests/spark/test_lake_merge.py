@@ -11,8 +11,9 @@ import pytest
 from delta.exceptions import ConcurrentAppendException
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc_ops.core.commits import commit_record
 from cdc_ops.core.merging import keys_condition, plan_merge
-from cdc_ops.core.operations import ApplyMode, OperationResult, OperationSpec, Outcome, commit_record
+from cdc_ops.core.operations import ApplyMode, OperationResult, OperationSpec, Outcome
 from cdc_ops.core.records import parse_record
 from cdc_ops.errors import ConfigError, DuplicateKeyError, LakeConflictError, TargetForeignError, TargetNotDeltaError, TargetSchemaError
 from cdc_ops.lake.log import find_commit, read_head

@@ -9,9 +9,10 @@ import enum
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from cdc_ops.core.commits import CommitRecord
 from cdc_ops.core.comparing import CompareSpec, DeleteGuard, Strength
 from cdc_ops.core.cursors import Cursor, CursorValue
-from cdc_ops.core.operations import ApplyMode, CommitRecord, Landing, OperationKind, OperationSpec, Outcome, SnapshotProgress
+from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec, Outcome, SnapshotProgress
 from cdc_ops.core.pipeline import TableConfig, TableSettings
 from cdc_ops.core.runs import (
     Phase,

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from cdc_ops.core import wire
+from cdc_ops.core.commits import CommitRecord, ForeignChange, LakeHead, commit_record
 from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue, format_datetime
-from cdc_ops.core.operations import ApplyMode, CommitRecord, ForeignChange, LakeHead, OperationKind, OperationSpec, app_id, commit_record
+from cdc_ops.core.operations import ApplyMode, OperationKind, OperationSpec, app_id
 from cdc_ops.core.runs import TableState
 from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.core.windows import SafeBound, Window, contains

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from cdc_ops import __version__
+from cdc_ops.core.commits import LakeHead, commit_record
 from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType
-from cdc_ops.core.operations import LakeHead, commit_record
 from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
 from cdc_ops.core.requests import RunRequest
 from cdc_ops.errors import SchemaChangedError
-from cdc_ops.steps.planning import TableFacts
+from cdc_ops.steps.orders import TableFacts
 from cdc_ops.steps.schema import evolved
 from tests.lake_case import CURSOR, PIPELINE, SCHEMA, SCHEMA_DDL, TABLE, Case
 

@@ -8,8 +8,9 @@ import pytest
 from rich.console import Console
 
 from cdc_ops.cli import render
+from cdc_ops.core.commits import ForeignChange, LakeHead
 from cdc_ops.core.cursors import CursorValue
-from cdc_ops.core.operations import ForeignChange, LakeHead, OperationKind
+from cdc_ops.core.operations import OperationKind
 from cdc_ops.core.pipeline import TableConfig, TableSettings
 from cdc_ops.core.runs import TableState
 from cdc_ops.core.tables import TableName

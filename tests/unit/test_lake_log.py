@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdc_ops.core.operations import CommitRecord, ForeignChange, LakeHead, app_id, commit_record
+from cdc_ops.core.commits import CommitRecord, ForeignChange, LakeHead, commit_record
+from cdc_ops.core.operations import app_id
 from cdc_ops.core.records import render_record
 from cdc_ops.core.runs import Standing, TableState, compare, rebuilt
 from cdc_ops.errors import LakeBehindError, StateError, TargetForeignError, TargetNotDeltaError

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from cdc_ops.core.commits import commit_record
 from cdc_ops.core.merging import plan_merge
-from cdc_ops.core.operations import ApplyMode, KeyRange, Manifest, SnapshotProgress, commit_record
+from cdc_ops.core.operations import ApplyMode, KeyRange, Manifest, SnapshotProgress
 from cdc_ops.core.records import parse_record, render_record
 from cdc_ops.core.widening import canonical_type
 from cdc_ops.errors import StateError, TargetSchemaError

@@ -11,7 +11,7 @@ from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind, TableConfi
 from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.planning import TableFacts
+from cdc_ops.steps.orders import TableFacts
 from cdc_ops.steps.reconciling import decide, method_of
 
 TABLE = TableName(schema="shop", name="orders")
