@@ -18,7 +18,7 @@ from cdc_ops.state.sql import open_reader
 
 WRITER_SECONDS: Final = 2.0
 BACKFILL_DAYS_AGO: Final = 3
-UNSEEN_DELETE: Final = "the cursor method does not see deletes; reconciliation will; until then a resync of the key removes the row (below)"
+UNSEEN_DELETE: Final = "increments by a cursor do not see deletes: 'cdc-ops reconcile' does, and so does a resync of the key (below)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
