@@ -1,14 +1,18 @@
 """Rows that the application only marks as deleted: gone from the lake in every kind of run, back when the mark is taken away."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc_ops.core.pipeline import resolve_tables
 from cdc_ops.core.requests import ResyncMode
 from cdc_ops.errors import ConfigError
 from cdc_ops.lake.compare import TableComparison
 from cdc_ops.sources.base import open_source
+from cdc_ops.steps.orders import read_facts
+from cdc_ops.steps.reconciling import ask
 from cdc_ops.steps.run import RunReport
 from cdc_ops.steps.verify import verify
 from cdc_ops.testing.servers import MariaDBServer
@@ -42,9 +46,12 @@ def names(world: World) -> str:
 
 def compared(world: World, delete_where: str) -> TableComparison:
     source = open_source(world.pipeline.source, world.url)
-    schema = source.schema(world.name("items"))
-    source.close()
-    return verify(world.spark, source.jdbc_read(schema, ("",)), schema, ("id",), world.path("items"), delete_where)
+    try:
+        [config] = resolve_tables(world.pipeline, source.tables())
+        question = ask(source, read_facts(world.pipeline, source, config), 2)
+        return verify(world.spark, source, replace(question, delete_where=delete_where))
+    finally:
+        source.close()
 
 
 def test_marked_rows_are_deleted_and_come_back_in_increments(world: World) -> None:
