@@ -1,40 +1,13 @@
 """What an increment looks at again below its watermark, decided at the plan by the source's own checksums. Writes nothing."""
 
-from typing import Protocol
-
 from cdc_ops.core.cursors import Cursor, CursorType, CursorValue
 from cdc_ops.core.lateness import Seen, band_low
-from cdc_ops.core.pipeline import TableConfig
-from cdc_ops.core.tables import TableSchema
 from cdc_ops.core.windows import Window
 from cdc_ops.sources.base import Source
+from cdc_ops.steps.orders import TableFacts
 
 
-class Facts(Protocol):
-    """What has to be known of the table."""
-
-    @property
-    def config(self) -> TableConfig:
-        """The table and its settings."""
-        ...
-
-    @property
-    def schema(self) -> TableSchema:
-        """Its columns."""
-        ...
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Its keys."""
-        ...
-
-    @property
-    def cursor(self) -> Cursor:
-        """Its cursor."""
-        ...
-
-
-def look_again(source: Source, facts: Facts, watermark: CursorValue, seen: Seen | None) -> Window | None:
+def look_again(source: Source, facts: TableFacts, watermark: CursorValue, seen: Seen | None) -> Window | None:
     """Returns what an increment has to read again below its window, None if the lake holds all of it as it is at the source now.
 
     Args:
@@ -55,7 +28,7 @@ def look_again(source: Source, facts: Facts, watermark: CursorValue, seen: Seen 
     return None if seen is not None and look(source, facts, band) == seen else band
 
 
-def look(source: Source, facts: Facts, window: Window) -> Seen:
+def look(source: Source, facts: TableFacts, window: Window) -> Seen:
     """Takes the checksum of a stretch of the source."""
     chosen = facts.schema.columns
     if not facts.cursor.lead.is_coarse:
@@ -67,7 +40,7 @@ def look(source: Source, facts: Facts, window: Window) -> Seen:
     return Seen(window=window, rows=rows, checksum=checksum)
 
 
-def seen_after(source: Source, facts: Facts, window: Window, watermark: CursorValue) -> Seen | None:
+def seen_after(source: Source, facts: TableFacts, window: Window, watermark: CursorValue) -> Seen | None:
     """Takes the checksum that the plan after this one will compare with.
 
     Args:

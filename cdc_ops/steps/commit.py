@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from cdc_ops.core.commits import LakeHead
 from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.maintenance import carry_over
 from cdc_ops.core.operations import Counts, OperationKind, OperationResult, OperationSpec, Outcome, TableResult
@@ -28,6 +29,14 @@ MAX_ATTEMPTS = 5
 """Runs that may try a backfill, resync or repair before its number is given up; a live operation is tried for ever, loudly."""
 
 _EQUAL = "source and lake were compared and are the same"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """Where a table stands: in the ledger, and in the lake, which agree."""
+
+    state: TableState
+    head: LakeHead | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +73,7 @@ def commit_table(context: Context, request: RunRequest, config: TableConfig, res
         store.release(lease)
 
 
-def catch_up(context: Context, lease: Lease, config: TableConfig, reported: dict[str, OperationResult] | None = None) -> TableState:
+def catch_up(context: Context, lease: Lease, config: TableConfig, reported: dict[str, OperationResult] | None = None) -> Base:
     """Brings the ledger up to the lake: settles operations that were committed while the ledger did not hear of it.
 
     Args:
@@ -72,7 +81,7 @@ def catch_up(context: Context, lease: Lease, config: TableConfig, reported: dict
         reported: Results by operation id, for their counts, where Spark left any; what is found out of the others is added.
 
     Returns:
-        The state, equal to the lake's.
+        Where the table stands.
 
     Raises:
         LedgerBehindError, LakeBehindError, TargetForeignError: ledger and lake cannot be reconciled without a decision.
@@ -84,7 +93,7 @@ def catch_up(context: Context, lease: Lease, config: TableConfig, reported: dict
         unfinished = store.open_operations(config.pipeline, config.table)
         match compare(state, head, unfinished, store.abandoned_ids(config.pipeline, config.table)):
             case Standing.EQUAL:
-                return state
+                return Base(state=state, head=head)
             case Standing.AHEAD_OURS:
                 _settle_next(context, lease, state, unfinished[0], {} if reported is None else reported)
             case Standing.AHEAD_ABANDONED:

@@ -23,7 +23,6 @@ from cdc_ops.core.tables import TableSchema
 from cdc_ops.errors import StateError
 from cdc_ops.lake.changes import DELETED, Changes, find_changes, same_rows
 from cdc_ops.lake.digests import lake_digests, scope_condition
-from cdc_ops.lake.log import read_head
 from cdc_ops.lake.manifests import write_manifest
 from cdc_ops.lake.merge import apply
 from cdc_ops.lake.staging import land, read_landed
@@ -129,20 +128,21 @@ def land_differences(spark: SparkSession, source: Source, spec: OperationSpec, a
     return land(spark, rows, spec, attempt, check, scope)
 
 
-def merge_differences(spark: SparkSession, spec: OperationSpec, manifest: Manifest) -> OperationResult:
+def merge_differences(spark: SparkSession, spec: OperationSpec, manifest: Manifest, *, taken: bool) -> OperationResult:
     """Applies what really differs in one statement; if nothing does, there is no commit.
 
     Args:
         spark: A session of its own.
         spec: The frozen operation.
         manifest: What was landed.
+        taken: The table has this number already, or a larger one.
 
     Raises:
         DeletesRefusedError: more rows would be deleted than may be; nothing was written.
         DataError: rows without key, or with the same key.
         LakeError: somebody else committed.
     """
-    if _is_taken(spec):
+    if taken:
         # Delta skips whatever comes under this number; the history says whether it is ours.
         empty = spark.createDataFrame([], ", ".join(f"{quoted(c.name)} {c.delta_type}" for c in spec.schema.columns))
         return apply(spark, spec, empty, replace(plan_merge(spec, None), deleted_flag=""), manifest.rows)
@@ -186,11 +186,6 @@ def _replace(spark: SparkSession, spec: OperationSpec, manifest: Manifest, lande
 def _unchanged(spec: OperationSpec, manifest: Manifest) -> OperationResult:
     counts = Counts(read=manifest.rows, bytes=manifest.bytes, nulled=manifest.nulled)
     return OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.UNCHANGED, counts=counts)
-
-
-def _is_taken(spec: OperationSpec) -> bool:
-    head = read_head(spec.path, spec.pipeline, spec.table)
-    return head is not None and head.txn_version is not None and head.txn_version >= spec.op_seq
 
 
 def _compare_of(spec: OperationSpec) -> CompareSpec:

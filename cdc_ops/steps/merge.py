@@ -39,7 +39,8 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
     """
     head = read_head(spec.path, spec.pipeline, spec.table)
     check_base(spec, head)
-    if head is not None and (head.txn_version or 0) >= spec.op_seq:
+    taken = head is not None and (head.txn_version or 0) >= spec.op_seq
+    if taken:
         spec = replace(spec, schema_changes=())  # who comes too late alters nothing either
     if spec.landing is Landing.DIRECT:
         check_source(source, spec)
@@ -55,7 +56,7 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
             next="Run the extract step again; it reads the same window.",
         )
     if spec.compare is not None:
-        result = merge_differences(spark, spec, manifest)
+        result = merge_differences(spark, spec, manifest, taken=taken)
     else:
         plan, batch = plan_merge(spec, manifest), latest_per_key(read_landed(spark, spec, manifest), spec)
         if spec.band is not None or spec.with_nulls:

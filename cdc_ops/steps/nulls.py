@@ -2,10 +2,10 @@
 
 from cdc_ops.core.pipeline import NullCursor
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.bands import Facts
+from cdc_ops.steps.orders import TableFacts
 
 
-def look_at_nulls(source: Source, facts: Facts) -> str:
+def look_at_nulls(source: Source, facts: TableFacts) -> str:
     """Takes the checksum over all columns of the rows without a cursor, "" if they are not asked for or there cannot be any.
 
     Taken after the bound and before the operation reads, as with `bands.seen_after`.

@@ -23,7 +23,7 @@ from cdc_ops.lake.log import read_head
 from cdc_ops.lake.manifests import is_landed
 from cdc_ops.sources.base import Source
 from cdc_ops.state.base import Lease, StateReader, TableRun, TableRunStatus
-from cdc_ops.steps.commit import catch_up, give_up_hopeless
+from cdc_ops.steps.commit import Base, catch_up, give_up_hopeless
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.orders import Order, TableFacts, read_facts
 from cdc_ops.steps.planning import draft_operations
@@ -86,14 +86,6 @@ class TablePlan:
     def operations(self) -> tuple[OperationSpec, ...]:
         """What to execute, in order; empty for an idle table."""
         return self.unfinished + self.planned
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Base:
-    """Where a table stands when it is planned: in the ledger, and in the lake, which agree."""
-
-    state: TableState
-    head: LakeHead | None
 
 
 def discover(pipeline: Pipeline, source: Source, request: RunRequest) -> tuple[TableConfig, ...]:
@@ -191,8 +183,9 @@ def foreign_warnings(head: LakeHead | None) -> tuple[str, ...]:
 
 def _freeze(context: Context, source: Source, request: RunRequest, config: TableConfig, lease: Lease) -> TablePlan:
     found: dict[str, OperationResult] = {}
-    state = give_up_hopeless(context, lease, catch_up(context, lease, config, found))
-    plan = _plan(context, source, request, config, Base(state=state, head=read_head(config.path, config.pipeline, config.table)))
+    base = catch_up(context, lease, config, found)
+    state = give_up_hopeless(context, lease, base.state)
+    plan = _plan(context, source, request, config, replace(base, state=state))
     context.store.refreeze(lease, plan.unfinished)
     if lost := Nulled.total(result.counts.nulled for result in found.values()).warning:
         plan = replace(plan, warnings=(*plan.warnings, f"an earlier run: {lost}"))

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from cdc_ops.core.commits import CommitRecord
 from cdc_ops.core.comparing import CompareSpec, DeleteGuard, Strength
-from cdc_ops.core.cursors import Cursor, CursorValue
+from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec, Outcome, SnapshotProgress
-from cdc_ops.core.pipeline import TableConfig, TableSettings
+from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
 from cdc_ops.core.runs import (
     Phase,
     Standing,
@@ -29,10 +29,10 @@ from cdc_ops.core.runs import (
     scanned,
     unchanged,
 )
-from cdc_ops.core.tables import TableSchema
 from cdc_ops.core.windows import Window, contains, next_window
 from cdc_ops.errors import LeaseHeldError, LedgerBehindError, StaleStateError, StateError
-from cdc_ops.steps.bands import Facts, look_again, seen_after, to_read
+from cdc_ops.steps.bands import look_again, seen_after, to_read
+from cdc_ops.steps.orders import TableFacts
 from tests.unit.protocol_places import (
     CURSOR,
     EPOCH,
@@ -56,17 +56,17 @@ CHUNKS = ("0,1", "2", "3")
 COMPARE = CompareSpec(strength=Strength.WHOLE, buckets=None, readers=1, guard=DeleteGuard())
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """The modelled table, as the real plan of the band wants it."""
-
-    config: TableConfig
-    schema: TableSchema
-    keys: tuple[str, ...]
-    cursor: Cursor
-
-
-FACTS: Facts = _Facts(TableConfig(pipeline=PIPELINE, table=TABLE, settings=TableSettings(overlap=OVERLAP), path=""), SCHEMA, ("k",), CURSOR)
+FACTS = TableFacts(
+    pipeline=Pipeline(
+        name=PIPELINE, source=SourceConfig(kind=SourceKind.MARIADB, connection=""), target=TargetConfig(root="", staging=""), tables=()
+    ),
+    config=TableConfig(pipeline=PIPELINE, table=TABLE, settings=TableSettings(overlap=OVERLAP), path=""),
+    schema=SCHEMA,
+    keys=("k",),
+    cursor=CURSOR,
+    warnings=(),
+)
+"""The modelled table, as the real plan of the band wants it."""
 
 
 class ViolationError(Exception):
