@@ -11,7 +11,7 @@ import sys
 import traceback
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cdc_ops.core.pipeline import Pipeline, TableConfig
     from cdc_ops.sources.base import Source
     from cdc_ops.steps.reconciling import Question
+    from cdc_ops.testing.mariadb import MariaDBServer
 
 COMPARE_TIMEOUT, STOP_TIMEOUT, ARCHIVE_TIMEOUT = 300.0, 10.0, 120.0
 REHEARSE = "rehearse"
@@ -113,22 +114,39 @@ def main(arguments: list[str]) -> int:
     for _ in sys.stdin:
         print(json.dumps(_answer(spark, pipeline, layout)), file=answers, flush=True)
     if REHEARSE in arguments:
-        _rehearse(spark, layout.root / "rehearsal")
+        _rehearse(spark, pipeline, layout)
     gateway: Any = spark.sparkContext._gateway
     spark.stop()
     gateway.proc.stdin.close()  # the JVM ends with its input
     return int(gateway.proc.wait())
 
 
-def _rehearse(spark: "SparkSession", folder: Path) -> None:
-    """Writes and merges a few rows, so that the archive holds the classes of that too."""
-    rows = spark.range(3)
-    rows.write.format("delta").save(str(folder))
-    rows.createOrReplaceTempView("rehearsal")
-    spark.sql(
-        f"MERGE INTO delta.`{folder}` t USING rehearsal s ON t.id = s.id "
-        "WHEN MATCHED AND t.id = 1 THEN DELETE WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-    )
+def _rehearse(spark: "SparkSession", pipeline: "Pipeline", layout: Layout) -> None:
+    """Loads the small table into a lake of its own and merges a key of it, so that the archive holds the classes of that too."""
+    from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
+    from cdc_ops.demo.shop import source_url
+    from cdc_ops.jobs import execute
+    from cdc_ops.sources.base import open_source
+    from cdc_ops.state.sql import open_store
+    from cdc_ops.steps.context import Context
+    from cdc_ops.steps.run import run_pipeline
+
+    folder, url = layout.root / "rehearsal", source_url(_server(layout))
+    target = replace(pipeline.target, root=str(folder / "lake"), staging=str(folder / "staging"))
+    pipeline = replace(pipeline, target=target)
+    tables = ("shop.sales",)
+    first = RunRequest(run_id="rehearsal 1", trigger="cli", holder="rehearsal", tables=tables)
+    second = replace(first, run_id="rehearsal 2", kind=RunKind.RESYNC, mode=ResyncMode.KEYS, keys=(("1",), ("2",)))
+    folder.mkdir()
+    store = open_store(f"sqlite:///{folder}/ledger.db")
+    source = open_source(pipeline.source, url)
+    try:
+        context = Context(pipeline=pipeline, store=store, connect=lambda config: open_source(config, url))
+        for request in (first, second):
+            run_pipeline(context, source, request.checked(), lambda job: execute(spark, job, url, print), print)
+    finally:
+        source.close()
+        store.close()
 
 
 def _answer(spark: "SparkSession", pipeline: "Pipeline", layout: Layout) -> dict[str, Any]:
@@ -144,18 +162,23 @@ def compare_all(spark: "SparkSession", pipeline: "Pipeline", layout: Layout) -> 
     from cdc_ops.core.pipeline import resolve_tables
     from cdc_ops.demo.shop import source_url
     from cdc_ops.sources.base import open_source
-    from cdc_ops.testing.mariadb import MariaDBServer
 
-    server = MariaDBServer.attach(layout.mariadb)
-    if server is None:
-        raise JobError("the database server does not run", next=f"read {layout.mariadb}/server.log")
-    source = open_source(pipeline.source, source_url(server))
+    source = open_source(pipeline.source, source_url(_server(layout)))
     try:
         questions = [(config, _question(pipeline, source, config)) for config in resolve_tables(pipeline, source.tables())]
     finally:
         source.close()
     with ThreadPoolExecutor() as pool:  # the session waits for the database as often as it works
         return list(pool.map(lambda question: _compare(spark, source, *question), questions))
+
+
+def _server(layout: Layout) -> "MariaDBServer":
+    from cdc_ops.testing.mariadb import MariaDBServer
+
+    server = MariaDBServer.attach(layout.mariadb)
+    if server is None:
+        raise JobError("the database server does not run", next=f"read {layout.mariadb}/server.log")
+    return server
 
 
 def _question(pipeline: "Pipeline", source: "Source", config: "TableConfig") -> "Question":

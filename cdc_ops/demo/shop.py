@@ -119,4 +119,4 @@ def change_silently(server: MariaDBServer, since: str, until: str) -> tuple[Sour
 
 def let_bound_pass(server: MariaDBServer) -> None:
     """Waits until the source's clock has left the second of the last change, so that a window's upper bound lies behind it."""
-    server.execute("DO SLEEP(2 - MICROSECOND(NOW(6)) / 1000000)")
+    server.execute("DO SLEEP(1 - MICROSECOND(NOW(6)) / 1000000)")

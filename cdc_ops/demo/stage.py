@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -83,12 +84,13 @@ def open_stage(layout: Layout, screen: Screen, *, outlive: bool) -> Stage:
 
 def strike_stage(layout: Layout) -> tuple[str, ...]:
     """Stops whatever a demo in this folder has left running, and returns its names."""
-    stopped = [*stop_all(layout.services)]
-    if stop_writer(layout.writer):
-        stopped.append("writer")
-    if stop_from_pidfile(layout.mariadb):
-        stopped.append("MariaDB")
-    return tuple(stopped)
+    with ThreadPoolExecutor() as pool:  # each waits for what it has asked to end
+        services, writer, server = (
+            pool.submit(stop_all, layout.services),
+            pool.submit(stop_writer, layout.writer),
+            pool.submit(stop_from_pidfile, layout.mariadb),
+        )
+    return (*services.result(), *(["writer"] if writer.result() else []), *(["MariaDB"] if server.result() else []))
 
 
 def _open_shop(layout: Layout, screen: Screen, airflow: AirflowHome, *, outlive: bool) -> MariaDBServer:
