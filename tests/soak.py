@@ -20,10 +20,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from cdc_ops.core.cursors import Cursor, CursorValue
 from cdc_ops.core.pipeline import SourceConfig, TableRule, TableSettings
 from cdc_ops.core.requests import RunKind
-from cdc_ops.core.tables import TableSchema
 from cdc_ops.core.windows import SafeBound
 from cdc_ops.sources.base import Source
 from cdc_ops.testing.servers import DatabaseServer, MariaDBServer, MySQLServer
@@ -109,8 +107,8 @@ class SoakWorld(World):
         source = super()._connect(config)
         safe = source.safe_bound
 
-        def bound(schema: TableSchema, cursor: Cursor, overlap: timedelta, since: CursorValue | None) -> SafeBound:
-            found = safe(schema, cursor, overlap, since)
+        def bound(*asked: Any) -> SafeBound:
+            found = safe(*asked)
             self.held += bool(found.held_by)
             return replace(found, value=found.clock) if self.unsafe else found
 

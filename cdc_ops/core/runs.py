@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from cdc_ops.core.commits import CommitRecord, ForeignChange, LakeHead
+from cdc_ops.core.counters import CounterReadings
 from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.lateness import Seen
 from cdc_ops.core.operations import OperationSpec, SnapshotProgress, app_id
@@ -34,6 +35,7 @@ class TableState:
         fresh_at: Instant (UTC) up to which the table is known to hold the source's committed changes.
         nulls: Checksum that it saw over the rows whose cursor is NULL, "" if that is not known.
         seen: What the last live operation's plan saw of the rows just below the watermark; None if that is not known.
+        readings: Of an auto-increment cursor that writers hold back: the readings of its counter (`core.counters`), for the next plan.
     """
 
     pipeline: str
@@ -49,6 +51,7 @@ class TableState:
     fresh_at: datetime | None = None
     seen: Seen | None = None
     nulls: str = ""
+    readings: CounterReadings | None = None
 
     @property
     def phase(self) -> "Phase":

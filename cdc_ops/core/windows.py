@@ -6,6 +6,7 @@ Windows tile the axis: the next `low` is this `high`. `high` comes from a safe b
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from cdc_ops.core.counters import CounterReadings
 from cdc_ops.core.cursors import Cursor, CursorValue
 from cdc_ops.errors import CursorRegressionError
 
@@ -25,8 +26,10 @@ class SafeBound:
             known.
         reach: Up to where rows are to be read already, although more can come below it: beyond the end of the second or the day that
             `value` was cut down to. None = `value`.
-        behind: How far the bound lay behind the clock before it was cut down, None if it was not.
+        behind: How far the bound lay behind the clock before it was cut down, None if it was not; of a counter, how old the reading is
+            that proves it.
         held_hint: The statements with which to look at what holds it back, and to end it.
+        readings: Of a counter that is held back: what later plans are to be given.
     """
 
     value: CursorValue
@@ -39,6 +42,7 @@ class SafeBound:
     held_hint: str = ""
     reach: CursorValue | None = None
     behind: timedelta | None = None
+    readings: CounterReadings | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +89,7 @@ def next_watermark(cursor: Cursor, watermark: CursorValue, bound: SafeBound) -> 
 def fresh_instant(cursor: Cursor, bound: SafeBound) -> datetime:
     """Returns the instant (UTC) up to which a table is complete once everything below the bound is in it."""
     if not cursor.columns or not cursor.lead.type.is_temporal:
-        return bound.observed_at
+        return bound.observed_at - (bound.behind or timedelta(0))
     lead, behind = cursor.lead, bound.behind
     if behind is None:
         behind = lead.moment(bound.clock.parts[0]) - lead.moment(bound.value.parts[0])

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from cdc_ops.core.buckets import Buckets, Scope
+from cdc_ops.core.counters import CounterReadings
 from cdc_ops.core.cursors import Cursor, CursorValue
 from cdc_ops.core.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.tables import TableName, TableSchema
@@ -102,7 +103,14 @@ class Source(Protocol):
         """Returns the source's clock, UTC."""
         ...
 
-    def safe_bound(self, schema: TableSchema, cursor: Cursor, overlap: timedelta, since: CursorValue | None) -> SafeBound:
+    def safe_bound(
+        self,
+        schema: TableSchema,
+        cursor: Cursor,
+        overlap: timedelta,
+        since: CursorValue | None,
+        readings: CounterReadings | None = None,
+    ) -> SafeBound:
         """Returns a position below which nothing can still be committed.
 
         Args:
@@ -110,6 +118,7 @@ class Source(Protocol):
             cursor: Its cursor.
             overlap: How far to stay behind the clock where the source cannot tell its open writers.
             since: The watermark; an auto-increment source that has not moved answers at once.
+            readings: What the last bound of an auto-increment cursor said to keep: lets it move while writers overlap for ever.
         """
         ...
 

@@ -1,6 +1,6 @@
 """The safe upper bound of a window: a position below which nothing can still be committed.
 
-Two strategies with one shape, chosen by the cursor's type: a clock (`ClockBound`) and a counter (`CounterBound`). Both rest on what a
+Two strategies with one shape, chosen by the cursor's type: a clock (`ClockBound`) and a counter (counter_bounds.py). Both rest on what a
 `Probe` sees of the server's writers; where the user may not see other people's transactions, both fall back to staying `overlap` behind.
 """
 
@@ -9,24 +9,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol, TypedDict
 
+from cdc_ops.core.counters import CounterReadings
 from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue
 from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.core.windows import SafeBound
-from cdc_ops.sources.dialect import Dialect
 from cdc_ops.sources.observation import Observation, ReplicaState, Writer
-from cdc_ops.sources.session import SqlSession
 from cdc_ops.sources.zones import WallClock, clock_of, earliest_to_come, parse_zone, require_zone
 
 METHOD_WRITERS: Final = "oldest-writer"
 METHOD_OVERLAP: Final = "clock-overlap"
 METHOD_REPLICA: Final = "replica-lag"
-METHOD_COUNTER: Final = "counter-after-writers"
-METHOD_COUNTER_OVERLAP: Final = "counter-overlap"
 
 _SHARE_SECONDS: Final = 1.0
 """A bound stays true for ever; the tables of one run share an observation that is not older than this."""
-_LONGEST_WAIT: Final = timedelta(seconds=10)
-_LONGEST_BLIND_WAIT: Final = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +32,7 @@ class BoundRequest:
     cursor: Cursor
     overlap: timedelta
     since: CursorValue | None
+    readings: CounterReadings | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +56,10 @@ class Probe(Protocol):
 
     def observe(self) -> Observation:
         """Reads the clock, then the writers, in the order that makes the answer a bound."""
+        ...
+
+    def server(self) -> tuple[str, datetime]:
+        """Returns what tells this server from others, and a time (UTC) not before its start."""
         ...
 
     def running(self) -> int:
@@ -140,7 +140,7 @@ class ClockBound:
         holder: Writer | None = None
         if not seen.complete:
             high, method = seen.now - request.overlap, METHOD_OVERLAP
-            warnings += (self._probe.missing_grant(seen, f"windows stay {_seconds(request.overlap)} behind the clock instead"),)
+            warnings += (self._probe.missing_grant(seen, f"windows stay {seconds(request.overlap)} behind the clock instead"),)
         elif oldest is not None and oldest.started < seen.now:
             high, holder = self._probe.earliest_stamp(oldest, request.overlap), oldest
         if replica is not None:
@@ -162,7 +162,7 @@ class ClockBound:
             warnings=warnings,
             reach=_reach(lead, value) if lead.is_coarse else None,
             behind=max(now - exact, timedelta(0)) if lead.is_coarse and unknown is None else None,
-            **_held(holder),
+            **held_by(holder),
         )
 
     def _value(self, request: BoundRequest, clock: WallClock, high: datetime) -> CursorValue:
@@ -188,89 +188,6 @@ class ClockBound:
         return clock_of(zone), (warning,)
 
 
-class CounterBound:
-    """The bound of an integer cursor: the counter, once every writer that was open when it was read has ended.
-
-    Numbers are handed out before commit: with 4 still open and 5 committed, MAX is 5, and 4 would never be read.
-
-    Args:
-        probe: The server.
-        session: The connection, which is asked for the column's values.
-        dialect: How names are quoted.
-    """
-
-    def __init__(self, probe: Probe, session: SqlSession, dialect: Dialect) -> None:
-        self._probe = probe
-        self._session = session
-        self._dialect = dialect
-
-    def bound(self, request: BoundRequest) -> SafeBound:
-        """Returns the counter or, if writers do not end in time, the watermark itself."""
-        counter, clock, warnings = self._counter(request)
-        observed_at = self._probe.now()
-        if request.since is not None and counter <= int(request.since.parts[0]):
-            return SafeBound(value=request.since, clock=_number(clock), method=METHOD_COUNTER, observed_at=observed_at, warnings=warnings)
-        replica, seen = self._probe.replica(), self._probe.observe()
-        if replica is not None or not seen.complete:
-            wait = min(request.overlap, _LONGEST_BLIND_WAIT)
-            time.sleep(wait.total_seconds())
-            missing = self._probe.missing_grant(seen, f"each run waits {_seconds(wait)} for rows that are not committed yet")
-            warnings += (replica.warning(wait) if replica else missing,)
-            return self._result(counter, clock, observed_at, METHOD_COUNTER_OVERLAP, warnings)
-        open_writer = self._wait(seen, min(max(request.overlap, timedelta(seconds=1)), _LONGEST_WAIT))
-        if open_writer is None:
-            return self._result(counter, clock, observed_at, METHOD_COUNTER, warnings)
-        value = request.since
-        if value is None:
-            value = _number(self._lowest(request, counter))
-            warnings += (f"Held back by {open_writer.label}: the first increment will read the whole table once more.",)
-        return SafeBound(
-            value=value, clock=_number(clock), method=METHOD_COUNTER, observed_at=observed_at, warnings=warnings, **_held(open_writer)
-        )
-
-    def _counter(self, request: BoundRequest) -> tuple[int, int, tuple[str, ...]]:
-        """Returns the number after the last committed one, the source's own counter, and warnings."""
-        name, table = self._dialect.name(request.cursor.lead.name), self._dialect.table(request.schema.table)
-        highest = self._session.row(f"SELECT MAX({name}) AS highest FROM {table}")["highest"]
-        since = int(request.since.parts[0]) if request.since else None
-        handed_out = self._probe.next_number(request.schema.table, request.cursor.lead.name)
-        after = int(highest) + 1 if highest is not None else None
-        if handed_out is not None:
-            # Rows at the end may be deleted, so MAX may go back; the counter itself may not.
-            return (after if after is not None else min(since or handed_out, handed_out)), max(handed_out, after or 0), ()
-        counter = after if after is not None else (since or 0)
-        if since is None or counter >= since:
-            return counter, counter, ()
-        warning = (
-            f"The largest {request.cursor.lead.name!r} of {request.schema.table} is {counter - 1}, below the watermark {since}: "
-            "its last rows were deleted, or its numbers began anew. If they did, run a full resync."
-        )
-        return counter, since, (warning,)
-
-    def _wait(self, seen: Observation, patience: timedelta) -> Writer | None:
-        """Waits until all the writers have ended; returns one that has not."""
-        waiting, deadline = seen.writers, time.monotonic() + patience.total_seconds()
-        while waiting and time.monotonic() < deadline:
-            time.sleep(self._probe.look_again_seconds)
-            later = self._probe.observe().writers
-            waiting = tuple(
-                one
-                for one in waiting
-                # What is prepared meanwhile has no connection any more, and may have no other start than that.
-                if any(one.is_same(other) and (other.started <= seen.now or not other.connection) for other in later)
-            )
-        return min(waiting, key=lambda writer: writer.started, default=None)
-
-    def _lowest(self, request: BoundRequest, counter: int) -> int:
-        name, table = self._dialect.name(request.cursor.lead.name), self._dialect.table(request.schema.table)
-        lowest = self._session.row(f"SELECT MIN({name}) AS lowest FROM {table}")["lowest"]
-        return int(lowest) if lowest is not None else min(counter, 0)
-
-    @staticmethod
-    def _result(counter: int, clock: int, observed_at: datetime, method: str, warnings: tuple[str, ...]) -> SafeBound:
-        return SafeBound(value=_number(counter), clock=_number(clock), method=method, observed_at=observed_at, warnings=warnings)
-
-
 def _reach(lead: CursorColumn, value: CursorValue) -> CursorValue:
     """Returns the end of the unit that is not over; of seconds one more, because Postgres rounds them up."""
     units = 1 if lead.type is CursorType.DATE else 2
@@ -283,14 +200,11 @@ class _Held(TypedDict, total=False):
     held_hint: str
 
 
-def _held(writer: Writer | None) -> _Held:
+def held_by(writer: Writer | None) -> _Held:
     """What a bound says of the writer that holds it back."""
     return _Held() if writer is None else _Held(held_by=writer.label, held_since=writer.started, held_hint=writer.hint)
 
 
-def _number(value: int) -> CursorValue:
-    return CursorValue(parts=(str(value),))
-
-
-def _seconds(span: timedelta) -> str:
+def seconds(span: timedelta) -> str:
+    """Returns a span for messages."""
     return f"{span.total_seconds():g} s"

@@ -6,7 +6,7 @@ from cdc_ops.core.tables import TableName
 from cdc_ops.sources.mysql_catalog import Catalog
 from cdc_ops.sources.mysql_replica import replica_state
 from cdc_ops.sources.mysql_session import MySQLSession
-from cdc_ops.sources.mysql_writers import CACHE_SECONDS, observe
+from cdc_ops.sources.mysql_writers import CACHE_SECONDS, observe, server_start
 from cdc_ops.sources.observation import Observation, ReplicaState, Writer
 
 
@@ -32,6 +32,12 @@ class MySQLProbe:
     def observe(self) -> Observation:
         """Reads the clock, then the writers."""
         return observe(self._session)
+
+    def server(self) -> tuple[str, datetime]:
+        """Returns the server's own identity, and its start rounded up to whole seconds."""
+        mine = "CONCAT_WS(' ', @@hostname, @@port, @@server_id, @@datadir)" if self._session.is_mariadb else "@@server_uuid"
+        row = self._session.row(f"SELECT {mine} AS identity, UTC_TIMESTAMP(6) AS now")
+        return str(row["identity"]), server_start(self._session, row["now"].replace(tzinfo=UTC)) + timedelta(seconds=1)
 
     def running(self) -> int:
         """Returns `Threads_running` without this statement."""

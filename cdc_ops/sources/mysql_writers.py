@@ -69,7 +69,7 @@ def observe(session: MySQLSession) -> Observation:
     if transactions is None:
         return Observation(now=now, writers=(), complete=False, account=before["account"])
     users = {int(row["id"]): _who(row) for row in statements}
-    born = _server_start(session, now)
+    born = server_start(session, now)
     writers = [_statement_writer(row) for row in statements if _runs_a_write(row)]
     writers += [_transaction_writer(row, users, now, born) for row in transactions if _may_commit(row)]
     return Observation(now=now, writers=tuple(writers), complete=True, account=before["account"])
@@ -108,7 +108,8 @@ def _fresh_transactions(session: MySQLSession) -> list[Row] | None:
     )
 
 
-def _server_start(session: MySQLSession, now: datetime) -> datetime:
+def server_start(session: MySQLSession, now: datetime) -> datetime:
+    """Returns when the server was started, to a second, as of its clock `now`."""
     uptime = session.row("SHOW GLOBAL STATUS LIKE 'Uptime'")
     return now - timedelta(seconds=int(uptime["value"]))
 

@@ -44,6 +44,11 @@ class PostgresProbe:
         """Reads the clock, then the writers."""
         return observe(self._session)
 
+    def server(self) -> tuple[str, datetime]:
+        """Returns the server's start, to the microsecond, which no other server shares."""
+        started: datetime = self._session.row("SELECT pg_postmaster_start_time() AS started")["started"]
+        return f"started {started.isoformat()}", started
+
     def running(self) -> int:
         """Returns the active backends of clients; without pg_read_all_stats a server shows only those of the same user."""
         active = "state = 'active' AND backend_type = 'client backend' AND pid <> pg_backend_pid()"

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from cdc_ops.core.buckets import Scope
+from cdc_ops.core.counters import CounterReadings
 from cdc_ops.core.cursors import Cursor, CursorType, CursorValue
 from cdc_ops.core.pipeline import SourceConfig
 from cdc_ops.core.tables import TableName, TableSchema
@@ -13,8 +14,9 @@ from cdc_ops.core.type_policies import DEFAULT_TYPES, TypePolicies
 from cdc_ops.core.windows import SafeBound, Window
 from cdc_ops.errors import RequestError
 from cdc_ops.sources.base import DigestQuery, JdbcRead
-from cdc_ops.sources.bounds import BoundRequest, BoundStrategy, ClockBound, CounterBound, Probe
+from cdc_ops.sources.bounds import BoundRequest, BoundStrategy, ClockBound, Probe
 from cdc_ops.sources.chunks import ChunkPlan, ChunkSize
+from cdc_ops.sources.counter_bounds import CounterBound
 from cdc_ops.sources.dialect import Dialect
 from cdc_ops.sources.digests import DigestSql
 from cdc_ops.sources.session import SqlSession
@@ -79,10 +81,17 @@ class SqlSource:
         """Returns the server's clock, UTC."""
         return self._parts.probe.now()
 
-    def safe_bound(self, schema: TableSchema, cursor: Cursor, overlap: timedelta, since: CursorValue | None) -> SafeBound:
+    def safe_bound(
+        self,
+        schema: TableSchema,
+        cursor: Cursor,
+        overlap: timedelta,
+        since: CursorValue | None,
+        readings: CounterReadings | None = None,
+    ) -> SafeBound:
         """Returns a position below which nothing can still be committed."""
         strategy: BoundStrategy = self._clock if cursor.lead.type.is_temporal else self._counter
-        return strategy.bound(BoundRequest(schema=schema, cursor=cursor, overlap=overlap, since=since))
+        return strategy.bound(BoundRequest(schema=schema, cursor=cursor, overlap=overlap, since=since, readings=readings))
 
     def literal(self, schema: TableSchema, cursor: Cursor, instant: datetime) -> CursorValue:
         """Returns the lead cursor value of an aware instant, raised to the fraction that the column keeps."""

@@ -87,6 +87,7 @@ class Draft:
         operations: In order.
         idle: Why there are none.
         bound: The bound.
+        unpassed: The bound instead, if it has not passed the watermark: what it warns of, and keeps, is worth having all the same.
         how: How the table was cut into operations, "" if it was not.
         warnings: What makes the read slow, each with its fix.
         alert: What is to be said of a writer that has held the bound back for too long.
@@ -95,6 +96,7 @@ class Draft:
     operations: tuple[OperationSpec, ...] = ()
     idle: str = ""
     bound: SafeBound | None = None
+    unpassed: SafeBound | None = None
     how: str = ""
     warnings: tuple[str, ...] = ()
     alert: str = ""

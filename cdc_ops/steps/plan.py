@@ -11,6 +11,7 @@ from datetime import datetime
 
 from cdc_ops import __version__
 from cdc_ops.core.commits import LakeHead
+from cdc_ops.core.counters import CounterReadings
 from cdc_ops.core.operations import JobSpec, OperationKind, OperationResult, OperationSpec, Step
 from cdc_ops.core.pipeline import Pipeline, TableConfig, current_settings, resolve_tables, select_tables
 from cdc_ops.core.requests import RunKind, RunRequest
@@ -55,7 +56,8 @@ class TablePlan:
         unfinished: Operations that an earlier run, or an earlier try of this one, has frozen; they are executed first, as they are.
         planned: New operations, to be frozen behind them.
         idle: Why nothing new was planned, "" if something was.
-        bound: The safe bound, if one was taken.
+        bound: The safe bound, if one was taken and has passed the watermark.
+        readings: What is to be kept of an auto-increment cursor's counter.
         fresh_at: Instant (UTC) up to which the table is complete, known for idle tables.
         warnings: What the operator should know, each with its fix.
         how: How a snapshot was cut into chunks.
@@ -76,6 +78,7 @@ class TablePlan:
     schema_changes: tuple[str, ...] = ()
     alert: str = ""
     method: str = ""
+    readings: CounterReadings | None = None
 
     @property
     def table(self) -> TableName:
@@ -189,20 +192,37 @@ def _freeze(context: Context, source: Source, request: RunRequest, config: Table
     context.store.refreeze(lease, plan.unfinished)
     if lost := Nulled.total(result.counts.nulled for result in found.values()).warning:
         plan = replace(plan, warnings=(*plan.warnings, f"an earlier run: {lost}"))
+    state = _keep(context, lease, state, plan)
     if plan.planned:
         context.store.freeze(lease, state, plan.planned)
-    elif plan.bound is not None and not plan.unfinished and state.watermark is not None:
-        context.store.settle(lease, state, scanned(state, plan.bound.value, plan.fresh_at), None, None)
     return plan
+
+
+def _keep(context: Context, lease: Lease, state: TableState, plan: TablePlan) -> TableState:
+    """Writes what the look at the source told, and returns the state with it: readings, and how far an idle table was searched."""
+    told = replace(state, readings=plan.readings)
+    if plan.bound is not None and not plan.operations and state.watermark is not None:
+        told = scanned(told, plan.bound.value, plan.fresh_at)
+    if told != state:
+        context.store.settle(lease, state, told, None, None)
+    return told
 
 
 def _plan(context: Context, source: Source, request: RunRequest, config: TableConfig, base: Base) -> TablePlan:
     state, unfinished = base.state, _readable(context, source, request, config, base)
     if unfinished and not _queues_behind(request, config, unfinished):
         told = foreign_warnings(base.head)
-        return TablePlan(config=config, state=state, unfinished=unfinished, idle="finishes what an earlier run began", warnings=told)
+        return TablePlan(
+            config=config,
+            state=state,
+            unfinished=unfinished,
+            idle="finishes what an earlier run began",
+            warnings=told,
+            readings=state.readings,
+        )
     facts = evolved(read_facts(context.pipeline, source, config), base.head, request)
     draft = draft_operations(Order(source=source, request=request, facts=facts, state=projected(state, unfinished)))
+    taken = draft.bound or draft.unpassed
     return TablePlan(
         config=config,
         state=state,
@@ -215,13 +235,14 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
             *foreign_warnings(base.head),
             *facts.warnings,
             *_key_warnings(facts, state),
-            *(draft.bound.warnings if draft.bound else ()),
+            *(taken.warnings if taken else ()),
             *draft.warnings,
         ),
         how=draft.how,
         schema_changes=facts.notes,
         alert=draft.alert,
         method=method_of(source, facts),
+        readings=taken.readings if taken else state.readings,
     )
 
 

@@ -78,16 +78,16 @@ def _first_bound(order: Order) -> SafeBound:
     facts = order.facts
     if not facts.cursor.columns:
         return observed_bound(order.source)
-    return order.source.safe_bound(facts.schema, facts.cursor, facts.config.settings.overlap, None)
+    return order.source.safe_bound(facts.schema, facts.cursor, facts.config.settings.overlap, None, order.state.readings)
 
 
 def _increment(order: Order, watermark: CursorValue) -> Draft:
     facts = order.facts
-    bound = order.source.safe_bound(facts.schema, facts.cursor, facts.config.settings.overlap, watermark)
+    bound = order.source.safe_bound(facts.schema, facts.cursor, facts.config.settings.overlap, watermark, order.state.readings)
     window, alert = next_window(facts.cursor, watermark, bound), hold_alert(bound, facts.config.settings.max_hold)
     if window is None:
         held = f"; held back by {bound.held_by}" if bound.held_by else ""
-        return Draft(idle=f"the safe bound {bound.value} has not passed the watermark{held}", alert=alert)
+        return Draft(idle=f"the safe bound {bound.value} has not passed the watermark{held}", unpassed=bound, alert=alert)
     seen, after = order.state.seen, next_watermark(facts.cursor, watermark, bound)
     band = look_again(order.source, facts, watermark, seen)
     nulls = look_at_nulls(order.source, facts)

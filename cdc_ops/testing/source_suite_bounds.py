@@ -11,10 +11,12 @@ from cdc_ops.core.cursors import Cursor, CursorValue, format_datetime
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.core.windows import SafeBound, Window, next_window
 from cdc_ops.sources.base import Source
+from cdc_ops.testing.late_commit import EARLY, LATER, Windowed, read_around_a_late_commit
 from cdc_ops.testing.source_harness import Application, SourceHarness, background, wait_until
 
 OVERLAP: Final = timedelta(seconds=1)
 _INSERT: Final = "INSERT INTO events (v) VALUES ({})"
+_MOST_TURNS: Final = 30
 _CURSORS: Final = (("at",), ("at", "id"), ("id",))
 
 
@@ -116,28 +118,11 @@ class SourceBoundSuite:
     def test_a_late_commit_is_read_by_the_next_window(
         self, harness: SourceHarness, source: Source, connect: Callable[[], Application], columns: tuple[str, ...]
     ) -> None:
-        a, b = connect(), connect()
         schema, cursor = _table(harness, source, *columns)
-        watermark = source.safe_bound(schema, cursor, OVERLAP, None).value
-        time.sleep(1.6)  # so that an answer in whole seconds has moved on
-        a.run("BEGIN", _INSERT.format(100))
-        b.run(_INSERT.format(200))
-        seen: list[int] = []
-
-        def read(watermark: CursorValue) -> CursorValue:
-            bound = source.safe_bound(schema, cursor, OVERLAP, watermark)
-            window = next_window(cursor, watermark, bound)
-            if window is None:
-                return watermark
-            seen.extend(row[0] for row in b.run(f"SELECT v FROM events WHERE {source.window_predicate(cursor, window)}"))
-            return bound.value
-
-        watermark = read(watermark)
-        assert 100 not in seen
-        a.run("COMMIT")
-        time.sleep(1.6)
-        read(watermark)
-        assert sorted(value for value in seen if value in (100, 200)) == [100, 200]
+        windows = Windowed(source=source, schema=schema, cursor=cursor, overlap=OVERLAP)
+        first, second = read_around_a_late_commit(windows, connect(), connect())
+        assert EARLY not in first
+        assert sorted(value for value in first + second if value in (EARLY, LATER)) == [EARLY, LATER]
 
     def test_without_the_bound_the_late_commit_would_be_lost(
         self, harness: SourceHarness, source: Source, connect: Callable[[], Application]
@@ -167,6 +152,29 @@ class SourceBoundSuite:
         window = next_window(cursor, since, source.safe_bound(schema, cursor, timedelta(seconds=10), since))
         assert window is not None
         assert b.run(f"SELECT v FROM events WHERE {source.window_predicate(cursor, window)}") == [(5,)]
+
+    def test_a_counter_follows_writers_that_overlap_for_ever_and_loses_none_of_them(
+        self, harness: SourceHarness, source: Source, connect: Callable[[], Application]
+    ) -> None:
+        schema, cursor = _table(harness, source, "id")
+        windows = Windowed(source=source, schema=schema, cursor=cursor, overlap=timedelta(0))
+        watermark, readings, passed = CursorValue(parts=("4",)), None, 0
+        reader, writer, seen = connect(), connect(), list[int]()
+        writer.run("BEGIN", _INSERT.format(EARLY))
+        for turn in range(1, _MOST_TURNS):
+            following = connect()
+            following.run("BEGIN", _INSERT.format(EARLY + turn))  # from before the other ends: one is always open
+            writer.run("COMMIT")
+            writer, before = following, watermark
+            watermark, values, readings = windows.read(reader, watermark, readings)
+            passed, seen = passed + (watermark != before), seen + values
+            if passed == 2:
+                break
+        assert passed == 2, "the bound does not follow"
+        assert EARLY + turn not in seen
+        writer.run("COMMIT")
+        _, values, _ = windows.read(reader, watermark, readings)
+        assert sorted(seen + values) == list(range(EARLY, EARLY + turn + 1))
 
     def test_a_counter_that_has_not_moved_asks_nobody(
         self, harness: SourceHarness, source: Source, connect: Callable[[], Application]

@@ -1,0 +1,154 @@
+"""Readings of a source's counter, kept from run to run, and the bound of an auto-increment cursor that they prove. Pure.
+
+Numbers are handed out before they are committed: with 4 still open and 5 committed, MAX is 5, and 4 would never be read. While writers
+overlap for ever there is no moment at which all numbers below the counter are committed, so a bound that waits for one never moves.
+
+A *reading* is what the counter was, and what the source's clock was **after** that, in this order:
+
+1. the counter: every number below it has been handed out by now;
+2. the clock, `at`: so every number below the counter was handed out before `at`.
+
+A transaction that holds one of those numbers took it after it had begun, so it began before `at`. When the oldest writer that is open now
+began after `at`, none of them is open any more: they are committed, or never will be. With the clock read first a transaction could begin,
+and take its number, between the two: its number would be below the counter although it began after `at`, and its row would be lost.
+
+A clock can be set back while a writer is open; then the writer began, by the clock, after a reading that is taken later. So `at` is raised
+to the start of every writer that is still open at the look: what began after `at` is none of those. (Of a statement whose age a server
+tells in whole seconds the start is not quite steady: there both rules are needed, and a clock that is set back while it runs is too much.)
+
+Readings are a cache. Without them a bound stays where it is for longer, and is as safe.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+MOST_READINGS: Final = 24
+_TICK: Final = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CounterReading:
+    """The counter at some moment.
+
+    Args:
+        at: The source's clock right after the counter was read, UTC; not before any writer began that was open then.
+        counter: Exclusive: all numbers below it had been handed out.
+    """
+
+    at: datetime
+    counter: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CounterReadings:
+    """The readings of one cursor on one server, oldest first; clock and counter both grow.
+
+    Args:
+        server: Which server it was: another one has another clock and may hand out numbers of its own.
+        column: The cursor's lead column.
+        kept: At most `MOST_READINGS`.
+    """
+
+    server: str
+    column: str
+    kept: tuple[CounterReading, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CounterLook:
+    """One look at a counter.
+
+    Args:
+        server: Which server was asked.
+        up_since: Not before that server was started, UTC.
+        column: The cursor's lead column.
+        reading: What was read.
+        handed_out: The server's own counter, at least the reading's; what was read earlier cannot lie above it.
+    """
+
+    server: str
+    up_since: datetime
+    column: str
+    reading: CounterReading
+    handed_out: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritersOpen:
+    """The writers that were open when they were looked at, after the counter, and have not ended since.
+
+    Args:
+        starts: Not after each of them began, UTC, by the server's clock; there is at least one.
+        known: False if nobody knows when one of them began.
+    """
+
+    starts: tuple[datetime, ...]
+    known: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What is known while writers are open.
+
+    Args:
+        proven: The reading below which nothing can still be committed, None if there is none above the watermark.
+        readings: What is to be kept for later plans.
+    """
+
+    proven: CounterReading | None
+    readings: CounterReadings
+
+
+def held(earlier: CounterReadings | None, look: CounterLook, writers: WritersOpen, watermark: int | None) -> Held:
+    """Says how far a cursor is settled although writers are open.
+
+    Args:
+        earlier: What the plan before this one kept.
+        look: The counter of now; taken before the writers were looked at.
+        writers: Who was open then, and still is.
+        watermark: Where the table stands; None before its first load.
+    """
+    kept = _usable(earlier, look)
+    newest = replace(look.reading, at=max(look.reading.at, *writers.starts))
+    # Strictly before: within one tick of the clock nobody knows what came first.
+    older = [one for one in kept if writers.known and all(one.at < start for start in writers.starts)]
+    proven = max(older, key=lambda one: one.counter, default=None)
+    return Held(
+        proven=proven if proven is not None and (watermark is None or proven.counter > watermark) else None,
+        readings=CounterReadings(server=look.server, column=look.column, kept=_thinned(kept, newest, watermark)),
+    )
+
+
+def _usable(readings: CounterReadings | None, look: CounterLook) -> tuple[CounterReading, ...]:
+    """Returns those earlier readings that still say something: of the same server since its start, and of the same numbers.
+
+    All are dropped when the clock or the counter went back: then they are of a time, or of numbers, that come a second time.
+    """
+    if readings is None or (readings.server, readings.column) != (look.server, look.column):
+        return ()
+    if any(one.at > look.reading.at or one.counter > look.handed_out for one in readings.kept):
+        return ()
+    return tuple(one for one in readings.kept if one.at > look.up_since)
+
+
+def _thinned(kept: tuple[CounterReading, ...], newest: CounterReading, watermark: int | None) -> tuple[CounterReading, ...]:
+    """Returns the readings that can still move the watermark, of equal ones the oldest, and not too many."""
+    chosen: list[CounterReading] = []
+    for one in (*kept, newest):
+        if (watermark is None or one.counter > watermark) and (not chosen or one.counter > chosen[-1].counter):
+            chosen.append(one)
+    while len(chosen) > MOST_READINGS:
+        del chosen[_least_missed(chosen)]
+    return tuple(chosen)
+
+
+def _least_missed(readings: list[CounterReading]) -> int:
+    """Returns the reading whose lack makes the smallest gap for its age; never the oldest, which an old writer needs, nor the newest."""
+    newest = readings[-1].at
+
+    def gap(index: int) -> float:
+        before = readings[index - 1].at
+        return (readings[index + 1].at - before) / max(newest - before, _TICK)
+
+    return min(range(1, len(readings) - 1), key=gap)
