@@ -241,8 +241,8 @@ def test_the_shipped_pipelines_load() -> None:
     assert (shop.execution, shop.schedule, shop.tables_per_job) == (Execution.FUSED, "*/15 * * * *", 20)
     chosen = {rule.pattern: (rule.settings.keys, rule.settings.cursor, rule.settings.overlap) for rule in shop.tables}
     assert chosen == {
-        "shop.sales": (("id",), ("modified",), timedelta(seconds=2)),
-        "shop.orders": ((), ("updated_at", "id"), timedelta(seconds=2)),
+        "shop.sales": (("id",), ("modified",), timedelta(seconds=1)),
+        "shop.orders": ((), ("updated_at", "id"), timedelta(seconds=1)),
     }
 
 
