@@ -23,6 +23,8 @@ class CommitRecord:
         cursor: What the watermark is a value of; empty for a table that is compared as a whole, None in older records.
         schema_fingerprint: Of the source's schema that the operation was planned with.
         late: Late rows among them.
+        deleted_column: Column that marks deleted rows, "" if they are deleted.
+        marked: Rows that this commit's MERGE marks as deleted and that were not before, as far as it counts them as updated.
     """
 
     pipeline: str
@@ -41,9 +43,13 @@ class CommitRecord:
     cursor: tuple[str, ...] | None = None
     schema_fingerprint: str = ""
     late: LateRows = NONE_LATE
+    deleted_column: str = ""
+    marked: int = 0
 
 
-def commit_record(spec: OperationSpec, *, rows: int | None, package_version: str, late: LateRows = NONE_LATE) -> CommitRecord:
+def commit_record(
+    spec: OperationSpec, *, rows: int | None, package_version: str, late: LateRows = NONE_LATE, marked: int = 0
+) -> CommitRecord:
     """Returns the record that an operation's commit carries."""
     return CommitRecord(
         pipeline=spec.pipeline,
@@ -62,6 +68,8 @@ def commit_record(spec: OperationSpec, *, rows: int | None, package_version: str
         cursor=tuple(column.name for column in spec.cursor.columns),
         schema_fingerprint=spec.source_fingerprint,
         late=late,
+        deleted_column=spec.deleted_column,
+        marked=marked,
     )
 
 

@@ -18,12 +18,14 @@ class MergePlan:
     Args:
         mode: append, merge or overwrite.
         keys: Columns of the join; compared null-safe is not needed because NULL keys are refused.
-        columns: Columns to write, in order.
+        columns: Columns to write, in order, `deleted_column` included.
         prune: Ranges of the batch's own keys as literals: Delta skips files by literals in the condition only, never by the join itself.
         delete_missing_where: Condition on the target for rows that have vanished from the batch.
         update_only: Columns to set in rows that are there; nothing is inserted then.
         deleted_flag: Column of the batch that is true for rows to be deleted ("" = none has to be); it is not stored.
         late: Late rows in the batch, for the commit's record.
+        deleted_column: Column of the table that marks deleted rows; "" = they are deleted.
+        marked: Rows of the table that the batch marks as deleted and that are not yet.
     """
 
     mode: ApplyMode
@@ -34,6 +36,8 @@ class MergePlan:
     update_only: tuple[str, ...] = ()
     deleted_flag: str = ""
     late: LateRows = NONE_LATE
+    deleted_column: str = ""
+    marked: int = 0
 
     @property
     def batch_columns(self) -> tuple[str, ...]:
@@ -73,11 +77,13 @@ def plan_merge(spec: OperationSpec, manifest: Manifest | None) -> MergePlan:
     return MergePlan(
         mode=spec.mode,
         keys=spec.keys,
-        columns=tuple(column.name for column in spec.schema.columns),
+        columns=(*(column.name for column in spec.schema.columns), *((spec.deleted_column,) if spec.deleted_column else ())),
         prune=manifest.key_ranges if manifest and not spec.delete_missing_where else (),
         delete_missing_where=spec.delete_missing_where,
         update_only=spec.update_only,
-        deleted_flag=DELETE_MARK if spec.delete_where and spec.mode is ApplyMode.MERGE else "",
+        # With soft deletes such rows are written like all others, with their mark.
+        deleted_flag=DELETE_MARK if spec.delete_where and spec.mode is ApplyMode.MERGE and not spec.deleted_column else "",
+        deleted_column=spec.deleted_column,
     )
 
 

@@ -127,6 +127,7 @@ class OperationSpec:
         with_nulls: Rows whose cursor is NULL are read too, all of them.
         nulls_after: Checksum that the plan saw over all columns of those rows, "" if it did not look.
         seen_after: What the plan saw at the source of what the lake will then hold, for the next plan's band.
+        deleted_column: Column of the Delta table, and not of the source, that is set to true in deleted rows; "" = they are deleted.
     """
 
     pipeline: str
@@ -166,6 +167,7 @@ class OperationSpec:
     seen_after: Seen | None = None
     with_nulls: bool = False
     nulls_after: str = ""
+    deleted_column: str = ""
 
 
 def app_id(pipeline: str, table: TableName) -> str:

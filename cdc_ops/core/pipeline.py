@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from cdc_ops.core.deletes import DELETED_COLUMN, Deletes
 from cdc_ops.core.maintenance import MaintenancePolicy
 from cdc_ops.core.schema_changes import SchemaPolicy
 from cdc_ops.core.tables import TableName
@@ -121,6 +122,8 @@ class TableSettings:
         renamed: Old and new name of columns that were renamed at the source; without an entry a renamed column is one that is gone and one
             that is new.
         apply_as_deletes: Spark SQL condition over the table's columns; rows that it is true of are deleted from the lake, never written.
+        deletes: What becomes of rows in the lake that the source has deleted: `hard` deletes them there too, `soft` keeps them with their
+            last values and `_deleted = true`.
         zero_dates: What becomes of dates and times that are none: zero, partial and impossible ones of MySQL, infinite ones of Postgres.
             `null` counts and reports them, `string` stores the column as the source's own text, `fail` stops the table.
         not_a_number: The same for NaN in a Postgres `numeric(p,s)`.
@@ -145,6 +148,7 @@ class TableSettings:
     schema_changes: SchemaPolicy = SchemaPolicy.EVOLVE
     renamed: tuple[tuple[str, str], ...] = ()
     apply_as_deletes: str = ""
+    deletes: Deletes = Deletes.HARD
     zero_dates: OnUnstorable = OnUnstorable.NULL
     not_a_number: OnUnstorable = OnUnstorable.NULL
     decimal_overflow: OnOverflow = OnOverflow.STRING
@@ -152,6 +156,11 @@ class TableSettings:
     max_delete_rows: int = 0
     properties: tuple[tuple[str, str], ...] = ()
     maintenance: MaintenancePolicy = field(default_factory=MaintenancePolicy)
+
+    @property
+    def deleted_column(self) -> str:
+        """The column of the Delta table that marks deleted rows, "" if they are deleted."""
+        return DELETED_COLUMN if self.deletes is Deletes.SOFT else ""
 
     @property
     def types(self) -> TypePolicies:

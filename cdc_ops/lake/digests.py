@@ -3,27 +3,28 @@
 from typing import Final
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from cdc_ops.core.buckets import Buckets, Scope, span_condition
 from cdc_ops.core.canonical import spark_field
 from cdc_ops.core.comparing import Digests, added
 from cdc_ops.core.merging import quoted
 from cdc_ops.core.tables import TableSchema
+from cdc_ops.lake.living import LakeRows
 from cdc_ops.lake.session import private_session
-from cdc_ops.lake.tables import at
 
 _SETTINGS: Final = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}
 """What the canonical texts of instants and decimals rely on."""
 
 
 def lake_digests(
-    spark: SparkSession, path: str, schema: TableSchema, columns: tuple[str, ...], buckets: Buckets, within: Scope | None = None
+    spark: SparkSession, rows: LakeRows, schema: TableSchema, columns: tuple[str, ...], buckets: Buckets, within: Scope | None = None
 ) -> Digests:
     """Computes row counts and sums of hashes per bucket.
 
     Args:
         spark: Any session.
-        path: The Delta table.
+        rows: Rows of the Delta table.
         schema: Its columns, as the source has them.
         columns: What is hashed of each row; each must have a canonical text.
         buckets: How rows are grouped.
@@ -31,10 +32,11 @@ def lake_digests(
     """
     hashed = f"CAST(conv(substr({_hash(schema, columns)}, 1, 15), 16, 10) AS DECIMAL(20,0))"
     condition = scope_condition(schema, within) if within else ""
-    where = f" WHERE {condition}" if condition else ""
-    rows = f"SELECT {_number(schema, buckets)} AS bucket, {hashed} AS hashed FROM {at(path)}{where}"
     with private_session(spark, _SETTINGS) as session:
-        sums = session.sql(f"SELECT bucket, COUNT(*) AS row_count, SUM(hashed) AS total FROM ({rows}) GROUP BY bucket").collect()
+        living = rows.read(session)
+        wanted = living.where(condition) if condition else living
+        hashes = wanted.selectExpr(f"{_number(schema, buckets)} AS bucket", f"{hashed} AS hashed")
+        sums = hashes.groupBy("bucket").agg(F.count(F.lit(1)).alias("row_count"), F.sum("hashed").alias("total")).collect()
     return added((int(row["bucket"]), int(row["row_count"]), int(row["total"])) for row in sums)
 
 

@@ -18,6 +18,7 @@ from cdc_ops.core.lateness import NONE_LATE, LateRows, measured
 from cdc_ops.core.merging import quoted, spark_literal
 from cdc_ops.core.operations import OperationSpec
 from cdc_ops.core.windows import Window
+from cdc_ops.lake.living import is_marked
 
 _IN_LAKE: Final = "__cdc_in_lake"
 
@@ -61,9 +62,13 @@ def _unknown(spec: OperationSpec, rows: DataFrame, lake: DataFrame) -> DataFrame
         return F.col(quoted(name)).eqNullSafe(other)
 
     found = F.coalesce(F.col(_IN_LAKE), F.lit(False))
+    deleted = F.coalesce(F.expr(spec.delete_where), F.lit(False)) if spec.delete_where else F.lit(False)
+    if spec.deleted_column:  # a row that is marked there and living here, or the other way round, is another one
+        marker = spec.deleted_column.lower()
+        found = found & ((is_marked(F.col(quoted(f"__lake_{marker}"))) if marker in stored else F.lit(False)) == deleted)
     equal = reduce(and_, (same(column.name) for column in spec.schema.columns), found)
-    if spec.delete_where:  # a deleted row that the lake lacks is as it should be
-        equal = equal | (~found & F.coalesce(F.expr(spec.delete_where), F.lit(False)))
+    if spec.delete_where and not spec.deleted_column:  # a deleted row that the lake lacks is as it should be
+        equal = equal | (~found & deleted)
     same_cursor = reduce(and_, (same(name) for name in spec.cursor.column_names), found)
     return joined.where(~equal).select(*(F.col(quoted(name)) for name in rows.columns), same_cursor.alias(_IN_LAKE))
 

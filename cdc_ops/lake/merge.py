@@ -7,7 +7,7 @@ read from the log without Spark: computing a table's state anew costs more than 
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
@@ -23,7 +23,7 @@ from cdc_ops.core.operations import ApplyMode, Counts, OperationResult, Operatio
 from cdc_ops.core.records import render_record
 from cdc_ops.core.type_policies import Nulled
 from cdc_ops.errors import DuplicateKeyError
-from cdc_ops.lake.log import find_commit
+from cdc_ops.lake.log import FoundCommit, find_commit
 from cdc_ops.lake.marks import mark_names, observe_marks
 from cdc_ops.lake.session import private_session
 from cdc_ops.lake.statements import merge_statement
@@ -70,7 +70,7 @@ def apply(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: Merg
             result,
             outcome=Outcome.APPLIED if version == commit.version else Outcome.ALREADY_APPLIED,
             delta_version=commit.version,
-            counts=replace(_counts(commit.metrics, rows), nulled=nulled),
+            counts=replace(_counts(commit, rows), nulled=nulled),
             late=commit.record.late,
             stats=table_stats(spark, spec.path, commit.version),
         )
@@ -90,7 +90,7 @@ def _execute(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: M
     conf = {
         _TXN_APP_ID: app_id(spec.pipeline, spec.table),
         _TXN_VERSION: str(spec.op_seq),
-        _USER_METADATA: render_record(commit_record(spec, rows=rows, package_version=__version__, late=plan.late)),
+        _USER_METADATA: render_record(commit_record(spec, rows=rows, package_version=__version__, late=plan.late, marked=plan.marked)),
     }
     batch.createGlobalTempView(view)
     nulled: Callable[[], Nulled] = Nulled
@@ -110,16 +110,20 @@ def _execute(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: M
         spark.catalog.dropGlobalTempView(view)
 
 
-def _counts(metrics: Mapping[str, str], rows: int | None) -> Counts:
+def _counts(commit: FoundCommit, rows: int | None) -> Counts:
+    metrics = commit.metrics
+
     def number(*names: str) -> int:
         return next((int(metrics[name]) for name in names if name in metrics), 0)
 
     merged = "numTargetRowsInserted" in metrics
+    # To Delta a row that is marked as deleted is an updated one.
+    marked = commit.record.marked + (number("numTargetRowsNotMatchedBySourceUpdated") if commit.record.deleted_column else 0)
     return Counts(
         read=rows if rows is not None else number("numSourceRows", "numOutputRows"),
         inserted=number("numTargetRowsInserted", "numOutputRows"),
-        updated=number("numTargetRowsUpdated"),
-        deleted=number("numTargetRowsDeleted"),
+        updated=max(number("numTargetRowsUpdated") - marked, 0),
+        deleted=number("numTargetRowsDeleted") + marked,
         bytes=number("numTargetBytesAdded") if merged else number("numOutputBytes"),
     )
 

@@ -17,8 +17,10 @@ def merge_statement(target: str, source: str, plan: MergePlan) -> str:
     """
     values = plan.update_only or [name for name in plan.columns if name not in plan.keys]
     lines = [f"MERGE INTO {target} t USING {source} s ON {plan.condition}"]
+    marker = quoted(plan.deleted_column) if plan.deleted_column else ""
+    gone = f"UPDATE SET t.{marker} = TRUE" if marker else "DELETE"
     if plan.deleted_flag:
-        lines.append(f"WHEN MATCHED AND s.{quoted(plan.deleted_flag)} THEN DELETE")
+        lines.append(f"WHEN MATCHED AND s.{quoted(plan.deleted_flag)} THEN {gone}")
     if values:
         lines.append("WHEN MATCHED THEN UPDATE SET " + ", ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in values))
     if not plan.update_only:
@@ -26,7 +28,8 @@ def merge_statement(target: str, source: str, plan: MergePlan) -> str:
         wanted = f" AND NOT s.{quoted(plan.deleted_flag)}" if plan.deleted_flag else ""
         lines.append(f"WHEN NOT MATCHED{wanted} THEN INSERT ({names}) VALUES ({inserted})")
     if plan.delete_missing_where:
-        lines.append(f"WHEN NOT MATCHED BY SOURCE AND ({plan.delete_missing_where}) THEN DELETE")
+        known = f" AND NOT COALESCE(t.{marker}, FALSE)" if marker else ""
+        lines.append(f"WHEN NOT MATCHED BY SOURCE AND ({plan.delete_missing_where}){known} THEN {gone}")
     return "\n".join(lines)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from cdc_ops.core.buckets import WHOLE, Buckets, Scope
 from cdc_ops.core.comparing import CompareSpec, Digests, Strength, added, differing, rows_in
@@ -23,12 +24,13 @@ from cdc_ops.core.tables import TableSchema
 from cdc_ops.errors import StateError
 from cdc_ops.lake.changes import DELETED, Changes, find_changes, same_rows
 from cdc_ops.lake.digests import lake_digests, scope_condition
+from cdc_ops.lake.living import LakeRows
 from cdc_ops.lake.manifests import write_manifest
 from cdc_ops.lake.merge import apply
 from cdc_ops.lake.staging import land, read_landed
 from cdc_ops.sources.base import DigestQuery, Source
 from cdc_ops.steps.reading import read_marked, read_rows
-from cdc_ops.steps.stage import is_deleted, latest_per_key
+from cdc_ops.steps.stage import apply_deletes, is_deleted, latest_per_key
 
 WORTH_SPLITTING: Final = 10_000
 """Rows in differing ranges from which another pair of checksums is cheaper than reading them all."""
@@ -40,7 +42,7 @@ class Sides:
 
     spark: SparkSession
     source: Source
-    path: str
+    lake: LakeRows
     schema: TableSchema
     columns: tuple[str, ...]
     slices: tuple[str, ...]
@@ -48,7 +50,7 @@ class Sides:
     def difference(self, buckets: Buckets, within: Scope | None = None) -> "Found":
         """Computes the checksums of both sides, both at the same time, and compares them."""
         with ThreadPoolExecutor(max_workers=1) as pool:
-            stored = pool.submit(lake_digests, self.spark, self.path, self.schema, self.columns, buckets, within)
+            stored = pool.submit(lake_digests, self.spark, self.lake, self.schema, self.columns, buckets, within)
             there = self._source_digests(buckets, within)
             here = stored.result()
         scope = differing(buckets, there, here)
@@ -104,11 +106,12 @@ def land_differences(spark: SparkSession, source: Source, spec: OperationSpec, a
     compare = _compare_of(spec)
     scope = WHOLE
     # Columns that the lake does not have yet cannot be summed up there; keys it always has.
-    if compare.buckets is not None and (compare.strength is Strength.KEYS or not spec.schema_changes):
+    altered = any(spec.schema.column(change.column) for change in spec.schema_changes)
+    if compare.buckets is not None and (compare.strength is Strength.KEYS or not altered):
         sides = Sides(
             spark=spark,
             source=source,
-            path=spec.path,
+            lake=LakeRows(path=spec.path, deleted_column=spec.deleted_column),
             schema=spec.schema,
             columns=columns_of(compare, spec.schema, spec.keys),
             slices=spec.slices,
@@ -145,14 +148,14 @@ def merge_differences(spark: SparkSession, spec: OperationSpec, manifest: Manife
     if taken:
         # Delta skips whatever comes under this number; the history says whether it is ours.
         empty = spark.createDataFrame([], ", ".join(f"{quoted(c.name)} {c.delta_type}" for c in spec.schema.columns))
-        return apply(spark, spec, empty, replace(plan_merge(spec, None), deleted_flag=""), manifest.rows)
+        return apply(spark, spec, apply_deletes(empty, spec), replace(plan_merge(spec, None), deleted_flag=""), manifest.rows)
     if manifest.scope is None or manifest.scope.is_empty:
         return _unchanged(spec, manifest)
     landed = read_landed(spark, spec, manifest)
     if spec.delete_where:
         landed = landed.where(~is_deleted(spec.delete_where))
     plan = plan_merge(spec, manifest)
-    lake = spark.read.format("delta").load(spec.path)
+    lake = LakeRows(path=spec.path, deleted_column=spec.deleted_column).read(spark)
     if not spec.keys:
         return _replace(spark, spec, manifest, landed, lake)
     changes = _changes(spark, spec, manifest, landed, lake)
@@ -163,7 +166,11 @@ def merge_differences(spark: SparkSession, spec: OperationSpec, manifest: Manife
         samples = changes.samples(spec.keys)
         guard.check(changes.deletes, lake.count(), samples, pipeline=spec.pipeline, table=str(spec.table))
     plan = replace(plan, prune=changes.key_ranges, deleted_flag=DELETED)
-    return apply(spark, spec, changes.rows, plan, manifest.rows)
+    if not spec.deleted_column:
+        return apply(spark, spec, changes.rows, plan, manifest.rows)
+    # Of rows that are gone the batch has nothing but the keys: their last values are in the lake.
+    marked = changes.rows.withColumn(spec.deleted_column, F.col(DELETED))
+    return apply(spark, spec, marked, replace(plan, marked=changes.deletes), manifest.rows)
 
 
 def _changes(spark: SparkSession, spec: OperationSpec, manifest: Manifest, landed: DataFrame, lake: DataFrame) -> Changes:

@@ -5,18 +5,20 @@ Its rows, its number and the table's whole state in one Delta commit. Runs in Sp
 
 from dataclasses import replace
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from cdc_ops.core.merging import plan_merge
-from cdc_ops.core.operations import Landing, OperationResult, OperationSpec
+from cdc_ops.core.merging import MergePlan, plan_merge
+from cdc_ops.core.operations import ApplyMode, Landing, OperationResult, OperationSpec
 from cdc_ops.core.runs import check_base
 from cdc_ops.errors import StateError
 from cdc_ops.lake.late import without_known
+from cdc_ops.lake.living import count_newly_marked, with_kept
 from cdc_ops.lake.log import read_head
 from cdc_ops.lake.merge import apply
 from cdc_ops.lake.staging import read_landed, read_manifest
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.compare import merge_differences
+from cdc_ops.steps.deletes import marking_alike
 from cdc_ops.steps.reading import read_marked
 from cdc_ops.steps.schema import check_source
 from cdc_ops.steps.stage import apply_deletes, latest_per_key
@@ -42,6 +44,7 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
     taken = head is not None and (head.txn_version or 0) >= spec.op_seq
     if taken:
         spec = replace(spec, schema_changes=())  # who comes too late alters nothing either
+    spec = marking_alike(spec, head)
     if spec.landing is Landing.DIRECT:
         check_source(source, spec)
         rows = read_marked(spark, source.jdbc_read(spec.schema, spec.slices), spec.schema, spec.keys)
@@ -62,5 +65,16 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
         if spec.band is not None or spec.with_nulls:
             batch, late = without_known(spark, spec, batch)
             plan = replace(plan, late=late)
-        result = apply(spark, spec, apply_deletes(batch, spec), plan, manifest.rows)
+        plan, batch = _with_deleted(spark, spec, plan, apply_deletes(batch, spec))
+        result = apply(spark, spec, batch, plan, manifest.rows)
     return replace(result, counts=replace(result.counts, nulled=manifest.nulled))
+
+
+def _with_deleted(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: DataFrame) -> tuple[MergePlan, DataFrame]:
+    """With soft deletes: counts the rows that the batch marks, and keeps those that a new generation would lose."""
+    if not spec.deleted_column:
+        return plan, batch
+    if spec.mode is ApplyMode.OVERWRITE:
+        return plan, with_kept(spark, spec, batch)
+    counts = spec.delete_where and spec.mode is ApplyMode.MERGE and not spec.update_only
+    return (replace(plan, marked=count_newly_marked(spark, spec, batch, plan)) if counts else plan), batch

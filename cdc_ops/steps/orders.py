@@ -150,6 +150,7 @@ def new_spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int
         schema_changes=facts.changes,
         source_fingerprint=facts.fingerprint,
         delete_where=config.settings.apply_as_deletes,
+        deleted_column=config.settings.deleted_column,
     )
 
 

@@ -178,6 +178,10 @@ def _columns(order: Order) -> Draft:
 
 def _partial(order: Order, spec: OperationSpec) -> OperationSpec:
     names = tuple(column.name for column in only_columns(spec.schema, order.request.columns).columns)
+    if spec.deleted_column in order.request.columns:
+        # What the source has is living, unless a condition on any of its columns says otherwise.
+        schema = spec.schema if spec.delete_where else only_columns(spec.schema, (*spec.keys, *spec.cursor.column_names, *names))
+        return replace(spec, schema=schema, update_only=(*names, spec.deleted_column))
     read = (*spec.keys, *spec.cursor.column_names, *names)
     # Only rows that are there are touched, so nothing is to be deleted by a condition whose columns are not read.
     return replace(spec, schema=only_columns(spec.schema, read), update_only=names, delete_where="")
@@ -219,7 +223,8 @@ def _full(order: Order) -> Draft:
         slices=order.slices(""),
         expected_rows=order.facts.schema.approximate_rows,
         mode=ApplyMode.OVERWRITE,
-        landing=_whole_landing(order),
+        # What is kept of deleted rows is what the source has not: it has to be read once and for all.
+        landing=Landing.STAGED if order.facts.config.settings.deleted_column else _whole_landing(order),
         replaces_schema=True,
     )
     return Draft(operations=(spec,))

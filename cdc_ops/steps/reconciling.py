@@ -105,6 +105,7 @@ class Question:
         buckets: The cut for checksums, None where there can be none.
         readers: Connections that read what differs.
         delete_where: The table's `apply_as_deletes`: the source is compared without such rows.
+        deleted_column: Column that marks deleted rows in the lake, which is compared without them; "" if it has none.
     """
 
     schema: TableSchema
@@ -114,6 +115,7 @@ class Question:
     buckets: Buckets | None
     readers: int
     delete_where: str = ""
+    deleted_column: str = ""
 
 
 def ask(source: Source, facts: TableFacts, readers: int) -> Question:
@@ -129,6 +131,7 @@ def ask(source: Source, facts: TableFacts, readers: int) -> Question:
         buckets=_cut(source, facts) if exact else None,
         readers=readers,
         delete_where=delete_where,
+        deleted_column=facts.config.settings.deleted_column,
     )
 
 

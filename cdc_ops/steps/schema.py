@@ -7,6 +7,7 @@ now; a read whose columns are no longer those that were planned is refused.
 from dataclasses import replace
 
 from cdc_ops.core.commits import LakeHead
+from cdc_ops.core.deletes import source_columns
 from cdc_ops.core.operations import OperationSpec
 from cdc_ops.core.requests import ResyncMode, RunRequest
 from cdc_ops.core.schema_changes import (
@@ -26,6 +27,7 @@ from cdc_ops.core.tables import TableSchema
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import RequestError, SchemaChangedError, SourceTableError
 from cdc_ops.sources.base import Source
+from cdc_ops.steps.deletes import check_deletes, marker_changes, replacing_schema
 from cdc_ops.steps.orders import TableFacts
 
 
@@ -44,17 +46,20 @@ def evolved(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> Ta
         RequestError: the run names columns that the table does not have.
     """
     _check_cursor(facts, head)
+    check_deletes(facts, head, request)
     if request.mode is ResyncMode.FULL:
-        return replace(facts, fingerprint=facts.schema.fingerprint)
+        return replace(facts, fingerprint=facts.schema.fingerprint, schema=replacing_schema(facts, head))
     decision = _decision(facts, head)
     _check_columns(facts, decision.schema, request.columns)
+    marks = marker_changes(facts.config.settings.deleted_column, head)
+    notes = (*decision.notes, *(change.meaning(facts.config.pipeline, facts.config.table) for change in marks))
     return replace(
         facts,
         schema=decision.schema,
-        changes=decision.alter,
+        changes=(*decision.alter, *marks),
         fingerprint=facts.schema.fingerprint,
-        warnings=facts.warnings + decision.notes,
-        notes=decision.notes,
+        warnings=facts.warnings + notes,
+        notes=notes,
     )
 
 
@@ -81,21 +86,22 @@ def refreshed(spec: OperationSpec, facts: TableFacts, head: LakeHead | None, req
     if missing := [name for name in needed if facts.schema.column(name) is None]:
         raise _unreadable(spec, missing)
     if spec.replaces_schema:
-        return replace(spec, schema=facts.schema, source_fingerprint=facts.schema.fingerprint)
+        return replace(spec, schema=replacing_schema(facts, head), source_fingerprint=facts.schema.fingerprint)
     try:
         decision = _decision(facts, head)
     except SchemaChangedError:
         if request.mode is not ResyncMode.FULL:
             raise
         return _without_changed(spec, facts.schema)
-    return _with_columns(spec, decision, needed)
+    marks = marker_changes(spec.deleted_column, head)
+    return _with_columns(spec, replace(decision, alter=(*decision.alter, *marks)), needed)
 
 
 def _with_columns(spec: OperationSpec, decision: Decision, needed: tuple[str, ...]) -> OperationSpec:
     fingerprint = decision.source.fingerprint
     if not spec.update_only:
         return replace(spec, schema=decision.schema, schema_changes=decision.alter, source_fingerprint=fingerprint)
-    left = tuple(name for name in spec.update_only if decision.schema.column(name) is not None)
+    left = tuple(name for name in spec.update_only if decision.schema.column(name) is not None or name == spec.deleted_column)
     if not left:
         raise _unreadable(spec, spec.update_only)
     return replace(
@@ -135,7 +141,7 @@ def _decision(facts: TableFacts, head: LakeHead | None) -> Decision:
         return Decision(schema=facts.schema, source=facts.schema)
     asked = SchemaSettings(pipeline=facts.config.pipeline, policy=settings.schema_changes, renamed=settings.renamed)
     renamed = asked.renamed if asked.policy is not Policy.FREEZE else ()  # to rename a column is not to go on with the old ones
-    changes = compare_columns(head.columns, facts.schema, renamed)
+    changes = compare_columns(source_columns(head.columns, settings.deleted_column), facts.schema, renamed)
     record = head.record
     recorded = Recorded(keys=record.keys, fingerprint=record.schema_fingerprint) if record else Recorded()
     changes += compare_keys(recorded.keys, facts.keys, changes)
@@ -146,6 +152,8 @@ def _decision(facts: TableFacts, head: LakeHead | None) -> Decision:
 def _check_columns(facts: TableFacts, schema: TableSchema, columns: tuple[str, ...]) -> None:
     keys = {key.lower() for key in facts.keys}
     for name in columns:
+        if name and name == facts.config.settings.deleted_column:
+            continue
         if schema.column(name) is None or name.lower() in keys:
             others = [column.name for column in schema.columns if column.name.lower() not in keys]
             raise RequestError(

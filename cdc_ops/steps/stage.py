@@ -25,8 +25,10 @@ def latest_per_key(rows: DataFrame, spec: OperationSpec) -> DataFrame:
 def apply_deletes(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     """Marks the rows that the table's `apply_as_deletes` is true of, for a MERGE; leaves them out of an append or overwrite.
 
-    A condition that is NULL deletes nothing.
+    With soft deletes every row gets the mark with which it is stored. A condition that is NULL deletes nothing.
     """
+    if spec.deleted_column:
+        return rows.withColumn(spec.deleted_column, is_deleted(spec.delete_where) if spec.delete_where else F.lit(False))
     if not spec.delete_where:
         return rows
     deleted = is_deleted(spec.delete_where)

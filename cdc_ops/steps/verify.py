@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from cdc_ops.core.buckets import WHOLE, Scope
 from cdc_ops.lake.compare import TableComparison, compare_tables
 from cdc_ops.lake.digests import scope_condition
+from cdc_ops.lake.living import LakeRows
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.compare import Sides, find_scope
 from cdc_ops.steps.reading import read_source
@@ -26,13 +27,13 @@ def verify(spark: SparkSession, source: Source, question: Question) -> TableComp
         source: Asked how to read; it opens no connection here.
         question: What is compared (`cdc_ops.steps.reconciling.ask`).
     """
-    lake = spark.read.format("delta").load(question.path)
-    stored = {name.lower() for name in lake.columns}
+    lake = LakeRows(path=question.path, deleted_column=question.deleted_column)
+    stored = {name.lower() for name in lake.read(spark).columns}
     columns = tuple(column.name for column in question.schema.columns)
     if question.buckets is None or any(name.lower() not in stored for name in columns):
         return _by_rows(spark, source, question, WHOLE)
     sides = Sides(
-        spark=spark, source=source, path=question.path, schema=question.schema, columns=columns, slices=question.slices
+        spark=spark, source=source, lake=lake, schema=question.schema, columns=columns, slices=question.slices
     )  # fmt: skip
     found = find_scope(sides, question.buckets)
     equal = TableComparison(
@@ -50,7 +51,7 @@ def _by_rows(spark: SparkSession, source: Source, question: Question, scope: Sco
     rows = read_source(spark, source.jdbc_read(question.schema, parts), question.schema)
     if question.delete_where:
         rows = rows.where(~is_deleted(question.delete_where))
-    lake = spark.read.format("delta").load(question.path)
+    lake = LakeRows(path=question.path, deleted_column=question.deleted_column).read(spark)
     condition = scope_condition(question.schema, scope)
     part = lake.where(condition) if condition else lake
     return compare_tables(rows, part.select(*rows.columns), question.keys or tuple(rows.columns))

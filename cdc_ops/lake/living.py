@@ -1,0 +1,78 @@
+"""Soft deletes in a Delta table: which of its rows the source still has, and which stay although it has not. Runs in Spark, reads only."""
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops.core.merging import MergePlan, quoted
+from cdc_ops.core.operations import OperationSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeRows:
+    """The rows of a Delta table that stand for rows of the source.
+
+    Args:
+        path: The table.
+        deleted_column: The column that marks the others, "" if there are none; a table may still lack it.
+    """
+
+    path: str
+    deleted_column: str = ""
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """Returns these rows, with all columns of the table."""
+        rows = spark.read.format("delta").load(self.path)
+        if self.deleted_column.lower() not in {name.lower() for name in rows.columns}:
+            return rows
+        return rows.where(~is_marked(F.col(quoted(self.deleted_column))))
+
+
+def is_marked(column: Column) -> Column:
+    """Returns whether a row is marked as deleted, never NULL: rows from before the column was there have NULL in it, and live."""
+    return F.coalesce(column, F.lit(False))
+
+
+def count_newly_marked(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: MergePlan) -> int:
+    """Returns how many living rows of the table a batch marks as deleted; Delta counts them as updated like all others.
+
+    Costs a look at the keys in the table, where the batch has such rows at all; files are skipped as in the MERGE.
+    """
+    keys = [F.col(quoted(key)).alias(f"__key_{index}") for index, key in enumerate(spec.keys)]
+    marked = batch.where(F.col(quoted(spec.deleted_column))).select(*keys)
+    if marked.isEmpty():
+        return 0
+    living = LakeRows(path=spec.path, deleted_column=spec.deleted_column).read(spark)
+    for one in plan.prune:
+        living = living.where(f"{quoted(one.column)} BETWEEN {one.low} AND {one.high}")
+    return living.join(marked, _same_key(spec), "left_semi").count()
+
+
+def with_kept(spark: SparkSession, spec: OperationSpec, batch: DataFrame) -> DataFrame:
+    """Adds to all rows of the source those of the table that the source has not, marked: what replaces the table keeps them.
+
+    Columns that the source has not any more go; the plan has seen to it that what stays fits its column.
+
+    Args:
+        spark: The session of `batch`.
+        spec: An operation that replaces the table, which exists.
+        batch: One row per key, with the column that marks deleted rows.
+    """
+    lake = spark.read.format("delta").load(spec.path)
+    stored = {name.lower() for name in lake.columns}
+    if any(key.lower() not in stored for key in spec.keys):
+        return batch
+    read = batch.select(*(F.col(quoted(key)).alias(f"__key_{index}") for index, key in enumerate(spec.keys)))
+    kept = [
+        (F.col(quoted(column.name)) if column.name.lower() in stored else F.lit(None)).cast(column.delta_type).alias(column.name)
+        for column in spec.schema.columns
+    ]
+    gone = lake.join(read, _same_key(spec), "left_anti").select(*kept, F.lit(True).alias(spec.deleted_column))
+    return batch.select(*(F.col(quoted(name)) for name in gone.columns)).unionByName(gone)
+
+
+def _same_key(spec: OperationSpec) -> Column:
+    return reduce(and_, (F.col(quoted(key)) == F.col(f"__key_{index}") for index, key in enumerate(spec.keys)))

@@ -1,0 +1,119 @@
+"""Soft deletes from end to end: what the source deletes stays in the lake, marked, with its last values, until it comes back."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc_ops.core.deletes import Deletes
+from cdc_ops.core.pipeline import resolve_tables
+from cdc_ops.core.requests import ResyncMode, RunKind
+from cdc_ops.errors import DeletesRefusedError, SchemaChangedError
+from cdc_ops.sources.base import open_source
+from cdc_ops.steps.orders import read_facts
+from cdc_ops.steps.reconciling import ask
+from cdc_ops.steps.run import RunReport
+from cdc_ops.steps.verify import verify
+from cdc_ops.testing.servers import MariaDBServer
+from tests.world import World
+
+ITEMS = (
+    "CREATE TABLE items (id INT PRIMARY KEY, name VARCHAR(20), gone TINYINT(1) NOT NULL DEFAULT 0,"
+    " updated_at DATETIME(6) NOT NULL DEFAULT NOW(6) ON UPDATE NOW(6), KEY (updated_at, id))",
+    "INSERT INTO items (id, name) SELECT seq, CONCAT('v', seq) FROM seq_1_to_20",
+)
+
+
+@pytest.fixture
+def world(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> World:
+    made = World(mariadb, tmp_path, spark)
+    made.sql(*ITEMS)
+    return made
+
+
+def counted(report: RunReport) -> tuple[int, int, int]:
+    assert not report.failures, [str(failure.error) for failure in report.failures]
+    [run] = report.runs
+    return run.counts.inserted, run.counts.updated, run.counts.deleted
+
+
+def marks(world: World, *ids: int) -> list[tuple[object, ...]]:
+    return [row for row in world.lake("items", "id, name, _deleted") if row[0] in ids]
+
+
+def is_equal(world: World) -> bool:
+    source = open_source(world.pipeline.source, world.url)
+    try:
+        [config] = resolve_tables(world.pipeline, source.tables())
+        return verify(world.spark, source, ask(source, read_facts(world.pipeline, source, config), 2)).equal
+    finally:
+        source.close()
+
+
+def reconcile(world: World) -> RunReport:
+    return world.run(kind=RunKind.RECONCILE)
+
+
+def test_rows_stay_marked_until_they_come_back_and_verify_does_not_miss_them(world: World) -> None:
+    world.configure(deletes=Deletes.SOFT)
+    assert counted(world.run()) == (20, 0, 0)
+    assert set(world.lake("items", "_deleted")) == {(False,)}
+    world.sql("DELETE FROM items WHERE id IN (1, 2)")
+    assert not is_equal(world)
+    assert counted(reconcile(world)) == (0, 0, 2)
+    assert marks(world, 1, 2, 3) == [(1, "v1", True), (2, "v2", True), (3, "v3", False)]
+    assert is_equal(world)
+    commits = world.data_commits("items")
+    assert not reconcile(world).failures
+    assert world.data_commits("items") == commits  # what is marked already is no difference
+    # One comes back by an increment, one by a reconcile: its cursor is where no window comes.
+    world.sql("INSERT INTO items (id, name) VALUES (1, 'back')")
+    assert counted(world.run()) == (0, 1, 0)
+    world.sql("INSERT INTO items (id, name, updated_at) VALUES (2, 'old', '2020-01-01')")
+    assert counted(reconcile(world)) == (0, 1, 0)
+    assert marks(world, 1, 2) == [(1, "back", False), (2, "old", False)]
+    # A resync of keys marks what it does not find, once.
+    world.sql("DELETE FROM items WHERE id IN (3, 4)")
+    keys = {"tables": (f"{world.database}.items",), "keys": (("3",), ("5",))}
+    assert counted(world.resync(ResyncMode.KEYS, **keys)) == (0, 1, 1)
+    assert counted(world.resync(ResyncMode.KEYS, **keys)) == (0, 1, 0)
+    # A new generation keeps what was marked, and marks what is gone.
+    counted(world.resync(ResyncMode.FULL))
+    assert marks(world, 3, 4, 5) == [(3, "v3", True), (4, "v4", True), (5, "v5", False)]
+    assert is_equal(world)
+    # The guard counts living rows, and marking is deleting to it.
+    world.sql("DELETE FROM items")
+    [failure] = reconcile(world).failures
+    assert isinstance(failure.error, DeletesRefusedError)
+    assert "18 of 18 rows" in failure.error.what
+
+
+def test_rows_that_the_application_marks_are_stored_with_their_mark(world: World) -> None:
+    world.configure(deletes=Deletes.SOFT, apply_as_deletes="gone = 1")
+    world.sql("UPDATE items SET gone = 1 WHERE id = 1")
+    assert counted(world.run()) == (20, 0, 0)
+    world.sql("UPDATE items SET gone = 1, name = 'last' WHERE id = 2", "UPDATE items SET name = 'once more' WHERE id = 1")
+    assert counted(world.run()) == (0, 1, 1)
+    world.sql("UPDATE items SET gone = 0 WHERE id = 1", "DELETE FROM items WHERE id = 3")
+    assert counted(world.run()) == (0, 1, 0)
+    assert counted(reconcile(world)) == (0, 0, 1)
+    assert marks(world, 1, 2, 3) == [(1, "once more", False), (2, "last", True), (3, "v3", True)]
+    assert is_equal(world)
+
+
+def test_a_hard_table_becomes_soft_at_the_cost_of_what_changes_and_hard_again_by_a_full_resync(world: World) -> None:
+    world.configure(cursor=())
+    counted(world.run())
+    world.configure(deletes=Deletes.SOFT)
+    world.sql("DELETE FROM items WHERE id = 1", "UPDATE items SET name = 'new' WHERE id = 2")
+    assert counted(world.run()) == (0, 1, 1)
+    assert marks(world, 1, 2, 3) == [(1, "v1", True), (2, "new", False), (3, "v3", None)]
+    assert is_equal(world)
+    counted(world.run(kind=RunKind.BACKFILL, columns=("_deleted",)))
+    assert marks(world, 1, 3) == [(1, "v1", True), (3, "v3", False)]
+    world.configure(deletes=Deletes.HARD)
+    [failure] = world.run().failures
+    assert isinstance(failure.error, SchemaChangedError)
+    counted(world.resync(ResyncMode.FULL))
+    assert world.lake("items", "*") == world.source("items", "*")
+    assert is_equal(world)

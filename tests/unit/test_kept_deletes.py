@@ -1,0 +1,135 @@
+"""Soft deletes, as far as they are decided without Spark: what the plan alters, keeps and refuses, and what the statement says."""
+
+from dataclasses import replace
+
+import pytest
+
+from cdc_ops.core.commits import LakeHead, commit_record
+from cdc_ops.core.deletes import DELETED_COLUMN, Deletes, source_columns
+from cdc_ops.core.merging import plan_merge
+from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
+from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
+from cdc_ops.core.schema_changes import SchemaPolicy
+from cdc_ops.core.tables import TableSchema
+from cdc_ops.errors import SchemaChangedError, SourceTableError
+from cdc_ops.lake.statements import merge_statement
+from cdc_ops.steps.deletes import marking_alike
+from cdc_ops.steps.orders import TableFacts
+from cdc_ops.steps.schema import evolved
+from tests.lake_case import CURSOR, PIPELINE, SCHEMA, SCHEMA_DDL, TABLE, Case, schema
+
+RUN = RunRequest(run_id="r", trigger="test", holder="r")
+FULL = replace(RUN, kind=RunKind.RESYNC, mode=ResyncMode.FULL)
+MARKED = (*SCHEMA_DDL, (DELETED_COLUMN, "boolean"))
+
+
+def facts(deletes: Deletes, columns: TableSchema = SCHEMA, keys: tuple[str, ...] = ("id",), policy: str = "evolve") -> TableFacts:
+    pipeline = Pipeline(
+        name=PIPELINE, source=SourceConfig(kind=SourceKind.MARIADB, connection="c"), target=TargetConfig(root="/l", staging="/s"), tables=()
+    )
+    settings = TableSettings(deletes=deletes, schema_changes=SchemaPolicy(policy))
+    config = TableConfig(pipeline=PIPELINE, table=TABLE, settings=settings, path="/l/t")
+    return TableFacts(pipeline=pipeline, config=config, schema=columns, keys=keys, cursor=CURSOR, warnings=())
+
+
+def head(columns: tuple[tuple[str, str], ...], *, deleted_column: str = "", recorded: bool = True) -> LakeHead:
+    spec = Case(root="x").operation(1, deleted_column=deleted_column, source_fingerprint=SCHEMA.fingerprint)
+    record = commit_record(spec, rows=0, package_version="1") if recorded else None
+    return LakeHead(version=1, txn_version=1, record=record, record_version=1, foreign_app_ids=(), columns=columns)
+
+
+def statement(**parts: object) -> str:
+    flag = str(parts.pop("deleted_flag", ""))
+    spec = Case(root="x").operation(1, schema=schema(("id", "bigint"), ("name", "string")), deleted_column=DELETED_COLUMN, **parts)
+    return merge_statement("t", "s", replace(plan_merge(spec, None), deleted_flag=flag))
+
+
+def test_every_row_of_a_batch_is_written_with_its_mark() -> None:
+    assert statement(delete_where="name = 'x'") == (
+        "MERGE INTO t t USING s s ON t.`id` = s.`id`\n"
+        "WHEN MATCHED THEN UPDATE SET t.`name` = s.`name`, t.`_deleted` = s.`_deleted`\n"
+        "WHEN NOT MATCHED THEN INSERT (`id`, `name`, `_deleted`) VALUES (s.`id`, s.`name`, s.`_deleted`)"
+    )
+
+
+def test_of_a_row_that_a_comparison_finds_gone_only_the_mark_is_set() -> None:
+    lines = statement(deleted_flag="gone").splitlines()
+    assert lines[1] == "WHEN MATCHED AND s.`gone` THEN UPDATE SET t.`_deleted` = TRUE"
+    assert lines[3].startswith("WHEN NOT MATCHED AND NOT s.`gone` THEN INSERT")
+
+
+def test_rows_that_a_resync_of_keys_does_not_find_are_marked_once() -> None:
+    assert statement(delete_missing_where="t.`id` IN (1)").splitlines()[-1] == (
+        "WHEN NOT MATCHED BY SOURCE AND (t.`id` IN (1)) AND NOT COALESCE(t.`_deleted`, FALSE) THEN UPDATE SET t.`_deleted` = TRUE"
+    )
+
+
+@pytest.mark.parametrize("policy", ["evolve", "freeze", "fail"])
+def test_a_hard_table_gets_the_column_whatever_its_policy_for_the_sources_changes(policy: str) -> None:
+    planned = evolved(facts(Deletes.SOFT, policy=policy), head(SCHEMA_DDL), RUN)
+    assert [(change.column, change.after) for change in planned.changes] == [(DELETED_COLUMN, "boolean")]
+    assert "backfill --pipeline shop --table shop.orders --columns _deleted" in planned.notes[-1]
+    assert planned.schema == SCHEMA
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_soft_table_is_altered_no_further_and_its_mark_is_no_dropped_column(recorded: bool) -> None:
+    planned = evolved(facts(Deletes.SOFT), head(MARKED, deleted_column=DELETED_COLUMN, recorded=recorded), RUN)
+    assert (planned.changes, planned.notes) == ((), ())
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_from_soft_to_hard_is_the_way_of_a_full_resync_only(recorded: bool) -> None:
+    soft = head(MARKED, deleted_column=DELETED_COLUMN, recorded=recorded)
+    with pytest.raises(SchemaChangedError, match="keeps deleted rows") as caught:
+        evolved(facts(Deletes.HARD), soft, RUN)
+    assert "resync --pipeline shop --table shop.orders --mode full" in caught.value.next
+    assert evolved(facts(Deletes.HARD), soft, FULL).schema == SCHEMA
+
+
+def test_a_sources_own_column_of_that_name_is_no_mark_while_deletes_are_hard() -> None:
+    own = schema(*MARKED)
+    evolved(facts(Deletes.HARD, own), head(MARKED), RUN)
+    with pytest.raises(SourceTableError, match="column '_deleted' of its own"):
+        evolved(facts(Deletes.SOFT, own), head(MARKED), RUN)
+
+
+def test_without_keys_nothing_can_be_marked() -> None:
+    with pytest.raises(SourceTableError, match="has no keys"):
+        evolved(facts(Deletes.SOFT, keys=()), None, RUN)
+
+
+def test_a_full_resync_keeps_types_that_hold_what_is_kept() -> None:
+    stored = (("id", "bigint"), ("name", "string"), ("amount", "decimal(12,2)"), ("updated_at", "timestamp"))
+    assert evolved(facts(Deletes.HARD), head(stored), FULL).schema == SCHEMA
+    kept = evolved(facts(Deletes.SOFT), head(stored), FULL).schema.column("amount")
+    assert kept is not None
+    assert kept.delta_type == "decimal(12,2)"
+
+
+def test_a_full_resync_that_could_not_keep_deleted_rows_is_refused() -> None:
+    stored = (("id", "bigint"), ("name", "date"), ("amount", "decimal(10,2)"), ("updated_at", "timestamp"))
+    with pytest.raises(SchemaChangedError, match="cannot keep its deleted rows: name retyped"):
+        evolved(facts(Deletes.SOFT), head(stored), FULL)
+    with pytest.raises(SchemaChangedError, match="keys changed from \\(id\\) to \\(name\\)"):
+        evolved(facts(Deletes.SOFT, keys=("name",)), head(SCHEMA_DDL), FULL)
+
+
+def test_the_mark_can_be_filled_like_a_column_and_only_where_there_is_one() -> None:
+    backfill = replace(RUN, kind=RunKind.BACKFILL, columns=(DELETED_COLUMN,))
+    evolved(facts(Deletes.SOFT), head(SCHEMA_DDL), backfill)
+    with pytest.raises(Exception, match="no column '_deleted'"):
+        evolved(facts(Deletes.HARD), head(SCHEMA_DDL), backfill)
+
+
+def test_what_was_frozen_before_the_table_kept_deleted_rows_keeps_them_too() -> None:
+    soft, spec = head(MARKED, deleted_column=DELETED_COLUMN), Case(root="x").operation(2)
+    assert marking_alike(spec, soft).deleted_column == DELETED_COLUMN
+    assert marking_alike(replace(spec, replaces_schema=True), soft).deleted_column == ""
+    assert marking_alike(spec, head(SCHEMA_DDL)) is spec
+    assert marking_alike(spec, None) is spec
+
+
+def test_the_mark_is_not_a_column_of_the_source() -> None:
+    assert source_columns(MARKED, DELETED_COLUMN) == SCHEMA_DDL
+    assert source_columns(MARKED, "") == MARKED
