@@ -14,7 +14,12 @@ the first kind and fails at once on the second.
     |   |-- SourceAccessError      login or grant
     |   |-- SourceTableError       table, key or cursor column missing or unusable
     |   |-- SchemaChangedError     columns or keys changed in a way that the table's policy does not follow
-    |   `-- CursorRegressionError  the source's clock or counter went back
+    |   |-- CursorRegressionError  the source's clock or counter went back
+    |   `-- ArchiveError             an archive of changes is not what it should be
+    |       |-- ArchiveUnreachableError (retryable)
+    |       |-- ArchiveGapError          positions that no file holds
+    |       |-- ArchiveFileError         a file whose name or end is not understood
+    |       `-- ArchiveChangedError      (retryable) a file of a frozen batch is not what it was
     |-- DataError               rows that cannot be applied
     |   |-- NullKeyError
     |   |-- DuplicateKeyError
@@ -112,6 +117,30 @@ class SchemaChangedError(SourceError):
 
 class CursorRegressionError(SourceError):
     """The source's clock or counter is behind the watermark."""
+
+
+class ArchiveError(SourceError):
+    """An archive of change files is not what it should be."""
+
+
+class ArchiveUnreachableError(ArchiveError):
+    """The store of an archive does not answer; it may later."""
+
+    retryable = True
+
+
+class ArchiveGapError(ArchiveError):
+    """Positions are missing between what a table has and what the archive holds."""
+
+
+class ArchiveFileError(ArchiveError):
+    """A file of an archive has a name that its layout does not know, or cannot be what it says."""
+
+
+class ArchiveChangedError(ArchiveError):
+    """A file that an operation had frozen is gone or has other contents; nothing of it was committed, and it is frozen anew."""
+
+    retryable = True
 
 
 class DataError(CdcError):

@@ -16,6 +16,8 @@ from cdc_ops.testing.servers import MariaDBServer, MySQLServer, PostgresServer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from cdc_ops.testing.object_store import ObjectStore
+
 ROOT = Path(__file__).resolve().parent.parent
 LOCAL = ROOT / ".local"
 FOLDERS = ("unit", "spark", "integration", "airflow")  # in this order: what is quick speaks first
@@ -59,6 +61,16 @@ def server_folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="cdc-ops-servers-") as name:
         Path(name).chmod(0o755)
         yield Path(name)
+
+
+@pytest.fixture(scope="session")
+def object_store() -> Iterator["ObjectStore"]:
+    """An S3 endpoint on loopback."""
+    from cdc_ops.testing.object_store import ObjectStore
+
+    store = ObjectStore()
+    yield store
+    store.close()
 
 
 @pytest.fixture(scope="session")

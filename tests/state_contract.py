@@ -19,12 +19,13 @@ from cdc_ops.core.tables import TableName
 from cdc_ops.errors import CdcError, StaleStateError, StateError
 from cdc_ops.state import schema
 from cdc_ops.state.sql import SqlStateStore, open_reader, open_store
+from tests.state_archive_contract import ArchiveContract
 from tests.state_lease_contract import LeaseContract
 from tests.state_values import NOON, ORDERS, PIPELINE, at_once, fresh, race, result, run, settle, spec, take
 
 
-class StateContract(LeaseContract):
-    """The tests; those of leases stand on their own."""
+class StateContract(LeaseContract, ArchiveContract):
+    """The tests; those of leases and archives stand on their own."""
 
     # ---------------------------------------------------------------------------------------------- opening and migrating
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from cdc_ops.core.archive_positions import ArchiveWatermark
 from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.lateness import NONE_LATE, LateRows
 from cdc_ops.core.operations import OperationKind, OperationSpec, SnapshotProgress
@@ -25,6 +26,7 @@ class CommitRecord:
         late: Late rows among them.
         deleted_column: Column that marks deleted rows, "" if they are deleted.
         marked: Rows that this commit's MERGE marks as deleted and that were not before, as far as it counts them as updated.
+        archive: For a table that is fed from an archive: up to where it has everything, and which gaps were accepted on the way.
     """
 
     pipeline: str
@@ -45,6 +47,7 @@ class CommitRecord:
     late: LateRows = NONE_LATE
     deleted_column: str = ""
     marked: int = 0
+    archive: ArchiveWatermark | None = None
 
 
 def commit_record(

@@ -9,6 +9,7 @@ import enum
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from cdc_ops.core.archive_positions import ArchiveWatermark
 from cdc_ops.core.commits import CommitRecord, ForeignChange, LakeHead
 from cdc_ops.core.counters import CounterReadings
 from cdc_ops.core.cursors import CursorValue
@@ -36,6 +37,7 @@ class TableState:
         nulls: Checksum that it saw over the rows whose cursor is NULL, "" if that is not known.
         seen: What the last live operation's plan saw of the rows just below the watermark; None if that is not known.
         readings: Of an auto-increment cursor that writers hold back: the readings of its counter (`core.counters`), for the next plan.
+        archive: The watermark of a table that is fed from an archive.
     """
 
     pipeline: str
@@ -52,6 +54,7 @@ class TableState:
     seen: Seen | None = None
     nulls: str = ""
     readings: CounterReadings | None = None
+    archive: ArchiveWatermark | None = None
 
     @property
     def phase(self) -> "Phase":
@@ -171,6 +174,7 @@ def rebuilt(record: CommitRecord, delta_version: int, *, txn_version: int | None
         scanned_to=record.watermark,
         snapshot=record.snapshot,
         delta_version=delta_version,
+        archive=record.archive,
     )
 
 

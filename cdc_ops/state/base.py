@@ -13,6 +13,7 @@ from cdc_ops.core.operations import Counts, OperationKind, OperationResult, Oper
 from cdc_ops.core.runs import TableState
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.windows import Window
+from cdc_ops.state.archive_base import ArchiveReader, ArchiveStore
 
 
 class TableRunStatus(enum.StrEnum):
@@ -100,7 +101,7 @@ class TableOverview:
     method: str = "query"
 
 
-class StateReader(ABC):
+class StateReader(ArchiveReader, ABC):
     """Reads the ledger; offers no way to change it."""
 
     @abstractmethod
@@ -151,7 +152,7 @@ class StateReader(ABC):
         """
 
 
-class StateStore(StateReader):
+class StateStore(StateReader, ArchiveStore):
     """Writes the ledger. Every write that moves a table's state is a compare-and-set under a lease token."""
 
     @abstractmethod

@@ -29,7 +29,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
-VERSION: Final = "0002"
+VERSION: Final = "0003"
 """The newest migration. Opening a ledger compares this with the ledger's own version and needs Alembic only if they differ."""
 VERSION_TABLE: Final = "cdc_ops_version"
 
@@ -176,5 +176,44 @@ runs = Table(
     Index("ix_cdc_table_runs_pipeline", "pipeline", "started_at"),
     Index("ix_cdc_table_runs_run", "run_id", "started_at"),
     Index("ix_cdc_table_runs_started", "started_at"),
+    **MYSQL,
+)
+
+archive_files = Table(
+    "cdc_archive_files",
+    metadata,
+    *_key(),
+    Column("path_hash", String(64), nullable=False),  # SHA-256 of the path, which would be too long for a key
+    Column("status", String(16), nullable=False),  # FileStatus
+    Column("operation_id", String(64), nullable=False),  # '' = none
+    Column("body", LongText, nullable=False),  # FileRecord
+    PrimaryKeyConstraint(*KEY, "path_hash", name="pk_cdc_archive_files"),
+    ForeignKeyConstraint(KEY, _TABLES_KEY, name="fk_cdc_archive_files_table"),
+    Index("ix_cdc_archive_files_status", *KEY, "status"),
+    Index("ix_cdc_archive_files_operation", "operation_id"),
+    **MYSQL,
+)
+
+archive_marks = Table(
+    "cdc_archive_marks",
+    metadata,
+    *_key(),
+    Column("body", LongText, nullable=False),  # ListingMark
+    PrimaryKeyConstraint(*KEY, name="pk_cdc_archive_marks"),
+    ForeignKeyConstraint(KEY, _TABLES_KEY, name="fk_cdc_archive_marks_table"),
+    **MYSQL,
+)
+
+archive_gaps = Table(
+    "cdc_archive_gaps",
+    metadata,
+    *_key(),
+    Column("gap_id", String(64), nullable=False),  # of stream and range: the same gap has one row however often it is found
+    Column("status", String(16), nullable=False),  # GapStatus
+    Column("found_at", UtcDateTime, nullable=False),
+    Column("body", LongText, nullable=False),  # GapRecord
+    PrimaryKeyConstraint(*KEY, "gap_id", name="pk_cdc_archive_gaps"),
+    ForeignKeyConstraint(KEY, _TABLES_KEY, name="fk_cdc_archive_gaps_table"),
+    Index("ix_cdc_archive_gaps_status", "pipeline", "status"),
     **MYSQL,
 )

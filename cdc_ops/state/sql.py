@@ -20,6 +20,7 @@ from cdc_ops.core.runs import TableState
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import LeaseHeldError, StaleStateError
 from cdc_ops.state import leases, operations, pruning, rows, runs
+from cdc_ops.state.archive_sql import SqlArchiveReader, SqlArchiveStore
 from cdc_ops.state.base import Lease, StateReader, StateStore, TableOverview, TableRun
 from cdc_ops.state.database import PATIENCE, Database
 from cdc_ops.state.migrate import is_current, ledger_version, outdated, upgrade
@@ -63,7 +64,7 @@ def open_store(url: str, *, patience: timedelta = PATIENCE) -> "SqlStateStore":
     return SqlStateStore(database)
 
 
-class SqlStateReader(StateReader):
+class SqlStateReader(SqlArchiveReader, StateReader):
     """Reads the ledger; see `StateReader` for what each method promises. Threads may share it."""
 
     def __init__(self, database: Database) -> None:
@@ -150,7 +151,7 @@ class SqlStateReader(StateReader):
         return True
 
 
-class SqlStateStore(SqlStateReader, StateStore):
+class SqlStateStore(SqlArchiveStore, SqlStateReader, StateStore):
     """Writes the ledger; see `StateStore` for what each method promises. Threads may share it."""
 
     def acquire(self, pipeline: str, table: TableName, holder: str, *, ttl: timedelta, live: bool, purpose: str = "") -> Lease:

@@ -1,0 +1,110 @@
+"""Listing an archive of 100,000 files of which 10 are new, beside listing all of it: on an S3 endpoint on loopback, and in a folder."""
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+from cdc_ops.archives.base import Archive, open_archive
+from cdc_ops.core.archive_files import consumed_records, frozen_records
+from cdc_ops.core.archive_names import Layout
+from cdc_ops.core.archive_positions import ArchiveWatermark, Reached
+from cdc_ops.core.tables import TableName
+from cdc_ops.state.sql import SqlStateStore, open_store
+from cdc_ops.steps.archives import keep
+from cdc_ops.steps.surveys import ArchiveRules, Survey, survey
+from cdc_ops.testing.object_store import ObjectStore
+
+PARTITIONS = 4
+RECORDS = 100
+OWNER = ("bench", TableName(schema="bench", name="t"))
+RULES = ArchiveRules(layout=Layout.KAFKA_CONNECT, settle=timedelta(0))
+
+
+def keys(first: int, count: int) -> list[str]:
+    """Returns files in rotation over the partitions, each with the offsets that follow the one before."""
+    return [
+        f"t/partition={number % PARTITIONS}/t+{number % PARTITIONS}+{number // PARTITIONS * RECORDS:010}.json"
+        for number in range(first, first + count)
+    ]
+
+
+def reached(files: int) -> ArchiveWatermark:
+    per = {partition: len(range(partition, files, PARTITIONS)) * RECORDS for partition in range(PARTITIONS)}
+    return ArchiveWatermark(streams=tuple(Reached(stream=f"t/{partition}", to=(to,)) for partition, to in per.items()))
+
+
+def consume(store: SqlStateStore, found: Survey) -> None:
+    """Makes the ledger know what a survey found as read, without reading it."""
+    lease = store.acquire(*OWNER, "bench", ttl=timedelta(hours=1), live=True)
+    keep(store, lease, found)
+    store.put_files(lease, consumed_records(frozen_records(found.files, "op", "run", found.listing.clock), (), found.listing.clock))
+
+
+def measure(archive: Archive, add: Callable[[list[str]], None], files: int, new: int, runs: int) -> tuple[Survey, Survey, float, float]:
+    """Returns an incremental and a full survey of the same archive, and the median seconds of each."""
+    with tempfile.TemporaryDirectory() as folder, open_store(f"sqlite:///{folder}/ledger.db") as store:
+        add(keys(0, files))
+        consume(store, survey(archive, RULES, store, OWNER, None))
+        # The mark of a run starts at the watermark that this run began with; the next one starts where it ended.
+        consume(store, replace(survey(archive, RULES, store, OWNER, reached(files), full=True)))
+        add(keys(files, new))
+        seconds: dict[bool, list[float]] = {True: [], False: []}
+        last: dict[bool, Survey] = {}
+        for _ in range(runs):
+            for full in (False, True):
+                begun = time.perf_counter()
+                last[full] = survey(archive, RULES, store, OWNER, reached(files), full=full)
+                seconds[full].append(time.perf_counter() - begun)
+                assert len(last[full].files.files) == new, (full, len(last[full].files.files))
+        return last[False], last[True], statistics.median(seconds[False]), statistics.median(seconds[True])
+
+
+@contextmanager
+def endpoint() -> Iterator[tuple[Archive, Callable[[list[str]], None]]]:
+    store = ObjectStore()
+    try:
+        yield open_archive(f"s3://{store.bucket}", store.options), lambda names: store.put_many(dict.fromkeys(names, b"x"))
+    finally:
+        store.close()
+
+
+@contextmanager
+def folder() -> Iterator[tuple[Archive, Callable[[list[str]], None]]]:
+    with tempfile.TemporaryDirectory() as root:
+
+        def add(names: list[str]) -> None:
+            for name in names:
+                path = Path(root) / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(b"x")
+
+        yield open_archive(root), add
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, default=100_000)
+    parser.add_argument("--new", type=int, default=10)
+    parser.add_argument("--runs", type=int, default=3)
+    options = parser.parse_args()
+    for name, opened in (("S3 (moto on loopback)", endpoint), ("folder", folder)):
+        with opened() as (archive, add):
+            some, everything, quick, slow = measure(archive, add, options.files, options.new, options.runs)
+            archive.close()
+        print(f"{name}: {options.files:,} files, {options.new} new; survey = list + ledger + proof")
+        for text, found, seconds in (("incremental", some, quick), ("full", everything, slow)):
+            print(f"  {text:12} {found.listing.calls:5} calls {found.listing.entries:9,} names {seconds:9.3f} s")
+        print(
+            f"  ratio        {some.listing.calls / everything.listing.calls:.3f} calls"
+            f" {some.listing.entries / everything.listing.entries:.5f} names {quick / slow:.4f} seconds"
+        )
+
+
+if __name__ == "__main__":
+    main()

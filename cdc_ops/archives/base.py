@@ -1,0 +1,95 @@
+"""An archive as its readers see it: listed in parts, with the clock of its store.
+
+    open_archive(url) -> Archive: S3Archive (s3://), LocalArchive (a folder), OtherArchive (anything else that fsspec knows)
+
+Listing is all that happens here: what a listing means is decided in core.archive_files, and Spark reads the files themselves.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from cdc_ops.core.archive_files import ListedFile, ListedRange
+from cdc_ops.errors import ConfigError, EnvironmentSetupError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """Files of some ranges.
+
+    Args:
+        files: Sorted by path; paths are relative to the archive's root.
+        clock: The store's clock when the listing began, UTC.
+        calls: Requests or folders read: what it cost.
+        entries: Names that the store returned for it.
+    """
+
+    files: tuple[ListedFile, ...]
+    clock: datetime
+    calls: int
+    entries: int
+
+
+class Archive(ABC):
+    """A folder of change files. Paths go in and out relative to it, with `/`."""
+
+    @abstractmethod
+    def list(self, ranges: Iterable[ListedRange]) -> Listing:
+        """Lists ranges as wholes.
+
+        Raises:
+            ArchiveUnreachableError: the store does not answer.
+            ArchiveError: it refuses us, or there is no such archive.
+        """
+
+    @abstractmethod
+    def folders(self, within: str) -> tuple[str, ...]:
+        """Returns the folders right below one, each with a `/` at its end; "" is the root."""
+
+    @abstractmethod
+    def stat(self, paths: Iterable[str]) -> Mapping[str, ListedFile]:
+        """Returns the files as they are now; those that are gone are left out."""
+
+    @abstractmethod
+    def tail(self, path: str, size: int) -> bytes:
+        """Returns the last bytes of a file, fewer if it is shorter."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Gives back connections."""
+
+
+def open_archive(url: str, options: Mapping[str, Any] | None = None) -> Archive:
+    """Opens an archive; nothing is connected to yet.
+
+    Args:
+        url: A folder, or `s3://bucket/prefix`, `oss://…`, `abfs://…`, `gs://…`: whatever fsspec has a package for.
+        options: For fsspec's file system, e.g. `endpoint_url`. Credentials come from the store's own chain (environment, profile, role):
+            never from a pipeline's file.
+
+    Raises:
+        ConfigError: the URL cannot be meant.
+        EnvironmentSetupError: the package for this kind of store is not installed.
+    """
+    from cdc_ops.archives.local import LocalArchive
+    from cdc_ops.archives.remote import OtherArchive, S3Archive
+
+    scheme, is_url, rest = url.partition("://")
+    if not url or (is_url and not rest):
+        raise ConfigError(f"{url!r} names no archive.", data="Nothing was read.", next="Write a folder, or s3://bucket/prefix.")
+    if not is_url or scheme == "file":
+        return LocalArchive((rest if is_url else url).removeprefix("file:"))
+    kind = S3Archive if scheme in ("s3", "s3a") else OtherArchive
+    try:
+        return kind(scheme.replace("s3a", "s3"), rest.rstrip("/"), dict(options or {}))
+    except ImportError as error:
+        raise EnvironmentSetupError(
+            f"There is no package here that reads {scheme}:// archives.",
+            why=str(error),
+            data="Nothing was read.",
+            next="Install s3fs for s3://, ossfs for oss://, adlfs for abfs://, gcsfs for gs://.",
+        ) from None
+    except ValueError as error:
+        raise ConfigError(f"{url!r} names no archive.", why=str(error), data="Nothing was read.", next="Correct the URL.") from None

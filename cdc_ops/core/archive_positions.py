@@ -1,0 +1,134 @@
+"""Positions in archives: what a file covers, up to where a table has everything, and which gaps somebody has signed off. Pure.
+
+A *stream* is one sequence of positions: a partition of a topic (offsets), the binlogs of one server (file number, offset in the file), a
+domain of MariaDB (sequence numbers), a server UUID of MySQL (transaction numbers). Positions are tuples of whole numbers and compare as
+such. Intervals are half-open: `[low, high)`.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+Position = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cover:
+    """What a file holds of one stream.
+
+    Args:
+        file: Its path, relative to the archive's root.
+        stream: Which sequence.
+        low: Its first position: whatever comes before it lies in other files.
+        high: The first position after it, None while only its contents can tell. `high == low` holds nothing.
+    """
+
+    file: str
+    stream: str
+    low: Position
+    high: Position | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Positions that no file covers, although a file covers what comes after them.
+
+    Args:
+        stream: Which sequence.
+        low, high: The first position that is missing, and the first one after it that is there.
+        after_file: The file that ends at `low`, "" if that is the watermark.
+        before_file: A file that begins at `high`.
+    """
+
+    stream: str
+    low: Position
+    high: Position
+    after_file: str = ""
+    before_file: str = ""
+
+    def __str__(self) -> str:
+        after = f"after {self.after_file}" if self.after_file else "after the watermark"
+        return f"{self.stream}: {shown(self.low)} up to, not including, {shown(self.high)} ({after}, before {self.before_file})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedGap:
+    """A decision that positions which no file covers may be missing for good.
+
+    Args:
+        stream, low, high: What is given up; nothing beyond it is.
+        who: Who decided.
+        at: When, by the ledger's clock, UTC.
+        why: Their reason.
+    """
+
+    stream: str
+    low: Position
+    high: Position
+    who: str
+    at: datetime
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """How far one stream is complete: every position below `to` is in the table, was accepted as missing, or never existed."""
+
+    stream: str
+    to: Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveWatermark:
+    """Up to where a table has everything that its archive holds; it travels in the commit that brought the rows.
+
+    Args:
+        streams: One each, sorted by name.
+        gtids: For MySQL's GTIDs, which are sets and not sequences: the set, as text; "" otherwise.
+        accepted: Gaps that were signed off and passed, so that the decision survives the ledger.
+    """
+
+    streams: tuple[Reached, ...] = ()
+    gtids: str = ""
+    accepted: tuple[AcceptedGap, ...] = ()
+
+    def of(self, stream: str) -> Position | None:
+        """Returns how far a stream is complete, None if nothing of it was read yet."""
+        return next((reached.to for reached in self.streams if reached.stream == stream), None)
+
+
+def shown(position: Position) -> str:
+    """Returns a position the way people write it: an offset, or `file number:offset`."""
+    return ":".join(map(str, position))
+
+
+def parse_position(text: str) -> Position:
+    """Reads what `shown` writes.
+
+    Raises:
+        ValueError: it is not whole numbers, separated by colons.
+    """
+    position = tuple(int(part) for part in text.split(":"))
+    if any(part < 0 for part in position):
+        raise ValueError(f"{text!r} is below zero")
+    return position
+
+
+def advanced(
+    before: ArchiveWatermark, reached: tuple[Reached, ...], used: tuple[AcceptedGap, ...] = (), gtids: str = ""
+) -> ArchiveWatermark:
+    """Returns the watermark after a batch. No stream ever goes back, and decisions that were passed once are kept.
+
+    Args:
+        before: The watermark that the batch started from.
+        reached: How far its files are proven to be complete.
+        used: Decisions that the proof relied on.
+        gtids: The set that is complete now, for MySQL's GTIDs.
+    """
+    furthest = {item.stream: item.to for item in before.streams}
+    for item in reached:
+        furthest[item.stream] = max(item.to, furthest.get(item.stream, item.to))
+    return ArchiveWatermark(
+        streams=tuple(Reached(stream=name, to=furthest[name]) for name in sorted(furthest)),
+        gtids=gtids or before.gtids,
+        accepted=tuple(dict.fromkeys((*before.accepted, *used))),
+    )

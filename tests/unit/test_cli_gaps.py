@@ -1,0 +1,52 @@
+"""`cdc-ops gap list | accept`, on a ledger in which a survey found a gap."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cdc_ops.cli import app
+from cdc_ops.core.archive_positions import Gap
+from cdc_ops.state.sql import open_store
+from tests.state_values import PIPELINE, take
+
+
+@pytest.fixture
+def gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    monkeypatch.setenv("CDC_OPS_LEDGER", url)
+    found = Gap(stream="orders/0", low=(10,), high=(20,), after_file="a.json", before_file="b.json")
+    with open_store(url) as store:
+        (record,) = store.report_gaps(take(store), [found])
+    return record.gap_id
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["gap", *arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.output
+
+
+def test_a_gap_is_shown_with_its_range_and_the_files_beside_it(gap: str) -> None:
+    code, text = run("list")
+    assert code == 0
+    for part in (gap, "open", "shop.orders", "orders/0: 10 up to, not including, 20 (after a.json, before b.json)"):
+        assert part in text
+    assert run("list", "-p", "another") == (0, "no gaps\n")
+
+
+def test_accepting_a_gap_is_remembered_with_who_and_why(gap: str) -> None:
+    code, _ = run("accept", gap, "-p", PIPELINE, "--why", "the topic had expired", "--who", "ops")
+    assert code == 0
+    (shown,) = json.loads(run("list", "--json")[1])
+    assert (shown["name"], shown["status"], shown["decision"]["who"], shown["decision"]["why"]) == (
+        gap, "accepted", "ops", "the topic had expired",
+    )  # fmt: skip
+
+
+def test_a_gap_that_is_not_there_or_a_missing_reason_is_refused(gap: str) -> None:
+    assert run("accept", "other", "-p", PIPELINE, "--why", "x")[0] == 2
+    code, text = run("accept", gap, "-p", PIPELINE, "--why", " ", "--json")
+    assert code == 2
+    assert "for a reason" in json.loads(text)["error"]["what"]
