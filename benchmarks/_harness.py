@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc_ops.core.connections import ConnectionUrl
-from cdc_ops.testing.mariadb import MariaDBServer
+from cdc_ops.testing.servers import DatabaseServer, MariaDBServer, MySQLServer, PostgresServer
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCAL = ROOT / ".local"
@@ -62,27 +62,36 @@ class Series:
         return f"{self.name:<34} median {self.median:7.2f} s   ({spread}, n={len(self.seconds)})   {use}"
 
 
+KINDS: dict[str, type[DatabaseServer]] = {"mariadb": MariaDBServer, "mysql": MySQLServer, "postgres": PostgresServer}
+# Rows that are read should come from memory on both sides of a comparison.
+OPTIONS = {
+    "mariadb": ("--innodb-buffer-pool-size=2560M", "--innodb-log-file-size=512M"),
+    "mysql": ("--innodb-buffer-pool-size=2560M", "--innodb-redo-log-capacity=1G"),
+    "postgres": ("-c", "shared_buffers=1GB", "-c", "max_wal_size=4GB"),
+}
+
+
 @contextmanager
-def running_server() -> Iterator[MariaDBServer]:
-    """Yields the MariaDB server of the measurements; what was filled once stays below .local/bench."""
+def running_server(kind: str = "mariadb") -> Iterator[DatabaseServer]:
+    """Yields the server of the measurements, of one of KINDS; what was filled once stays below .local/bench."""
     os.environ.setdefault("CDC_OPS_CACHE", str(LOCAL / "cache"))
-    # Rows that are read should come from memory on both sides of a comparison.
-    server = MariaDBServer(BENCH / "mariadb", options=("--innodb-buffer-pool-size=1536M", "--innodb-log-file-size=512M"))
+    server = KINDS[kind](BENCH / kind, options=OPTIONS[kind])
     with server:
         server.create_database(DATABASE)
         yield server
 
 
-def ensure_rows(server: MariaDBServer, table: str, rows: int, create: str, fill: str) -> None:
+def ensure_rows(server: DatabaseServer, table: str, rows: int, create: str, *fill: str) -> None:
     """Creates and fills a table unless it is there with that many rows."""
-    (there,) = server.execute(
-        f"SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '{DATABASE}' AND table_name = '{table}'"
-    )[0]
-    if there and server.execute(f"SELECT COUNT(*) FROM {table}", database=DATABASE)[0][0] == rows:
+    if (server.folder / f"{table}.filled").exists():
         return
     print(f"filling {DATABASE}.{table} with {rows:,} rows ...", flush=True)
-    quiet = ("SET SESSION sql_log_bin = 0", "SET SESSION unique_checks = 0")
-    server.execute(*quiet, f"DROP TABLE IF EXISTS {table}", create, fill, f"ANALYZE TABLE {table}", database=DATABASE)
+    postgres = isinstance(server, PostgresServer)
+    quiet = () if postgres else ("SET SESSION sql_log_bin = 0", "SET SESSION unique_checks = 0")
+    analyze = f"ANALYZE {table}" if postgres else f"ANALYZE TABLE {table}"
+    server.execute(*quiet, f"DROP TABLE IF EXISTS {table}", create, *fill, analyze, database=DATABASE)
+    assert server.execute(f"SELECT COUNT(*) FROM {table}", database=DATABASE)[0][0] == rows
+    (server.folder / f"{table}.filled").touch()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +103,24 @@ class Bench:
         server: The source.
         tables: Table names in the database of the measurements.
         defaults: Settings of all tables, as YAML.
+        driver_memory: Of Spark.
     """
 
     name: str
-    server: MariaDBServer
+    server: DatabaseServer
     tables: tuple[str, ...]
     defaults: str = "{cursor: [updated_at, id]}"
+    driver_memory: str = "2g"
+
+    @property
+    def kind(self) -> str:
+        """The source's kind."""
+        return next(kind for kind, server in KINDS.items() if type(self.server) is server)
+
+    @property
+    def schema(self) -> str:
+        """The schema of the tables, as the pipeline names it."""
+        return "public" if self.kind == "postgres" else DATABASE
 
     @property
     def folder(self) -> Path:
@@ -113,10 +134,11 @@ class Bench:
         """Begins anew: no ledger, no lake."""
         shutil.rmtree(self.folder, ignore_errors=True)
         (self.folder / "pipelines").mkdir(parents=True)
-        entries = "".join(f"  {DATABASE}.{table}: {{}}\n" for table in self.tables)
+        entries = "".join(f"  {self.schema}.{table}: {{}}\n" for table in self.tables)
         (self.folder / "pipelines" / f"{self.name}.yaml").write_text(
             f"pipeline: {self.name}\n"
-            f"source: {{kind: mariadb, connection: {CONNECTION}, time_zone: UTC}}\n"
+            f"source: {{kind: {self.kind}, connection: {CONNECTION}, time_zone: UTC}}\n"
+            f"spark: {{driver_memory: {self.driver_memory}}}\n"
             f"target: {{root: {self.lake}, staging: {self.folder / 'staging'}}}\n"
             f"defaults: {self.defaults}\n"
             f"tables:\n{entries}",
@@ -125,7 +147,7 @@ class Bench:
 
     def environment(self) -> dict[str, str]:
         server = self.server
-        url = ConnectionUrl.from_parts("mariadb", server.host, server.port, server.user, server.password, DATABASE)
+        url = ConnectionUrl.from_parts(self.kind, server.host, server.port, server.user, server.password, DATABASE)
         return {
             **{name: value for name, value in os.environ.items() if name not in {"SPARK_HOME", "PYTHONPATH"}},
             "CDC_OPS_HOME": str(self.folder),
@@ -239,11 +261,13 @@ def _family(root: int) -> Iterable[int]:
         waiting += parents.get(pid, [])
 
 
-def arguments(description: str, **defaults: int) -> argparse.Namespace:
-    """Reads the options of a measurement: one whole number each."""
+def arguments(description: str, servers: Sequence[str] = (), **defaults: int) -> argparse.Namespace:
+    """Reads the options of a measurement: one whole number each, and which server where there is a choice."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     for name, default in defaults.items():
         parser.add_argument(f"--{name}", type=int, default=default)
+    if servers:
+        parser.add_argument("--server", choices=servers, default=servers[0])
     return parser.parse_args()
 
 

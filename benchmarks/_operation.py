@@ -48,7 +48,8 @@ def snapshot(source: Source, table: TableName, path: Path, name: str) -> Operati
 
 def main() -> None:
     table, folder, runs = TableName(schema=DATABASE, name=sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-    source = open_source(SourceConfig(kind=SourceKind.MARIADB, connection=CONNECTION), os.environ[f"CDC_OPS_CONN_{CONNECTION.upper()}"])
+    url = os.environ[f"CDC_OPS_CONN_{CONNECTION.upper()}"]
+    source = open_source(SourceConfig(kind=SourceKind(url.partition(":")[0]), connection=CONNECTION), url)
     spark = build_session("benchmark operation", extra_conf={"spark.driver.memory": SparkConfig().driver_memory})
     for number in range(runs):
         path = folder / "table"

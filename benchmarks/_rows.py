@@ -46,7 +46,13 @@ SELECT seq,
        '2026-01-01' + INTERVAL seq % 200 DAY,
        '2026-01-01' + INTERVAL seq SECOND,
        '2026-01-01' + INTERVAL seq * 4000001 MICROSECOND
-FROM seq_1_to_{rows}"""
+FROM {numbers}"""
+
+# MariaDB has tables of numbers, MySQL has not.
+NUMBERS = {
+    "mariadb": "seq_1_to_{rows}",
+    "mysql": "(WITH RECURSIVE n (seq) AS (SELECT 1 UNION ALL SELECT seq + 1 FROM n WHERE seq < {rows}) SELECT seq FROM n) numbers",
+}
 
 # The same text of a row from MariaDB and from Spark; weights are eighths, so that they have one as whole numbers.
 SOURCE_TEXT = (
@@ -64,5 +70,7 @@ def create(table: str) -> str:
     return CREATE.format(table=table)
 
 
-def fill(table: str, rows: int) -> str:
-    return FILL.format(table=table, rows=rows)
+def fill(table: str, rows: int, kind: str = "mariadb") -> tuple[str, ...]:
+    """Returns the statements that fill a table on a server of that kind."""
+    statement = FILL.format(table=table, numbers=NUMBERS[kind].format(rows=rows))
+    return (f"SET SESSION cte_max_recursion_depth = {rows}", statement) if kind == "mysql" else (statement,)

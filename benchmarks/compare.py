@@ -24,7 +24,7 @@ def main() -> None:
     # A DOUBLE has no text that two programs share, and would make the comparison read the whole table.
     create = _rows.create(table).replace("weight DOUBLE", "weight DECIMAL(12, 3)")
     with running_server() as server:
-        ensure_rows(server, table, options.rows, create, _rows.fill(table, options.rows))
+        ensure_rows(server, table, options.rows, create, *_rows.fill(table, options.rows))
         bench = Bench(name="bench_compare", server=server, tables=(table,), defaults="{cursor: []}")
         bench.reset()
         bench.run()

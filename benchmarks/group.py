@@ -16,7 +16,7 @@ def main() -> None:
     names = tuple(f"many_{number:02}" for number in range(1, options.tables + 1))
     with running_server() as server:
         for table in (*names, "single"):
-            ensure_rows(server, table, options.rows, _rows.create(table), _rows.fill(table, options.rows))
+            ensure_rows(server, table, options.rows, _rows.create(table), *_rows.fill(table, options.rows))
         many = Bench(name="bench_many", server=server, tables=names)
         one = Bench(name="bench_one", server=server, tables=("single",))
         for bench in (many, one):

@@ -16,7 +16,7 @@ def main() -> None:
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     with running_server() as server:
-        ensure_rows(server, table, options.rows, _rows.create(table), _rows.fill(table, options.rows))
+        ensure_rows(server, table, options.rows, _rows.create(table), *_rows.fill(table, options.rows))
         bench = Bench(name="bench_idle", server=server, tables=(table,))
         bench.reset()
         bench.run()

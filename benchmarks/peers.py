@@ -52,7 +52,7 @@ def main() -> None:
     table = f"rows_{options.rows}"
     python = peer_python()
     with running_server() as server:
-        ensure_rows(server, table, options.rows, _rows.create(table), _rows.fill(table, options.rows))
+        ensure_rows(server, table, options.rows, _rows.create(table), *_rows.fill(table, options.rows))
         bench = Bench(name="bench_peers", server=server, tables=(table,))
         bench.reset()
         theirs, types = peer_seconds(python, server, table, options.runs)

@@ -12,15 +12,36 @@ from pathlib import Path
 
 from benchmarks import _rows
 from benchmarks._harness import BENCH, DATABASE, ROOT, Bench, Series, arguments, ensure_rows, report, run, running_server
-from cdc_ops.testing.mariadb import MariaDBServer
+from cdc_ops.testing import debian
+from cdc_ops.testing.servers import DatabaseServer, MariaDBServer, MySQLServer
 
 
-def raw_client(server: MariaDBServer) -> tuple[list[str], dict[str, str]]:
-    """Returns the client's command without its query; the password is in the environment."""
-    places = os.pathsep.join((os.environ.get("PATH", ""), str(server.program.parent)))
-    found = next(path for name in ("mariadb", "mysql") if (path := shutil.which(name, path=places)))
-    login = ["--no-defaults", "--protocol=tcp", "--skip-ssl", f"--host={server.host}", f"--port={server.port}", f"--user={server.user}"]
-    return [found, *login, "--quick", "--batch", "--skip-column-names", DATABASE], {**os.environ, "MYSQL_PWD": server.password}
+def raw_client(server: DatabaseServer) -> tuple[list[str], dict[str, str]]:
+    """Returns the start of the client's command, without its query; the password is in the environment."""
+    login = [f"--host={server.host}", f"--port={server.port}", f"--user={server.user}", "--protocol=tcp"]
+    environment = {**os.environ, "MYSQL_PWD": server.password}
+    if isinstance(server, MySQLServer):
+        program, plain = [*mysql_client(), "--no-defaults"], "--ssl-mode=DISABLED"
+        # A password travels without TLS only once the server has seen it with TLS.
+        subprocess.run([*program, *login, "--execute", "SELECT 1"], env=environment, check=True, stdout=subprocess.DEVNULL)
+    else:
+        program, plain = [mariadb_client(), "--no-defaults"], "--skip-ssl"
+    return [*program, *login, plain, "--quick", "--batch", "--skip-column-names", DATABASE], environment
+
+
+def mariadb_client() -> str:
+    """Returns MariaDB's own client: the installed one, or that beside the server."""
+    places = os.pathsep.join((os.environ.get("PATH", ""), str(MariaDBServer.ensure_installed().parent)))
+    return next(path for name in ("mariadb", "mysql") if (path := shutil.which(name, path=places)))
+
+
+def mysql_client() -> list[str]:
+    """Returns MySQL's own client: the installed one, or one that is fetched once beside the server."""
+    if found := shutil.which("mysql"):
+        return [found]
+    kept = BENCH / "mysql-client"
+    root = kept if kept.exists() else debian.unpack("mysql-client-core", lambda _: kept, lambda package: package.startswith("lib"))
+    return debian.linked_command(root, "usr/bin/mysql")
 
 
 def text_bytes(command: list[str], environment: dict[str, str]) -> int:
@@ -56,17 +77,17 @@ def folder_bytes(folder: Path) -> int:
 
 
 def main() -> None:
-    options = arguments(__doc__, rows=3_000_000, runs=3)
+    options = arguments(__doc__, ("mariadb", "mysql"), rows=3_000_000, runs=3)
     table = f"rows_{options.rows}"
-    with running_server() as server:
-        ensure_rows(server, table, options.rows, _rows.create(table), _rows.fill(table, options.rows))
+    with running_server(options.server) as server:
+        ensure_rows(server, table, options.rows, _rows.create(table), *_rows.fill(table, options.rows, options.server))
         (version,) = server.execute("SELECT VERSION()")[0]
         client, environment = raw_client(server)
         query = [*client, "--execute", f"SELECT * FROM {table}"]
         size = text_bytes(query, environment)  # and both sides find the rows in memory
         (source,) = server.execute(f"SELECT COUNT(*), SUM(CRC32({_rows.SOURCE_TEXT})) FROM {table}", database=DATABASE)
         bench = Bench(name="bench_snapshot", server=server, tables=(table,))
-        raw, snapshot = Series("mariadb --quick > /dev/null"), Series("cdc-ops run, snapshot into Delta")
+        raw, snapshot = Series("raw client --quick > /dev/null"), Series("cdc-ops run, snapshot into Delta")
         operations: list[float] = []
         for _ in range(options.runs):
             raw.add(run(query, environment, BENCH, to_nowhere=True))
@@ -83,7 +104,7 @@ def main() -> None:
     pairs = [theirs / ours for ours, theirs in zip(raw.seconds, snapshot.seconds, strict=True)]
     rate = f"{options.rows / snapshot.median:,.0f} rows/s, {size / snapshot.median / 1e6:.1f} MB/s of the client's text"
     report(
-        f"Snapshot of {options.rows:,} rows x {len(_rows.COLUMNS)} columns, MariaDB {version}, {size / 1e6:,.0f} MB as text",
+        f"Snapshot of {options.rows:,} rows x {len(_rows.COLUMNS)} columns, {server.name} {version}, {size / 1e6:,.0f} MB as text",
         (
             raw.line(),
             snapshot.line(),
