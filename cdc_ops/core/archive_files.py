@@ -306,7 +306,7 @@ def below(names: Iterable[FileName], watermark: ArchiveWatermark) -> frozenset[s
     In each stream the file in which the watermark lies is read again, that is the last one that begins at or below it; all that begin
     before that one have been passed. This loses nothing: the watermark has only ever moved over positions that some file covered. If one
     of the passed files goes on beyond the watermark (a sink that restarted), what only it holds is missing from the files that are read,
-    and the proof stops the table there.
+    and the proof stops the table there. Files from before the position at which the table began with a stream were not passed.
     """
     passed: set[str] = set()
     by_stream: dict[str, list[tuple[tuple[int, ...], str]]] = {}
@@ -321,5 +321,6 @@ def below(names: Iterable[FileName], watermark: ArchiveWatermark) -> frozenset[s
             continue
         begun = [start for start, _ in starts if start <= reached]
         last = max(begun, default=None)
-        passed |= {path for start, path in starts if last is not None and start < last}
+        since = watermark.since(stream)
+        passed |= {path for start, path in starts if last is not None and start < last and (since is None or start >= since)}
     return frozenset(passed)

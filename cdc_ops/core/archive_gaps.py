@@ -31,6 +31,7 @@ class Proof:
         holes: Positions without a record that the rule called natural; they hold nothing if that rule is right.
         unread: Files whose ends only their contents tell; what is missing behind `to` may be in them, so it is no gap yet.
         used: Decisions that were relied on.
+        is_beginning: Nothing was known of the stream before.
     """
 
     stream: str
@@ -40,11 +41,12 @@ class Proof:
     holes: tuple[Gap, ...] = ()
     unread: tuple[str, ...] = ()
     used: tuple[AcceptedGap, ...] = ()
+    is_beginning: bool = False
 
     @property
     def reached(self) -> Reached:
         """The stream's part of the new watermark."""
-        return Reached(stream=self.stream, to=self.to)
+        return Reached(stream=self.stream, to=self.to, since=self.start if self.is_beginning else None)
 
 
 def prove(
@@ -68,6 +70,7 @@ def prove(
     """
     mine = [cover for cover in covers if cover.stream == stream]
     decisions = sorted((item for item in accepted if item.stream == stream), key=lambda item: (item.low, item.high, item.at))
+    is_beginning = watermark is None
     if watermark is None:
         if not mine:
             raise ValueError(f"nothing is known of {stream}")
@@ -75,7 +78,7 @@ def prove(
     unread = tuple(cover for cover in mine if cover.high is None)
     # An unread file shows where something begins that has to be preceded; it counts as empty there until it is read.
     known = [cover if cover.high is not None else replace(cover, high=cover.low) for cover in mine]
-    return _sweep(Proof(stream=stream, start=watermark, to=watermark), known, unread, tuple(decisions), max_hole)
+    return _sweep(Proof(stream=stream, start=watermark, to=watermark, is_beginning=is_beginning), known, unread, tuple(decisions), max_hole)
 
 
 def _sweep(empty: Proof, known: list[Cover], unread: tuple[Cover, ...], decisions: tuple[AcceptedGap, ...], max_hole: int) -> Proof:

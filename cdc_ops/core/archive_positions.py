@@ -5,7 +5,7 @@ domain of MariaDB (sequence numbers), a server UUID of MySQL (transaction number
 such. Intervals are half-open: `[low, high)`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 Position = tuple[int, ...]
@@ -71,10 +71,18 @@ class AcceptedGap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """How far one stream is complete: every position below `to` is in the table, was accepted as missing, or never existed."""
+    """How far one stream is complete.
+
+    Args:
+        stream: Which.
+        to: Every position from `since` up to here is in the table, was accepted as missing, or never existed.
+        since: Where the table began with the stream, if that was wherever its archive began; files from before may still turn up. None
+            if nothing before `to` is wanted from the archive: the stream began there, or a snapshot holds it.
+    """
 
     stream: str
     to: Position
+    since: Position | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +102,10 @@ class ArchiveWatermark:
     def of(self, stream: str) -> Position | None:
         """Returns how far a stream is complete, None if nothing of it was read yet."""
         return next((reached.to for reached in self.streams if reached.stream == stream), None)
+
+    def since(self, stream: str) -> Position | None:
+        """Returns where the table began with a stream, None if it has everything before the watermark."""
+        return next((reached.since for reached in self.streams if reached.stream == stream), None)
 
 
 def shown(position: Position) -> str:
@@ -124,11 +136,12 @@ def advanced(
         used: Decisions that the proof relied on.
         gtids: The set that is complete now, for MySQL's GTIDs.
     """
-    furthest = {item.stream: item.to for item in before.streams}
+    furthest = {item.stream: item for item in before.streams}
     for item in reached:
-        furthest[item.stream] = max(item.to, furthest.get(item.stream, item.to))
+        known = furthest.get(item.stream, item)
+        furthest[item.stream] = replace(known, to=max(item.to, known.to))
     return ArchiveWatermark(
-        streams=tuple(Reached(stream=name, to=furthest[name]) for name in sorted(furthest)),
+        streams=tuple(furthest[name] for name in sorted(furthest)),
         gtids=gtids or before.gtids,
         accepted=tuple(dict.fromkeys((*before.accepted, *used))),
     )

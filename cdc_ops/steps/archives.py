@@ -10,13 +10,17 @@ What a survey freezes is read by every try, and only what `after_reading` has pr
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
 from cdc_ops.archives.base import Archive
-from cdc_ops.core.archive_files import FileStatus, FrozenFiles, check_frozen, consumed_records, frozen_records, noticed
+from cdc_ops.core.archive_files import FileStatus, FrozenFiles, ListedRange, check_frozen, consumed_records, frozen_records, noticed
 from cdc_ops.core.archive_gaps import GapRecord, gap_error
 from cdc_ops.core.archive_positions import ArchiveWatermark, Cover, advanced
 from cdc_ops.state.base import Lease, StateStore
 from cdc_ops.steps.surveys import Survey, proofs_of
+
+FEW: Final = 20
+"""Files that are asked for one by one, a request each; a listing shows 1,000 for one."""
 
 
 def keep(store: StateStore, lease: Lease, found: Survey) -> tuple[GapRecord, ...]:
@@ -52,10 +56,19 @@ def remember(store: StateStore, lease: Lease, found: Survey, covers: Iterable[Co
 def check_unchanged(archive: Archive, files: FrozenFiles) -> None:
     """Refuses a try whose files are not those that were frozen any more; see `core.archive_files.check_frozen`.
 
+    A few files are asked for one by one; of many their folders are listed, from the first of them on.
+
     Raises:
         ArchiveChangedError: a file is gone, or is not what it was.
     """
-    check_frozen(files, archive.stat(file.path for file in files.files))
+    if len(files.files) <= FEW:
+        check_frozen(files, archive.stat(file.path for file in files.files))
+        return
+    first: dict[str, str] = {}
+    for file in files.files:  # sorted by path
+        first.setdefault(file.path.rpartition("/")[0], file.path)
+    ranges = [ListedRange(prefix=f"{folder}/" if folder else "", after=path[:-1]) for folder, path in first.items()]
+    check_frozen(files, {file.path: file for file in archive.list(ranges).files})
 
 
 def after_reading(

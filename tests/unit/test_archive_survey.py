@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cdc_ops.archives.local import LocalArchive
-from cdc_ops.core.archive_files import Verdict, consumed_records, frozen_records
+from cdc_ops.core.archive_files import Verdict, consumed_records, freeze, frozen_records
 from cdc_ops.core.archive_listing import Scope
 from cdc_ops.core.archive_names import KafkaName, Layout
 from cdc_ops.core.archive_positions import ArchiveWatermark, Cover, Reached
@@ -211,6 +211,29 @@ def test_a_file_that_is_being_written_holds_back_those_behind_it(table: Table) -
     assert set(table.store.pending_files(PIPELINE, table.name)) == {file.path for file in found.stock.of(Verdict.WAIT)}
     os.utime(table.write(10, 20), (1_700_000_000, 1_700_000_000))
     assert read_of(table.run()) == ["0000000010.json", "0000000020.json"]
+
+
+def test_a_file_from_before_the_beginning_is_read_when_it_turns_up_late(table: Table) -> None:
+    table.write(100, 110)
+    table.run()
+    assert table.watermark is not None
+    assert table.watermark.streams == (Reached(stream="t/0", to=(110,), since=(100,)),)
+    table.write(110, 120)
+    table.run()
+    table.write(90, 100)
+    assert read_of(table.run(full=True)) == ["0000000090.json"]
+    assert table.watermark.streams == (Reached(stream="t/0", to=(120,), since=(100,)),)
+    assert table.run(full=True).files.files == ()
+
+
+def test_many_frozen_files_are_compared_by_listing_their_folders(table: Table) -> None:
+    for start in range(0, 300, 10):
+        table.write(start, start + 10, partition=start // 150)
+    found = replace(table.look(), files=freeze(table.look().listing.files))
+    check_unchanged(table.archive, found.files)
+    table.write(290, 299, partition=1)
+    with pytest.raises(ArchiveChangedError, match="1 of 30 files"):
+        check_unchanged(table.archive, found.files)
 
 
 def test_files_whose_commit_the_ledger_missed_are_not_read_again(table: Table) -> None:
