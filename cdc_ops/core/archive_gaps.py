@@ -211,5 +211,5 @@ def gap_error(table: str, gaps: tuple[Gap, ...], to: tuple[Reached, ...]) -> Arc
         f"The archive of {table} has a gap: {listed}.",
         why="No file that is listed holds these positions, and a file that comes after them is there.",
         data=f"Nothing behind the gap was merged; the table is complete up to {safe}. Other tables go on.",
-        next="Bring the files back, or accept the loss of exactly this range (cdc-ops gap list); files that arrive late close the gap by themselves.",
+        next="Bring the files back; the gap closes by itself. Or give up exactly this range: see 'cdc-ops gap list'.",
     )
