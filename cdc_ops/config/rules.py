@@ -76,6 +76,7 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
     (TableSettings, "chunk_bytes"): Rule(minimum=1024 * 1024, examples=("4GiB",)),
     (TableSettings, "renamed"): Rule(examples=({"old_name": "new_name"},)),
     (TableSettings, "apply_as_deletes"): Rule(examples=("is_deleted = 1", "deleted_at IS NOT NULL")),
+    (TableSettings, "before_key"): Rule(examples=("old_id", ["old_order_id", "old_line"])),
     (TableSettings, "max_delete_ratio"): Rule(examples=(0.1,)),
     (TableSettings, "max_delete_rows"): Rule(minimum=0),
     (TableSettings, "properties"): Rule(examples=({"delta.enableChangeDataFeed": "true"},)),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from cdc_ops.core.archive_positions import ArchiveWatermark
 from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.lateness import NONE_LATE, LateRows
+from cdc_ops.core.loose_keys import rules_of
 from cdc_ops.core.operations import OperationKind, OperationSpec, SnapshotProgress
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.windows import Window
@@ -25,6 +26,7 @@ class CommitRecord:
         schema_fingerprint: Of the source's schema that the operation was planned with.
         late: Late rows among them.
         deleted_column: Column that marks deleted rows, "" if they are deleted.
+        key_rules: For key columns that stand for loosely compared ones, their name and the source's rule, e.g. a collation.
         marked: Rows that this commit's MERGE marks as deleted and that were not before, as far as it counts them as updated.
         archive: For a table that is fed from an archive: up to where it has everything, and which gaps were accepted on the way.
     """
@@ -46,6 +48,7 @@ class CommitRecord:
     schema_fingerprint: str = ""
     late: LateRows = NONE_LATE
     deleted_column: str = ""
+    key_rules: tuple[tuple[str, str], ...] = ()
     marked: int = 0
     archive: ArchiveWatermark | None = None
 
@@ -72,6 +75,7 @@ def commit_record(
         schema_fingerprint=spec.source_fingerprint,
         late=late,
         deleted_column=spec.deleted_column,
+        key_rules=rules_of(spec.schema),
         marked=marked,
     )
 

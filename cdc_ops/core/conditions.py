@@ -58,6 +58,13 @@ def check_condition(setting: str, text: str, columns: Iterable[str]) -> None:
         raise _wrong(setting, text, "A bracket is not closed." if depth else "It names no column.")
 
 
+def named_columns(text: str, columns: Iterable[str]) -> tuple[str, ...]:
+    """Returns those of a table's columns that a condition names, however they are written there."""
+    tokens = (found for found in _TOKEN.finditer(text) if found.lastgroup in ("word", "quoted"))
+    names = {(found[0][1:-1].replace("``", "`") if found.lastgroup == "quoted" else found[0]).lower() for found in tokens}
+    return tuple(name for name in columns if name.lower() in names)
+
+
 def _is_grammar(word: str, follower: re.Match[str] | None) -> bool:
     """True for the name of a function, or of the type of a literal."""
     return follower is not None and (follower[0] == "(" or (follower.lastgroup == "text" and word.lower() in _WORDS))

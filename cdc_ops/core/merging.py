@@ -69,7 +69,7 @@ def plan_merge(spec: OperationSpec, manifest: Manifest | None) -> MergePlan:
     """
     if manifest and manifest.null_keys:
         raise NullKeyError(
-            f"{manifest.null_keys} rows of {spec.table} have NULL in key columns {', '.join(spec.keys)}.",
+            f"{manifest.null_keys} rows of {spec.table} have NULL in key columns {', '.join(spec.source_keys)}.",
             why="A NULL never equals a NULL, so every run would insert these rows anew.",
             data="Nothing of this batch was written; the watermark stays.",
             next="Choose 'keys' that are NOT NULL at the source, or repair the rows there.",

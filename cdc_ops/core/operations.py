@@ -5,7 +5,7 @@ connection *names*, never credentials.
 """
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from cdc_ops.core.buckets import Scope
@@ -15,7 +15,7 @@ from cdc_ops.core.lateness import NONE_LATE, LateRows, Seen
 from cdc_ops.core.maintenance import MaintenancePlan, TableStats
 from cdc_ops.core.pipeline import SourceConfig
 from cdc_ops.core.schema_changes import SchemaChange
-from cdc_ops.core.tables import TableName, TableSchema
+from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.core.type_policies import NOTHING_NULLED, Nulled
 from cdc_ops.core.windows import Window
 
@@ -101,7 +101,7 @@ class OperationSpec:
         path: The Delta table.
         staging: The operation's own folder in the staging area.
         schema: Columns as the plan saw them, each with the type in which it is stored.
-        keys: Key columns.
+        keys: Key columns, as the lake's rows are matched: where the source compares loosely, the columns that stand for its own.
         cursor: The table's cursor.
         window: What is read, for increments, backfills and ranges.
         slices: WHERE conditions in the source's dialect, disjoint and together the whole; each is read over its own connection.
@@ -128,6 +128,7 @@ class OperationSpec:
         nulls_after: Checksum that the plan saw over all columns of those rows, "" if it did not look.
         seen_after: What the plan saw at the source of what the lake will then hold, for the next plan's band.
         deleted_column: Column of the Delta table, and not of the source, that is set to true in deleted rows; "" = they are deleted.
+        before: What is read besides the columns, one for each key column: the row's old key, if the source has no row with it any more.
     """
 
     pipeline: str
@@ -168,6 +169,23 @@ class OperationSpec:
     with_nulls: bool = False
     nulls_after: str = ""
     deleted_column: str = ""
+    before: tuple[Column, ...] = ()
+
+    @property
+    def reads_before(self) -> bool:
+        """True if old keys are read with the rows and deleted by their MERGE; a comparison sees by itself what is gone."""
+        return bool(self.before) and self.mode is ApplyMode.MERGE and self.compare is None and not self.update_only
+
+    @property
+    def read_schema(self) -> TableSchema:
+        """What is read and landed: the columns, and the old keys behind them."""
+        return replace(self.schema, columns=self.schema.columns + self.before) if self.reads_before else self.schema
+
+    @property
+    def source_keys(self) -> tuple[str, ...]:
+        """The key columns of the source, for people and for its own SQL."""
+        named = {column.name: column.normalises for column in self.schema.columns if column.normalises}
+        return tuple(named.get(key, key) for key in self.keys)
 
 
 def app_id(pipeline: str, table: TableName) -> str:

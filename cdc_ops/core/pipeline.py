@@ -122,6 +122,8 @@ class TableSettings:
         renamed: Old and new name of columns that were renamed at the source; without an entry a renamed column is one that is gone and one
             that is new.
         apply_as_deletes: Spark SQL condition over the table's columns; rows that it is true of are deleted from the lake, never written.
+        before_key: Columns that hold the key from before its last change, one for each key column and of the same type; NULL = it did not
+            change. The MERGE that brings the row under its new key deletes the old one in the lake, unless a row of the source has it.
         deletes: What becomes of rows in the lake that the source has deleted: `hard` deletes them there too, `soft` keeps them with their
             last values and `_deleted = true`.
         zero_dates: What becomes of dates and times that are none: zero, partial and impossible ones of MySQL, infinite ones of Postgres.
@@ -148,6 +150,7 @@ class TableSettings:
     schema_changes: SchemaPolicy = SchemaPolicy.EVOLVE
     renamed: tuple[tuple[str, str], ...] = ()
     apply_as_deletes: str = ""
+    before_key: tuple[str, ...] = ()
     deletes: Deletes = Deletes.HARD
     zero_dates: OnUnstorable = OnUnstorable.NULL
     not_a_number: OnUnstorable = OnUnstorable.NULL

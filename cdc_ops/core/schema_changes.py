@@ -193,7 +193,7 @@ def decide(
         now: The source's columns.
         changes: Of columns and keys.
         recorded: What the newest commit was written with: changes that it knew are not reported again, and do not stop `fail`.
-        needed: Key and cursor columns, which cannot be left out.
+        needed: Key and cursor columns, and those that other settings name, which cannot be left out.
 
     Raises:
         SchemaChangedError: the policy does not follow one of the changes.
@@ -235,9 +235,10 @@ def drift(frozen: TableSchema, now: TableSchema) -> tuple[str, ...]:
     for column in frozen.columns:
         present = now.column(column.name)
         if present is None:
-            found.append(f"{column.name} is gone")
+            found.append(f"{column.normalises or column.name} is {'compared by another rule' if column.normalises else 'gone'}")
         elif not reads_alike(column, present):
-            found.append(f"{column.name} was {column.source_type} and is {present.source_type}")
+            changed = f"{column.name} was {column.source_type} and is {present.source_type}"
+            found.append(f"{column.normalises} is compared by another rule" if column.normalises else changed)
     return tuple(found)
 
 

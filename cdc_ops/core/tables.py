@@ -42,6 +42,10 @@ class Column:
         expression: SQL of the source's dialect that yields the value exactly, e.g. `` CAST(`t` AS CHAR) ``; without alias.
         lossy: True if a value that the stored type cannot hold becomes NULL; each one is counted.
         loose: Why the source holds two values for equal whose stored forms differ, e.g. the name of a collation; "" = it never does.
+        normal: SQL of the source's dialect for a text that is the same for values which the source holds for equal, and for no others; "" =
+            there is none.
+        normalises: The column for which this one stands in the lake, because the source compares it loosely (`core.loose_keys`); "" for
+            the source's own columns.
     """
 
     name: str
@@ -51,6 +55,8 @@ class Column:
     expression: str
     lossy: bool = False
     loose: str = ""
+    normal: str = ""
+    normalises: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +102,11 @@ class TableSchema:
     def column(self, name: str) -> Column | None:
         """Returns the column of that name, compared without regard to case, or None."""
         return next((column for column in self.columns if column.name.lower() == name.lower()), None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names."""
+        return tuple(column.name for column in self.columns)
 
     @property
     def fingerprint(self) -> str:

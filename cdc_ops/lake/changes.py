@@ -7,12 +7,14 @@ of every file that it touches.
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.comparing import SAMPLES
 from cdc_ops.core.merging import DELETE_MARK, quoted, spark_literal
 from cdc_ops.core.operations import KeyRange, OperationSpec
+from cdc_ops.core.tables import Column
 
 DELETED: Final = DELETE_MARK
 """Column of a batch that is true for the rows to be deleted."""
@@ -55,22 +57,24 @@ def find_changes(spark: SparkSession, spec: OperationSpec, batch: DataFrame, lak
         lake: The same part of the table; further columns are ignored.
         folder: Where the rows that differ are kept until they are merged; unique for this try.
     """
-    difference(batch, lake, spec.keys).write.mode("overwrite").parquet(folder)
+    difference(batch, lake, spec.keys, spec.source_keys).write.mode("overwrite").parquet(folder)
     rows = spark.read.schema(_columns(spec)).parquet(folder)
-    ranged = [c for key in spec.keys if (c := spec.schema.column(key)) is not None and c.delta_type.startswith(_PRUNED)]
-    ends = [end(quoted(c.name)).cast("string").alias(f"{side}{i}") for i, c in enumerate(ranged) for side, end in _ENDS]
-    [sums] = rows.agg(F.count(F.lit(1)).alias("n"), F.count_if(F.col(DELETED)).alias("gone"), *ends).collect()
-    ranges = (
-        KeyRange(
-            column=c.name, low=spark_literal(c.delta_type, sums[f"low{i}"]), high=spark_literal(c.delta_type, sums[f"high{i}"])
-        )
-        for i, c in enumerate(ranged)
-    )  # fmt: skip
-    return Changes(rows=rows, count=sums["n"], deletes=sums["gone"], key_ranges=tuple(ranges) if sums["n"] else ())
+    [sums] = rows.agg(F.count(F.lit(1)).alias("n"), F.count_if(F.col(DELETED)).alias("gone"), *_ends(spec)).collect()
+    return Changes(rows=rows, count=sums["n"], deletes=sums["gone"], key_ranges=_ranges(spec, sums) if sums["n"] else ())
 
 
-def difference(batch: DataFrame, lake: DataFrame, keys: tuple[str, ...]) -> DataFrame:
+def key_ranges(rows: DataFrame, spec: OperationSpec) -> tuple[KeyRange, ...]:
+    """Returns the ranges of the keys of some rows, of which there must be one at least, by reading them."""
+    if not _ranged(spec):
+        return ()
+    [sums] = rows.agg(*_ends(spec)).collect()
+    return _ranges(spec, sums)
+
+
+def difference(batch: DataFrame, lake: DataFrame, keys: tuple[str, ...], shown: tuple[str, ...] = ()) -> DataFrame:
     """Returns the batch's rows that the lake lacks or has otherwise, and the keys that only the lake has, with `DELETED` true.
+
+    `shown` are further columns that name a row; of rows that only the lake has, they are there too.
 
     Values are equal as a MERGE would see them: NULL equals NULL, NaN equals NaN. A column that the lake does not have yet is NULL there.
     """
@@ -82,8 +86,9 @@ def difference(batch: DataFrame, lake: DataFrame, keys: tuple[str, ...]) -> Data
     same_key = [F.col(f"b.{quoted(key)}") == F.col(f"l.{quoted(key)}") for key in keys]
     row_b, row_l = (F.struct(*(F.col(f"{side}.{quoted(name)}") for name in batch.columns)) for side in "bl")
     gone = F.col(f"b.{_HERE}").isNull()
+    named = {*keys, *shown}
     columns = (
-        F.coalesce(F.col(f"b.{quoted(name)}"), F.col(f"l.{quoted(name)}")).alias(name) if name in keys else F.col(f"b.{quoted(name)}")
+        F.coalesce(F.col(f"b.{quoted(name)}"), F.col(f"l.{quoted(name)}")).alias(name) if name in named else F.col(f"b.{quoted(name)}")
         for name in batch.columns
     )
     joined = read.join(stored, same_key, "full_outer").where(gone | ~row_b.eqNullSafe(row_l))
@@ -107,6 +112,21 @@ def same_rows(left: DataFrame, right: DataFrame) -> bool:
 
 
 _ENDS: Final = (("low", F.min), ("high", F.max))
+
+
+def _ranged(spec: OperationSpec) -> list[Column]:
+    return [c for key in spec.keys if (c := spec.schema.column(key)) is not None and c.delta_type.startswith(_PRUNED)]
+
+
+def _ends(spec: OperationSpec) -> list[SparkColumn]:
+    return [end(quoted(c.name)).cast("string").alias(f"{side}{i}") for i, c in enumerate(_ranged(spec)) for side, end in _ENDS]
+
+
+def _ranges(spec: OperationSpec, sums: Row) -> tuple[KeyRange, ...]:
+    found = ((c, sums[f"low{i}"], sums[f"high{i}"]) for i, c in enumerate(_ranged(spec)))
+    return tuple(
+        KeyRange(column=c.name, low=spark_literal(c.delta_type, low), high=spark_literal(c.delta_type, high)) for c, low, high in found
+    )
 
 
 def _columns(spec: OperationSpec) -> str:

@@ -77,10 +77,11 @@ def apply(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: Merg
     return replace(result, seconds=round(time.monotonic() - started, 3))
 
 
-def duplicate_keys(batch: DataFrame, keys: tuple[str, ...], limit: int = 5) -> list[str]:
-    """Returns up to `limit` keys that the batch has more than once, as text."""
-    columns = [F.col(quoted(key)) for key in keys]
-    repeated = batch.groupBy(*columns).agg(F.count(F.lit(1)).alias("__rows")).where("__rows > 1")
+def duplicate_keys(batch: DataFrame, keys: tuple[str, ...], shown: tuple[str, ...] = (), limit: int = 5) -> list[str]:
+    """Returns up to `limit` keys that the batch has more than once, as text; `shown` are the columns to show, if not the keys."""
+    names = [F.first(F.col(quoted(name))).alias(f"__shown_{index}") for index, name in enumerate(shown or keys)]
+    repeated = batch.groupBy(*(F.col(quoted(key)) for key in keys)).agg(F.count(F.lit(1)).alias("__rows"), *names).where("__rows > 1")
+    columns = [F.col(f"__shown_{index}") for index in range(len(names))]
     return [", ".join(str(value) for value in row) for row in repeated.select(*columns).limit(limit).collect()]
 
 
@@ -135,13 +136,13 @@ def _translated(spec: OperationSpec, batch: DataFrame, plan: MergePlan) -> Itera
             yield
     except PySparkException as error:
         if _AMBIGUOUS in str(error):
-            raise _duplicate(spec, duplicate_keys(batch, plan.keys)) from error
+            raise _duplicate(spec, duplicate_keys(batch, plan.keys, spec.source_keys)) from error
         raise
 
 
 def _duplicate(spec: OperationSpec, keys: list[str]) -> DuplicateKeyError:
     return DuplicateKeyError(
-        f"Several rows of one batch of {spec.table} have the same key ({', '.join(spec.keys)}): {'; '.join(keys)}.",
+        f"Several rows of one batch of {spec.table} have the same key ({', '.join(spec.source_keys)}): {'; '.join(keys)}.",
         why="The keys do not identify a row at the source.",
         data="Nothing of this batch was written; the watermark stays.",
         next="Choose 'keys' that are unique at the source.",

@@ -94,7 +94,7 @@ def read_landed(spark: SparkSession, spec: OperationSpec, manifest: Manifest) ->
             data="Nothing was written to the table; the watermark stays.",
             next=f"Delete {spec.staging.rstrip('/')}/manifest.json and run again: the same window is read again.",
         )
-    columns = ", ".join(f"{quoted(column.name)} {column.delta_type}" for column in spec.schema.columns)
+    columns = ", ".join(f"{quoted(column.name)} {column.delta_type}" for column in spec.read_schema.columns)
     return spark.read.schema(columns).parquet(f"{spec.staging.rstrip('/')}/{manifest.attempt}")
 
 

@@ -155,7 +155,7 @@ def _create_statement(spec: OperationSpec) -> str:
 
 
 def _indexed_columns(spec: OperationSpec) -> list[str]:
-    wanted = dict.fromkeys((*spec.keys, *spec.cursor.column_names))
+    wanted = dict.fromkeys((*spec.keys, *spec.source_keys, *spec.cursor.column_names))
     found = (spec.schema.column(name) for name in wanted)
     return [_index_name(column.name) for column in found if column is not None and has_statistics(column.delta_type)]
 

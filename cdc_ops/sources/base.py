@@ -134,6 +134,13 @@ class Source(Protocol):
         """Prints a list of key values, given as text, as a WHERE condition; each is checked against its column's type."""
         ...
 
+    def moved_from(self, schema: TableSchema, keys: tuple[str, ...], before: tuple[str, ...]) -> str:
+        """Prints the condition that a row had another key before, in the columns `before`, and that no row of the table has that key now.
+
+        In a key of several columns NULL in one of `before` means that this one did not change.
+        """
+        ...
+
     def count(self, table: TableName, where: str, limit: int) -> int:
         """Counts the rows that match, but at most `limit`: it stops there, so it costs no more than that many index entries."""
         ...

@@ -130,6 +130,17 @@ class Dialect:
         found = re.match(rf"^{quote}((?:[^{quote}]|{quote}{quote})+){quote} (?:>=|<) TIMESTAMP(?:TZ)?'", condition)
         return found[1].replace(self.identifier_quote * 2, self.identifier_quote) if found else ""
 
+    def moved_from(self, table: TableName, keys: tuple[str, ...], before: tuple[str, ...]) -> str:
+        """Prints the condition that a row had another key before, and that no row of the table has that key now."""
+        outer = [
+            (f"{self.table(table)}.{self.name(old)}", f"{self.table(table)}.{self.name(key)}")
+            for key, old in zip(keys, before, strict=True)
+        ]
+        moved = " OR ".join(f"{old} IS NOT NULL" for old, _ in outer)
+        pairs = zip(keys, outer, strict=True)
+        same = " AND ".join(f"cdc_other.{self.name(key)} = COALESCE({old}, {now})" for key, (old, now) in pairs)
+        return f"({moved}) AND NOT EXISTS (SELECT 1 FROM {self.table(table)} AS cdc_other WHERE {same})"
+
     def keys(self, schema: TableSchema, keys: tuple[str, ...], values: tuple[tuple[str, ...], ...]) -> str:
         """Prints a list of keys as a condition.
 

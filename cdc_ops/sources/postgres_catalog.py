@@ -34,6 +34,13 @@ _TEXT_OF_EXTENSIONS: Final = (
 _LOOSE: Final = {"citext": "citext", "numeric": "1.0 = 1.00", "interval": "1 day = 24:00:00", "jsonb": "1.0 = 1.00"}
 """Types whose values can be equal and print differently."""
 
+_NORMAL: Final = {
+    # What its own comparison does, whatever the column's collation.
+    "citext": 'lower({column}::text COLLATE "default")',
+    "numeric": "trim_scale({column})::text",
+}
+"""Of these: a text that is the same for equal values. Keys of collations that are not deterministic cannot be asked for in SQL."""
+
 _COLUMNS: Final = """
     SELECT a.attname AS name, NOT a.attnotnull AND NOT t.typnotnull AS nullable,
       format_type(base.type_id, base.typmod) AS declared, leaf.typname AS leaf,
@@ -177,14 +184,17 @@ class PostgresCatalog:
                 next=f"Leave it out: 'except_column_list: [{row['name']}]' in the pipeline file.",
             )
         mapping = check_mapping(table, row["name"], row["declared"], postgres_mapping(row["declared"], types.of(row["name"])))
+        kind, quoted = row["declared"].rpartition(".")[2], self._dialect.name(row["name"])
+        loose = row["loose"] or _LOOSE.get(kind, "")
         return Column(
             name=row["name"],
             source_type=row["declared"],
             delta_type=mapping.delta_type,
             nullable=row["nullable"],
-            expression=mapping.expression(self._dialect.name(row["name"])),
+            expression=mapping.expression(quoted),
             lossy=mapping.lossy,
-            loose=row["loose"] or _LOOSE.get(row["declared"].rpartition(".")[2], ""),
+            loose=loose,
+            normal=_NORMAL[kind].format(column=quoted) if kind in _NORMAL and loose else "",
         )
 
     def _indexes(self, table_id: int) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:

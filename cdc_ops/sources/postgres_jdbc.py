@@ -56,7 +56,8 @@ class _Flags:
     """
 
     def __init__(self, dialect: Dialect, schema: TableSchema, mappings: tuple[TypeMapping, ...]) -> None:
-        flagged = [number for number, mapping in enumerate(mappings) if mapping.flag]
+        # What travels besides the columns has a name of ours, about which the server cannot be asked.
+        flagged = [n for n, mapping in enumerate(mappings) if mapping.flag and not schema.columns[n].name.startswith("__cdc_")]
         self.columns: list[str] = []
         self.carried: list[str] = []
         self.conditions = [""] * len(mappings)

@@ -111,6 +111,10 @@ class SqlSource:
         """Prints a list of key values as a WHERE condition."""
         return self._parts.dialect.keys(schema, keys, values)
 
+    def moved_from(self, schema: TableSchema, keys: tuple[str, ...], before: tuple[str, ...]) -> str:
+        """Prints the condition that a row had another key before, which no row of the table has now."""
+        return self._parts.dialect.moved_from(schema.table, keys, before)
+
     def count(self, table: TableName, where: str, limit: int) -> int:
         """Counts the rows that match, but at most `limit`."""
         condition = f" WHERE {where}" if where else ""

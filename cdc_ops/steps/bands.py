@@ -32,7 +32,7 @@ def look(source: Source, facts: TableFacts, window: Window) -> Seen:
     """Takes the checksum of a stretch of the source."""
     chosen = facts.schema.columns
     if not facts.cursor.lead.is_coarse:
-        names = tuple(dict.fromkeys((*facts.keys, *facts.cursor.column_names)))
+        names = tuple(dict.fromkeys((*facts.keys, *facts.source_keys, *facts.cursor.column_names)))
         chosen = tuple(column for name in names if (column := facts.schema.column(name)))
     rows, checksum = source.checksum(
         facts.config.table, tuple(column.expression for column in chosen), source.window_predicate(facts.cursor, window)

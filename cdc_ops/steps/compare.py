@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.buckets import WHOLE, Buckets, Scope
 from cdc_ops.core.comparing import CompareSpec, Digests, Strength, added, differing, rows_in
+from cdc_ops.core.loose_keys import source_names
 from cdc_ops.core.merging import plan_merge, quoted
 from cdc_ops.core.operations import Counts, Manifest, OperationResult, OperationSpec, Outcome
 from cdc_ops.core.tables import TableSchema
@@ -90,7 +91,8 @@ def find_scope(sides: Sides, buckets: Buckets) -> Found:
 
 def columns_of(compare: CompareSpec, schema: TableSchema, keys: tuple[str, ...]) -> tuple[str, ...]:
     """Returns what is hashed of each row."""
-    return keys if compare.strength is Strength.KEYS else tuple(column.name for column in schema.columns)
+    # With a key that the source compares loosely goes its spelling.
+    return tuple(dict.fromkeys((*keys, *source_names(schema, keys)))) if compare.strength is Strength.KEYS else schema.names
 
 
 def land_differences(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str, check: Callable[[], None]) -> Manifest:
@@ -127,7 +129,7 @@ def land_differences(spark: SparkSession, source: Source, spec: OperationSpec, a
     if not spec.keys:
         scope = WHOLE  # rows that have no name cannot be exchanged one by one
     slices = spec.slices if scope.is_whole else tuple(source.scope_predicate(spec.schema, one) for one in scope.parts(compare.readers))
-    rows = read_marked(spark, source.jdbc_read(spec.schema, slices), spec.schema, spec.keys)
+    rows = read_marked(spark, source.jdbc_read(spec.schema, slices), spec.schema, spec.source_keys)
     return land(spark, rows, spec, attempt, check, scope)
 
 
@@ -163,7 +165,7 @@ def merge_differences(spark: SparkSession, spec: OperationSpec, manifest: Manife
         return _unchanged(spec, manifest)
     if changes.deletes:
         guard = _compare_of(spec).guard
-        samples = changes.samples(spec.keys)
+        samples = changes.samples(spec.source_keys)
         guard.check(changes.deletes, lake.count(), samples, pipeline=spec.pipeline, table=str(spec.table))
     plan = replace(plan, prune=changes.key_ranges, deleted_flag=DELETED)
     if not spec.deleted_column:

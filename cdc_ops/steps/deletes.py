@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from cdc_ops.core.commits import LakeHead
 from cdc_ops.core.deletes import DELETED_COLUMN, Deletes, source_columns
+from cdc_ops.core.loose_keys import compare_rules
 from cdc_ops.core.operations import OperationSpec
 from cdc_ops.core.pipeline import TableConfig
 from cdc_ops.core.requests import ResyncMode, RunRequest
@@ -97,7 +98,7 @@ def replacing_schema(facts: TableFacts, head: LakeHead | None) -> TableSchema:
     if not marker or head is None:
         return facts.schema
     changes = compare_columns(source_columns(head.columns, marker), facts.schema)
-    keys = compare_keys(head.record.keys if head.record else (), facts.keys)
+    keys = compare_keys(head.record.keys, facts.keys) + compare_rules(head.record.key_rules, facts.schema) if head.record else ()
     refused = tuple(c for c in (*changes, *keys) if c.kind in (ChangeKind.RETYPED, ChangeKind.KEYS))
     if refused:
         raise SchemaChangedError(

@@ -44,7 +44,7 @@ def _land(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str
         with translated_failures(spec.table):
             if spec.compare is not None:
                 return land_differences(spark, source, spec, attempt, lambda: check_source(source, spec))
-            rows = read_marked(spark, source.jdbc_read(spec.schema, spec.slices), spec.schema, spec.keys)
+            rows = read_marked(spark, source.jdbc_read(spec.read_schema, spec.slices), spec.read_schema, spec.source_keys)
             return land(spark, rows, spec, attempt, lambda: check_source(source, spec))
     except PySparkException:
         check_source(source, spec)  # says what a driver's message only hints at

@@ -15,6 +15,7 @@ from cdc_ops.lake.late import without_known
 from cdc_ops.lake.living import count_newly_marked, with_kept
 from cdc_ops.lake.log import read_head
 from cdc_ops.lake.merge import apply
+from cdc_ops.lake.moved import with_moved
 from cdc_ops.lake.staging import read_landed, read_manifest
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.compare import merge_differences
@@ -47,7 +48,7 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
     spec = marking_alike(spec, head)
     if spec.landing is Landing.DIRECT:
         check_source(source, spec)
-        rows = read_marked(spark, source.jdbc_read(spec.schema, spec.slices), spec.schema, spec.keys)
+        rows = read_marked(spark, source.jdbc_read(spec.schema, spec.slices), spec.schema, spec.source_keys)
         with translated_failures(spec.table):
             return apply(spark, spec, apply_deletes(rows, spec), plan_merge(spec, None), None)
     manifest = read_manifest(spec.staging)
@@ -61,11 +62,13 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
     if spec.compare is not None:
         result = merge_differences(spark, spec, manifest, taken=taken)
     else:
-        plan, batch = plan_merge(spec, manifest), latest_per_key(read_landed(spark, spec, manifest), spec)
+        plan, landed = plan_merge(spec, manifest), latest_per_key(read_landed(spark, spec, manifest), spec)
+        batch = landed
         if spec.band is not None or spec.with_nulls:
             batch, late = without_known(spark, spec, batch)
             plan = replace(plan, late=late)
-        plan, batch = _with_deleted(spark, spec, plan, apply_deletes(batch, spec))
+        plan, batch = with_moved(spec, plan, apply_deletes(batch, spec), landed)
+        plan, batch = _with_deleted(spark, spec, plan, batch)
         result = apply(spark, spec, batch, plan, manifest.rows)
     return replace(result, counts=replace(result.counts, nulled=manifest.nulled))
 
@@ -76,5 +79,5 @@ def _with_deleted(spark: SparkSession, spec: OperationSpec, plan: MergePlan, bat
         return plan, batch
     if spec.mode is ApplyMode.OVERWRITE:
         return plan, with_kept(spark, spec, batch)
-    counts = spec.delete_where and spec.mode is ApplyMode.MERGE and not spec.update_only
+    counts = (spec.delete_where or plan.deleted_flag) and spec.mode is ApplyMode.MERGE and not spec.update_only
     return (replace(plan, marked=count_newly_marked(spark, spec, batch, plan)) if counts else plan), batch

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from cdc_ops.core.conditions import check_condition
 from cdc_ops.core.cursors import Cursor
+from cdc_ops.core.loose_keys import source_names
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec
 from cdc_ops.core.pipeline import Pipeline, TableConfig, staging_root
 from cdc_ops.core.requests import RunRequest
@@ -17,6 +18,7 @@ from cdc_ops.core.windows import SafeBound
 from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.base import Source
 from cdc_ops.sources.chunks import ChunkSize
+from cdc_ops.steps.before_keys import before_columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +27,7 @@ class TableFacts:
 
     Args:
         pipeline, config: Whose table, how.
-        schema, keys, cursor: Its columns.
+        schema, keys, cursor: Its columns; keys as the lake's rows are matched (`OperationSpec.keys`).
         warnings: What the operator should know.
         changes: What has to be altered in the lake before these columns can be written.
         fingerprint: Of the source's schema, before the lake's types were put in.
@@ -45,7 +47,12 @@ class TableFacts:
     @property
     def keys_are_primary(self) -> bool:
         """True if the source itself guarantees that keys are unique and not NULL."""
-        return tuple(key.lower() for key in self.keys) == tuple(key.lower() for key in self.schema.primary_key)
+        return tuple(key.lower() for key in self.source_keys) == tuple(key.lower() for key in self.schema.primary_key)
+
+    @property
+    def source_keys(self) -> tuple[str, ...]:
+        """The key columns of the source."""
+        return source_names(self.schema, self.keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +71,7 @@ class Order:
 
     def slices(self, where: str) -> tuple[str, ...]:
         """Cuts what matches among the table's readers."""
-        return self.source.slices(self.facts.schema, self.facts.keys, where, self.readers)
+        return self.source.slices(self.facts.schema, self.facts.source_keys, where, self.readers)
 
     @property
     def readers(self) -> int:
@@ -151,6 +158,7 @@ def new_spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int
         source_fingerprint=facts.fingerprint,
         delete_where=config.settings.apply_as_deletes,
         deleted_column=config.settings.deleted_column,
+        before=before_columns(order.source, facts.schema, facts.keys, config.settings.before_key),
     )
 
 

@@ -48,7 +48,7 @@ def _snapshot(order: Order) -> Draft:
         bound = _first_bound(order)
         start = SnapshotProgress(bound=bound.value, done=0, total=0, started_at=bound.observed_at)
     planned_at = bound.observed_at if bound else order.source.now()
-    plan = order.source.chunks(facts.schema, facts.keys, order.chunk_size, what_is_left(start))
+    plan = order.source.chunks(facts.schema, facts.source_keys, order.chunk_size, what_is_left(start))
     operations = []
     for ahead, (chunk, before, after) in enumerate(pass_through(start, plan.chunks)):
         spec = replace(
@@ -170,19 +170,19 @@ def _columns(order: Order) -> Draft:
         draft = _range(order)
         return replace(draft, operations=tuple(_partial(order, spec) for spec in draft.operations))
     facts, planned_at = order.facts, order.source.now()
-    plan = order.source.chunks(facts.schema, facts.keys, order.chunk_size)
+    plan = order.source.chunks(facts.schema, facts.source_keys, order.chunk_size)
     specs = (new_spec(order, OperationKind.BACKFILL, planned_at, ahead=index) for index in range(len(plan.chunks)))
     operations = (replace(spec, slices=chunk.slices, expected_rows=chunk.rows) for spec, chunk in zip(specs, plan.chunks, strict=True))
     return Draft(operations=tuple(_partial(order, spec) for spec in operations), how=plan.how)
 
 
 def _partial(order: Order, spec: OperationSpec) -> OperationSpec:
-    names = tuple(column.name for column in only_columns(spec.schema, order.request.columns).columns)
+    names = only_columns(spec.schema, order.request.columns).names
+    read = (*spec.keys, *spec.source_keys, *spec.cursor.column_names, *names)
     if spec.deleted_column in order.request.columns:
         # What the source has is living, unless a condition on any of its columns says otherwise.
-        schema = spec.schema if spec.delete_where else only_columns(spec.schema, (*spec.keys, *spec.cursor.column_names, *names))
+        schema = spec.schema if spec.delete_where else only_columns(spec.schema, read)
         return replace(spec, schema=schema, update_only=(*names, spec.deleted_column))
-    read = (*spec.keys, *spec.cursor.column_names, *names)
     # Only rows that are there are touched, so nothing is to be deleted by a condition whose columns are not read.
     return replace(spec, schema=only_columns(spec.schema, read), update_only=names, delete_where="")
 
@@ -198,20 +198,20 @@ def _window(order: Order, window: Window, kind: OperationKind) -> Draft:
 
 
 def _keys(order: Order) -> Draft:
-    facts, rows = order.facts, order.request.keys
-    wrong = next((row for row in rows if len(row) != len(facts.keys)), None)
+    facts, rows, keys = order.facts, order.request.keys, order.facts.source_keys
+    wrong = next((row for row in rows if len(row) != len(keys)), None)
     if wrong is not None:
         raise RequestError(
-            f"Key {', '.join(wrong)!r} has {len(wrong)} parts; the keys of {order.table} are {', '.join(facts.keys)}.",
+            f"Key {', '.join(wrong)!r} has {len(wrong)} parts; the keys of {order.table} are {', '.join(keys)}.",
             data="Nothing was read or written.",
             next="Give one value per key column, in that order.",
         )
-    types = tuple(column.delta_type for key in facts.keys if (column := facts.schema.column(key)))
+    types = tuple(column.delta_type for key in keys if (column := facts.schema.column(key)))
     spec = replace(
         new_spec(order, OperationKind.RESYNC, order.source.now()),
-        slices=(order.source.keys_predicate(facts.schema, facts.keys, rows),),
+        slices=(order.source.keys_predicate(facts.schema, keys, rows),),
         expected_rows=len(rows),
-        delete_missing_where=keys_condition(facts.keys, types, rows),
+        delete_missing_where=keys_condition(keys, types, rows),
     )
     return Draft(operations=(spec,))
 

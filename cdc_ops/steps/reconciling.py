@@ -75,7 +75,7 @@ def decide(source: Source, facts: TableFacts, wanted: Strength | None = None) ->
     strength = wanted or (Strength.KEYS if has_cursor else Strength.ROWS)
     if strength is Strength.KEYS and not has_cursor:
         strength = Strength.ROWS
-    columns = facts.keys if strength is Strength.KEYS else tuple(column.name for column in facts.schema.columns)
+    columns = (*facts.keys, *facts.source_keys) if strength is Strength.KEYS else facts.schema.names
     missing = source.undigestible(facts.schema, columns)
     marked = "the source's checksums would count rows that 'apply_as_deletes' leaves out" if facts.config.settings.apply_as_deletes else ""
     if strength is Strength.WHOLE or missing or marked:

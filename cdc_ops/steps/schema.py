@@ -7,7 +7,9 @@ now; a read whose columns are no longer those that were planned is refused.
 from dataclasses import replace
 
 from cdc_ops.core.commits import LakeHead
+from cdc_ops.core.conditions import named_columns
 from cdc_ops.core.deletes import source_columns
+from cdc_ops.core.loose_keys import alike, compare_rules
 from cdc_ops.core.operations import OperationSpec
 from cdc_ops.core.requests import ResyncMode, RunRequest
 from cdc_ops.core.schema_changes import (
@@ -28,6 +30,7 @@ from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import RequestError, SchemaChangedError, SourceTableError
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.deletes import check_deletes, marker_changes, replacing_schema
+from cdc_ops.steps.loose_keys import normalised
 from cdc_ops.steps.orders import TableFacts
 
 
@@ -45,6 +48,7 @@ def evolved(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> Ta
         SchemaChangedError: the policy does not follow.
         RequestError: the run names columns that the table does not have.
     """
+    facts = normalised(facts, head, request)
     _check_cursor(facts, head)
     check_deletes(facts, head, request)
     if request.mode is ResyncMode.FULL:
@@ -80,9 +84,10 @@ def refreshed(spec: OperationSpec, facts: TableFacts, head: LakeHead | None, req
     Raises:
         SchemaChangedError: the policy does not follow, or the operation's window is on columns that are gone.
     """
+    facts = replace(facts, schema=alike(facts.schema, spec.schema), keys=spec.keys)
     if not drift(spec.schema, facts.schema):
         return spec
-    needed = (*spec.keys, *spec.cursor.column_names)
+    needed = (*spec.keys, *spec.source_keys, *spec.cursor.column_names)
     if missing := [name for name in needed if facts.schema.column(name) is None]:
         raise _unreadable(spec, missing)
     if spec.replaces_schema:
@@ -92,15 +97,17 @@ def refreshed(spec: OperationSpec, facts: TableFacts, head: LakeHead | None, req
     except SchemaChangedError:
         if request.mode is not ResyncMode.FULL:
             raise
-        return _without_changed(spec, facts.schema)
+        return _without_changed(spec, facts.schema, needed)
     marks = marker_changes(spec.deleted_column, head)
-    return _with_columns(spec, replace(decision, alter=(*decision.alter, *marks)), needed)
+    decision = replace(decision, alter=(*decision.alter, *marks))
+    return _with_columns(spec, decision, needed, facts.config.settings.before_key)
 
 
-def _with_columns(spec: OperationSpec, decision: Decision, needed: tuple[str, ...]) -> OperationSpec:
+def _with_columns(spec: OperationSpec, decision: Decision, needed: tuple[str, ...], before_key: tuple[str, ...]) -> OperationSpec:
     fingerprint = decision.source.fingerprint
     if not spec.update_only:
-        return replace(spec, schema=decision.schema, schema_changes=decision.alter, source_fingerprint=fingerprint)
+        before = spec.before if all(decision.schema.column(name) for name in before_key) else ()
+        return replace(spec, schema=decision.schema, schema_changes=decision.alter, source_fingerprint=fingerprint, before=before)
     left = tuple(name for name in spec.update_only if decision.schema.column(name) is not None or name == spec.deleted_column)
     if not left:
         raise _unreadable(spec, spec.update_only)
@@ -113,8 +120,10 @@ def _with_columns(spec: OperationSpec, decision: Decision, needed: tuple[str, ..
     )
 
 
-def _without_changed(spec: OperationSpec, now: TableSchema) -> OperationSpec:
+def _without_changed(spec: OperationSpec, now: TableSchema, needed: tuple[str, ...]) -> OperationSpec:
     kept = [column.name for column in spec.schema.columns if (found := now.column(column.name)) and reads_alike(column, found)]
+    if lost := [name for name in needed if name.lower() not in {column.lower() for column in kept}]:
+        raise _unreadable(spec, lost)
     return replace(spec, schema=only_columns(spec.schema, kept))
 
 
@@ -128,7 +137,8 @@ def check_source(source: Source, spec: OperationSpec) -> None:
         SchemaChangedError: a column is gone, or is declared or read differently.
     """
     try:
-        now = source.schema(spec.table, columns=[column.name for column in spec.schema.columns], types=spec.schema.types)
+        names = [column.name for column in spec.schema.columns if not column.normalises]
+        now = alike(source.schema(spec.table, columns=names, types=spec.schema.types), spec.schema)
     except SourceTableError as error:
         raise _changed(spec, error.what) from error
     if found := drift(spec.schema, now):
@@ -145,7 +155,9 @@ def _decision(facts: TableFacts, head: LakeHead | None) -> Decision:
     record = head.record
     recorded = Recorded(keys=record.keys, fingerprint=record.schema_fingerprint) if record else Recorded()
     changes += compare_keys(recorded.keys, facts.keys, changes)
-    needed = (*facts.keys, *facts.cursor.column_names)
+    changes += compare_rules(record.key_rules if record else (), facts.schema)
+    conditions = named_columns(settings.apply_as_deletes, facts.schema.names)
+    needed = (*facts.keys, *facts.cursor.column_names, *settings.before_key, *conditions)
     return decide(asked, facts.schema, changes, recorded, needed)
 
 
@@ -210,8 +222,8 @@ def _changed(spec: OperationSpec, why: str) -> SchemaChangedError:
 
 def _unreadable(spec: OperationSpec, missing: list[str] | tuple[str, ...]) -> SchemaChangedError:
     return SchemaChangedError(
-        f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} is frozen and cannot be read any more: {', '.join(missing)} is gone at the"
-        " source.",
+        f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} is frozen and cannot be read any more: {', '.join(missing)} is gone or"
+        " another column at the source.",
         why="Its window and its slices are conditions on the columns that the table had at the plan.",
         data="Nothing was read or written; the watermark stays.",
         next="Give the columns their old names until the operation has come through, and then change them again.",

@@ -6,7 +6,8 @@ from cdc_ops.core.connections import ConnectionUrl
 from cdc_ops.core.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.tables import TableName
 from cdc_ops.sources.base import open_source
-from cdc_ops.testing.servers import MariaDBServer, PostgresServer
+from cdc_ops.sources.mysql_catalog import normal_text
+from cdc_ops.testing.servers import MariaDBServer, MySQLServer, PostgresServer
 
 MYSQL = {
     "ci": ("VARCHAR(20) COLLATE utf8mb4_general_ci", True),
@@ -66,3 +67,34 @@ def test_postgres_holds_citext_for_equal_by_case_alone(postgres: PostgresServer,
     postgres.execute("CREATE EXTENSION IF NOT EXISTS citext", database="loose_citext")
     [(equal,)] = postgres.execute(f"SELECT 'a'::citext = '{text}'::citext", database="loose_citext")
     assert equal == (text == "A")
+
+
+SPELLINGS = ["a", "A", "a ", " a", "ä", "á", "ae", "ss", "ß", "", " ", "a\t", "a\u00a0", "e\u0301", "é", "ﬁ", "fi", "a\u3000", "1", "ñ"]
+SPELLINGS += [filling * 19 + end for filling, ends in (("ß", "ab"), ("\ufdfa", "ab"), ("a", "bBc")) for end in ends]
+COLLATIONS = ["utf8mb4_general_ci", "utf8mb4_bin", "latin1_swedish_ci", "latin1_german2_ci"]
+COLLATIONS_OF = {
+    "mariadb": [*COLLATIONS, "utf8mb4_unicode_ci", "utf8mb4_uca1400_ai_ci", "utf8mb4_uca1400_nopad_as_cs"],
+    "mysql": [*COLLATIONS, "utf8mb4_0900_ai_ci", "utf8mb4_0900_as_cs"],
+}
+
+
+@pytest.mark.parametrize("kind", ["mariadb", "mysql"])
+def test_the_normal_text_of_a_key_is_the_same_for_what_the_server_holds_for_equal_and_for_nothing_else(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    server: MariaDBServer | MySQLServer = request.getfixturevalue(kind)
+    server.create_database("spelled")
+    for collation in COLLATIONS_OF[kind]:
+        storable = [text for text in SPELLINGS if collation.startswith("utf8mb4") or all(ord(sign) < 256 for sign in text)]
+        values = ", ".join(f"({number}, '{text}')" for number, text in enumerate(storable))
+        normal = normal_text("varchar(20)", collation, "s", mariadb=kind == "mariadb")
+        assert normal, collation
+        server.execute(
+            "DROP TABLE IF EXISTS t",
+            f"CREATE TABLE t (i INT, s VARCHAR(20) COLLATE {collation})",
+            f"INSERT INTO t VALUES {values}",
+            database="spelled",
+        )
+        texts = {row[0]: row[1] for row in server.execute(f"SELECT i, {normal} FROM t", database="spelled")}
+        equal = {tuple(row) for row in server.execute("SELECT a.i, b.i FROM t a JOIN t b ON a.s = b.s", database="spelled")}
+        assert {(one, other) for one in texts for other in texts if texts[one] == texts[other]} == equal, collation

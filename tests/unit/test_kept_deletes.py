@@ -1,6 +1,7 @@
 """Soft deletes, as far as they are decided without Spark: what the plan alters, keeps and refuses, and what the statement says."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -133,3 +134,12 @@ def test_what_was_frozen_before_the_table_kept_deleted_rows_keeps_them_too() -> 
 def test_the_mark_is_not_a_column_of_the_source() -> None:
     assert source_columns(MARKED, DELETED_COLUMN) == SCHEMA_DDL
     assert source_columns(MARKED, "") == MARKED
+
+
+@pytest.mark.parametrize("setting", [{"apply_as_deletes": "`Gone` = 1"}, {"before_key": ("gone",)}])
+def test_a_column_that_a_setting_needs_is_not_frozen_out(setting: dict[str, Any]) -> None:
+    added = facts(Deletes.HARD, schema(*SCHEMA_DDL, ("gone", "int")), policy="freeze")
+    assert evolved(added, head(SCHEMA_DDL), RUN).schema.names == SCHEMA.names
+    needed = replace(added, config=replace(added.config, settings=replace(added.config.settings, **setting)))
+    with pytest.raises(SchemaChangedError, match="'freeze' does not follow: gone added"):
+        evolved(needed, head(SCHEMA_DDL), RUN)

@@ -1,0 +1,53 @@
+"""Keys that changed: old keys that travelled with a batch become deletes in the same statement. Runs in Spark.
+
+rows read, each perhaps with its old key --+-- the rows ------------------------------> update or insert
+                                           +-- old keys that no row of the batch has --> delete, or mark
+"""
+
+from dataclasses import replace
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_ops.core.merging import DELETE_MARK, MergePlan, quoted
+from cdc_ops.core.operations import OperationSpec
+from cdc_ops.lake.changes import key_ranges
+
+
+def with_moved(spec: OperationSpec, plan: MergePlan, batch: DataFrame, landed: DataFrame) -> tuple[MergePlan, DataFrame]:
+    """Adds the old keys of a batch to it as rows to be deleted.
+
+    That the source has no row with an old key was asked when it was read (`steps.before_keys`). Rows of the batch count too: another slice
+    of the same window may have been read a moment later.
+
+    Args:
+        spec: The frozen operation.
+        plan: Its statement.
+        batch: One row per key, with its marks of deletes.
+        landed: All rows that were read, also those that the batch does not need.
+    """
+    if not spec.reads_before:
+        return plan, batch
+    old = [F.col(column.name) for column in spec.before]
+    keys = [F.col(quoted(key)).alias(f"__key_{index}") for index, key in enumerate(spec.keys)]
+    named = [column.alias(f"__old_{index}") for index, column in enumerate(old)]
+    same = reduce(and_, (F.col(f"__old_{index}") == F.col(f"__key_{index}") for index in range(len(keys))))
+    known = reduce(and_, (column.isNotNull() for column in old))
+    gone = batch.where(known).select(*named).distinct().join(landed.select(*keys), same, "left_anti")
+    rows = batch.drop(*(column.name for column in spec.before))
+    if gone.isEmpty():
+        return plan, rows
+    if DELETE_MARK not in rows.columns:
+        rows = rows.withColumn(DELETE_MARK, F.lit(False))
+    places = {key: f"__old_{index}" for index, key in enumerate(spec.keys)}
+    marks = {DELETE_MARK, spec.deleted_column}
+    columns = [
+        (F.lit(True) if field.name in marks else F.col(places[field.name]) if field.name in places else F.lit(None))
+        .cast(field.dataType)
+        .alias(field.name)
+        for field in rows.schema.fields
+    ]
+    together = rows.unionByName(gone.select(*columns))
+    return replace(plan, deleted_flag=DELETE_MARK, prune=key_ranges(together, spec) if plan.prune else ()), together
