@@ -31,6 +31,7 @@ from cdc_ops.steps.extract import extract
 from cdc_ops.steps.guard import LoadGuard
 from cdc_ops.steps.merge import merge
 from cdc_ops.steps.progress import Pace, chunk_line
+from cdc_ops.steps.readers import ReaderLimit, connections_of
 
 PARALLEL_TABLES = 4
 """Tables of a group that run at the same time in one application."""
@@ -40,12 +41,13 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobContext:
-    """Surroundings of one application: the session, how a table gets a source of its own, where lines go, what holds chunks back."""
+    """Surroundings of one application: the session, how a table gets a source of its own, where lines go, what holds reads back."""
 
     spark: SparkSession
     connect: Callable[[], Source]
     say: Progress
     guard: LoadGuard
+    readers: ReaderLimit
 
 
 def main(step: Step, argv: Sequence[str] | None = None) -> int:
@@ -102,7 +104,13 @@ def execute(spark: SparkSession, spec: JobSpec, url: str, say: Progress) -> Step
     """
     started = datetime.now(UTC)
     guarded = open_source(spec.source, url)
-    context = JobContext(spark=spark, connect=lambda: open_source(spec.source, url), say=say, guard=LoadGuard(guarded, say))
+    context = JobContext(
+        spark=spark,
+        connect=lambda: open_source(spec.source, url),
+        say=say,
+        guard=LoadGuard(guarded, say),
+        readers=ReaderLimit(spec.source.max_readers, say),
+    )
     try:
         with ThreadPoolExecutor(max_workers=PARALLEL_TABLES) as pool:
             tables = tuple(pool.map(lambda task: task(), _tasks(context, spec)))
@@ -150,12 +158,13 @@ def _run_operation(context: JobContext, spark: SparkSession, source: Source, ste
     started = time.monotonic()
     context.say(f"{spec.table}: {step} operation {spec.op_seq} ({spec.kind}), about {spec.expected_rows:,} rows")
     attempt = uuid.uuid4().hex[:12]
-    if step is Step.EXTRACT:
-        result = extract(spark, source, spec, attempt)
-    else:
-        if step is Step.SYNC:
-            extract(spark, source, spec, attempt)
-        result = merge(spark, source, spec)
+    staged, direct = (connections_of(spec) if spec.landing is landing else 0 for landing in (Landing.STAGED, Landing.DIRECT))
+    if step is not Step.MERGE:
+        with context.readers.held(spec.table, staged):
+            result = extract(spark, source, spec, attempt)
+    if step is not Step.EXTRACT:
+        with context.readers.held(spec.table, direct):
+            result = merge(spark, source, spec)
     seconds = round(time.monotonic() - started, 3)
     context.say(f"{spec.table}: operation {spec.op_seq} {result.outcome}, {result.counts.read:,} rows read, {seconds:.1f} s")
     return replace(result, seconds=seconds)

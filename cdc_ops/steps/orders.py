@@ -19,6 +19,7 @@ from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.base import Source
 from cdc_ops.sources.chunks import ChunkSize
 from cdc_ops.steps.before_keys import before_columns
+from cdc_ops.steps.readers import at_most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +72,11 @@ class Order:
 
     def slices(self, where: str) -> tuple[str, ...]:
         """Cuts what matches among the table's readers."""
-        return self.source.slices(self.facts.schema, self.facts.source_keys, where, self.readers)
+        return self.limited(self.source.slices(self.facts.schema, self.facts.source_keys, where, self.readers))
+
+    def limited(self, slices: tuple[str, ...]) -> tuple[str, ...]:
+        """Returns the slices, joined where there are more than the source allows connections."""
+        return at_most(slices, self.source.config.max_readers)
 
     @property
     def readers(self) -> int:

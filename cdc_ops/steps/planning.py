@@ -54,7 +54,7 @@ def _snapshot(order: Order) -> Draft:
         spec = replace(
             new_spec(order, OperationKind.SNAPSHOT_CHUNK, planned_at, ahead=ahead),
             generation=order.state.generation if start.done else order.state.generation + 1,
-            slices=chunk.slices,
+            slices=order.limited(chunk.slices),
             expected_rows=chunk.rows,
             mode=ApplyMode.APPEND,
             landing=_whole_landing(order),
@@ -113,7 +113,7 @@ def _with_nulls(order: Order, draft: Draft, nulls: str) -> Draft:
     if nulls == order.state.nulls or not rows:
         return draft
     spec = draft.operations[0] if draft.operations else new_spec(order, OperationKind.INCREMENT, order.source.now())
-    slices = (*spec.slices, order.source.null_predicate(order.facts.cursor))
+    slices = order.limited((*spec.slices, order.source.null_predicate(order.facts.cursor)))
     return Draft(operations=(replace(spec, slices=slices, with_nulls=True, expected_rows=spec.expected_rows + rows),))
 
 
@@ -172,7 +172,7 @@ def _columns(order: Order) -> Draft:
     facts, planned_at = order.facts, order.source.now()
     plan = order.source.chunks(facts.schema, facts.source_keys, order.chunk_size)
     specs = (new_spec(order, OperationKind.BACKFILL, planned_at, ahead=index) for index in range(len(plan.chunks)))
-    operations = (replace(spec, slices=chunk.slices, expected_rows=chunk.rows) for spec, chunk in zip(specs, plan.chunks, strict=True))
+    operations = (replace(spec, slices=order.limited(chunk.slices), expected_rows=chunk.rows) for spec, chunk in zip(specs, plan.chunks, strict=True))
     return Draft(operations=tuple(_partial(order, spec) for spec in operations), how=plan.how)
 
 

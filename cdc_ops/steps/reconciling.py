@@ -50,7 +50,7 @@ def draft_comparison(order: Order) -> Draft:
         expected_rows=facts.schema.approximate_rows,
         landing=Landing.STAGED,
         mode=ApplyMode.MERGE if facts.keys else ApplyMode.OVERWRITE,
-        compare=CompareSpec(strength=strength, buckets=buckets, readers=settings.readers, guard=guard, why=why),
+        compare=CompareSpec(strength=strength, buckets=buckets, readers=order.readers, guard=guard, why=why),
         # Everything that was committed before now is in what the comparison reads.
         fresh_at=now if not facts.cursor.columns else None,
     )
