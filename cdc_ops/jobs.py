@@ -32,6 +32,7 @@ from cdc_ops.steps.guard import LoadGuard
 from cdc_ops.steps.merge import merge
 from cdc_ops.steps.progress import Pace, chunk_line
 from cdc_ops.steps.readers import ReaderLimit, connections_of
+from cdc_ops.steps.replicas import ReplicaReads
 
 PARALLEL_TABLES = 4
 """Tables of a group that run at the same time in one application."""
@@ -41,10 +42,14 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobContext:
-    """Surroundings of one application: the session, how a table gets a source of its own, where lines go, what holds reads back."""
+    """Surroundings of one application: the session, how a table gets a source of its own, where lines go, what holds reads back.
+
+    `connect_replica` is None if whole tables are read from the source too; else `guard` asks the replica.
+    """
 
     spark: SparkSession
     connect: Callable[[], Source]
+    connect_replica: Callable[[], Source] | None
     say: Progress
     guard: LoadGuard
     readers: ReaderLimit
@@ -69,7 +74,8 @@ def main(step: Step, argv: Sequence[str] | None = None) -> int:
         )
     spark = build_session(f"cdc-ops {spec.pipeline} {step}")
     try:
-        result = execute(spark, spec, connection_url(spec.source.connection), print)
+        replica = spec.source.snapshot_connection
+        result = execute(spark, spec, connection_url(spec.source.connection), print, connection_url(replica) if replica else "")
     finally:
         spark.stop()
     write_text(spec.result_path, wire.dumps(result))
@@ -93,7 +99,7 @@ def connection_url(connection: str) -> str:
     return os.environ[name]
 
 
-def execute(spark: SparkSession, spec: JobSpec, url: str, say: Progress) -> StepResult:
+def execute(spark: SparkSession, spec: JobSpec, url: str, say: Progress, replica_url: str = "") -> StepResult:
     """Runs one step for all tables of a job and returns what happened to each.
 
     Args:
@@ -101,12 +107,15 @@ def execute(spark: SparkSession, spec: JobSpec, url: str, say: Progress) -> Step
         spec: What to do.
         url: Connection URL of the source, with credentials.
         say: Receives one line per event, for logs and progress bars.
+        replica_url: The same of the replica that whole tables are read from; "" = the source reads them itself.
     """
     started = datetime.now(UTC)
-    guarded = open_source(spec.source, url)
+    replica = spec.source.replica if replica_url else None
+    guarded = open_source(replica, replica_url) if replica else open_source(spec.source, url)
     context = JobContext(
         spark=spark,
         connect=lambda: open_source(spec.source, url),
+        connect_replica=(lambda: open_source(replica, replica_url)) if replica else None,
         say=say,
         guard=LoadGuard(guarded, say),
         readers=ReaderLimit(spec.source.max_readers, say),
@@ -136,11 +145,12 @@ def _run_table(context: JobContext, step: Step, table: TableName, operations: tu
     spark, pace = context.spark.newSession(), Pace()
     try:
         # A source is one connection, which two threads must not ask at the same time.
-        with closing(context.connect()) as source:
+        with closing(context.connect()) as source, closing(ReplicaReads(source, context.connect_replica, context.say)) as replica:
             for spec in operations:
-                if _reads(step, spec) and spec.kind.is_snapshot:
+                reads = _reads(step, spec)
+                if reads and spec.kind.is_snapshot:
                     context.guard.wait(table)
-                done.append(_run_operation(context, spark, source, step, spec))
+                done.append(_run_operation(context, spark, replica.source_of(spec) if reads else source, step, spec))
                 pace.add(done[-1].counts, done[-1].seconds)
                 if line := chunk_line(spec, pace):
                     context.say(line)

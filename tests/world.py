@@ -47,6 +47,7 @@ class World:
         folder: Where ledger, lake and staging go.
         spark: The shared session; jobs run in sessions of their own below it.
         settings: Settings of all tables unless a rule says otherwise.
+        replica: A replica of the server that whole tables are read from.
     """
 
     server: DatabaseServer
@@ -56,6 +57,7 @@ class World:
     database: str = field(default_factory=lambda: f"shop_{next(_numbers)}")
     jobs: int = 0
     say: Callable[[str], None] = print
+    replica: DatabaseServer | None = None
 
     def __post_init__(self) -> None:
         self.server.create_database(self.database)
@@ -63,14 +65,18 @@ class World:
         self.schema = "public" if postgres else self.database
         self.pipeline = Pipeline(
             name="shop",
-            source=SourceConfig(kind=SourceKind(self.server.name.lower()), connection="shop_db"),
+            source=SourceConfig(
+                kind=SourceKind(self.server.name.lower()), connection="shop_db", snapshot_connection="shop_replica" if self.replica else ""
+            ),
             target=TargetConfig(root=str(self.folder / "lake"), staging=str(self.folder / "staging")),
             tables=(TableRule(pattern=f"{self.schema}.*", settings=self.settings),),
             lease_wait=timedelta(seconds=0),
         )
-        server = self.server
         scheme = "postgresql" if postgres else "mysql"
-        self.url = ConnectionUrl.from_parts(scheme, server.host, server.port, server.user, server.password, self.database).render()
+        self.url, self.replica_url = (
+            ConnectionUrl.from_parts(scheme, one.host, one.port, one.user, one.password, self.database).render() if one else ""
+            for one in (self.server, self.replica)
+        )
         self.ledger = f"sqlite:///{self.folder / 'ledger.db'}"
 
     def sql(self, *statements: str) -> Any:
@@ -110,7 +116,7 @@ class World:
     def execute(self, job: JobSpec) -> StepResult:
         """Runs a job in the shared session, and counts it."""
         self.jobs += 1
-        return execute(self.spark, job, self.url, self.say)
+        return execute(self.spark, job, self.url, self.say, self.replica_url)
 
     def state(self, table: str) -> TableState:
         """The ledger's state of a table."""

@@ -197,16 +197,18 @@ def application(step: Step) -> Path:
 
 
 def application_environment(pipeline: Pipeline) -> dict[str, str]:
-    """Returns what the application needs in its environment, the source's URL with its password above all.
+    """Returns what the application needs in its environment: the URLs of source and replica, with their passwords, above all.
 
     Raises:
         ConfigError: the driver runs on the cluster, where an environment can only be given on the command line.
     """
-    variable = variable_name(pipeline.source.connection)
+    source = pipeline.source
+    sources = {variable_name(one.connection): one for one in (source, source.replica) if one is not None}
     if deploy_mode(pipeline) == "cluster":
-        _check_cluster_secret(pipeline, variable)
+        for variable in sources:
+            _check_cluster_secret(pipeline, variable)
         return {}
-    environment = {variable: source_url(pipeline.source), "PYSPARK_DRIVER_PYTHON": sys.executable}
+    environment = {variable: source_url(one) for variable, one in sources.items()} | {"PYSPARK_DRIVER_PYTHON": sys.executable}
     if check_spark(pipeline).startswith("local"):
         environment["PYSPARK_PYTHON"] = sys.executable
     return environment

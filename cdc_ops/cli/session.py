@@ -96,7 +96,9 @@ class LocalSpark:
         """Runs a job in this process."""
         from cdc_ops.jobs import execute
 
-        return execute(self.session(), job, connection_url(job.source.connection), self.say)
+        replica = job.source.snapshot_connection
+        replica_url = connection_url(replica) if replica else ""
+        return execute(self.session(), job, connection_url(job.source.connection), self.say, replica_url)
 
     def __enter__(self) -> Self:
         return self

@@ -41,6 +41,12 @@ def _check_sections(data: Data, document: Document) -> Iterator[Problem]:
     if source.get("kind") is SourceKind.POSTGRES and "jdbc_driver" in source:
         message = "'jdbc_driver' chooses between drivers for MySQL and MariaDB; Postgres has one."
         yield Problem(mark=_key(document, ("source", "jdbc_driver")), message=message, valid="Remove the line.")
+    if source.get("kind") is SourceKind.POSTGRES and source.get("snapshot_connection"):
+        message = "'snapshot_connection' is for replicas of MySQL and MariaDB; standbys of Postgres cannot be read by it yet."
+        yield Problem(mark=_key(document, ("source", "snapshot_connection")), message=message, valid="Remove the line.")
+    elif source.get("snapshot_connection") and source["snapshot_connection"] == source.get("connection"):
+        message = "'snapshot_connection' is the connection of the source itself, and not of a replica."
+        yield Problem(mark=_value(document, ("source", "snapshot_connection")), message=message, valid="Remove the line.")
     if "root" in target and target["root"].rstrip("/") == target.get("staging", "").rstrip("/"):
         message = "'root' and 'staging' are the same place: landed files would lie among the tables."
         yield Problem(mark=_value(document, ("target", "staging")), message=message, valid="Give staging a folder of its own.")

@@ -187,6 +187,12 @@ class OperationSpec:
         named = {column.name: column.normalises for column in self.schema.columns if column.normalises}
         return tuple(named.get(key, key) for key in self.keys)
 
+    @property
+    def reads_everything(self) -> bool:
+        """True if it reads whole tables, or may: what a replica of the source is there for."""
+        whole = self.mode is ApplyMode.OVERWRITE or (bool(self.update_only) and self.window is None)
+        return self.kind.is_snapshot or self.compare is not None or whole
+
 
 def app_id(pipeline: str, table: TableName) -> str:
     """Returns the Delta txnAppId of a table: the same for all kinds and generations."""

@@ -3,7 +3,7 @@
 import enum
 import fnmatch
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from cdc_ops.core.deletes import DELETED_COLUMN, Deletes
@@ -48,13 +48,15 @@ class SourceConfig:
     Args:
         kind: The server's kind.
         connection: Airflow connection id; outside Airflow the variable `CDC_OPS_CONN_<ID>` holds its URL.
+        snapshot_connection: The same of a replica that whole tables are read from (first loads, full resyncs, comparisons), to spare the
+            source: each time only after it has applied what the source had committed; "" = the source itself. MySQL and MariaDB.
         time_zone: IANA zone or offset in which the application writes zone-less DATETIME cursors; "" = the server's global zone.
         jdbc_driver: `mariadb` (MariaDB Connector/J, streams; for MySQL too) or `mysql` (Connector/J).
         max_threads_running: Chunks of a snapshot wait while the server runs more statements than this (MySQL's `Threads_running`, active
             backends of Postgres); 0 = never.
         max_load_wait: How long a chunk waits for that before its table fails, to be tried again.
-        max_readers: JDBC connections that read one table at the same time at most, whatever `readers` of a table says; 0 = no limit. One
-            application reads 4 tables at a time.
+        max_readers: JDBC connections that one Spark application reads with at the same time at most, whatever `readers` of its tables
+            says; 0 = no limit.
     """
 
     kind: SourceKind
@@ -64,6 +66,12 @@ class SourceConfig:
     max_threads_running: int = 0
     max_load_wait: timedelta = timedelta(minutes=30)
     max_readers: int = 0
+    snapshot_connection: str = ""
+
+    @property
+    def replica(self) -> "SourceConfig | None":
+        """How the replica is reached that whole tables are read from, None if there is none."""
+        return replace(self, connection=self.snapshot_connection, snapshot_connection="") if self.snapshot_connection else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,6 +45,19 @@ class JdbcRead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourcePosition:
+    """How far a server's log of commits was at some moment.
+
+    Args:
+        server: Which server, as its replicas know it.
+        at: The position, in the server's own terms.
+    """
+
+    server: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DigestQuery:
     """Which checksums are asked for.
 
@@ -176,6 +189,29 @@ class Source(Protocol):
 
     def running(self) -> int:
         """Returns how many statements the server runs at this moment, the one that asks left out."""
+        ...
+
+    def position(self) -> SourcePosition:
+        """Returns a position of the server's log that covers everything that can be seen on it now.
+
+        Raises:
+            SourceError: it has no such log.
+        """
+        ...
+
+    def has_applied(self, position: SourcePosition, within: timedelta) -> bool:
+        """Waits until this server, a replica, has applied all that another one had committed at a position.
+
+        Args:
+            position: Of the server that it follows.
+            within: How long to wait at most.
+
+        Returns:
+            False if it has not.
+
+        Raises:
+            SourceError: it does not follow that server, or does not go on.
+        """
         ...
 
     def jdbc_read(self, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:

@@ -15,6 +15,7 @@ from cdc_ops.sources.mysql_bounds import MySQLProbe
 from cdc_ops.sources.mysql_catalog import Catalog
 from cdc_ops.sources.mysql_cursors import cursor_warnings, type_cursor
 from cdc_ops.sources.mysql_jdbc import build_read
+from cdc_ops.sources.mysql_positions import MySQLPositions
 from cdc_ops.sources.mysql_session import Address, MySQLSession
 from cdc_ops.sources.sql_source import SqlParts, SqlSource
 
@@ -37,7 +38,15 @@ class MySQLSource(SqlSource):
         self._catalog = Catalog(self._session, self._dialect)
         probe = MySQLProbe(self._session, self._catalog)
         borders, digests = MySQLBorders(self._session, self._dialect), DigestSql(self._dialect)
-        parts = SqlParts(dialect=self._dialect, session=self._session, catalog=self._catalog, probe=probe, borders=borders, digests=digests)
+        parts = SqlParts(
+            dialect=self._dialect,
+            session=self._session,
+            catalog=self._catalog,
+            probe=probe,
+            borders=borders,
+            digests=digests,
+            positions=MySQLPositions(self._session),
+        )
         super().__init__(config, parts, str(self._address))
 
     def cursor(self, schema: TableSchema, columns: tuple[str, ...]) -> tuple[Cursor, tuple[str, ...]]:

@@ -13,23 +13,30 @@ def replica_state(session: MySQLSession) -> ReplicaState | None:
     Raises:
         SourceError: its replication is stopped.
     """
-    rows = _status(session)
+    rows = replica_status(session)
     if rows is None:
         read_only = session.row("SELECT @@global.read_only AS read_only")["read_only"]
         return ReplicaState(lag=timedelta(0), certain=False) if int(read_only) else None
     if not rows:
         return None
-    return ReplicaState(lag=max(_lag(session, row) for row in rows) + timedelta(seconds=1))
+    return ReplicaState(lag=max(replica_lag(session, row) for row in rows) + timedelta(seconds=1))
 
 
-def _status(session: MySQLSession) -> list[Row] | None:
+def replica_status(session: MySQLSession) -> list[Row] | None:
+    """Returns a line per server that is followed, names in lower case; None if the user may not ask."""
     if session.is_mariadb:
         return session.rows_if_allowed("SHOW ALL SLAVES STATUS")
     release = tuple(int(part) for part in session.version.split("-", 1)[0].split(".")[:3])
     return session.rows_if_allowed("SHOW REPLICA STATUS" if release >= (8, 0, 22) else "SHOW SLAVE STATUS")
 
 
-def _lag(session: MySQLSession, row: Row) -> timedelta:
+def replica_lag(session: MySQLSession, row: Row) -> timedelta:
+    """Returns how far behind a line of the status says to be, in whole seconds.
+
+    Raises:
+        SourceError: replication is stopped.
+        SourceUnreachableError: it is connecting.
+    """
     seconds = row.get("seconds_behind_source", row.get("seconds_behind_master"))
     if seconds is not None:
         return timedelta(seconds=int(seconds))

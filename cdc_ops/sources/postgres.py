@@ -15,7 +15,7 @@ from cdc_ops.sources.postgres_cursors import cursor_warnings, type_cursor
 from cdc_ops.sources.postgres_dialect import PostgresDialect
 from cdc_ops.sources.postgres_jdbc import build_read
 from cdc_ops.sources.postgres_session import PostgresAddress, PostgresSession
-from cdc_ops.sources.sql_source import SqlParts, SqlSource
+from cdc_ops.sources.sql_source import NoPositions, SqlParts, SqlSource
 
 
 class PostgresSource(SqlSource):
@@ -36,7 +36,15 @@ class PostgresSource(SqlSource):
         self._catalog = PostgresCatalog(self._session, self._dialect)
         probe = PostgresProbe(self._session, self._catalog, self._dialect)
         borders, digests = PostgresBorders(self._session, self._dialect), PostgresDigestSql(self._dialect)
-        parts = SqlParts(dialect=self._dialect, session=self._session, catalog=self._catalog, probe=probe, borders=borders, digests=digests)
+        parts = SqlParts(
+            dialect=self._dialect,
+            session=self._session,
+            catalog=self._catalog,
+            probe=probe,
+            borders=borders,
+            digests=digests,
+            positions=NoPositions(self._address.place),
+        )
         super().__init__(config, parts, str(self._address))
 
     def cursor(self, schema: TableSchema, columns: tuple[str, ...]) -> tuple[Cursor, tuple[str, ...]]:

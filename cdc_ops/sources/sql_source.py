@@ -12,14 +12,14 @@ from cdc_ops.core.pipeline import SourceConfig
 from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.core.type_policies import DEFAULT_TYPES, TypePolicies
 from cdc_ops.core.windows import SafeBound, Window
-from cdc_ops.errors import RequestError
-from cdc_ops.sources.base import DigestQuery, JdbcRead
+from cdc_ops.errors import RequestError, SourceError
+from cdc_ops.sources.base import DigestQuery, JdbcRead, SourcePosition
 from cdc_ops.sources.bounds import BoundRequest, BoundStrategy, ClockBound, Probe
 from cdc_ops.sources.chunks import ChunkPlan, ChunkSize
 from cdc_ops.sources.counter_bounds import CounterBound
 from cdc_ops.sources.dialect import Dialect
 from cdc_ops.sources.digests import DigestSql
-from cdc_ops.sources.session import SqlSession
+from cdc_ops.sources.session import NOTHING, SqlSession
 from cdc_ops.sources.slices import BorderFinder, Slicer
 
 
@@ -35,6 +35,45 @@ class TableCatalog(Protocol):
         ...
 
 
+class Positions(Protocol):
+    """What a server has committed, and whether a replica has applied it."""
+
+    def position(self) -> SourcePosition:
+        """See `Source.position`."""
+        ...
+
+    def has_applied(self, position: SourcePosition, within: timedelta) -> bool:
+        """See `Source.has_applied`."""
+        ...
+
+
+class NoPositions:
+    """For servers whose replicas cannot be read from.
+
+    Args:
+        place: Where the server is, for the message.
+    """
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def position(self) -> SourcePosition:
+        """Refuses."""
+        raise self._refusal()
+
+    def has_applied(self, position: SourcePosition, within: timedelta) -> bool:
+        """Refuses."""
+        raise self._refusal()
+
+    def _refusal(self) -> SourceError:
+        return SourceError(
+            f"What a replica of the server at {self._place} has applied cannot be told.",
+            why="Whole tables are read from replicas of MySQL and MariaDB only.",
+            data=NOTHING,
+            next="Remove 'snapshot_connection' from the pipeline's source.",
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlParts:
     """What a source is put together from."""
@@ -45,6 +84,7 @@ class SqlParts:
     probe: Probe
     borders: BorderFinder
     digests: DigestSql
+    positions: Positions
 
 
 class SqlSource:
@@ -161,6 +201,14 @@ class SqlSource:
     def jdbc_read(self, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:
         """Returns how Spark reads those slices; each server has its own way."""
         raise NotImplementedError
+
+    def position(self) -> SourcePosition:
+        """Returns a position that covers everything that can be seen now."""
+        return self._parts.positions.position()
+
+    def has_applied(self, position: SourcePosition, within: timedelta) -> bool:
+        """Waits until this server, a replica, has applied a position of the one that it follows."""
+        return self._parts.positions.has_applied(position, within)
 
     def running(self) -> int:
         """Returns how many statements the server runs at this moment."""

@@ -172,7 +172,9 @@ def _columns(order: Order) -> Draft:
     facts, planned_at = order.facts, order.source.now()
     plan = order.source.chunks(facts.schema, facts.source_keys, order.chunk_size)
     specs = (new_spec(order, OperationKind.BACKFILL, planned_at, ahead=index) for index in range(len(plan.chunks)))
-    operations = (replace(spec, slices=order.limited(chunk.slices), expected_rows=chunk.rows) for spec, chunk in zip(specs, plan.chunks, strict=True))
+    operations = (
+        replace(spec, slices=order.limited(chunk.slices), expected_rows=chunk.rows) for spec, chunk in zip(specs, plan.chunks, strict=True)
+    )
     return Draft(operations=tuple(_partial(order, spec) for spec in operations), how=plan.how)
 
 

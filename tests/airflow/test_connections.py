@@ -1,6 +1,7 @@
 """Airflow connections: what is taken, what is refused before anything starts."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,21 @@ def test_a_driver_on_the_cluster_gets_no_password_on_the_command_line(monkeypatc
         application_environment(pipeline())
     with_secret = pipeline(**{"spark.kubernetes.driver.secretKeyRef.CDC_OPS_CONN_SHOP_DB": "shop:url"})
     assert application_environment(with_secret) == {}
+    and_replica = replace(with_secret, source=replace(with_secret.source, snapshot_connection="shop_replica"))
+    with pytest.raises(ConfigError, match="CDC_OPS_CONN_SHOP_REPLICA"):
+        application_environment(and_replica)
+
+
+def test_the_replica_reaches_the_application_as_the_source_does(monkeypatch: pytest.MonkeyPatch, metadata: Path) -> None:
+    define(monkeypatch, "SHOP_DB", conn_type="mysql", host="db", login="u", password="p")
+    define(monkeypatch, "SPARK_DEFAULT", conn_type="spark", host="local[*]")
+    with_replica = replace(pipeline(), source=replace(pipeline().source, snapshot_connection="shop_replica"))
+    with pytest.raises(ConfigError, match="Airflow has no connection 'shop_replica'"):
+        application_environment(with_replica)
+    define(monkeypatch, "SHOP_REPLICA", conn_type="mysql", host="replica", login="u", password="q")
+    environment = application_environment(with_replica)
+    assert environment["CDC_OPS_CONN_SHOP_DB"] == "mysql://u:p@db/"
+    assert environment["CDC_OPS_CONN_SHOP_REPLICA"] == "mysql://u:q@replica/"
 
 
 @pytest.mark.parametrize("step", [Step.EXTRACT, Step.MERGE, Step.SYNC, Step.MAINTAIN])

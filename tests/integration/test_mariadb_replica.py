@@ -1,20 +1,27 @@
-"""A real MariaDB replica, over loopback: its bound never passes a row that it has not applied, and a stopped one is refused."""
+"""A real MariaDB replica, over loopback: as a source, and as what whole tables are read from. It never hides a row that was committed."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import pymysql
+import pymysql.cursors
 import pytest
+from pyspark.sql import SparkSession
 
 from cdc_ops.core.connections import ConnectionUrl
 from cdc_ops.core.cursors import CursorValue
-from cdc_ops.core.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.pipeline import SourceConfig, SourceKind, TableSettings
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import SourceError, SourceUnreachableError
-from cdc_ops.sources.base import Source, open_source
+from cdc_ops.sources.base import Source, SourcePosition, open_source
 from cdc_ops.sources.bounds import METHOD_REPLICA
+from cdc_ops.sources.mysql_positions import MySQLPositions
 from cdc_ops.testing.servers import MariaDBServer
+from tests.world import World
 
 DB = "followed"
 TABLE = TableName(schema=DB, name="ticks")
@@ -50,16 +57,32 @@ def source(replica: MariaDBServer) -> Iterator[Source]:
     opened.close()
 
 
-def rows(server: MariaDBServer) -> int:
-    found = server.execute(f"SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '{DB}'")[0][0]
-    return int(server.execute(f"SELECT COUNT(*) FROM {DB}.ticks")[0][0]) if found else 0
+@pytest.fixture
+def primary(mariadb: MariaDBServer) -> Iterator[Source]:
+    url = ConnectionUrl.from_parts("mysql", mariadb.host, mariadb.port, mariadb.user, mariadb.password, DB).render()
+    opened = open_source(SourceConfig(kind=SourceKind.MARIADB, connection="c"), url)
+    yield opened
+    opened.close()
 
 
-def wait_for_rows(server: MariaDBServer, wanted: int) -> None:
+def rows(server: MariaDBServer, table: str = f"{DB}.ticks") -> int:
+    found = server.execute(f"SELECT COUNT(*) FROM information_schema.tables WHERE CONCAT(table_schema, '.', table_name) = '{table}'")[0][0]
+    return int(server.execute(f"SELECT COUNT(*) FROM {table}")[0][0]) if found else 0
+
+
+def connected(server: MariaDBServer, database: str) -> "pymysql.Connection[pymysql.cursors.Cursor]":
+    return pymysql.connect(host=server.host, port=server.port, user=server.user, password=server.password, database=database)
+
+
+def wait_for(condition: Callable[[], object]) -> None:
     end = time.monotonic() + 30
-    while rows(server) < wanted:
+    while not condition():
         assert time.monotonic() < end, "the replica does not follow"
         time.sleep(0.1)
+
+
+def wait_for_rows(server: MariaDBServer, wanted: int, table: str = f"{DB}.ticks") -> None:
+    wait_for(lambda: rows(server, table) >= wanted)
 
 
 def bound(source: Source) -> tuple[CursorValue, str]:
@@ -105,3 +128,80 @@ def test_a_stopped_replica_is_refused_and_one_that_connects_can_be_tried_again(
     mariadb.execute(f"INSERT INTO {DB}.ticks () VALUES ()")
     wait_for_rows(replica, rows(mariadb))
     assert bound(source)[1] == METHOD_REPLICA
+
+
+# ----------------------------------------------------------------------------------------- reading whole tables from the replica
+
+
+def test_a_replica_has_applied_a_position_only_when_its_rows_are_there(
+    mariadb: MariaDBServer, replica: MariaDBServer, source: Source, primary: Source
+) -> None:
+    mariadb.execute(f"INSERT INTO {DB}.ticks () VALUES ()")
+    position, wanted = primary.position(), rows(mariadb)
+    assert not source.has_applied(position, timedelta(seconds=0.1))
+    assert rows(replica) < wanted
+    wait_for(lambda: source.has_applied(position, timedelta(seconds=1)))
+    assert rows(replica) == wanted
+    assert source.has_applied(position, timedelta(0))
+
+
+def test_what_is_no_running_replica_of_the_source_is_refused(replica: MariaDBServer, source: Source, primary: Source) -> None:
+    position = primary.position()
+    with pytest.raises(SourceError, match="is no replica of the pipeline's source") as own:
+        primary.has_applied(position, timedelta(seconds=1))
+    assert "follows no server" in own.value.why
+    with pytest.raises(SourceError, match="is no replica of the pipeline's source") as another:
+        source.has_applied(replace(position, server="77"), timedelta(seconds=1))
+    assert another.value.why == "It follows the server 1; the source is 77."
+    replica.execute("STOP SLAVE SQL_THREAD")
+    with pytest.raises(SourceError, match="replication does not run"):
+        source.has_applied(position, timedelta(seconds=1))
+    replica.execute("SET GLOBAL replicate_do_db = 'elsewhere'", "START SLAVE")
+    try:
+        with pytest.raises(SourceError, match="only a part of its source") as part:
+            source.has_applied(position, timedelta(seconds=1))
+        assert "replicate_do_db: elsewhere" in part.value.why
+    finally:
+        replica.execute("STOP SLAVE", "SET GLOBAL replicate_do_db = ''", "START SLAVE")
+
+
+def test_a_first_load_reads_the_replica_and_misses_nothing_that_was_committed_before(
+    mariadb: MariaDBServer, replica: MariaDBServer, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, said = TableSettings(cursor=("u",), overlap=timedelta(0), readers=1), list[str]()
+    world = World(server=mariadb, folder=tmp_path, spark=spark, settings=settings, replica=replica, say=said.append)
+    table = "CREATE TABLE {} (id INT PRIMARY KEY, u DATETIME(6) NOT NULL DEFAULT NOW(6), KEY (u))"
+    world.sql(table.format("waited"), table.format("trusted"), "INSERT INTO waited (id) VALUES (1)", "INSERT INTO trusted (id) VALUES (1)")
+    wait_for_rows(replica, 1, f"{world.database}.trusted")
+    # A row that only the replica has, to tell where rows come from.
+    replica.execute(
+        "SET sql_log_bin = 0", *(f"INSERT INTO {name} (id) VALUES (99)" for name in ("waited", "trusted")), database=world.database
+    )
+
+    def load(name: str) -> list[int]:
+        assert not world.run(tables=(f"{world.schema}.{name}",)).failures
+        return [row[0] for row in world.lake(name, "id")]
+
+    applied = MySQLPositions.has_applied
+    with closing(connected(replica, world.database)) as blocker, blocker.cursor() as cursor:
+        cursor.execute("LOCK TABLES waited READ")
+        world.sql("INSERT INTO waited (id) VALUES (2)")  # committed below the bound, and not on the replica before the lock is gone
+
+        def look(self: MySQLPositions, position: SourcePosition, within: timedelta) -> bool:
+            found = applied(self, position, timedelta(seconds=1))
+            if not found:
+                cursor.execute("UNLOCK TABLES")
+            return found
+
+        monkeypatch.setattr(MySQLPositions, "has_applied", look)
+        assert load("waited") == [1, 2, 99]
+    assert any("waits until the replica has applied" in line for line in said)
+
+    # The same without the wait loses the row: proof that this test can fail.
+    replica.execute("STOP SLAVE SQL_THREAD")
+    monkeypatch.setattr(MySQLPositions, "has_applied", lambda *_: True)
+    world.sql("INSERT INTO trusted (id) VALUES (2)")
+    assert load("trusted") == [1, 99]
+    replica.execute("START SLAVE")
+    world.sql("INSERT INTO trusted (id) VALUES (3)")
+    assert load("trusted") == [1, 3, 99]

@@ -1,0 +1,112 @@
+"""Which operations are read from a replica, and that none is before the replica has come so far; without servers."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from cdc_ops.core.comparing import CompareSpec, DeleteGuard, Strength
+from cdc_ops.core.operations import ApplyMode, OperationKind, OperationSpec
+from cdc_ops.core.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.windows import Window
+from cdc_ops.errors import SourceBusyError
+from cdc_ops.sources.base import Source, SourcePosition
+from cdc_ops.steps.replicas import LOOK_AGAIN, ReplicaReads
+from tests.state_values import spec as increment
+
+CONFIG = SourceConfig(kind=SourceKind.MARIADB, connection="c", snapshot_connection="r", max_load_wait=timedelta(minutes=1))
+PLAIN = replace(increment(1), window=Window(low=None, high=None))
+CHUNK = replace(PLAIN, kind=OperationKind.SNAPSHOT_CHUNK)
+COMPARED = replace(
+    PLAIN,
+    kind=OperationKind.RECONCILE,
+    compare=CompareSpec(strength=Strength.KEYS, buckets=None, readers=1, guard=DeleteGuard(max_ratio=1.0, max_rows=0), why=""),
+)
+FULL = replace(PLAIN, kind=OperationKind.RESYNC, mode=ApplyMode.OVERWRITE)
+COLUMNS = replace(PLAIN, kind=OperationKind.BACKFILL, update_only=("note",), window=None)
+
+
+class Server:
+    """A source whose position grows with each question, and a replica that needs some looks for each position."""
+
+    def __init__(self, looks: int = 0) -> None:
+        self.config = CONFIG
+        self.looks, self.asked, self.opened = looks, 0, 0
+        self.left: dict[str, int] = {}
+        self.seconds = 0.0
+        self.said: list[str] = []
+        self.closed = 0
+
+    def position(self) -> SourcePosition:
+        self.asked += 1
+        return SourcePosition(server="s", at=str(self.asked))
+
+    def has_applied(self, position: SourcePosition, within: timedelta) -> bool:
+        left = self.left.setdefault(position.at, self.looks)
+        self.left[position.at] = left - 1
+        if left > 0:
+            self.seconds += within.total_seconds()
+        return left <= 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def replica(self) -> Source:
+        self.opened += 1
+        return self  # type: ignore[return-value]
+
+    def reads(self) -> tuple[object, ReplicaReads]:
+        main = Server()
+        main.position = self.position  # type: ignore[method-assign]
+        return main, ReplicaReads(main, self.replica, self.said.append, lambda: self.seconds)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("spec", [CHUNK, COMPARED, FULL, COLUMNS], ids=["chunk", "compared", "full", "columns"])
+def test_whole_tables_are_read_from_the_replica_once_it_has_applied_the_position_of_now(spec: OperationSpec) -> None:
+    server = Server(looks=2)
+    _, reads = server.reads()
+    assert reads.source_of(spec) is server
+    assert (server.asked, server.left) == (1, {"1": -1})
+    assert server.said == [
+        f"{spec.table}: waits until the replica has applied position 1",
+        f"{spec.table}: the replica has caught up after {2 * LOOK_AGAIN.total_seconds():.0f} s",
+    ]
+    reads.close()
+    assert (server.opened, server.closed) == (1, 1)
+
+
+@pytest.mark.parametrize("spec", [PLAIN, replace(COLUMNS, window=Window(low=None, high=None))], ids=["increment", "range"])
+def test_windows_are_read_from_the_source_and_no_replica_is_opened(spec: OperationSpec) -> None:
+    server = Server()
+    main, reads = server.reads()
+    assert reads.source_of(spec) is main
+    reads.close()
+    assert (server.opened, server.asked, server.closed) == (0, 0, 0)
+
+
+def test_chunks_of_a_snapshot_wait_once_and_other_operations_each_time() -> None:
+    server = Server()
+    _, reads = server.reads()
+    for spec in (CHUNK, CHUNK, FULL, COMPARED):
+        assert reads.source_of(spec) is server
+    assert (server.asked, server.opened) == (3, 1)
+    assert server.said == []
+
+
+def test_a_replica_that_stays_behind_ends_the_try_and_can_be_tried_again() -> None:
+    server = Server(looks=1000)
+    _, reads = server.reads()
+    with pytest.raises(SourceBusyError, match="is behind: it has not applied position 1 in 60 s") as caught:
+        reads.source_of(CHUNK)
+    assert caught.value.retryable
+
+
+def test_without_a_replica_the_source_reads_everything() -> None:
+    main = Server()
+    assert ReplicaReads(main, None, main.said.append).source_of(CHUNK) is main  # type: ignore[arg-type,comparison-overlap]
+    assert main.asked == 0
+
+
+def test_the_replica_is_the_source_by_another_connection() -> None:
+    assert CONFIG.replica == replace(CONFIG, connection="r", snapshot_connection="")
+    assert replace(CONFIG, snapshot_connection="").replica is None
