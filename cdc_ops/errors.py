@@ -23,6 +23,7 @@ the first kind and fails at once on the second.
     |-- DataError               rows that cannot be applied
     |   |-- NullKeyError
     |   |-- DuplicateKeyError
+    |   |-- TiedEventsError        two change events at one place in the order differ
     |   |-- UnstorableValueError   a value that no stored type holds, where the policy is to fail
     |   `-- DeletesRefusedError    a comparison would delete more than it may unasked
     |-- LakeError               the Delta table is not what it should be
@@ -153,6 +154,10 @@ class NullKeyError(DataError):
 
 class DuplicateKeyError(DataError):
     """Two rows of one read have the same key."""
+
+
+class TiedEventsError(DataError):
+    """Two change events of one key stand at the same place in the order and say different things."""
 
 
 class UnstorableValueError(DataError):

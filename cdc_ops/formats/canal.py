@@ -1,0 +1,134 @@
+"""Canal's flat messages, and TiCDC's dialect of them; inside Spark.
+
+    {"id": 1, "database": "shop", "table": "orders", "pkNames": ["id"], "isDdl": false, "type": "UPDATE", "es": 1709283600000, "ts": …,
+     "sql": "", "mysqlType": {…}, "data": [{"id": "1", …}, …], "old": [{"name": "Lee"}, …]}
+
+One message may hold many rows; all values are text. Canal itself writes no place in the log: the message's offset in Kafka is the order,
+and an archive has to keep it. TiCDC (`_tidb.commitTs`) does not need it. Field layouts: Canal's FlatMessage, TiCDC's Canal-JSON protocol.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pyspark.sql import Column as Expr
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_ops.core.event_values import ValueFamily, family_of, labels_of
+from cdc_ops.core.events import EventFormat, FormatFacts, Images, Operation, OrderField, RecordKind
+from cdc_ops.core.tables import Column
+from cdc_ops.formats import values
+from cdc_ops.formats.base import Format, Reading
+from cdc_ops.formats.losses import FULL_ROW_IMAGE
+from cdc_ops.formats.records import completed, envelopes, is_truncate, kafka_offset, name_of, parsed
+
+_IMAGE: Final = "array<map<string, string>>"
+_LAYOUT: Final = (
+    "database string, table string, type string, isDdl boolean, es bigint, sql string, gtid string,"
+    f" data {_IMAGE}, old {_IMAGE}, _tidb struct<commitTs: bigint, watermarkTs: bigint>"
+)
+_OPERATIONS: Final = {"INSERT": Operation.CREATE, "UPDATE": Operation.UPDATE, "DELETE": Operation.DELETE}
+_ELEMENT: Final = OrderField(name="element", type="int", meaning="number of the row in the message")
+
+CANAL: Final = FormatFacts(
+    name="canal",
+    tool="Canal",
+    order=(OrderField(name="offset", type="bigint", meaning="offset in Kafka: records without one are bad"), _ELEMENT),
+    images=Images.FULL,
+    snapshot="not at all",
+    delete="type DELETE with the row before",
+    key_change="an UPDATE with a key column in 'old'",
+    truncate="isDdl with type TRUNCATE",
+    ddl="isDdl with the statement",
+    lossy=(FULL_ROW_IMAGE,),
+    unreadable=dict.fromkeys((ValueFamily.GEOMETRY, ValueFamily.VECTOR), "Canal's text of its bytes is not documented."),
+    local_instants=True,
+)
+TICDC: Final = replace(
+    CANAL,
+    name="ticdc-canal",
+    tool="TiCDC",
+    order=(
+        OrderField(name="commit_ts", type="bigint", meaning="when the transaction committed, by TiDB's one clock"),
+        OrderField(name="offset", type="bigint", meaning="offset in Kafka, where the archive keeps it; -1 without"),
+        _ELEMENT,
+    ),
+    lossy=(),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CanalJson:
+    """The formats `canal` and `ticdc-canal`."""
+
+    facts: FormatFacts = CANAL
+
+    def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
+        """See `Format`."""
+        record = F.col("r")
+        rows = F.when(record["isDdl"], None).otherwise(record["data"])
+        # A message without rows is a record too.
+        frame = parsed(records, _LAYOUT).select("*", F.posexplode_outer(rows).alias("element", "data"))
+        kind, data = record["type"], F.col("data")
+        old = F.try_element_at(record["old"], F.col("element") + 1)
+        truncates = record["isDdl"] & ((kind == "TRUNCATE") | is_truncate(record["sql"]))
+        op = F.when(truncates, Operation.TRUNCATE.value)
+        for theirs, ours in _OPERATIONS.items():
+            op = op.when((kind == theirs) & data.isNotNull(), ours.value)
+        return envelopes(
+            frame,
+            self.facts,
+            {
+                "kind": F.when(op.isNotNull(), RecordKind.CHANGE.value)
+                .when(record["isDdl"], RecordKind.DDL.value)
+                .when(record["_tidb"]["watermarkTs"].isNotNull(), RecordKind.CONTROL.value)
+                .otherwise(RecordKind.BAD.value),
+                "reason": F.concat(F.lit("no rows of a known type: "), F.coalesce(kind, F.lit("NULL"))),
+                "op": op,
+                "table": name_of(record["database"], record["table"]),
+                "before": F.when(kind == "UPDATE", completed(data, F.coalesce(old, data))).when(kind == "DELETE", data),
+                "after": F.when(kind.isin("INSERT", "UPDATE"), data),
+                "transaction": F.when(record["gtid"] != "", record["gtid"]),
+                "source_time": F.timestamp_millis(record["es"]),
+                "ddl": F.when(record["isDdl"] & ~truncates, record["sql"]),
+                "position": self._position(record),
+            },
+        )
+
+    def reading(self, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+        """See `Format`."""
+        match family_of(column):
+            case ValueFamily.BINARY:
+                return Reading(value=values.binary(column, _latin1(text)))
+            case ValueFamily.ENUM | ValueFamily.SET:
+                return Reading(value=F.when(_of_labels(column, text), text))
+            case _:
+                return values.from_text(column, text, chosen.time_zone)
+
+    def _position(self, record: Expr) -> Expr:
+        element = F.coalesce(F.col("element"), F.lit(0)).alias("element")
+        if self.facts.name == TICDC.name:
+            return F.struct(record["_tidb"]["commitTs"].alias("commit_ts"), kafka_offset().alias("offset"), element)
+        return F.struct(F.col("offset").cast("bigint").alias("offset"), element)
+
+
+def _latin1(text: Expr) -> Expr:
+    """Returns bytes that were written as characters, one each; NULL if there are other characters in them."""
+    plain = F.when(text.rlike(r"(?s)^[\x00-\xff]*$"), text)
+    return F.encode(plain, "ISO-8859-1")
+
+
+def _of_labels(column: Column, text: Expr) -> Expr:
+    """True for text made of the labels that the column declares: some versions write numbers in their place."""
+    known = F.array(*(F.lit(label) for label in ("", *labels_of(column))))
+    return F.size(F.array_except(F.split(text, "," if family_of(column) is ValueFamily.SET else "\x00"), known)) == 0
+
+
+def canal() -> Format:
+    """The format `canal`."""
+    return CanalJson()
+
+
+def ticdc_canal() -> Format:
+    """The format `ticdc-canal`."""
+    return CanalJson(facts=TICDC)

@@ -1,0 +1,304 @@
+"""Debezium's change events as JSON, with or without schemas in the records; inside Spark.
+
+    {"before": {…}, "after": {…}, "source": {…}, "op": "u", "ts_ms": …}                       schemas.enable=false
+    {"schema": {…}, "payload": {"before": {…}, "after": {…}, "source": {…}, "op": "u", …}}    schemas.enable=true
+
+Both may stand in one file. Field layouts: Debezium's documentation of the MySQL, MariaDB and Postgres connectors.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column as Expr
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_ops.core.event_values import ValueFamily
+from cdc_ops.core.events import EventFormat, FormatFacts, Images, LossySetting, Operation, OrderField, RecordKind
+from cdc_ops.core.tables import Column
+from cdc_ops.formats import debezium_values as spelled
+from cdc_ops.formats.base import Format, Reading
+from cdc_ops.formats.records import completed, envelopes, instant_of_millis, kafka_offset, name_of, parsed
+
+UNCHANGED: Final = "__debezium_unavailable_value"
+_UNCHANGED_FORMS: Final = (UNCHANGED, "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==", '["X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="]')
+"""As text, and as the base64 of its bytes: a value that the log does not have because it did not change."""
+
+_SOURCE: Final = (
+    "struct<db: string, schema: string, table: string, file: string, pos: bigint, row: bigint, gtid: string, ts_ms: bigint,"
+    " snapshot: string, sequence: string, lsn: bigint, txId: bigint>"
+)
+_BODY: Final = (
+    f"op string, before map<string, string>, after map<string, string>, source {_SOURCE}, ts_ms bigint, ddl string, databaseName string,"
+    " status string, id string, transaction struct<id: string, total_order: bigint>"
+)
+_FIELDS: Final = (
+    "fields: array<struct<field: string, fields: array<struct<field: string, type: string, name: string,"
+    " parameters: map<string, string>>>>>"
+)
+_LAYOUT: Final = f"{_BODY}, schema struct<{_FIELDS}>, payload struct<{_BODY}>"
+
+_STREAMED: Final = OrderField(name="streamed", type="tinyint", meaning="0 for rows of a snapshot: older than changes at the same place")
+_TOTAL_ORDER: Final = OrderField(
+    name="total_order", type="bigint", meaning="number within the transaction, from 'provide.transaction.metadata'; -1 without"
+)
+_OFFSET: Final = OrderField(name="offset", type="bigint", meaning="offset in Kafka, where the archive keeps it; -1 without")
+
+MYSQL_ORDER: Final = (
+    OrderField(name="file_no", type="bigint", meaning="number at the end of the binlog file's name"),
+    OrderField(name="pos", type="bigint", meaning="where the event begins in that file"),
+    _STREAMED,
+    _TOTAL_ORDER,
+    OrderField(name="row", type="bigint", meaning="number of the row in the event"),
+    _OFFSET,
+)
+POSTGRES_ORDER: Final = (
+    OrderField(name="commit_lsn", type="bigint", meaning="LSN of the last commit before the transaction: LSNs of changes alone interleave"),
+    OrderField(name="lsn", type="bigint", meaning="LSN of the change"),
+    _STREAMED,
+    _TOTAL_ORDER,
+    _OFFSET,
+)
+
+_DECIMALS: Final = (ValueFamily.DECIMAL, ValueFamily.DECIMAL_TEXT)
+_COMMON_LOSSES: Final = (
+    LossySetting(
+        name="skipped.operations",
+        safe=("none",),
+        default="t",
+        loses="Events of that kind are not written: TRUNCATE is left out by Debezium's own default, and its rows would stay in the lake.",
+        remedy="Set skipped.operations=none in the connector.",
+    ),
+    LossySetting(
+        name="converter.replace.null.with.default",
+        safe=("false",),
+        default="true",
+        loses="JsonConverter writes a column's default in place of NULL, unless it is told otherwise.",
+        remedy="Set value.converter.replace.null.with.default=false in the connector.",
+    ),
+    LossySetting(
+        name=spelled.DECIMAL_MODE,
+        safe=("precise", "string"),
+        default="precise",
+        loses="Decimals are rounded to binary numbers of 53 bits.",
+        remedy="Set decimal.handling.mode=string (or precise with schemas.enable=true).",
+        families=_DECIMALS,
+        seen=True,
+    ),
+    LossySetting(
+        name=spelled.SCHEMAS,
+        safe=("true",),
+        default="true",
+        loses="Without schemas a record does not say the scale of its decimals, nor the unit of its times: those of the columns as they are"
+        " today are taken, also for records from before an ALTER.",
+        remedy="Set value.converter.schemas.enable=true in the connector.",
+        families=spelled.NEED_SCHEMAS,
+        seen=True,
+    ),
+)
+_COMMON_SETTINGS: Final = {spelled.BINARY_MODE: "bytes"}
+
+_MYSQL_UNREADABLE: Final = {ValueFamily.VECTOR: "A VECTOR comes as numbers; its bytes are not made again."}
+_POSTGRES_UNREADABLE: Final = {
+    ValueFamily.INTERVAL: "Debezium writes intervals as microseconds or as ISO 8601, not as the server prints them.",
+    ValueFamily.MONEY: "Debezium writes money as a decimal, without the currency that the server prints.",
+    ValueFamily.VARBIT: "Debezium does not say how many zeros a bit string begins with.",
+    ValueFamily.SHAPE: "Debezium writes geometric types as objects, not as the server prints them.",
+}
+
+
+def mysql_facts(name: str) -> FormatFacts:
+    """Returns what is declared of events of MySQL and MariaDB."""
+    return FormatFacts(
+        name=name,
+        tool="Debezium",
+        order=MYSQL_ORDER,
+        images=Images.PARTIAL,
+        snapshot="op r, or source.snapshot",
+        delete="op d with the row before; a tombstone may follow",
+        key_change="a delete of the old key and an insert of the new one",
+        truncate="op t, if skipped.operations=none",
+        ddl="records with 'ddl' in the topic of schema changes",
+        lossy=(
+            *_COMMON_LOSSES,
+            LossySetting(
+                name=spelled.TIME_MODE,
+                safe=spelled.FINE_TIMES,
+                default="adaptive_time_microseconds",
+                loses="Times are cut to milliseconds.",
+                remedy="Leave time.precision.mode at its default.",
+                families=(ValueFamily.WALL_CLOCK, ValueFamily.TIME, ValueFamily.MOMENT_TEXT),
+                seen=True,
+            ),
+        ),
+        settings={**_COMMON_SETTINGS, spelled.UNSIGNED_MODE: "long"},
+        unreadable=_MYSQL_UNREADABLE,
+    )
+
+
+def postgres_facts(name: str) -> FormatFacts:
+    """Returns what is declared of events of Postgres."""
+    return FormatFacts(
+        name=name,
+        tool="Debezium",
+        order=POSTGRES_ORDER,
+        images=Images.PARTIAL,
+        snapshot="op r, or source.snapshot",
+        delete="op d with the old key, or the whole row under REPLICA IDENTITY FULL; a tombstone may follow",
+        key_change="a delete of the old key and an insert of the new one",
+        truncate="op t, if skipped.operations=none",
+        ddl="not at all: only the columns of later events differ",
+        lossy=(
+            *_COMMON_LOSSES,
+            LossySetting(
+                name=spelled.TIME_MODE,
+                safe=spelled.FINE_TIMES,
+                default="adaptive",
+                loses="Times are cut to milliseconds.",
+                remedy="Leave time.precision.mode at its default.",
+                families=(ValueFamily.WALL_CLOCK, ValueFamily.TIME, ValueFamily.MOMENT_TEXT),
+                seen=True,
+            ),
+        ),
+        settings=_COMMON_SETTINGS,
+        unreadable=_POSTGRES_UNREADABLE,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DebeziumJson:
+    """Debezium's envelope as JSON.
+
+    Args:
+        facts: Of the connector.
+        postgres: True if the source is Postgres, whose places are LSNs.
+    """
+
+    facts: FormatFacts
+    postgres: bool = False
+
+    def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
+        """See `Format`."""
+        frame = parsed(records, _LAYOUT).withColumn("b", F.coalesce(F.col("r.payload"), F.struct(*_body())))
+        body = F.col("b")
+        after = unchanged_left_out(body["after"])
+        full = F.when(body["op"] == Operation.UPDATE, F.coalesce(completed(body["before"], after), after)).otherwise(after)
+        source = body["source"]
+        schema = source["schema"] if self.postgres else source["db"]
+        return envelopes(
+            frame,
+            self.facts,
+            {
+                "kind": _kind(body),
+                "reason": F.lit("it has neither an operation nor a statement"),
+                "op": body["op"],
+                "snapshot": is_snapshot(body["op"], source["snapshot"]),
+                "table": name_of(F.coalesce(schema, body["databaseName"]), source["table"]),
+                "before": unchanged_left_out(body["before"]),
+                "after": full,
+                "types": _types(F.col("r.schema.fields")),
+                "transaction": F.coalesce(body["transaction"]["id"], source["gtid"], source["txId"].cast("string")),
+                "source_time": instant_of_millis(source["ts_ms"]),
+                "ddl": body["ddl"],
+                "position": self._position(body),
+            },
+        )
+
+    def reading(self, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+        """See `Format`."""
+        return spelled.read(self.facts, column, text, kind, chosen)
+
+    def _position(self, body: Expr) -> Expr:
+        source, total = body["source"], body["transaction"]["total_order"]
+        streamed = ~is_snapshot(body["op"], source["snapshot"])
+        if self.postgres:
+            return postgres_position(source["sequence"], source["lsn"], streamed, total)
+        return mysql_position(source["file"], source["pos"], streamed, total, source["row"])
+
+
+def mysql_position(file: Expr, pos: Expr, streamed: Expr, total: Expr, row: Expr) -> Expr:
+    """Returns the position of an event of MySQL or MariaDB."""
+    return F.struct(
+        F.regexp_extract(file, r"(\d+)$", 1).try_cast("bigint").alias("file_no"),
+        pos.cast("bigint").alias("pos"),
+        streamed.cast("tinyint").alias("streamed"),
+        F.coalesce(total, F.lit(-1)).cast("bigint").alias("total_order"),
+        F.coalesce(row, F.lit(0)).cast("bigint").alias("row"),
+        kafka_offset().alias("offset"),
+    )
+
+
+def postgres_position(sequence: Expr, lsn: Expr, streamed: Expr, total: Expr) -> Expr:
+    """Returns the position of an event of Postgres.
+
+    Before the first commit that a connector sees there is none to name. The change's own LSN stands for it then: it is above every commit
+    before it, and below the one of its own transaction.
+    """
+    committed = F.regexp_extract(sequence, r'^\["?(\d+)"?', 1).try_cast("bigint")
+    return F.struct(
+        F.coalesce(committed, lsn).cast("bigint").alias("commit_lsn"),
+        lsn.cast("bigint").alias("lsn"),
+        streamed.cast("tinyint").alias("streamed"),
+        F.coalesce(total, F.lit(-1)).cast("bigint").alias("total_order"),
+        kafka_offset().alias("offset"),
+    )
+
+
+def is_snapshot(op: Expr, mark: Expr) -> Expr:
+    """True for rows of a snapshot, first or incremental."""
+    return F.coalesce((op == Operation.READ) | ~mark.isin("false", ""), F.lit(False))
+
+
+def unchanged_left_out(image: Expr) -> Expr:
+    """Returns an image without the columns for which Debezium says that they did not change."""
+
+    def is_unchanged(value: Expr) -> Expr:
+        return F.coalesce(value.isin(*_UNCHANGED_FORMS), F.lit(False))
+
+    known = F.map_filter(image, lambda _, value: ~is_unchanged(value))
+    return F.when(F.exists(F.map_values(image), is_unchanged), known).otherwise(image)
+
+
+def _body() -> list[Expr]:
+    names = ("op", "before", "after", "source", "ts_ms", "ddl", "databaseName", "status", "id", "transaction")
+    return [F.col("r")[name].alias(name) for name in names]
+
+
+def _kind(body: Expr) -> Expr:
+    """What a record is. Events of `pg_logical_emit_message` (op m), borders of transactions and heartbeats change no row."""
+    without_row = (
+        F.coalesce(body["op"] == "m", F.lit(False)) | body["status"].isNotNull() | (body["source"].isNull() & body["ts_ms"].isNotNull())
+    )
+    return (
+        F.when(body["ddl"].isNotNull(), RecordKind.DDL.value)
+        .when(without_row & body["after"].isNull(), RecordKind.CONTROL.value)
+        .when(body["op"].isNotNull(), RecordKind.CHANGE.value)
+        .otherwise(RecordKind.BAD.value)
+    )
+
+
+def _types(fields: Expr) -> Expr:
+    """Returns the schema of each column of a record that carries one; of decimals with the scale."""
+    image = F.filter(fields, lambda field: field["field"].isin("after", "before") & field["fields"].isNotNull())
+    entries = F.transform(
+        F.try_element_at(image, F.lit(1))["fields"],
+        lambda field: F.struct(
+            field["field"],
+            F.struct(
+                field["type"].alias("type"),
+                field["name"].alias("name"),
+                F.try_element_at(field["parameters"], F.lit("scale")).try_cast("int").alias("scale"),
+            ),
+        ),
+    )
+    return F.when(fields.isNotNull(), F.map_from_entries(entries))
+
+
+def debezium_mysql() -> Format:
+    """The format `debezium-mysql`."""
+    return DebeziumJson(facts=mysql_facts("debezium-mysql"))
+
+
+def debezium_postgres() -> Format:
+    """The format `debezium-postgres`."""
+    return DebeziumJson(facts=postgres_facts("debezium-postgres"), postgres=True)

@@ -1,0 +1,100 @@
+r"""Alibaba Cloud DTS as JSON: what EMR's `dts_binlog_parser` makes of its Avro records; inside Spark.
+
+    {"recordID": 7, "source": "…", "dbTable": "shop.orders", "recordType": "UPDATE", "recordTimestamp": "2019-11-14 10:00:00",
+     "extraTags": "{}", "fields": "[…]", "beforeImages": "{\"id\": \"1\", …}", "afterImages": "{\"id\": \"1\", …}"}
+
+All values are text. Images may be JSON text, as the parser writes them, or objects. INIT is a row of the full load.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column as Expr
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_ops.core.event_values import ValueFamily
+from cdc_ops.core.events import EventFormat, FormatFacts, Images, Operation, OrderField, RecordKind
+from cdc_ops.core.tables import Column
+from cdc_ops.formats import values
+from cdc_ops.formats.base import Format, Reading
+from cdc_ops.formats.losses import FULL_ROW_IMAGE
+from cdc_ops.formats.records import CORRUPT, envelopes, is_truncate, split_name, texts
+
+_FIELDS: Final = ("recordid", "dbtable", "recordtype", "recordtimestamp", "beforeimages", "afterimages")
+"""In lower case: so are the names in exports through tables, which are read too."""
+_OPERATIONS: Final = {
+    "INIT": Operation.READ,
+    "INSERT": Operation.CREATE,
+    "UPDATE": Operation.UPDATE,
+    "DELETE": Operation.DELETE,
+}
+_CONTROL: Final = ("BEGIN", "COMMIT", "ROLLBACK", "ABORT", "HEARTBEAT", "CHECKPOINT", "NOOP")
+
+FACTS: Final = FormatFacts(
+    name="dts-json",
+    tool="Alibaba Cloud DTS",
+    order=(
+        OrderField(name="streamed", type="tinyint", meaning="0 for rows of the full load, which are older than all changes"),
+        OrderField(name="record_id", type="bigint", meaning="recordID: the number of the record in the stream"),
+    ),
+    images=Images.FULL,
+    snapshot="recordType INIT",
+    delete="recordType DELETE with beforeImages",
+    key_change="an UPDATE whose images differ in the key",
+    truncate="recordType DDL with the statement",
+    ddl="recordType DDL with the statement",
+    lossy=(FULL_ROW_IMAGE,),
+    unreadable=dict.fromkeys(
+        (ValueFamily.BINARY, ValueFamily.GEOMETRY, ValueFamily.VECTOR), "The parser writes bytes as text, and does not say how."
+    ),
+    local_instants=True,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DtsJson:
+    """The format `dts-json`."""
+
+    facts: FormatFacts = FACTS
+
+    def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
+        """See `Format`."""
+        members = F.transform_keys(texts(F.col("value")), lambda name, _: F.lower(name))
+        read = records.withColumn("m", members)
+        fields = (F.try_element_at(F.col("m"), F.lit(name)).alias(name) for name in _FIELDS)
+        frame = read.withColumn("r", F.struct(*fields, F.when(F.col("m").isNull(), F.col("value")).alias(CORRUPT)))
+        number, name, kind, time, before, after = (F.col("r")[field] for field in _FIELDS)
+        statement = F.when(kind == "DDL", F.coalesce(after, before))
+        truncates = is_truncate(statement)
+        op = F.when(truncates, Operation.TRUNCATE.value)
+        for theirs, ours in _OPERATIONS.items():
+            op = op.when(kind == theirs, ours.value)
+        return envelopes(
+            frame,
+            self.facts,
+            {
+                "kind": F.when(op.isNotNull(), RecordKind.CHANGE.value)
+                .when(statement.isNotNull(), RecordKind.DDL.value)
+                .when(kind.isin(*_CONTROL), RecordKind.CONTROL.value)
+                .otherwise(RecordKind.BAD.value),
+                "reason": F.concat(F.lit("unknown recordType "), F.coalesce(kind, F.lit("NULL"))),
+                "op": op,
+                "snapshot": kind == "INIT",
+                "table": split_name(name),
+                "before": F.when(kind.isin("UPDATE", "DELETE"), texts(before)),
+                "after": F.when(kind.isin("INIT", "INSERT", "UPDATE"), texts(after)),
+                "source_time": values.instant(time, chosen.time_zone or "UTC").value,
+                "ddl": F.when(~truncates, statement),
+                "position": F.struct((kind != "INIT").cast("tinyint").alias("streamed"), number.try_cast("bigint").alias("record_id")),
+            },
+        )
+
+    def reading(self, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+        """See `Format`."""
+        return values.from_text(column, text, chosen.time_zone)
+
+
+def dts_json() -> Format:
+    """The format `dts-json`."""
+    return DtsJson()

@@ -1,0 +1,127 @@
+"""The canonical feed of one table, folded: what each key comes to; inside Spark.
+
+    changed keys -> a delete and an insert      before anything is left out, else the old row stays
+    TRUNCATE     -> a barrier                   what is older is gone
+    duplicates   -> one                         same key, same place, same content
+    each column  -> its last value              of the events that speak of it; a whole row or a delete speaks of all
+
+`testing.folding` is the same in plain Python, one event after the other; tests hold the two against each other.
+"""
+
+from typing import Final
+
+from pyspark.sql import Column as Expr
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_ops.core.events import WHOLE_ROW, Operation, RecordKind
+from cdc_ops.core.tables import TableSchema
+from cdc_ops.errors import TiedEventsError
+
+DELETED: Final = "deleted"
+WHOLE: Final = "whole"
+TIED: Final = "tied"
+_SHOWN: Final = 5
+
+
+def barrier(feed: DataFrame) -> DataFrame:
+    """Returns one row with the `position` of the last TRUNCATE, NULL if there is none.
+
+    If there is one, all rows that the lake has go before the rows of `latest_per_key` come.
+    """
+    truncates = (F.col("kind") == RecordKind.CHANGE) & (F.col("op") == Operation.TRUNCATE)
+    return feed.where(truncates).agg(F.max("position").alias("position"))
+
+
+def latest_per_key(feed: DataFrame, schema: TableSchema) -> DataFrame:
+    """Folds the changes of a feed, each key by itself, in the order of `position`.
+
+    Records that are `bad` are left out: a caller that goes on has put them elsewhere before. In any order of the rows of the feed, and with
+    any of them twice, the result is the same.
+
+    Args:
+        feed: The canonical feed of one table.
+        schema: The table.
+
+    Returns:
+        One row per key:
+            key       struct   the key
+            deleted   boolean  the row is gone
+            whole     boolean  the batch says all of the row: columns that are not `present` are NULL, not as they were
+            row       struct   the columns; NULL where not `present`
+            present   array    the columns that the batch has a value of
+            position  struct   of the last event
+            tied      boolean  two events at one place say different things; see `refuse_ties`
+    """
+    changes = _after_barrier(_expanded(feed.where(F.col("kind") == RecordKind.CHANGE)), feed)
+    content = F.xxhash64("op", "image", "present")
+    placed = changes.repartition(F.col("key")).select("*", content.alias("content"))
+    # One row per place first: duplicates fall out, and two events at one place are seen whichever of them would have won.
+    once = placed.groupBy("key", "position").agg(
+        F.max_by(F.struct("op", "image", "present"), F.col("content")).alias("event"),
+        (F.min("content") != F.max("content")).alias(TIED),
+    )
+    whole = F.col("event.op").isin(*WHOLE_ROW, Operation.DELETE)
+    columns = [_last_value(column.name, whole).alias(f"c{index}") for index, column in enumerate(schema.columns)]
+    folded = once.groupBy("key").agg(
+        F.max_by(F.col("event.op"), F.col("position")).alias("op"),
+        F.max("position").alias("position"),
+        F.bool_or(whole).alias(WHOLE),
+        F.bool_or(TIED).alias(TIED),
+        *columns,
+    )
+    names = [column.name for column in schema.columns]
+    values = [F.col(f"c{index}")["value"].alias(name) for index, name in enumerate(names)]
+    present = F.array_compact(F.array(*(F.when(F.col(f"c{index}")["present"], name) for index, name in enumerate(names))))
+    deleted = (F.col("op") == Operation.DELETE).alias(DELETED)
+    return folded.select("key", deleted, WHOLE, F.struct(*values).alias("row"), present.alias("present"), "position", TIED)
+
+
+def refuse_ties(latest: DataFrame, schema: TableSchema) -> None:
+    """Checks that the order was total: an action.
+
+    Raises:
+        TiedEventsError: two events of one key at one place differ.
+    """
+    tied = latest.where(TIED).select(F.to_json("key").alias("key"), F.to_json("position").alias("position")).limit(_SHOWN).collect()
+    if tied:
+        shown = "; ".join(f"key {row['key']} at {row['position']}" for row in tied)
+        raise TiedEventsError(
+            f"Events of {schema.table} are not in a total order: {shown}.",
+            why="Two events of one key at the same place say different things, so none of them is the last.",
+            data="Nothing was written to the table; the watermark stays.",
+            next="Have the tool write what tells them apart (docs/formats.md names it for each format), or resync these keys.",
+        )
+
+
+def _expanded(changes: DataFrame) -> DataFrame:
+    """Makes a delete of the old key and an insert of the new one of each update that changed it; an update otherwise stays what it is."""
+    entry = [
+        F.struct(
+            F.col("key"),
+            F.when(F.col("previous_key").isNotNull(), Operation.CREATE.value).otherwise(F.col("op")).alias("op"),
+            F.when(F.col("op") != Operation.DELETE, F.col("after")).alias("image"),
+            F.array_sort("present").alias("present"),
+        ),
+        F.struct(
+            F.col("previous_key").alias("key"),
+            F.lit(Operation.DELETE.value).alias("op"),
+            F.lit(None).cast(changes.schema["after"].dataType).alias("image"),
+            F.array().cast("array<string>").alias("present"),
+        ),
+    ]
+    both = F.when(F.col("previous_key").isNotNull(), F.array(*entry)).otherwise(F.array(entry[0]))
+    rows = changes.where(F.col("op") != Operation.TRUNCATE).select(F.explode(both).alias("e"), "position")
+    return rows.select("e.*", "position")
+
+
+def _after_barrier(changes: DataFrame, feed: DataFrame) -> DataFrame:
+    last = F.broadcast(barrier(feed).select(F.col("position").alias("cut")))
+    return changes.crossJoin(last).where(F.col("cut").isNull() | (F.col("position") > F.col("cut"))).drop("cut")
+
+
+def _last_value(name: str, whole: Expr) -> Expr:
+    """Returns the last that any event said of a column; a whole row that does not name it, and a delete, say that there is none."""
+    has = F.array_contains(F.col("event.present"), name)
+    said = F.struct(has.alias("present"), F.when(has, F.col("event.image")[name]).alias("value"))
+    return F.max_by(said, F.when(has | whole, F.col("position")))

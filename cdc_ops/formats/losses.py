@@ -1,0 +1,32 @@
+"""Losses that several tools share, by name."""
+
+from typing import Final
+
+from cdc_ops.core.event_values import ValueFamily
+from cdc_ops.core.events import LossySetting
+
+FULL_ROW_IMAGE: Final = LossySetting(
+    name="binlog_row_image",
+    safe=("FULL",),
+    default="FULL",
+    loses="Under MINIMAL and NOBLOB inserts leave out columns that took their default, and updates of a key leave out the others.",
+    remedy="Set binlog_row_image=FULL at the server, for all sessions.",
+)
+
+NO_TRUNCATE: Final = LossySetting(
+    name="truncate",
+    safe=(),
+    default="dropped",
+    loses="The tool writes nothing when a table is truncated: its rows stay in the lake until a resync or a reconcile.",
+    remedy="Do not truncate the table, or resync it afterwards.",
+)
+
+CUT_FRACTIONS: Final = LossySetting(
+    name="fractions",
+    safe=("kept",),
+    default="cut",
+    loses="The tool cuts fractions of seconds (seen with Maxwell 1.22.6).",
+    remedy="Use a version that keeps them, and set 'fractions: kept'.",
+    families=(ValueFamily.WALL_CLOCK, ValueFamily.INSTANT, ValueFamily.MOMENT_TEXT, ValueFamily.TIME),
+    only_fractions=True,
+)

@@ -1,0 +1,148 @@
+"""Maxwell's JSON; inside Spark.
+
+    {"database": "shop", "table": "orders", "type": "update", "ts": 1709283600, "xid": 77, "commit": true, "position": "binlog.000003:700",
+     "data": {…}, "old": {…}}
+
+`old` holds the columns that changed, as they were. Field layouts: Maxwell's documentation of its data format.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column as Expr
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_ops.core.event_values import ValueFamily, family_of
+from cdc_ops.core.events import EventFormat, FormatFacts, Images, LossySetting, Operation, OrderField, RecordKind
+from cdc_ops.core.tables import Column
+from cdc_ops.formats import values
+from cdc_ops.formats.base import Format, Reading
+from cdc_ops.formats.losses import CUT_FRACTIONS, FULL_ROW_IMAGE, NO_TRUNCATE
+from cdc_ops.formats.records import binlog_place, completed, envelopes, is_truncate, kafka_offset, name_of, parsed, variant_texts
+
+_LAYOUT: Final = (
+    "database string, table string, type string, ts bigint, xid bigint, xoffset bigint, commit boolean, position string, gtid string,"
+    " sql string, data map<string, variant>, old map<string, variant>"
+)
+_OPERATIONS: Final = {
+    "bootstrap-insert": Operation.READ,
+    "insert": Operation.CREATE,
+    "update": Operation.UPDATE,
+    "delete": Operation.DELETE,
+}
+_CONTROL: Final = ("bootstrap-start", "bootstrap-complete", "heartbeat")
+_LAST_OF_TRANSACTION: Final = 2**62
+"""Maxwell numbers the rows of a transaction, but for the last, which carries `commit` instead."""
+
+FACTS: Final = FormatFacts(
+    name="maxwell",
+    tool="Maxwell",
+    order=(
+        OrderField(name="streamed", type="tinyint", meaning="0 for rows of a bootstrap, which are older than all changes of their batch"),
+        OrderField(name="file_no", type="bigint", meaning="number at the end of the binlog file's name; -1 without positions"),
+        OrderField(name="pos", type="bigint", meaning="place in that file; -1 without positions"),
+        OrderField(name="xoffset", type="bigint", meaning="number of the row in its transaction"),
+        OrderField(name="offset", type="bigint", meaning="offset in Kafka, where the archive keeps it; -1 without"),
+    ),
+    images=Images.FULL,
+    snapshot="type bootstrap-insert",
+    delete="type delete",
+    key_change="an update with a key column in 'old'",
+    truncate="not at all",
+    ddl="types table-create, table-alter, table-drop, database-*, if output_ddl=true",
+    lossy=(
+        LossySetting(
+            name="output_binlog_position",
+            safe=("true",),
+            default="false",
+            loses="Without positions, only offsets in Kafka order the changes, if the archive keeps them; xid starts anew with the server.",
+            remedy="Set output_binlog_position=true and output_xoffset=true in Maxwell.",
+        ),
+        LossySetting(
+            name="output_xoffset",
+            safe=("true",),
+            default="false",
+            loses="Without it, changes of one transaction to one row may have one place.",
+            remedy="Set output_xoffset=true in Maxwell.",
+        ),
+        NO_TRUNCATE,
+        CUT_FRACTIONS,
+        FULL_ROW_IMAGE,
+    ),
+    unreadable={
+        ValueFamily.GEOMETRY: "Maxwell writes geometries as text, without their SRID.",
+        ValueFamily.VECTOR: "Maxwell does not write vectors as bytes.",
+    },
+    local_instants=True,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maxwell:
+    """The format `maxwell`."""
+
+    facts: FormatFacts = FACTS
+
+    def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
+        """See `Format`."""
+        frame = parsed(records, _LAYOUT).withColumns({"data": variant_texts(F.col("r.data")), "old": variant_texts(F.col("r.old"))})
+        record, data = F.col("r"), F.col("data")
+        kind = record["type"]
+        op = F.when(is_truncate(record["sql"]), Operation.TRUNCATE.value)
+        for theirs, ours in _OPERATIONS.items():
+            op = op.when(kind == theirs, ours.value)
+        statement = kind.rlike("^(table|database)-(create|alter|drop)$")
+        return envelopes(
+            frame,
+            self.facts,
+            {
+                "kind": F.when(op.isNotNull(), RecordKind.CHANGE.value)
+                .when(statement, RecordKind.DDL.value)
+                .when(kind.isin(*_CONTROL), RecordKind.CONTROL.value)
+                .otherwise(RecordKind.BAD.value),
+                "reason": F.concat(F.lit("unknown type "), F.coalesce(kind, F.lit("NULL"))),
+                "op": op,
+                "snapshot": kind == "bootstrap-insert",
+                "table": name_of(record["database"], record["table"]),
+                "before": F.when(kind == "update", completed(data, F.col("old"))).when(kind == "delete", data),
+                "after": F.when(~kind.isin("delete") & op.isNotNull(), data),
+                "transaction": F.coalesce(record["gtid"], record["xid"].cast("string")),
+                # Seconds for rows, milliseconds for statements.
+                "source_time": F.timestamp_millis(F.when(statement, record["ts"]).otherwise(record["ts"] * 1000)),
+                "ddl": F.when(statement, record["sql"]),
+                "position": _position(record, kind),
+            },
+        )
+
+    def reading(self, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+        """See `Format`."""
+        match family_of(column):
+            case ValueFamily.BINARY:
+                return values.base64(column, text)
+            case ValueFamily.SET:
+                return Reading(value=F.when(text.startswith("["), F.array_join(F.from_json(text, "array<string>"), ",")).otherwise(text))
+            case _:
+                return values.from_text(column, text, chosen.time_zone)
+
+
+def _position(record: Expr, kind: Expr) -> Expr:
+    number, place = binlog_place(record["position"])
+    streamed = kind != "bootstrap-insert"
+    known = number.isNotNull() | (F.col("offset").isNotNull()) | ~streamed
+    last = F.when(record["commit"], F.lit(_LAST_OF_TRANSACTION))
+    return F.when(
+        known,
+        F.struct(
+            streamed.cast("tinyint").alias("streamed"),
+            F.coalesce(number, F.lit(-1)).cast("bigint").alias("file_no"),
+            F.coalesce(place, F.lit(-1)).cast("bigint").alias("pos"),
+            F.coalesce(record["xoffset"], last, F.lit(-1)).cast("bigint").alias("xoffset"),
+            kafka_offset().alias("offset"),
+        ),
+    )
+
+
+def maxwell() -> Format:
+    """The format `maxwell`."""
+    return Maxwell()

@@ -1,0 +1,107 @@
+"""JSON text of records into columns, and the pieces of envelopes that formats share; Spark expressions only."""
+
+from typing import Final
+
+from pyspark.sql import Column as Expr
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_ops.core.events import FormatFacts, RecordKind
+from cdc_ops.core.feeds import LANDED_NUMBER
+from cdc_ops.formats.base import ENVELOPE
+
+CORRUPT: Final = "_corrupt"
+_TYPES: Final = dict(ENVELOPE)
+
+TOMBSTONE: Final = "tombstone"
+
+
+def parsed(records: DataFrame, layout: str) -> DataFrame:
+    """Parses `value` into a struct `r` of the given layout.
+
+    Fields declared as string keep their JSON text as it is, numbers digit by digit. What is no JSON, or does not fit, has the record in
+    `r._corrupt`.
+    """
+    options = {"columnNameOfCorruptRecord": CORRUPT, "mode": "PERMISSIVE"}
+    return records.withColumn("r", F.from_json(F.col("value"), f"{layout}, {CORRUPT} string", options))
+
+
+def is_tombstone() -> Expr:
+    """True for records without a value: after a delete, Kafka's way to forget a key."""
+    return F.col("value").isNull() | F.trim(F.col("value")).isin("", "null")
+
+
+def is_corrupt() -> Expr:
+    """True for records that are no JSON of the layout."""
+    return F.col("r").isNull() | F.col("r")[CORRUPT].isNotNull()
+
+
+def kafka_offset() -> Expr:
+    """The record's offset in its Kafka partition, where the archive keeps it: the last tie-break of re-delivered events."""
+    return F.coalesce(F.col("offset"), F.lit(LANDED_NUMBER)).cast("bigint")
+
+
+def instant_of_millis(millis: Expr) -> Expr:
+    """Returns the instant of milliseconds since 1970."""
+    return F.timestamp_millis(millis)
+
+
+def envelopes(frame: DataFrame, facts: FormatFacts, columns: dict[str, Expr]) -> DataFrame:
+    """Returns the envelopes of a parsed frame; what a format does not say is NULL.
+
+    Records that are no JSON of the layout become `bad`, tombstones `control`, whatever the format says of them.
+    """
+    given = {"raw": F.col("value"), "file": F.col("file"), "line": F.col("line"), **columns}
+    none, bad = is_tombstone(), is_corrupt()
+    given["kind"] = F.when(none, RecordKind.CONTROL.value).when(bad, RecordKind.BAD.value).otherwise(columns["kind"])
+    reason = F.when(none, None).when(bad, "it is no JSON of this format")
+    given["reason"] = reason.when(given["kind"] == RecordKind.BAD, columns.get("reason", F.lit("unknown kind of record")))
+    change = given["kind"] == RecordKind.CHANGE
+    for name in ("op", "before", "after", "types"):
+        given[name] = F.when(change, columns[name]) if name in columns else F.lit(None)
+    given["snapshot"] = F.coalesce(columns.get("snapshot", F.lit(False)), F.lit(False))
+    shown = [given.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in _TYPES.items()]
+    return frame.select(*shown, columns["position"].cast(facts.position_type).alias("position"))
+
+
+def name_of(schema: Expr, name: Expr) -> Expr:
+    """Returns the `table` of an envelope."""
+    return F.struct(schema.cast("string").alias("schema"), name.cast("string").alias("name"))
+
+
+def completed(before: Expr, after: Expr) -> Expr:
+    """Returns an image with what it leaves out taken from the row before: columns that an update does not name kept their values."""
+    lacking = F.map_filter(before, lambda name, _: ~F.map_contains_key(after, name))
+    return F.when(F.size(before) > F.size(after), F.map_concat(lacking, after)).otherwise(after)
+
+
+_COMMENTS: Final = r"(?is)^(?:\s|/\*.*?\*/|(?:--\s|#)[^\n]*\n)*"
+
+
+def is_truncate(statement: Expr) -> Expr:
+    """True for the text of a TRUNCATE, which some tools write as one statement among others."""
+    return F.coalesce(statement.rlike(_COMMENTS + r"truncate\b"), F.lit(False))
+
+
+def split_name(name: Expr) -> Expr:
+    """Returns the `table` of an envelope from `schema.table`, cut at the first dot."""
+    return name_of(F.regexp_extract(name, r"^([^.]*)\.", 1), F.regexp_replace(name, r"^[^.]*\.", ""))
+
+
+def texts(json: Expr) -> Expr:
+    """Returns the members of a JSON object as a map of text."""
+    return F.from_json(json, "map<string, string>")
+
+
+def binlog_place(position: Expr) -> tuple[Expr, Expr]:
+    """Returns number and offset of `binlog.000123:4567`."""
+    number, offset = (F.regexp_extract(position, r"(\d+):(\d+)$", group).try_cast("bigint") for group in (1, 2))
+    return number, offset
+
+
+def variant_texts(image: Expr) -> Expr:
+    """Returns the members of an image that was parsed as variants as text.
+
+    As strings, Spark's parser would pass numbers with a fraction through 64-bit ones; as variants it keeps 38 digits.
+    """
+    return F.transform_values(image, lambda _, value: F.try_variant_get(value, "$", "string"))

@@ -1,0 +1,129 @@
+"""The fold of change events in plain Python: what `formats.latest` has to come to; outside the data path.
+
+`replay` applies one event after the other, in their order: that is what a feed means. `fold` is what a batch does, key by key, and `apply`
+what a MERGE makes of it; `replay` of a history and `fold` + `apply` of any cut of it into batches end in the same rows.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cdc_ops.core.events import WHOLE_ROW, Operation
+
+Key = tuple[Any, ...]
+Rows = dict[Key, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change of the canonical feed.
+
+    Args:
+        op: What it does.
+        position: Its place in the total order.
+        key: The key after it; empty for a truncate.
+        previous_key: The key before it, if it changed.
+        values: The columns that it speaks of.
+    """
+
+    op: Operation
+    position: tuple[int, ...]
+    key: Key = ()
+    previous_key: Key | None = None
+    values: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a batch comes to for one key.
+
+    Args:
+        deleted: The row is gone.
+        whole: Columns without a value are NULL, not as they were.
+        values: The columns that the batch has a value of.
+        position: Of the last event.
+    """
+
+    deleted: bool
+    whole: bool
+    values: Mapping[str, Any]
+    position: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A folded batch.
+
+    Args:
+        truncated: All rows that were there go first.
+        outcomes: By key.
+    """
+
+    truncated: bool
+    outcomes: Mapping[Key, Outcome]
+
+
+def replay(history: Iterable[Change], columns: tuple[str, ...]) -> Rows:
+    """Returns the rows after a history, applied event by event in the order of its positions."""
+    rows: Rows = {}
+    for change in sorted(history, key=lambda one: one.position):
+        values = dict(change.values or {})
+        match change.op:
+            case Operation.TRUNCATE:
+                rows.clear()
+            case Operation.DELETE:
+                rows.pop(change.key, None)
+            case Operation.UPDATE if change.previous_key in (None, change.key):
+                rows[change.key] = {**dict.fromkeys(columns), **rows.get(change.key, {}), **values}
+            case _:
+                rows.pop(change.previous_key or change.key, None)
+                rows[change.key] = {**dict.fromkeys(columns), **values}
+    return rows
+
+
+def fold(batch: Iterable[Change], after: tuple[int, ...] | None = None) -> Batch:
+    """Folds a batch in any order, duplicates included.
+
+    Args:
+        batch: The changes.
+        after: The watermark: what is not beyond it has been applied before, and was delivered again.
+    """
+    fresh = [change for change in batch if after is None or change.position > after]
+    cuts = [change.position for change in fresh if change.op is Operation.TRUNCATE]
+    cut = max(cuts, default=None)
+    by_key: dict[Key, list[Change]] = {}
+    for change in fresh:
+        if change.op is not Operation.TRUNCATE and (cut is None or change.position > cut):
+            for part in _expanded(change):
+                by_key.setdefault(part.key, []).append(part)
+    return Batch(truncated=cut is not None, outcomes={key: _outcome(events) for key, events in by_key.items()})
+
+
+def apply(rows: Rows, batch: Batch, columns: tuple[str, ...]) -> Rows:
+    """Returns the rows after a batch."""
+    changed: Rows = {} if batch.truncated else dict(rows)
+    for key, outcome in batch.outcomes.items():
+        before = {} if outcome.whole else changed.get(key, {})
+        changed.pop(key, None)
+        if not outcome.deleted:
+            changed[key] = {**dict.fromkeys(columns), **before, **outcome.values}
+    return changed
+
+
+def _expanded(change: Change) -> tuple[Change, ...]:
+    if change.op is not Operation.UPDATE or change.previous_key in (None, change.key):
+        return (change,)
+    old = Change(op=Operation.DELETE, position=change.position, key=change.previous_key or ())
+    return old, Change(op=Operation.CREATE, position=change.position, key=change.key, values=change.values)
+
+
+def _outcome(events: list[Change]) -> Outcome:
+    values: dict[str, Any] = {}
+    whole = False
+    ordered = sorted(events, key=lambda one: one.position)
+    for event in ordered:
+        if event.op in WHOLE_ROW or event.op is Operation.DELETE:
+            values, whole = {}, True
+        values.update(event.values or {})
+    last = ordered[-1]
+    return Outcome(deleted=last.op is Operation.DELETE, whole=whole, values=values, position=last.position)

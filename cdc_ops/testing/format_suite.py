@@ -1,0 +1,168 @@
+"""The conformance suite for formats: what every implementation of `Format` has to prove; outside the data path, for third parties too.
+
+    class TestMyFormat(FormatSuite):
+        name = "my_package.my_format:make"
+        folder = Path(__file__).parent / "golden" / "my-format"
+
+The folder holds `table.json` (columns, keys, settings of the format), a pair of files per case of `CASES`, and `cannot.json` with a reason
+for each case that the format has no way to say. `<case>.jsonl` is what the tool writes, one record a line; `<case>.expected.json` what the
+canonical feed has of it. Fields that are NULL, false or empty are left out of that. A fixture `spark` gives the session, in UTC.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc_ops.core.events import EventFormat, FormatFacts, LossySetting, RecordKind, check_format
+from cdc_ops.core.feeds import RECORD_COLUMNS, feed_columns
+from cdc_ops.core.postgres_types import postgres_mapping
+from cdc_ops.core.tables import Column, TableName, TableSchema
+from cdc_ops.core.typemap import TypeMapping, mysql_mapping
+from cdc_ops.errors import ConfigError, SourceTableError
+from cdc_ops.formats.base import Format, open_format
+from cdc_ops.formats.feed import canonical_feed, records_of
+
+CASES: Final = (
+    *("insert", "update", "delete", "tombstone", "update_pk", "truncate", "null_vs_missing", "unsigned_bigint", "decimal", "zero_date"),
+    *("json", "enum_set", "ddl", "out_of_order", "duplicate", "snapshot"),
+)
+"""The same names for every format."""
+
+_NOT_A_RECORD: Final = '{"half": "a rec'
+_RECORDS: Final = ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS)
+
+
+class GoldenFolder:
+    """The golden files of one format.
+
+    Args:
+        folder: Where they are.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        described = json.loads((folder / "table.json").read_text("utf-8"))
+        mapping = postgres_mapping if described["source"] == "postgres" else mysql_mapping
+        columns = [_column(name, declared, mapping(declared)) for name, declared in described["columns"].items()]
+        table = TableName.parse(described["table"])
+        self.keys = tuple(described["keys"])
+        self.schema = TableSchema(table=table, columns=tuple(columns), primary_key=self.keys)
+        self.chosen = EventFormat(
+            name=described["format"],
+            settings=described.get("settings", {}),
+            accept=tuple(described.get("accept", ())),
+            time_zone=described.get("time_zone", ""),
+        )
+        self.has_offsets = bool(described.get("offsets"))
+        self.cannot: dict[str, str] = json.loads((folder / "cannot.json").read_text("utf-8"))
+
+    @property
+    def cases(self) -> tuple[str, ...]:
+        """The cases that there are files of."""
+        return tuple(sorted(path.stem for path in self.folder.glob("*.jsonl")))
+
+    def records(self) -> Iterator[tuple[str | None, str, int, int | None, int | None]]:
+        """Yields all records of all cases, with the case as file; an empty line is a record without value.
+
+        If `table.json` says `offsets`, the number of the line is the record's offset in partition 0 of its topic.
+        """
+        for case in self.cases:
+            for number, line in enumerate((self.folder / f"{case}.jsonl").read_text("utf-8").splitlines()):
+                yield (line or None, case, number, *((0, number) if self.has_offsets else (None, None)))
+
+    def expected(self, case: str) -> Any:
+        """Returns what the feed of a case has to be."""
+        return json.loads((self.folder / f"{case}.expected.json").read_text("utf-8"))
+
+
+def shown(feed: DataFrame) -> list[tuple[str, dict[str, Any]]]:
+    """Returns the rows of a feed as plain data, with the file that they came from; what is NULL, false or empty is left out."""
+    rows = []
+    formats = """map('timestampFormat', "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", 'timestampNTZFormat', "yyyy-MM-dd'T'HH:mm:ss.SSSSSS")"""
+    text = feed.selectExpr("file", "line", f"to_json(struct(*), {formats}) AS text")
+    for row in text.collect():
+        data = json.loads(row["text"], parse_float=str)
+        place = list(data.get("position", {}).values())
+        kept = {name: value for name, value in data.items() if name not in ("file", "line", "raw") and value not in (None, False, [], {})}
+        rows.append((row["file"], row["line"], place, kept))
+    return [(file, kept) for file, _, _, kept in sorted(rows, key=lambda row: (row[0], row[1], row[2]))]
+
+
+def feed_of(spark: SparkSession, form: Format, golden: GoldenFolder, extra: tuple[Any, ...] = ()) -> DataFrame:
+    """Returns the canonical feed of all cases of a folder, in one pass."""
+    records = spark.createDataFrame([*golden.records(), *extra], _RECORDS)
+    envelopes = records_of(form.envelopes(records, golden.chosen), golden.schema.table)
+    return canonical_feed(form, envelopes, golden.schema, golden.keys, golden.chosen)
+
+
+class FormatSuite:
+    """Subclass it with `name` and `folder`; every method is one promise of the protocol."""
+
+    name: ClassVar[str]
+    folder: ClassVar[Path]
+
+    @pytest.fixture
+    def golden(self) -> GoldenFolder:
+        """The golden files."""
+        return GoldenFolder(self.folder)
+
+    @pytest.fixture
+    def form(self) -> Format:
+        """The format under test."""
+        return open_format(self.name)
+
+    def test_each_case_is_there_or_it_is_said_why_not(self, golden: GoldenFolder) -> None:
+        assert set(golden.cases) | set(golden.cannot) >= set(CASES)
+        assert not set(golden.cases) & set(golden.cannot)
+        assert all(len(reason) > 10 for reason in golden.cannot.values())
+
+    def test_the_order_is_declared_and_made_of_numbers(self, form: Format) -> None:
+        assert form.facts.order
+        assert {part.type.partition("(")[0] for part in form.facts.order} <= {"tinyint", "int", "bigint", "decimal"}
+
+    def test_each_loss_is_refused_by_name_and_can_be_accepted(self, form: Format, golden: GoldenFolder) -> None:
+        for item in form.facts.lossy:
+            if not item.families or any(item.touches(column) for column in golden.schema.columns):
+                _assert_refused(form.facts, item, golden)
+
+    def test_a_table_without_key_is_refused(self, form: Format, golden: GoldenFolder) -> None:
+        with pytest.raises(SourceTableError, match="key"):
+            check_format(form.facts, golden.chosen, golden.schema, ())
+
+    def test_all_cases_come_out_as_they_are_expected(self, spark: SparkSession, form: Format, golden: GoldenFolder) -> None:
+        feed = feed_of(spark, form, golden, ((_NOT_A_RECORD, "half written", 0, None, None),))
+        promised = ", ".join(f"{name} {kind}" for name, kind in feed_columns(form.facts, golden.schema, golden.keys))
+        assert feed.dtypes == spark.createDataFrame([], promised).dtypes
+        found: dict[str, list[Any]] = {}
+        for case, row in shown(feed):
+            found.setdefault(case, []).append(row)
+        [half] = found.pop("half written")
+        assert half["kind"] == RecordKind.BAD
+        assert half["reason"]
+        for case in golden.cases:
+            assert found.get(case, []) == golden.expected(case), case
+
+
+def _column(name: str, declared: str, mapping: TypeMapping | None) -> Column:
+    if mapping is None:
+        raise ValueError(f"column {name!r}: no map knows {declared!r}")
+    return Column(name=name, source_type=declared, delta_type=mapping.delta_type, nullable=True, expression=name, lossy=mapping.lossy)
+
+
+def _assert_refused(facts: FormatFacts, item: LossySetting, golden: GoldenFolder) -> None:
+    value = item.default if item.loses_at(item.default) else "anything else"
+    base = golden.chosen
+    settings = {**base.settings, item.name: value}
+    refused = EventFormat(name=base.name, settings=settings, accept=(), time_zone=base.time_zone or "UTC")
+    others = tuple(other.accepted_by(settings.get(other.name, other.default)) for other in facts.lossy if other is not item)
+    lone = EventFormat(name=base.name, settings=settings, accept=others, time_zone=base.time_zone or "UTC")
+    with pytest.raises(ConfigError, match=item.name.replace(".", r"\.")):
+        check_format(facts, lone, golden.schema, golden.keys)
+    everything = (*others, item.accepted_by(value))
+    check_format(
+        facts, EventFormat(name=base.name, settings=settings, accept=everything, time_zone=refused.time_zone), golden.schema, golden.keys
+    )

@@ -1,0 +1,48 @@
+"""Every format passes the public suite, with its golden files."""
+
+from pathlib import Path
+
+from cdc_ops.formats.base import format_names
+from cdc_ops.testing.format_suite import FormatSuite
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "formats"
+
+
+class TestDebeziumMySQL(FormatSuite):
+    name = "debezium-mysql"
+    folder = GOLDEN / "debezium-mysql"
+
+
+class TestDts(FormatSuite):
+    name = "dts-json"
+    folder = GOLDEN / "dts-json"
+
+
+class TestMaxwell(FormatSuite):
+    name = "maxwell"
+    folder = GOLDEN / "maxwell"
+
+
+class TestDebeziumPostgres(FormatSuite):
+    name = "debezium-postgres"
+    folder = GOLDEN / "debezium-postgres"
+
+
+class TestCanal(FormatSuite):
+    name = "canal"
+    folder = GOLDEN / "canal"
+
+
+class TestTiCDC(FormatSuite):
+    name = "ticdc-canal"
+    folder = GOLDEN / "ticdc-canal"
+
+
+class TestHudi(FormatSuite):
+    name = "hudi-cdc"
+    folder = GOLDEN / "hudi-cdc"
+
+
+def test_every_registered_format_is_proved_here() -> None:
+    proved = {suite.name for suite in FormatSuite.__subclasses__()}
+    assert proved == set(format_names())

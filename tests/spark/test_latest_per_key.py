@@ -1,0 +1,127 @@
+"""The fold in Spark comes to what the fold in plain Python comes to, and the worked example of a sales table to its four rows."""
+
+import json
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc_ops.core.events import EventFormat, Operation
+from cdc_ops.core.feeds import RECORD_COLUMNS
+from cdc_ops.core.tables import TableName, TableSchema
+from cdc_ops.errors import TiedEventsError
+from cdc_ops.formats.base import open_format
+from cdc_ops.formats.feed import canonical_feed, records_of
+from cdc_ops.formats.latest import barrier, latest_per_key, refuse_ties
+from cdc_ops.testing.folding import Batch, Change, Outcome, fold
+from tests.histories import COLUMNS, history_of
+from tests.lake_case import schema
+
+SCHEMA = schema(*((name, "int") for name in COLUMNS))
+IMAGE = "struct<id: int, a: int, b: int>"
+FEED = (
+    f"kind string, op string, key struct<id: int>, previous_key struct<id: int>, after {IMAGE}, present array<string>,"
+    " position struct<tx: bigint, n: bigint>"
+)
+SALES = TableSchema(table=TableName(schema="delta_cdc", name="sales"), columns=schema(
+    ("id", "bigint"), ("date", "date"), ("name", "string"), ("sales", "double")
+).columns, primary_key=("id",))  # fmt: skip
+
+
+def feed_of(spark: SparkSession, changes: list[Change]) -> DataFrame:
+    rows = [
+        (
+            "change",
+            change.op.value,
+            change.key or None,
+            change.previous_key,
+            None if change.values is None else tuple(change.values.get(name) for name in COLUMNS),
+            [name for name in COLUMNS if name in (change.values or {})],
+            change.position,
+        )
+        for change in changes
+    ]
+    return spark.createDataFrame(rows, FEED)
+
+
+def folded_in_spark(feed: DataFrame) -> Batch:
+    outcomes = {
+        tuple(row["key"]): Outcome(
+            deleted=row["deleted"],
+            whole=row["whole"],
+            values={name: row["row"][name] for name in row["present"]},
+            position=tuple(row["position"]),
+        )
+        for row in latest_per_key(feed, SCHEMA).collect()
+    }
+    return Batch(truncated=barrier(feed).collect()[0]["position"] is not None, outcomes=outcomes)
+
+
+def test_spark_folds_as_plain_python_does(spark: SparkSession) -> None:
+    random = Random(20240229)
+    many: list[Change] = []
+    for number in range(40):  # histories side by side: their keys are apart
+        for change in history_of(random, truncates=False):
+            moved = {"id": change.key[0] + 10 * number}
+            many.append(Change(
+                op=change.op, position=change.position, key=(moved["id"],), values={**change.values, **moved} if change.values else None,
+                previous_key=change.previous_key and (change.previous_key[0] + 10 * number,),
+            ))  # fmt: skip
+    others = [history_of(random) for _ in range(100)]
+    truncated = next(history for history in others if any(change.op is Operation.TRUNCATE for change in history[5:-5]))
+    for changes in (many, truncated):
+        twice = [*changes, *random.choices(changes, k=len(changes) // 4)]
+        random.shuffle(twice)
+        assert folded_in_spark(feed_of(spark, twice)) == fold(changes)
+
+
+def test_two_events_at_one_place_that_differ_are_refused_and_duplicates_are_not(spark: SparkSession) -> None:
+    one = Change(op=Operation.CREATE, position=(1, 0), key=(1,), values={"id": 1, "a": 1, "b": 1})
+    other = Change(op=Operation.UPDATE, position=(1, 0), key=(2,), values={"id": 2, "a": 1})
+    last = Change(op=Operation.CREATE, position=(9, 0), key=(2,), values={"id": 2, "a": 5, "b": 5})
+    differs = Change(op=Operation.UPDATE, position=(1, 0), key=(2,), values={"id": 2, "a": 2})
+    refuse_ties(latest_per_key(feed_of(spark, [one, one, other, last]), SCHEMA), SCHEMA)
+    tied = latest_per_key(feed_of(spark, [one, one, other, last, differs]), SCHEMA)
+    with pytest.raises(TiedEventsError, match=r'\{"id":2\} at '):
+        refuse_ties(tied, SCHEMA)
+
+
+def sales_record(number: int, kind: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> str:
+    return json.dumps({
+        "recordID": number, "source": '{"sourceType": "MySQL", "version": "0.0.0.0"}', "dbTable": "delta_cdc.sales", "recordType": kind,
+        "recordTimestamp": "1970-01-01 08:00:00", "extraTags": "{}", "fields": '["id","date","name","sales"]',
+        "beforeImages": json.dumps(before or {}), "afterImages": json.dumps(after or {}),
+    })  # fmt: skip
+
+
+def sale(key: int, day: str, name: str, sales: str) -> dict[str, str]:
+    return {"sales": sales, "date": day, "name": name, "id": str(key)}
+
+
+def test_the_sales_table_of_the_worked_example_ends_with_its_four_rows(spark: SparkSession) -> None:
+    robert, lee = sale(1, "2019-11-11", "Robert", "323.0"), sale(2, "2019-11-11", "Lee", "500.0")
+    records = [
+        sales_record(1, "INIT", None, robert),
+        sales_record(2, "INIT", None, lee),
+        sales_record(3, "INIT", None, sale(3, "2019-11-12", "Robert", "136.0")),
+        sales_record(4, "INIT", None, sale(4, "2019-11-13", "Lee", "211.0")),
+        sales_record(5, "DELETE", robert, None),
+        sales_record(6, "UPDATE", lee, {**lee, "sales": "150.0"}),
+        sales_record(7, "UPDATE", {**lee, "sales": "150.0"}, {**lee, "sales": "175.0"}),
+        sales_record(8, "INSERT", None, sale(5, "2019-11-14", "Robert", "233.0")),
+    ]
+    chosen = EventFormat(name="dts-json", time_zone="+08:00")
+    form = open_format(chosen.name)
+    names = ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS)
+    # In any order: the number of the record decides.
+    raw = spark.createDataFrame([(text, "sales.json", line, None, None) for line, text in enumerate(reversed(records))], names)
+    feed = canonical_feed(form, records_of(form.envelopes(raw, chosen), SALES.table), SALES, ("id",), chosen)
+    latest = latest_per_key(feed, SALES)
+    kept = latest.where("NOT deleted").selectExpr("row.*").orderBy("id").collect()
+    assert [(row["id"], str(row["date"]), row["name"], row["sales"]) for row in kept] == [
+        (2, "2019-11-11", "Lee", 175.0),
+        (3, "2019-11-12", "Robert", 136.0),
+        (4, "2019-11-13", "Lee", 211.0),
+        (5, "2019-11-14", "Robert", 233.0),
+    ]

@@ -1,0 +1,158 @@
+"""What formats declare of themselves, and what is refused of it before anything is read."""
+
+import pytest
+
+from cdc_ops.core.event_values import ValueFamily, family_of, fraction_digits, trims_fractions
+from cdc_ops.core.events import EventFormat, FormatFacts, Images, LossySetting, OrderField, check_format, setting
+from cdc_ops.core.feeds import feed_columns
+from cdc_ops.core.postgres_types import postgres_mapping
+from cdc_ops.core.tables import Column, TableName, TableSchema
+from cdc_ops.core.type_policies import OnUnstorable, TypePolicies
+from cdc_ops.core.typemap import mysql_mapping
+from cdc_ops.errors import ConfigError, SourceTableError
+
+ROUNDS = LossySetting(
+    name="decimals", safe=("exact",), default="rounded", loses="Digits.", remedy="Set decimals=exact.", families=(ValueFamily.DECIMAL,)
+)
+CUTS = LossySetting(
+    name="fractions",
+    safe=("kept",),
+    default="cut",
+    loses="Fractions.",
+    remedy="None.",
+    families=(ValueFamily.INSTANT,),
+    only_fractions=True,
+)
+
+
+def column(name: str, declared: str, postgres: bool = False) -> Column:
+    mapping = postgres_mapping(declared) if postgres else mysql_mapping(declared)
+    assert mapping is not None
+    return Column(name=name, source_type=declared, delta_type=mapping.delta_type, nullable=True, expression=name)
+
+
+def schema(*declared: str) -> TableSchema:
+    columns = (column("id", "int"), *(column(f"c{index}", kind) for index, kind in enumerate(declared)))
+    return TableSchema(table=TableName(schema="shop", name="orders"), columns=columns, primary_key=("id",))
+
+
+def facts(*lossy: LossySetting, **changes: object) -> FormatFacts:
+    known = {
+        "name": "mine", "tool": "Mine", "order": (OrderField(name="pos", type="bigint", meaning="a number"),), "images": Images.FULL,
+        "snapshot": "", "delete": "", "key_change": "", "truncate": "", "ddl": "", "lossy": lossy, **changes,
+    }  # fmt: skip
+    return FormatFacts(**known)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("declared", "family"),
+    [
+        ("tinyint(1)", ValueFamily.INTEGER),
+        ("int(10) unsigned", ValueFamily.INTEGER),
+        ("bigint(20) unsigned", ValueFamily.UNSIGNED_BIGINT),
+        ("decimal(10,2)", ValueFamily.DECIMAL),
+        ("decimal(65,30)", ValueFamily.DECIMAL_TEXT),
+        ("bit(64)", ValueFamily.BIT),
+        ("year(4)", ValueFamily.YEAR),
+        ("datetime(6)", ValueFamily.WALL_CLOCK),
+        ("timestamp", ValueFamily.INSTANT),
+        ("time(3)", ValueFamily.TIME),
+        ("enum('a','b')", ValueFamily.ENUM),
+        ("set('a','b')", ValueFamily.SET),
+        ("json", ValueFamily.JSON),
+        ("varbinary(16)", ValueFamily.BINARY),
+        ("multipoint", ValueFamily.GEOMETRY),
+        ("vector(3)", ValueFamily.VECTOR),
+        ("longtext", ValueFamily.TEXT),
+    ],
+)
+def test_columns_of_mysql_have_a_family(declared: str, family: ValueFamily) -> None:
+    assert family_of(column("c", declared)) is family
+
+
+@pytest.mark.parametrize(
+    ("declared", "family"),
+    [
+        ("timestamp(3) without time zone", ValueFamily.WALL_CLOCK),
+        ("timestamp with time zone", ValueFamily.INSTANT),
+        ("time without time zone", ValueFamily.TIME),
+        ("numeric(10,2)", ValueFamily.DECIMAL),
+        ("numeric", ValueFamily.DECIMAL_TEXT),
+        ("boolean", ValueFamily.BOOLEAN),
+        ("bytea", ValueFamily.BINARY),
+        ("character(5)", ValueFamily.PADDED_TEXT),
+        ("character varying(5)", ValueFamily.TEXT),
+        ("bit(3)", ValueFamily.BIT_TEXT),
+        ("bit varying(3)", ValueFamily.VARBIT),
+        ("interval", ValueFamily.INTERVAL),
+        ("money", ValueFamily.MONEY),
+        ("point", ValueFamily.SHAPE),
+        ("integer[]", ValueFamily.ARRAY),
+        ("shop.mood", ValueFamily.OTHER),
+    ],
+)
+def test_columns_of_postgres_have_a_family(declared: str, family: ValueFamily) -> None:
+    assert family_of(column("c", declared, postgres=True)) is family
+
+
+def test_a_date_kept_as_text_is_a_moment() -> None:
+    mapping = mysql_mapping("datetime(6)", TypePolicies(zero_dates=OnUnstorable.STRING))
+    assert mapping is not None
+    kept = Column(name="c", source_type="datetime(6)", delta_type=mapping.delta_type, nullable=True, expression="c")
+    assert family_of(kept) is ValueFamily.MOMENT_TEXT
+
+
+def test_fractions_are_those_that_the_source_prints() -> None:
+    assert [fraction_digits(column("c", kind)) for kind in ("time", "datetime(3)", "timestamp(6)")] == [0, 3, 6]
+    assert fraction_digits(column("c", "timestamp without time zone", postgres=True)) == 6
+    assert trims_fractions(column("c", "time without time zone", postgres=True))
+    assert not trims_fractions(column("c", "time(6)"))
+
+
+def test_a_loss_is_refused_with_name_reason_and_what_to_set() -> None:
+    with pytest.raises(ConfigError, match=r"decimals=rounded loses data of shop\.orders \(c0\)") as caught:
+        check_format(facts(ROUNDS), EventFormat(name="mine"), schema("decimal(10,2)"), ("id",))
+    assert caught.value.why == "Digits."
+    assert "Set decimals=exact." in caught.value.next
+    assert "'decimals=rounded'" in caught.value.next
+
+
+def test_a_loss_is_no_matter_where_it_does_not_touch_a_column_or_is_accepted_or_declared_away() -> None:
+    check_format(facts(ROUNDS, CUTS), EventFormat(name="mine"), schema("double", "timestamp"), ("id",))
+    check_format(facts(ROUNDS), EventFormat(name="mine", accept=("decimals=rounded",)), schema("decimal(10,2)"), ("id",))
+    check_format(facts(ROUNDS), EventFormat(name="mine", settings={"decimals": "exact"}), schema("decimal(10,2)"), ("id",))
+    with pytest.raises(ConfigError, match="fractions=cut"):
+        check_format(facts(CUTS), EventFormat(name="mine"), schema("timestamp(3)"), ("id",))
+
+
+def test_unknown_settings_and_columns_that_cannot_be_carried_are_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match="knows no setting decimal"):
+        check_format(facts(ROUNDS), EventFormat(name="mine", settings={"decimal": "exact"}), schema(), ("id",))
+    blind = facts(unreadable={ValueFamily.BINARY: "Bytes are left out."})
+    with pytest.raises(SourceTableError, match="'c0'") as caught:
+        check_format(blind, EventFormat(name="mine"), schema("blob"), ("id",))
+    assert caught.value.why == "Bytes are left out."
+
+
+def test_local_instants_need_a_zone_that_is_not_ambiguous() -> None:
+    local = facts(local_instants=True)
+    check_format(local, EventFormat(name="mine"), schema("datetime"), ("id",))
+    with pytest.raises(ConfigError, match="time_zone"):
+        check_format(local, EventFormat(name="mine"), schema("timestamp"), ("id",))
+    with pytest.raises(ConfigError, match="ambiguous"):
+        check_format(local, EventFormat(name="mine", time_zone="Europe/Berlin"), schema("timestamp"), ("id",))
+    for zone, accept in (("UTC", ()), ("+08:00", ()), ("Europe/Berlin", ("ambiguous-local-time",))):
+        check_format(local, EventFormat(name="mine", time_zone=zone, accept=accept), schema("timestamp"), ("id",))
+
+
+def test_settings_fall_back_to_the_defaults_of_the_tool() -> None:
+    assert setting(facts(ROUNDS), EventFormat(name="mine"), "decimals") == "rounded"
+    assert setting(facts(settings={"bytes": "hex"}), EventFormat(name="mine"), "bytes") == "hex"
+    assert setting(facts(ROUNDS), EventFormat(name="mine", settings={"decimals": "exact"}), "decimals") == "exact"
+
+
+def test_the_feed_has_typed_images_and_a_position_of_numbers() -> None:
+    columns = dict(feed_columns(facts(), schema("decimal(10,2)"), ("id",)))
+    assert columns["after"] == "struct<`id`: int, `c0`: decimal(10,2)>"
+    assert columns["key"] == "struct<`id`: int>"
+    assert columns["position"] == "struct<pos: bigint>"
