@@ -193,7 +193,9 @@ def test_a_changed_primary_key_stops_the_table_until_a_full_resync(items: World)
     assert_done(items.resync(ResyncMode.FULL))
     items.sql("UPDATE items SET amount = 5 WHERE id = 1")
     assert_done(items.run())
-    assert items.lake("items") == items.source("items")
+    # The lake has a column more: the new key `name` is one that the source compares loosely.
+    columns = "id, name, amount, updated_at"
+    assert items.lake("items", columns) == items.source("items", columns)
 
 
 def test_freeze_goes_on_with_the_old_columns_and_says_so_each_time(items: World) -> None:
