@@ -1,6 +1,6 @@
-"""Snapshot of a table into Delta by cdc-ops, beside ConnectorX with delta-rs: both in a process that has done it once before.
+"""Snapshot of a table into Delta by cdc-ops, beside ConnectorX with delta-rs and dlt, each in a process that has done it once before.
 
-The peer is installed into an environment of its own below .local/bench, never into the project's.
+A peer is installed into an environment of its own below .local/bench, never into the project's.
 """
 
 import os
@@ -8,36 +8,63 @@ import statistics
 import subprocess
 import sys
 import venv
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import _rows
 from benchmarks._harness import BENCH, DATABASE, ROOT, Bench, arguments, ensure_rows, report, run, running_server
-from cdc_ops.core.connections import ConnectionUrl
-from cdc_ops.testing.mariadb import MariaDBServer
+from cdc_ops.testing.servers import DatabaseServer
 
-PEERS = ("connectorx==0.4.6", "deltalake==1.6.6", "pyarrow==26.0.1")
+PEERS = {
+    "connectorx": ("connectorx==0.4.6", "deltalake==1.6.6", "pyarrow==26.0.1"),
+    "dlt": ("dlt[deltalake,sql-database]==1.31.0", "pymysql==1.2.4", "pyarrow==26.0.1"),
+}
 
 
-def peer_python() -> Path:
-    """Returns the interpreter of the peers' environment, made at the first use."""
-    folder = BENCH / "peers"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """A way to do the same without cdc-ops.
+
+    Args:
+        name: As the report shows it.
+        script: Module beside this one that does it.
+        scheme: Of the URL that it takes.
+        options: What the script takes after table, folder and number of runs.
+    """
+
+    name: str
+    script: str
+    scheme: str
+    options: tuple[str, ...] = ()
+
+
+ALL = (
+    Peer(name="ConnectorX + delta-rs", script="connectorx", scheme="mysql"),
+    Peer(name="dlt sql_database, default backend", script="dlt", scheme="mysql+pymysql", options=("sqlalchemy",)),
+    Peer(name="dlt sql_database, pyarrow", script="dlt", scheme="mysql+pymysql", options=("pyarrow",)),
+)
+
+
+def peer_python(script: str) -> Path:
+    """Returns the interpreter of a peer's environment, made at the first use."""
+    folder = BENCH / f"peer-{script}"
     python = folder / "bin" / "python"
     if not python.exists():
-        print("installing connectorx and deltalake into an environment of their own ...", flush=True)
+        print(f"installing {PEERS[script][0]} into an environment of its own ...", flush=True)
         venv.create(folder, with_pip=True)
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PEERS], check=True)
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PEERS[script]], check=True)
     return python
 
 
-def peer_seconds(python: Path, server: MariaDBServer, table: str, runs: int) -> tuple[list[tuple[float, float]], str]:
-    """Returns the seconds of reading and of writing for each run after the first, and the types that arrived."""
-    url = ConnectionUrl.from_parts("mysql", server.host, server.port, server.user, server.password, DATABASE).render()
-    folder = BENCH / "work" / "peer"
+def peer_seconds(peer: Peer, server: DatabaseServer, table: str, runs: int) -> tuple[list[float], str]:
+    """Returns the seconds of each run after the first, and the types that arrived."""
+    login = f"{server.user}:{server.password}@{server.host}:{server.port}"
+    folder = BENCH / "work" / f"peer-{peer.script}"
     folder.mkdir(parents=True, exist_ok=True)
-    command = [str(python), str(ROOT / "benchmarks" / "_connectorx.py"), table, str(folder / "table"), str(runs + 1)]
-    *lines, types = run(command, {**os.environ, "PEER_URL": url}, folder).output.splitlines()
-    pairs = [(float(read), float(write)) for read, write, _ in (line.split() for line in lines)]
-    return pairs[1:], types
+    command = [str(peer_python(peer.script)), str(ROOT / "benchmarks" / f"_{peer.script}.py"), table, str(folder / "table"), str(runs + 1)]
+    environment = {**os.environ, "PEER_URL": f"{peer.scheme}://{login}/{DATABASE}", "RUNTIME__DLTHUB_TELEMETRY": "false"}
+    *lines, types = run([*command, *peer.options], environment, folder).output.splitlines()
+    return [float(line.split()[0]) for line in lines[1:]], types
 
 
 def our_seconds(bench: Bench, table: str, runs: int) -> list[float]:
@@ -50,24 +77,22 @@ def our_seconds(bench: Bench, table: str, runs: int) -> list[float]:
 def main() -> None:
     options = arguments(__doc__, rows=3_000_000, runs=3)
     table = f"rows_{options.rows}"
-    python = peer_python()
+    lines = []
     with running_server() as server:
         ensure_rows(server, table, options.rows, _rows.create(table), *_rows.fill(table, options.rows))
         bench = Bench(name="bench_peers", server=server, tables=(table,))
         bench.reset()
-        theirs, types = peer_seconds(python, server, table, options.runs)
         ours = our_seconds(bench, table, options.runs)
-    peer = statistics.median(read + write for read, write in theirs)
-    own = statistics.median(ours)
+        own = statistics.median(ours)
+        for peer in ALL:
+            theirs, types = peer_seconds(peer, server, table, options.runs)
+            print(f"  {peer.name}: {theirs}", flush=True)
+            median = statistics.median(theirs)
+            spread = f"{min(theirs):.2f} .. {max(theirs):.2f}, n={len(theirs)}"
+            lines += [f"{peer.name:<34} median {median:7.2f} s   ({spread})   ratio {own / median:.2f}", f"  its types: {types}"]
     report(
-        f"Snapshot of {options.rows:,} rows x {len(_rows.COLUMNS)} columns into Delta, process warm, against ConnectorX + delta-rs",
-        (
-            f"cdc-ops, one operation      median {own:6.2f} s   ({min(ours):.2f} .. {max(ours):.2f}, n={len(ours)})",
-            f"ConnectorX read + delta-rs  median {peer:6.2f} s   (read {statistics.median(read for read, _ in theirs):.2f},"
-            f" write {statistics.median(write for _, write in theirs):.2f}, n={len(theirs)})",
-            f"ratio {own / peer:.2f}",
-            f"the peer's types: {types}",
-        ),
+        f"Snapshot of {options.rows:,} rows x {len(_rows.COLUMNS)} columns into Delta, in processes that have done it once before",
+        (f"{'cdc-ops, one operation':<34} median {own:7.2f} s   ({min(ours):.2f} .. {max(ours):.2f}, n={len(ours)})", *lines),
     )
 
 

@@ -17,7 +17,7 @@ from cdc_ops.airflow.failures import to_airflow
 from cdc_ops.airflow.forms import doc_md, params, reconcile_params
 from cdc_ops.airflow.identity import dag_id, reconcile_dag_id
 from cdc_ops.airflow.spark import CdcMaintainOperator, CdcSparkSubmitOperator
-from cdc_ops.config.loading import load_pipeline, pipeline_files, read_folder
+from cdc_ops.config.loading import FolderContents, load_pipeline, pipeline_files, read_folder
 from cdc_ops.config.values import parse_cron
 from cdc_ops.core.operations import Step
 from cdc_ops.core.pipeline import Execution, Pipeline
@@ -44,14 +44,14 @@ def build_dags(folder: str | Path) -> dict[str, DAG]:
         ConfigError: there is no such folder.
     """
     wanted = get_parsing_context().dag_id
+    contents = read_folder(folder)
     dags: dict[str, DAG] = {}
-    for pipeline in read_folder(folder).pipelines:
+    for pipeline in contents.pipelines:
         if wanted in (None, dag_id(pipeline.name)):
             dags[dag_id(pipeline.name)] = build_dag(pipeline)
-    for pipeline in read_folder(folder).pipelines:
         if pipeline.reconcile_schedule and wanted in (None, reconcile_dag_id(pipeline.name)):
-            dags.setdefault(reconcile_dag_id(pipeline.name), build_reconcile_dag(pipeline))
-    for name, (schedule, error) in _broken(folder).items():
+            dags[reconcile_dag_id(pipeline.name)] = build_reconcile_dag(pipeline)
+    for name, (schedule, error) in _broken(folder, contents).items():
         log.error("%s", error)
         dags[dag_id(name)] = _broken_dag(dag_id(name), schedule, error)
     return dict(sorted(dags.items()))
@@ -147,9 +147,9 @@ def _timetable(schedule: str) -> CronDataIntervalTimetable | None:
     return CronDataIntervalTimetable(schedule, timezone="UTC") if schedule else None
 
 
-def _broken(folder: str | Path) -> dict[str, tuple[str, ConfigError]]:
+def _broken(folder: str | Path, contents: FolderContents) -> dict[str, tuple[str, ConfigError]]:
     """Pipelines that cannot be used: name, schedule as far as it can be made out, error."""
-    usable = {pipeline.name for pipeline in read_folder(folder).pipelines}
+    usable = {pipeline.name for pipeline in contents.pipelines}
     broken: dict[str, tuple[str, ConfigError]] = {}
     for path in pipeline_files(folder):
         try:
@@ -159,8 +159,8 @@ def _broken(folder: str | Path) -> dict[str, tuple[str, ConfigError]]:
             broken.setdefault(name, (schedule, error))
             continue
         if pipeline.name not in usable:
-            doubled = next(item for item in read_folder(folder).errors if pipeline.name in item.what)
-            broken.setdefault(pipeline.name, (pipeline.schedule, doubled))
+            taken = next(item for item in contents.errors if f"pipeline name {pipeline.name!r}" in item.what)
+            broken.setdefault(pipeline.name, (pipeline.schedule, taken))
     return broken
 
 

@@ -99,7 +99,10 @@ def read_folder(folder: str | Path, environ: Mapping[str, str] = os.environ) -> 
         by_name.setdefault(one.pipeline.name, []).append(one)
     # Of two with one name neither can be used: both would write under the same transaction id.
     errors += [_same_name(name, owners) for name, owners in sorted(by_name.items()) if len(owners) > 1]
-    return FolderContents(pipelines=tuple(one.pipeline for _, (one, *more) in sorted(by_name.items()) if not more), errors=tuple(errors))
+    reserved = {f"{one.pipeline.name}_reconcile": one for one in loaded if one.pipeline.reconcile_schedule}
+    errors += [_reserved_name(owners[0], reserved[name]) for name, owners in sorted(by_name.items()) if name in reserved]
+    usable = (one.pipeline for name, (one, *more) in sorted(by_name.items()) if not more and name not in reserved)
+    return FolderContents(pipelines=tuple(usable), errors=tuple(errors))
 
 
 def pipeline_files(folder: str | Path) -> tuple[Path, ...]:
@@ -175,6 +178,16 @@ def _usable_part(data: dict[str, Any], errors: Iterable[Mapping[str, Any]]) -> d
         return document_adapter(partial=True).validate_python(rest)
     except ValidationError:
         return None
+
+
+def _reserved_name(one: _Loaded, other: _Loaded) -> ConfigError:
+    return ConfigError(
+        f"{one.pipeline.origin}:{one.name_line}:1: The pipeline name {one.pipeline.name!r} is that of the DAG that reconciles"
+        f" {other.pipeline.name!r} ({other.pipeline.origin}).",
+        why=f"{other.pipeline.name!r} has a 'reconcile_schedule', and two DAGs cannot have one name.",
+        data="Nothing was read or written; the watermark stays.",
+        next="Rename the pipeline, or take 'reconcile_schedule' out of the other one.",
+    )
 
 
 def _same_name(name: str, owners: list[_Loaded]) -> ConfigError:

@@ -1,11 +1,9 @@
 """extract: reads one frozen window of the source over JDBC and lands it as Parquet in the staging area. Runs in Spark.
 
 The rows are read once. What follows works on the landed files, so the source may move on and merge may be retried alone. A complete
-manifest
-is never redone; reading the same window again later is harmless, because rows that changed since come with the next window.
+manifest is never redone; reading the same window again later is harmless, because rows that changed since come with the next window.
 """
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.operations import Counts, Landing, Manifest, OperationResult, OperationSpec, Outcome
@@ -46,7 +44,7 @@ def _land(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str
                 return land_differences(spark, source, spec, attempt, lambda: check_source(source, spec))
             rows = read_marked(spark, source.jdbc_read(spec.read_schema, spec.slices), spec.read_schema, spec.source_keys)
             return land(spark, rows, spec, attempt, lambda: check_source(source, spec))
-    except PySparkException:
+    except Exception:  # a failing write raises Py4J's own error, not PySpark's
         check_source(source, spec)  # says what a driver's message only hints at
         raise
 

@@ -168,6 +168,15 @@ def test_two_files_with_one_pipeline_name_are_both_named(tmp_path: Path) -> None
     assert str(caught.value).startswith(f"{second}:2:1: The pipeline name 'shop' is taken by {first}:2:1.")
 
 
+def test_a_name_that_another_pipelines_reconcile_dag_has_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "a.yaml", "shop", "reconcile_schedule: '0 3 * * *'\n" + HEAD + TABLES)
+    second = write(tmp_path, "b.yaml", "shop_reconcile")
+    contents = read_folder(tmp_path)
+    assert [pipeline.name for pipeline in contents.pipelines] == ["shop"]
+    [error] = contents.errors
+    assert error.what.startswith(f"{second}:2:1: The pipeline name 'shop_reconcile' is that of the DAG that reconciles 'shop'")
+
+
 def test_the_problems_of_all_files_are_in_one_error(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write(tmp_path, f"{name}.yaml", name, HEAD.replace("kind", "knd") + TABLES)
