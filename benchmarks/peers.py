@@ -10,6 +10,7 @@ import sys
 import venv
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from benchmarks import _rows
 from benchmarks._harness import BENCH, DATABASE, ROOT, Bench, arguments, ensure_rows, report, run, running_server
@@ -58,7 +59,7 @@ def peer_python(script: str) -> Path:
 
 def peer_seconds(peer: Peer, server: DatabaseServer, table: str, runs: int) -> tuple[list[float], str]:
     """Returns the seconds of each run after the first, and the types that arrived."""
-    login = f"{server.user}:{server.password}@{server.host}:{server.port}"
+    login = f"{server.user}:{quote(server.password, safe='')}@{server.host}:{server.port}"
     folder = BENCH / "work" / f"peer-{peer.script}"
     folder.mkdir(parents=True, exist_ok=True)
     command = [str(peer_python(peer.script)), str(ROOT / "benchmarks" / f"_{peer.script}.py"), table, str(folder / "table"), str(runs + 1)]
