@@ -149,7 +149,6 @@ def _timetable(schedule: str) -> CronDataIntervalTimetable | None:
 
 def _broken(folder: str | Path, contents: FolderContents) -> dict[str, tuple[str, ConfigError]]:
     """Pipelines that cannot be used: name, schedule as far as it can be made out, error."""
-    usable = {pipeline.name for pipeline in contents.pipelines}
     broken: dict[str, tuple[str, ConfigError]] = {}
     for path in pipeline_files(folder):
         try:
@@ -158,9 +157,8 @@ def _broken(folder: str | Path, contents: FolderContents) -> dict[str, tuple[str
             name, schedule = _glimpse(path)
             broken.setdefault(name, (schedule, error))
             continue
-        if pipeline.name not in usable:
-            taken = next(item for item in contents.errors if f"pipeline name {pipeline.name!r}" in item.what)
-            broken.setdefault(pipeline.name, (pipeline.schedule, taken))
+        if pipeline.name in contents.taken:
+            broken.setdefault(pipeline.name, (pipeline.schedule, contents.taken[pipeline.name]))
     return broken
 
 

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from cdc_ops.core.pipeline import reconcile_name
+
 PREFIX: Final = "cdc_"
 
 
@@ -12,7 +14,7 @@ def dag_id(pipeline: str) -> str:
 
 def reconcile_dag_id(pipeline: str) -> str:
     """Returns the id of the DAG that reconciles a pipeline's tables on a schedule of its own."""
-    return f"{dag_id(pipeline)}_reconcile"
+    return dag_id(reconcile_name(pipeline))
 
 
 def pipeline_of(identity: str) -> str:

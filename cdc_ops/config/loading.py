@@ -19,7 +19,7 @@ from cdc_ops.config.checks import check_together
 from cdc_ops.config.document import Document, parse_document
 from cdc_ops.config.explain import explain
 from cdc_ops.config.problems import config_error, unreadable
-from cdc_ops.core.pipeline import Pipeline
+from cdc_ops.core.pipeline import Pipeline, reconcile_name
 from cdc_ops.errors import ConfigError
 
 SUFFIXES: Final = (".yaml", ".yml")
@@ -41,11 +41,13 @@ class FolderContents:
 
     Args:
         pipelines: Those that can be used, by name.
-        errors: One per file that cannot, by file.
+        errors: Why others cannot: one per file that is wrong, and those of `taken`.
+        taken: By pipeline name, why pipelines whose files are right cannot be used: their names are others' too.
     """
 
     pipelines: tuple[Pipeline, ...]
     errors: tuple[ConfigError, ...]
+    taken: Mapping[str, ConfigError]
 
 
 _cache: Final[dict[str, _Loaded]] = {}
@@ -98,11 +100,15 @@ def read_folder(folder: str | Path, environ: Mapping[str, str] = os.environ) -> 
     for one in loaded:
         by_name.setdefault(one.pipeline.name, []).append(one)
     # Of two with one name neither can be used: both would write under the same transaction id.
-    errors += [_same_name(name, owners) for name, owners in sorted(by_name.items()) if len(owners) > 1]
-    reserved = {f"{one.pipeline.name}_reconcile": one for one in loaded if one.pipeline.reconcile_schedule}
-    errors += [_reserved_name(owners[0], reserved[name]) for name, owners in sorted(by_name.items()) if name in reserved]
-    usable = (one.pipeline for name, (one, *more) in sorted(by_name.items()) if not more and name not in reserved)
-    return FolderContents(pipelines=tuple(usable), errors=tuple(errors))
+    doubled = {name: _same_name(name, owners) for name, owners in sorted(by_name.items()) if len(owners) > 1}
+    reconciled = {reconcile_name(one.pipeline.name): one for one in loaded if one.pipeline.reconcile_schedule}
+    reserved = {name: _reserved_name(owners[0], reconciled[name]) for name, owners in sorted(by_name.items()) if name in reconciled}
+    taken = {**reserved, **doubled}
+    return FolderContents(
+        pipelines=tuple(owners[0].pipeline for name, owners in sorted(by_name.items()) if name not in taken),
+        errors=(*errors, *doubled.values(), *reserved.values()),
+        taken=taken,
+    )
 
 
 def pipeline_files(folder: str | Path) -> tuple[Path, ...]:

@@ -296,6 +296,11 @@ def table_path(pipeline: Pipeline, table: TableName, settings: TableSettings) ->
     return settings.path or f"{pipeline.target.root.rstrip('/')}/{table.schema}/{table.name}"
 
 
+def reconcile_name(pipeline: str) -> str:
+    """Returns the name under which a pipeline's tables are reconciled on a schedule of their own; no other pipeline may have it."""
+    return f"{pipeline}_reconcile"
+
+
 def staging_root(pipeline: Pipeline, table: TableName) -> str:
     """Returns the folder below which a table's operations land."""
     return f"{pipeline.target.staging.rstrip('/')}/{pipeline.name}/{table}"

@@ -107,6 +107,18 @@ _POSTGRES_UNREADABLE: Final = {
 }
 
 
+def _time_precision(default: str) -> LossySetting:
+    return LossySetting(
+        name=spelled.TIME_MODE,
+        safe=spelled.FINE_TIMES,
+        default=default,
+        loses="Times are cut to milliseconds.",
+        remedy="Leave time.precision.mode at its default.",
+        families=(ValueFamily.WALL_CLOCK, ValueFamily.TIME, ValueFamily.MOMENT_TEXT),
+        seen=True,
+    )
+
+
 def mysql_facts(name: str) -> FormatFacts:
     """Returns what is declared of events of MySQL and MariaDB."""
     return FormatFacts(
@@ -119,18 +131,7 @@ def mysql_facts(name: str) -> FormatFacts:
         key_change="a delete of the old key and an insert of the new one",
         truncate="op t, if skipped.operations=none",
         ddl="records with 'ddl' in the topic of schema changes",
-        lossy=(
-            *_COMMON_LOSSES,
-            LossySetting(
-                name=spelled.TIME_MODE,
-                safe=spelled.FINE_TIMES,
-                default="adaptive_time_microseconds",
-                loses="Times are cut to milliseconds.",
-                remedy="Leave time.precision.mode at its default.",
-                families=(ValueFamily.WALL_CLOCK, ValueFamily.TIME, ValueFamily.MOMENT_TEXT),
-                seen=True,
-            ),
-        ),
+        lossy=(*_COMMON_LOSSES, _time_precision("adaptive_time_microseconds")),
         settings={**_COMMON_SETTINGS, spelled.UNSIGNED_MODE: "long"},
         unreadable=_MYSQL_UNREADABLE,
     )
@@ -148,18 +149,7 @@ def postgres_facts(name: str) -> FormatFacts:
         key_change="a delete of the old key and an insert of the new one",
         truncate="op t, if skipped.operations=none",
         ddl="not at all: only the columns of later events differ",
-        lossy=(
-            *_COMMON_LOSSES,
-            LossySetting(
-                name=spelled.TIME_MODE,
-                safe=spelled.FINE_TIMES,
-                default="adaptive",
-                loses="Times are cut to milliseconds.",
-                remedy="Leave time.precision.mode at its default.",
-                families=(ValueFamily.WALL_CLOCK, ValueFamily.TIME, ValueFamily.MOMENT_TEXT),
-                seen=True,
-            ),
-        ),
+        lossy=(*_COMMON_LOSSES, _time_precision("adaptive")),
         settings=_COMMON_SETTINGS,
         unreadable=_POSTGRES_UNREADABLE,
     )

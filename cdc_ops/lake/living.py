@@ -1,14 +1,13 @@
 """Soft deletes in a Delta table: which of its rows the source still has, and which stay although it has not. Runs in Spark, reads only."""
 
 from dataclasses import dataclass
-from functools import reduce
-from operator import and_
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.merging import MergePlan, quoted
 from cdc_ops.core.operations import OperationSpec
+from cdc_ops.lake.keys import numbered_keys, same_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +40,13 @@ def count_newly_marked(spark: SparkSession, spec: OperationSpec, batch: DataFram
 
     Costs a look at the keys in the table, where the batch has such rows at all; files are skipped as in the MERGE.
     """
-    keys = [F.col(quoted(key)).alias(f"__key_{index}") for index, key in enumerate(spec.keys)]
-    marked = batch.where(F.col(quoted(spec.deleted_column))).select(*keys)
+    marked = batch.where(F.col(quoted(spec.deleted_column))).select(*numbered_keys(spec.keys))
     if marked.isEmpty():
         return 0
     living = LakeRows(path=spec.path, deleted_column=spec.deleted_column).read(spark)
     for one in plan.prune:
         living = living.where(f"{quoted(one.column)} BETWEEN {one.low} AND {one.high}")
-    return living.join(marked, _same_key(spec), "left_semi").count()
+    return living.join(marked, same_key(_keys(spec)), "left_semi").count()
 
 
 def with_kept(spark: SparkSession, spec: OperationSpec, batch: DataFrame) -> DataFrame:
@@ -65,14 +63,14 @@ def with_kept(spark: SparkSession, spec: OperationSpec, batch: DataFrame) -> Dat
     stored = {name.lower() for name in lake.columns}
     if any(key.lower() not in stored for key in spec.keys):
         return batch
-    read = batch.select(*(F.col(quoted(key)).alias(f"__key_{index}") for index, key in enumerate(spec.keys)))
+    read = batch.select(*numbered_keys(spec.keys))
     kept = [
         (F.col(quoted(column.name)) if column.name.lower() in stored else F.lit(None)).cast(column.delta_type).alias(column.name)
         for column in spec.schema.columns
     ]
-    gone = lake.join(read, _same_key(spec), "left_anti").select(*kept, F.lit(True).alias(spec.deleted_column))
+    gone = lake.join(read, same_key(_keys(spec)), "left_anti").select(*kept, F.lit(True).alias(spec.deleted_column))
     return batch.select(*(F.col(quoted(name)) for name in gone.columns)).unionByName(gone)
 
 
-def _same_key(spec: OperationSpec) -> Column:
-    return reduce(and_, (F.col(quoted(key)) == F.col(f"__key_{index}") for index, key in enumerate(spec.keys)))
+def _keys(spec: OperationSpec) -> list[Column]:
+    return [F.col(quoted(key)) for key in spec.keys]

@@ -11,9 +11,10 @@ from operator import and_
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.merging import DELETE_MARK, MergePlan, quoted
+from cdc_ops.core.merging import DELETE_MARK, MergePlan
 from cdc_ops.core.operations import OperationSpec
 from cdc_ops.lake.changes import key_ranges
+from cdc_ops.lake.keys import numbered_keys, same_key
 
 
 def with_moved(spec: OperationSpec, plan: MergePlan, batch: DataFrame, landed: DataFrame) -> tuple[MergePlan, DataFrame]:
@@ -31,11 +32,10 @@ def with_moved(spec: OperationSpec, plan: MergePlan, batch: DataFrame, landed: D
     if not spec.reads_before:
         return plan, batch
     old = [F.col(column.name) for column in spec.before]
-    keys = [F.col(quoted(key)).alias(f"__key_{index}") for index, key in enumerate(spec.keys)]
     named = [column.alias(f"__old_{index}") for index, column in enumerate(old)]
-    same = reduce(and_, (F.col(f"__old_{index}") == F.col(f"__key_{index}") for index in range(len(keys))))
+    same = same_key([F.col(f"__old_{index}") for index in range(len(old))])
     known = reduce(and_, (column.isNotNull() for column in old))
-    gone = batch.where(known).select(*named).distinct().join(landed.select(*keys), same, "left_anti")
+    gone = batch.where(known).select(*named).distinct().join(landed.select(*numbered_keys(spec.keys)), same, "left_anti")
     rows = batch.drop(*(column.name for column in spec.before))
     if gone.isEmpty():
         return plan, rows

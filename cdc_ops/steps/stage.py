@@ -5,6 +5,7 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.merging import DELETE_MARK, quoted
 from cdc_ops.core.operations import ApplyMode, OperationSpec
+from cdc_ops.lake.keys import numbered_keys
 
 
 def latest_per_key(rows: DataFrame, spec: OperationSpec) -> DataFrame:
@@ -16,9 +17,7 @@ def latest_per_key(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     columns = [F.coalesce(*(F.col(quoted(name)) for name in column.columns)) for column in spec.cursor.columns]
     order = F.struct(*(columns or [F.xxhash64(*(F.col(quoted(name)) for name in rows.columns))]))
     row = F.struct(*(F.col(quoted(name)) for name in rows.columns))
-    latest = rows.groupBy(*(F.col(quoted(key)).alias(f"__key_{index}") for index, key in enumerate(spec.keys))).agg(
-        F.max_by(row, order).alias("row")
-    )
+    latest = rows.groupBy(*numbered_keys(spec.keys)).agg(F.max_by(row, order).alias("row"))
     return latest.select(*(F.col(f"row.{quoted(name)}") for name in rows.columns))
 
 

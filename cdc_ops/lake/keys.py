@@ -1,0 +1,24 @@
+"""Rows of two DataFrames matched by key, where their columns have the same names: those of one side are numbered. Runs in Spark."""
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from cdc_ops.core.merging import quoted
+
+
+def numbered_keys(keys: Sequence[str]) -> list[Column]:
+    """Returns the key columns under names of ours, which no column of a table has."""
+    return [F.col(quoted(key)).alias(_name(index)) for index, key in enumerate(keys)]
+
+
+def same_key(columns: Sequence[Column]) -> Column:
+    """Returns the condition that columns of one side, in the order of the keys, equal the numbered ones of the other."""
+    return reduce(and_, (column == F.col(_name(index)) for index, column in enumerate(columns)))
+
+
+def _name(index: int) -> str:
+    return f"__key_{index}"
