@@ -36,6 +36,11 @@ def is_corrupt() -> Expr:
     return F.col("r").isNull() | F.col("r")[CORRUPT].isNotNull()
 
 
+def is_garbled() -> Expr:
+    """True for records whose bytes are no UTF-8: parsers put U+FFFD for such bytes, and nothing would show that they did."""
+    return ~F.coalesce(F.is_valid_utf8("value"), F.lit(True))
+
+
 def kafka_offset() -> Expr:
     """The record's offset in its Kafka partition, where the archive keeps it: the last tie-break of re-delivered events."""
     return F.coalesce(F.col("offset"), F.lit(LANDED_NUMBER)).cast("bigint")
@@ -49,12 +54,14 @@ def instant_of_millis(millis: Expr) -> Expr:
 def envelopes(frame: DataFrame, facts: FormatFacts, columns: dict[str, Expr]) -> DataFrame:
     """Returns the envelopes of a parsed frame; what a format does not say is NULL.
 
-    Records that are no JSON of the layout become `bad`, tombstones `control`, whatever the format says of them.
+    Records that are no JSON of the layout, or no text, become `bad`, tombstones `control`, whatever the format says of them.
     """
-    given = {"raw": F.col("value"), "file": F.col("file"), "line": F.col("line"), **columns}
-    none, bad = is_tombstone(), is_corrupt()
+    garbled = is_garbled()
+    raw = F.when(garbled, F.base64("value")).otherwise(F.col("value"))
+    given = {"raw": raw, "file": F.col("file"), "line": F.col("line"), **columns}
+    none, bad = is_tombstone(), garbled | is_corrupt()
     given["kind"] = F.when(none, RecordKind.CONTROL.value).when(bad, RecordKind.BAD.value).otherwise(columns["kind"])
-    reason = F.when(none, None).when(bad, "it is no JSON of this format")
+    reason = F.when(none, None).when(garbled, "its bytes are no UTF-8; 'raw' has them as base64").when(bad, "it is no JSON of this format")
     given["reason"] = reason.when(given["kind"] == RecordKind.BAD, columns.get("reason", F.lit("unknown kind of record")))
     change = given["kind"] == RecordKind.CHANGE
     for name in ("op", "before", "after", "types"):
