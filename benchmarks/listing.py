@@ -13,9 +13,10 @@ from cdc_ops.archives.base import Archive, open_archive
 from cdc_ops.core.archive_listing import ListingMark, next_ranges
 from cdc_ops.core.archive_names import KafkaName, Layout, parse_name
 from cdc_ops.core.archive_positions import ArchiveWatermark, Reached
+from cdc_ops.core.archive_rules import ArchiveRules
 from cdc_ops.core.tables import TableName
 from cdc_ops.state.sql import open_store
-from cdc_ops.steps.surveys import ArchiveRules, Survey, survey
+from cdc_ops.steps.surveys import Survey, survey
 from cdc_ops.testing.object_store import ObjectStore
 
 PARTITIONS = 4

@@ -24,6 +24,8 @@ the first kind and fails at once on the second.
     |   |-- NullKeyError
     |   |-- DuplicateKeyError
     |   |-- TiedEventsError        two change events at one place in the order differ
+    |   |-- BadRecordsError        records of an archive that cannot be read exactly
+    |   |-- IncompleteRowError     an event changes a part of a row that the table does not have
     |   |-- UnstorableValueError   a value that no stored type holds, where the policy is to fail
     |   `-- DeletesRefusedError    a comparison would delete more than it may unasked
     |-- LakeError               the Delta table is not what it should be
@@ -158,6 +160,14 @@ class DuplicateKeyError(DataError):
 
 class TiedEventsError(DataError):
     """Two change events of one key stand at the same place in the order and say different things."""
+
+
+class BadRecordsError(DataError):
+    """Records of an archive cannot be read exactly, and the policy is to stop."""
+
+
+class IncompleteRowError(DataError):
+    """An event changes some columns of a row that the table does not have."""
 
 
 class UnstorableValueError(DataError):

@@ -6,7 +6,7 @@ from typing import Any, Final
 from cdc_ops.config.document import Document, Path
 from cdc_ops.config.explain import place_of
 from cdc_ops.config.problems import Mark, Problem, is_secret_conf
-from cdc_ops.core.pipeline import SourceKind
+from cdc_ops.core.pipeline import Method, SourceKind
 from cdc_ops.core.tables import TableName
 
 Data = Mapping[str, Any]
@@ -24,7 +24,8 @@ def check_together(data: Data, document: Document, suspect: Container[Path] = ()
         suspect: Sections and entries that have errors; what seems to be missing in them may only be misspelt.
     """
     missing = () if ("defaults",) in suspect else _check_cursors(data, document, suspect)
-    return [*_check_sections(data, document), *_check_tables(data, document), *missing, *_check_paths(data, document)]
+    logs = _check_logs(data, document)
+    return [*_check_sections(data, document), *_check_tables(data, document), *missing, *logs, *_check_paths(data, document)]
 
 
 def _check_sections(data: Data, document: Document) -> Iterator[Problem]:
@@ -91,10 +92,14 @@ def _check_columns(pattern: str, own: Data, defaults: Data, document: Document) 
 
 def _check_cursors(data: Data, document: Document, suspect: Container[Path]) -> Iterator[Problem]:
     usual = data.get("defaults", {}).get("cursor")
+    logs = _log_entries(data)
     without = [
         pattern
         for pattern, entry in data.get("tables", {}).items()
-        if (entry or {}).get("cursor", usual) is None and not (entry or {}).get("exclude") and ("tables", pattern) not in suspect
+        if pattern not in logs
+        and (entry or {}).get("cursor", usual) is None
+        and not (entry or {}).get("exclude")
+        and ("tables", pattern) not in suspect
     ]
     valid = (
         "Write 'cursor: updated_at' or 'cursor: [updated_at, id]', in the entry or in 'defaults';"
@@ -109,6 +114,22 @@ def _check_cursors(data: Data, document: Document, suspect: Container[Path]) -> 
     for pattern in without:
         message = f"{pattern!r} has no cursor: what changed since the last run would not be known."
         yield Problem(mark=_key(document, ("tables", pattern)), message=message, valid=valid)
+
+
+def _log_entries(data: Data) -> list[str]:
+    """Returns the entries of tables that are fed from the archive."""
+    usual = data.get("defaults", {}).get("method", Method.QUERY)
+    entries = {pattern: entry or {} for pattern, entry in data.get("tables", {}).items()}
+    return [pattern for pattern, entry in entries.items() if entry.get("method", usual) is Method.LOG and not entry.get("exclude")]
+
+
+def _check_logs(data: Data, document: Document) -> Iterator[Problem]:
+    logs, archive = _log_entries(data), data.get("archive", {})
+    missing = [name for name in ("url", "format") if not archive.get(name)]
+    if logs and missing:
+        at = _key(document, ("archive",) if archive else ("tables", logs[0]))
+        message = f"{logs[0]!r} has 'method: log', and the archive of its events has no {' and no '.join(map(repr, missing))}."
+        yield Problem(mark=at, message=message, valid="Write 'archive: {url: s3://bucket/topics, format: debezium-mysql}'.")
 
 
 def _check_paths(data: Data, document: Document) -> Iterator[Problem]:

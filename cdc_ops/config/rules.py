@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from cdc_ops.config import values
+from cdc_ops.core.archive_rules import ArchiveConfig
 from cdc_ops.core.maintenance import MaintenancePolicy
 from cdc_ops.core.pipeline import Pipeline, SourceConfig, SparkConfig, TableSettings, TargetConfig
 
@@ -63,6 +64,16 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
         pattern=values.LOCATION_PATTERN,
         examples=("s3a://bucket/staging", "${CDC_OPS_STAGING:-/data/staging}"),
     ),
+    (ArchiveConfig, "url"): Rule(examples=("s3://bucket/topics", "/data/archive/shop.{schema}.{table}")),
+    (ArchiveConfig, "format"): Rule(examples=("debezium-mysql",)),
+    (ArchiveConfig, "settings"): Rule(examples=({"skipped.operations": "none"},)),
+    (ArchiveConfig, "accept"): Rule(examples=("truncate=dropped",)),
+    (ArchiveConfig, "options"): Rule(examples=({"endpoint_url": "https://minio.example.com:9000"},)),
+    (ArchiveConfig, "settle"): Rule(minimum=_NO_TIME, examples=("1m",)),
+    (ArchiveConfig, "relist"): Rule(minimum=_NO_TIME, examples=("1d",)),
+    (ArchiveConfig, "lookback"): Rule(minimum=_NO_TIME, examples=("1d",)),
+    (ArchiveConfig, "max_hole"): Rule(minimum=0),
+    (ArchiveConfig, "files_per_run"): Rule(minimum=1),
     (SparkConfig, "connection"): Rule(convert=values.parse_connection, pattern="^[A-Za-z0-9][A-Za-z0-9_.-]*$", examples=("spark_default",)),
     (SparkConfig, "conf"): Rule(examples=({"spark.sql.shuffle.partitions": "8"},)),
     (SparkConfig, "driver_memory"): Rule(convert=values.parse_memory, pattern="^[1-9][0-9]{0,6}[kmgtKMGT]$", examples=("2g",)),

@@ -77,6 +77,7 @@ def commit_record(
         deleted_column=spec.deleted_column,
         key_rules=rules_of(spec.schema),
         marked=marked,
+        archive=spec.archive_after,
     )
 
 

@@ -19,6 +19,10 @@ DELETED_COLUMN: Final = "_deleted"
 before has it in the rows that nobody has written since."""
 
 
+DELETE_MARK: Final = "__cdc_delete"
+"""Column of a batch, never of a table: true for rows that are deleted and not inserted."""
+
+
 def source_columns(stored: Iterable[tuple[str, str]], deleted_column: str) -> tuple[tuple[str, str], ...]:
     """Returns those columns of a Delta table, each name and type, that came from the source.
 

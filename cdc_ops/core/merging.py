@@ -1,14 +1,12 @@
 """Merge plans: how a landed batch enters its table in exactly one statement, decided before Spark runs it."""
 
 from dataclasses import dataclass
-from typing import Final
 
+from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.lateness import NONE_LATE, LateRows
+from cdc_ops.core.logs import PRESENT
 from cdc_ops.core.operations import ApplyMode, KeyRange, Manifest, OperationSpec
 from cdc_ops.errors import NullKeyError
-
-DELETE_MARK: Final = "__cdc_delete"
-"""Column of a batch, never of a table: true for rows that are deleted and not inserted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +24,8 @@ class MergePlan:
         late: Late rows in the batch, for the commit's record.
         deleted_column: Column of the table that marks deleted rows; "" = they are deleted.
         marked: Rows of the table that the batch marks as deleted and that are not yet.
+        present: Column of the batch that names the columns which a row has values of, NULL if of all; "" = every row has all. It is not
+            stored.
     """
 
     mode: ApplyMode
@@ -38,11 +38,12 @@ class MergePlan:
     late: LateRows = NONE_LATE
     deleted_column: str = ""
     marked: int = 0
+    present: str = ""
 
     @property
     def batch_columns(self) -> tuple[str, ...]:
         """What the statement needs of the batch."""
-        return (*self.columns, self.deleted_flag) if self.deleted_flag else self.columns
+        return (*self.columns, *(name for name in (self.deleted_flag, self.present) if name))
 
     @property
     def condition(self) -> str:
@@ -74,16 +75,20 @@ def plan_merge(spec: OperationSpec, manifest: Manifest | None) -> MergePlan:
             data="Nothing of this batch was written; the watermark stays.",
             next="Choose 'keys' that are NOT NULL at the source, or repair the rows there.",
         )
+    reading = manifest.log if manifest else None
+    missing = "true" if reading and reading.truncated else spec.delete_missing_where
+    conditional = bool(spec.delete_where) and not spec.deleted_column
     return MergePlan(
         mode=spec.mode,
         keys=spec.keys,
         columns=(*(column.name for column in spec.schema.columns), *((spec.deleted_column,) if spec.deleted_column else ())),
-        prune=manifest.key_ranges if manifest and not spec.delete_missing_where else (),
-        delete_missing_where=spec.delete_missing_where,
+        prune=manifest.key_ranges if manifest and not missing else (),
+        delete_missing_where=missing,
         update_only=spec.update_only,
         # With soft deletes such rows are written like all others, with their mark.
-        deleted_flag=DELETE_MARK if spec.delete_where and spec.mode is ApplyMode.MERGE and not spec.deleted_column else "",
+        deleted_flag=DELETE_MARK if spec.mode is ApplyMode.MERGE and (reading or conditional) else "",
         deleted_column=spec.deleted_column,
+        present=PRESENT if reading and reading.partial else "",
     )
 
 

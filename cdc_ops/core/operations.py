@@ -8,10 +8,12 @@ import enum
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from cdc_ops.core.archive_positions import ArchiveWatermark
 from cdc_ops.core.buckets import Scope
 from cdc_ops.core.comparing import CompareSpec
 from cdc_ops.core.cursors import Cursor, CursorValue
 from cdc_ops.core.lateness import NONE_LATE, LateRows, Seen
+from cdc_ops.core.logs import LOG_COLUMNS, LogBatch, LogReading
 from cdc_ops.core.maintenance import MaintenancePlan, TableStats
 from cdc_ops.core.pipeline import SourceConfig
 from cdc_ops.core.schema_changes import SchemaChange
@@ -129,6 +131,9 @@ class OperationSpec:
         seen_after: What the plan saw at the source of what the lake will then hold, for the next plan's band.
         deleted_column: Column of the Delta table, and not of the source, that is set to true in deleted rows; "" = they are deleted.
         before: What is read besides the columns, one for each key column: the row's old key, if the source has no row with it any more.
+        log: What is read of an archive; None for operations that read the source.
+        archive_after: The table's watermark in its archive once this operation has committed: the one before it, unless it reads the
+            archive; then it is known when the files have been read. None for tables without an archive.
     """
 
     pipeline: str
@@ -170,6 +175,8 @@ class OperationSpec:
     nulls_after: str = ""
     deleted_column: str = ""
     before: tuple[Column, ...] = ()
+    log: LogBatch | None = None
+    archive_after: ArchiveWatermark | None = None
 
     @property
     def reads_before(self) -> bool:
@@ -178,8 +185,9 @@ class OperationSpec:
 
     @property
     def read_schema(self) -> TableSchema:
-        """What is read and landed: the columns, and the old keys behind them."""
-        return replace(self.schema, columns=self.schema.columns + self.before) if self.reads_before else self.schema
+        """What is read and landed: the columns, and behind them the old keys, or what events say of a row besides its values."""
+        extra = LOG_COLUMNS if self.log is not None else self.before if self.reads_before else ()
+        return replace(self.schema, columns=self.schema.columns + extra) if extra else self.schema
 
     @property
     def source_keys(self) -> tuple[str, ...]:
@@ -221,6 +229,7 @@ class Manifest:
         null_keys: Rows with NULL in a key column.
         nulled: Values that became NULL because nothing stored can hold them.
         scope: The part of the table that was found to differ and was read, for operations that compare.
+        log: What reading an archive showed, for operations that do.
     """
 
     operation_id: str
@@ -233,6 +242,7 @@ class Manifest:
     files: int = 0
     nulled: Nulled = NOTHING_NULLED
     scope: Scope | None = None
+    log: LogReading | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from cdc_ops.core.archive_rules import ArchiveConfig
 from cdc_ops.core.deletes import DELETED_COLUMN, Deletes
 from cdc_ops.core.maintenance import MaintenancePolicy
 from cdc_ops.core.schema_changes import SchemaPolicy
@@ -39,6 +40,15 @@ class NullCursor(enum.StrEnum):
     """They come with the snapshot only."""
     SWEEP = "sweep"
     """Each run asks for a checksum over all their columns, and reads all of them when it has changed."""
+
+
+class Method(enum.StrEnum):
+    """Where a table's changes come from."""
+
+    QUERY = "query"
+    """The source's rows, by JDBC."""
+    LOG = "log"
+    """Archived change events of the source's log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +119,8 @@ class TableSettings:
     """How one table is kept equal; every field can stand in `defaults` and in a table's own entry.
 
     Args:
+        method: Where changes come from: `query` reads the source's rows by JDBC; `log` reads the events in the pipeline's `archive`, and
+            the source only for its columns, for reconcile and for resyncs.
         keys: Columns that identify a row; empty = the primary key.
         cursor: Columns that order changes: one temporal or auto-increment column, or `(updated_at, id)`; for a column also
             `COALESCE(updated_at, created_at)`; `[]` = every run compares the whole table with the source.
@@ -144,6 +156,7 @@ class TableSettings:
         maintenance: When OPTIMIZE and VACUUM are due.
     """
 
+    method: Method = Method.QUERY
     keys: tuple[str, ...] = ()
     cursor: tuple[str, ...] = ()
     overlap: timedelta = timedelta(seconds=30)
@@ -221,6 +234,7 @@ class Pipeline:
         start_date: First interval of the schedule, UTC.
         execution: Separate Spark applications per step, or one.
         tables_per_job: Tables that share one Spark application.
+        archive: Where the change events of tables with `method: log` are.
         spark: How Spark is started.
         retries: Airflow retries of a step after a retryable error.
         lease_wait: How long a run waits for another one that holds a table.
@@ -238,6 +252,7 @@ class Pipeline:
     start_date: datetime = datetime(2026, 1, 1, tzinfo=UTC)
     execution: Execution = Execution.SEPARATE
     tables_per_job: int = 20
+    archive: ArchiveConfig = field(default_factory=ArchiveConfig)
     spark: SparkConfig = field(default_factory=SparkConfig)
     retries: int = 2
     lease_wait: timedelta = timedelta(minutes=30)

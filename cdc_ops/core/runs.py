@@ -72,10 +72,16 @@ class Phase(enum.StrEnum):
     READY = "ready"
 
 
-def committed(state: TableState, spec: OperationSpec, delta_version: int) -> TableState:
+def committed(state: TableState, spec: OperationSpec, delta_version: int, archive: ArchiveWatermark | None = None) -> TableState:
     """Returns the state after `spec` has been committed to the lake: the compare half of compare-and-set.
 
     Calling it again with the state that it returned gives the same state: a doubled commit step changes nothing.
+
+    Args:
+        state: Before.
+        spec: The operation.
+        delta_version: Of its commit.
+        archive: The archive's watermark that the commit carries, for operations that learnt it by reading.
 
     Raises:
         StaleStateError: the state has moved past this operation, or has not reached it.
@@ -97,6 +103,7 @@ def committed(state: TableState, spec: OperationSpec, delta_version: int) -> Tab
         fresh_at=spec.fresh_at if spec.kind.is_live or spec.fresh_at else state.fresh_at,
         seen=spec.seen_after if spec.kind.is_live else state.seen,
         nulls=spec.nulls_after if spec.kind.is_live else state.nulls,
+        archive=archive or spec.archive_after or state.archive,
     )
 
 

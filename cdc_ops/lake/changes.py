@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.comparing import SAMPLES
-from cdc_ops.core.merging import DELETE_MARK, quoted, spark_literal
+from cdc_ops.core.deletes import DELETE_MARK
+from cdc_ops.core.merging import quoted, spark_literal
 from cdc_ops.core.operations import KeyRange, OperationSpec
 from cdc_ops.core.tables import Column
 

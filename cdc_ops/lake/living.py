@@ -1,12 +1,12 @@
 """Soft deletes in a Delta table: which of its rows the source still has, and which stay although it has not. Runs in Spark, reads only."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.merging import MergePlan, quoted
-from cdc_ops.core.operations import OperationSpec
+from cdc_ops.core.operations import ApplyMode, OperationSpec
 from cdc_ops.lake.keys import numbered_keys, same_key
 
 
@@ -74,3 +74,13 @@ def with_kept(spark: SparkSession, spec: OperationSpec, batch: DataFrame) -> Dat
 
 def _keys(spec: OperationSpec) -> list[Column]:
     return [F.col(quoted(key)) for key in spec.keys]
+
+
+def with_deleted(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: DataFrame) -> tuple[MergePlan, DataFrame]:
+    """With soft deletes: counts the rows that the batch marks, and keeps those that a new generation would lose."""
+    if not spec.deleted_column:
+        return plan, batch
+    if spec.mode is ApplyMode.OVERWRITE:
+        return plan, with_kept(spark, spec, batch)
+    counts = (spec.delete_where or plan.deleted_flag) and spec.mode is ApplyMode.MERGE and not spec.update_only
+    return (replace(plan, marked=count_newly_marked(spark, spec, batch, plan)) if counts else plan), batch

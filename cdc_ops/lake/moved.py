@@ -11,7 +11,8 @@ from operator import and_
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.merging import DELETE_MARK, MergePlan
+from cdc_ops.core.deletes import DELETE_MARK
+from cdc_ops.core.merging import MergePlan
 from cdc_ops.core.operations import OperationSpec
 from cdc_ops.lake.changes import key_ranges
 from cdc_ops.lake.keys import numbered_keys, same_key

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.buckets import Scope
 from cdc_ops.core.merging import quoted, spark_literal
 from cdc_ops.core.operations import KeyRange, Manifest, OperationSpec
 from cdc_ops.core.type_policies import Nulled
@@ -38,7 +37,7 @@ def land(
     spec: OperationSpec,
     attempt: str,
     check: Callable[[], None] = lambda: None,
-    scope: Scope | None = None,
+    finish: Callable[[Manifest], Manifest] = lambda manifest: manifest,
 ) -> Manifest:
     """Writes a window's rows to the operation's staging folder and declares them landed.
 
@@ -48,7 +47,7 @@ def land(
         spec: Whose rows.
         attempt: Folder name of this try; unique, so that a killed try's files are never taken for this one's.
         check: Called when all rows are written and not yet declared landed; what it raises leaves them undeclared.
-        scope: The part of the table that the rows stand for, for operations that compare.
+        finish: Puts into the manifest what else is to be said of the rows; it may refuse them like `check`.
     """
     folder = f"{spec.staging.rstrip('/')}/{attempt}"
     df.write.mode("overwrite").parquet(folder)
@@ -72,8 +71,8 @@ def land(
         key_ranges=footers.key_ranges() if footers.rows else (),
         null_keys=footers.null_keys() if footers.complete else _count_null_keys(spark, folder, spec.keys),
         nulled=count_marks(spark.read.parquet(folder), spec.schema) if lost else Nulled(),
-        scope=scope,
     )
+    manifest = finish(manifest)
     write_manifest(spec.staging, manifest)
     return manifest
 

@@ -1,21 +1,26 @@
 """What the ledger keeps of a survey, that frozen files are still the same, and the proof that reading them gave.
 
     keep             writes what a survey saw into the ledger: who waits, what is gone, where to list next, gaps
+    keep_frozen      writes which files an operation has in its list
     check_unchanged  before files are read, and before their rows are merged: they are still those that were frozen
-    after_reading    proves again with what reading showed, and returns the watermark that the commit carries
-    remember         keeps what reading showed if that was a gap
+    after_reading    proves again with what is in them, and returns the watermark that the commit carries
+    keep_read        writes what was read, once it is committed
 
 What a survey freezes is read by every try, and only what `after_reading` has proven becomes the watermark.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final
 
 from cdc_ops.archives.base import Archive
 from cdc_ops.core.archive_files import FileStatus, FrozenFiles, ListedRange, check_frozen, consumed_records, frozen_records, noticed
 from cdc_ops.core.archive_gaps import GapRecord, gap_error
+from cdc_ops.core.archive_names import Aside, Stranger, parse_name
 from cdc_ops.core.archive_positions import ArchiveWatermark, Cover, advanced
+from cdc_ops.core.logs import LogBatch, LogReading
+from cdc_ops.core.operations import OperationSpec
 from cdc_ops.state.base import Lease, StateStore
 from cdc_ops.steps.surveys import Survey, proofs_of
 
@@ -43,14 +48,31 @@ def keep(store: StateStore, lease: Lease, found: Survey) -> tuple[GapRecord, ...
     return store.report_gaps(lease, found.gaps)
 
 
-def remember(store: StateStore, lease: Lease, found: Survey, covers: Iterable[Cover]) -> None:
-    """Keeps what reading showed although nothing was merged, because of a gap: the next plan sees it and reads only what lies before it.
+def keep_frozen(store: StateStore, lease: Lease, spec: OperationSpec, clock: datetime) -> None:
+    """Writes into the ledger which files an operation has in its list.
 
     Raises:
         StaleStateError: the lease is lost.
     """
-    read = consumed_records(frozen_records(found.files, "", "", found.listing.clock), covers, found.listing.clock)
-    store.put_files(lease, [replace(record, status=FileStatus.WAITING) for record in read])
+    if spec.log is not None:
+        files = FrozenFiles(files=spec.log.files)
+        store.put_files(lease, frozen_records(files, spec.operation_id, spec.run_id, clock))
+
+
+def keep_read(store: StateStore, lease: Lease, spec: OperationSpec, reading: LogReading, clock: datetime) -> None:
+    """Writes into the ledger what reading an operation's files showed, once it has committed.
+
+    Files behind a gap wait, with what is in them: the next plan sees the gap, and reads them when it is closed.
+
+    Raises:
+        StaleStateError: the lease is lost.
+    """
+    if spec.log is None:
+        return
+    frozen = frozen_records(FrozenFiles(files=spec.log.files), spec.operation_id, spec.run_id, clock)
+    merged = set(reading.merged)
+    records = consumed_records(frozen, reading.covers, clock)
+    store.put_files(lease, [one if one.file.path in merged else replace(one, status=FileStatus.WAITING) for one in records])
 
 
 def check_unchanged(archive: Archive, files: FrozenFiles) -> None:
@@ -71,27 +93,39 @@ def check_unchanged(archive: Archive, files: FrozenFiles) -> None:
     check_frozen(files, {file.path: file for file in archive.list(ranges).files})
 
 
-def after_reading(
-    found: Survey, watermark: ArchiveWatermark | None, covers: Iterable[Cover], *, table: str, max_hole: int = 0
-) -> ArchiveWatermark:
-    """Proves again, now with what reading the files showed, and returns the watermark for the commit of their rows.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proven:
+    """What the contents of files prove.
 
     Args:
-        found: The survey whose files were read.
-        watermark: The table's watermark before.
+        watermark: Up to where the table has everything once the files within reach are merged.
+        merged: Those files: they lie before the first gap of their stream.
+    """
+
+    watermark: ArchiveWatermark
+    merged: tuple[str, ...]
+
+
+def after_reading(batch: LogBatch, covers: Iterable[Cover], *, table: str) -> Proven:
+    """Proves again, now with what is really in the files, and returns the watermark for the commit of their rows.
+
+    Args:
+        batch: The files that were frozen, and where the table stood.
         covers: What was found in the files, at least one cover for each that holds positions.
         table: For messages.
-        max_hole: As in the survey.
 
     Raises:
-        ArchiveGapError: positions are missing between the files that were read; nothing of them may be merged. `remember` what was
-            read, so that the next plan takes the files before the gap.
+        ArchiveGapError: positions are missing before all of the files: none of them may be merged.
     """
-    before = watermark or ArchiveWatermark()
-    read = tuple(covers)
-    names = [name for name in found.names if name.path in {file.path for file in found.files.files}]
-    proofs = proofs_of(before, names, read, found.decisions, max_hole)
-    if gaps := tuple(gap for proof in proofs for gap in proof.gaps):
+    rules, read = batch.archive.rules, tuple(covers)
+    parsed = {file.path: parse_name(rules.layout, file.path, rules.template) for file in batch.files}
+    names = [name for name in parsed.values() if not isinstance(name, Aside | Stranger)]
+    proofs = proofs_of(batch.before, names, read, batch.decisions, rules.max_hole)
+    ends = {proof.stream: proof.gaps[0].low for proof in proofs if proof.gaps}
+    behind = {cover.file for cover in read if cover.stream in ends and cover.low >= ends[cover.stream]}
+    merged = tuple(file.path for file in batch.files if file.path not in behind)
+    if batch.files and not merged:
+        gaps = tuple(gap for proof in proofs for gap in proof.gaps)
         raise gap_error(table, gaps, tuple(proof.reached for proof in proofs))
     used = tuple(item for proof in proofs for item in proof.used)
-    return advanced(before, tuple(proof.reached for proof in proofs), used)
+    return Proven(watermark=advanced(batch.before, tuple(proof.reached for proof in proofs), used), merged=merged)

@@ -19,6 +19,7 @@ from cdc_ops.errors import CdcError, DeletesRefusedError, JobLostError, LedgerBe
 from cdc_ops.lake.log import find_commit, read_head
 from cdc_ops.lake.manifests import expire, read_manifest
 from cdc_ops.state.base import Lease, TableRun, TableRunStatus
+from cdc_ops.steps.archives import keep_read
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.lateness import with_late_rows
 
@@ -159,7 +160,12 @@ def _settle_next(context: Context, lease: Lease, state: TableState, spec: Operat
     if result.stats is not None:
         previous = context.store.stats(spec.pipeline, spec.table)
         result = replace(result, stats=carry_over(previous, result.stats, context.store.now()))
-    context.store.settle(lease, state, committed(state, spec, found.version), spec, result)
+    reading = manifest.log if spec.log and (manifest := read_manifest(spec.staging)) else None
+    if reading and reading.last_change:
+        spec = replace(spec, fresh_at=reading.last_change)
+    context.store.settle(lease, state, committed(state, spec, found.version, found.record.archive), spec, result)
+    if reading:
+        keep_read(context.store, lease, spec, reading, context.store.now())
 
 
 def _unreported(spec: OperationSpec, version: int) -> OperationResult:

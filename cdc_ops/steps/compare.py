@@ -130,7 +130,7 @@ def land_differences(spark: SparkSession, source: Source, spec: OperationSpec, a
         scope = WHOLE  # rows that have no name cannot be exchanged one by one
     slices = spec.slices if scope.is_whole else tuple(source.scope_predicate(spec.schema, one) for one in scope.parts(compare.readers))
     rows = read_marked(spark, source.jdbc_read(spec.schema, slices), spec.schema, spec.source_keys)
-    return land(spark, rows, spec, attempt, check, scope)
+    return land(spark, rows, spec, attempt, check, lambda manifest: replace(manifest, scope=scope))
 
 
 def merge_differences(spark: SparkSession, spec: OperationSpec, manifest: Manifest, *, taken: bool) -> OperationResult:

@@ -11,6 +11,7 @@ from cdc_ops.lake.manifests import is_landed
 from cdc_ops.lake.staging import land, read_manifest
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.compare import land_differences
+from cdc_ops.steps.log_extract import land_events
 from cdc_ops.steps.reading import read_marked
 from cdc_ops.steps.schema import check_source
 from cdc_ops.steps.unstorable import translated_failures
@@ -37,6 +38,8 @@ def extract(spark: SparkSession, source: Source, spec: OperationSpec, attempt: s
 
 
 def _land(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str) -> Manifest:
+    if spec.log is not None:
+        return land_events(spark, spec, spec.log, attempt)
     check_source(source, spec)
     try:
         with translated_failures(spec.table):

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from cdc_ops.core.commits import LakeHead
 from cdc_ops.core.loose_keys import PREFIX, with_key_columns
+from cdc_ops.core.pipeline import Method
 from cdc_ops.core.requests import ResyncMode, RunRequest
 from cdc_ops.steps.orders import TableFacts
 
@@ -20,6 +21,8 @@ def normalised(facts: TableFacts, head: LakeHead | None, request: RunRequest) ->
         head: What the lake says; None if there is no table yet.
         request: The run.
     """
+    if facts.config.settings.method is Method.LOG:
+        return facts  # events do not carry what the source would compute
     stored = {name.lower() for name, _ in head.columns} if head else set()
     anew = head is None or request.mode is ResyncMode.FULL
 

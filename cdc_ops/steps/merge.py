@@ -5,14 +5,14 @@ Its rows, its number and the table's whole state in one Delta commit. Runs in Sp
 
 from dataclasses import replace
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from cdc_ops.core.merging import MergePlan, plan_merge
-from cdc_ops.core.operations import ApplyMode, Landing, OperationResult, OperationSpec
+from cdc_ops.core.merging import plan_merge
+from cdc_ops.core.operations import Landing, OperationResult, OperationSpec
 from cdc_ops.core.runs import check_base
 from cdc_ops.errors import StateError
 from cdc_ops.lake.late import without_known
-from cdc_ops.lake.living import count_newly_marked, with_kept
+from cdc_ops.lake.living import with_deleted
 from cdc_ops.lake.log import read_head
 from cdc_ops.lake.merge import apply
 from cdc_ops.lake.moved import with_moved
@@ -20,6 +20,7 @@ from cdc_ops.lake.staging import read_landed, read_manifest
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.compare import merge_differences
 from cdc_ops.steps.deletes import marking_alike
+from cdc_ops.steps.log_merge import merge_events
 from cdc_ops.steps.reading import read_marked
 from cdc_ops.steps.schema import check_source
 from cdc_ops.steps.stage import apply_deletes, latest_per_key
@@ -61,6 +62,8 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
         )
     if spec.compare is not None:
         result = merge_differences(spark, spec, manifest, taken=taken)
+    elif manifest.log is not None:
+        result = merge_events(spark, spec, manifest, manifest.log)
     else:
         plan, landed = plan_merge(spec, manifest), latest_per_key(read_landed(spark, spec, manifest), spec)
         batch = landed
@@ -68,16 +71,6 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
             batch, late = without_known(spark, spec, batch)
             plan = replace(plan, late=late)
         plan, batch = with_moved(spec, plan, apply_deletes(batch, spec), landed)
-        plan, batch = _with_deleted(spark, spec, plan, batch)
+        plan, batch = with_deleted(spark, spec, plan, batch)
         result = apply(spark, spec, batch, plan, manifest.rows)
     return replace(result, counts=replace(result.counts, nulled=manifest.nulled))
-
-
-def _with_deleted(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: DataFrame) -> tuple[MergePlan, DataFrame]:
-    """With soft deletes: counts the rows that the batch marks, and keeps those that a new generation would lose."""
-    if not spec.deleted_column:
-        return plan, batch
-    if spec.mode is ApplyMode.OVERWRITE:
-        return plan, with_kept(spark, spec, batch)
-    counts = (spec.delete_where or plan.deleted_flag) and spec.mode is ApplyMode.MERGE and not spec.update_only
-    return (replace(plan, marked=count_newly_marked(spark, spec, batch, plan)) if counts else plan), batch

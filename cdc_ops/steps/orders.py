@@ -8,18 +8,20 @@ from cdc_ops.core.conditions import check_condition
 from cdc_ops.core.cursors import Cursor
 from cdc_ops.core.loose_keys import source_names
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec
-from cdc_ops.core.pipeline import Pipeline, TableConfig, staging_root
+from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, staging_root
 from cdc_ops.core.requests import RunRequest
 from cdc_ops.core.runs import TableState
 from cdc_ops.core.schema_changes import SchemaChange
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.core.windows import SafeBound
-from cdc_ops.errors import SourceTableError
+from cdc_ops.errors import CdcError, SourceTableError
 from cdc_ops.sources.base import Source
 from cdc_ops.sources.chunks import ChunkSize
+from cdc_ops.state.base import StateReader
 from cdc_ops.steps.before_keys import before_columns
 from cdc_ops.steps.readers import at_most
+from cdc_ops.steps.surveys import Survey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,7 @@ class Order:
     request: RunRequest
     facts: TableFacts
     state: TableState
+    ledger: StateReader
 
     @property
     def table(self) -> str:
@@ -102,7 +105,9 @@ class Draft:
         unpassed: The bound instead, if it has not passed the watermark: what it warns of, and keeps, is worth having all the same.
         how: How the table was cut into operations, "" if it was not.
         warnings: What makes the read slow, each with its fix.
-        alert: What is to be said of a writer that has held the bound back for too long.
+        alert: What is to be said of a writer that has held the bound back for too long, or of a gap in an archive.
+        survey: What was seen of the table's archive, for the ledger.
+        stopped: Why the table cannot go on, although what was seen is worth keeping.
     """
 
     operations: tuple[OperationSpec, ...] = ()
@@ -112,6 +117,8 @@ class Draft:
     how: str = ""
     warnings: tuple[str, ...] = ()
     alert: str = ""
+    survey: Survey | None = None
+    stopped: CdcError | None = None
 
 
 def read_facts(pipeline: Pipeline, source: Source, config: TableConfig) -> TableFacts:
@@ -126,7 +133,7 @@ def read_facts(pipeline: Pipeline, source: Source, config: TableConfig) -> Table
     keys = _checked_keys(config, schema)
     if settings.apply_as_deletes:
         check_condition("apply_as_deletes", settings.apply_as_deletes, (column.name for column in schema.columns))
-    if not settings.cursor:
+    if not settings.cursor or settings.method is Method.LOG:
         return TableFacts(pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=Cursor(columns=()), warnings=())
     cursor, warnings = source.cursor(schema, settings.cursor)
     return TableFacts(pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=cursor, warnings=warnings)
@@ -157,6 +164,7 @@ def new_spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int
         watermark_before=state.watermark,
         snapshot_before=state.snapshot,
         watermark_after=state.watermark,
+        archive_after=state.archive,
         snapshot_after=state.snapshot,
         properties=_properties(config),
         schema_changes=facts.changes,
@@ -175,7 +183,7 @@ def _properties(config: TableConfig) -> tuple[tuple[str, str], ...]:
 
 def _checked_keys(config: TableConfig, schema: TableSchema) -> tuple[str, ...]:
     wanted = config.settings.keys or schema.primary_key
-    if not wanted and not config.settings.cursor:
+    if not wanted and not config.settings.cursor and config.settings.method is Method.QUERY:
         return ()  # compared as a whole, and replaced as a whole
     if not wanted:
         raise SourceTableError(

@@ -13,23 +13,26 @@ from cdc_ops import __version__
 from cdc_ops.core.commits import LakeHead
 from cdc_ops.core.counters import CounterReadings
 from cdc_ops.core.operations import JobSpec, OperationKind, OperationResult, OperationSpec, Step
-from cdc_ops.core.pipeline import Pipeline, TableConfig, current_settings, resolve_tables, select_tables
+from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, current_settings, resolve_tables, select_tables
 from cdc_ops.core.requests import RunKind, RunRequest
 from cdc_ops.core.runs import Standing, TableState, compare, projected, scanned
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.type_policies import Nulled
 from cdc_ops.core.windows import SafeBound, fresh_instant
-from cdc_ops.errors import RequestError
+from cdc_ops.errors import CdcError, RequestError
 from cdc_ops.lake.log import read_head
 from cdc_ops.lake.manifests import is_landed
 from cdc_ops.sources.base import Source
 from cdc_ops.state.base import Lease, StateReader, TableRun, TableRunStatus
+from cdc_ops.steps.archives import keep, keep_frozen
 from cdc_ops.steps.commit import Base, catch_up, give_up_hopeless
 from cdc_ops.steps.context import Context
-from cdc_ops.steps.orders import Order, TableFacts, read_facts
+from cdc_ops.steps.log_plan import relisted
+from cdc_ops.steps.orders import Draft, Order, TableFacts, read_facts
 from cdc_ops.steps.planning import draft_operations
 from cdc_ops.steps.reconciling import method_of
 from cdc_ops.steps.schema import evolved, refreshed
+from cdc_ops.steps.surveys import Survey
 
 KIND_OF_RUN = {
     RunKind.INCREMENT: OperationKind.INCREMENT,
@@ -58,6 +61,8 @@ class TablePlan:
         idle: Why nothing new was planned, "" if something was.
         bound: The safe bound, if one was taken and has passed the watermark.
         readings: What is to be kept of an auto-increment cursor's counter.
+        survey: What was seen of the table's archive.
+        stopped: Why the table cannot go on, although what was seen is worth keeping.
         fresh_at: Instant (UTC) up to which the table is complete, known for idle tables.
         warnings: What the operator should know, each with its fix.
         how: How a snapshot was cut into chunks.
@@ -79,6 +84,8 @@ class TablePlan:
     alert: str = ""
     method: str = ""
     readings: CounterReadings | None = None
+    survey: Survey | None = None
+    stopped: CdcError | None = None
 
     @property
     def table(self) -> TableName:
@@ -119,7 +126,10 @@ def plan_table(context: Context, source: Source, request: RunRequest, config: Ta
     standing = check_standing(reader, state, head)
     if standing is not Standing.EQUAL:
         return TablePlan(config=config, state=state, idle="the lake is ahead of the ledger by a known operation; the next run catches up")
-    return _plan(context, source, request, config, Base(state=state, head=head))
+    plan = _plan(context, source, request, config, Base(state=state, head=head))
+    if plan.stopped is not None:
+        raise plan.stopped
+    return plan
 
 
 def freeze_table(context: Context, source: Source, request: RunRequest, config: TableConfig) -> TablePlan:
@@ -190,11 +200,19 @@ def _freeze(context: Context, source: Source, request: RunRequest, config: Table
     state = give_up_hopeless(context, lease, base.state)
     plan = _plan(context, source, request, config, replace(base, state=state))
     context.store.refreeze(lease, plan.unfinished)
+    for spec in plan.unfinished:
+        keep_frozen(context.store, lease, spec, context.store.now())
     if lost := Nulled.total(result.counts.nulled for result in found.values()).warning:
         plan = replace(plan, warnings=(*plan.warnings, f"an earlier run: {lost}"))
     state = _keep(context, lease, state, plan)
+    if plan.survey is not None:
+        keep(context.store, lease, plan.survey)
+    if plan.stopped is not None:
+        raise plan.stopped
     if plan.planned:
         context.store.freeze(lease, state, plan.planned)
+        for spec in plan.planned:
+            keep_frozen(context.store, lease, spec, context.store.now())
     return plan
 
 
@@ -221,7 +239,8 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
             readings=state.readings,
         )
     facts = evolved(read_facts(context.pipeline, source, config), base.head, request)
-    draft = draft_operations(Order(source=source, request=request, facts=facts, state=projected(state, unfinished)))
+    order = Order(source=source, request=request, facts=facts, state=projected(state, unfinished), ledger=context.store)
+    draft = draft_operations(order)
     taken = draft.bound or draft.unpassed
     return TablePlan(
         config=config,
@@ -230,7 +249,7 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
         planned=draft.operations,
         idle=draft.idle,
         bound=draft.bound,
-        fresh_at=fresh_instant(facts.cursor, draft.bound) if draft.bound else None,
+        fresh_at=_fresh_at(facts, state, draft),
         warnings=(
             *foreign_warnings(base.head),
             *facts.warnings,
@@ -243,7 +262,16 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
         alert=draft.alert,
         method=method_of(source, facts),
         readings=taken.readings if taken else state.readings,
+        survey=draft.survey,
+        stopped=draft.stopped,
     )
+
+
+def _fresh_at(facts: TableFacts, state: TableState, draft: Draft) -> datetime | None:
+    """How fresh an idle table is: an archive does not tell up to when the source has written into it."""
+    if facts.config.settings.method is Method.LOG:
+        return state.fresh_at
+    return fresh_instant(facts.cursor, draft.bound) if draft.bound else None
 
 
 def _key_warnings(facts: TableFacts, state: TableState) -> tuple[str, ...]:
@@ -265,7 +293,13 @@ def _readable(context: Context, source: Source, request: RunRequest, config: Tab
     if all(is_landed(spec) for spec in frozen):
         return frozen
     facts = read_facts(context.pipeline, source, config)
-    return tuple(spec if is_landed(spec) else refreshed(spec, facts, base.head, request) for spec in frozen)
+    order = Order(source=source, request=request, facts=facts, state=base.state, ledger=context.store)
+
+    def brought_up(spec: OperationSpec) -> OperationSpec:
+        spec = refreshed(spec, facts, base.head, request)
+        return relisted(order, spec, spec.log) if spec.log is not None else spec
+
+    return tuple(spec if is_landed(spec) else brought_up(spec) for spec in frozen)
 
 
 def _queues_behind(request: RunRequest, config: TableConfig, unfinished: tuple[OperationSpec, ...]) -> bool:

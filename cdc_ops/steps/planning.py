@@ -6,12 +6,14 @@ from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.holds import hold_alert
 from cdc_ops.core.merging import keys_condition
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec, SnapshotProgress
+from cdc_ops.core.pipeline import Method
 from cdc_ops.core.requests import ResyncMode, RunKind
 from cdc_ops.core.runs import Phase
 from cdc_ops.core.schema_changes import only_columns
 from cdc_ops.core.windows import SafeBound, Window, fresh_instant, next_watermark, next_window
 from cdc_ops.errors import RequestError
 from cdc_ops.steps.bands import look_again, seen_after, to_read
+from cdc_ops.steps.log_plan import draft_log
 from cdc_ops.steps.nulls import look_at_nulls, null_rows
 from cdc_ops.steps.orders import Draft, Order, new_spec
 from cdc_ops.steps.reconciling import draft_comparison, observed_bound
@@ -32,6 +34,8 @@ def draft_operations(order: Order) -> Draft:
     match order.request.kind:
         case RunKind.RECONCILE:
             return draft_comparison(order)
+        case RunKind.INCREMENT if order.facts.config.settings.method is Method.LOG:
+            return draft_log(order)
         case RunKind.INCREMENT if compared and order.state.watermark is not None:
             return draft_comparison(order)
         case RunKind.INCREMENT if order.state.watermark is not None:

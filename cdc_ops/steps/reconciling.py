@@ -16,6 +16,7 @@ from cdc_ops.core.buckets import Buckets, cut
 from cdc_ops.core.comparing import CompareSpec, DeleteGuard, Strength
 from cdc_ops.core.cursors import CursorValue, format_datetime
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind
+from cdc_ops.core.pipeline import Method
 from cdc_ops.core.runs import Phase
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.core.windows import SafeBound
@@ -52,7 +53,7 @@ def draft_comparison(order: Order) -> Draft:
         mode=ApplyMode.MERGE if facts.keys else ApplyMode.OVERWRITE,
         compare=CompareSpec(strength=strength, buckets=buckets, readers=order.readers, guard=guard, why=why),
         # Everything that was committed before now is in what the comparison reads.
-        fresh_at=now if not facts.cursor.columns else None,
+        fresh_at=now if not facts.cursor.columns and settings.method is Method.QUERY else None,
     )
     return Draft(operations=(spec,))
 
@@ -89,6 +90,8 @@ def decide(source: Source, facts: TableFacts, wanted: Strength | None = None) ->
 
 def method_of(source: Source, facts: TableFacts) -> str:
     """Returns how a table is kept equal, and why this way: its line in the decision table of `cdc-ops plan`."""
+    if facts.config.settings.method is Method.LOG:
+        return "change events of the archive, by their positions; reconcile compares it with the source"
     if facts.cursor.columns:
         names = ", ".join(column.name for column in facts.cursor.columns)
         return f"increments by {names}; deletes and changed keys by reconcile: {decide(source, facts)[1].partition(':')[0]}"

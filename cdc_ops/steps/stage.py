@@ -3,7 +3,8 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.merging import DELETE_MARK, quoted
+from cdc_ops.core.deletes import DELETE_MARK
+from cdc_ops.core.merging import quoted
 from cdc_ops.core.operations import ApplyMode, OperationSpec
 from cdc_ops.lake.keys import numbered_keys
 

@@ -5,7 +5,6 @@
 Nothing is written here, and nothing needs Spark; steps.archives keeps what was seen and proves again after reading.
 """
 
-import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -28,54 +27,20 @@ from cdc_ops.core.archive_files import (
 from cdc_ops.core.archive_gaps import Proof, covers_of, origin, prove
 from cdc_ops.core.archive_listing import EVERYTHING, ListingMark, Scope, due_scope, merged_ranges, new_folders, next_ranges, parents
 from cdc_ops.core.archive_names import (
-    AIVEN_TEMPLATE,
     Aside,
     BinlogName,
     Compression,
     DmsName,
     FileName,
     KafkaName,
-    Layout,
     Stranger,
     parse_name,
 )
 from cdc_ops.core.archive_positions import AcceptedGap, ArchiveWatermark, Cover, Gap, Position
+from cdc_ops.core.archive_rules import ArchiveRules, OnStranger
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import ArchiveFileError
 from cdc_ops.state.base import StateReader
-
-
-class OnStranger(enum.StrEnum):
-    """What to do about a file whose name the layout does not know."""
-
-    FAIL = "fail"
-    IGNORE = "ignore"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveRules:
-    """How an archive is read.
-
-    Args:
-        layout: Who named its files.
-        template: `file.name.template` of Aiven's sinks.
-        settle: How long a file must not have changed, by the store's clock.
-        relist: How often everything is listed, for what came late below the watermark; zero = each time.
-        lookback: With folders by time: how far back from the newest one each listing looks.
-        max_hole: Largest hole in offsets that is natural; see `core.archive_gaps.prove`.
-        strangers: What to do about names that the layout does not know.
-        check_endings: Look at the last bytes of each new file, one request each; for archives that files are written into in place. The
-            last binlog of a server is always looked at.
-    """
-
-    layout: Layout
-    template: str = AIVEN_TEMPLATE
-    settle: timedelta = timedelta(minutes=1)
-    relist: timedelta = timedelta(days=1)
-    lookback: timedelta = timedelta(days=1)
-    max_hole: int = 0
-    strangers: OnStranger = OnStranger.FAIL
-    check_endings: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +166,7 @@ def _judged(look: _Look, listing: Listing, ranges: tuple[ListedRange, ...], scop
     names, strangers = _parsed(look.rules, listing)
     pending = look.ledger.pending_files(*look.owner)
     recorded = look.ledger.archive_files(*look.owner, None if scope is Scope.FULL else [name.path for name in names])
-    known = {**pending, **recorded}
+    known = _believed({**pending, **recorded}, look.watermark)
     passed = _passed(look, names, known)
     kept = tuple(name for name in names if name.path not in passed)
     paths = {name.path for name in kept}
@@ -229,6 +194,20 @@ def _judged(look: _Look, listing: Listing, ranges: tuple[ListedRange, ...], scop
         strangers=strangers,
         mark=mark,
     )
+
+
+def _believed(known: Mapping[str, FileRecord], watermark: ArchiveWatermark) -> dict[str, FileRecord]:
+    """Leaves out what the ledger calls consumed although the table does not have it: its lake was restored, or the ledger is another's."""
+
+    def goes_on(cover: Cover) -> bool:
+        reached = watermark.of(cover.stream)
+        return reached is None or (cover.high or cover.low) > reached
+
+    return {
+        path: record
+        for path, record in known.items()
+        if record.status is not FileStatus.CONSUMED or not any(cover.high != cover.low and goes_on(cover) for cover in record.covers)
+    }
 
 
 def _passed(look: _Look, names: tuple[FileName, ...], known: Mapping[str, FileRecord]) -> frozenset[str]:

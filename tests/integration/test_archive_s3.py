@@ -10,12 +10,14 @@ from cdc_ops.archives.remote import OtherArchive
 from cdc_ops.core.archive_files import ListedRange, Verdict, consumed_records, frozen_records
 from cdc_ops.core.archive_listing import EVERYTHING, Scope
 from cdc_ops.core.archive_names import Layout
-from cdc_ops.core.archive_positions import Cover
+from cdc_ops.core.archive_positions import ArchiveWatermark, Cover
+from cdc_ops.core.archive_rules import ArchiveConfig, ArchiveRules
+from cdc_ops.core.logs import LogBatch
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import ArchiveChangedError, ArchiveError, ArchiveUnreachableError
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.archives import after_reading, check_unchanged, keep
-from cdc_ops.steps.surveys import ArchiveRules, survey
+from cdc_ops.steps.surveys import survey
 from cdc_ops.testing.object_store import ObjectStore
 from tests.state_values import PIPELINE, take
 
@@ -90,7 +92,9 @@ def test_runs_on_s3_read_what_is_new_and_see_gaps_longer_and_removed_files(
         first = survey(archive, rules, store, (PIPELINE, name), None)
         records = frozen_records(first.files, "op", "run", first.listing.clock)
         covers = [cover(file.path, at, at + 10) for file, at in zip(first.files.files, (0, 10, 20), strict=True)]
-        watermark = after_reading(first, None, covers, table="t")
+        config = ArchiveConfig(url="archive")
+        batch = LogBatch(archive=config, url="archive", files=first.files.files, before=ArchiveWatermark())
+        watermark = after_reading(batch, covers, table="t").watermark
         keep(store, lease, first)
         store.put_files(lease, consumed_records(records, covers, first.listing.clock))
         check_unchanged(archive, first.files)

@@ -12,16 +12,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cdc_ops.archives.local import LocalArchive
-from cdc_ops.core.archive_files import Verdict, consumed_records, freeze, frozen_records
+from cdc_ops.core.archive_files import Verdict, freeze, frozen_records
 from cdc_ops.core.archive_listing import Scope
 from cdc_ops.core.archive_names import KafkaName, Layout
 from cdc_ops.core.archive_positions import ArchiveWatermark, Cover, Reached
+from cdc_ops.core.archive_rules import ArchiveConfig, ArchiveRules, OnStranger
+from cdc_ops.core.logs import LogBatch, LogReading
+from cdc_ops.core.operations import OperationSpec
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import ArchiveChangedError, ArchiveFileError, ArchiveGapError
 from cdc_ops.state.sql import SqlStateStore, open_store
-from cdc_ops.steps.archives import after_reading, check_unchanged, keep, remember
-from cdc_ops.steps.surveys import ArchiveRules, OnStranger, Survey, survey
-from tests.state_values import PIPELINE, take
+from cdc_ops.steps.archives import after_reading, check_unchanged, keep, keep_frozen, keep_read
+from cdc_ops.steps.surveys import Survey, survey
+from tests.state_values import PIPELINE, spec, take
 
 RULES = ArchiveRules(layout=Layout.KAFKA_CONNECT, settle=timedelta(0))
 NUMBERS = count()
@@ -31,6 +34,17 @@ NUMBERS = count()
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlStateStore]:
     with open_store(f"sqlite:///{tmp_path_factory.mktemp('ledger')}/ledger.db") as store:
         yield store
+
+
+def batch_of(found: Survey, watermark: ArchiveWatermark | None, max_hole: int = 0) -> LogBatch:
+    """What an operation reads after a survey."""
+    return LogBatch(
+        archive=ArchiveConfig(url="archive", max_hole=max_hole),
+        url="archive",
+        files=found.files.files,
+        before=watermark or ArchiveWatermark(),
+        decisions=found.decisions,
+    )
 
 
 class Table:
@@ -64,17 +78,19 @@ class Table:
         """Surveys, freezes, reads and commits, the way a run does."""
         found = self.look(full=full)
         keep(self.store, self.lease, found)
-        frozen = frozen_records(found.files, "op", "run", found.listing.clock)
-        self.store.put_files(self.lease, frozen)
+        operation = self.operation(found)
+        keep_frozen(self.store, self.lease, operation, found.listing.clock)
         check_unchanged(self.archive, found.files)
-        covers = self.read(found)
-        try:
-            self.watermark = after_reading(found, self.watermark, covers, table="t", max_hole=self.rules.max_hole)
-        except ArchiveGapError:
-            remember(self.store, self.lease, found, covers)
-            return self.run(full=full)
-        self.store.put_files(self.lease, consumed_records(frozen, covers, found.listing.clock))
+        covers = tuple(self.read(found))
+        if operation.log is not None and operation.log.files:
+            proven = after_reading(operation.log, covers, table="t")
+            self.watermark = proven.watermark
+            reading = LogReading(watermark=proven.watermark, covers=covers, merged=proven.merged)
+            keep_read(self.store, self.lease, operation, reading, found.listing.clock)
         return found
+
+    def operation(self, found: Survey) -> OperationSpec:
+        return replace(spec(), operation_id="op", run_id="run", log=batch_of(found, self.watermark, self.rules.max_hole))
 
     @property
     def reached(self) -> dict[str, int]:
@@ -135,17 +151,20 @@ def test_an_accepted_gap_is_passed_and_the_decision_is_in_the_watermark_also_wit
     assert without_ledger.look().gaps == ()
 
 
-def test_a_gap_that_only_contents_show_stops_before_anything_is_merged_and_is_found_by_the_next_plan(table: Table) -> None:
+def test_a_gap_that_only_contents_show_is_not_passed_and_is_found_by_the_next_plan(table: Table) -> None:
     table.write(0, 8)  # its name and the next one say 10 records; two are missing at its end
     table.write(10, 20)
     found = table.look()
     assert found.gaps == ()
-    covers = table.read(found)
-    with pytest.raises(ArchiveGapError, match="8 up to, not including, 10"):
-        after_reading(found, table.watermark, covers, table="shop.t")
-    remember(table.store, table.lease, found, covers)
+    proven = after_reading(batch_of(found, None), table.read(found), table="shop.t")
+    assert (proven.merged, proven.watermark.of("t/0")) == (("t/partition=0/t+0+0000000000.json",), (8,))
+    table.run()
+    assert table.reached == {"t/0": 8}
     again = table.look()
-    assert ([(gap.low, gap.high) for gap in again.gaps], read_of(again)) == ([((8,), (10,))], ["0000000000.json"])
+    assert ([(gap.low, gap.high) for gap in again.gaps], read_of(again)) == ([((8,), (10,))], [])
+    behind = replace(batch_of(found, table.watermark), files=found.files.files[1:])
+    with pytest.raises(ArchiveGapError, match="8 up to, not including, 10"):
+        after_reading(behind, [cover for cover in table.read(found) if cover.low == (10,)], table="shop.t")
 
 
 def test_the_hole_that_a_topic_has_by_nature_is_allowed_by_size(table: Table) -> None:
@@ -154,8 +173,8 @@ def test_the_hole_that_a_topic_has_by_nature_is_allowed_by_size(table: Table) ->
     table.write(10, 20)
     table.write(23, 30)
     found = table.look()
-    with pytest.raises(ArchiveGapError, match="20 up to, not including, 23"):
-        after_reading(found, None, table.read(found), table="t", max_hole=2)
+    proven = after_reading(batch_of(found, None, max_hole=2), table.read(found), table="t")
+    assert proven.watermark.of("t/0") == (20,)
 
 
 def test_a_rotated_sink_may_write_records_twice(table: Table) -> None:
@@ -241,7 +260,7 @@ def test_files_whose_commit_the_ledger_missed_are_not_read_again(table: Table) -
         table.write(start, start + 10)
     found = table.look()
     table.store.put_files(table.lease, frozen_records(found.files, "op", "run", found.listing.clock))
-    table.watermark = after_reading(found, None, table.read(found), table="t")  # committed, and then the process died
+    table.watermark = after_reading(batch_of(found, None), table.read(found), table="t").watermark  # committed, and then the process died
     again = table.run()
     assert read_of(again) == ["0000000020.json"]  # the watermark may lie in it
     assert table.run().files.files == ()

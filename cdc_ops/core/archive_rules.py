@@ -1,0 +1,99 @@
+"""How an archive of change events is read: what a pipeline file says of it. Pure."""
+
+import enum
+from dataclasses import dataclass
+from datetime import timedelta
+
+from cdc_ops.core.archive_names import AIVEN_TEMPLATE, Layout
+from cdc_ops.core.tables import TableName
+
+
+class OnStranger(enum.StrEnum):
+    """What to do about a file whose name the layout does not know."""
+
+    FAIL = "fail"
+    IGNORE = "ignore"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveRules:
+    """How an archive is read.
+
+    Args:
+        layout: Who named its files.
+        template: `file.name.template` of Aiven's sinks.
+        settle: How long a file must not have changed, by the store's clock.
+        relist: How often everything is listed, for what came late below the watermark; zero = each time.
+        lookback: With folders by time: how far back from the newest one each listing looks.
+        max_hole: Largest hole in offsets that is natural; see `core.archive_gaps.prove`.
+        strangers: What to do about names that the layout does not know.
+        check_endings: Look at the last bytes of each new file, one request each; for archives that files are written into in place. The
+            last binlog of a server is always looked at.
+    """
+
+    layout: Layout
+    template: str = AIVEN_TEMPLATE
+    settle: timedelta = timedelta(minutes=1)
+    relist: timedelta = timedelta(days=1)
+    lookback: timedelta = timedelta(days=1)
+    max_hole: int = 0
+    strangers: OnStranger = OnStranger.FAIL
+    check_endings: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveConfig:
+    """The archive of change events that tables with `method: log` are fed from.
+
+    Args:
+        url: A folder or `s3://bucket/prefix`; `{schema}` and `{table}` stand for a table's names, so that each reads its own folder. ""
+            = there is no archive.
+        format: What wrote the events, e.g. `debezium-mysql`; see docs/formats.md.
+        layout: Who named the files: `kafka-connect`, `aiven`, `binlog`, `aws-dms` or `plain`.
+        settings: Settings of the tool that wrote the events, where they are not its defaults, under the tool's own names.
+        accept: Losses that are known and wanted, each as `setting=value`.
+        time_zone: Zone in which the tool wrote local times, for formats that need it.
+        options: For the store, e.g. `endpoint_url`; never credentials, which come from the store's own chain.
+        template: `file.name.template` of Aiven's sinks.
+        settle: How long a file must not have changed before it is read, by the store's clock.
+        relist: How often everything is listed, for files that came late.
+        lookback: With folders by time: how far back from the newest one each listing looks.
+        max_hole: Largest hole in offsets that is natural: compacted topics, transaction markers, tombstones that the sink leaves out.
+        strangers: What to do about files whose names the layout does not know.
+        check_endings: Look at the last bytes of each new file, for archives that files are written into in place.
+        files_per_run: Files that one run of a table reads at most; the next run goes on.
+    """
+
+    url: str = ""
+    format: str = ""
+    layout: Layout = Layout.KAFKA_CONNECT
+    settings: tuple[tuple[str, str], ...] = ()
+    accept: tuple[str, ...] = ()
+    time_zone: str = ""
+    options: tuple[tuple[str, str], ...] = ()
+    template: str = AIVEN_TEMPLATE
+    settle: timedelta = timedelta(minutes=1)
+    relist: timedelta = timedelta(days=1)
+    lookback: timedelta = timedelta(days=1)
+    max_hole: int = 0
+    strangers: OnStranger = OnStranger.FAIL
+    check_endings: bool = False
+    files_per_run: int = 5000
+
+    @property
+    def rules(self) -> ArchiveRules:
+        """How files are listed and proven."""
+        return ArchiveRules(
+            layout=self.layout,
+            template=self.template,
+            settle=self.settle,
+            relist=self.relist,
+            lookback=self.lookback,
+            max_hole=self.max_hole,
+            strangers=self.strangers,
+            check_endings=self.check_endings,
+        )
+
+    def location(self, table: TableName) -> str:
+        """Returns where the files of a table are."""
+        return self.url.replace("{schema}", table.schema).replace("{table}", table.name).rstrip("/")

@@ -1,0 +1,63 @@
+"""Operations of the log method: which archived files one reads, and what reading them showed. Pure."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from cdc_ops.core.archive_files import ListedFile
+from cdc_ops.core.archive_positions import AcceptedGap, ArchiveWatermark, Cover
+from cdc_ops.core.archive_rules import ArchiveConfig
+from cdc_ops.core.deletes import DELETE_MARK
+from cdc_ops.core.tables import Column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogBatch:
+    """What an operation reads of an archive; every try of it reads these files and no others.
+
+    Args:
+        archive: How.
+        url: The folder of the table.
+        files: The files, as they were when they were frozen, sorted by path.
+        before: Up to where the table had everything when it was planned.
+        decisions: Gaps that somebody has accepted.
+    """
+
+    archive: ArchiveConfig
+    url: str
+    files: tuple[ListedFile, ...]
+    before: ArchiveWatermark
+    decisions: tuple[AcceptedGap, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogReading:
+    """What reading the files of an operation showed; it travels in the manifest.
+
+    Args:
+        watermark: Up to where the table has everything once the rows are merged.
+        covers: What each file holds. Files behind a gap were counted, and not read.
+        merged: Paths of the files whose events are in the rows.
+        events: Changes among their records.
+        truncated: The table was emptied meanwhile: what the lake has goes before the rows come.
+        partial: Rows of which not every column is known, because no event spoke of it.
+        last_change: When the source made the newest of the changes, UTC; None if there was none.
+    """
+
+    watermark: ArchiveWatermark
+    covers: tuple[Cover, ...] = ()
+    merged: tuple[str, ...] = ()
+    events: int = 0
+    truncated: bool = False
+    partial: int = 0
+    last_change: datetime | None = None
+
+
+PRESENT: Final = "__cdc_present"
+"""Column of a batch, never of a table: names of the columns that events spoke of; NULL where all of the row is known."""
+
+LOG_COLUMNS: Final = tuple(
+    Column(name=name, source_type="", delta_type=kind, nullable=True, expression="")
+    for name, kind in ((DELETE_MARK, "boolean"), (PRESENT, "array<string>"))
+)
+"""What is landed of events besides the values of a row."""

@@ -1,0 +1,206 @@
+"""extract of the log method: archived events of one frozen operation, folded to one row per key and landed. Runs in Spark.
+
+    files -> count their lines -> prove that none is missing -> records -> feed (landed as Parquet) -> last state of each key (landed)
+
+The feed is landed once and read twice, so that JSON is parsed once: what is bad in it, and what it empties, is known before it is folded.
+"""
+
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import reduce
+from operator import or_
+from typing import Final
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops.archives.base import open_archive
+from cdc_ops.core.archive_files import FrozenFiles
+from cdc_ops.core.archive_names import KafkaName, parse_name
+from cdc_ops.core.archive_positions import Cover
+from cdc_ops.core.deletes import DELETE_MARK
+from cdc_ops.core.events import EventFormat, Operation, RecordKind
+from cdc_ops.core.logs import PRESENT, LogBatch, LogReading
+from cdc_ops.core.operations import Manifest, OperationSpec
+from cdc_ops.core.tables import TableName
+from cdc_ops.core.type_policies import Nulled, NulledValues
+from cdc_ops.errors import BadRecordsError
+from cdc_ops.formats.base import open_format
+from cdc_ops.formats.feed import canonical_feed, records_of
+from cdc_ops.formats.files import FileLines, RecordFile, count_lines, read_records
+from cdc_ops.formats.latest import DELETED, TIED, WHOLE, latest_per_key, refuse_ties
+from cdc_ops.lake.staging import land
+from cdc_ops.steps.archives import after_reading, check_unchanged
+
+_KEPT: Final = ("kind", "op", "key", "previous_key", "after", "present", "nulled", "position", "source_time", "reason", "file", "line")
+_SHOWN: Final = 5
+
+
+def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt: str) -> Manifest:
+    """Reads the files of an operation and lands what their events come to, one row per key.
+
+    Args:
+        spark: A session of its own.
+        spec: The frozen operation.
+        log: What it reads.
+        attempt: Folder name of this try, unique.
+
+    Raises:
+        ArchiveChangedError: a file is not what it was when it was frozen; the next run freezes anew.
+        ArchiveGapError: something is missing before all of the files.
+        BadRecordsError: records cannot be read exactly.
+        TiedEventsError: two events at one place say different things.
+        ConfigError: the format would lose data by a setting that nobody has accepted.
+    """
+    frozen = FrozenFiles(files=log.files)
+    with closing(open_archive(log.url, dict(log.archive.options))) as archive:
+        check_unchanged(archive, frozen)
+        files = _record_files(log)
+        counts = count_lines(spark, files)
+        covers = _covers(log, counts.files)
+        proven = after_reading(log, covers, table=str(spec.table))
+        records = _unread(read_records(spark, files, counts), log, proven.merged)
+        feed = _landed_feed(spark, records, spec, log, f"{spec.staging.rstrip('/')}/{attempt}-feed")
+        seen = _look(feed, spec)
+        _refuse_bad(feed, spec.table, seen.bad)
+        latest = latest_per_key(feed, spec.schema)
+        tied, partial = Observation(), Observation()
+        rows = _rows(latest.observe(tied, F.count_if(TIED).alias("n")), spec)
+        rows = rows.observe(partial, F.count_if(F.col(PRESENT).isNotNull()).alias("n"))
+
+        def finished(manifest: Manifest) -> Manifest:
+            if tied.get["n"]:
+                refuse_ties(latest, spec.schema)
+            reading = LogReading(
+                watermark=proven.watermark,
+                covers=covers,
+                merged=proven.merged,
+                events=seen.events,
+                truncated=seen.truncated,
+                partial=partial.get["n"],
+                last_change=seen.last_change,
+            )
+            return replace(manifest, log=reading, nulled=seen.nulled)
+
+        return land(spark, rows, spec, attempt, lambda: check_unchanged(archive, frozen), finished)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What a feed holds: changes, records that cannot be read, a TRUNCATE, the time of the newest change, values that became NULL."""
+
+    events: int
+    bad: int
+    truncated: bool
+    last_change: datetime | None
+    nulled: Nulled
+
+
+def _record_files(log: LogBatch) -> tuple[RecordFile, ...]:
+    rules, found = log.archive.rules, []
+    for file in log.files:
+        name = parse_name(rules.layout, file.path, rules.template)
+        partition, offset = (name.partition, name.start_offset) if isinstance(name, KafkaName) else (None, None)
+        uri = uri_of(log.url, file.path)
+        found.append(RecordFile(path=file.path, uri=uri, size=file.size, partition=partition, start_offset=offset))
+    return tuple(found)
+
+
+def uri_of(url: str, path: str) -> str:
+    """Returns what Spark calls a file of an archive."""
+    scheme, is_url, rest = url.rpartition("://") if "://" in url else ("", "", url)
+    place = f"{rest.rstrip('/')}/{path}"
+    return f"{ {'s3': 's3a'}.get(scheme, scheme) }://{place}" if is_url and scheme != "file" else place
+
+
+def _covers(log: LogBatch, files: Iterable[FileLines]) -> tuple[Cover, ...]:
+    """Returns what files hold by their contents; names without positions cover nothing that could be proven."""
+    rules, covers = log.archive.rules, []
+    for file in files:
+        name = parse_name(rules.layout, file.path, rules.template)
+        if isinstance(name, KafkaName):
+            low = name.start_offset
+            covers.append(Cover(file=file.path, stream=name.stream, low=(low,), high=(low + file.lines,)))
+    return tuple(covers)
+
+
+def _unread(records: DataFrame, log: LogBatch, merged: Iterable[str]) -> DataFrame:
+    """Leaves out the files behind a gap, and the records below the watermark: the table has them, and what came after them."""
+    rules, wanted = log.archive.rules, set(merged)
+    left_out = [file.path for file in log.files if file.path not in wanted]
+    if left_out:
+        records = records.where(~F.col("file").isin(left_out))
+    old = []
+    for path in sorted(wanted):
+        name = parse_name(rules.layout, path, rules.template)
+        reached = log.before.of(name.stream) if isinstance(name, KafkaName) else None
+        if isinstance(name, KafkaName) and reached is not None and name.start_offset < reached[0] and not _came_before(log, name):
+            old.append((F.col("file") == path) & (F.col("offset") < reached[0]))
+    return records.where(~reduce(or_, old)) if old else records
+
+
+def _came_before(log: LogBatch, name: KafkaName) -> bool:
+    """True for a file from before the place where the table began with its partition: it was never read."""
+    since = log.before.since(name.stream)
+    return since is not None and (name.start_offset,) < since
+
+
+def _landed_feed(spark: SparkSession, records: DataFrame, spec: OperationSpec, log: LogBatch, folder: str) -> DataFrame:
+    """Lands the feed of a table: what the fold needs of it, and what is bad."""
+    rules = log.archive
+    chosen = EventFormat(name=rules.format, settings=dict(rules.settings), accept=rules.accept, time_zone=rules.time_zone)
+    form = open_format(rules.format)
+    envelopes = form.envelopes(records, chosen)
+    mine = records_of(envelopes, spec.table) if form.facts.names_table else envelopes
+    feed = canonical_feed(form, mine, spec.schema, spec.keys, chosen)
+    bad = F.col("kind") == RecordKind.BAD
+    kept = [F.col(name) for name in _KEPT]
+    feed.select(*kept, F.when(bad, F.col("raw")).alias("raw")).write.mode("overwrite").parquet(folder)
+    return spark.read.schema(feed.select(*kept, "raw").schema).parquet(folder)
+
+
+def _look(feed: DataFrame, spec: OperationSpec) -> _Seen:
+    change = F.col("kind") == RecordKind.CHANGE
+    lossy = [column for column in spec.schema.columns if column.lossy]
+    lost = [F.count_if(F.array_contains("nulled", column.name)).alias(f"n{index}") for index, column in enumerate(lossy)]
+    found = feed.agg(
+        F.count_if(change).alias("events"),
+        F.count_if(F.col("kind") == RecordKind.BAD).alias("bad"),
+        F.count_if(change & (F.col("op") == Operation.TRUNCATE)).alias("truncates"),
+        F.date_format(F.max(F.when(change, F.col("source_time"))), "yyyy-MM-dd'T'HH:mm:ss.SSSSSS").alias("last"),
+        *lost,
+    ).collect()[0]
+    values = ((column, int(found[f"n{index}"])) for index, column in enumerate(lossy))
+    return _Seen(
+        events=found["events"],
+        bad=found["bad"],
+        truncated=found["truncates"] > 0,
+        last_change=datetime.fromisoformat(found["last"]).replace(tzinfo=UTC) if found["last"] else None,
+        nulled=Nulled(columns=tuple(NulledValues(column=c.name, source_type=c.source_type, values=n) for c, n in values if n)),
+    )
+
+
+def _refuse_bad(feed: DataFrame, table: TableName, bad: int) -> None:
+    if not bad:
+        return
+    first = feed.where(F.col("kind") == RecordKind.BAD).select("file", "line", "reason").orderBy("file", "line").limit(_SHOWN).collect()
+    shown = "; ".join(f"{row['file']} line {row['line'] + 1}: {row['reason']}" for row in first)
+    raise BadRecordsError(
+        f"{bad:,} records of the archive of {table} cannot be read exactly: {shown}.",
+        why="They are damaged, of another format, or hold values that their columns do not have.",
+        data="Nothing of this batch was written; the watermark stays.",
+        next="Correct the format and its settings, or repair the files; cdc-ops reads them again.",
+    )
+
+
+def _rows(latest: DataFrame, spec: OperationSpec) -> DataFrame:
+    """Returns rows as they are landed: the columns, whether the row is gone, and which columns are known if not all are."""
+    keys, all_of_them = set(spec.keys), len(spec.schema.columns)
+    values = [
+        F.col("key" if column.name in keys else "row")[column.name].cast(column.delta_type).alias(column.name)
+        for column in spec.schema.columns
+    ]
+    known = F.col(DELETED) | F.col(WHOLE) | (F.size("present") == all_of_them)
+    return latest.select(*values, F.col(DELETED).alias(DELETE_MARK), F.when(~known, F.col("present")).alias(PRESENT))

@@ -1,0 +1,107 @@
+"""Drafts of the log method: what an archive holds that a table does not have yet, as one frozen operation. No Spark here."""
+
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import replace
+
+from cdc_ops.archives.base import open_archive
+from cdc_ops.core.archive_files import FrozenFiles, ListedFile
+from cdc_ops.core.archive_gaps import gap_error
+from cdc_ops.core.archive_names import BinlogName, FileName, KafkaName
+from cdc_ops.core.archive_positions import ArchiveWatermark
+from cdc_ops.core.cursors import CursorValue, format_datetime
+from cdc_ops.core.logs import LogBatch
+from cdc_ops.core.operations import OperationKind, OperationSpec
+from cdc_ops.core.windows import SafeBound
+from cdc_ops.errors import ArchiveChangedError, ConfigError
+from cdc_ops.steps.archives import check_unchanged
+from cdc_ops.steps.orders import Draft, Order, new_spec
+from cdc_ops.steps.surveys import Survey, survey
+
+
+def draft_log(order: Order) -> Draft:
+    """Drafts the operation that reads what is new in a table's archive.
+
+    Raises:
+        ConfigError: the pipeline names no archive.
+        ArchiveError: it cannot be listed, or holds files that nobody knows.
+    """
+    archive, table = order.facts.pipeline.archive, order.facts.config.table
+    if not archive.url or not archive.format:
+        raise ConfigError(
+            f"Table {table} has 'method: log', and the pipeline names no archive to read.",
+            data="Nothing was read or written.",
+            next="Add 'archive:' with 'url' and 'format' to the pipeline file, or set 'method: query'.",
+        )
+    url, before = archive.location(table), order.state.archive or ArchiveWatermark()
+    with closing(open_archive(url, dict(archive.options))) as opened:
+        found = survey(opened, archive.rules, order.ledger, (order.facts.config.pipeline, table), before)
+    bound, missing = _listed_at(found), gap_error(str(table), found.gaps, before.streams) if found.gaps else None
+    files = first_files(found.files.files, found.names, archive.files_per_run)
+    if not files:
+        idle = f"no new file in {url}"
+        return Draft(idle=idle, bound=bound, warnings=found.warnings(), survey=found, stopped=missing)
+    spec = replace(
+        new_spec(order, OperationKind.INCREMENT, order.source.now()),
+        generation=max(order.state.generation, 1),
+        before=(),
+        log=LogBatch(archive=archive, url=url, files=files, before=before, decisions=found.decisions),
+        watermark_after=bound.value,
+        bound_method="archive",
+    )
+    left = len(found.files.files) - len(files)
+    more = (f"{left:,} more files wait for the next run ('files_per_run')",) if left else ()
+    alert = str(missing) if missing else ""
+    return Draft(operations=(spec,), bound=bound, warnings=(*found.warnings(), *more), alert=alert, survey=found)
+
+
+def relisted(order: Order, spec: OperationSpec, log: LogBatch) -> OperationSpec:
+    """Returns a frozen operation that is not landed with the files as they are now, if one of its own has changed or is gone.
+
+    Number and identity stay. A try that has read the old files and lands them all the same does no harm: rows and watermark of a try
+    stand in one manifest.
+
+    Args:
+        order: The table.
+        spec: The operation.
+        log: What it reads.
+    """
+    with closing(open_archive(log.url, dict(log.archive.options))) as opened:
+        try:
+            check_unchanged(opened, FrozenFiles(files=log.files))
+            return spec
+        except ArchiveChangedError:
+            found = survey(opened, log.archive.rules, order.ledger, (spec.pipeline, spec.table), log.before, full=True)
+    files = first_files(found.files.files, found.names, log.archive.files_per_run)
+    return replace(spec, log=replace(log, files=files, decisions=found.decisions))
+
+
+def first_files(files: tuple[ListedFile, ...], names: Iterable[FileName], limit: int) -> tuple[ListedFile, ...]:
+    """Returns the first files of each stream, at most so many: what is left out comes after all that is taken.
+
+    Args:
+        files: All that can be read.
+        names: What their names say.
+        limit: How many files are read at most; at least one of each stream is.
+    """
+    if len(files) <= limit:
+        return files
+    streams: dict[str, list[tuple[tuple[int, ...], str]]] = {}
+    for name in names:
+        match name:
+            case KafkaName():
+                streams.setdefault(name.stream, []).append(((name.start_offset,), name.path))
+            case BinlogName():
+                streams.setdefault(name.stream, []).append(((name.number,), name.path))
+            case _:
+                streams.setdefault("", []).append(((), name.path))
+    by_path = {file.path: file for file in files}
+    waiting = {stream: [by_path[path] for _, path in sorted(places) if path in by_path] for stream, places in streams.items()}
+    share = max(limit // max(sum(map(bool, waiting.values())), 1), 1)
+    return tuple(sorted((file for queue in waiting.values() for file in queue[:share]), key=lambda file: file.path))
+
+
+def _listed_at(found: Survey) -> SafeBound:
+    """Returns when the archive was listed, as the watermark of a table without cursor; what is complete, positions say."""
+    value = CursorValue(parts=(format_datetime(found.listing.clock.replace(tzinfo=None)),))
+    return SafeBound(value=value, clock=value, method="archive", observed_at=found.listing.clock)

@@ -1,0 +1,258 @@
+"""The log method from end to end: archived change events of real formats -> Delta, with the archive's watermark in each commit."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc_ops.core.archive_rules import ArchiveConfig
+from cdc_ops.core.pipeline import Method
+from cdc_ops.core.requests import RunKind
+from cdc_ops.errors import ArchiveGapError, BadRecordsError, IncompleteRowError
+from cdc_ops.state.sql import open_store
+from cdc_ops.steps.commit import rebuild_table
+from cdc_ops.steps.plan import discover
+from cdc_ops.steps.run import RunReport
+from cdc_ops.testing.servers import MariaDBServer
+from tests.world import World, request
+
+ITEMS = "CREATE TABLE items (id INT PRIMARY KEY, name VARCHAR(20), price DECIMAL(8,2))"
+
+
+class Sink:
+    """Writes files as Kafka Connect's S3 sink names them, one topic per table, one partition."""
+
+    def __init__(self, root: Path, database: str, table: str) -> None:
+        self.topic = f"{database}.{table}"
+        self.folder = root / self.topic / "partition=0"
+        self.folder.mkdir(parents=True)
+        self.offset = 0
+
+    def write(self, *records: Mapping[str, Any] | str) -> Path:
+        """Writes the next file."""
+        path = self.path(self.offset)
+        lines = (record if isinstance(record, str) else json.dumps(record) for record in records)
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        self.offset += len(records)
+        return path
+
+    def path(self, offset: int) -> Path:
+        """Where the file that begins with an offset is."""
+        return self.folder / f"{self.topic}+0+{offset:010}.json"
+
+
+def change(op: str, pos: int, *, before: Any = None, after: Any = None, table: str = "items", database: str) -> dict[str, Any]:
+    """A record of Debezium's, without schemas."""
+    source = {"db": database, "table": table, "file": "bin.000003", "pos": pos, "row": 0, "ts_ms": 1700000000000 + pos, "snapshot": "false"}
+    return {"op": op, "before": before, "after": after, "source": source, "ts_ms": 1700000000000 + pos}
+
+
+def log_world(server: MariaDBServer, folder: Path, spark: SparkSession, kind: str = "debezium-mysql", **archive: Any) -> World:
+    """A world whose tables are fed from an archive in `folder/archive`, a folder per table."""
+    world = World(server, folder, spark)
+    world.configure(method=Method.LOG, cursor=())
+    settings = {
+        "decimal.handling.mode": "string",
+        "skipped.operations": "none",
+        "converter.replace.null.with.default": "false",
+        "schemas.enable": "false",
+    }
+    config = ArchiveConfig(
+        url=str(folder / "archive" / "{schema}.{table}"),
+        format=kind,
+        settings=tuple(sorted(settings.items())) if kind == "debezium-mysql" else (),
+        accept=("schemas.enable=false",) if kind == "debezium-mysql" else (),
+        settle=timedelta(0),
+        **archive,
+    )
+    world.pipeline = replace(world.pipeline, archive=config)
+    return world
+
+
+def only_error(report: RunReport) -> Exception:
+    [failure] = report.failures
+    return failure.error
+
+
+def counts(report: RunReport) -> tuple[int, int, int]:
+    assert not report.failures, [str(failure.error) for failure in report.failures]
+    [run] = report.runs
+    return run.counts.inserted, run.counts.updated, run.counts.deleted
+
+
+def test_the_worked_example_of_dts_ends_as_documented_in_one_merge(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
+    world = log_world(mariadb, tmp_path, spark, "dts-json", time_zone="+08:00")
+    world.sql("CREATE TABLE sales (id BIGINT PRIMARY KEY, date DATE, name VARCHAR(32), sales DOUBLE)")
+
+    def event(number: int, kind: str, before: Any, after: Any) -> dict[str, Any]:
+        return {
+            "recordID": number,
+            "source": json.dumps({"sourceType": "MySQL", "version": "0.0.0.0"}),
+            "dbTable": f"{world.database}.sales",
+            "recordType": kind,
+            "recordTimestamp": "2019-11-14 10:00:00",
+            "extraTags": "{}",
+            "fields": json.dumps(["id", "date", "name", "sales"]),
+            "beforeImages": json.dumps(before or {}),
+            "afterImages": json.dumps(after or {}),
+        }
+
+    def row(number: int, date: str, name: str, sales: str) -> dict[str, str]:
+        return {"id": str(number), "date": date, "name": name, "sales": sales}
+
+    one, two = row(1, "2019-11-11", "Robert", "323.0"), row(2, "2019-11-11", "Lee", "500.0")
+    first = [one, two, row(3, "2019-11-12", "Robert", "136.0"), row(4, "2019-11-13", "Lee", "211.0")]
+    sink = Sink(tmp_path / "archive", world.database, "sales")
+    sink.write(*(event(number, "INIT", None, image) for number, image in enumerate(first, 1)))
+    sink.write(
+        event(5, "DELETE", one, None),
+        event(6, "UPDATE", two, {**two, "sales": "150.0"}),
+        event(7, "UPDATE", {**two, "sales": "150.0"}, {**two, "sales": "175.0"}),
+        event(8, "INSERT", None, row(5, "2019-11-14", "Robert", "233.0")),
+    )
+    assert counts(world.run()) == (4, 0, 0)
+    expected = [(2, "Lee", 175.0), (3, "Robert", 136.0), (4, "Lee", 211.0), (5, "Robert", 233.0)]
+    assert world.lake("sales", "id, name, sales") == expected
+    assert world.data_commits("sales") == [1]
+
+
+def test_events_are_followed_from_run_to_run_and_read_once(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
+    world = log_world(mariadb, tmp_path, spark)
+    world.sql(ITEMS)
+    sink, db = Sink(tmp_path / "archive", world.database, "items"), world.database
+    a, b, c = ({"id": n, "name": name, "price": f"{n}.50"} for n, name in ((1, "a"), (2, "b"), (3, "c")))
+    sink.write(*(change("r", 100 + n, after=image, database=db) for n, image in enumerate((a, b, c))))
+    assert counts(world.run()) == (3, 0, 0)
+    jobs = world.jobs
+    report = world.run()
+    assert counts(report) == (0, 0, 0)
+    assert (world.jobs, world.data_commits("items")) == (jobs, [1])  # nothing new: no Spark, no commit
+    moved = {**c, "id": 30}
+    sink.write(
+        change("u", 200, before=a, after={**a, "name": "A"}, database=db),
+        change("d", 210, before=b, database=db),
+        "null",  # the tombstone behind it
+        change("d", 220, before=c, database=db),
+        change("c", 220, after=moved, database=db) | {"source": {**change("c", 220, database=db)["source"], "row": 1}},
+    )
+    assert counts(world.run()) == (1, 1, 2)
+    assert world.lake("items", "id, name") == [(1, "A"), (30, "c")]
+    sink.write(change("t", 300, database=db), change("c", 310, after={**a, "name": "anew"}, database=db))
+    world.run()
+    assert world.lake("items", "id, name, price") == [(1, "anew", a_price := world.lake("items", "price")[0][0])]
+    assert str(a_price) == "1.50"
+    state = world.state("items")
+    assert state.archive is not None
+    assert state.archive.of(f"{sink.topic}/0") == (sink.offset,)
+    assert state.fresh_at is not None
+    assert state.fresh_at.timestamp() == pytest.approx(1700000000.31)
+
+
+def test_a_gap_stops_its_table_and_no_other_until_it_is_signed_off(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
+    world = log_world(mariadb, tmp_path, spark)
+    world.sql(ITEMS, ITEMS.replace("items", "others"))
+    sink, db = Sink(tmp_path / "archive", world.database, "items"), world.database
+    other = Sink(tmp_path / "archive", world.database, "others")
+    sink.write(change("c", 100, after={"id": 1, "name": "a", "price": "1.00"}, database=db))
+    lost = sink.write(change("c", 200, after={"id": 2, "name": "b", "price": "2.00"}, database=db))
+    sink.write(change("c", 300, after={"id": 3, "name": "c", "price": "3.00"}, database=db))
+    text = lost.read_text()
+    lost.unlink()
+    other.write(change("c", 100, after={"id": 9, "name": "x", "price": "9.00"}, table="others", database=db))
+    assert not world.run().failures
+    assert (world.lake("items", "id"), world.lake("others", "id")) == ([(1,)], [(9,)])  # what lies before the gap is merged
+    other.write(change("u", 200, after={"id": 9, "name": "y", "price": "9.00"}, table="others", database=db))
+    error = only_error(world.run())
+    assert isinstance(error, ArchiveGapError)
+    assert f"{sink.topic}/0: 1 up to, not including, 2" in str(error)
+    assert world.lake("others", "id, name") == [(9, "y")]
+    store = open_store(world.ledger)
+    [gap] = store.archive_gaps("shop")
+    store.accept_gap("shop", gap.gap_id, who="somebody", why="the bucket was cleared")
+    store.close()
+    assert not world.run().failures
+    assert world.lake("items", "id") == [(1,), (3,)]
+    state = world.state("items")
+    assert state.archive is not None
+    assert [item.why for item in state.archive.accepted] == ["the bucket was cleared"]
+    # The file comes after all: it lies below the watermark that somebody has signed.
+    lost.write_text(text)
+    assert not world.run().failures
+    assert world.lake("items", "id") == [(1,), (3,)]
+
+
+def test_what_cannot_be_read_exactly_stops_the_table_and_is_named(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
+    world = log_world(mariadb, tmp_path, spark)
+    world.sql(ITEMS)
+    sink, db = Sink(tmp_path / "archive", world.database, "items"), world.database
+    good = change("c", 100, after={"id": 1, "name": "a", "price": "1.00"}, database=db)
+    path = sink.write(good, '{"op": "c", "after": {"id"', change("c", 300, after={"id": 3, "name": "c", "price": "1.005"}, database=db))
+    error = only_error(world.run())
+    assert isinstance(error, BadRecordsError)
+    assert "2 records" in str(error)
+    assert f"{path.name} line 2" in str(error)
+    assert "'price'" in str(error)
+    sink.offset = 0
+    sink.write(good, good, good)  # repaired: the same events three times
+    world.run()
+    assert world.lake("items", "id") == [(1,)]
+
+
+def test_columns_that_an_event_does_not_speak_of_keep_their_values(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
+    world = log_world(mariadb, tmp_path, spark)
+    world.sql(ITEMS)
+    sink, db = Sink(tmp_path / "archive", world.database, "items"), world.database
+    sink.write(*(change("c", 100 + n, after={"id": n, "name": "a", "price": "1.00"}, database=db) for n in (1, 2)))
+    assert counts(world.run()) == (2, 0, 0)
+    sink.write(change("u", 200, after={"id": 1, "name": "b"}, database=db), change("u", 201, after={"id": 2, "price": "2.00"}, database=db))
+    assert counts(world.run()) == (0, 2, 0)
+    assert [(number, name, str(price)) for number, name, price in world.lake("items")] == [(1, "b", "1.00"), (2, "a", "2.00")]
+    sink.write(change("u", 300, after={"id": 7, "name": "z"}, database=db))
+    error = only_error(world.run())
+    assert isinstance(error, IncompleteRowError)
+    assert "`id` = 7" in str(error)
+
+
+def test_a_lost_ledger_and_files_that_come_twice_change_nothing(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
+    world = log_world(mariadb, tmp_path, spark)
+    world.sql(ITEMS)
+    sink, db = Sink(tmp_path / "archive", world.database, "items"), world.database
+    for pos, name in ((100, "a"), (200, "b"), (300, "c")):
+        sink.write(change("c" if pos == 100 else "u", pos, after={"id": 1, "name": name, "price": "1.00"}, database=db))
+    world.run()
+    assert world.lake("items", "name") == [("c",)]
+    (tmp_path / "ledger.db").unlink()
+    report = world.run()
+    assert "state rebuild" in str(only_error(report))
+    context, source = world.context(), world._connect(world.pipeline.source)
+    [config] = discover(world.pipeline, source, request())
+    rebuild_table(context, request(), config)
+    source.close()
+    context.store.close()
+    # An old event again, in a longer file than before, as a sink that restarted writes it.
+    first = sink.path(0)
+    first.write_text(first.read_text() + sink.path(1).read_text())
+    sink.write(change("c", 400, after={"id": 2, "name": "new", "price": "1.00"}, database=db))
+    report = world.run()
+    assert not report.failures, [str(failure.error) for failure in report.failures]
+    assert world.lake("items", "id, name") == [(1, "c"), (2, "new")]
+
+
+def test_reconcile_and_resync_work_on_a_table_that_follows_a_log(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
+    world = log_world(mariadb, tmp_path, spark)
+    world.sql(ITEMS, "INSERT INTO items VALUES (1, 'a', 1.00), (2, 'b', 2.00)")
+    sink, db = Sink(tmp_path / "archive", world.database, "items"), world.database
+    sink.write(change("c", 100, after={"id": 1, "name": "a", "price": "1.00"}, database=db))
+    world.run()
+    reached = world.state("items").archive
+    report = world.run(kind=RunKind.RECONCILE)
+    assert counts(report) == (1, 0, 0)
+    assert world.lake("items", "id, name") == world.source("items", "id, name")
+    assert world.state("items").archive == reached
+    sink.write(change("u", 200, after={"id": 2, "name": "bb", "price": "2.00"}, database=db))
+    assert counts(world.run()) == (0, 1, 0)
