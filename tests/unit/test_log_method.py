@@ -1,0 +1,135 @@
+"""Where the log method joins plan, protocol and statement: pure, or on a folder and SQLite."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from cdc_ops.core.archive_files import FileRecord, FileStatus, ListedFile
+from cdc_ops.core.archive_names import KafkaName
+from cdc_ops.core.archive_positions import ArchiveWatermark, Cover, Reached
+from cdc_ops.core.archive_rules import ArchiveConfig, ArchiveRules
+from cdc_ops.core.commits import commit_record
+from cdc_ops.core.deletes import DELETE_MARK
+from cdc_ops.core.logs import PRESENT, LogBatch, LogReading
+from cdc_ops.core.merging import plan_merge
+from cdc_ops.core.operations import Manifest, OperationSpec
+from cdc_ops.core.records import parse_record, render_record
+from cdc_ops.core.runs import TableState, committed, rebuilt
+from cdc_ops.core.tables import TableName
+from cdc_ops.lake.statements import merge_statement
+from cdc_ops.state.sql import SqlStateStore, open_store
+from cdc_ops.steps.archives import keep, keep_frozen, keep_read
+from cdc_ops.steps.log_plan import first_files
+from cdc_ops.steps.surveys import survey
+from tests.state_values import NOON, PIPELINE, spec, take
+
+AT_NINE = ArchiveWatermark(streams=(Reached(stream="t/0", to=(9,)),))
+BATCH = LogBatch(archive=ArchiveConfig(url="/a"), url="/a", files=(), before=ArchiveWatermark())
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqlStateStore]:
+    with open_store(f"sqlite:///{tmp_path}/ledger.db") as opened:
+        yield opened
+
+
+def log_spec(**changes: object) -> OperationSpec:
+    return replace(spec(), log=BATCH, **changes)
+
+
+def manifest(**reading: object) -> Manifest:
+    return Manifest(
+        operation_id=spec().operation_id,
+        attempt="a",
+        rows=1,
+        bytes=1,
+        schema_fingerprint="",
+        log=replace(LogReading(watermark=AT_NINE), **reading),
+    )
+
+
+def test_the_watermark_that_the_commit_carries_is_the_one_that_reading_proved() -> None:
+    state = TableState(pipeline=PIPELINE, table=spec().table)
+    done = log_spec(archive_after=AT_NINE)
+    record = parse_record(render_record(commit_record(done, rows=1, package_version="1")))
+    assert record is not None
+    assert record.archive == AT_NINE
+    after = committed(state, log_spec(), 4, record.archive)  # the ledger's own copy of the operation did not know it yet
+    assert (after.archive, rebuilt(record, 4).archive) == (AT_NINE, AT_NINE)
+    assert committed(after, log_spec(), 4, record.archive) == after
+    later = committed(after, replace(spec(2), archive_after=AT_NINE), 5, AT_NINE)  # a resync leaves it where it is
+    assert later.archive == AT_NINE
+
+
+def test_events_delete_rows_and_a_truncate_takes_all_others() -> None:
+    plan = plan_merge(log_spec(), manifest(truncated=True))
+    assert plan.batch_columns == ("id", DELETE_MARK)
+    assert merge_statement("t1", "s1", plan) == (
+        "MERGE INTO t1 t USING s1 s ON t.`id` = s.`id`\n"
+        f"WHEN MATCHED AND s.`{DELETE_MARK}` THEN DELETE\n"
+        f"WHEN NOT MATCHED AND NOT s.`{DELETE_MARK}` THEN INSERT (`id`) VALUES (s.`id`)\n"
+        "WHEN NOT MATCHED BY SOURCE AND (true) THEN DELETE"
+    )
+
+
+def test_columns_that_no_event_spoke_of_stay_and_rows_that_are_not_known_as_a_whole_are_not_inserted() -> None:
+    named = replace(spec().schema.columns[0], name="it's")
+    wide = replace(log_spec(), schema=replace(spec().schema, columns=(*spec().schema.columns, named)))
+    assert plan_merge(wide, manifest()).present == ""
+    statement = merge_statement("t1", "s1", plan_merge(wide, manifest(partial=1)))
+    known = rf"IF(s.`{PRESENT}` IS NULL OR array_contains(s.`{PRESENT}`, 'it\'s'), s.`it's`, t.`it's`)"
+    assert f"UPDATE SET t.`it's` = {known}" in statement
+    assert f"VALUES (IF(s.`{PRESENT}` IS NULL, s.`id`, raise_error(" in statement
+
+
+def test_a_run_takes_the_first_files_of_each_partition() -> None:
+    names = [KafkaName(path=f"{part}-{at}", topic="t", partition=part, start_offset=at, digits=1) for part in (0, 1) for at in (0, 10, 5)]
+    files = tuple(ListedFile(path=name.path, size=1) for name in names)
+    assert first_files(files, names, 6) == files
+    assert [file.path for file in first_files(files, names, 4)] == ["0-0", "0-5", "1-0", "1-5"]
+    assert [file.path for file in first_files(files, names, 1)] == ["0-0", "1-0"]
+
+
+def test_what_the_ledger_calls_consumed_is_read_again_after_the_lake_was_set_back(store: SqlStateStore, tmp_path: Path) -> None:
+    from cdc_ops.archives.local import LocalArchive
+
+    archive, table = tmp_path / "archive", TableName(schema="shop", name="t")
+    for offset in (0, 10, 20):
+        path = archive / f"t/partition=0/t+0+{offset:010}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"\n" * 10)
+    rules, opened = ArchiveRules(layout=ArchiveConfig().layout, settle=timedelta(0)), LocalArchive(str(archive))
+    lease = take(store, table=table)
+    found = survey(opened, rules, store, (PIPELINE, table), None)
+    keep(store, lease, found)
+    operation = replace(spec(table=table), log=replace(BATCH, files=found.files.files))
+    keep_frozen(store, lease, operation, NOON)
+    covers = tuple(
+        Cover(file=file.path, stream="t/0", low=(at,), high=(at + 10,)) for file, at in zip(found.files.files, (0, 10, 20), strict=True)
+    )
+    all_of_it = LogReading(watermark=AT_NINE, covers=covers, merged=tuple(file.path for file in found.files.files))
+    keep_read(store, lease, operation, all_of_it, NOON)
+
+    def next_files(reached: int) -> list[str]:
+        watermark = ArchiveWatermark(streams=(Reached(stream="t/0", to=(reached,)),))
+        return [file.path[-7:] for file in survey(opened, rules, store, (PIPELINE, table), watermark, full=True).files.files]
+
+    assert next_files(30) == []
+    assert next_files(10) == ["10.json", "20.json"]
+
+
+def test_files_behind_a_gap_wait_with_what_is_in_them(store: SqlStateStore) -> None:
+    files = tuple(ListedFile(path=f"t/partition=0/t+0+{at:010}.json", size=1) for at in (0, 20))
+    operation = replace(spec(), log=replace(BATCH, files=files))
+    lease = take(store)
+    keep_frozen(store, lease, operation, NOON)
+    covers = tuple(Cover(file=file.path, stream="t/0", low=(at,), high=(at + 10,)) for file, at in zip(files, (0, 20), strict=True))
+    keep_read(store, lease, operation, LogReading(watermark=AT_NINE, covers=covers, merged=(files[0].path,)), NOON)
+    known: dict[str, FileRecord] = dict(store.archive_files(PIPELINE, operation.table))
+    assert [(known[file.path].status, known[file.path].covers) for file in files] == [
+        (FileStatus.CONSUMED, covers[:1]),
+        (FileStatus.WAITING, covers[1:]),
+    ]
