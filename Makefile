@@ -48,10 +48,10 @@ java:
 	else echo "Java 17 is missing (found: $${version:-none}); next: sudo $$install" >&2; exit 1; fi
 
 .PHONY: jars
-jars: setup $(JARS) ## The jars for Delta and the databases, into .local/jars
+jars: setup $(JARS) ## The jars for Delta, the databases and S3, into .local/jars
 
 $(JARS): cdc_ops/lake/jars.py | $(INSTALLED)
-	@$(say) "fetching the jars (18 MB)"
+	@$(say) "fetching the jars (31 MB)"
 	@$(BIN)/python -m cdc_ops.lake.jars $(LOCAL)/jars
 	@touch $@
 

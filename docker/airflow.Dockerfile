@@ -22,12 +22,7 @@ COPY --chown=airflow:0 spark_jobs spark_jobs
 # s3fs must have the revision of fsspec that constraints.txt pins; it is what the Spark-free steps read the object store with.
 RUN pip install --no-cache-dir -c constraints.txt "apache-airflow==3.3.2" . "s3fs==2026.9.0"
 
-# Delta and the JDBC drivers, then what s3a:// needs; pyspark ships the Ivy that fetches both.
-COPY --chown=airflow:0 docker/s3a.ivy.xml ./
-RUN python -m cdc_ops.lake.jars "$CDC_OPS_JARS" \
-    && java -jar "$(python -c 'import pyspark, pathlib; print(next(pathlib.Path(pyspark.__file__).parent.glob("jars/ivy-*.jar")))')" \
-        -ivy s3a.ivy.xml -novalidate -cache /tmp/ivy -confs default -types jar bundle \
-        -retrieve "$CDC_OPS_JARS/[artifact]-[revision].[ext]" \
-    && rm -rf /tmp/ivy
+# Delta, the JDBC drivers and what s3a:// needs.
+RUN python -m cdc_ops.lake.jars "$CDC_OPS_JARS"
 
 WORKDIR /opt/airflow

@@ -26,7 +26,7 @@ from cdc_ops.core.operations import JobSpec, Step, StepResult
 from cdc_ops.core.pipeline import Pipeline
 from cdc_ops.errors import ConfigError, EnvironmentSetupError, JobLostError, StaleStateError
 from cdc_ops.lake import jars
-from cdc_ops.lake.conf import delta_conf
+from cdc_ops.lake.conf import delta_conf, store_conf
 from cdc_ops.state.base import Lease
 from cdc_ops.steps.leases import LeaseKeeper
 from cdc_ops.steps.plan import build_job
@@ -125,6 +125,7 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
         check_spark(self.pipeline)
         self.application = str(application(step))
         self.application_args = [spec_path]
+        self.conf = {**store_conf(os.environ), **(self.conf or {})}
         extra = extras(find_connection(self.pipeline.spark.connection, ""))
         own = Path(sys.executable).parent / "spark-submit"
         if own.exists() and not extra.get("spark-binary"):
@@ -133,7 +134,7 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
         if folder:
             self.jars = jars.jar_list(Path(folder))
         elif "spark.jars" not in (self.conf or {}):
-            self.packages = ",".join(str(one) for one in jars.DEFAULT)
+            self.packages = ",".join(str(one) for one in jars.RESOLVED)
             self.exclude_packages = ",".join(jars.NOT_TRANSITIVE)
 
     def _get_hook(self) -> SparkSubmitHook:

@@ -1,6 +1,7 @@
 """The Spark settings that every session with Delta needs; Spark-free, because the Airflow operator hands them to spark-submit."""
 
 import os
+from collections.abc import Mapping
 from typing import Final
 
 EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
@@ -46,3 +47,42 @@ def machine_conf(cores: int | None = None) -> dict[str, str]:
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(min(4 * count, 10_000)),
         "spark.sql.shuffle.partitions": str(min(max(4 * count, 8), 200)),
     }
+
+
+def store_conf(environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns the settings by which Spark finds the S3 endpoint that the Spark-free steps find: by the variables of the AWS tools.
+
+    Login and region need no setting: s3a reads AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY itself, or asks the machine for its role.
+
+    Args:
+        environ: Environment variables; without AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL nothing is set, and s3a goes to AWS.
+    """
+    endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or ""
+    if not endpoint:
+        return {}
+    region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or ""
+    found = _endpoint("spark.hadoop.fs.s3a", endpoint)
+    return {**found, "spark.hadoop.fs.s3a.endpoint.region": region} if region else found
+
+
+def archive_conf(url: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Returns the settings by which Spark reads an archive in the store that its listings come from; only its bucket is concerned.
+
+    Args:
+        url: The archive.
+        options: What fsspec is given: `endpoint_url`, and `anon` for a bucket that is open to everybody.
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme not in ("s3", "s3a"):
+        return {}
+    own, found = f"spark.hadoop.fs.s3a.bucket.{rest.partition('/')[0]}", {}
+    if endpoint := options.get("endpoint_url"):
+        found = _endpoint(own, endpoint)
+    if options.get("anon", "").lower() == "true":
+        found[f"{own}.aws.credentials.provider"] = "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
+    return found
+
+
+def _endpoint(prefix: str, endpoint: str) -> dict[str, str]:
+    """Other stores than AWS know a bucket by its path, as boto takes them to; Alibaba's OSS wants the setting back."""
+    return {f"{prefix}.endpoint": endpoint, f"{prefix}.path.style.access": "true"}

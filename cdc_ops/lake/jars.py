@@ -1,4 +1,4 @@
-"""The jars that Spark needs for Delta and for the sources; outside the data path, run once at set-up.
+"""The jars that Spark needs for Delta, the sources and S3; outside the data path, run once at set-up.
 
 The sets are minimal and not transitive: Delta's own dependencies repeat what Spark already bundles, in older versions. Jars are
 brought into a folder once and given to every session as `spark.jars`: resolving them at each start costs seconds and a network.
@@ -79,7 +79,29 @@ JDBC = tuple(
 )
 """One driver a kind of source."""
 
-DEFAULT = DELTA + JDBC
+_SDK = (
+    "annotations", "apache-client", "arns", "auth", "aws-core", "aws-query-protocol", "aws-xml-protocol", "checksums", "checksums-spi",
+    "crt-core", "endpoints-spi", "http-auth", "http-auth-aws", "http-auth-aws-eventstream", "http-auth-spi", "http-client-spi",
+    "identity-spi", "json-utils", "metrics-spi", "netty-nio-client", "profiles", "protocol-core", "regions", "retries", "retries-spi",
+    "s3", "s3-transfer-manager", "sdk-core", "sts", "third-party-jackson-core", "utils", "utils-lite",
+)  # fmt: skip
+
+S3A = tuple(
+    Coordinate.parse(text)
+    for text in (
+        "org.apache.hadoop:hadoop-aws:3.5.0",  # the revision of the Hadoop that Spark bundles
+        "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
+        "software.amazon.eventstream:eventstream:1.0.1",
+        "org.reactivestreams:reactive-streams:1.0.4",
+        *(f"software.amazon.awssdk:{name}:2.35.4" for name in _SDK),
+    )
+)
+"""What `s3a://` needs: 13 MB, where the SDK's bundle, which hadoop-aws asks for, has 600. Its netty, httpclient and slf4j are Spark's."""
+
+DEFAULT = DELTA + JDBC + S3A
+
+RESOLVED = DELTA + JDBC
+"""What Spark resolves by coordinates where there is no folder: it would follow hadoop-aws to the bundle."""
 
 NOT_TRANSITIVE = (
     "org.apache.hadoop:*", "com.fasterxml.jackson.core:*", "com.fasterxml.jackson.datatype:*", "com.fasterxml.jackson.module:*",

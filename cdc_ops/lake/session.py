@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from cdc_ops.lake import jars as jar_sets
-from cdc_ops.lake.conf import delta_conf, machine_conf
+from cdc_ops.lake.conf import delta_conf, machine_conf, store_conf
 
 _DRIVER_OPTIONS: Final = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
 _JVM_VARIABLES: Final = ("SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
@@ -29,7 +29,10 @@ def build_session(app_name: str, *, jars: str | Sequence[str] = (), extra_conf: 
         extra_conf: Settings over the package's own.
     """
     builder = SparkSession.builder.appName(app_name)
-    for name, value in {**delta_conf(), **machine_conf(), **_jar_conf(jars), **collector_conf(extra_conf), **extra_conf}.items():
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # what is set here would go over what spark-submit was given
+    stores = {} if submitted else store_conf(os.environ)
+    own = {**delta_conf(), **machine_conf(), **stores, **_jar_conf(jars), **collector_conf(extra_conf)}
+    for name, value in {**own, **extra_conf}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
@@ -80,5 +83,5 @@ def _jar_conf(jars: str | Sequence[str]) -> dict[str, str]:
         return {"spark.jars": jar_sets.jar_list(Path(folder))}
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # started by spark-submit, which has loaded the jars
         return {}
-    coordinates = ",".join(str(one) for one in jar_sets.DEFAULT)
+    coordinates = ",".join(str(one) for one in jar_sets.RESOLVED)
     return {"spark.jars.packages": coordinates, "spark.jars.excludes": ",".join(jar_sets.NOT_TRANSITIVE)}

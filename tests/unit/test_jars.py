@@ -1,5 +1,6 @@
 """The pure parts of fetching jars, and its errors that need no network."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -28,6 +29,21 @@ def test_what_is_no_coordinate_is_refused_with_an_example(text: str) -> None:
 def test_no_jar_is_listed_twice_in_two_revisions() -> None:
     names = [(one.organisation, one.name) for one in jars.DEFAULT]
     assert len(names) == len(set(names))
+
+
+def test_hadoop_aws_has_the_revision_of_the_hadoop_that_spark_bundles() -> None:
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    [bundled] = Path(spec.submodule_search_locations[0], "jars").glob("hadoop-client-api-*.jar")
+    [ours] = [one for one in jars.S3A if one.name == "hadoop-aws"]
+    assert bundled.name == f"hadoop-client-api-{ours.revision}.jar"
+
+
+def test_no_coordinate_that_spark_resolves_itself_leads_to_the_bundle_of_the_sdk() -> None:
+    assert set(jars.RESOLVED) < set(jars.DEFAULT)
+    assert not [one for one in jars.RESOLVED if one.name == "hadoop-aws"]
+    assert not [one for one in jars.DEFAULT if one.name == "bundle"]
 
 
 def test_the_ivy_file_asks_for_each_jar_alone() -> None:

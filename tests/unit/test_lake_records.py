@@ -12,7 +12,7 @@ from cdc_ops.core.records import parse_record, render_record
 from cdc_ops.core.widening import canonical_type
 from cdc_ops.errors import StateError, TargetSchemaError
 from cdc_ops.lake.columns import check_columns, has_statistics
-from cdc_ops.lake.conf import delta_conf, machine_conf
+from cdc_ops.lake.conf import archive_conf, delta_conf, machine_conf, store_conf
 from cdc_ops.lake.statements import merge_statement
 from tests.lake_case import SCHEMA, SCHEMA_DDL, Case, schema, watermark
 
@@ -137,3 +137,23 @@ def test_settings_are_text_and_sized_for_the_machine() -> None:
     assert settings["spark.databricks.delta.snapshotPartitions"] == "2"
     assert settings["spark.sql.sources.parallelPartitionDiscovery.parallelism"] == "8"
     assert not [name for name in settings if "txn" in name or "userMetadata" in name]
+
+
+def test_spark_finds_the_store_by_the_variables_of_the_aws_tools() -> None:
+    assert store_conf({"AWS_REGION": "eu-west-1"}) == {}
+    assert store_conf({"AWS_ENDPOINT_URL": "http://other", "AWS_ENDPOINT_URL_S3": "http://store:9000", "AWS_REGION": "eu-west-1"}) == {
+        "spark.hadoop.fs.s3a.endpoint": "http://store:9000",
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.endpoint.region": "eu-west-1",
+    }
+
+
+def test_the_store_of_an_archive_concerns_its_bucket_only() -> None:
+    own = "spark.hadoop.fs.s3a.bucket.archive"
+    assert archive_conf("s3://archive/a/b", {"endpoint_url": "http://store:9000"}) == {
+        f"{own}.endpoint": "http://store:9000",
+        f"{own}.path.style.access": "true",
+    }
+    assert list(archive_conf("s3a://archive", {"anon": "true"})) == [f"{own}.aws.credentials.provider"]
+    assert archive_conf("s3://archive", {"anon": "false"}) == {}
+    assert archive_conf("/data/archive", {"endpoint_url": "http://store:9000"}) == {}
