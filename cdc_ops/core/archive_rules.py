@@ -15,6 +15,15 @@ class OnStranger(enum.StrEnum):
     IGNORE = "ignore"
 
 
+class Start(enum.StrEnum):
+    """What a table that is fed from an archive begins with."""
+
+    ARCHIVE = "archive"
+    """The first events that the archive has; they have to be the tool's own snapshot, or the table's whole history."""
+    SNAPSHOT = "snapshot"
+    """The source's rows, by JDBC; then the events from the place that the archive had reached before the first row was read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveRules:
     """How an archive is read.
@@ -49,6 +58,8 @@ class ArchiveConfig:
         url: A folder or `s3://bucket/prefix`; `{schema}` and `{table}` stand for a table's names, so that each reads its own folder. ""
             = there is no archive.
         format: What wrote the events, e.g. `debezium-mysql`; see docs/formats.md.
+        start: What a table begins with: `archive`, its first events, which the tool's own snapshot has to be among; or `snapshot`, the
+            source's rows by JDBC, and then the events from where the archive was before.
         layout: Who named the files: `kafka-connect`, `aiven`, `binlog`, `aws-dms` or `plain`.
         settings: Settings of the tool that wrote the events, where they are not its defaults, under the tool's own names.
         accept: Losses that are known and wanted, each as `setting=value`.
@@ -66,6 +77,7 @@ class ArchiveConfig:
 
     url: str = ""
     format: str = ""
+    start: Start = Start.ARCHIVE
     layout: Layout = Layout.KAFKA_CONNECT
     settings: tuple[tuple[str, str], ...] = ()
     accept: tuple[str, ...] = ()

@@ -8,12 +8,14 @@ from cdc_ops.archives.base import open_archive
 from cdc_ops.core.archive_files import FrozenFiles, ListedFile
 from cdc_ops.core.archive_gaps import gap_error
 from cdc_ops.core.archive_names import BinlogName, FileName, KafkaName
-from cdc_ops.core.archive_positions import ArchiveWatermark
+from cdc_ops.core.archive_positions import ArchiveWatermark, Reached
+from cdc_ops.core.archive_rules import Start
 from cdc_ops.core.cursors import CursorValue, format_datetime
 from cdc_ops.core.logs import LogBatch
 from cdc_ops.core.operations import OperationKind, OperationSpec
+from cdc_ops.core.pipeline import Method
 from cdc_ops.core.windows import SafeBound
-from cdc_ops.errors import ArchiveChangedError, ConfigError
+from cdc_ops.errors import ArchiveChangedError, ArchiveError, ConfigError
 from cdc_ops.steps.archives import check_unchanged
 from cdc_ops.steps.orders import Draft, Order, new_spec
 from cdc_ops.steps.surveys import Survey, survey
@@ -27,15 +29,8 @@ def draft_log(order: Order) -> Draft:
         ArchiveError: it cannot be listed, or holds files that nobody knows.
     """
     archive, table = order.facts.pipeline.archive, order.facts.config.table
-    if not archive.url or not archive.format:
-        raise ConfigError(
-            f"Table {table} has 'method: log', and the pipeline names no archive to read.",
-            data="Nothing was read or written.",
-            next="Add 'archive:' with 'url' and 'format' to the pipeline file, or set 'method: query'.",
-        )
-    url, before = archive.location(table), order.state.archive or ArchiveWatermark()
-    with closing(open_archive(url, dict(archive.options))) as opened:
-        found = survey(opened, archive.rules, order.ledger, (order.facts.config.pipeline, table), before)
+    before = order.state.archive or ArchiveWatermark()
+    url, found = _surveyed(order, before)
     bound, missing = _listed_at(found), gap_error(str(table), found.gaps, before.streams) if found.gaps else None
     files = first_files(found.files.files, found.names, archive.files_per_run)
     if not files:
@@ -53,6 +48,40 @@ def draft_log(order: Order) -> Draft:
     more = (f"{left:,} more files wait for the next run ('files_per_run')",) if left else ()
     alert = str(missing) if missing else ""
     return Draft(operations=(spec,), bound=bound, warnings=(*found.warnings(), *more), alert=alert, survey=found)
+
+
+def begins_with_snapshot(order: Order) -> bool:
+    """True while a table that is fed from an archive still has to be filled from the source."""
+    settings, archive = order.facts.config.settings, order.facts.pipeline.archive
+    return settings.method is Method.LOG and archive.start is Start.SNAPSHOT and order.state.watermark is None
+
+
+def reached_now(order: Order) -> ArchiveWatermark:
+    """Returns where the archive of a table is, before the table's rows are read from the source: from there its events are read.
+
+    A change whose event lies in a file that is finished was committed at the source before, so that whoever reads its rows from now on
+    sees it. The last file of each stream is read again, because its name does not tell where it ends. Events that the rows have
+    already do no harm: the last event of a key decides, and it is in the archive or the row was not changed since.
+
+    Raises:
+        ArchiveError: the archive has no file of the table whose name tells a position; what changes while the rows are read might never
+            get into it, and nobody could tell.
+    """
+    url, found = _surveyed(order, ArchiveWatermark())
+    finished = {file.path for file in found.stock.to_read}
+    last: dict[str, tuple[int, ...]] = {}
+    for name in found.names:
+        if name.path in finished and isinstance(name, KafkaName | BinlogName):
+            start = (name.start_offset,) if isinstance(name, KafkaName) else (name.number, 0)
+            last[name.stream] = max(start, last.get(name.stream, start))
+    if not last:
+        raise ArchiveError(
+            f"Table {order.table} cannot begin with a snapshot ('start: snapshot'): {url} has no finished file of it yet.",
+            why="The tool that writes it may not follow the table; changes that are made while its rows are read would be lost.",
+            data="Nothing was read or written.",
+            next="Let the tool write its first file (Debezium: a heartbeat, or any change of the table), then run again.",
+        )
+    return ArchiveWatermark(streams=tuple(Reached(stream=stream, to=start) for stream, start in sorted(last.items())))
 
 
 def relisted(order: Order, spec: OperationSpec, log: LogBatch) -> OperationSpec:
@@ -105,3 +134,17 @@ def _listed_at(found: Survey) -> SafeBound:
     """Returns when the archive was listed, as the watermark of a table without cursor; what is complete, positions say."""
     value = CursorValue(parts=(format_datetime(found.listing.clock.replace(tzinfo=None)),))
     return SafeBound(value=value, clock=value, method="archive", observed_at=found.listing.clock)
+
+
+def _surveyed(order: Order, before: ArchiveWatermark) -> tuple[str, Survey]:
+    """Returns the folder of a table's archive, and what was found there."""
+    archive, table = order.facts.pipeline.archive, order.facts.config.table
+    if not archive.url or not archive.format:
+        raise ConfigError(
+            f"Table {table} has 'method: log', and the pipeline names no archive to read.",
+            data="Nothing was read or written.",
+            next="Add 'archive:' with 'url' and 'format' to the pipeline file, or set 'method: query'.",
+        )
+    url = archive.location(table)
+    with closing(open_archive(url, dict(archive.options))) as opened:
+        return url, survey(opened, archive.rules, order.ledger, (order.facts.config.pipeline, table), before)

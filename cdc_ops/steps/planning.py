@@ -13,7 +13,7 @@ from cdc_ops.core.schema_changes import only_columns
 from cdc_ops.core.windows import SafeBound, Window, fresh_instant, next_watermark, next_window
 from cdc_ops.errors import RequestError
 from cdc_ops.steps.bands import look_again, seen_after, to_read
-from cdc_ops.steps.log_plan import draft_log
+from cdc_ops.steps.log_plan import begins_with_snapshot, draft_log, reached_now
 from cdc_ops.steps.nulls import look_at_nulls, null_rows
 from cdc_ops.steps.orders import Draft, Order, new_spec
 from cdc_ops.steps.reconciling import draft_comparison, observed_bound
@@ -34,6 +34,10 @@ def draft_operations(order: Order) -> Draft:
     match order.request.kind:
         case RunKind.RECONCILE:
             return draft_comparison(order)
+        case RunKind.INCREMENT if begins_with_snapshot(order):
+            begun = order.state.archive or reached_now(order)
+            draft = _snapshot(order)
+            return replace(draft, operations=tuple(replace(spec, archive_after=begun) for spec in draft.operations))
         case RunKind.INCREMENT if order.facts.config.settings.method is Method.LOG:
             return draft_log(order)
         case RunKind.INCREMENT if compared and order.state.watermark is not None:

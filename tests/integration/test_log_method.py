@@ -1,5 +1,6 @@
 """The log method from end to end: archived change events of real formats -> Delta, with the archive's watermark in each commit."""
 
+import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,10 +11,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.archive_rules import ArchiveConfig
+from cdc_ops.core.archive_rules import ArchiveConfig, Start
+from cdc_ops.core.operations import JobSpec, OperationSpec, StepResult
 from cdc_ops.core.pipeline import Method
 from cdc_ops.core.requests import RunKind
-from cdc_ops.errors import ArchiveGapError, BadRecordsError, IncompleteRowError
+from cdc_ops.errors import ArchiveError, ArchiveGapError, BadRecordsError, IncompleteRowError, JobLostError
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.commit import rebuild_table
 from cdc_ops.steps.plan import discover
@@ -30,7 +32,7 @@ class Sink:
     def __init__(self, root: Path, database: str, table: str) -> None:
         self.topic = f"{database}.{table}"
         self.folder = root / self.topic / "partition=0"
-        self.folder.mkdir(parents=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         self.offset = 0
 
     def write(self, *records: Mapping[str, Any] | str) -> Path:
@@ -256,3 +258,48 @@ def test_reconcile_and_resync_work_on_a_table_that_follows_a_log(mariadb: MariaD
     assert world.state("items").archive == reached
     sink.write(change("u", 200, after={"id": 2, "name": "bb", "price": "2.00"}, database=db))
     assert counts(world.run()) == (0, 1, 0)
+
+
+def test_a_snapshot_hands_over_to_the_log_while_rows_change(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
+    """Rows change before the snapshot, between its chunks, and after it; it is broken off once; events come when they come."""
+    world = log_world(mariadb, tmp_path, spark, start=Start.SNAPSHOT)
+    world.configure(chunk_rows=2)
+    world.sql(ITEMS, *(f"INSERT INTO items VALUES ({n}, 'old', {n}.00)" for n in range(1, 6)))
+    (tmp_path / "archive" / f"{world.database}.items").mkdir(parents=True)
+    error = only_error(world.run())
+    assert isinstance(error, ArchiveError)
+    assert "no finished file" in str(error)
+    sink, db = Sink(tmp_path / "archive", world.database, "items"), world.database
+    positions = itertools.count(100)
+
+    def row(number: int, name: str) -> dict[str, Any]:
+        return {"id": number, "name": name, "price": f"{number}.00"}
+
+    def event(op: str, number: int, name: str = "") -> dict[str, Any]:
+        image = row(number, name)
+        return change(op, next(positions), before=image if op == "d" else None, after=None if op == "d" else image, database=db)
+
+    # An event from long ago, and one whose row the source has changed since: the next event of it is still to come.
+    sink.write(event("u", 1, "older"))
+    sink.write(event("u", 2, "old"), event("d", 9, "gone long since"))
+    world.sql("UPDATE items SET name = 'new' WHERE id = 2", "DELETE FROM items WHERE id = 3")
+    done: list[OperationSpec] = []
+
+    def stops_after_one_chunk(job: JobSpec) -> StepResult:
+        done.extend(job.operations)
+        result = world.execute(replace(job, operations=job.operations[:1]))
+        world.sql("UPDATE items SET name = 'late' WHERE id = 1", "INSERT INTO items VALUES (6, 'born', 6.00), (7, 'short', 7.00)")
+        return result
+
+    assert isinstance(only_error(world.run(execute_with=stops_after_one_chunk)), JobLostError)
+    assert len(done) > 1
+    sink.write(event("u", 2, "new"), event("d", 3, "old"), event("u", 1, "late"), event("c", 6, "born"), event("c", 7, "short"))
+    world.sql("DELETE FROM items WHERE id = 7", "DELETE FROM items WHERE id = 5")
+    assert not world.run().failures
+    assert world.state("items").watermark is not None
+    begun = world.state("items").archive
+    assert begun is not None
+    assert begun.of(f"{sink.topic}/0") == (1,)  # where the archive was before the first chunk, not when it was finished
+    sink.write(event("d", 7, "short"), event("d", 5, "old"))
+    assert not world.run().failures
+    assert world.lake("items", "id, name") == world.source("items", "id, name")
