@@ -8,6 +8,7 @@ table is not ours, 5 some tables failed and need somebody, 6 failed in a way tha
 
 from cdc_ops.cli import gaps as gaps  # registers its commands
 from cdc_ops.cli import inspection as inspection  # registers its commands
+from cdc_ops.cli import quarantine as quarantine
 from cdc_ops.cli.commands import app, main
 
 __all__ = ["app", "main"]

@@ -24,6 +24,15 @@ class Start(enum.StrEnum):
     """The source's rows, by JDBC; then the events from the place that the archive had reached before the first row was read."""
 
 
+class OnBadRecord(enum.StrEnum):
+    """What to do about a record that cannot be read exactly."""
+
+    FAIL = "fail"
+    """The table stops, and nothing of the batch is written."""
+    QUARANTINE = "quarantine"
+    """It is set aside with its bytes and the reason; the rest is merged, and each run that sets one aside says so."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveRules:
     """How an archive is read.
@@ -71,6 +80,8 @@ class ArchiveConfig:
         lookback: With folders by time: how far back from the newest one each listing looks.
         max_hole: Largest hole in offsets that is natural: compacted topics, transaction markers, tombstones that the sink leaves out.
         strangers: What to do about files whose names the layout does not know.
+        bad_records: What to do about records that cannot be read exactly: `fail` stops the table; `quarantine` sets them aside, with
+            their bytes and the reason, and merges the rest: `cdc-ops quarantine list` shows them.
         check_endings: Look at the last bytes of each new file, for archives that files are written into in place.
         files_per_run: Files that one run of a table reads at most; the next run goes on.
     """
@@ -89,6 +100,7 @@ class ArchiveConfig:
     lookback: timedelta = timedelta(days=1)
     max_hole: int = 0
     strangers: OnStranger = OnStranger.FAIL
+    bad_records: OnBadRecord = OnBadRecord.FAIL
     check_endings: bool = False
     files_per_run: int = 5000
 

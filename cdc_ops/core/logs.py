@@ -21,6 +21,7 @@ class LogBatch:
         files: The files, as they were when they were frozen, sorted by path.
         before: Up to where the table had everything when it was planned.
         decisions: Gaps that somebody has accepted.
+        quarantine: Delta table for records that cannot be read, "" = they stop the operation.
     """
 
     archive: ArchiveConfig
@@ -28,6 +29,7 @@ class LogBatch:
     files: tuple[ListedFile, ...]
     before: ArchiveWatermark
     decisions: tuple[AcceptedGap, ...] = ()
+    quarantine: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,7 @@ class LogReading:
         events: Changes among their records.
         truncated: The table was emptied meanwhile: what the lake has goes before the rows come.
         partial: Rows of which not every column is known, because no event spoke of it.
+        quarantined: Records that cannot be read and are set aside.
         last_change: When the source made the newest of the changes, UTC; None if there was none.
     """
 
@@ -50,6 +53,7 @@ class LogReading:
     events: int = 0
     truncated: bool = False
     partial: int = 0
+    quarantined: int = 0
     last_change: datetime | None = None
 
 

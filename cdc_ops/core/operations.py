@@ -247,7 +247,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Rows of one operation: read at the source, what they did to the table, and which values of them became NULL."""
+    """Rows of one operation: read at the source, what they did to the table, which values of them became NULL, what was set aside."""
 
     read: int = 0
     inserted: int = 0
@@ -255,6 +255,13 @@ class Counts:
     deleted: int = 0
     bytes: int = 0
     nulled: Nulled = NOTHING_NULLED
+    quarantined: int = 0
+
+    @property
+    def warning(self) -> str:
+        """What the run says of values and records that are not in the table as they came, "" if there is nothing to say."""
+        aside = f"{self.quarantined:,} records cannot be read and are in quarantine: 'cdc-ops quarantine list'" if self.quarantined else ""
+        return "; ".join(filter(None, (self.nulled.warning, aside)))
 
 
 class Outcome(enum.StrEnum):

@@ -177,7 +177,10 @@ def _unreported(spec: OperationSpec, version: int) -> OperationResult:
         operation_id=spec.operation_id,
         outcome=Outcome.ALREADY_APPLIED,
         delta_version=version,
-        counts=Counts(nulled=manifest.nulled if manifest else Nulled(counted=not lossy)),
+        counts=Counts(
+            nulled=manifest.nulled if manifest else Nulled(counted=not lossy),
+            quarantined=manifest.log.quarantined if manifest and manifest.log else 0,
+        ),
     )
 
 
@@ -231,7 +234,7 @@ def _settle(context: Context, lease: Lease, request: RunRequest, config: TableCo
         finished_at=store.now(),
         delta_version=store.table_state(config.pipeline, config.table).delta_version,
         counts=(counts := _total(reported.values())),
-        message=str(problem) if problem else "; ".join(filter(None, (_EQUAL if nothing else "", opened.message, counts.nulled.warning))),
+        message=str(problem) if problem else "; ".join(filter(None, (_EQUAL if nothing else "", opened.message, counts.warning))),
     )
     return Settled(run=with_late_rows(run, config, frozen, reported), error=problem)
 
@@ -272,6 +275,7 @@ def _total(results: Iterable[OperationResult]) -> Counts:
         deleted=sum(c.deleted for c in counts),
         bytes=sum(c.bytes for c in counts),
         nulled=Nulled.total(c.nulled for c in counts),
+        quarantined=sum(c.quarantined for c in counts),
     )
 
 

@@ -62,9 +62,10 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
         covers = _covers(log, counts.files)
         proven = after_reading(log, covers, table=str(spec.table))
         records = _unread(read_records(spark, files, counts), log, proven.merged)
-        feed = _landed_feed(spark, records, spec, log, f"{spec.staging.rstrip('/')}/{attempt}-feed")
+        feed = _landed_feed(spark, records, spec, log, feed_folder(spec, attempt))
         seen = _look(feed, spec)
-        _refuse_bad(feed, spec.table, seen.bad)
+        if seen.bad and not log.quarantine:
+            raise _bad_records(feed, spec.table, seen.bad)
         latest = latest_per_key(feed, spec.schema)
         tied, partial = Observation(), Observation()
         rows = _rows(latest.observe(tied, F.count_if(TIED).alias("n")), spec)
@@ -80,11 +81,17 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
                 events=seen.events,
                 truncated=seen.truncated,
                 partial=partial.get["n"],
+                quarantined=seen.bad,
                 last_change=seen.last_change,
             )
             return replace(manifest, log=reading, nulled=seen.nulled)
 
         return land(spark, rows, spec, attempt, lambda: check_unchanged(archive, frozen), finished)
+
+
+def feed_folder(spec: OperationSpec, attempt: str) -> str:
+    """Returns where the feed of a try is landed, beside its rows."""
+    return f"{spec.staging.rstrip('/')}/{attempt}-feed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,16 +189,15 @@ def _look(feed: DataFrame, spec: OperationSpec) -> _Seen:
     )
 
 
-def _refuse_bad(feed: DataFrame, table: TableName, bad: int) -> None:
-    if not bad:
-        return
+def _bad_records(feed: DataFrame, table: TableName, bad: int) -> BadRecordsError:
     first = feed.where(F.col("kind") == RecordKind.BAD).select("file", "line", "reason").orderBy("file", "line").limit(_SHOWN).collect()
     shown = "; ".join(f"{row['file']} line {row['line'] + 1}: {row['reason']}" for row in first)
-    raise BadRecordsError(
+    return BadRecordsError(
         f"{bad:,} records of the archive of {table} cannot be read exactly: {shown}.",
         why="They are damaged, of another format, or hold values that their columns do not have.",
         data="Nothing of this batch was written; the watermark stays.",
-        next="Correct the format and its settings, or repair the files; cdc-ops reads them again.",
+        next="Correct the format and its settings, or repair the files; cdc-ops reads them again. To go on without these records, set"
+        " 'bad_records: quarantine': they are set aside, and their rows stay as they were.",
     )
 
 

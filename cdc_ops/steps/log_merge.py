@@ -16,8 +16,10 @@ from cdc_ops.core.operations import Manifest, OperationResult, OperationSpec
 from cdc_ops.errors import IncompleteRowError
 from cdc_ops.lake.living import with_deleted
 from cdc_ops.lake.merge import apply
+from cdc_ops.lake.quarantine import set_aside
 from cdc_ops.lake.staging import read_landed
 from cdc_ops.lake.statements import INCOMPLETE
+from cdc_ops.steps.log_extract import feed_folder
 from cdc_ops.steps.stage import is_deleted
 
 _FOUND: Final = re.compile(re.escape(INCOMPLETE) + r"([0-9A-F]*):")
@@ -38,9 +40,11 @@ def merge_events(spark: SparkSession, spec: OperationSpec, manifest: Manifest, r
     spec = replace(spec, archive_after=reading.watermark)
     plan, batch = plan_merge(spec, manifest), _marked(read_landed(spark, spec, manifest), spec)
     plan, batch = with_deleted(spark, spec, plan, batch)
+    if reading.quarantined and spec.log is not None:
+        set_aside(spark, spec, spec.log.quarantine, feed_folder(spec, manifest.attempt))
     with _translated(spec):
         result = apply(spark, spec, batch, plan, manifest.rows)
-    return replace(result, counts=replace(result.counts, read=reading.events))
+    return replace(result, counts=replace(result.counts, read=reading.events, quarantined=reading.quarantined))
 
 
 def _marked(rows: DataFrame, spec: OperationSpec) -> DataFrame:

@@ -9,11 +9,11 @@ from cdc_ops.core.archive_files import FrozenFiles, ListedFile
 from cdc_ops.core.archive_gaps import gap_error
 from cdc_ops.core.archive_names import BinlogName, FileName, KafkaName
 from cdc_ops.core.archive_positions import ArchiveWatermark, Reached
-from cdc_ops.core.archive_rules import Start
+from cdc_ops.core.archive_rules import OnBadRecord, Start
 from cdc_ops.core.cursors import CursorValue, format_datetime
 from cdc_ops.core.logs import LogBatch
 from cdc_ops.core.operations import OperationKind, OperationSpec
-from cdc_ops.core.pipeline import Method
+from cdc_ops.core.pipeline import Method, quarantine_path
 from cdc_ops.core.windows import SafeBound
 from cdc_ops.errors import ArchiveChangedError, ArchiveError, ConfigError
 from cdc_ops.steps.archives import check_unchanged
@@ -36,11 +36,12 @@ def draft_log(order: Order) -> Draft:
     if not files:
         idle = f"no new file in {url}"
         return Draft(idle=idle, bound=bound, warnings=found.warnings(), survey=found, stopped=missing)
+    aside = quarantine_path(order.facts.pipeline, table) if archive.bad_records is OnBadRecord.QUARANTINE else ""
     spec = replace(
         new_spec(order, OperationKind.INCREMENT, order.source.now()),
         generation=max(order.state.generation, 1),
         before=(),
-        log=LogBatch(archive=archive, url=url, files=files, before=before, decisions=found.decisions),
+        log=LogBatch(archive=archive, url=url, files=files, before=before, decisions=found.decisions, quarantine=aside),
         watermark_after=bound.value,
         bound_method="archive",
     )

@@ -17,7 +17,6 @@ from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, current_setting
 from cdc_ops.core.requests import RunKind, RunRequest
 from cdc_ops.core.runs import Standing, TableState, compare, projected, scanned
 from cdc_ops.core.tables import TableName
-from cdc_ops.core.type_policies import Nulled
 from cdc_ops.core.windows import SafeBound, fresh_instant
 from cdc_ops.errors import CdcError, RequestError
 from cdc_ops.lake.log import read_head
@@ -202,8 +201,9 @@ def _freeze(context: Context, source: Source, request: RunRequest, config: Table
     context.store.refreeze(lease, plan.unfinished)
     for spec in plan.unfinished:
         keep_frozen(context.store, lease, spec, context.store.now())
-    if lost := Nulled.total(result.counts.nulled for result in found.values()).warning:
-        plan = replace(plan, warnings=(*plan.warnings, f"an earlier run: {lost}"))
+    earlier = tuple(f"an earlier run: {result.counts.warning}" for result in found.values() if result.counts.warning)
+    if earlier:
+        plan = replace(plan, warnings=(*plan.warnings, *earlier))
     state = _keep(context, lease, state, plan)
     if plan.survey is not None:
         keep(context.store, lease, plan.survey)

@@ -61,7 +61,7 @@ def run_pipeline(context: Context, source: Source, request: RunRequest, execute:
         _maintain(context, request, group, execute)
         recorded = (context.store.table_run(c.pipeline, c.table, request.run_id) for c in group)
         known = [run for run in recorded if run is not None]
-        warnings += [f"{run.table}: {text}" for run in known for text in (run.alert, run.advice, run.counts.nulled.warning) if text]
+        warnings += [f"{run.table}: {text}" for run in known for text in (run.alert, run.advice, run.counts.warning) if text]
         runs += known
     return RunReport(runs=tuple(runs), failures=tuple(failures), warnings=tuple(warnings))
 

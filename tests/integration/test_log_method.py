@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.archive_rules import ArchiveConfig, Start
+from cdc_ops.core.archive_rules import ArchiveConfig, OnBadRecord, Start
 from cdc_ops.core.operations import JobSpec, OperationSpec, StepResult
-from cdc_ops.core.pipeline import Method
+from cdc_ops.core.pipeline import Method, quarantine_path, quarantine_root
 from cdc_ops.core.requests import RunKind
 from cdc_ops.errors import ArchiveError, ArchiveGapError, BadRecordsError, IncompleteRowError, JobLostError
+from cdc_ops.lake.quarantined import quarantined_tables, read_quarantine
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.commit import rebuild_table
 from cdc_ops.steps.plan import discover
@@ -203,6 +204,35 @@ def test_what_cannot_be_read_exactly_stops_the_table_and_is_named(mariadb: Maria
     sink.write(good, good, good)  # repaired: the same events three times
     world.run()
     assert world.lake("items", "id") == [(1,)]
+
+
+def test_with_a_quarantine_the_rest_is_merged_and_what_was_set_aside_is_there_as_it_came(
+    mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path
+) -> None:
+    world = log_world(mariadb, tmp_path, spark, bad_records=OnBadRecord.QUARANTINE)
+    world.sql(ITEMS)
+    sink, db = Sink(tmp_path / "archive", world.database, "items"), world.database
+    good, bad = change("c", 100, after={"id": 1, "name": "a", "price": "1.00"}, database=db), '{"op": "c", "after": {"id"'
+    path = sink.write(good, bad)
+
+    def dies_after_its_commit(job: JobSpec) -> StepResult:
+        result = world.execute(job)
+        return replace(result, tables=())
+
+    report = world.run(execute_with=dies_after_its_commit)
+    [run] = report.runs
+    assert (report.failures, run.counts.quarantined) == ((), 1)
+    assert "1 records cannot be read" in run.message
+    assert any("quarantine list" in text for text in report.warnings)
+    assert world.lake("items", "id") == [(1,)]
+    place = quarantine_path(world.pipeline, world.name("items"))
+    [record] = read_quarantine(place)
+    assert (record.file.rpartition("/")[2], record.line, record.raw, record.op_seq) == (path.name, 1, bad.encode(), 1)
+    assert "JSON" in record.reason
+    assert quarantined_tables(quarantine_root(world.pipeline)) == (world.name("items"),)
+    sink.write(change("u", 200, after={"id": 1, "name": "b", "price": "1.00"}, database=db))
+    assert counts(world.run()) == (0, 1, 0)
+    assert len(read_quarantine(place)) == 1
 
 
 def test_columns_that_an_event_does_not_speak_of_keep_their_values(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:

@@ -1,0 +1,82 @@
+"""Commands on records of archives that could not be read: quarantine list, quarantine show. They read the lake and connect to no source."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from cdc_ops.cli import render
+from cdc_ops.cli.commands import Folder, Json, Names, One, Tables, app, guarded
+from cdc_ops.cli.session import chosen_pipelines
+from cdc_ops.core.pipeline import Pipeline, quarantine_path, quarantine_root
+from cdc_ops.core.tables import TableName
+from cdc_ops.errors import RequestError
+from cdc_ops.lake.quarantined import QuarantinedRecord, quarantined_tables, read_quarantine
+
+quarantine_app = typer.Typer(help="Records of archives that could not be read and were set aside.", no_args_is_help=True)
+app.add_typer(quarantine_app, name="quarantine")
+
+
+@quarantine_app.command("list")
+def list_records(pipeline: Names = None, table: Tables = None, folder: Folder = None, as_json: Json = False) -> None:
+    """Show where each record stands in the archive, and why it could not be read."""
+    with guarded(as_json):
+        found = [item for one in chosen_pipelines(folder, pipeline or []) for item in _records(one, table or [])]
+    if as_json:
+        render.print_json([_data(*item) for item in found])
+        return
+    if not found:
+        render.out.print("no records in quarantine")
+    for one, name, record in found:
+        text = f"{one.name}  {name}  operation {record.op_seq}  {record.file} line {record.line + 1}: {record.reason}"
+        render.out.print(escape(text), highlight=False, soft_wrap=True)
+
+
+@quarantine_app.command("show")
+def show(
+    file: Annotated[str, typer.Argument(help="The file, as 'quarantine list' names it.")],
+    pipeline: One,
+    line: Annotated[int, typer.Option(help="The line, counted from 1; 0 = all that were set aside.")] = 0,
+    folder: Folder = None,
+    as_json: Json = False,
+) -> None:
+    """Show records as they came."""
+    with guarded(as_json):
+        [one] = chosen_pipelines(folder, [pipeline])
+        wanted = [item for item in _records(one, []) if item[2].file == file and line in (0, item[2].line + 1)]
+        if not wanted:
+            raise RequestError(
+                f"Nothing of {file} is in the quarantine of pipeline {pipeline!r}.",
+                data="Nothing was changed.",
+                next="Take file and line from 'cdc-ops quarantine list'.",
+            )
+    if as_json:
+        render.print_json([_data(*item) for item in wanted])
+        return
+    for _, name, record in wanted:
+        head = f"{name}  line {record.line + 1}, set aside {record.set_aside_at:%Y-%m-%d %H:%M:%S} UTC by run {record.run_id}"
+        render.out.print(escape(f"{head}: {record.reason}"), highlight=False, soft_wrap=True)
+        render.out.print(escape(record.raw.decode("utf-8", "backslashreplace")), highlight=False, soft_wrap=True)
+
+
+def _records(pipeline: Pipeline, tables: list[str]) -> Iterator[tuple[Pipeline, TableName, QuarantinedRecord]]:
+    for name in quarantined_tables(quarantine_root(pipeline)):
+        if not tables or str(name) in tables:
+            for record in read_quarantine(quarantine_path(pipeline, name)):
+                yield pipeline, name, record
+
+
+def _data(pipeline: Pipeline, table: TableName, record: QuarantinedRecord) -> dict[str, object]:
+    return {
+        "pipeline": pipeline.name,
+        "table": str(table),
+        "operation": record.op_seq,
+        "run": record.run_id,
+        "file": record.file,
+        "line": record.line + 1,
+        "position": record.position,
+        "reason": record.reason,
+        "raw": record.raw.decode("utf-8", "backslashreplace"),
+        "set_aside_at": record.set_aside_at.isoformat(),
+    }

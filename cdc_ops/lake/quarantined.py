@@ -1,0 +1,80 @@
+"""Reads the quarantine of a table without Spark.
+
+Nothing is ever removed from it, so its files are its rows; a try that died before its commit left the same records as the one that
+followed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow.parquet as pq
+
+from cdc_ops.core.tables import TableName
+from cdc_ops.lake.files import open_filesystem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class QuarantinedRecord:
+    """A record that could not be read.
+
+    Args:
+        file, line: Where it stands in the archive; lines count from 0.
+        reason: Why it could not be read.
+        raw: Its bytes.
+        position: Its place in the order as JSON, "" if it is not known.
+        op_seq, operation_id, run_id: Of the operation that met it.
+        set_aside_at: When, UTC.
+    """
+
+    file: str
+    line: int
+    reason: str
+    raw: bytes
+    position: str
+    op_seq: int
+    operation_id: str
+    run_id: str
+    set_aside_at: datetime
+
+
+def read_quarantine(path: str) -> tuple[QuarantinedRecord, ...]:
+    """Returns the records of a table's quarantine by operation, file and line; none if there is no such table."""
+    found = {(one.op_seq, one.operation_id, one.file, one.line): one for one in _rows(path)}
+    return tuple(record for _, record in sorted(found.items()))
+
+
+def quarantined_tables(root: str) -> tuple[TableName, ...]:
+    """Returns the tables that have a quarantine below a pipeline's folder of them, by name."""
+    filesystem, top = open_filesystem(root)
+
+    def below(folder: str) -> list[str]:
+        try:
+            return sorted(str(entry["name"]).rstrip("/") for entry in filesystem.ls(folder, detail=True) if entry["type"] == "directory")
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    places = (table for schema in below(top) for table in below(schema))
+    return tuple(TableName(schema=place.split("/")[-2], name=place.split("/")[-1]) for place in places)
+
+
+def _rows(path: str) -> Iterator[QuarantinedRecord]:
+    filesystem, root = open_filesystem(path)
+    try:
+        names = [name for name in filesystem.ls(root, detail=False) if str(name).endswith(".parquet")]
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for name in sorted(names):
+        with filesystem.open(name, "rb") as stream:
+            for row in pq.read_table(stream).to_pylist():
+                yield QuarantinedRecord(
+                    file=row["file"] or "",
+                    line=row["line"] or 0,
+                    reason=row["reason"] or "",
+                    raw=row["raw"] or b"",
+                    position=row["position"] or "",
+                    op_seq=row["op_seq"],
+                    operation_id=row["operation_id"],
+                    run_id=row["run_id"],
+                    set_aside_at=row["set_aside_at"],
+                )
