@@ -36,6 +36,9 @@ def list_gaps(pipeline: Chosen = None, as_json: Json = False) -> None:
         render.out.print("no gaps")
     for record in found:
         render.out.print(_line(record), highlight=False, soft_wrap=True)
+    if still := next((record for record in found if record.decision is None), None):
+        how = f'to give one up: cdc-ops gap accept {still.gap_id} --pipeline {still.pipeline} --why "..."'
+        render.out.print(escape(how), highlight=False, soft_wrap=True)
 
 
 @gap_app.command("accept")

@@ -96,8 +96,9 @@ def _plan_rows(name: str, plan: TablePlan) -> list[tuple[str, ...]]:
         return [(name, f"{len(plan.planned):,} snapshot chunks", f"{slices:,} slices", f"{whole:,}")]
     for spec in plan.operations:
         interrupted = ", interrupted" if spec in plan.unfinished else ""
-        window = str(spec.window) if spec.window else f"{len(spec.slices)} slice{'s' if len(spec.slices) != 1 else ''}"
-        rows.append((name, f"{spec.kind}{interrupted}", escape(window), f"{spec.expected_rows:,}"))
+        cut = f"{len(spec.slices)} slice{'s' if len(spec.slices) != 1 else ''}"
+        window = str(spec.window) if spec.window else spec.extent if spec.log is not None else cut
+        rows.append((name, f"{spec.kind}{interrupted}", escape(window), f"{spec.expected_rows:,}" if spec.log is None else ""))
     return rows
 
 

@@ -184,6 +184,14 @@ class OperationSpec:
         return bool(self.before) and self.mode is ApplyMode.MERGE and self.compare is None and not self.update_only
 
     @property
+    def extent(self) -> str:
+        """How much is to be read, in words: rows of the source, or files of an archive."""
+        if self.log is None:
+            return f"about {self.expected_rows:,} rows"
+        count = len(self.log.files)
+        return f"{count:,} archived file{'s' if count != 1 else ''} with {sum(file.size for file in self.log.files):,} bytes"
+
+    @property
     def read_schema(self) -> TableSchema:
         """What is read and landed: the columns, and behind them the old keys, or what events say of a row besides its values."""
         extra = LOG_COLUMNS if self.log is not None else self.before if self.reads_before else ()
