@@ -15,6 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -132,21 +133,40 @@ def prepare(world: SoakWorld) -> None:
     world.pipeline = replace(world.pipeline, tables=tuple(rules))
 
 
-def soak(world: SoakWorld, *, seconds: float, writers: int = 8, pause: float = 2.0, longest: float = 8.0, patient: int = 2) -> SoakResult:
+@contextmanager
+def writing(world: World, *, writers: int, patient: int, longest: float) -> Iterator[Journal]:
+    """Lets writers write until the block ends, and waits for them.
+
+    Args:
+        world: Where the tables are.
+        writers: How many.
+        patient: How many of them hold their transactions open.
+        longest: Seconds that a transaction is held open at most.
+    """
+    journal = Journal(longest=longest)
+    clients = [Writer(world.server, world.database, journal, seed, patient=seed < patient) for seed in range(writers)]
+    threads = [threading.Thread(target=client.run, daemon=True) for client in clients]
+    for thread in threads:
+        thread.start()
+    try:
+        yield journal
+    finally:
+        journal.stop.set()
+        for thread in threads:
+            thread.join(60)
+
+
+def soak(world: SoakWorld, *, seconds: float, writers: int = 8, pause: float = 2.0, longest: float = 8.0) -> SoakResult:
     """Runs writers and increments beside each other, then compares.
 
     Args:
         world: A fresh world on a MariaDB or MySQL server.
         seconds: How long the writers write.
-        writers: How many.
+        writers: How many; two of them hold their transactions open.
         pause: Seconds between two increments.
         longest: Seconds that a transaction is held open at most.
-        patient: How many of the writers hold their transactions open.
     """
     prepare(world)
-    journal = Journal(longest=longest)
-    clients = [Writer(world.server, world.database, journal, seed, patient=seed < patient) for seed in range(writers)]
-    threads = [threading.Thread(target=client.run, daemon=True) for client in clients]
     times: list[float] = []
     failures: list[str] = []
 
@@ -157,15 +177,11 @@ def soak(world: SoakWorld, *, seconds: float, writers: int = 8, pause: float = 2
         failures.extend(str(failure.error) for failure in report.failures)
 
     increment()
-    for thread in threads:
-        thread.start()
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and not journal.broken:
-        increment()
-        time.sleep(pause)
-    journal.stop.set()
-    for thread in threads:
-        thread.join(60)
+    with writing(world, writers=writers, patient=2, longest=longest) as journal:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not journal.broken:
+            increment()
+            time.sleep(pause)
     failures.extend(repr(error) for error in journal.broken)
     for _ in range(3):  # until the second in which the last row was written is over
         time.sleep(1.2)
@@ -181,6 +197,37 @@ def soak(world: SoakWorld, *, seconds: float, writers: int = 8, pause: float = 2
         held=world.held,
         failures=tuple(failures),
     )
+
+
+def increments_until_a_loss(world: SoakWorld, *, seconds: float, longest: float) -> int:
+    """Runs increments beside eight writers that hold their transactions open, until a row is lost for certain.
+
+    Args:
+        world: A fresh world on a MariaDB or MySQL server.
+        seconds: How long to try at most.
+        longest: Seconds that a transaction is held open at most.
+
+    Returns:
+        The rows that are lost; 0 if the time is over.
+    """
+    prepare(world)
+    assert not world.run().failures
+    with writing(world, writers=8, patient=8, longest=longest) as journal:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not journal.broken:
+            assert not world.run().failures
+            if lost := passed_over(world, "stamped") + passed_over(world, "paired"):
+                return lost
+    assert not journal.broken
+    return 0
+
+
+def passed_over(world: World, table: str) -> int:
+    """Returns how many rows below the watermark the lake does not have as they are: no later window begins there."""
+    watermark = world.state(table).watermark
+    assert watermark is not None
+    below = f"WHERE updated_at < '{watermark.parts[0]}'"
+    return len(set(world.sql(f"SELECT {_SOURCE_COLUMNS[table]} FROM {table} {below}")) - set(world.lake(table, _LAKE_COLUMNS[table])))
 
 
 def difference(world: World, table: str, journal: Journal) -> Difference:
