@@ -26,6 +26,8 @@ def delta_conf() -> dict[str, str]:
         # Small batches become few files: merge shuffle partitions up to the advisory size instead of one file a core.
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+        # Spark keeps 100 generated classes, Delta's own plans need more for one table: each small MERGE compiled 43 of them anew, now 6.
+        "spark.sql.codegen.cache.maxEntries": "1000",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "WARN",

@@ -12,7 +12,7 @@ import pymysql
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.pipeline import NullCursor, TableSettings
+from cdc_ops.core.pipeline import NullCursor, TableRule, TableSettings
 from cdc_ops.errors import SourceTableError
 from cdc_ops.sources import mysql_bounds, postgres_bounds
 from cdc_ops.sources.observation import Observation
@@ -22,19 +22,34 @@ from tests.world import World
 
 MINUTE = timedelta(minutes=1)
 EVENTS = {
-    MariaDBServer: """CREATE TABLE events (id BIGINT AUTO_INCREMENT PRIMARY KEY, v INT NOT NULL,
+    MariaDBServer: """CREATE TABLE {name} (id BIGINT AUTO_INCREMENT PRIMARY KEY, v INT NOT NULL,
         updated_at DATETIME(6) NOT NULL DEFAULT NOW(6) ON UPDATE NOW(6), KEY (updated_at, id))""",
-    PostgresServer: """CREATE TABLE events (id BIGSERIAL PRIMARY KEY, v INT NOT NULL, updated_at TIMESTAMPTZ NOT NULL DEFAULT now())""",
+    PostgresServer: """CREATE TABLE {name} (id BIGSERIAL PRIMARY KEY, v INT NOT NULL, updated_at TIMESTAMPTZ NOT NULL DEFAULT now())""",
 }
-CURSORS = [("updated_at",), ("id",), ("updated_at", "id")]
+CURSORS = {"stamped": ("updated_at",), "counted": ("id",), "paired": ("updated_at", "id")}
 
 
 @pytest.fixture(params=["mariadb", "postgres"])
 def world(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> World:
     server = request.getfixturevalue(request.param)
     made = World(server, tmp_path, spark, settings=TableSettings(cursor=("updated_at",), overlap=MINUTE, readers=1))
-    made.sql(EVENTS[type(server)], "INSERT INTO events (v) VALUES (1), (2)")
+    made.sql(EVENTS[type(server)].format(name="events"), "INSERT INTO events (v) VALUES (1), (2)")
     return made
+
+
+@pytest.fixture
+def bare(world: World) -> World:
+    """A world without tables."""
+    world.sql("DROP TABLE events")
+    return world
+
+
+def make(world: World, create: str, fill: str, tables: dict[str, dict[str, Any]]) -> None:
+    """Makes several tables alike, each with settings of its own over the world's: one run reads them all."""
+    for name in tables:
+        world.sql(create.format(name=name), fill.format(name=name))
+    rules = (TableRule(pattern=f"{world.schema}.{name}", settings=replace(world.settings, **own)) for name, own in tables.items())
+    world.pipeline = replace(world.pipeline, tables=tuple(rules))
 
 
 @contextmanager
@@ -65,55 +80,51 @@ def blind(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "observe", nobody)
 
 
-def run(world: World) -> TableRun:
-    report = world.run()
+def runs(world: World, *tables: str) -> dict[str, TableRun]:
+    """What one run did, by table; of all tables unless some are named."""
+    report = world.run(tables=tuple(str(world.name(table)) for table in tables))
     assert not report.failures, [str(failure.error) for failure in report.failures]
-    return report.runs[0]
+    return {line.table.name: line for line in report.runs}
 
 
-def insert_late(world: World) -> tuple[TableRun, TableRun]:
+def run(world: World) -> TableRun:
+    [only] = runs(world).values()
+    return only
+
+
+def insert_late(world: World, tables: dict[str, dict[str, Any]]) -> tuple[dict[str, TableRun], dict[str, TableRun]]:
     """A writes and holds, B writes later and commits, a run, A commits, B goes on, a run."""
-    run(world)
+    make(world, EVENTS[type(world.server)], "INSERT INTO {name} (v) VALUES (1), (2)", tables)
+    runs(world)
     with transaction(world) as a:
-        a.execute("INSERT INTO events (v) VALUES (100)")
-        world.sql("INSERT INTO events (v) VALUES (200)")
-        first = run(world)
-    world.sql("INSERT INTO events (v) VALUES (300)")
-    return first, run(world)
+        for name in tables:
+            a.execute(f"INSERT INTO {name} (v) VALUES (100)")
+        world.sql(*(f"INSERT INTO {name} (v) VALUES (200)" for name in tables))
+        first = runs(world)
+    world.sql(*(f"INSERT INTO {name} (v) VALUES (300)" for name in tables))
+    return first, runs(world)
 
 
-@pytest.mark.parametrize("cursor", CURSORS, ids=",".join)
-def test_a_row_that_commits_late_is_not_lost_and_not_late(world: World, cursor: tuple[str, ...]) -> None:
-    world.configure(cursor=cursor, overlap=timedelta(0))
-    insert_late(world)
-    assert world.lake("events", "id, v") == world.source("events", "id, v")
+def test_a_row_that_commits_late_is_not_lost_and_not_late(bare: World) -> None:
+    _, second = insert_late(bare, {name: {"cursor": cursor, "overlap": timedelta(0)} for name, cursor in CURSORS.items()})
+    for name in CURSORS:
+        assert bare.lake(name, "id, v") == bare.source(name, "id, v"), name
+        assert second[name].late_rows == 0, name
 
 
-@pytest.mark.parametrize("cursor", CURSORS, ids=",".join)
-def test_without_the_safe_bound_and_without_overlap_it_is_lost(
-    world: World, cursor: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Proof that the reproduction can fail."""
+def test_without_the_safe_bound_it_is_lost_unless_a_band_finds_it_and_says_so(bare: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables without a band are the proof that the reproduction can fail."""
     blind(monkeypatch)
-    world.configure(cursor=cursor, overlap=timedelta(0))
-    insert_late(world)
-    assert [v for [v] in world.lake("events", "v")] == [1, 2, 200, 300]
-
-
-@pytest.mark.parametrize("cursor", CURSORS, ids=",".join)
-def test_without_the_safe_bound_the_band_finds_it_and_says_so(
-    world: World, cursor: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    blind(monkeypatch)
-    world.configure(cursor=cursor)
-    first, second = insert_late(world)
-    assert world.lake("events", "id, v") == world.source("events", "id, v")
-    assert (first.late_rows, first.advice) == (0, "")
-    assert second.late_rows == 1
-    assert "1 late row was found below the watermark" in second.advice
-    assert (second.max_commit_lag is None) == (cursor == ("id",))
-    assert second.counts.inserted == 2
-    assert second.counts.updated == 0
+    without = {f"{name}_without": {"cursor": cursor, "overlap": timedelta(0)} for name, cursor in CURSORS.items()}
+    first, second = insert_late(bare, without | {name: {"cursor": cursor} for name, cursor in CURSORS.items()})
+    for name, cursor in CURSORS.items():
+        assert [v for [v] in bare.lake(f"{name}_without", "v")] == [1, 2, 200, 300], name
+        assert bare.lake(name, "id, v") == bare.source(name, "id, v"), name
+        assert (first[name].late_rows, first[name].advice) == (0, ""), name
+        assert second[name].late_rows == 1, name
+        assert "1 late row was found below the watermark" in second[name].advice
+        assert (second[name].max_commit_lag is None) == (cursor == ("id",))
+        assert (second[name].counts.inserted, second[name].counts.updated) == (2, 0), name
 
 
 def test_an_idle_table_whose_band_changes_is_read_and_then_idle_again(world: World) -> None:
@@ -164,73 +175,73 @@ def test_a_writer_within_the_limit_raises_no_alert(world: World) -> None:
 
 
 COARSE = {
-    MariaDBServer: """CREATE TABLE days (id BIGINT PRIMARY KEY, v INT NOT NULL, day DATE NOT NULL DEFAULT (CURRENT_DATE),
+    MariaDBServer: """CREATE TABLE {name} (id BIGINT PRIMARY KEY, v INT NOT NULL, day DATE NOT NULL DEFAULT (CURRENT_DATE),
         at DATETIME NOT NULL DEFAULT NOW() ON UPDATE NOW(), KEY (day), KEY (at))""",
-    PostgresServer: """CREATE TABLE days (id BIGINT PRIMARY KEY, v INT NOT NULL, day DATE NOT NULL DEFAULT CURRENT_DATE,
+    PostgresServer: """CREATE TABLE {name} (id BIGINT PRIMARY KEY, v INT NOT NULL, day DATE NOT NULL DEFAULT CURRENT_DATE,
         at TIMESTAMP(0) NOT NULL DEFAULT now())""",
 }
 
 
-@pytest.fixture
-def days(world: World) -> World:
-    world.sql("DROP TABLE events", COARSE[type(world.server)], "INSERT INTO days (id, v) VALUES (1, 1), (2, 2)")
+def in_utc(world: World) -> None:
     world.pipeline = replace(world.pipeline, source=replace(world.pipeline.source, time_zone="UTC"))
-    return world
 
 
-def insert_into_the_open_unit(days: World, cursor: str) -> int:
+def insert_into_the_open_unit(world: World, table: str, cursor: str) -> int:
     """Inserts a row and runs before its day or second is over, and returns its key; what was too late for that is tried again."""
     for key in range(3, 30):
-        days.sql(f"INSERT INTO days (id, v) VALUES ({key}, {key})")
-        assert run(days).counts.inserted == 1
-        [(unit,)] = days.sql(f"SELECT {cursor} FROM days WHERE id = {key}")
-        if str(days.state("days").watermark).startswith(str(unit)):
+        world.sql(f"INSERT INTO {table} (id, v) VALUES ({key}, {key})")
+        assert runs(world, table)[table].counts.inserted == 1
+        [(unit,)] = world.sql(f"SELECT {cursor} FROM {table} WHERE id = {key}")
+        if str(world.state(table).watermark).startswith(str(unit)):
             return key
     raise AssertionError("no run was planned in the second of the row's insert")
 
 
-@pytest.mark.parametrize("overlap", [timedelta(0), MINUTE], ids=["without overlap", "with overlap"])
-@pytest.mark.parametrize("cursor", ["day", "at"])
-def test_the_unit_that_is_not_over_is_read_and_read_again_when_it_changes(days: World, cursor: str, overlap: timedelta) -> None:
+def test_the_unit_that_is_not_over_is_read_and_read_again_when_it_changes(bare: World) -> None:
     """Rows of today, and changes within the same value of the cursor, arrive with the next run, not with the next day."""
-    days.configure(cursor=(cursor,), overlap=overlap)
-    run(days)
-    key = insert_into_the_open_unit(days, cursor)
-    same = "day = day, at = at" if isinstance(days.server, MariaDBServer) else "day = day"
-    days.sql(f"UPDATE days SET v = 30, {same} WHERE id = {key}", "INSERT INTO days (id, v) VALUES (100, 100)")
-    changed = run(days)
-    assert (changed.counts.inserted, changed.counts.updated, changed.late_rows) == (1, 1, 0)
-    assert days.lake("days", "id, v") == days.source("days", "id, v")
-    jobs = days.jobs
-    assert run(days).status is TableRunStatus.IDLE
-    assert days.jobs == jobs
+    in_utc(bare)
+    cursors = {"days": "day", "days_in_a_band": "day", "seconds": "at", "seconds_in_a_band": "at"}
+    overlaps = {name: MINUTE if name.endswith("band") else timedelta(0) for name in cursors}
+    settings = {name: {"cursor": (cursor,), "overlap": overlaps[name]} for name, cursor in cursors.items()}
+    make(bare, COARSE[type(bare.server)], "INSERT INTO {name} (id, v) VALUES (1, 1), (2, 2)", settings)
+    runs(bare)
+    same = "day = day, at = at" if isinstance(bare.server, MariaDBServer) else "day = day"
+    for name, cursor in cursors.items():
+        key = insert_into_the_open_unit(bare, name, cursor)
+        bare.sql(f"UPDATE {name} SET v = 30, {same} WHERE id = {key}", f"INSERT INTO {name} (id, v) VALUES (100, 100)")
+    for name, changed in runs(bare).items():
+        assert (changed.counts.inserted, changed.counts.updated, changed.late_rows) == (1, 1, 0), name
+        assert bare.lake(name, "id, v") == bare.source(name, "id, v"), name
+    jobs = bare.jobs
+    assert {line.status for line in runs(bare).values()} == {TableRunStatus.IDLE}
+    assert bare.jobs == jobs
 
 
-def test_rows_without_a_cursor_are_swept_when_they_change(world: World) -> None:
-    world.sql("DROP TABLE events", "CREATE TABLE drafts (id INT PRIMARY KEY, v INT, at TIMESTAMP(6) NULL)", "CREATE INDEX i ON drafts (at)")
-    world.sql("INSERT INTO drafts VALUES (1, 1, NULL), (2, 2, CURRENT_TIMESTAMP(6))")
-    world.pipeline = replace(world.pipeline, source=replace(world.pipeline.source, time_zone="UTC"))
-    world.configure(cursor=("at",), null_cursor=NullCursor.SWEEP)
-    run(world)
-    assert run(world).status is TableRunStatus.IDLE
-    world.sql("UPDATE drafts SET v = 10, at = NULL WHERE id = 1", "INSERT INTO drafts VALUES (3, 3, NULL)")
-    swept = run(world)
+def test_rows_without_a_cursor_are_swept_when_they_change(bare: World) -> None:
+    in_utc(bare)
+    bare.sql("CREATE TABLE drafts (id INT PRIMARY KEY, v INT, at TIMESTAMP(6) NULL)", "CREATE INDEX i ON drafts (at)")
+    bare.sql("INSERT INTO drafts VALUES (1, 1, NULL), (2, 2, CURRENT_TIMESTAMP(6))")
+    bare.configure(cursor=("at",), null_cursor=NullCursor.SWEEP)
+    run(bare)
+    assert run(bare).status is TableRunStatus.IDLE
+    bare.sql("UPDATE drafts SET v = 10, at = NULL WHERE id = 1", "INSERT INTO drafts VALUES (3, 3, NULL)")
+    swept = run(bare)
     assert (swept.counts.inserted, swept.counts.updated, swept.late_rows) == (1, 1, 0)
-    world.sql("INSERT INTO drafts VALUES (4, 4, NULL)")
-    swept = run(world)
+    bare.sql("INSERT INTO drafts VALUES (4, 4, NULL)")
+    swept = run(bare)
     assert (swept.counts.inserted, swept.counts.updated, swept.late_rows) == (1, 0, 0)
-    assert world.lake("drafts", "id, v") == world.source("drafts", "id, v")
-    jobs = world.jobs
-    assert run(world).status is TableRunStatus.IDLE
-    assert world.jobs == jobs
+    assert bare.lake("drafts", "id, v") == bare.source("drafts", "id, v")
+    jobs = bare.jobs
+    assert run(bare).status is TableRunStatus.IDLE
+    assert bare.jobs == jobs
 
 
-def test_rows_without_a_cursor_are_left_alone_unless_that_is_asked_for(world: World) -> None:
-    world.sql("DROP TABLE events", "CREATE TABLE drafts (id INT PRIMARY KEY, v INT, at TIMESTAMP(6) NULL)")
-    world.configure(cursor=("at",))
-    run(world)
-    world.sql("INSERT INTO drafts VALUES (1, 1, NULL)")
-    assert run(world).status is TableRunStatus.IDLE
+def test_rows_without_a_cursor_are_left_alone_unless_that_is_asked_for(bare: World) -> None:
+    bare.sql("CREATE TABLE drafts (id INT PRIMARY KEY, v INT, at TIMESTAMP(6) NULL)")
+    bare.configure(cursor=("at",))
+    run(bare)
+    bare.sql("INSERT INTO drafts VALUES (1, 1, NULL)")
+    assert run(bare).status is TableRunStatus.IDLE
 
 
 def test_rows_that_are_marked_as_deleted_are_not_late(world: World) -> None:
@@ -245,46 +256,48 @@ def test_rows_that_are_marked_as_deleted_are_not_late(world: World) -> None:
     assert run(world).status is TableRunStatus.IDLE
 
 
-ORDERS = """CREATE TABLE orders (id INT PRIMARY KEY, v INT, created_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
+ORDERS = """CREATE TABLE {name} (id INT PRIMARY KEY, v INT, created_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
     updated_at TIMESTAMP(6) NULL)"""
 
 
-@pytest.mark.parametrize("cursor", [("COALESCE(updated_at, created_at)",), ("coalesce( updated_at,created_at )", "id")], ids=str)
-def test_a_cursor_may_be_the_first_of_several_columns_that_is_not_null(
-    world: World, cursor: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.sql("DROP TABLE events", ORDERS, "INSERT INTO orders (id, v) VALUES (1, 1), (2, 2)")
-    world.pipeline = replace(world.pipeline, source=replace(world.pipeline.source, time_zone="UTC"))
-    world.configure(cursor=cursor)
-    run(world)
-    world.sql("UPDATE orders SET v = 10, updated_at = CURRENT_TIMESTAMP(6) WHERE id = 1", "INSERT INTO orders (id, v) VALUES (3, 3)")
-    changed = run(world)
-    assert (changed.counts.inserted, changed.counts.updated, changed.late_rows) == (1, 1, 0)
+def test_a_cursor_may_be_the_first_of_several_columns_that_is_not_null(bare: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_utc(bare)
+    tables = {
+        "orders": {"cursor": ("COALESCE(updated_at, created_at)",)},
+        "with_id": {"cursor": ("coalesce( updated_at,created_at )", "id")},
+    }
+    make(bare, ORDERS, "INSERT INTO {name} (id, v) VALUES (1, 1), (2, 2)", tables)
+    runs(bare)
+    for name in tables:
+        bare.sql(f"UPDATE {name} SET v = 10, updated_at = CURRENT_TIMESTAMP(6) WHERE id = 1", f"INSERT INTO {name} (id, v) VALUES (3, 3)")
+    for name, changed in runs(bare).items():
+        assert (changed.counts.inserted, changed.counts.updated, changed.late_rows) == (1, 1, 0), name
     blind(monkeypatch)
-    with transaction(world) as late:
-        late.execute("INSERT INTO orders (id, v) VALUES (4, 4)")
-        world.sql("INSERT INTO orders (id, v) VALUES (5, 5)")
-        run(world)
-    found = run(world)
-    assert (found.counts.inserted, found.counts.updated, found.late_rows) == (1, 0, 1)
-    assert world.lake("orders", "id, v") == world.source("orders", "id, v")
-    assert run(world).status is TableRunStatus.IDLE
+    with transaction(bare) as late:
+        for name in tables:
+            late.execute(f"INSERT INTO {name} (id, v) VALUES (4, 4)")
+            bare.sql(f"INSERT INTO {name} (id, v) VALUES (5, 5)")
+        runs(bare)
+    for name, found in runs(bare).items():
+        assert (found.counts.inserted, found.counts.updated, found.late_rows) == (1, 0, 1), name
+        assert bare.lake(name, "id, v") == bare.source(name, "id, v"), name
+    assert {line.status for line in runs(bare).values()} == {TableRunStatus.IDLE}
 
 
-def test_an_index_for_such_a_cursor_is_asked_for_and_recognised(world: World) -> None:
-    world.sql("DROP TABLE events", ORDERS, "INSERT INTO orders (id, v) VALUES (1, 1)")
-    world.configure(cursor=("COALESCE(updated_at, created_at)",))
-    [advice] = [text for text in world.run().warnings if "No index" in text]
-    if isinstance(world.server, MariaDBServer):
+def test_an_index_for_such_a_cursor_is_asked_for_and_recognised(bare: World) -> None:
+    bare.sql(ORDERS.format(name="orders"), "INSERT INTO orders (id, v) VALUES (1, 1)")
+    bare.configure(cursor=("COALESCE(updated_at, created_at)",))
+    [advice] = [text for text in bare.run().warnings if "No index" in text]
+    if isinstance(bare.server, MariaDBServer):
         assert "ADD COLUMN cdc_cursor TIMESTAMP(6) AS (COALESCE(`updated_at`, `created_at`)) STORED" in advice
     else:
-        world.sql(advice.partition("Create one: ")[2])
-        assert not [text for text in world.run().warnings if "No index" in text]
+        bare.sql(advice.partition("Create one: ")[2])
+        assert not [text for text in bare.run().warnings if "No index" in text]
 
 
 @pytest.mark.parametrize("cursor", ["COALESCE(created_at, id)", "GREATEST(updated_at, created_at)", "COALESCE(nowhere, created_at)"])
-def test_what_source_and_lake_might_order_differently_is_no_cursor(world: World, cursor: str) -> None:
-    world.sql("DROP TABLE events", ORDERS)
-    world.configure(cursor=(cursor,))
-    [failure] = world.run().failures
+def test_what_source_and_lake_might_order_differently_is_no_cursor(bare: World, cursor: str) -> None:
+    bare.sql(ORDERS.format(name="orders"))
+    bare.configure(cursor=(cursor,))
+    [failure] = bare.run().failures
     assert isinstance(failure.error, SourceTableError)

@@ -40,10 +40,14 @@ NOW = {False: "NOW(6)", True: "now() AT TIME ZONE 'UTC'"}
 
 
 @pytest.fixture(params=["mariadb", "postgres"])
-def orders(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> World:
+def world(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> World:
     server: MariaDBServer | PostgresServer = request.getfixturevalue(request.param)
-    world = World(server, tmp_path, spark)
-    postgres = isinstance(server, PostgresServer)
+    return World(server, tmp_path, spark)
+
+
+@pytest.fixture
+def orders(world: World) -> World:
+    postgres = isinstance(world.server, PostgresServer)
     world.sql(POSTGRES_ORDERS if postgres else MARIADB_ORDERS)
     world.sql(POSTGRES_FILL if postgres else MARIADB_FILL)
     world.sql(
@@ -155,58 +159,56 @@ def test_a_killed_reconcile_is_finished_by_the_next_run(
     assert world.data_commits("orders")[0] == 1
 
 
-def test_a_table_without_cursor_is_compared_by_every_run_and_only_what_differs_is_merged(orders: World) -> None:
-    orders.sql("CREATE TABLE plain (id VARCHAR(20) PRIMARY KEY, amount DECIMAL(12,2))")
-    numbers = "generate_series(1, 500) AS seq" if orders.schema == "public" else "seq_1_to_500"
-    orders.sql(f"INSERT INTO plain SELECT CONCAT('k', seq), seq FROM {numbers}")
-    tables = (f"{orders.schema}.plain",)
-    orders.configure(cursor=())
-    assert_done(orders.run(tables=tables))
-    before = orders.state("plain")
-    [run] = assert_done(orders.run(tables=tables)).runs
+def test_a_table_without_cursor_is_compared_by_every_run_and_only_what_differs_is_merged(world: World) -> None:
+    world.sql("CREATE TABLE plain (id VARCHAR(20) PRIMARY KEY, amount DECIMAL(12,2))")
+    numbers = "generate_series(1, 500) AS seq" if world.schema == "public" else "seq_1_to_500"
+    world.sql(f"INSERT INTO plain SELECT CONCAT('k', seq), seq FROM {numbers}")
+    world.configure(cursor=())
+    assert_done(world.run())
+    before = world.state("plain")
+    [run] = assert_done(world.run()).runs
     assert (run.status, run.counts.read) == (TableRunStatus.IDLE, 0)
-    orders.sql(
+    world.sql(
         "UPDATE plain SET amount = 5 WHERE id = 'k7'",
         "DELETE FROM plain WHERE id = 'k8'",
-        "INSERT INTO plain VALUES ('K7', 1)" if orders.schema == "public" else "UPDATE plain SET id = 'k9b' WHERE id = 'k9'",
+        "INSERT INTO plain VALUES ('K7', 1)" if world.schema == "public" else "UPDATE plain SET id = 'k9b' WHERE id = 'k9'",
     )
-    [run] = assert_done(orders.run(tables=tables)).runs
+    [run] = assert_done(world.run()).runs
     assert run.counts.updated == 1
     assert run.counts.read < 100
-    assert equal(orders, "plain")
-    after = orders.state("plain")
+    assert equal(world, "plain")
+    after = world.state("plain")
     assert after.watermark == before.watermark
     assert before.fresh_at is not None
     assert after.fresh_at is not None
     assert after.fresh_at > before.fresh_at
 
 
-@pytest.mark.parametrize("unhashed", [False, True], ids=["by checksums", "read whole"])
-def test_a_table_without_keys_is_replaced_only_when_it_differs(orders: World, unhashed: bool) -> None:
-    kind = "DOUBLE PRECISION" if unhashed else "INT"
-    orders.sql(f"CREATE TABLE bare (id INT, amount {kind})", "INSERT INTO bare VALUES (1, 1), (1, 1), (NULL, 2)")
-    tables = (f"{orders.schema}.bare",)
-    orders.configure(cursor=())
-    assert_done(orders.run(tables=tables))
-    [run] = assert_done(orders.run(tables=tables)).runs
-    assert run.status is TableRunStatus.IDLE
-    orders.sql("DELETE FROM bare WHERE id IS NULL", "INSERT INTO bare VALUES (3, 3)")
-    assert_done(orders.run(tables=tables))
-    assert equal(orders, "bare")
-    assert orders.data_commits("bare") == [1, 3]
+def test_a_table_without_keys_is_replaced_only_when_it_differs(world: World) -> None:
+    kinds = {"by_checksums": "INT", "read_whole": "DOUBLE PRECISION"}
+    world.configure(cursor=())
+    for table, kind in kinds.items():
+        world.sql(f"CREATE TABLE {table} (id INT, amount {kind})", f"INSERT INTO {table} VALUES (1, 1), (1, 1), (NULL, 2)")
+    assert_done(world.run())
+    assert {run.status for run in assert_done(world.run()).runs} == {TableRunStatus.IDLE}
+    for table in kinds:
+        world.sql(f"DELETE FROM {table} WHERE id IS NULL", f"INSERT INTO {table} VALUES (3, 3)")
+    assert_done(world.run())
+    for table in kinds:
+        assert equal(world, table), table
+        assert world.data_commits(table) == [1, 3], table
 
 
-def test_a_table_with_a_column_that_has_no_checksum_is_read_whole_and_merged_by_what_differs(orders: World) -> None:
-    orders.sql("CREATE TABLE waves (id INT PRIMARY KEY, amount DOUBLE PRECISION)", "INSERT INTO waves VALUES (1, 0.1), (2, 0.2), (3, NULL)")
-    tables = (f"{orders.schema}.waves",)
-    orders.configure(cursor=())
-    assert_done(orders.run(tables=tables))
-    orders.sql("UPDATE waves SET amount = 0.3 WHERE id = 3", "DELETE FROM waves WHERE id = 1")
-    [run] = assert_done(orders.run(tables=tables)).runs
+def test_a_table_with_a_column_that_has_no_checksum_is_read_whole_and_merged_by_what_differs(world: World) -> None:
+    world.sql("CREATE TABLE waves (id INT PRIMARY KEY, amount DOUBLE PRECISION)", "INSERT INTO waves VALUES (1, 0.1), (2, 0.2), (3, NULL)")
+    world.configure(cursor=())
+    assert_done(world.run())
+    world.sql("UPDATE waves SET amount = 0.3 WHERE id = 3", "DELETE FROM waves WHERE id = 1")
+    [run] = assert_done(world.run()).runs
     assert (run.counts.read, run.counts.updated, run.counts.deleted) == (2, 1, 1)
-    [run] = assert_done(orders.run(tables=tables)).runs
+    [run] = assert_done(world.run()).runs
     assert run.status is TableRunStatus.IDLE
-    assert equal(orders, "waves")
+    assert equal(world, "waves")
 
 
 def test_what_changes_between_checksums_and_read_is_judged_by_the_read(
