@@ -17,8 +17,9 @@ EARLY: Final = 100
 LATER: Final = 200
 """What B writes and commits in between."""
 
-_PAUSE_SECONDS: Final = 1.6
-"""So that a column of whole seconds, which some servers round, has moved on."""
+_PAUSE_SECONDS: Final = 0.05
+_COARSE_PAUSE_SECONDS: Final = 1.6
+"""So that the cursor has moved on; some servers round a column of whole seconds."""
 
 
 class Connection(Protocol):
@@ -60,12 +61,13 @@ def read_around_a_late_commit(windows: Windowed, a: Connection, b: Connection) -
     Returns:
         The values of the first window and of the second: `EARLY` is in the second, and lost if it is in neither.
     """
+    pause = _COARSE_PAUSE_SECONDS if windows.cursor.lead.is_coarse else _PAUSE_SECONDS
     watermark = windows.start()
-    time.sleep(_PAUSE_SECONDS)
+    time.sleep(pause)
     a.run("BEGIN", f"INSERT INTO events (v) VALUES ({EARLY})")
     b.run(f"INSERT INTO events (v) VALUES ({LATER})")
     watermark, first, readings = windows.read(b, watermark)
     a.run("COMMIT")
-    time.sleep(_PAUSE_SECONDS)
+    time.sleep(pause)
     _, second, _ = windows.read(b, watermark, readings)
     return first, second

@@ -108,7 +108,7 @@ class SourceBoundSuite:
         self, harness: SourceHarness, source: Source, connect: Callable[[], Application]
     ) -> None:
         writer = connect()
-        for value in range(20):
+        for value in range(8):
             bound = _bound(harness, source, "at")
             writer.run(_INSERT.format(value))
             [[newest]] = writer.run("SELECT MAX(id) FROM events")

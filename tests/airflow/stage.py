@@ -22,7 +22,12 @@ pipeline: shop
 schedule: "*/10 * * * *"
 source: {{kind: mariadb, connection: shop_db}}
 target: {{root: {folder}/lake, staging: {folder}/staging}}
-spark: {{conf: {{spark.sql.shuffle.partitions: "2", spark.databricks.delta.snapshotPartitions: "2"}}, driver_memory: 1g}}
+spark:
+  driver_memory: 1g
+  conf:
+    spark.sql.shuffle.partitions: "2"
+    spark.databricks.delta.snapshotPartitions: "2"
+    spark.driver.extraJavaOptions: "-XX:TieredStopAtLevel=1"  # these JVMs end before better machine code would have paid
 execution: {execution}
 retries: {retries}
 lease_wait: 0s

@@ -4,6 +4,7 @@ import itertools
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -283,14 +284,24 @@ def test_an_empty_table_is_one_chunk_that_takes_what_comes(name: str, request: p
 def test_statements_that_run_are_counted_without_the_one_that_counts(name: str, request: pytest.FixtureRequest) -> None:
     where: Place = request.getfixturevalue(name)
     idle = where.source.running()
-    pause = "SELECT pg_sleep(3)" if name == "pg" else "SELECT SLEEP(3)"
-    busy = [threading.Thread(target=where.sql, args=(pause,)) for _ in range(3)]
+    pause = "SELECT pg_sleep(20)" if name == "pg" else "SELECT SLEEP(20)"
+
+    def sleep_until_it_is_ended() -> None:
+        with suppress(Exception):
+            where.sql(pause)
+
+    busy = [threading.Thread(target=sleep_until_it_is_ended) for _ in range(3)]
     for thread in busy:
         thread.start()
-    end = time.monotonic() + 2.5
+    end = time.monotonic() + 15
     while (most := where.source.running()) < idle + 3 and time.monotonic() < end:
         time.sleep(0.05)
     assert most >= idle + 3
+    if name == "pg":
+        where.sql(f"SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query = '{pause}'")
+    else:
+        for (number,) in where.sql(f"SELECT id FROM information_schema.processlist WHERE info = '{pause}'"):
+            where.sql(f"KILL QUERY {number}")
     for thread in busy:
         thread.join()
     assert where.source.running() <= idle + 1

@@ -72,7 +72,12 @@ def environment(world: World, jars: Path) -> dict[str, str]:
 pipeline: shop
 source: {{kind: mariadb, connection: shop_db}}
 target: {{root: {world.pipeline.target.root}, staging: {world.pipeline.target.staging}}}
-spark: {{driver_memory: 1g, conf: {{spark.master: "local[2]", spark.sql.shuffle.partitions: "2"}}}}
+spark:
+  driver_memory: 1g
+  conf:
+    spark.master: "local[2]"
+    spark.sql.shuffle.partitions: "2"
+    spark.driver.extraJavaOptions: "-XX:TieredStopAtLevel=1"  # these JVMs end before better machine code would have paid
 tables:
   {world.database}.orders: {{cursor: [updated_at, id], overlap: 0s}}
 """

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -131,6 +131,11 @@ def background(statement: Callable[[], object]) -> Iterator[None]:
         thread.join(30)
 
 
+def until_it_is_killed(client: Client, statement: str) -> None:
+    with suppress(pymysql.MySQLError):
+        client.run(statement)
+
+
 def is_running(server: DatabaseServer, client: Client) -> bool:
     rows = server.execute(f"SELECT INFO FROM information_schema.processlist WHERE ID = {client.id}")
     return bool(rows and rows[0][0])
@@ -164,9 +169,11 @@ def test_a_reader_in_the_middle_of_its_select_holds_nothing_back(
     source: MySQLSource, server: DatabaseServer, connect: Callable[[], Client]
 ) -> None:
     reader = connect()
-    with background(lambda: reader.run("/* a report */ SELECT SLEEP(2), id FROM events WHERE id = 1")):
+    with background(lambda: until_it_is_killed(reader, "/* a report */ SELECT SLEEP(20), id FROM events WHERE id = 1")):
         wait_until(lambda: is_running(server, reader))
         assert bound_of(source, "fine").held_by == ""
+        assert is_running(server, reader)
+        server.execute(f"KILL QUERY {reader.id}")
 
 
 def test_a_statement_that_waits_for_a_row_lock_holds_back(
@@ -256,7 +263,7 @@ def test_a_statement_is_a_plain_read_only_if_it_surely_is(statement: str, reads:
 @pytest.mark.parametrize("column", ["fine", "coarse", "moment"])
 def test_what_is_written_after_a_bound_is_never_below_it(source: MySQLSource, connect: Callable[[], Client], column: str) -> None:
     writer = connect()
-    for value in range(20):
+    for value in range(8):
         bound = bound_of(source, column)
         writer.run(f"INSERT INTO events (v) VALUES ({value})")
         [[written]] = writer.run(f"SELECT CAST({column} AS CHAR) FROM events ORDER BY id DESC LIMIT 1")

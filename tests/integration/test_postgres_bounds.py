@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 
@@ -112,6 +112,11 @@ def background(statement: Callable[[], object]) -> Iterator[None]:
         thread.join(30)
 
 
+def until_it_is_cancelled(client: Client, statement: str) -> None:
+    with suppress(psycopg.errors.QueryCanceled):
+        client.run(statement)
+
+
 def is_running(server: PostgresServer, client: Client) -> bool:
     return bool(server.execute(f"SELECT 1 FROM pg_stat_activity WHERE pid = {client.id} AND state = 'active'"))
 
@@ -148,9 +153,11 @@ def test_a_reader_in_the_middle_of_its_select_holds_nothing_back(
     source: PostgresSource, server: PostgresServer, connect: Callable[[], Client]
 ) -> None:
     reader = connect()
-    with background(lambda: reader.run("SELECT pg_sleep(2), id FROM events WHERE id = 1")):
+    with background(lambda: until_it_is_cancelled(reader, "SELECT pg_sleep(20), id FROM events WHERE id = 1")):
         wait_until(lambda: is_running(server, reader))
         assert bound_of(source, "fine").held_by == ""
+        assert is_running(server, reader)
+        server.execute(f"SELECT pg_cancel_backend({reader.id})")
 
 
 def test_a_reader_whose_role_is_read_only_holds_nothing_back_until_it_writes(source: PostgresSource, server: PostgresServer) -> None:
