@@ -14,6 +14,9 @@ Data = Mapping[str, Any]
 MANY: Final = 5
 """Entries with one and the same shortcoming that are named one by one."""
 
+_LOGIN_OPTIONS: Final = ("key", "username", "credential", "connection_string")
+"""Options of stores that hold a login, besides those whose names say so as Spark's do."""
+
 
 def check_together(data: Data, document: Document, suspect: Container[Path] = ()) -> list[Problem]:
     """Returns what is wrong between fields: a path for many tables, columns that are left out but needed, secrets in the Spark settings.
@@ -130,6 +133,14 @@ def _check_logs(data: Data, document: Document) -> Iterator[Problem]:
         at = _key(document, ("archive",) if archive else ("tables", logs[0]))
         message = f"{logs[0]!r} has 'method: log', and the archive of its events has no {' and no '.join(map(repr, missing))}."
         yield Problem(mark=at, message=message, valid="Write 'archive: {url: s3://bucket/topics, format: debezium-mysql}'.")
+    for name in archive.get("options", ()):
+        if is_secret_conf(name) or name in _LOGIN_OPTIONS:
+            message = f"{name!r} is a secret, and secrets are not written here."
+            yield Problem(
+                mark=_key(document, ("archive", "options", name)),
+                message=message,
+                valid="Remove it: the store's login comes from the environment, a profile or the machine's role.",
+            )
 
 
 def _check_paths(data: Data, document: Document) -> Iterator[Problem]:

@@ -75,6 +75,13 @@ def private_session(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[Sp
             private.conf.unset(name)
 
 
+def set_missing(spark: SparkSession, conf: Mapping[str, str]) -> None:
+    """Gives a session settings that nobody has chosen; what the pipeline file or the cluster says stays."""
+    for name, value in conf.items():
+        if spark.conf.get(name, None) is None:
+            spark.conf.set(name, value)
+
+
 def _jar_conf(jars: str | Sequence[str]) -> dict[str, str]:
     given = jars if isinstance(jars, str) else ",".join(jars)
     if given:

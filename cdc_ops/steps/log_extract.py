@@ -31,6 +31,8 @@ from cdc_ops.formats.base import open_format
 from cdc_ops.formats.feed import canonical_feed, records_of
 from cdc_ops.formats.files import FileLines, RecordFile, count_lines, read_records
 from cdc_ops.formats.latest import DELETED, TIED, WHOLE, latest_per_key, refuse_ties
+from cdc_ops.lake.conf import archive_conf
+from cdc_ops.lake.session import set_missing
 from cdc_ops.lake.staging import land
 from cdc_ops.steps.archives import after_reading, check_unchanged
 
@@ -54,6 +56,7 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
         TiedEventsError: two events at one place say different things.
         ConfigError: the format would lose data by a setting that nobody has accepted.
     """
+    set_missing(spark, archive_conf(log.url, dict(log.archive.options)))
     frozen = FrozenFiles(files=log.files)
     with closing(open_archive(log.url, dict(log.archive.options))) as archive:
         check_unchanged(archive, frozen)

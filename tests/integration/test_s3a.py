@@ -1,50 +1,107 @@
-"""Spark and the Spark-free steps on one S3 endpoint: archives, staging and lake on s3a://."""
+"""Archive, staging and lake on one S3 endpoint: Spark by s3a, the Spark-free steps by s3fs."""
 
 import gzip
+import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc_ops.core.pipeline import TargetConfig
+from cdc_ops.errors import ArchiveGapError
+from cdc_ops.formats.files import RecordFile, count_lines, read_records
 from cdc_ops.lake.conf import archive_conf, store_conf
 from cdc_ops.lake.deltalog import DeltaLog
-from cdc_ops.lake.session import private_session
+from cdc_ops.lake.session import private_session, set_missing
 from cdc_ops.testing.object_store import LOGIN, ObjectStore
+from cdc_ops.testing.servers import MariaDBServer
+from tests.integration.test_log_method import ITEMS, change, counts, log_world, only_error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """A folder of a bucket that both clients have the login for."""
+
+    store: ObjectStore
+    folder: str
+
+    def put(self, files: Mapping[str, bytes]) -> None:
+        self.store.put_many({f"{self.folder}/{name}": content for name, content in files.items()})
+
+    def url(self, path: str, scheme: str = "s3a") -> str:
+        return f"{scheme}://{self.store.bucket}/{self.folder}/{path}"
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {"endpoint_url": self.store.endpoint}
 
 
 @pytest.fixture(scope="module")
-def bucket(spark: SparkSession, object_store: ObjectStore) -> Iterator[str]:
-    """A folder in the store's bucket, whose login Spark has as from a cluster's core-site.xml; the endpoint is in the environment."""
-    hadoop = spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+def bucket(spark: SparkSession, object_store: ObjectStore) -> Iterator[Bucket]:
+    """The endpoint is in the environment for s3fs; Spark, which runs already, has settings for this bucket as from a core-site.xml."""
     own = f"fs.s3a.bucket.{object_store.bucket}"
-    hadoop.set(f"{own}.access.key", LOGIN["AWS_ACCESS_KEY_ID"])
-    hadoop.set(f"{own}.secret.key", LOGIN["AWS_SECRET_ACCESS_KEY"])
-    for name, value in store_conf({"AWS_ENDPOINT_URL": object_store.endpoint}).items():
-        hadoop.set(name.replace("spark.hadoop.fs.s3a", own), value)
+    found = store_conf({"AWS_ENDPOINT_URL": object_store.endpoint}).items()
+    settings = {name.replace("spark.hadoop.fs.s3a", own): value for name, value in found}
+    settings |= {f"{own}.access.key": LOGIN["AWS_ACCESS_KEY_ID"], f"{own}.secret.key": LOGIN["AWS_SECRET_ACCESS_KEY"]}
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+    for name, value in settings.items():
+        hadoop.set(name, value)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL", object_store.endpoint)
-        yield f"{object_store.bucket}/{uuid.uuid4().hex[:8]}"
+        yield Bucket(store=object_store, folder=uuid.uuid4().hex[:8])
+    for name in settings:
+        hadoop.unset(name)
 
 
-def test_spark_reads_files_and_keeps_delta_tables_on_an_s3_endpoint(spark: SparkSession, object_store: ObjectStore, bucket: str) -> None:
-    prefix = bucket.partition("/")[2]
-    object_store.put_many(
-        {f"{prefix}/t/partition=0/t+0+00.json": b'{"a": 1}\n{"a": 2}\n', f"{prefix}/t/y y%20.json.gz": gzip.compress(b'{"a": 3}\n')}
+def test_lines_of_files_with_awkward_names_are_numbered_on_s3(spark: SparkSession, bucket: Bucket) -> None:
+    texts = {"t/partition=0/t+0+00.json": b"a\nb\n", "t/y y%20{1}.json.gz": gzip.compress(b"c\n")}
+    bucket.put(texts)
+    files = [RecordFile(path=name, uri=bucket.url(name), size=len(text)) for name, text in texts.items()]
+    with private_session(spark, {"spark.hadoop.fs.s3a.bucket.other.endpoint": "chosen"}) as session:
+        set_missing(session, archive_conf("s3://other", bucket.options))
+        assert session.conf.get("spark.hadoop.fs.s3a.bucket.other.endpoint") == "chosen"
+        assert session.conf.get("spark.hadoop.fs.s3a.bucket.other.path.style.access") == "true"
+        set_missing(session, archive_conf(bucket.url("t", "s3"), bucket.options))
+        counted = count_lines(session, files)
+        assert [file.lines for file in counted.files] == [2, 1]
+        rows = read_records(session, files, counted).select("file", "line").collect()
+    assert sorted(tuple(row) for row in rows) == [(files[0].path, 0), (files[0].path, 1), (files[1].path, 0)]
+
+
+def test_a_table_follows_an_archive_with_everything_on_s3_and_waits_at_a_gap(
+    mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path, bucket: Bucket
+) -> None:
+    world = log_world(mariadb, tmp_path, spark)
+    archive = replace(
+        world.pipeline.archive, url=bucket.url("topics/{schema}.{table}", "s3"), options=tuple(sorted(bucket.options.items()))
     )
-    with private_session(spark, archive_conf(f"s3://{bucket}/t", {"endpoint_url": object_store.endpoint})) as session:
-        files = [f"s3a://{bucket}/t/partition=0/t+0+00.json", f"s3a://{bucket}/t/y y%20.json.gz"]
-        rows = session.read.schema("a INT").json(files)
-        assert sorted(row["a"] for row in rows.collect()) == [1, 2, 3]
-        table = f"s3a://{bucket}/lake/t"
-        rows.selectExpr("a", "'old' AS b").write.format("delta").save(table)
-        rows.selectExpr("a + 1 AS a", "'new' AS b").createOrReplaceTempView("changes")
-        session.sql(
-            f"MERGE INTO delta.`{table}` t USING changes s ON t.a = s.a WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-        )
-        merged = session.read.format("delta").load(table)
-        assert sorted(tuple(row) for row in merged.collect()) == [(1, "old"), (2, "new"), (3, "new"), (4, "new")]
-    log = DeltaLog(table)
-    assert log.newest() == 1
-    assert log.commit_info(1)["operation"] == "MERGE"
-    assert log.state(1).columns() == (("a", "int"), ("b", "string"))
+    target = TargetConfig(root=bucket.url("lake"), staging=bucket.url("staging"))
+    world.pipeline = replace(world.pipeline, archive=archive, target=target)
+    world.sql(ITEMS)
+    topic = f"{world.database}.items"
+
+    def put(offset: int, *events: dict[str, Any]) -> None:
+        text = "".join(f"{json.dumps(event)}\n" for event in events)
+        bucket.put({f"topics/{topic}/partition=0/{topic}+0+{offset:010}.json.gz": gzip.compress(text.encode())})
+
+    a, b, c = ({"id": n, "name": name, "price": f"{n}.50"} for n, name in ((1, "a"), (2, "b"), (3, "c")))
+    put(0, *(change("r", 100 + n, after=image, database=world.database) for n, image in enumerate((a, b))))
+    put(3, change("c", 300, after=c, database=world.database))
+    assert counts(world.run()) == (2, 0, 0)
+    jobs = world.jobs
+    error = only_error(world.run())
+    assert isinstance(error, ArchiveGapError)
+    assert f"{topic}/0: 2 up to, not including, 3" in str(error)
+    assert world.jobs == jobs
+    put(2, change("u", 200, before=b, after={**b, "name": "B"}, database=world.database))
+    assert counts(world.run()) == (1, 1, 0)
+    assert world.lake("items", "id, name") == [(1, "a"), (2, "B"), (3, "c")]
+    assert world.data_commits("items") == [1, 2]
+    assert DeltaLog(world.path("items")).newest() is not None
+    state = world.state("items")
+    assert state.archive is not None
+    assert state.archive.of(f"{topic}/0") == (4,)

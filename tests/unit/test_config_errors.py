@@ -104,6 +104,8 @@ CASES = [
     ("{keys: [id]}", "{except_column_list: updated_at}", 9, 3, ["'updated_at' of 'shop.orders' is in 'cursor'", "leaves it out"]),
     ("{keys: [id]}", "{exclude: true, keys: id}", 9, 32, ["means nothing beside 'exclude: true'"]),
     ("{keys: [id]}", "{method: log}", 9, 3, ["'shop.orders' has 'method: log'", "no 'url' and no 'format'"]),
+    ("defaults:", "archive: {options: {endpoint_url: 'http://s:1', key: a}}\ndefaults:", 5, 49, ["'key' is a secret", "environment"]),
+    ("defaults:", "archive: {options: {sas_token: a}}\ndefaults:", 5, 21, ["'sas_token' is a secret"]),
     ("{keys: [id]}", "{path: /lake}", 9, 23, ["holds the target's root"]),
     ("{keys: [id]}", "{path: /lake/shop}", 9, 23, ["'shop.customers'", "lie in each other"]),
     ("shop.orders: {keys: [id]}", "shop.order_*: {path: /x}", 9, 18, ["a pattern may match many"]),
