@@ -57,8 +57,9 @@ $(JARS): cdc_ops/lake/jars.py | $(INSTALLED)
 
 .PHONY: servers
 servers: setup
-	@$(say) "making sure that MariaDB, Postgres and, where it can be had, MySQL can be started"
+	@$(say) "making sure that MariaDB, Postgres, Debezium and, where it can be had, MySQL can be started"
 	@$(BIN)/python -m cdc_ops.testing.servers
+	@$(BIN)/python -m cdc_ops.testing.debezium
 
 .PHONY: check
 check: setup ## Lint, format, types and import contracts
