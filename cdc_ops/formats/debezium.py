@@ -25,8 +25,8 @@ _UNCHANGED_FORMS: Final = (UNCHANGED, "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="
 """As text, and as the base64 of its bytes: a value that the log does not have because it did not change."""
 
 _SOURCE: Final = (
-    "struct<db: string, schema: string, table: string, file: string, pos: bigint, row: bigint, gtid: string, ts_ms: bigint,"
-    " snapshot: string, sequence: string, lsn: bigint, txId: bigint>"
+    "struct<connector: string, db: string, schema: string, table: string, file: string, pos: bigint, row: bigint, gtid: string,"
+    " ts_ms: bigint, snapshot: string, sequence: string, lsn: bigint, txId: bigint>"
 )
 _BODY: Final = (
     f"op string, before map<string, string>, after map<string, string>, source {_SOURCE}, ts_ms bigint, ddl string, databaseName string,"
@@ -46,9 +46,13 @@ _OFFSET: Final = OrderField(name="offset", type="bigint", meaning="offset in Kaf
 
 MYSQL_ORDER: Final = (
     OrderField(name="file_no", type="bigint", meaning="number at the end of the binlog file's name"),
-    OrderField(name="pos", type="bigint", meaning="where the event begins in that file"),
+    OrderField(name="pos", type="bigint", meaning="where the event begins in that file; of MariaDB from 11.4 on, its transaction"),
     _STREAMED,
-    _TOTAL_ORDER,
+    OrderField(
+        name="total_order",
+        type="bigint",
+        meaning="number within the transaction, from 'provide.transaction.metadata'; without, of MariaDB the offset in Kafka, else -1",
+    ),
     OrderField(name="row", type="bigint", meaning="number of the row in the event"),
     _OFFSET,
 )
@@ -203,16 +207,27 @@ class DebeziumJson:
         streamed = ~is_snapshot(body["op"], source["snapshot"])
         if self.postgres:
             return postgres_position(source["sequence"], source["lsn"], streamed, total)
-        return mysql_position(source["file"], source["pos"], streamed, total, source["row"])
+        vague = streamed & _is_mariadb(source) & (body["op"] != Operation.TRUNCATE)
+        ordered = F.coalesce(total, F.when(vague, F.col("offset")).otherwise(-1))
+        return mysql_position(source["file"], source["pos"], streamed, ordered, source["row"])
+
+
+def _is_mariadb(source: Expr) -> Expr:
+    """True for events of MariaDB, also from MySQL's connector; only MySQL's GTIDs have a colon.
+
+    From 11.4 on MariaDB does not write into its binlog where the rows of a transaction are: all of them have the place where the
+    transaction begins. The number of a row counts anew with each statement, so it does not tell which of two comes first.
+    """
+    return F.coalesce(source["connector"] == "mariadb", F.lit(False)) | F.coalesce(~source["gtid"].contains(":"), F.lit(False))
 
 
 def mysql_position(file: Expr, pos: Expr, streamed: Expr, total: Expr, row: Expr) -> Expr:
-    """Returns the position of an event of MySQL or MariaDB."""
+    """Returns the position of an event of MySQL or MariaDB; NULL in a part of it makes the event bad."""
     return F.struct(
         F.regexp_extract(file, r"(\d+)$", 1).try_cast("bigint").alias("file_no"),
         pos.cast("bigint").alias("pos"),
         streamed.cast("tinyint").alias("streamed"),
-        F.coalesce(total, F.lit(-1)).cast("bigint").alias("total_order"),
+        total.cast("bigint").alias("total_order"),
         F.coalesce(row, F.lit(0)).cast("bigint").alias("row"),
         kafka_offset().alias("offset"),
     )
