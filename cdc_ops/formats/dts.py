@@ -19,7 +19,7 @@ from cdc_ops.core.tables import Column
 from cdc_ops.formats import values
 from cdc_ops.formats.base import Format, Reading
 from cdc_ops.formats.losses import FULL_ROW_IMAGE
-from cdc_ops.formats.records import CORRUPT, envelopes, is_truncate, split_name, texts
+from cdc_ops.formats.records import envelopes, is_truncate, parsed_members, split_name, texts
 
 _FIELDS: Final = ("recordid", "dbtable", "recordtype", "recordtimestamp", "beforeimages", "afterimages")
 """In lower case: so are the names in exports through tables, which are read too."""
@@ -60,10 +60,8 @@ class DtsJson:
 
     def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
         """See `Format`."""
-        members = F.transform_keys(texts(F.col("value")), lambda name, _: F.lower(name))
-        read = records.withColumn("m", members)
         fields = (F.try_element_at(F.col("m"), F.lit(name)).alias(name) for name in _FIELDS)
-        frame = read.withColumn("r", F.struct(*fields, F.when(F.col("m").isNull(), F.col("value")).alias(CORRUPT)))
+        frame = parsed_members(records).withColumn("r", F.when(F.col("m").isNotNull(), F.struct(*fields)))
         number, name, kind, time, before, after = (F.col("r")[field] for field in _FIELDS)
         statement = F.when(kind == "DDL", F.coalesce(after, before))
         truncates = is_truncate(statement)

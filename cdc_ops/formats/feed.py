@@ -14,16 +14,33 @@ from cdc_ops.core.feeds import feed_columns, key_columns, struct_type
 from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.core.type_policies import OnUnstorable
 from cdc_ops.formats.base import Format
+from cdc_ops.formats.records import is_doubled
 from cdc_ops.formats.values import any_of
 
 _CARRIED: Final = ("snapshot", "transaction", "source_time", "ddl", "raw", "file", "line")
 
 
-def records_of(envelopes: DataFrame, table: TableName) -> DataFrame:
-    """Returns what concerns one table: its own records, and those that no table could be found for."""
+def records_of(envelopes: DataFrame, table: TableName, *, strays: bool = True) -> DataFrame:
+    """Returns what concerns one table: its own records, and those that no table could be found for.
+
+    Args:
+        envelopes: Of a topic or folder.
+        table: Which.
+        strays: False leaves out what no table was found for. Where tables of one reading are counted together, one of them takes the
+            strays, or `strays_of` does: each record counts once.
+    """
     name = F.col("table")
-    unknown = F.coalesce(name["name"], F.lit("")) == ""
-    return envelopes.where(unknown | ((name["schema"] == table.schema) & (name["name"] == table.name)))
+    mine = F.coalesce((name["schema"] == table.schema) & (name["name"] == table.name), F.lit(False))
+    return envelopes.where(_tableless() | mine) if strays else envelopes.where(mine)
+
+
+def strays_of(envelopes: DataFrame) -> DataFrame:
+    """Returns what no table could be found for: `bad` records that are no JSON, statements and `control` records without a table."""
+    return envelopes.where(_tableless())
+
+
+def _tableless() -> Expr:
+    return F.coalesce(F.col("table")["name"], F.lit("")) == ""
 
 
 def canonical_feed(form: Format, envelopes: DataFrame, schema: TableSchema, keys: Iterable[str], chosen: EventFormat) -> DataFrame:
@@ -160,13 +177,14 @@ def _problems(sides: dict[str, _Side], form: Format) -> list[Expr]:
     moved = (F.col("__old_key") != key) & (F.size("__present") < len(sides["after"].schema.columns))
     imageless = op.isin(Operation.READ, Operation.CREATE, Operation.UPDATE) & F.col("after").isNull()
     unplaced = any_of([F.col("position")[part.name].isNull() for part in form.facts.order]) | F.col("position").isNull()
-    tableless = (F.coalesce(F.col("table")["name"], F.lit("")) == "") & F.lit(form.facts.names_table)
+    tableless = _tableless() & F.lit(form.facts.names_table)
     return [
         F.when(~op.isin(*Operation) | op.isNull(), F.concat(F.lit("unknown operation "), F.coalesce(op, F.lit("NULL")))),
         F.when(tableless, "it names no table"),
         F.when(unplaced, "its place in the order is not known"),
         F.when(imageless, "it has no row after the change"),
         F.when(keyless, "it does not name the whole key"),
+        *(F.when(is_doubled(F.col(name)), f"its image {name} names a column twice") for name in sides),
         F.when(moved & F.lit(form.facts.images is Images.PARTIAL), "it changes the key and does not have the whole row"),
         *(problem for side in sides.values() for problem in side.problems()),
     ]

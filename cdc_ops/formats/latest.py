@@ -33,7 +33,7 @@ def barrier(feed: DataFrame) -> DataFrame:
     return feed.where(truncates).agg(F.max("position").alias("position"))
 
 
-def latest_per_key(feed: DataFrame, schema: TableSchema) -> DataFrame:
+def latest_per_key(feed: DataFrame, schema: TableSchema, *, truncated: bool = True) -> DataFrame:
     """Folds the changes of a feed, each key by itself, in the order of `position`.
 
     Records that are `bad` are left out: a caller that goes on has put them elsewhere before. In any order of the rows of the feed, and with
@@ -42,6 +42,7 @@ def latest_per_key(feed: DataFrame, schema: TableSchema) -> DataFrame:
     Args:
         feed: The canonical feed of one table.
         schema: The table.
+        truncated: False if the feed is known to have no TRUNCATE: it is not searched for one then, which reads all of it once more.
 
     Returns:
         One row per key:
@@ -53,7 +54,9 @@ def latest_per_key(feed: DataFrame, schema: TableSchema) -> DataFrame:
             position  struct   of the last event
             tied      boolean  two events at one place say different things; see `refuse_ties`
     """
-    changes = _after_barrier(_expanded(feed.where(F.col("kind") == RecordKind.CHANGE)), feed)
+    changes = _expanded(feed.where(F.col("kind") == RecordKind.CHANGE))
+    if truncated:
+        changes = _after_barrier(changes, feed)
     content = F.xxhash64("op", "image", "present")
     placed = changes.repartition(F.col("key")).select("*", content.alias("content"))
     # One row per place first: duplicates fall out, and two events at one place are seen whichever of them would have won.

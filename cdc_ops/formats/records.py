@@ -10,7 +10,8 @@ from cdc_ops.core.events import FormatFacts, RecordKind
 from cdc_ops.core.feeds import LANDED_NUMBER
 from cdc_ops.formats.base import ENVELOPE
 
-CORRUPT: Final = "_corrupt"
+_END: Final = "__cdc_ops_end"
+_CORRUPT: Final = "_corrupt"
 _TYPES: Final = dict(ENVELOPE)
 
 TOMBSTONE: Final = "tombstone"
@@ -19,11 +20,45 @@ TOMBSTONE: Final = "tombstone"
 def parsed(records: DataFrame, layout: str) -> DataFrame:
     """Parses `value` into a struct `r` of the given layout.
 
-    Fields declared as string keep their JSON text as it is, numbers digit by digit. What is no JSON, or does not fit, has the record in
-    `r._corrupt`.
+    Fields declared as string keep their JSON text as it is, numbers digit by digit. What is no JSON, does not fit, or has anything but
+    blanks behind its JSON, has no `r`.
+
+    A record is parsed once. Spark moves expressions to where they are used: a filter would parse each record once, each column that has a
+    condition once more. It moves none over a row generator, so this is one, of one row. And parsers stop where a document ends, whatever
+    follows: within brackets, with a mark behind it, it has to end there.
     """
-    options = {"columnNameOfCorruptRecord": CORRUPT, "mode": "PERMISSIVE"}
-    return records.withColumn("r", F.from_json(F.col("value"), f"{layout}, {CORRUPT} string", options))
+    frame = _parsed_once(records, f"struct<{layout}, {_END} boolean>")
+    first, last = F.get("__documents", F.lit(0)), F.get("__documents", F.lit(1))
+    whole = (F.size("__documents") == 2) & last[_END] & first[_END].isNull()
+    return frame.withColumn("r", F.when(whole, first)).drop("__documents")
+
+
+def parsed_members(records: DataFrame) -> DataFrame:
+    """Parses `value` into a map `m` of the texts of its members, by their names in lower case; otherwise as `parsed`.
+
+    An object that has two members of one name has no `m`.
+    """
+    frame = _parsed_once(records, "map<string, string>")
+    first, last = F.get("__documents", F.lit(0)), F.get("__documents", F.lit(1))
+    names = F.transform(F.map_keys(first), F.lower)
+    alone = (F.size("__documents") == 2) & (F.try_element_at(last, F.lit(_END)) == "true")
+    whole = alone & (F.size(F.array_distinct(names)) == F.size(names))
+    return frame.withColumn("m", F.when(whole, F.map_from_arrays(names, F.map_values(first)))).drop("__documents")
+
+
+def _parsed_once(records: DataFrame, kind: str) -> DataFrame:
+    """Returns records with `__documents`: a document and the mark behind it, or something else if the record is not just one."""
+    marked = F.concat(F.lit('{"d":['), F.col("value"), F.lit(f',{{"{_END}":true}}]}}'))
+    options = {"columnNameOfCorruptRecord": _CORRUPT, "mode": "PERMISSIVE"}
+    parsed_text = F.from_json(marked, f"d array<{kind}>, {_CORRUPT} string", options)
+    frame = records.select("*", F.explode(F.array(parsed_text)).alias("__parsed"))
+    fits = F.col("__parsed")[_CORRUPT].isNull()
+    return frame.withColumn("__documents", F.when(fits, F.col("__parsed.d"))).drop("__parsed")
+
+
+def is_doubled(image: Expr) -> Expr:
+    """True for an image that names a column twice: a parser of JSON takes the last of both, a look into a map the first."""
+    return F.size(F.array_distinct(F.map_keys(image))) < F.size(image)
 
 
 def is_tombstone() -> Expr:
@@ -32,8 +67,8 @@ def is_tombstone() -> Expr:
 
 
 def is_corrupt() -> Expr:
-    """True for records that are no JSON of the layout."""
-    return F.col("r").isNull() | F.col("r")[CORRUPT].isNotNull()
+    """True for records that are no JSON of the layout, or more than that."""
+    return F.col("r").isNull()
 
 
 def is_garbled() -> Expr:
@@ -79,7 +114,9 @@ def name_of(schema: Expr, name: Expr) -> Expr:
 def completed(before: Expr, after: Expr) -> Expr:
     """Returns an image with what it leaves out taken from the row before: columns that an update does not name kept their values."""
     lacking = F.map_filter(before, lambda name, _: ~F.map_contains_key(after, name))
-    return F.when(F.size(before) > F.size(after), F.map_concat(lacking, after)).otherwise(after)
+    return F.when((F.size(before) > F.size(after)) & ~is_doubled(after) & ~is_doubled(before), F.map_concat(lacking, after)).otherwise(
+        after
+    )
 
 
 _COMMENTS: Final = r"(?is)^(?:\s|/\*.*?\*/|(?:--\s|#)[^\n]*\n)*"

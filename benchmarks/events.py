@@ -1,0 +1,190 @@
+"""Archived Debezium events into a Delta table's rows, beside Spark counting the same JSON files.
+
+Files of JSON lines, named as Kafka Connect's sink names them, of one partition; without schemas; five events a key: an insert, updates, and
+at the end of every tenth key a delete. What is timed is counting the lines, records, envelopes, the typed feed, the last state of each
+key, and writing that as Delta.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from benchmarks._harness import BENCH, LOCAL, Series, report, run
+from cdc_ops.core.events import EventFormat
+from cdc_ops.core.tables import Column, TableName, TableSchema
+from cdc_ops.core.typemap import mysql_mapping
+from cdc_ops.formats.base import open_format
+from cdc_ops.formats.feed import canonical_feed, records_of
+from cdc_ops.formats.files import RecordFile, count_lines, read_records
+from cdc_ops.formats.latest import latest_per_key
+from cdc_ops.lake import jars
+from cdc_ops.lake.session import build_session
+
+PER_KEY: Final = 5
+FILE_BYTES: Final = 75_000_000
+EVENT_BYTES: Final = 830
+DECLARED: Final = {
+    "id": "bigint unsigned",
+    "customer_id": "int",
+    "status": "varchar(12)",
+    "total": "decimal(12,2)",
+    "currency": "char(3)",
+    "quantity": "smallint",
+    "weight": "double",
+    "note": "varchar(80)",
+    "express": "tinyint",
+    "ordered_on": "date",
+    "created_at": "datetime",
+    "updated_at": "datetime(6)",
+}
+CHOSEN: Final = EventFormat(
+    name="debezium-mysql",
+    settings={
+        "skipped.operations": "none",
+        "converter.replace.null.with.default": "false",
+        "decimal.handling.mode": "string",
+        "schemas.enable": "false",
+    },
+    accept=("schemas.enable=false",),
+)
+# A row as event `v` of key `k` leaves it.
+_ROW: Final = """named_struct(
+  'id', k, 'customer_id', hash(k) % 200000,
+  'status', elt(CAST(1 + (k + {v}) % 5 AS INT), 'new', 'paid', 'shipped', 'delivered', 'returned'),
+  'total', CAST(CAST(5 + (hash(k) % 50000 + {v}) / 100 AS DECIMAL(12, 2)) AS STRING),
+  'currency', elt(CAST(1 + k % 3 AS INT), 'EUR', 'USD', 'GBP'),
+  'quantity', k % 100 + {v}, 'weight', (k % 4000) / 8,
+  'note', if(k % 4 = 0, NULL, concat('parcel ', k, ', ring twice, leave at the Tür: ', hash(k, {v}))), 'express', CAST(k % 10 = 0 AS INT),
+  'ordered_on', 20454 + k % 200, 'created_at', 1767225600000 + k * 1000, 'updated_at', 1767225600000000 + k * 4000001 + {v} * 7000003)"""
+_EVENTS: Final = """
+SELECT to_json(named_struct(
+  'before', if(op = 'c', NULL, {before}), 'after', if(op = 'd', NULL, {after}),
+  'source', named_struct('version', '3.6.1.Final', 'connector', 'mysql', 'name', 'shop', 'ts_ms', 1767225600000 + n, 'snapshot', 'false',
+    'db', 'shop', 'sequence', CAST(NULL AS STRING), 'table', 'orders', 'server_id', 1, 'gtid', CAST(NULL AS STRING),
+    'file', concat('mysql-bin.', lpad(CAST(1 + n DIV 1000000 AS STRING), 6, '0')), 'pos', 4 + n % 1000000 * 400, 'row', 0, 'thread', 42),
+  'op', op, 'ts_ms', 1767225600100 + n, 'transaction', CAST(NULL AS STRING)), map('ignoreNullFields', 'false')) AS value
+FROM (SELECT *, CASE WHEN v = 0 THEN 'c' WHEN v = {last} AND k % 10 = 0 THEN 'd' ELSE 'u' END AS op
+      FROM (SELECT id AS n, id DIV {keys} AS v, (id * 7919) % {keys} AS k FROM range(0, {events}, 1, {files})))"""
+
+
+def schema() -> TableSchema:
+    """Returns the table of the events."""
+    columns = []
+    for name, declared in DECLARED.items():
+        mapping = mysql_mapping(declared)
+        assert mapping is not None
+        columns.append(Column(name=name, source_type=declared, delta_type=mapping.delta_type, nullable=name == "note", expression=name))
+    return TableSchema(table=TableName(schema="shop", name="orders"), columns=tuple(columns), primary_key=("id",))
+
+
+def session(memory: str) -> SparkSession:
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    conf = {"spark.master": "local[2]", "spark.driver.memory": memory}
+    return build_session("cdc-ops events", jars=jars.jar_list(LOCAL / "jars"), extra_conf=conf)
+
+
+def ensure_files(folder: Path, events: int) -> None:
+    """Writes the files, unless they are there."""
+    if folder.exists():
+        return
+    print(f"writing {events:,} events ...", flush=True)
+    spark, files = session("2g"), max(2, events * EVENT_BYTES // FILE_BYTES)
+    images = {"before": _ROW.format(v="(v - 1)"), "after": _ROW.format(v="v")}
+    rows = _EVENTS.format(**images, last=PER_KEY - 1, keys=events // PER_KEY, events=events, files=files)
+    work = folder.with_suffix(".work")
+    spark.sql(rows).write.mode("overwrite").text(str(work))
+    (work / "partition=0").mkdir()
+    offset = 0
+    for number, part in enumerate(sorted(work.glob("part-*"))):
+        part.rename(work / "partition=0" / f"orders+0+{offset:010}.json")
+        offset = events * (number + 1) // files
+    for rest in (*work.glob("_*"), *work.glob(".*")):
+        rest.unlink()
+    work.rename(folder)
+    spark.stop()
+
+
+def record_files(folder: Path) -> list[RecordFile]:
+    found = []
+    for path in sorted(folder.glob("partition=0/*.json")):
+        start = int(path.stem.rpartition("+")[2])
+        found.append(RecordFile(path=path.name, uri=str(path), size=path.stat().st_size, partition=0, start_offset=start))
+    return found
+
+
+def count_json(spark: SparkSession, folder: Path) -> int:
+    return spark.read.json([file.uri for file in record_files(folder)]).count()
+
+
+def last_states(spark: SparkSession, folder: Path) -> DataFrame:
+    """Returns the last state of each key; the files' lines are counted first."""
+    files, table = record_files(folder), schema()
+    counts = count_lines(spark, files)
+    for file, following in zip(counts.files, counts.files[1:], strict=False):
+        assert file.end_offset == following.start_offset, file
+    form = open_format(CHOSEN.name)
+    envelopes = records_of(form.envelopes(read_records(spark, files, counts), CHOSEN), table.table)
+    return latest_per_key(canonical_feed(form, envelopes, table, table.primary_key, CHOSEN), table, truncated=False)
+
+
+def fold(spark: SparkSession, folder: Path, events: int) -> None:
+    """Writes the last states and checks them."""
+    lake = folder.with_suffix(".lake")
+    shutil.rmtree(lake, ignore_errors=True)
+    latest = last_states(spark, folder)
+    latest.select("row.*", "key", "deleted", "whole", "present", "position", "tied").write.format("delta").save(str(lake))
+    found = spark.read.format("delta").load(str(lake)).agg(F.count("*"), F.count_if("deleted"), F.count_if("tied"), F.count_if("whole"))
+    keys = events // PER_KEY
+    assert tuple(found.collect()[0]) == (keys, (keys + 9) // 10, 0, keys), found.collect()
+
+
+def work(part: str, folder: Path, events: int, memory: str) -> None:
+    """What a measured process does: prints the seconds without Spark's start."""
+    spark = session(memory)
+    spark.range(10).count()
+    begun = time.monotonic()
+    if part == "count":
+        assert count_json(spark, folder) == events
+    else:
+        fold(spark, folder, events)
+    print(f"{time.monotonic() - begun:.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=5_000_000)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--memory", default="3g", help="heap of Spark's driver")
+    parser.add_argument("--part", choices=("count", "fold"), help="what a measured process is to do")
+    options = parser.parse_args()
+    folder = BENCH / f"events_{options.events}"
+    if options.part:
+        work(options.part, folder, options.events, options.memory)
+        return
+    BENCH.mkdir(parents=True, exist_ok=True)
+    ensure_files(folder, options.events)
+    series = {"count": Series("spark.read.json(files).count()"), "fold": Series("files -> last states in Delta")}
+    inner: dict[str, list[float]] = {name: [] for name in series}
+    for _ in range(options.rounds):
+        for name, one in series.items():
+            same = ["--events", str(options.events), "--memory", options.memory, "--part", name]
+            measured = run([sys.executable, "-m", "benchmarks.events", *same], dict(os.environ), Path.cwd())
+            one.add(measured)
+            inner[name].append(float(measured.output.split()[-1]))
+    size = sum(file.size for file in record_files(folder))
+    best = {name: min(seconds) for name, seconds in inner.items()}
+    speed = f"{options.events / best['fold']:,.0f} events/s, {size / 1e6 / best['fold']:,.0f} MB/s"
+    ratio = f"ratio {best['fold'] / best['count']:.2f} ({best['fold']:.1f} s / {best['count']:.1f} s, best of each, without Spark's start)"
+    title = f"{options.events:,} events of {options.events // PER_KEY:,} keys, {size / 1e6:,.0f} MB in {len(record_files(folder))} files"
+    report(title, (*(one.line() for one in series.values()), speed, ratio))
+
+
+if __name__ == "__main__":
+    main()
