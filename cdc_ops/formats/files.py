@@ -181,7 +181,7 @@ def _scan(spark: SparkSession, uris: Iterable[str]) -> DataFrame:
 
 
 def _is_blank(value: Expr) -> Expr:
-    return (F.octet_length(value) <= 8) & (F.trim(value, F.lit(" \t\r")) == "")
+    return (F.octet_length(value) <= 8) & (F.btrim(value, F.lit(" \t\r")) == "")
 
 
 def _by_place(files: Sequence[RecordFile]) -> dict[str, RecordFile]:
