@@ -47,6 +47,8 @@ def bucket(spark: SparkSession, object_store: ObjectStore) -> Iterator[Bucket]:
     found = store_conf({"AWS_ENDPOINT_URL": object_store.endpoint}).items()
     settings = {name.replace("spark.hadoop.fs.s3a", own): value for name, value in found}
     settings |= {f"{own}.access.key": LOGIN["AWS_ACCESS_KEY_ID"], f"{own}.secret.key": LOGIN["AWS_SECRET_ACCESS_KEY"]}
+    # Files that are being written wait in memory: on disk they want the local file system that the tests do without.
+    settings[f"{own}.fast.upload.buffer"] = "bytebuffer"
     hadoop = spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
     for name, value in settings.items():
         hadoop.set(name, value)
