@@ -69,7 +69,7 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
         seen = _look(feed, spec)
         if seen.bad and not log.quarantine:
             raise _bad_records(feed, spec.table, seen.bad)
-        latest = latest_per_key(feed, spec.schema)
+        latest = latest_per_key(feed, spec.schema, truncated=seen.truncated)
         tied, partial = Observation(), Observation()
         rows = _rows(latest.observe(tied, F.count_if(TIED).alias("n")), spec)
         rows = rows.observe(partial, F.count_if(F.col(PRESENT).isNotNull()).alias("n"))
