@@ -8,14 +8,14 @@ from cdc_ops.archives.base import open_archive
 from cdc_ops.core.archive_files import FrozenFiles, ListedFile
 from cdc_ops.core.archive_gaps import gap_error
 from cdc_ops.core.archive_names import BinlogName, FileName, KafkaName
-from cdc_ops.core.archive_positions import ArchiveWatermark, Reached
+from cdc_ops.core.archive_positions import ArchiveWatermark, Reached, advanced
 from cdc_ops.core.archive_rules import OnBadRecord, Start
 from cdc_ops.core.cursors import CursorValue, format_datetime
 from cdc_ops.core.logs import LogBatch
 from cdc_ops.core.operations import OperationKind, OperationSpec
 from cdc_ops.core.pipeline import Method, quarantine_path
 from cdc_ops.core.windows import SafeBound
-from cdc_ops.errors import ArchiveChangedError, ArchiveError, ConfigError
+from cdc_ops.errors import ArchiveChangedError, ArchiveError, ConfigError, StateError
 from cdc_ops.steps.archives import check_unchanged
 from cdc_ops.steps.orders import Draft, Order, new_spec
 from cdc_ops.steps.surveys import Survey, survey
@@ -27,8 +27,17 @@ def draft_log(order: Order) -> Draft:
     Raises:
         ConfigError: the pipeline names no archive.
         ArchiveError: it cannot be listed, or holds files that nobody knows.
+        StateError: the table has rows, and nobody knows which events of the archive they stand for.
     """
     archive, table = order.facts.pipeline.archive, order.facts.config.table
+    if order.state.archive is None and order.state.watermark is not None:
+        raise StateError(
+            f"Table {table} has rows that did not come from its archive, so nobody knows with which event it has to go on.",
+            why="It was read by query so far ('method: log' is new), or its commit records are gone.",
+            data="Nothing was read or written; the watermark stays.",
+            next=f"cdc-ops resync --pipeline {order.facts.config.pipeline} --table {table} --mode full   (reads all rows, and then follows"
+            " the archive from where it is now)",
+        )
     before = order.state.archive or ArchiveWatermark()
     url, found = _surveyed(order, before)
     bound, missing = _listed_at(found), gap_error(str(table), found.gaps, before.streams) if found.gaps else None
@@ -83,6 +92,15 @@ def reached_now(order: Order) -> ArchiveWatermark:
             next="Let the tool write its first file (Debezium: a heartbeat, or any change of the table), then run again.",
         )
     return ArchiveWatermark(streams=tuple(Reached(stream=stream, to=start) for stream, start in sorted(last.items())))
+
+
+def restarted(order: Order) -> ArchiveWatermark:
+    """Returns from where a table's events are read after all its rows have been read anew, gaps behind it or not.
+
+    Raises:
+        ArchiveError: as `reached_now`.
+    """
+    return advanced(order.state.archive or ArchiveWatermark(), reached_now(order).streams)
 
 
 def relisted(order: Order, spec: OperationSpec, log: LogBatch) -> OperationSpec:

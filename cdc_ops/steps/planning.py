@@ -13,7 +13,7 @@ from cdc_ops.core.schema_changes import only_columns
 from cdc_ops.core.windows import SafeBound, Window, fresh_instant, next_watermark, next_window
 from cdc_ops.errors import RequestError
 from cdc_ops.steps.bands import look_again, seen_after, to_read
-from cdc_ops.steps.log_plan import begins_with_snapshot, draft_log, reached_now
+from cdc_ops.steps.log_plan import begins_with_snapshot, draft_log, reached_now, restarted
 from cdc_ops.steps.nulls import look_at_nulls, null_rows
 from cdc_ops.steps.orders import Draft, Order, new_spec
 from cdc_ops.steps.reconciling import draft_comparison, observed_bound
@@ -227,12 +227,14 @@ def _keys(order: Order) -> Draft:
 
 
 def _full(order: Order) -> Draft:
+    follows = order.facts.config.settings.method is Method.LOG
     spec = replace(
         new_spec(order, OperationKind.RESYNC, order.source.now()),
         generation=order.state.generation + 1,
         slices=order.slices(""),
         expected_rows=order.facts.schema.approximate_rows,
         mode=ApplyMode.OVERWRITE,
+        archive_after=restarted(order) if follows else order.state.archive,
         # What is kept of deleted rows is what the source has not: it has to be read once and for all.
         landing=Landing.STAGED if order.facts.config.settings.deleted_column else _whole_landing(order),
         replaces_schema=True,

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from cdc_ops.core.archive_rules import ArchiveConfig, OnBadRecord, Start
 from cdc_ops.core.operations import JobSpec, OperationSpec, StepResult
 from cdc_ops.core.pipeline import Method, quarantine_path, quarantine_root
-from cdc_ops.core.requests import RunKind
-from cdc_ops.errors import ArchiveError, ArchiveGapError, BadRecordsError, IncompleteRowError, JobLostError
+from cdc_ops.core.requests import ResyncMode, RunKind
+from cdc_ops.errors import ArchiveError, ArchiveGapError, BadRecordsError, IncompleteRowError, JobLostError, StateError
 from cdc_ops.lake.quarantined import quarantined_tables, read_quarantine
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.commit import rebuild_table
@@ -333,3 +333,28 @@ def test_a_snapshot_hands_over_to_the_log_while_rows_change(mariadb: MariaDBServ
     sink.write(event("d", 7, "short"), event("d", 5, "old"))
     assert not world.run().failures
     assert world.lake("items", "id, name") == world.source("items", "id, name")
+
+
+def test_a_table_that_was_read_by_query_follows_its_archive_after_a_full_resync_which_passes_gaps_too(
+    mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path
+) -> None:
+    world = log_world(mariadb, tmp_path, spark)
+    world.configure(method=Method.QUERY)
+    world.sql(ITEMS, "INSERT INTO items VALUES (1, 'a', 1.00)")
+    sink, db = Sink(tmp_path / "archive", world.database, "items"), world.database
+    sink.write(change("c", 100, after={"id": 1, "name": "a", "price": "1.00"}, database=db))
+    assert counts(world.run()) == (1, 0, 0)
+    world.configure(method=Method.LOG)
+    world.sql("INSERT INTO items VALUES (2, 'b', 2.00)")  # its event never comes: the archive began to be written later
+    error = only_error(world.run())
+    assert isinstance(error, StateError)
+    assert "--mode full" in str(error)
+    assert not world.resync(ResyncMode.FULL).failures
+    sink.offset += 5  # five events are lost
+    world.sql("UPDATE items SET name = 'aa' WHERE id = 1")
+    sink.write(change("u", 300, after={"id": 1, "name": "aa", "price": "1.00"}, database=db))
+    assert not world.run().failures  # the file before the gap
+    assert isinstance(only_error(world.run()), ArchiveGapError)
+    assert not world.resync(ResyncMode.FULL).failures
+    assert not world.run().failures
+    assert world.lake("items", "id, name") == world.source("items", "id, name") == [(1, "aa"), (2, "b")]
