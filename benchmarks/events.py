@@ -16,7 +16,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from benchmarks._harness import BENCH, LOCAL, Series, report, run
+from benchmarks._harness import BENCH, LOCAL, ROOT, Series, report, run
 from cdc_ops.core.events import EventFormat
 from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.core.typemap import mysql_mapping
@@ -175,7 +175,7 @@ def main() -> None:
     for _ in range(options.rounds):
         for name, one in series.items():
             same = ["--events", str(options.events), "--memory", options.memory, "--part", name]
-            measured = run([sys.executable, "-m", "benchmarks.events", *same], dict(os.environ), Path.cwd())
+            measured = run([sys.executable, "-m", "benchmarks.events", *same], {**os.environ, "PYTHONPATH": str(ROOT)}, BENCH)
             one.add(measured)
             inner[name].append(float(measured.output.split()[-1]))
     size = sum(file.size for file in record_files(folder))

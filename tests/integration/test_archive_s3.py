@@ -1,6 +1,7 @@
 """Archives on a real S3 endpoint: paging, starting after a name, the store's clock, and what the endpoint refuses."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -108,14 +109,10 @@ def test_runs_on_s3_read_what_is_new_and_see_gaps_longer_and_removed_files(
         keep(store, lease, second)
 
         object_store.put_many({key(50, prefix="runs"): b"x"})
-        store.put_files(
-            lease,
-            consumed_records(
-                frozen_records(second.files, "op", "run", second.listing.clock),
-                [cover(file.path, *ends) for file, ends in zip(second.files.files, ((20, 35), (35, 40)), strict=True)],
-                second.listing.clock,
-            ),
-        )  # fmt: skip
+        held = [cover(file.path, *ends) for file, ends in zip(second.files.files, ((20, 35), (35, 40)), strict=True)]
+        records = frozen_records(second.files, "op", "run", second.listing.clock)
+        watermark = after_reading(replace(batch, files=second.files.files, before=watermark), held, table="t").watermark
+        store.put_files(lease, consumed_records(records, held, second.listing.clock))
         third = survey(archive, rules, store, (PIPELINE, name), watermark)
         assert third.scope is Scope.FULL  # before a gap is called one, everything is listed
         assert [(gap.low, gap.high) for gap in third.gaps] == [((40,), (50,))]
