@@ -13,7 +13,7 @@ from cdc_ops.archives.base import Archive, open_archive
 from cdc_ops.core.archive_listing import ListingMark, next_ranges
 from cdc_ops.core.archive_names import KafkaName, Layout, parse_name
 from cdc_ops.core.archive_positions import ArchiveWatermark, Reached
-from cdc_ops.core.archive_rules import ArchiveRules
+from cdc_ops.core.archive_rules import ArchiveConfig
 from cdc_ops.core.tables import TableName
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.surveys import Survey, survey
@@ -22,7 +22,7 @@ from cdc_ops.testing.object_store import ObjectStore
 PARTITIONS = 4
 RECORDS = 100
 OWNER = ("bench", TableName(schema="bench", name="t"))
-RULES = ArchiveRules(layout=Layout.KAFKA_CONNECT, settle=timedelta(0))
+RULES = ArchiveConfig(layout=Layout.KAFKA_CONNECT, settle=timedelta(0))
 
 
 def keys(first: int, count: int) -> list[str]:

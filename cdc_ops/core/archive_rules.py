@@ -34,32 +34,6 @@ class OnBadRecord(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveRules:
-    """How an archive is read.
-
-    Args:
-        layout: Who named its files.
-        template: `file.name.template` of Aiven's sinks.
-        settle: How long a file must not have changed, by the store's clock.
-        relist: How often everything is listed, for what came late below the watermark; zero = each time.
-        lookback: With folders by time: how far back from the newest one each listing looks.
-        max_hole: Largest hole in offsets that is natural; see `core.archive_gaps.prove`.
-        strangers: What to do about names that the layout does not know.
-        check_endings: Look at the last bytes of each new file, one request each; for archives that files are written into in place. The
-            last binlog of a server is always looked at.
-    """
-
-    layout: Layout
-    template: str = AIVEN_TEMPLATE
-    settle: timedelta = timedelta(minutes=1)
-    relist: timedelta = timedelta(days=1)
-    lookback: timedelta = timedelta(days=1)
-    max_hole: int = 0
-    strangers: OnStranger = OnStranger.FAIL
-    check_endings: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveConfig:
     """The archive of change events that tables with `method: log` are fed from.
 
@@ -103,20 +77,6 @@ class ArchiveConfig:
     bad_records: OnBadRecord = OnBadRecord.FAIL
     check_endings: bool = False
     files_per_run: int = 5000
-
-    @property
-    def rules(self) -> ArchiveRules:
-        """How files are listed and proven."""
-        return ArchiveRules(
-            layout=self.layout,
-            template=self.template,
-            settle=self.settle,
-            relist=self.relist,
-            lookback=self.lookback,
-            max_hole=self.max_hole,
-            strangers=self.strangers,
-            check_endings=self.check_endings,
-        )
 
     def location(self, table: TableName) -> str:
         """Returns where the files of a table are."""

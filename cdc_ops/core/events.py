@@ -67,10 +67,6 @@ class OrderField:
     meaning: str
 
 
-STREAMED: Final = "streamed"
-"""Name of the part of an order that is 0 for rows of a snapshot and 1 for changes."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossySetting:
     """A setting of the tool that writes events, under which something is lost.
@@ -148,15 +144,6 @@ class FormatFacts:
     def position_type(self) -> str:
         """The type of the feed's `position` as Spark SQL DDL; structs of numbers compare field by field."""
         return "struct<" + ", ".join(f"{part.name}: {part.type}" for part in self.order) + ">"
-
-    @property
-    def snapshots_lead(self) -> bool:
-        """True if rows of a snapshot stand before every change, whenever they were read.
-
-        Their positions then say nothing of where the log was. A floor, `position >= recorded position`, has to let rows with `snapshot`
-        through, and whoever lets them through has to know that they are not older than what the lake has.
-        """
-        return self.order[0].name == STREAMED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -184,7 +184,7 @@ def _retrieve(folder: Path, missing: Sequence[Coordinate]) -> None:
     (incoming / "ivy.xml").write_text(ivy_file(missing), encoding="utf-8")
     settings = os.environ.get("CDC_OPS_IVY_SETTINGS")  # a company's own mirror, in Ivy's file format
     command = [
-        *(java(), "-jar", str(_ivy_jar())),
+        *(java(), "-jar", str(bundled("ivy", "fetches the other jars"))),
         *(("-settings", settings) if settings else ()),
         *("-ivy", str(incoming / "ivy.xml"), "-novalidate", "-cache", str(incoming / "cache")),
         *("-confs", "default", "-types", "jar", "bundle"),
@@ -221,15 +221,24 @@ def ivy_file(coordinates: Iterable[Coordinate]) -> str:
     )
 
 
-def _ivy_jar() -> Path:
+def bundled(name: str, use: str) -> Path:
+    """Returns a jar that comes with PySpark.
+
+    Args:
+        name: Its name, without its revision.
+        use: What it does, for the message.
+
+    Raises:
+        EnvironmentSetupError: it is not there.
+    """
     spec = importlib.util.find_spec("pyspark")  # finds the folder without importing Spark
     for place in (spec.submodule_search_locations or ()) if spec else ():
-        for found in sorted(Path(place, "jars").glob("ivy-*.jar")):
+        for found in sorted(Path(place, "jars").glob(f"{name}-*.jar")):
             return found
     raise EnvironmentSetupError(
-        "the Ivy jar is missing, which fetches the other jars",
+        f"the {name} jar is missing, which {use}",
         why="it ships inside the pyspark package, and that is not installed here (pyspark-client alone has no jars)",
-        data="nothing was fetched",
+        data="nothing was fetched or started",
         next="pip install pyspark",
     )
 

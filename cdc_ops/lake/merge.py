@@ -25,12 +25,10 @@ from cdc_ops.core.type_policies import Nulled
 from cdc_ops.errors import DuplicateKeyError
 from cdc_ops.lake.log import FoundCommit, find_commit
 from cdc_ops.lake.marks import mark_names, observe_marks
-from cdc_ops.lake.session import private_session
+from cdc_ops.lake.session import once, private_session
 from cdc_ops.lake.statements import merge_statement
 from cdc_ops.lake.tables import at, ensure_table, table_stats, translated_conflicts
 
-_TXN_APP_ID: Final = "spark.databricks.delta.write.txnAppId"
-_TXN_VERSION: Final = "spark.databricks.delta.write.txnVersion"
 _USER_METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
 _LAST_COMMIT: Final = "spark.databricks.delta.lastCommitVersionInSession"
 _AMBIGUOUS: Final = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
@@ -89,8 +87,7 @@ def _execute(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: M
     """Runs the statement; returns the version that it committed, None if Delta skipped it, and the values that became NULL by it."""
     view = f"cdc_ops_{uuid.uuid4().hex}"
     conf = {
-        _TXN_APP_ID: app_id(spec.pipeline, spec.table),
-        _TXN_VERSION: str(spec.op_seq),
+        **once(app_id(spec.pipeline, spec.table), spec.op_seq),
         _USER_METADATA: render_record(commit_record(spec, rows=rows, package_version=__version__, late=plan.late, marked=plan.marked)),
     }
     batch.createGlobalTempView(view)

@@ -4,18 +4,13 @@ They are written before the commit of the rows that were read with them, once an
 nowhere. Reading them needs no Spark: `lake.quarantined`.
 """
 
-from typing import Final
-
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.events import RecordKind
 from cdc_ops.core.operations import OperationSpec, app_id
-from cdc_ops.lake.session import private_session
+from cdc_ops.lake.session import once, private_session
 from cdc_ops.lake.tables import translated_conflicts
-
-_TXN_APP_ID: Final = "spark.databricks.delta.write.txnAppId"
-_TXN_VERSION: Final = "spark.databricks.delta.write.txnVersion"
 
 
 def set_aside(spark: SparkSession, spec: OperationSpec, path: str, feed: str) -> None:
@@ -30,7 +25,7 @@ def set_aside(spark: SparkSession, spec: OperationSpec, path: str, feed: str) ->
     Raises:
         LakeConflictError: somebody else changes that table.
     """
-    conf = {_TXN_APP_ID: f"{app_id(spec.pipeline, spec.table)}/quarantine", _TXN_VERSION: str(spec.op_seq)}
+    conf = once(f"{app_id(spec.pipeline, spec.table)}/quarantine", spec.op_seq)
     with private_session(spark, conf) as session, translated_conflicts(f"the quarantine of {spec.table}"):
         bad = session.read.parquet(feed).where(F.col("kind") == RecordKind.BAD)
         told = {"pipeline": spec.pipeline, "table": str(spec.table), "operation_id": spec.operation_id, "run_id": spec.run_id}

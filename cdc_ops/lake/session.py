@@ -75,6 +75,11 @@ def private_session(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[Sp
             private.conf.unset(name)
 
 
+def once(application: str, number: int) -> dict[str, str]:
+    """Returns the settings under which Delta skips a write if the table has that number of the application already, or a larger one."""
+    return {"spark.databricks.delta.write.txnAppId": application, "spark.databricks.delta.write.txnVersion": str(number)}
+
+
 def set_missing(spark: SparkSession, conf: Mapping[str, str]) -> None:
     """Gives a session settings that nobody has chosen; what the pipeline file or the cluster says stays."""
     for name, value in conf.items():

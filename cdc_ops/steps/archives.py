@@ -17,7 +17,7 @@ from typing import Final
 from cdc_ops.archives.base import Archive
 from cdc_ops.core.archive_files import FileStatus, FrozenFiles, ListedRange, check_frozen, consumed_records, frozen_records, noticed
 from cdc_ops.core.archive_gaps import GapRecord, gap_error
-from cdc_ops.core.archive_names import Aside, Stranger, parse_name
+from cdc_ops.core.archive_names import Aside, FileName, Stranger, parse_name
 from cdc_ops.core.archive_positions import ArchiveWatermark, Cover, advanced
 from cdc_ops.core.logs import LogBatch, LogReading
 from cdc_ops.core.operations import OperationSpec
@@ -106,6 +106,12 @@ class Proven:
     merged: tuple[str, ...]
 
 
+def names_of(batch: LogBatch) -> dict[str, FileName]:
+    """Returns what the names of an operation's files say, by path."""
+    parsed = {file.path: parse_name(batch.archive.layout, file.path, batch.archive.template) for file in batch.files}
+    return {path: name for path, name in parsed.items() if not isinstance(name, Aside | Stranger)}
+
+
 def after_reading(batch: LogBatch, covers: Iterable[Cover], *, table: str) -> Proven:
     """Proves again, now with what is really in the files, and returns the watermark for the commit of their rows.
 
@@ -117,10 +123,8 @@ def after_reading(batch: LogBatch, covers: Iterable[Cover], *, table: str) -> Pr
     Raises:
         ArchiveGapError: positions are missing before all of the files: none of them may be merged.
     """
-    rules, read = batch.archive.rules, tuple(covers)
-    parsed = {file.path: parse_name(rules.layout, file.path, rules.template) for file in batch.files}
-    names = [name for name in parsed.values() if not isinstance(name, Aside | Stranger)]
-    proofs = proofs_of(batch.before, names, read, batch.decisions, rules.max_hole)
+    read = tuple(covers)
+    proofs = proofs_of(batch.before, names_of(batch).values(), read, batch.decisions, batch.archive.max_hole)
     ends = {proof.stream: proof.gaps[0].low for proof in proofs if proof.gaps}
     behind = {cover.file for cover in read if cover.stream in ends and cover.low >= ends[cover.stream]}
     merged = tuple(file.path for file in batch.files if file.path not in behind)

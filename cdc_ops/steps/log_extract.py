@@ -5,7 +5,7 @@
 The feed is landed once and read twice, so that JSON is parsed once: what is bad in it, and what it empties, is known before it is folded.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from cdc_ops.archives.base import open_archive
 from cdc_ops.core.archive_files import FrozenFiles
-from cdc_ops.core.archive_names import KafkaName, parse_name
+from cdc_ops.core.archive_names import KafkaName
 from cdc_ops.core.archive_positions import Cover
 from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.events import EventFormat, Operation, RecordKind
@@ -34,7 +34,7 @@ from cdc_ops.formats.latest import DELETED, TIED, WHOLE, latest_per_key, refuse_
 from cdc_ops.lake.conf import archive_conf
 from cdc_ops.lake.session import set_missing
 from cdc_ops.lake.staging import land
-from cdc_ops.steps.archives import after_reading, check_unchanged
+from cdc_ops.steps.archives import after_reading, check_unchanged, names_of
 
 _KEPT: Final = ("kind", "op", "key", "previous_key", "after", "present", "nulled", "position", "source_time", "reason", "file", "line")
 _SHOWN: Final = 5
@@ -60,11 +60,12 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
     frozen = FrozenFiles(files=log.files)
     with closing(open_archive(log.url, dict(log.archive.options))) as archive:
         check_unchanged(archive, frozen)
-        files = _record_files(log)
+        names = _kafka_names(log)
+        files = _record_files(log, names)
         counts = count_lines(spark, files)
-        covers = _covers(log, counts.files)
+        covers = _covers(counts.files, names)
         proven = after_reading(log, covers, table=str(spec.table))
-        records = _unread(read_records(spark, files, counts), log, proven.merged)
+        records = _unread(read_records(spark, files, counts), log, names, proven.merged)
         feed = _landed_feed(spark, records, spec, log, feed_folder(spec, attempt))
         seen = _look(feed, spec)
         if seen.bad and not log.quarantine:
@@ -108,11 +109,15 @@ class _Seen:
     nulled: Nulled
 
 
-def _record_files(log: LogBatch) -> tuple[RecordFile, ...]:
-    rules, found = log.archive.rules, []
+def _kafka_names(log: LogBatch) -> dict[str, KafkaName]:
+    return {path: name for path, name in names_of(log).items() if isinstance(name, KafkaName)}
+
+
+def _record_files(log: LogBatch, names: Mapping[str, KafkaName]) -> tuple[RecordFile, ...]:
+    found = []
     for file in log.files:
-        name = parse_name(rules.layout, file.path, rules.template)
-        partition, offset = (name.partition, name.start_offset) if isinstance(name, KafkaName) else (None, None)
+        name = names.get(file.path)
+        partition, offset = (name.partition, name.start_offset) if name is not None else (None, None)
         uri = uri_of(log.url, file.path)
         found.append(RecordFile(path=file.path, uri=uri, size=file.size, partition=partition, start_offset=offset))
     return tuple(found)
@@ -125,28 +130,25 @@ def uri_of(url: str, path: str) -> str:
     return f"{ {'s3': 's3a'}.get(scheme, scheme) }://{place}" if is_url and scheme != "file" else place
 
 
-def _covers(log: LogBatch, files: Iterable[FileLines]) -> tuple[Cover, ...]:
+def _covers(files: Iterable[FileLines], names: Mapping[str, KafkaName]) -> tuple[Cover, ...]:
     """Returns what files hold by their contents; names without positions cover nothing that could be proven."""
-    rules, covers = log.archive.rules, []
-    for file in files:
-        name = parse_name(rules.layout, file.path, rules.template)
-        if isinstance(name, KafkaName):
-            low = name.start_offset
-            covers.append(Cover(file=file.path, stream=name.stream, low=(low,), high=(low + file.lines,)))
-    return tuple(covers)
+    return tuple(
+        Cover(file=file.path, stream=name.stream, low=(name.start_offset,), high=(name.start_offset + file.lines,))
+        for file in files
+        if (name := names.get(file.path)) is not None
+    )
 
 
-def _unread(records: DataFrame, log: LogBatch, merged: Iterable[str]) -> DataFrame:
+def _unread(records: DataFrame, log: LogBatch, names: Mapping[str, KafkaName], merged: Iterable[str]) -> DataFrame:
     """Leaves out the files behind a gap, and the records below the watermark: the table has them, and what came after them."""
-    rules, wanted = log.archive.rules, set(merged)
+    wanted = set(merged)
     left_out = [file.path for file in log.files if file.path not in wanted]
     if left_out:
         records = records.where(~F.col("file").isin(left_out))
     old = []
-    for path in sorted(wanted):
-        name = parse_name(rules.layout, path, rules.template)
-        reached = log.before.of(name.stream) if isinstance(name, KafkaName) else None
-        if isinstance(name, KafkaName) and reached is not None and name.start_offset < reached[0] and not _came_before(log, name):
+    for path, name in names.items():
+        reached = log.before.of(name.stream)
+        if path in wanted and reached is not None and name.start_offset < reached[0] and not _came_before(log, name):
             old.append((F.col("file") == path) & (F.col("offset") < reached[0]))
     return records.where(~reduce(or_, old)) if old else records
 

@@ -21,6 +21,7 @@ from cdc_ops.lake.staging import read_landed
 from cdc_ops.lake.statements import INCOMPLETE
 from cdc_ops.steps.log_extract import feed_folder
 from cdc_ops.steps.stage import is_deleted
+from cdc_ops.steps.unstorable import full_text
 
 _FOUND: Final = re.compile(re.escape(INCOMPLETE) + r"([0-9A-F]*):")
 
@@ -60,7 +61,7 @@ def _translated(spec: OperationSpec) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # of a failing statement, Py4J's own error comes through as well as PySpark's
-        found = _FOUND.search(f"{error} {getattr(error, '_stackTrace', '')}")
+        found = _FOUND.search(full_text(error))
         if found is None:
             raise
         key = bytes.fromhex(found[1]).decode()

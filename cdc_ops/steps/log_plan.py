@@ -119,7 +119,7 @@ def relisted(order: Order, spec: OperationSpec, log: LogBatch) -> OperationSpec:
             check_unchanged(opened, FrozenFiles(files=log.files))
             return spec
         except ArchiveChangedError:
-            found = survey(opened, log.archive.rules, order.ledger, (spec.pipeline, spec.table), log.before, full=True)
+            found = survey(opened, log.archive, order.ledger, (spec.pipeline, spec.table), log.before, full=True)
     files = first_files(found.files.files, found.names, log.archive.files_per_run)
     return replace(spec, log=replace(log, files=files, decisions=found.decisions))
 
@@ -166,4 +166,4 @@ def _surveyed(order: Order, before: ArchiveWatermark) -> tuple[str, Survey]:
         )
     url = archive.location(table)
     with closing(open_archive(url, dict(archive.options))) as opened:
-        return url, survey(opened, archive.rules, order.ledger, (order.facts.config.pipeline, table), before)
+        return url, survey(opened, archive, order.ledger, (order.facts.config.pipeline, table), before)

@@ -37,7 +37,7 @@ from cdc_ops.core.archive_names import (
     parse_name,
 )
 from cdc_ops.core.archive_positions import AcceptedGap, ArchiveWatermark, Cover, Gap, Position
-from cdc_ops.core.archive_rules import ArchiveRules, OnStranger
+from cdc_ops.core.archive_rules import ArchiveConfig, OnStranger
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import ArchiveFileError
 from cdc_ops.state.base import StateReader
@@ -104,7 +104,7 @@ class _Look:
     """One look at an archive."""
 
     archive: Archive
-    rules: ArchiveRules
+    rules: ArchiveConfig
     ledger: StateReader
     owner: tuple[str, TableName]
     watermark: ArchiveWatermark
@@ -113,7 +113,7 @@ class _Look:
 
 def survey(
     archive: Archive,
-    rules: ArchiveRules,
+    rules: ArchiveConfig,
     ledger: StateReader,
     owner: tuple[str, TableName],
     watermark: ArchiveWatermark | None,
@@ -221,7 +221,7 @@ def _passed(look: _Look, names: tuple[FileName, ...], known: Mapping[str, FileRe
     return frozenset(frozen | (behind - known.keys() if not look.rules.max_hole else set()))
 
 
-def _parsed(rules: ArchiveRules, listing: Listing) -> tuple[tuple[FileName, ...], tuple[Stranger, ...]]:
+def _parsed(rules: ArchiveConfig, listing: Listing) -> tuple[tuple[FileName, ...], tuple[Stranger, ...]]:
     names: list[FileName] = []
     strangers: list[Stranger] = []
     for file in listing.files:

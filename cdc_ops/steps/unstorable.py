@@ -38,7 +38,7 @@ def translated_failures(table: TableName) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # of a failing write, Py4J's own error comes through as well as PySpark's
-        found = _FOUND.search("".join(_texts(error)))
+        found = _FOUND.search(full_text(error))
         if found is None:
             raise
         facts = json.loads(bytes.fromhex(found[1]).decode())
@@ -51,11 +51,13 @@ def translated_failures(table: TableName) -> Iterator[None]:
         ) from error
 
 
-def _texts(error: BaseException | None) -> Iterator[str]:
-    """The error's text and those of its causes: a failing write has its reason one or two exceptions further down, in the JVM."""
+def full_text(error: BaseException | None) -> str:
+    """Returns an error's text and those of its causes: a failing write has its reason one or two exceptions further down, in the JVM."""
+    parts = []
     while error is not None:
-        yield f"{error} {getattr(error, '_stackTrace', '')} "
+        parts.append(f"{error} {getattr(error, '_stackTrace', '')} ")
         error = getattr(error, "_cause", None) or error.__cause__
+    return "".join(parts)
 
 
 def _literal(text: str) -> str:

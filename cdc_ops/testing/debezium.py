@@ -11,7 +11,6 @@ the log and its history of schemas in its folder: started again there it goes on
 Run as `python -m cdc_ops.testing.debezium` it brings the jars onto this machine (40 MB) and starts nothing.
 """
 
-import importlib.util
 import re
 import signal
 import sys
@@ -114,7 +113,7 @@ class DebeziumEngine:
         log = self.folder / LOG_FILE
         log.touch(mode=0o600)  # the gateway prints the secret of its port
         begin = log.stat().st_size
-        classes = ":".join(str(path) for path in (*found, _py4j_jar()))
+        classes = ":".join(str(path) for path in (*found, jars.bundled("py4j", "drives the engine")))
         self._process.start([jars.java(), *_JAVA, f"-Dcdc-ops={self.folder}", "-cp", classes, "py4j.GatewayServer", "--enable-auth", "0"])
         try:
             port, secret = self._address(log, begin)
@@ -307,19 +306,6 @@ def running_debezium(
         yield engine
     finally:
         engine.stop()
-
-
-def _py4j_jar() -> Path:
-    spec = importlib.util.find_spec("pyspark")
-    for place in (spec.submodule_search_locations or ()) if spec else ():
-        for found in sorted(Path(place, "jars").glob("py4j-*.jar")):
-            return found
-    raise EnvironmentSetupError(
-        "py4j's jar is missing, by which the engine is driven",
-        why="it ships inside the pyspark package, and that is not installed here",
-        data="nothing was started",
-        next="pip install pyspark",
-    )
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from cdc_ops.core.archive_files import ListedRange, Verdict, consumed_records, f
 from cdc_ops.core.archive_listing import EVERYTHING, Scope
 from cdc_ops.core.archive_names import Layout
 from cdc_ops.core.archive_positions import ArchiveWatermark, Cover
-from cdc_ops.core.archive_rules import ArchiveConfig, ArchiveRules
+from cdc_ops.core.archive_rules import ArchiveConfig
 from cdc_ops.core.logs import LogBatch
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import ArchiveChangedError, ArchiveError, ArchiveUnreachableError
@@ -86,7 +86,7 @@ def test_runs_on_s3_read_what_is_new_and_see_gaps_longer_and_removed_files(
     object_store: ObjectStore, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     archive, name = open_archive(f"s3://{object_store.bucket}/runs", object_store.options), TableName(schema="shop", name="s3")
-    rules = ArchiveRules(layout=Layout.KAFKA_CONNECT, settle=timedelta(0))
+    rules = ArchiveConfig(layout=Layout.KAFKA_CONNECT, settle=timedelta(0))
     object_store.put_many({key(offset, prefix="runs"): b"x" * 10 for offset in (0, 10, 20)})
     with open_store(f"sqlite:///{tmp_path_factory.mktemp('ledger')}/ledger.db") as store:
         lease = take(store, table=name)

@@ -16,7 +16,7 @@ from cdc_ops.core.archive_files import Verdict, freeze, frozen_records
 from cdc_ops.core.archive_listing import Scope
 from cdc_ops.core.archive_names import KafkaName, Layout
 from cdc_ops.core.archive_positions import ArchiveWatermark, Cover, Reached
-from cdc_ops.core.archive_rules import ArchiveConfig, ArchiveRules, OnStranger
+from cdc_ops.core.archive_rules import ArchiveConfig, OnStranger
 from cdc_ops.core.logs import LogBatch, LogReading
 from cdc_ops.core.operations import OperationSpec
 from cdc_ops.core.tables import TableName
@@ -26,7 +26,7 @@ from cdc_ops.steps.archives import after_reading, check_unchanged, keep, keep_fr
 from cdc_ops.steps.surveys import Survey, survey
 from tests.state_values import PIPELINE, spec, take
 
-RULES = ArchiveRules(layout=Layout.KAFKA_CONNECT, settle=timedelta(0))
+RULES = ArchiveConfig(layout=Layout.KAFKA_CONNECT, settle=timedelta(0))
 NUMBERS = count()
 
 
@@ -50,7 +50,7 @@ def batch_of(found: Survey, watermark: ArchiveWatermark | None, max_hole: int = 
 class Table:
     """A table that is fed from a folder; reading a file is counting its bytes: a record each."""
 
-    def __init__(self, store: SqlStateStore, folder: Path, rules: ArchiveRules = RULES) -> None:
+    def __init__(self, store: SqlStateStore, folder: Path, rules: ArchiveConfig = RULES) -> None:
         self.store, self.folder, self.rules = store, folder, rules
         self.archive = LocalArchive(str(folder))
         self.name = TableName(schema="shop", name=f"t{next(NUMBERS)}")
@@ -359,7 +359,7 @@ def test_a_new_partition_that_does_not_begin_at_its_first_offset_is_a_gap(table:
 
 
 def test_binlogs_are_read_up_to_the_last_one_that_was_closed(table: Table) -> None:
-    table.rules = ArchiveRules(layout=Layout.BINLOG, settle=timedelta(0))
+    table.rules = ArchiveConfig(layout=Layout.BINLOG, settle=timedelta(0))
     for number in (998, 999, 1000):
         table.write(0, 100, path=f"db1/mysql-bin.{number:06}")
     table.watermark = ArchiveWatermark(streams=(Reached(stream="db1/mysql-bin", to=(998, 4)),))

@@ -156,10 +156,3 @@ def test_the_feed_has_typed_images_and_a_position_of_numbers() -> None:
     assert columns["after"] == "struct<`id`: int, `c0`: decimal(10,2)>"
     assert columns["key"] == "struct<`id`: int>"
     assert columns["position"] == "struct<pos: bigint>"
-
-
-def test_a_format_says_whether_its_snapshots_stand_before_every_change() -> None:
-    number = OrderField(name="number", type="bigint", meaning="of the record")
-    streamed = OrderField(name="streamed", type="tinyint", meaning="0 for rows of a snapshot")
-    assert facts(order=(streamed, number)).snapshots_lead
-    assert not facts(order=(number, streamed)).snapshots_lead

@@ -10,7 +10,7 @@ import pytest
 from cdc_ops.core.archive_files import FileRecord, FileStatus, ListedFile
 from cdc_ops.core.archive_names import KafkaName
 from cdc_ops.core.archive_positions import ArchiveWatermark, Cover, Reached
-from cdc_ops.core.archive_rules import ArchiveConfig, ArchiveRules
+from cdc_ops.core.archive_rules import ArchiveConfig
 from cdc_ops.core.commits import commit_record
 from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.logs import PRESENT, LogBatch, LogReading
@@ -101,7 +101,7 @@ def test_what_the_ledger_calls_consumed_is_read_again_after_the_lake_was_set_bac
         path = archive / f"t/partition=0/t+0+{offset:010}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"\n" * 10)
-    rules, opened = ArchiveRules(layout=ArchiveConfig().layout, settle=timedelta(0)), LocalArchive(str(archive))
+    rules, opened = ArchiveConfig(layout=ArchiveConfig().layout, settle=timedelta(0)), LocalArchive(str(archive))
     lease = take(store, table=table)
     found = survey(opened, rules, store, (PIPELINE, table), None)
     keep(store, lease, found)
