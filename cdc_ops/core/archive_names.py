@@ -135,6 +135,11 @@ class DmsName:
     extension: str = ""
     compression: Compression = Compression.NONE
 
+    @property
+    def place(self) -> tuple[int, ...]:
+        """Its place among the files of its table: the full load comes before the changes."""
+        return (0 if self.is_load else 1, *self.order)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainName:

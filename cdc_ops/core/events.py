@@ -12,6 +12,7 @@ from typing import Final
 
 from cdc_ops.core.event_values import ValueFamily, family_of, fraction_digits
 from cdc_ops.core.tables import Column, TableSchema
+from cdc_ops.core.typemap import DeclaredType
 from cdc_ops.errors import ConfigError, SourceTableError
 
 
@@ -41,6 +42,16 @@ class RecordKind(enum.StrEnum):
     """Says nothing of rows or columns: tombstones, heartbeats, borders of transactions."""
     BAD = "bad"
     """Could not be decoded; `reason` says why, `raw` is the record."""
+
+
+class Container(enum.StrEnum):
+    """What the files of a format hold records in."""
+
+    LINES = "lines"
+    """A JSON document a line."""
+    CSV = "csv"
+    """Comma-separated values, the names of the columns in the first record."""
+    PARQUET = "parquet"
 
 
 class Images(enum.StrEnum):
@@ -74,29 +85,41 @@ class LossySetting:
     Args:
         name: As the tool spells it.
         safe: The values that lose nothing.
+        unsafe: The values that lose; where there are any, all others are safe. For settings that are names or marks of the user's choice.
+        needs: What a list has to name, separated by commas, to lose nothing; `source.` before a name may be left out.
         default: What holds if the pipeline file says nothing of it; the tool's own default.
         loses: What is lost, in words.
         remedy: What to set instead.
         families: Concerns only tables with columns of these families; empty = every table.
         only_fractions: Of these, only columns that keep fractions of seconds.
+        declared: Of these, only columns of these declared types; empty = all.
         seen: True if records show it, and one that was written so is found out even if nothing was declared.
     """
 
     name: str
-    safe: tuple[str, ...]
     default: str
     loses: str
     remedy: str
+    safe: tuple[str, ...] = ()
+    unsafe: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
     families: tuple[ValueFamily, ...] = ()
     only_fractions: bool = False
+    declared: tuple[str, ...] = ()
     seen: bool = False
 
     def touches(self, column: Column) -> bool:
         """True if values of that column may be lost."""
+        if self.declared and DeclaredType.parse(column.source_type).base not in self.declared:
+            return False
         return family_of(column) in self.families and (not self.only_fractions or fraction_digits(column) > 0)
 
     def loses_at(self, value: str) -> bool:
         """True if that value of the setting loses something."""
+        if self.unsafe:
+            return value in self.unsafe
+        if self.needs:
+            return not set(self.needs) <= {name.strip().removeprefix("source.") for name in value.split(",")}
         return value not in self.safe
 
     def accepted_by(self, value: str) -> str:
@@ -123,6 +146,7 @@ class FormatFacts:
         unreadable: Families of columns that cannot be read exactly, with the reason.
         local_instants: True if instants are written as local time, so that the zone has to be declared.
         names_table: False if records do not say of which table they are: then all of a folder are of one.
+        container: What the files hold records in.
     """
 
     name: str
@@ -139,6 +163,7 @@ class FormatFacts:
     unreadable: dict[ValueFamily, str] = field(default_factory=dict)
     local_instants: bool = False
     names_table: bool = True
+    container: Container = Container.LINES
 
     @property
     def position_type(self) -> str:

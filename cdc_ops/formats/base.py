@@ -89,6 +89,8 @@ _FORMATS: Final[dict[str, str]] = {
     "maxwell": "cdc_ops.formats.maxwell:maxwell",
     "canal": "cdc_ops.formats.canal:canal",
     "ticdc-canal": "cdc_ops.formats.canal:ticdc_canal",
+    "aws-dms-csv": "cdc_ops.formats.dms:aws_dms_csv",
+    "aws-dms-parquet": "cdc_ops.formats.dms:aws_dms_parquet",
     "hudi-cdc": "cdc_ops.formats.hudi:hudi_cdc",
 }
 

@@ -113,7 +113,7 @@ def count_lines(spark: SparkSession, files: Sequence[RecordFile]) -> LineCounts:
         ArchiveFileError: Spark cannot read a file of that name, or saw nothing of it.
         ValueError: a URI is not absolute, or two files have the same one.
     """
-    at = _by_place(files)
+    at = by_place(files)
     if not at:
         return LineCounts(files=tuple(_found(file, 0) for file in files), scan=None, places=())
     scan = _scan(spark, [file.uri for file in at.values()])
@@ -121,7 +121,7 @@ def count_lines(spark: SparkSession, files: Sequence[RecordFile]) -> LineCounts:
     counted = scan.groupBy(*_SCAN_KEY).agg(F.min("__id"), F.count("*"), F.max(text))
     of_file: dict[str, list[_Block]] = {}
     for uri, start, length, first, rows, last in counted.collect():
-        place = unquote(_path_of(uri))
+        place = unquote(path_of(uri))
         block = _Block(uri=uri, start=start, length=length, first=first, rows=rows, last=last)
         of_file.setdefault(place, []).append(block)
     lines = {}
@@ -170,7 +170,7 @@ def _scan(spark: SparkSession, uris: Iterable[str]) -> DataFrame:
     """Returns the lines of files as they are, with the block that they lie in and a running number."""
     # LF alone: by default a CR inside a line would end it too. No look at folders: `partition=0` is none of Spark's business here.
     options = {"lineSep": "\n", "recursiveFileLookup": "true", "ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
-    lines = spark.read.options(**options).text([_GLOB.sub(r"\\\1", uri) for uri in uris])
+    lines = spark.read.options(**options).text([escaped(uri) for uri in uris])
     return lines.select(
         "value",
         F.col("_metadata.file_path").alias("__uri"),
@@ -180,16 +180,26 @@ def _scan(spark: SparkSession, uris: Iterable[str]) -> DataFrame:
     )
 
 
+def escaped(uri: str) -> str:
+    """Returns a path for Spark, which takes brackets and stars for patterns."""
+    return _GLOB.sub(r"\\\1", uri)
+
+
 def _is_blank(value: Expr) -> Expr:
     return (F.octet_length(value) <= 8) & (F.btrim(value, F.lit(" \t\r")) == "")
 
 
-def _by_place(files: Sequence[RecordFile]) -> dict[str, RecordFile]:
-    """Returns the files that have a byte by the path in their URI, which is how rows are told apart."""
+def by_place(files: Sequence[RecordFile]) -> dict[str, RecordFile]:
+    """Returns the files that have a byte by the path in their URI, which is how rows are told apart.
+
+    Raises:
+        ArchiveFileError: Spark cannot read a file of that name.
+        ValueError: a URI is not absolute, or two files have the same one.
+    """
     found: dict[str, RecordFile] = {}
     for file in files:
         _check_name(file)
-        place = _path_of(file.uri)
+        place = path_of(file.uri)
         if place in found:
             raise ValueError(f"{file.uri} and {found[place].uri} are one place")
         if file.size:
@@ -197,7 +207,12 @@ def _by_place(files: Sequence[RecordFile]) -> dict[str, RecordFile]:
     return found
 
 
-def _path_of(uri: str) -> str:
+def path_of(uri: str) -> str:
+    """Returns the path in a URI, as it is written there.
+
+    Raises:
+        ValueError: it is not absolute.
+    """
     found = _PATH.match(uri)
     if not found:
         raise ValueError(f"{uri!r} is neither an absolute path nor a URI")

@@ -33,14 +33,14 @@ def parsed(records: DataFrame, layout: str) -> DataFrame:
     return frame.withColumn("r", F.when(whole, first)).drop("__documents")
 
 
-def parsed_members(records: DataFrame) -> DataFrame:
-    """Parses `value` into a map `m` of the texts of its members, by their names in lower case; otherwise as `parsed`.
+def parsed_members(records: DataFrame, *, lower: bool = True) -> DataFrame:
+    """Parses `value` into a map `m` of the texts of its members, by their names in lower case or as they are; otherwise as `parsed`.
 
     An object that has two members of one name has no `m`.
     """
     frame = _parsed_once(records, "map<string, string>")
     first, last = F.get("__documents", F.lit(0)), F.get("__documents", F.lit(1))
-    names = F.transform(F.map_keys(first), F.lower)
+    names = F.transform(F.map_keys(first), F.lower) if lower else F.map_keys(first)
     alone = (F.size("__documents") == 2) & (F.try_element_at(last, F.lit(_END)) == "true")
     whole = alone & (F.size(F.array_distinct(names)) == F.size(names))
     return frame.withColumn("m", F.when(whole, F.map_from_arrays(names, F.map_values(first)))).drop("__documents")

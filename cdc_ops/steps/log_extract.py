@@ -28,8 +28,9 @@ from cdc_ops.core.tables import TableName
 from cdc_ops.core.type_policies import Nulled, NulledValues
 from cdc_ops.errors import BadRecordsError
 from cdc_ops.formats.base import open_format
+from cdc_ops.formats.containers import open_files
 from cdc_ops.formats.feed import canonical_feed, records_of
-from cdc_ops.formats.files import FileLines, RecordFile, count_lines, read_records
+from cdc_ops.formats.files import FileLines, RecordFile
 from cdc_ops.formats.latest import DELETED, TIED, WHOLE, latest_per_key, refuse_ties
 from cdc_ops.lake.conf import archive_conf
 from cdc_ops.lake.session import set_missing
@@ -62,10 +63,10 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
         check_unchanged(archive, frozen)
         names = _kafka_names(log)
         files = _record_files(log, names)
-        counts = count_lines(spark, files)
-        covers = _covers(counts.files, names)
+        opened = open_files(spark, files, open_format(log.archive.format).facts, _chosen(log))
+        covers = _covers(opened.files, names)
         proven = after_reading(log, covers, table=str(spec.table))
-        records = _unread(read_records(spark, files, counts), log, names, proven.merged)
+        records = _unread(opened.records(), log, names, proven.merged)
         feed = _landed_feed(spark, records, spec, log, feed_folder(spec, attempt))
         seen = _look(feed, spec)
         if seen.bad and not log.quarantine:
@@ -161,16 +162,18 @@ def _came_before(log: LogBatch, name: KafkaName) -> bool:
 
 def _landed_feed(spark: SparkSession, records: DataFrame, spec: OperationSpec, log: LogBatch, folder: str) -> DataFrame:
     """Lands the feed of a table: what the fold needs of it, and what is bad."""
-    rules = log.archive
-    chosen = EventFormat(name=rules.format, settings=dict(rules.settings), accept=rules.accept, time_zone=rules.time_zone)
-    form = open_format(rules.format)
-    envelopes = form.envelopes(records, chosen)
-    mine = records_of(envelopes, spec.table) if form.facts.names_table else envelopes
+    form, chosen = open_format(log.archive.format), _chosen(log)
+    mine = records_of(form.envelopes(records, chosen), spec.table)
     feed = canonical_feed(form, mine, spec.schema, spec.keys, chosen)
     bad = F.col("kind") == RecordKind.BAD
     kept = [F.col(name) for name in _KEPT]
     feed.select(*kept, F.when(bad, F.col("raw")).alias("raw")).write.mode("overwrite").parquet(folder)
     return spark.read.schema(feed.select(*kept, "raw").schema).parquet(folder)
+
+
+def _chosen(log: LogBatch) -> EventFormat:
+    rules = log.archive
+    return EventFormat(name=rules.format, settings=dict(rules.settings), accept=rules.accept, time_zone=rules.time_zone)
 
 
 def _look(feed: DataFrame, spec: OperationSpec) -> _Seen:

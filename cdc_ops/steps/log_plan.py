@@ -7,7 +7,7 @@ from dataclasses import replace
 from cdc_ops.archives.base import open_archive
 from cdc_ops.core.archive_files import FrozenFiles, ListedFile
 from cdc_ops.core.archive_gaps import gap_error
-from cdc_ops.core.archive_names import BinlogName, FileName, KafkaName
+from cdc_ops.core.archive_names import BinlogName, DmsName, FileName, KafkaName
 from cdc_ops.core.archive_positions import ArchiveWatermark, Reached, advanced
 from cdc_ops.core.archive_rules import OnBadRecord, Start
 from cdc_ops.core.cursors import CursorValue, format_datetime
@@ -141,6 +141,8 @@ def first_files(files: tuple[ListedFile, ...], names: Iterable[FileName], limit:
                 streams.setdefault(name.stream, []).append(((name.start_offset,), name.path))
             case BinlogName():
                 streams.setdefault(name.stream, []).append(((name.number,), name.path))
+            case DmsName():
+                streams.setdefault(f"{name.schema}/{name.table}", []).append((name.place, name.path))
             case _:
                 streams.setdefault("", []).append(((), name.path))
     by_path = {file.path: file for file in files}

@@ -321,9 +321,7 @@ def _in_reach(path: str, names: tuple[FileName, ...], stock: Stock, proofs: tupl
             return all(_start(name) < stop for stop in (*gaps, *stops))
         case DmsName():
             return not any(
-                isinstance(other, DmsName)
-                and (other.schema, other.table, other.is_load) == (name.schema, name.table, name.is_load)
-                and other.order < name.order
+                isinstance(other, DmsName) and (other.schema, other.table) == (name.schema, name.table) and other.place < name.place
                 for other in waiting
             )
         case _:

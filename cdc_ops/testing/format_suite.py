@@ -7,6 +7,9 @@
 The folder holds `table.json` (columns, keys, settings of the format), a pair of files per case of `CASES`, and `cannot.json` with a reason
 for each case that the format has no way to say. `<case>.jsonl` is what the tool writes, one record a line; `<case>.expected.json` what the
 canonical feed has of it. Fields that are NULL, false or empty are left out of that. A fixture `spark` gives the session, in UTC.
+
+Of CSV there is `<case>.csv`, a whole file; of Parquet `<case>.jsonl` has each row as the JSON object that a format is given. Where the
+names of files mean something, `files` in `table.json` says them: for a case, or for all others as `*`.
 """
 
 import json
@@ -17,13 +20,15 @@ from typing import Any, ClassVar, Final
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc_ops.core.events import EventFormat, FormatFacts, LossySetting, RecordKind, check_format
+from cdc_ops.core.events import Container, EventFormat, FormatFacts, LossySetting, RecordKind, check_format
 from cdc_ops.core.feeds import RECORD_COLUMNS, feed_columns
 from cdc_ops.core.postgres_types import postgres_mapping
 from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.core.typemap import TypeMapping, mysql_mapping
 from cdc_ops.errors import ConfigError, SourceTableError
 from cdc_ops.formats.base import Format, open_format
+from cdc_ops.formats.containers import dialect
+from cdc_ops.formats.csv_files import csv_records
 from cdc_ops.formats.feed import canonical_feed, records_of
 
 CASES: Final = (
@@ -41,10 +46,11 @@ class GoldenFolder:
 
     Args:
         folder: Where they are.
+        container: What the format's files hold records in.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, container: Container = Container.LINES) -> None:
+        self.folder, self.container = folder, container
         described = json.loads((folder / "table.json").read_text("utf-8"))
         mapping = postgres_mapping if described["source"] == "postgres" else mysql_mapping
         columns = [_column(name, declared, mapping(declared)) for name, declared in described["columns"].items()]
@@ -58,21 +64,32 @@ class GoldenFolder:
             time_zone=described.get("time_zone", ""),
         )
         self.has_offsets = bool(described.get("offsets"))
+        self.names: dict[str, str] = described.get("files", {})
         self.cannot: dict[str, str] = json.loads((folder / "cannot.json").read_text("utf-8"))
 
     @property
     def cases(self) -> tuple[str, ...]:
         """The cases that there are files of."""
-        return tuple(sorted(path.stem for path in self.folder.glob("*.jsonl")))
+        return tuple(sorted(path.stem for path in self.folder.glob(f"*{self._suffix}")))
 
     def records(self) -> Iterator[tuple[str | None, str, int, int | None, int | None]]:
-        """Yields all records of all cases, with the case as file; an empty line is a record without value.
+        """Yields the lines of all cases, in files whose names begin with the case; an empty line is a record without value.
 
         If `table.json` says `offsets`, the number of the line is the record's offset in partition 0 of its topic.
         """
         for case in self.cases:
-            for number, line in enumerate((self.folder / f"{case}.jsonl").read_text("utf-8").splitlines()):
-                yield (line or None, case, number, *((0, number) if self.has_offsets else (None, None)))
+            name = self.names.get(case) or self.names.get("*")
+            file = f"{case}/{name}" if name else case
+            for number, line in enumerate(self._lines(case)):
+                yield (line or None, file, number, *((0, number) if self.has_offsets else (None, None)))
+
+    def _lines(self, case: str) -> list[str]:
+        text = (self.folder / f"{case}{self._suffix}").read_bytes().decode("utf-8")  # read_text would take CR LF for LF
+        return text.removesuffix("\n").split("\n")
+
+    @property
+    def _suffix(self) -> str:
+        return ".csv" if self.container is Container.CSV else ".jsonl"
 
     def expected(self, case: str) -> Any:
         """Returns what the feed of a case has to be."""
@@ -95,6 +112,8 @@ def shown(feed: DataFrame) -> list[tuple[str, dict[str, Any]]]:
 def feed_of(spark: SparkSession, form: Format, golden: GoldenFolder, extra: tuple[Any, ...] = ()) -> DataFrame:
     """Returns the canonical feed of all cases of a folder, in one pass."""
     records = spark.createDataFrame([*golden.records(), *extra], _RECORDS)
+    if golden.container is Container.CSV:
+        records = csv_records(records, dialect(form.facts, golden.chosen))
     envelopes = records_of(form.envelopes(records, golden.chosen), golden.schema.table)
     return canonical_feed(form, envelopes, golden.schema, golden.keys, golden.chosen)
 
@@ -108,7 +127,7 @@ class FormatSuite:
     @pytest.fixture
     def golden(self) -> GoldenFolder:
         """The golden files."""
-        return GoldenFolder(self.folder)
+        return GoldenFolder(self.folder, open_format(self.name).facts.container)
 
     @pytest.fixture
     def form(self) -> Format:
@@ -139,7 +158,7 @@ class FormatSuite:
         assert feed.dtypes == spark.createDataFrame([], promised).dtypes
         found: dict[str, list[Any]] = {}
         for case, row in shown(feed):
-            found.setdefault(case, []).append(row)
+            found.setdefault(case.partition("/")[0], []).append(row)
         [half] = found.pop("half written")
         assert half["kind"] == RecordKind.BAD
         assert half["reason"]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc_ops.core.archive_names import Layout
 from cdc_ops.core.archive_rules import ArchiveConfig, OnBadRecord, Start
 from cdc_ops.core.operations import JobSpec, OperationSpec, StepResult
 from cdc_ops.core.pipeline import Method, quarantine_path, quarantine_root
@@ -122,6 +123,25 @@ def test_the_worked_example_of_dts_ends_as_documented_in_one_merge(mariadb: Mari
     expected = [(2, "Lee", 175.0), (3, "Robert", 136.0), (4, "Lee", 211.0), (5, "Robert", 233.0)]
     assert world.lake("sales", "id, name, sales") == expected
     assert world.data_commits("sales") == [1]
+
+
+def test_a_full_load_of_aws_dms_and_its_changes_end_as_the_table_is(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
+    world = log_world(mariadb, tmp_path, spark, "aws-dms-csv", layout=Layout.AWS_DMS)
+    settings = {"AR_H_CHANGE_SEQ": "seq", "add-before-image-columns": "pk-only", "AddColumnName": "true", "CsvNullValue": "\\N"}
+    archive = replace(world.pipeline.archive, settings=tuple(settings.items()), accept=("truncate=dropped",))
+    world.pipeline = replace(world.pipeline, archive=archive)
+    world.sql(ITEMS)
+    folder = tmp_path / "archive" / f"{world.database}.items"
+
+    def write(name: str, text: str) -> None:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+
+    write("LOAD00000001.csv", "id,name,price,seq,BI_id\n1,a,1.50,,\n2,b,2.50,,\n3,c,\\N,,\n")
+    write("2024/01/01/20240101-120000000.csv", "Op,id,name,price,seq,BI_id\nU,1,two,2.00,2,1\nU,1,one,1.00,1,1\nD,2,\\N,\\N,3,\n")
+    write("2024/01/02/20240102-120000000.csv", 'Op,id,name,price,seq,BI_id\nU,30,"x\ny",9.00,4,3\nI,4,,4.00,5,\n')
+    assert counts(world.run()) == (3, 0, 0)
+    assert world.lake("items", "id, name, CAST(price AS STRING)") == [(1, "two", "2.00"), (4, "", "4.00"), (30, "x\ny", "9.00")]
 
 
 def test_events_are_followed_from_run_to_run_and_read_once(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:

@@ -38,6 +38,16 @@ class TestTiCDC(FormatSuite):
     folder = GOLDEN / "ticdc-canal"
 
 
+class TestDmsCsv(FormatSuite):
+    name = "aws-dms-csv"
+    folder = GOLDEN / "aws-dms-csv"
+
+
+class TestDmsParquet(FormatSuite):
+    name = "aws-dms-parquet"
+    folder = GOLDEN / "aws-dms-parquet"
+
+
 class TestHudi(FormatSuite):
     name = "hudi-cdc"
     folder = GOLDEN / "hudi-cdc"

@@ -125,6 +125,15 @@ def test_a_loss_is_no_matter_where_it_does_not_touch_a_column_or_is_accepted_or_
         check_format(facts(CUTS), EventFormat(name="mine"), schema("timestamp(3)"), ("id",))
 
 
+def test_a_loss_may_hang_on_a_mark_on_a_list_and_on_the_declared_type() -> None:
+    mark = LossySetting(name="null", unsafe=("NULL", ""), default="NULL", loses="", remedy="")
+    assert [mark.loses_at(value) for value in ("NULL", "", "\\N")] == [True, True, False]
+    fields = LossySetting(name="add.fields", needs=("op", "pos"), default="", loses="", remedy="")
+    assert [fields.loses_at(value) for value in ("", "op", "source.pos,op", "op, pos ,row")] == [True, True, False, False]
+    large = LossySetting(name="lob", default="cut", loses="", remedy="", families=(ValueFamily.TEXT,), declared=("text",))
+    assert [large.touches(column("c", kind)) for kind in ("text", "varchar(10)", "int")] == [True, False, False]
+
+
 def test_unknown_settings_and_columns_that_cannot_be_carried_are_refused_by_name() -> None:
     with pytest.raises(ConfigError, match="knows no setting decimal"):
         check_format(facts(ROUNDS), EventFormat(name="mine", settings={"decimal": "exact"}), schema(), ("id",))

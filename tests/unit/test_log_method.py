@@ -1,5 +1,6 @@
 """Where the log method joins plan, protocol and statement: pure, or on a folder and SQLite."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdc_ops.core.archive_files import FileRecord, FileStatus, ListedFile
-from cdc_ops.core.archive_names import KafkaName
+from cdc_ops.core.archive_names import DmsName, KafkaName, Layout, parse_name
 from cdc_ops.core.archive_positions import ArchiveWatermark, Cover, Reached
 from cdc_ops.core.archive_rules import ArchiveConfig
 from cdc_ops.core.commits import commit_record
@@ -91,6 +92,28 @@ def test_a_run_takes_the_first_files_of_each_partition() -> None:
     assert first_files(files, names, 6) == files
     assert [file.path for file in first_files(files, names, 4)] == ["0-0", "0-5", "1-0", "1-5"]
     assert [file.path for file in first_files(files, names, 1)] == ["0-0", "1-0"]
+
+
+def test_the_full_load_of_dms_is_read_before_the_changes_and_a_file_of_it_that_waits_holds_them_back(
+    store: SqlStateStore, tmp_path: Path
+) -> None:
+    from cdc_ops.archives.local import LocalArchive
+
+    paths = ("2024/01/02/20240102-000000000.csv", "2024/01/01/20240101-000000000.csv", "LOAD0000000A.csv", "LOAD00000009.csv")
+    names = [name for path in paths if isinstance(name := parse_name(Layout.AWS_DMS, path), DmsName)]
+    files = tuple(ListedFile(path=path, size=1) for path in paths)
+    assert [file.path for file in first_files(files, names, 2)] == ["LOAD00000009.csv", "LOAD0000000A.csv"]
+    assert [file.path for file in first_files(files, names, 3)] == [paths[1], "LOAD00000009.csv", "LOAD0000000A.csv"]
+
+    archive, table = tmp_path / "archive", TableName(schema="shop", name="t")
+    for path in paths:
+        (archive / path).parent.mkdir(parents=True, exist_ok=True)
+        (archive / path).write_bytes(b"id\n")
+        os.utime(archive / path, (1, 1))
+    (archive / paths[2]).touch()
+    rules = ArchiveConfig(layout=Layout.AWS_DMS, settle=timedelta(hours=1))
+    found = survey(LocalArchive(str(archive)), rules, store, (PIPELINE, table), None)
+    assert [file.path for file in found.files.files] == ["LOAD00000009.csv"]
 
 
 def test_what_the_ledger_calls_consumed_is_read_again_after_the_lake_was_set_back(store: SqlStateStore, tmp_path: Path) -> None:

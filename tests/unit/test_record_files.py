@@ -6,6 +6,7 @@ import pytest
 
 from cdc_ops.errors import ArchiveFileError
 from cdc_ops.formats.files import FileLines, RecordFile, count_lines
+from cdc_ops.formats.parquet_files import open_parquet
 
 NO_SPARK: Any = None
 
@@ -40,3 +41,9 @@ def test_files_without_a_byte_have_no_lines_and_need_no_spark() -> None:
     assert counted.scan is None
     assert counted.files[0].end_offset is None
     assert FileLines(path="t", partition=0, start_offset=40, lines=2).end_offset == 42
+
+
+def test_a_file_that_is_no_parquet_by_its_name_is_refused() -> None:
+    for name in ("LOAD00000001.csv", "LOAD00000001.parquet.gz"):
+        with pytest.raises(ArchiveFileError, match=r"does not end with '\.parquet'"):
+            open_parquet(NO_SPARK, [file(f"t/{name}")])
