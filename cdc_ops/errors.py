@@ -32,7 +32,8 @@ the first kind and fails at once on the second.
     |   |-- TargetNotDeltaError
     |   |-- TargetForeignError     another pipeline's table
     |   |-- TargetSchemaError
-    |   `-- LakeConflictError      (retryable) somebody else committed
+    |   |-- LakeConflictError      (retryable) somebody else committed
+    |   `-- ChangesUnavailableError  changes that a table did not record or does not hold any more
     |-- StateError              ledger and lake do not agree
     |   |-- LedgerUnavailableError (retryable)
     |   |-- LedgerBehindError      the lake knows more: rebuild
@@ -198,6 +199,10 @@ class LakeConflictError(LakeError):
     """Somebody else committed to the table during our statement."""
 
     retryable = True
+
+
+class ChangesUnavailableError(LakeError):
+    """Changes of a table that it did not record, or does not hold any more."""
 
 
 class StateError(CdcError):

@@ -1,11 +1,13 @@
 """`cdc-ops`: the same steps as in Airflow, from a shell, with Spark in this process.
 
     validate  plan  run  status  backfill  resync  verify  schema  state rebuild  gap list  gap accept
+    quarantine list  quarantine show  changes
 
 Exit codes: 0 done (idle tables included), 2 wrong usage, configuration or request, 3 the source refuses, 4 ledger and lake disagree or the
 table is not ours, 5 some tables failed and need somebody, 6 failed in a way that running again may heal, 1 anything unforeseen.
 """
 
+from cdc_ops.cli import changes as changes  # registers its command
 from cdc_ops.cli import gaps as gaps  # registers its commands
 from cdc_ops.cli import inspection as inspection  # registers its commands
 from cdc_ops.cli import quarantine as quarantine

@@ -91,7 +91,7 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
     (TableSettings, "before_key"): Rule(examples=("old_id", ["old_order_id", "old_line"])),
     (TableSettings, "max_delete_ratio"): Rule(examples=(0.1,)),
     (TableSettings, "max_delete_rows"): Rule(minimum=0),
-    (TableSettings, "properties"): Rule(examples=({"delta.enableChangeDataFeed": "true"},)),
+    (TableSettings, "properties"): Rule(examples=({"delta.logRetentionDuration": "interval 90 days"},)),
     (MaintenancePolicy, "min_small_files"): Rule(minimum=1),
     (MaintenancePolicy, "target_file_bytes"): Rule(minimum=1024 * 1024, examples=("128MiB",)),
     (MaintenancePolicy, "optimize_every"): Rule(minimum=_NO_TIME, examples=("1h",)),

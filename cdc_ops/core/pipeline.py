@@ -152,6 +152,8 @@ class TableSettings:
         decimal_overflow: What becomes of columns of more than 38 digits: the source's own text, or `fail` at the plan.
         max_delete_ratio: Share of a table's rows that one comparison with the source may delete without being asked; ten rows always may.
         max_delete_rows: Rows that it may delete at most; 0 = as many as the ratio allows.
+        change_feed: Record what changes in the Delta table, for `cdc-ops changes` and other readers of Delta's change data feed. `true`
+            switches it on in tables that exist, too; `false` leaves those as they are.
         properties: Delta table properties, over the package's defaults.
         maintenance: When OPTIMIZE and VACUUM are due.
     """
@@ -178,6 +180,7 @@ class TableSettings:
     decimal_overflow: OnOverflow = OnOverflow.STRING
     max_delete_ratio: float = 0.1
     max_delete_rows: int = 0
+    change_feed: bool = False
     properties: tuple[tuple[str, str], ...] = ()
     maintenance: MaintenancePolicy = field(default_factory=MaintenancePolicy)
 

@@ -6,12 +6,15 @@ died between two of them, or between them and the statement, goes on where it st
 
 from typing import Final
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from cdc_ops.core.change_ranges import CHANGE_FEED
 from cdc_ops.core.merging import quoted
 from cdc_ops.core.operations import OperationSpec
 from cdc_ops.core.schema_changes import ChangeKind, SchemaChange
 from cdc_ops.core.widening import canonical_type, holds
+from cdc_ops.errors import ConfigError
 from cdc_ops.lake.columns import has_statistics
 from cdc_ops.lake.deltalog import DeltaLog, LogState
 from cdc_ops.lake.statements import path_name, text_literal
@@ -45,6 +48,25 @@ def alter_table(spark: SparkSession, spec: OperationSpec, state: LogState) -> tu
             spark.sql(f"ALTER TABLE {path_name(spec.path)} {statement}")
             state = _newest(spec.path)
     return state.columns()
+
+
+def record_changes(spark: SparkSession, spec: OperationSpec, state: LogState) -> None:
+    """Switches the change feed of a table on, where the operation wants it and it is not; it is never switched off.
+
+    Raises:
+        ConfigError: the table has a column of a name that the feed needs.
+    """
+    if dict(spec.properties).get(CHANGE_FEED, "").lower() != "true":
+        return
+    try:
+        _enable(spark, spec.path, {CHANGE_FEED: "true"}, state)
+    except AnalysisException as error:
+        raise ConfigError(
+            f"The changes of {spec.table} cannot be recorded in {spec.path}.",
+            why=str(error).splitlines()[0],
+            data="Nothing was written; the watermark stays.",
+            next="Leave 'change_feed' out for this table, or exclude the columns that Delta's feed has the names of.",
+        ) from error
 
 
 def _newest(path: str) -> LogState:

@@ -114,6 +114,17 @@ class DeltaLog:
             action.get("dataChange", True) for line in lines if line.startswith(_FILE_ACTIONS[:2]) for action in json.loads(line).values()
         )
 
+    def actions(self, version: int, *kinds: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yields kind and content of a commit's actions of some kinds, in the order of the file.
+
+        Raises:
+            FileNotFoundError: the log does not hold this commit.
+        """
+        begins = tuple(f'{{"{kind}":'.encode() for kind in kinds)
+        for line in self._lines(f"{version:020d}.json"):
+            if line.startswith(begins):
+                yield from json.loads(line).items()
+
     def size(self, version: int) -> tuple[int, int] | None:
         """Returns number and bytes of the table's files at a version, None if its checksum does not tell."""
         checksum = self._checksum(version)

@@ -13,7 +13,7 @@ from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.merging import quoted
 from cdc_ops.core.operations import OperationSpec
 from cdc_ops.errors import ConfigError, LakeConflictError, TargetForeignError, TargetSchemaError
-from cdc_ops.lake.alter import SPECIAL, alter_table
+from cdc_ops.lake.alter import SPECIAL, alter_table, record_changes
 from cdc_ops.lake.columns import check_columns, has_statistics
 from cdc_ops.lake.deltalog import DeltaLog, LogState
 from cdc_ops.lake.log import OWNER_PIPELINE, OWNER_TABLE, check_empty
@@ -59,6 +59,7 @@ def _follow(spark: SparkSession, spec: OperationSpec, state: LogState) -> None:
     """Alters the table as the operation says, and checks that it takes its columns."""
     try:
         with translated_conflicts(f"the change of columns for operation {spec.op_seq} of {spec.table}"):
+            record_changes(spark, spec, state)
             stored = alter_table(spark, spec, state)
     except (AnalysisException, IllegalArgumentException) as error:
         raise TargetSchemaError(

@@ -63,6 +63,7 @@ class TableRun:
         max_commit_lag: How far below it the oldest of them lay, in seconds; None without any, and for counting cursors.
         advice: What late rows ask for, "" without any.
         alert: What somebody has to look at although the run goes on, "" if nothing.
+        told_before: Delta version up to which the asset events of earlier runs have told of the table, None if of nothing.
     """
 
     pipeline: str
@@ -83,6 +84,7 @@ class TableRun:
     max_commit_lag: float | None = None
     advice: str = ""
     alert: str = ""
+    told_before: int | None = None
 
     @property
     def notices(self) -> tuple[str, ...]:

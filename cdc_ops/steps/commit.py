@@ -22,6 +22,7 @@ from cdc_ops.state.base import Lease, TableRun, TableRunStatus
 from cdc_ops.steps.archives import keep_read
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.lateness import with_late_rows
+from cdc_ops.steps.telling import told_before
 
 STAGING_KEPT = timedelta(days=3)
 """How long landed windows stay for whoever wants to look at them."""
@@ -209,6 +210,8 @@ def _give_up_refused(context: Context, lease: Lease, config: TableConfig) -> Non
 def _settle(context: Context, lease: Lease, request: RunRequest, config: TableConfig, result: TableResult | None) -> Settled:
     store = context.store
     frozen = store.open_operations(config.pipeline, config.table)
+    lines, state = store.history(config.pipeline, config.table), store.table_state(config.pipeline, config.table)
+    told = told_before(lines, request.run_id, state.delta_version)
     reported = {item.operation_id: item for item in result.operations} if result else {}
     taken = next((item for item in reported.values() if item.outcome is Outcome.NUMBER_TAKEN), None)
     if taken:
@@ -233,6 +236,7 @@ def _settle(context: Context, lease: Lease, request: RunRequest, config: TableCo
         status=TableRunStatus.FAILED if problem else done,
         finished_at=store.now(),
         delta_version=store.table_state(config.pipeline, config.table).delta_version,
+        told_before=told,
         counts=(counts := _total(reported.values())),
         message=str(problem) if problem else "; ".join(filter(None, (_EQUAL if nothing else "", opened.message, counts.warning))),
     )

@@ -4,6 +4,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
+from cdc_ops.core.change_ranges import CHANGE_FEED
 from cdc_ops.core.conditions import check_condition
 from cdc_ops.core.cursors import Cursor
 from cdc_ops.core.loose_keys import source_names
@@ -178,6 +179,8 @@ def new_spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int
 def _properties(config: TableConfig) -> tuple[tuple[str, str], ...]:
     hours = max(int(config.settings.maintenance.retention.total_seconds() // 3600), 1)
     defaults = {"delta.deletedFileRetentionDuration": f"interval {hours} hours"}
+    if config.settings.change_feed:
+        defaults[CHANGE_FEED] = "true"
     return tuple(sorted((defaults | dict(config.settings.properties)).items()))
 
 

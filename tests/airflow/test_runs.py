@@ -55,6 +55,7 @@ def test_a_snapshot_then_nothing_new_then_one_table_fails_and_heals(stage: Stage
     assert name == f"cdc/shop/{LINES}"
     assert (extra["table"], extra["kind"], extra["run_type"], extra["counts"]["read"]) == (LINES, "increment", "manual", 1)
     assert extra["window"]["low"] == before[LINES]
+    assert extra["delta_versions"] == {"begin": asset_events(first)[name]["delta_version"], "end": extra["delta_version"]}
 
     stage.plan({})
     stage.calls()
