@@ -109,7 +109,8 @@ def parse_bound(value: str | int | datetime, name: str) -> Bound:
         return Bound(kind=BoundKind.VERSION, text=text, version=int(plain))
     if kind is BoundKind.TIME or (kind is None and _DATE.match(plain)):
         return Bound(kind=BoundKind.TIME, text=text, at=parse_instant(plain, name))
-    raise RequestError(f"{name}={text!r} is no end of a range of changes.", data=_NOTHING, next=_FORMS)
+    why = "It is no version, no instant and no watermark."
+    raise RequestError(f"{name}={text!r} is no end of a range of changes.", why=why, data=_NOTHING, next=_FORMS)
 
 
 def version_at(bound: Bound, commits: Iterable[LoggedCommit], name: str) -> int:
