@@ -91,6 +91,7 @@ _FORMATS: Final[dict[str, str]] = {
     "ticdc-canal": "cdc_ops.formats.canal:ticdc_canal",
     "aws-dms-csv": "cdc_ops.formats.dms:aws_dms_csv",
     "aws-dms-parquet": "cdc_ops.formats.dms:aws_dms_parquet",
+    "goldengate-json": "cdc_ops.formats.goldengate:goldengate_json",
     "hudi-cdc": "cdc_ops.formats.hudi:hudi_cdc",
 }
 

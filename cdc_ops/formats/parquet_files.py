@@ -103,7 +103,11 @@ def _read(spark: SparkSession, schema: T.StructType, uris: Sequence[str]) -> Dat
 
 
 def _rows(frame: DataFrame, schema: T.StructType) -> DataFrame:
-    columns = [_named(field.name) for field in schema.fields]
+    # Decimals as text: readers of JSON pass numbers with a fraction through 64-bit ones.
+    columns = [
+        _named(field.name).cast("string").alias(field.name) if isinstance(field.dataType, T.DecimalType) else _named(field.name)
+        for field in schema.fields
+    ]
     row = F.to_json(F.struct(*columns), _JSON)
     texts = [_named(field.name) for field in schema.fields if isinstance(field.dataType, T.StringType)]
     if texts:

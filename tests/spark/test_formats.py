@@ -48,6 +48,11 @@ class TestDmsParquet(FormatSuite):
     folder = GOLDEN / "aws-dms-parquet"
 
 
+class TestGoldenGate(FormatSuite):
+    name = "goldengate-json"
+    folder = GOLDEN / "goldengate-json"
+
+
 class TestHudi(FormatSuite):
     name = "hudi-cdc"
     folder = GOLDEN / "hudi-cdc"

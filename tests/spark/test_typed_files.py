@@ -92,7 +92,7 @@ def test_rows_of_parquet_have_their_place_and_no_columns_of_other_files(spark: S
             "id": pyarrow.array(range(3000), pyarrow.int32()),
             "at": pyarrow.array([1_700_000_000_123_456] * 3000, pyarrow.timestamp("us", tz="UTC")),
             "code": pyarrow.array([b"ab\x00\xff"] * 3000, pyarrow.binary()),
-            "amount": pyarrow.array([Decimal("12.50")] * 3000, pyarrow.decimal128(10, 2)),
+            "amount": pyarrow.array([Decimal("1234567890123456789012345678.0123456789")] * 3000, pyarrow.decimal128(38, 10)),
         }
     )
     new = pyarrow.table({"id": pyarrow.array([1, 2], pyarrow.int64()), "big": pyarrow.array([2**64 - 1, None], pyarrow.uint64())})
@@ -114,10 +114,15 @@ def test_rows_of_parquet_have_their_place_and_no_columns_of_other_files(spark: S
     load, changes, _ = paths
     for number in (0, 99, 100, 2999):
         assert (by_place[load, number].partition, by_place[load, number].offset) == (1, 100 + number)
-    values = [json.loads(by_place[load, number].value, parse_float=str) for number in range(3000)]
+    values = [json.loads(by_place[load, number].value) for number in range(3000)]
     assert [value["id"] for value in values] == list(range(3000))
-    assert values[7] == {"id": 7, "at": "2023-11-14 22:13:20.123456", "code": "YWIA/w==", "amount": "12.50"}
-    assert [json.loads(by_place[changes, line].value) for line in (0, 1)] == [{"id": 1, "big": 2**64 - 1}, {"id": 2, "big": None}]
+    assert values[7] == {
+        "id": 7,
+        "at": "2023-11-14 22:13:20.123456",
+        "code": "YWIA/w==",
+        "amount": "1234567890123456789012345678.0123456789",
+    }
+    assert [json.loads(by_place[changes, line].value) for line in (0, 1)] == [{"id": 1, "big": str(2**64 - 1)}, {"id": 2, "big": None}]
     # A file that was replaced by a longer one meanwhile is not the one that was counted.
     pyarrow.parquet.write_table(pyarrow.concat_tables([new, new]), tmp_path / changes)
     spark.catalog.clearCache()

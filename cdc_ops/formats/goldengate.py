@@ -1,0 +1,154 @@
+"""Oracle GoldenGate's JSON, operation by operation; inside Spark.
+
+    {"table": "PDB.SHOP.ORDERS", "op_type": "U", "op_ts": "2024-03-01 09:00:00.000000", "current_ts": "…", "pos": "00000000020000001444",
+     "primary_keys": ["ID"], "tokens": {…}, "before": {…}, "after": {…}}
+
+Updates hold the columns that the trail has: of a compressed one, the key and what changed. What is not in an image is missing, not NULL;
+some versions say so by a member `<column>_isMissing`. Field layouts: GoldenGate for Big Data, pluggable formatters, JSON.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column as Expr
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_ops.core.event_values import ValueFamily, family_of
+from cdc_ops.core.events import EventFormat, FormatFacts, Images, LossySetting, Operation, OrderField, RecordKind
+from cdc_ops.core.tables import Column
+from cdc_ops.formats import values
+from cdc_ops.formats.base import Format, Reading
+from cdc_ops.formats.records import completed, envelopes, name_of, parsed, variant_texts
+
+_LAYOUT: Final = (
+    "table string, op_type string, op_ts string, pos string, tokens map<string, string>, before map<string, variant>,"
+    " after map<string, variant>"
+)
+_OPERATIONS: Final = {"I": Operation.CREATE, "U": Operation.UPDATE, "D": Operation.DELETE, "T": Operation.TRUNCATE}
+_MISSING: Final = "_isMissing"
+_TRANSACTION: Final = "6"
+"""The token that has the number of the transaction at the source."""
+_MOMENT: Final = r"^(\d{4}-\d\d-\d\d)[ :T](\d\d:\d\d:\d\d)(?:(\.\d{1,6})0*)?$"
+_MIDNIGHT: Final = r"^(\d{4}-\d\d-\d\d)[ :T]00:00:00(?:\.0+)?$"
+
+FACTS: Final = FormatFacts(
+    name="goldengate-json",
+    tool="Oracle GoldenGate",
+    order=(OrderField(name="pos", type="decimal(20,0)", meaning="number of the trail file and place in it, 20 digits"),),
+    images=Images.PARTIAL,
+    snapshot="not at all: an initial load comes as inserts",
+    delete="op_type D with the row before, or its key",
+    key_change="an op_type U whose images differ in the key",
+    truncate="op_type T, if GETTRUNCATES is set",
+    ddl="not at all: only the columns of later records differ",
+    lossy=(
+        LossySetting(
+            name="GETTRUNCATES",
+            safe=("true",),
+            default="false",
+            loses="Extract leaves TRUNCATE out by its own default, and its rows would stay in the lake.",
+            remedy="Set GETTRUNCATES in Extract and in Replicat.",
+        ),
+        LossySetting(
+            name="GETUPDATEBEFORES",
+            safe=("true",),
+            default="false",
+            loses="An update without the row before does not show that its key changed: the row of the old key stays in the lake.",
+            remedy="Set GETUPDATEBEFORES in Extract (or LOGALLSUPCOLS with both images).",
+        ),
+        LossySetting(
+            name="includePosition",
+            safe=("true",),
+            default="true",
+            loses="Without 'pos' nothing orders the changes, and every record is bad.",
+            remedy="Set gg.handler.<name>.format.includePosition=true.",
+        ),
+        LossySetting(
+            name="omitNullValues",
+            safe=("false",),
+            default="false",
+            loses="A column that became NULL looks like one that did not change.",
+            remedy="Set gg.handler.<name>.format.omitNullValues=false.",
+        ),
+    ),
+    unreadable=dict.fromkeys(
+        (
+            *(ValueFamily.BINARY, ValueFamily.BIT, ValueFamily.BIT_TEXT, ValueFamily.VARBIT, ValueFamily.GEOMETRY, ValueFamily.VECTOR),
+            *(ValueFamily.SHAPE, ValueFamily.INTERVAL, ValueFamily.MONEY, ValueFamily.ARRAY),
+        ),
+        "How GoldenGate spells its values as JSON is not documented.",
+    ),
+    local_instants=True,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldenGateJson:
+    """The format `goldengate-json`."""
+
+    facts: FormatFacts = FACTS
+
+    def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
+        """See `Format`."""
+        record = F.col("r")
+        images = {name: _known(variant_texts(record[name])) for name in ("before", "after")}
+        frame = parsed(records, _LAYOUT).withColumns(images)
+        letter, before, after = record["op_type"], F.col("before"), F.col("after")
+        op = F.lit(None).cast("string")
+        for theirs, ours in _OPERATIONS.items():
+            op = F.when(letter == theirs, ours.value).otherwise(op)
+        blind = (op == Operation.UPDATE) & before.isNull() & F.lit("GETUPDATEBEFORES=false" not in chosen.accept)
+        parts = F.split(record["table"], r"\.")
+        return envelopes(
+            frame,
+            self.facts,
+            {
+                "kind": F.when(op.isNotNull() & ~blind, RecordKind.CHANGE.value).otherwise(RecordKind.BAD.value),
+                "reason": F.when(blind, "it has no image of the row before").otherwise(
+                    F.concat(F.lit("unknown op_type "), F.coalesce(letter, F.lit("NULL")))
+                ),
+                "op": op,
+                # PDB.SCHEMA.TABLE, or SCHEMA.TABLE.
+                "table": name_of(F.get(parts, F.size(parts) - 2), F.get(parts, F.size(parts) - 1)),
+                "before": F.when(op == Operation.UPDATE, F.coalesce(completed(after, before), before)).when(op == Operation.DELETE, before),
+                "after": F.when(op == Operation.UPDATE, F.coalesce(completed(before, after), after)).when(op == Operation.CREATE, after),
+                "transaction": F.try_element_at(record["tokens"], F.lit(_TRANSACTION)),
+                "source_time": values.instant(_moment(record["op_ts"]), chosen.time_zone or "UTC").value,
+                "position": F.struct(F.when(record["pos"].rlike(r"^\d{1,20}$"), record["pos"]).try_cast("decimal(20,0)").alias("pos")),
+            },
+        )
+
+    def reading(self, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+        """See `Format`."""
+        match family_of(column):
+            case ValueFamily.DATE:
+                text = F.regexp_replace(text, _MIDNIGHT, "$1")
+            case ValueFamily.WALL_CLOCK | ValueFamily.INSTANT | ValueFamily.MOMENT_TEXT:
+                text = _moment(text)
+            case _:
+                pass
+        return values.from_text(column, text, chosen.time_zone)
+
+
+def _moment(text: Expr) -> Expr:
+    """Returns date and time with a blank between them, and at most six digits of a second; a seventh that is not zero stays."""
+    return F.regexp_replace(text, _MOMENT, "$1 $2$3")
+
+
+def _known(image: Expr) -> Expr:
+    """Returns an image without the members that say which columns are missing, and without those columns."""
+
+    def is_mark(name: Expr) -> Expr:
+        return name.endswith(_MISSING) & F.map_contains_key(image, F.replace(name, F.lit(_MISSING), F.lit("")))
+
+    def is_missing(name: Expr) -> Expr:
+        return F.coalesce(F.try_element_at(image, F.concat(name, F.lit(_MISSING))) == "true", F.lit(False))
+
+    marked = F.exists(F.map_keys(image), lambda name: name.endswith(_MISSING))
+    return F.when(marked, F.map_filter(image, lambda name, _: ~is_mark(name) & ~is_missing(name))).otherwise(image)
+
+
+def goldengate_json() -> Format:
+    """The format `goldengate-json`."""
+    return GoldenGateJson()
