@@ -85,6 +85,8 @@ class Format(Protocol):
 _FORMATS: Final[dict[str, str]] = {
     "debezium-mysql": "cdc_ops.formats.debezium:debezium_mysql",
     "debezium-postgres": "cdc_ops.formats.debezium:debezium_postgres",
+    "debezium-mysql-unwrapped": "cdc_ops.formats.debezium_unwrapped:debezium_mysql_unwrapped",
+    "debezium-postgres-unwrapped": "cdc_ops.formats.debezium_unwrapped:debezium_postgres_unwrapped",
     "dts-json": "cdc_ops.formats.dts:dts_json",
     "maxwell": "cdc_ops.formats.maxwell:maxwell",
     "canal": "cdc_ops.formats.canal:canal",

@@ -207,12 +207,12 @@ class DebeziumJson:
         streamed = ~is_snapshot(body["op"], source["snapshot"])
         if self.postgres:
             return postgres_position(source["sequence"], source["lsn"], streamed, total)
-        vague = streamed & _is_mariadb(source) & (body["op"] != Operation.TRUNCATE)
+        vague = streamed & is_mariadb(source) & (body["op"] != Operation.TRUNCATE)
         ordered = F.coalesce(total, F.when(vague, F.col("offset")).otherwise(-1))
         return mysql_position(source["file"], source["pos"], streamed, ordered, source["row"])
 
 
-def _is_mariadb(source: Expr) -> Expr:
+def is_mariadb(source: Expr) -> Expr:
     """True for events of MariaDB, also from MySQL's connector; only MySQL's GTIDs have a colon.
 
     From 11.4 on MariaDB does not write into its binlog where the rows of a transaction are: all of them have the place where the
@@ -283,10 +283,15 @@ def _kind(body: Expr) -> Expr:
 
 
 def _types(fields: Expr) -> Expr:
-    """Returns the schema of each column of a record that carries one; of decimals with the scale."""
+    """Returns the schema of each column of a record that carries one."""
     image = F.filter(fields, lambda field: field["field"].isin("after", "before") & field["fields"].isNotNull())
+    return F.when(fields.isNotNull(), types_of(F.try_element_at(image, F.lit(1))["fields"]))
+
+
+def types_of(fields: Expr) -> Expr:
+    """Returns the schemas of fields by their names; of decimals with the scale."""
     entries = F.transform(
-        F.try_element_at(image, F.lit(1))["fields"],
+        fields,
         lambda field: F.struct(
             field["field"],
             F.struct(
@@ -296,7 +301,7 @@ def _types(fields: Expr) -> Expr:
             ),
         ),
     )
-    return F.when(fields.isNotNull(), F.map_from_entries(entries))
+    return F.map_from_entries(entries)
 
 
 def debezium_mysql() -> Format:

@@ -28,6 +28,16 @@ class TestDebeziumPostgres(FormatSuite):
     folder = GOLDEN / "debezium-postgres"
 
 
+class TestDebeziumMySQLUnwrapped(FormatSuite):
+    name = "debezium-mysql-unwrapped"
+    folder = GOLDEN / "debezium-mysql-unwrapped"
+
+
+class TestDebeziumPostgresUnwrapped(FormatSuite):
+    name = "debezium-postgres-unwrapped"
+    folder = GOLDEN / "debezium-postgres-unwrapped"
+
+
 class TestCanal(FormatSuite):
     name = "canal"
     folder = GOLDEN / "canal"

@@ -1,0 +1,186 @@
+"""Debezium's change events flattened by ExtractNewRecordState, as JSON with or without schemas; inside Spark.
+
+    {"id": 1, "name": "Lee", "__deleted": "false", "__op": "u", "__source_file": "binlog.000003", "__source_pos": 400, "__source_row": 0}
+
+The transformation leaves the row before out, and of the envelope it keeps what `add.fields` names: place and operation have to be among
+that, and deletes have to be rewritten, or there are none. Field layouts: Debezium's documentation of event flattening.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pyspark.sql import Column as Expr
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_ops.core.events import EventFormat, FormatFacts, LossySetting, Operation, RecordKind, setting
+from cdc_ops.core.tables import Column
+from cdc_ops.formats import debezium_values as spelled
+from cdc_ops.formats.base import Format, Reading
+from cdc_ops.formats.debezium import (
+    is_mariadb,
+    is_snapshot,
+    mysql_facts,
+    mysql_position,
+    postgres_facts,
+    postgres_position,
+    types_of,
+    unchanged_left_out,
+)
+from cdc_ops.formats.losses import NO_TRUNCATE
+from cdc_ops.formats.records import envelopes, instant_of_millis, name_of, parsed_members
+
+FIELDS: Final = "add.fields"
+PREFIX: Final = "add.fields.prefix"
+DELETES: Final = "delete.tombstone.handling.mode"
+_DELETED: Final = "__deleted"
+_SCHEMA: Final = "fields array<struct<field: string, type: string, name: string, parameters: map<string, string>>>"
+_OPERATIONS: Final = (Operation.READ, Operation.CREATE, Operation.UPDATE, Operation.DELETE)
+
+
+def _losses(needs: tuple[str, ...]) -> tuple[LossySetting, ...]:
+    return (
+        LossySetting(
+            name=FIELDS,
+            needs=needs,
+            default="",
+            loses="What is not named is not in the records: without operation and place nobody knows what happened, nor in which order.",
+            remedy=f"Set transforms.<name>.add.fields={','.join(needs)} (each may be written source.<field>), and repeat it here.",
+        ),
+        LossySetting(
+            name=DELETES,
+            safe=("rewrite", "rewrite-with-tombstone"),
+            default="tombstone",
+            loses="A delete leaves no value, so that its row stays in the lake.",
+            remedy="Set transforms.<name>.delete.tombstone.handling.mode=rewrite.",
+        ),
+        NO_TRUNCATE,
+    )
+
+
+def _flattened(facts: FormatFacts, needs: tuple[str, ...]) -> FormatFacts:
+    return replace(
+        facts,
+        snapshot="__op r",
+        delete="__deleted true, with the row before; a tombstone may follow",
+        truncate="not at all: the transformation leaves it out",
+        lossy=(*(item for item in facts.lossy if item.name != "skipped.operations"), *_losses(needs)),
+        settings={**facts.settings, PREFIX: "__"},
+        names_table=False,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DebeziumUnwrapped:
+    """Debezium's flat records as JSON.
+
+    Args:
+        facts: Of the connector.
+        postgres: True if the source is Postgres, whose places are LSNs.
+    """
+
+    facts: FormatFacts
+    postgres: bool = False
+
+    def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
+        """See `Format`."""
+        frame = parsed_members(records, lower=False).withColumn("r", F.when(F.col("m").isNotNull(), F.struct("m")))
+        whole = F.col("m")
+        wrapped = F.coalesce(F.array_sort(F.map_keys(whole)) == F.array(F.lit("payload"), F.lit("schema")), F.lit(False))
+        payload = F.from_json(F.try_element_at(whole, F.lit("payload")), "map<string, string>")
+        frame = frame.withColumn("b", F.when(wrapped, payload).otherwise(whole))
+        row, added = F.col("b"), _Added(F.col("b"), self.facts, chosen)
+        deleted = F.coalesce(F.try_element_at(row, F.lit(_DELETED)) == "true", F.lit(False))
+        op = F.when(deleted, Operation.DELETE.value).otherwise(added.field("op"))
+        image = unchanged_left_out(F.map_filter(row, lambda name, _: ~name.isin(_DELETED, *added.names)))
+        fields = F.from_json(F.when(wrapped, F.try_element_at(whole, F.lit("schema"))), _SCHEMA)["fields"]
+        schema, table = added.field("schema" if self.postgres else "db"), added.field("table")
+        named = schema.isNotNull() & table.isNotNull()
+        return envelopes(
+            frame,
+            self.facts,
+            {
+                "kind": _kind(row, op, wrapped),
+                "reason": F.concat(F.lit("it has no operation that is known: "), F.coalesce(op, F.lit("NULL"))),
+                "op": op,
+                "snapshot": is_snapshot(op, F.lit("false")),
+                "table": name_of(F.when(named, schema), F.when(named, table)),
+                "before": F.when(deleted, image),
+                "after": F.when(~deleted, image),
+                "types": types_of(fields),
+                "transaction": F.coalesce(added.field("transaction.id"), added.field("gtid"), added.field("txId")),
+                "source_time": instant_of_millis(added.field("ts_ms", top=False).try_cast("bigint")),
+                "position": self._position(added, op),
+            },
+        )
+
+    def reading(self, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+        """See `Format`."""
+        return spelled.read(self.facts, column, text, kind, chosen)
+
+    def _position(self, added: "_Added", op: Expr) -> Expr:
+        streamed, total = ~is_snapshot(op, F.lit("false")), added.field("transaction.total_order").try_cast("bigint")
+        if self.postgres:
+            lsn = F.when(added.has("sequence"), added.field("lsn")).try_cast("bigint")
+            return postgres_position(added.field("sequence"), lsn, streamed, total)
+        # Who does not say that it is MySQL may be MariaDB, whose places do not tell the statements of a transaction apart.
+        connector, gtid = added.field("connector"), added.field("gtid")
+        source = F.struct(connector.alias("connector"), gtid.alias("gtid"))
+        vague = op.isNotNull() & streamed & (is_mariadb(source) | (connector.isNull() & gtid.isNull()))
+        ordered = F.coalesce(total, F.when(vague, F.col("offset")).otherwise(-1))
+        file = F.when(added.has("row"), added.field("file"))
+        return mysql_position(file, added.field("pos").try_cast("bigint"), streamed, ordered, added.field("row").try_cast("bigint"))
+
+
+class _Added:
+    """The fields of the envelope that `add.fields` keeps beside the row."""
+
+    def __init__(self, row: Expr, facts: FormatFacts, chosen: EventFormat) -> None:
+        declared = [name.strip() for name in setting(facts, chosen, FIELDS).split(",") if name.strip()]
+        prefix = setting(facts, chosen, PREFIX)
+        self._row = row
+        self._by_field = {name: f"{prefix}{name.replace('.', '_')}" for name in declared}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """As records name them."""
+        return tuple(self._by_field.values())
+
+    def field(self, name: str, *, top: bool = True) -> Expr:
+        """Returns the text of a field of the envelope or of its `source`, NULL if there is none.
+
+        Args:
+            name: The field.
+            top: False if one of that name in the envelope itself is another one.
+        """
+        found = [self._by_field[each] for each in ((name,) if top else ()) + (f"source.{name}",) if each in self._by_field]
+        return F.try_element_at(self._row, F.lit(found[0])) if found else F.lit(None).cast("string")
+
+    def has(self, name: str) -> Expr:
+        """True for records that have a field, NULL or not."""
+        found = [self._by_field[each] for each in (name, f"source.{name}") if each in self._by_field]
+        return F.coalesce(F.map_contains_key(self._row, found[0]), F.lit(False)) if found else F.lit(False)
+
+
+def _kind(row: Expr, op: Expr, wrapped: Expr) -> Expr:
+    """What a record is. Heartbeats and borders of transactions are not flattened; they have no operation."""
+    names = F.map_keys(row)
+    heartbeat = (F.size(names) == 1) & F.array_contains(names, "ts_ms")
+    border = F.array_contains(names, "status") & F.array_contains(names, "event_count") & F.array_contains(names, "data_collections")
+    return (
+        F.when(wrapped & row.isNull(), RecordKind.CONTROL.value)
+        .when(op.isin(*_OPERATIONS), RecordKind.CHANGE.value)
+        .when(op.isNull() & (heartbeat | border), RecordKind.CONTROL.value)
+        .otherwise(RecordKind.BAD.value)
+    )
+
+
+def debezium_mysql_unwrapped() -> Format:
+    """The format `debezium-mysql-unwrapped`."""
+    return DebeziumUnwrapped(facts=_flattened(mysql_facts("debezium-mysql-unwrapped"), ("op", "file", "pos", "row")))
+
+
+def debezium_postgres_unwrapped() -> Format:
+    """The format `debezium-postgres-unwrapped`."""
+    facts = _flattened(postgres_facts("debezium-postgres-unwrapped"), ("op", "lsn", "sequence"))
+    return DebeziumUnwrapped(facts=facts, postgres=True)
