@@ -18,10 +18,12 @@ the first kind and fails at once on the second.
     |   `-- ArchiveError             an archive of changes is not what it should be
     |       |-- ArchiveUnreachableError (retryable)
     |       |-- ArchiveGapError          positions that no file holds
+    |       |-- ArchiveOrderError        newer events stand at smaller positions: another server counts them now
     |       |-- ArchiveFileError         a file whose name or end is not understood
     |       `-- ArchiveChangedError      (retryable) a file of a frozen batch is not what it was
     |-- DataError               rows that cannot be applied
     |   |-- NullKeyError
+    |   |-- NullSequenceError      NULL in a column that orders changes
     |   |-- DuplicateKeyError
     |   |-- TiedEventsError        two change events at one place in the order differ
     |   |-- BadRecordsError        records of an archive that cannot be read exactly
@@ -137,6 +139,10 @@ class ArchiveGapError(ArchiveError):
     """Positions are missing between what a table has and what the archive holds."""
 
 
+class ArchiveOrderError(ArchiveError):
+    """Change events stand at smaller positions than older ones: another server counts them now."""
+
+
 class ArchiveFileError(ArchiveError):
     """A file of an archive has a name that its layout does not know, or cannot be what it says."""
 
@@ -153,6 +159,10 @@ class DataError(CdcError):
 
 class NullKeyError(DataError):
     """A row has NULL in a key column."""
+
+
+class NullSequenceError(DataError):
+    """A row has NULL in a column that orders the changes of its table."""
 
 
 class DuplicateKeyError(DataError):

@@ -86,6 +86,21 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Newest:
+    """The newest change of a stream: where it stands in the order of events, and when the source made it.
+
+    Args:
+        stream: Which; "" for files whose names tell none.
+        place: The largest position among its changes.
+        at: The latest time among them, UTC; None if events do not tell.
+    """
+
+    stream: str
+    place: Position
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveWatermark:
     """Up to where a table has everything that its archive holds; it travels in the commit that brought the rows.
 
@@ -93,11 +108,13 @@ class ArchiveWatermark:
         streams: One each, sorted by name.
         gtids: For MySQL's GTIDs, which are sets and not sequences: the set, as text; "" otherwise.
         accepted: Gaps that were signed off and passed, so that the decision survives the ledger.
+        newest: The newest change of each stream that the table has, sorted by name.
     """
 
     streams: tuple[Reached, ...] = ()
     gtids: str = ""
     accepted: tuple[AcceptedGap, ...] = ()
+    newest: tuple[Newest, ...] = ()
 
     def of(self, stream: str) -> Position | None:
         """Returns how far a stream is complete, None if nothing of it was read yet."""
@@ -144,4 +161,5 @@ def advanced(
         streams=tuple(furthest[name] for name in sorted(furthest)),
         gtids=gtids or before.gtids,
         accepted=tuple(dict.fromkeys((*before.accepted, *used))),
+        newest=before.newest,
     )

@@ -4,6 +4,8 @@ import enum
 from collections.abc import Iterable
 from typing import Final
 
+from cdc_ops.core.stored_as import is_own
+
 
 class Deletes(enum.StrEnum):
     """What becomes of a row in the lake that the source has deleted."""
@@ -30,4 +32,4 @@ def source_columns(stored: Iterable[tuple[str, str]], deleted_column: str) -> tu
         stored: All of them.
         deleted_column: The column that marks deleted rows, "" if there is none.
     """
-    return tuple((name, kind) for name, kind in stored if name.lower() != deleted_column.lower())
+    return tuple((name, kind) for name, kind in stored if name.lower() != deleted_column.lower() and not is_own(name))

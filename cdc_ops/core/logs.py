@@ -8,6 +8,7 @@ from cdc_ops.core.archive_files import ListedFile
 from cdc_ops.core.archive_positions import AcceptedGap, ArchiveWatermark, Cover
 from cdc_ops.core.archive_rules import ArchiveConfig
 from cdc_ops.core.deletes import DELETE_MARK
+from cdc_ops.core.stored_as import POSITION_TYPE, SEQUENCE
 from cdc_ops.core.tables import Column
 
 
@@ -41,8 +42,9 @@ class LogReading:
         covers: What each file holds. Files behind a gap were counted, and not read.
         merged: Paths of the files whose events are in the rows.
         events: Changes among their records.
-        truncated: The table was emptied meanwhile: what the lake has goes before the rows come.
+        truncates: Positions at which the table was emptied, ascending: what the lake has from before them goes.
         partial: Rows of which not every column is known, because no event spoke of it.
+        deletes: Rows that are gone.
         quarantined: Records that cannot be read and are set aside.
         last_change: When the source made the newest of the changes, UTC; None if there was none.
     """
@@ -51,8 +53,9 @@ class LogReading:
     covers: tuple[Cover, ...] = ()
     merged: tuple[str, ...] = ()
     events: int = 0
-    truncated: bool = False
+    truncates: tuple[tuple[int, ...], ...] = ()
     partial: int = 0
+    deletes: int = 0
     quarantined: int = 0
     last_change: datetime | None = None
 
@@ -62,6 +65,6 @@ PRESENT: Final = "__cdc_present"
 
 LOG_COLUMNS: Final = tuple(
     Column(name=name, source_type="", delta_type=kind, nullable=True, expression="")
-    for name, kind in ((DELETE_MARK, "boolean"), (PRESENT, "array<string>"))
+    for name, kind in ((DELETE_MARK, "boolean"), (PRESENT, "array<string>"), (SEQUENCE, POSITION_TYPE))
 )
 """What is landed of events besides the values of a row."""

@@ -1,11 +1,13 @@
 """Merge plans: how a landed batch enters its table in exactly one statement, decided before Spark runs it."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.lateness import NONE_LATE, LateRows
 from cdc_ops.core.logs import PRESENT
-from cdc_ops.core.operations import ApplyMode, KeyRange, Manifest, OperationSpec
+from cdc_ops.core.operations import ApplyMode, KeyRange, Manifest, OperationKind, OperationSpec
+from cdc_ops.core.stored_as import END, SEQUENCE, START, TOUCHED, SequenceKind
 from cdc_ops.errors import NullKeyError
 
 
@@ -26,6 +28,10 @@ class MergePlan:
         marked: Rows of the table that the batch marks as deleted and that are not yet.
         present: Column of the batch that names the columns which a row has values of, NULL if of all; "" = every row has all. It is not
             stored.
+        sequence: Column of batch and table by which a row of the batch that is older than the table's is left out; "" = none is.
+        deletes: The batch may have rows that are deleted, told by change events or by `apply_as_deletes`.
+        truncates: Places in the order of events at which the table was emptied, ascending.
+        versions: The batch is what becomes of the table's versions (`lake.versions`), not one row a key.
     """
 
     mode: ApplyMode
@@ -39,10 +45,16 @@ class MergePlan:
     deleted_column: str = ""
     marked: int = 0
     present: str = ""
+    sequence: str = ""
+    deletes: bool = False
+    truncates: tuple[tuple[int, ...], ...] = ()
+    versions: bool = False
 
     @property
     def batch_columns(self) -> tuple[str, ...]:
         """What the statement needs of the batch."""
+        if self.versions:
+            return (*self.columns, *VERSION_MARKS)
         return (*self.columns, *(name for name in (self.deleted_flag, self.present) if name))
 
     @property
@@ -51,6 +63,15 @@ class MergePlan:
         equal = [f"t.{quoted(key)} = s.{quoted(key)}" for key in self.keys]
         ranges = [f"t.{quoted(r.column)} BETWEEN {r.low} AND {r.high}" for r in self.prune]
         return " AND ".join(equal + ranges)
+
+
+REUSED: Final = "__cdc_reused"
+"""Column of a batch of versions: it changes a version that the table has."""
+FROM: Final = "__cdc_from"
+"""Column of a batch of versions: the start of that version as it is."""
+GONE: Final = "__cdc_gone"
+"""Column of a batch of versions: that version has become part of another."""
+VERSION_MARKS: Final = (REUSED, FROM, GONE)
 
 
 def quoted(name: str) -> str:
@@ -76,12 +97,13 @@ def plan_merge(spec: OperationSpec, manifest: Manifest | None) -> MergePlan:
             next="Choose 'keys' that are NOT NULL at the source, or repair the rows there.",
         )
     reading = manifest.log if manifest else None
-    missing = "true" if reading and reading.truncated else spec.delete_missing_where
+    missing = _emptied(spec, reading.truncates) if reading and reading.truncates else spec.delete_missing_where
     conditional = bool(spec.delete_where) and not spec.deleted_column
+    marker = (spec.deleted_column,) if spec.deleted_column else ()
     return MergePlan(
         mode=spec.mode,
         keys=spec.keys,
-        columns=(*(column.name for column in spec.schema.columns), *((spec.deleted_column,) if spec.deleted_column else ())),
+        columns=(*(column.name for column in spec.schema.columns), *marker, *_own_columns(spec, events=reading is not None)),
         prune=manifest.key_ranges if manifest and not missing else (),
         delete_missing_where=missing,
         update_only=spec.update_only,
@@ -89,7 +111,44 @@ def plan_merge(spec: OperationSpec, manifest: Manifest | None) -> MergePlan:
         deleted_flag=DELETE_MARK if spec.mode is ApplyMode.MERGE and (reading or conditional) else "",
         deleted_column=spec.deleted_column,
         present=PRESENT if reading and reading.partial else "",
+        sequence=SEQUENCE if _is_guarded(spec, events=reading is not None) else "",
+        deletes=reading.deletes > 0 or bool(spec.delete_where) if reading else bool(spec.delete_where),
+        truncates=reading.truncates if reading else (),
     )
+
+
+def _own_columns(spec: OperationSpec, *, events: bool) -> tuple[str, ...]:
+    """Returns the columns besides the source's that a statement writes; a row that was read without a sequence keeps the one it has."""
+    stored = spec.stored_as
+    if stored.sequence is None or spec.update_only:
+        return ()
+    if stored.keeps_versions:
+        return (START, END, TOUCHED)
+    known = events or stored.sequence.kind is SequenceKind.COLUMNS or spec.mode is ApplyMode.OVERWRITE
+    return (SEQUENCE,) if known else ()
+
+
+def _is_guarded(spec: OperationSpec, *, events: bool) -> bool:
+    """True if what is older than the table's row is left out: of changes that were told, not of rows that were read to be compared."""
+    stored = spec.stored_as
+    if stored.sequence is None or stored.keeps_versions or spec.mode is not ApplyMode.MERGE or spec.update_only:
+        return False
+    told = spec.kind in (OperationKind.INCREMENT, OperationKind.BACKFILL, OperationKind.SNAPSHOT_CHUNK) and spec.compare is None
+    return events or (stored.sequence.kind is SequenceKind.COLUMNS and told)
+
+
+def _emptied(spec: OperationSpec, truncates: tuple[tuple[int, ...], ...]) -> str:
+    """Returns the condition of the rows that TRUNCATEs have removed; versions end by `lake.versions`."""
+    if spec.stored_as.sequence is None:
+        return "true"
+    if spec.stored_as.keeps_versions:
+        return ""
+    return f"t.{quoted(SEQUENCE)} IS NULL OR t.{quoted(SEQUENCE)} < {position_literal(truncates[-1])}"
+
+
+def position_literal(position: tuple[int, ...]) -> str:
+    """Returns the Spark SQL literal of an event's place."""
+    return "array(" + ", ".join(f"{number}L" for number in position) + ")"
 
 
 def spark_literal(delta_type: str, text: str) -> str:

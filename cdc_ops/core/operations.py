@@ -17,6 +17,7 @@ from cdc_ops.core.logs import LOG_COLUMNS, LogBatch, LogReading
 from cdc_ops.core.maintenance import MaintenancePlan, TableStats
 from cdc_ops.core.pipeline import SourceConfig
 from cdc_ops.core.schema_changes import SchemaChange
+from cdc_ops.core.stored_as import LATEST, StoredAs
 from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.core.type_policies import NOTHING_NULLED, Nulled
 from cdc_ops.core.windows import Window
@@ -132,6 +133,7 @@ class OperationSpec:
         deleted_column: Column of the Delta table, and not of the source, that is set to true in deleted rows; "" = they are deleted.
         before: What is read besides the columns, one for each key column: the row's old key, if the source has no row with it any more.
         log: What is read of an archive; None for operations that read the source.
+        stored_as: How the table stores what is applied to it.
         archive_after: The table's watermark in its archive once this operation has committed: the one before it, unless it reads the
             archive; then it is known when the files have been read. None for tables without an archive.
     """
@@ -177,6 +179,7 @@ class OperationSpec:
     before: tuple[Column, ...] = ()
     log: LogBatch | None = None
     archive_after: ArchiveWatermark | None = None
+    stored_as: StoredAs = LATEST
 
     @property
     def reads_before(self) -> bool:

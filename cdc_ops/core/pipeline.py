@@ -146,6 +146,13 @@ class TableSettings:
             change. The MERGE that brings the row under its new key deletes the old one in the lake, unless a row of the source has it.
         deletes: What becomes of rows in the lake that the source has deleted: `hard` deletes them there too, `soft` keeps them with their
             last values and `_deleted = true`.
+        stored_as_scd_type: 1 (one row a key) or 2 (one row a version, with `__START_AT` and `__END_AT`; the current one has no end).
+        sequence_by: Columns that order the changes of a row: what is older than the row in the lake is left out (type 1) or goes between
+            its versions (type 2). Empty = each read is newer than the one before. Tables with `method: log` have their events' order.
+        track_history_column_list: With type 2, columns whose changes begin a version; others are brought up to date in the version that is
+            there. Empty = all.
+        track_history_except_column_list: All but these.
+        late_window: How long deleted keys are remembered, so that a change that comes later than the delete does not bring the row back.
         zero_dates: What becomes of dates and times that are none: zero, partial and impossible ones of MySQL, infinite ones of Postgres.
             `null` counts and reports them, `string` stores the column as the source's own text, `fail` stops the table.
         not_a_number: The same for NaN in a Postgres `numeric(p,s)`.
@@ -175,6 +182,11 @@ class TableSettings:
     apply_as_deletes: str = ""
     before_key: tuple[str, ...] = ()
     deletes: Deletes = Deletes.HARD
+    stored_as_scd_type: int = 1
+    sequence_by: tuple[str, ...] = ()
+    track_history_column_list: tuple[str, ...] = ()
+    track_history_except_column_list: tuple[str, ...] = ()
+    late_window: timedelta = timedelta(days=7)
     zero_dates: OnUnstorable = OnUnstorable.NULL
     not_a_number: OnUnstorable = OnUnstorable.NULL
     decimal_overflow: OnOverflow = OnOverflow.STRING
@@ -322,6 +334,11 @@ def quarantine_root(pipeline: Pipeline) -> str:
 def quarantine_path(pipeline: Pipeline, table: TableName) -> str:
     """Returns the path of the Delta table that holds a table's records which cannot be read."""
     return f"{quarantine_root(pipeline)}/{table.schema}/{table.name}"
+
+
+def tombstones_path(pipeline: Pipeline, table: TableName) -> str:
+    """Returns the path of the Delta table that remembers which keys of a table were deleted."""
+    return f"{pipeline.target.root.rstrip('/')}/_cdc_tombstones/{pipeline.name}/{table.schema}/{table.name}"
 
 
 def reconcile_name(pipeline: str) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DecimalType
 
 from cdc_ops.core.events import WHOLE_ROW, Operation, RecordKind
 from cdc_ops.core.tables import TableSchema
@@ -22,6 +23,7 @@ DELETED: Final = "deleted"
 WHOLE: Final = "whole"
 TIED: Final = "tied"
 _SHOWN: Final = 5
+_LOW: Final = 10**18
 
 
 def barrier(feed: DataFrame) -> DataFrame:
@@ -57,13 +59,7 @@ def latest_per_key(feed: DataFrame, schema: TableSchema, *, truncated: bool = Tr
     changes = _expanded(feed.where(F.col("kind") == RecordKind.CHANGE))
     if truncated:
         changes = _after_barrier(changes, feed)
-    content = F.xxhash64("op", "image", "present")
-    placed = changes.repartition(F.col("key")).select("*", content.alias("content"))
-    # One row per place first: duplicates fall out, and two events at one place are seen whichever of them would have won.
-    once = placed.groupBy("key", "position").agg(
-        F.max_by(F.struct("op", "image", "present"), F.col("content")).alias("event"),
-        (F.min("content") != F.max("content")).alias(TIED),
-    )
+    once = _once(changes)
     whole = F.col("event.op").isin(*WHOLE_ROW, Operation.DELETE)
     columns = [_last_value(column.name, whole).alias(f"c{index}") for index, column in enumerate(schema.columns)]
     folded = once.groupBy("key").agg(
@@ -78,6 +74,45 @@ def latest_per_key(feed: DataFrame, schema: TableSchema, *, truncated: bool = Tr
     present = F.array_compact(F.array(*(F.when(F.col(f"c{index}")["present"], name) for index, name in enumerate(names))))
     deleted = (F.col("op") == Operation.DELETE).alias(DELETED)
     return folded.select("key", deleted, WHOLE, F.struct(*values).alias("row"), present.alias("present"), "position", TIED)
+
+
+def changes_per_key(feed: DataFrame) -> DataFrame:
+    """Returns every change of a feed, those of its keys apart: what a table that keeps all versions is made from.
+
+    A TRUNCATE is no change of a key, and nothing that came before it is left out.
+
+    Args:
+        feed: The canonical feed of one table.
+
+    Returns:
+        Columns as those of `latest_per_key`, a row per change; duplicates are one.
+    """
+    changes = _once(_expanded(feed.where(F.col("kind") == RecordKind.CHANGE)))
+    return changes.select(
+        "key",
+        (F.col("event.op") == Operation.DELETE).alias(DELETED),
+        F.col("event.op").isin(*WHOLE_ROW).alias(WHOLE),
+        F.col("event.image").alias("row"),
+        F.col("event.present").alias("present"),
+        "position",
+        TIED,
+    )
+
+
+def place_of(rows: DataFrame) -> Expr:
+    """Returns the numbers of `position`, most significant first, as an array of bigint: one type for all formats.
+
+    A decimal that has more digits than a bigint becomes two numbers, its last 18 digits and what is before them.
+    """
+    numbers: list[Expr] = []
+    for field in rows.select("position.*").schema.fields:
+        number = F.col("position")[field.name]
+        if isinstance(field.dataType, DecimalType):
+            head = F.call_function("div", number, F.lit(_LOW).cast("decimal(38,0)"))
+            numbers += [F.when(number < 0, -1).otherwise(head), F.pmod(number, F.lit(_LOW).cast("decimal(38,0)"))]
+        else:
+            numbers.append(number)
+    return F.array(*(number.cast("bigint") for number in numbers))
 
 
 def refuse_ties(latest: DataFrame, schema: TableSchema) -> None:
@@ -95,6 +130,16 @@ def refuse_ties(latest: DataFrame, schema: TableSchema) -> None:
             data="Nothing was written to the table; the watermark stays.",
             next="Have the tool write what tells them apart (docs/formats.md names it for each format), or resync these keys.",
         )
+
+
+def _once(changes: DataFrame) -> DataFrame:
+    """One row per key and place: duplicates fall out, and two events at one place are seen whichever of them would have won."""
+    content = F.xxhash64("op", "image", "present")
+    placed = changes.repartition(F.col("key")).select("*", content.alias("content"))
+    return placed.groupBy("key", "position").agg(
+        F.max_by(F.struct("op", "image", "present"), F.col("content")).alias("event"),
+        (F.min("content") != F.max("content")).alias(TIED),
+    )
 
 
 def _expanded(changes: DataFrame) -> DataFrame:

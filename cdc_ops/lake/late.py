@@ -17,6 +17,7 @@ from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.lateness import NONE_LATE, LateRows, measured
 from cdc_ops.core.merging import quoted, spark_literal
 from cdc_ops.core.operations import OperationSpec
+from cdc_ops.core.stored_as import END
 from cdc_ops.core.windows import Window
 from cdc_ops.lake.living import is_marked
 
@@ -43,6 +44,8 @@ def without_known(spark: SparkSession, spec: OperationSpec, batch: DataFrame) ->
     above = F.lit(False) if band.high is None else F.coalesce(lead >= _literal(spec, band.high), F.lit(False))
     within = _within(spec, band)
     lake = spark.read.format("delta").load(spec.path).where(within | lead.isNull() if spec.with_nulls else within)
+    if spec.stored_as.keeps_versions:
+        lake = lake.where(F.col(END).isNull())
     unknown, fresh = _unknown(spec, batch.where(~above), lake), batch.where(above)
     rows, late = _counted(spec, unknown)
     if spec.schema_changes:  # the table is altered before the statement, after which it cannot be read as it was here

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.merging import MergePlan, quoted
 from cdc_ops.core.operations import ApplyMode, OperationSpec
+from cdc_ops.core.stored_as import END
 from cdc_ops.lake.keys import numbered_keys, same_key
 
 
@@ -17,14 +18,18 @@ class LakeRows:
     Args:
         path: The table.
         deleted_column: The column that marks the others, "" if there are none; a table may still lack it.
+        keeps_versions: The table holds older versions of rows too (SCD type 2).
     """
 
     path: str
     deleted_column: str = ""
+    keeps_versions: bool = False
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Returns these rows, with all columns of the table."""
         rows = spark.read.format("delta").load(self.path)
+        if self.keeps_versions:
+            return rows.where(F.col(END).isNull())
         if self.deleted_column.lower() not in {name.lower() for name in rows.columns}:
             return rows
         return rows.where(~is_marked(F.col(quoted(self.deleted_column))))

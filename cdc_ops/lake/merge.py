@@ -25,8 +25,9 @@ from cdc_ops.core.type_policies import Nulled
 from cdc_ops.errors import DuplicateKeyError
 from cdc_ops.lake.log import FoundCommit, find_commit
 from cdc_ops.lake.marks import mark_names, observe_marks
+from cdc_ops.lake.ordering import in_order
 from cdc_ops.lake.session import once, private_session
-from cdc_ops.lake.statements import merge_statement
+from cdc_ops.lake.statements import merge_statement, versions_statement
 from cdc_ops.lake.tables import at, ensure_table, table_stats, translated_conflicts
 
 _USER_METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
@@ -59,7 +60,8 @@ def apply(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: Merg
     started = time.monotonic()
     ensure_table(spark, spec)
     with _translated(spec, batch, plan):
-        names = (*plan.batch_columns, *(() if plan.deleted_flag else mark_names(batch)))
+        plan, batch = in_order(spark, spec, plan, batch)
+        names = (*plan.batch_columns, *(() if plan.deleted_flag or plan.versions else mark_names(batch)))
         version, nulled = _execute(spark, spec, batch.select(*(quoted(name) for name in names)), plan, rows)
     result = OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.NUMBER_TAKEN)
     commit = find_commit(spec.path, spec.operation_id)
@@ -95,7 +97,8 @@ def _execute(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: M
     try:
         with private_session(spark, conf) as session:
             if plan.mode is ApplyMode.MERGE:
-                session.sql(merge_statement(at(spec.path), f"global_temp.{view}", plan)).collect()
+                statement = versions_statement if plan.versions else merge_statement
+                session.sql(statement(at(spec.path), f"global_temp.{view}", plan)).collect()
             else:
                 written, nulled = observe_marks(session.table(f"global_temp.{view}"), spec.schema)
                 writer = written.write.format("delta").mode(plan.mode.value)

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from cdc_ops.core.merging import MergePlan, quoted
+from cdc_ops.core.merging import FROM, GONE, REUSED, MergePlan, quoted
+from cdc_ops.core.stored_as import START
 
 
 def merge_statement(target: str, source: str, plan: MergePlan) -> str:
@@ -21,10 +22,17 @@ def merge_statement(target: str, source: str, plan: MergePlan) -> str:
     lines = [f"MERGE INTO {target} t USING {source} s ON {plan.condition}"]
     marker = quoted(plan.deleted_column) if plan.deleted_column else ""
     gone = f"UPDATE SET t.{marker} = TRUE" if marker else "DELETE"
+    order = f"t.{quoted(plan.sequence)}" if plan.sequence else ""
+    newer = f" AND ({order} IS NULL OR {order} <= s.{quoted(plan.sequence)})" if order else ""
     if plan.deleted_flag:
-        lines.append(f"WHEN MATCHED AND s.{quoted(plan.deleted_flag)} THEN {gone}")
+        placed = f", {order} = s.{quoted(plan.sequence)}" if order and marker else ""
+        lines.append(f"WHEN MATCHED AND s.{quoted(plan.deleted_flag)}{newer} THEN {gone}{placed}")
     if values:
-        lines.append("WHEN MATCHED THEN UPDATE SET " + ", ".join(f"t.{quoted(name)} = {_value(plan, name)}" for name in values))
+        # What is older than the row, and not to be written, is also no delete: the clause above has let it pass.
+        living = f" AND NOT s.{quoted(plan.deleted_flag)}" if newer and plan.deleted_flag else ""
+        lines.append(
+            f"WHEN MATCHED{living}{newer} THEN UPDATE SET " + ", ".join(f"t.{quoted(name)} = {_value(plan, name)}" for name in values)
+        )
     if not plan.update_only:
         names = ", ".join(quoted(name) for name in plan.columns)
         inserted = ", ".join(_inserted(plan, name) for name in plan.columns)
@@ -34,6 +42,28 @@ def merge_statement(target: str, source: str, plan: MergePlan) -> str:
         known = f" AND NOT COALESCE(t.{marker}, FALSE)" if marker else ""
         lines.append(f"WHEN NOT MATCHED BY SOURCE AND ({plan.delete_missing_where}){known} THEN {gone}")
     return "\n".join(lines)
+
+
+def versions_statement(target: str, source: str, plan: MergePlan) -> str:
+    """Returns the MERGE of what becomes of a table's versions, source `s`, into its table, target `t`.
+
+    Every value comes from the source: of the table nothing is read but the keys and where versions begin.
+
+    Args:
+        target: SQL name of the table.
+        source: SQL name of the batch of `lake.versions`.
+        plan: Keys, columns, pruning.
+    """
+    same = f"s.{REUSED} AND t.{quoted(START)} <=> s.{FROM}"
+    names = ", ".join(quoted(name) for name in plan.columns)
+    return "\n".join(
+        (
+            f"MERGE INTO {target} t USING {source} s ON {plan.condition} AND {same}",
+            f"WHEN MATCHED AND s.{GONE} THEN DELETE",
+            "WHEN MATCHED THEN UPDATE SET " + ", ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in plan.columns),
+            f"WHEN NOT MATCHED AND NOT s.{REUSED} THEN INSERT ({names}) VALUES ({', '.join(f's.{quoted(n)}' for n in plan.columns)})",
+        )
+    )
 
 
 INCOMPLETE: Final = "CDC_OPS_INCOMPLETE:"

@@ -149,7 +149,7 @@ def _create(spark: SparkSession, spec: OperationSpec) -> None:
 
 def _create_statement(spec: OperationSpec) -> str:
     marker = [(spec.deleted_column, "boolean")] if spec.deleted_column else []
-    named = [*((column.name, column.delta_type) for column in spec.schema.columns), *marker]
+    named = [*((column.name, column.delta_type) for column in spec.schema.columns), *marker, *spec.stored_as.columns]
     columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in named)
     properties = ", ".join(f"{text_literal(name)} = {text_literal(value)}" for name, value in sorted(creation_properties(spec).items()))
     return f"CREATE TABLE IF NOT EXISTS {at(spec.path)} ({columns}) USING delta TBLPROPERTIES ({properties})"

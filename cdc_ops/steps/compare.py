@@ -113,7 +113,7 @@ def land_differences(spark: SparkSession, source: Source, spec: OperationSpec, a
         sides = Sides(
             spark=spark,
             source=source,
-            lake=LakeRows(path=spec.path, deleted_column=spec.deleted_column),
+            lake=_living(spec),
             schema=spec.schema,
             columns=columns_of(compare, spec.schema, spec.keys),
             slices=spec.slices,
@@ -157,7 +157,7 @@ def merge_differences(spark: SparkSession, spec: OperationSpec, manifest: Manife
     if spec.delete_where:
         landed = landed.where(~is_deleted(spec.delete_where))
     plan = plan_merge(spec, manifest)
-    lake = LakeRows(path=spec.path, deleted_column=spec.deleted_column).read(spark)
+    lake = _living(spec).read(spark)
     if not spec.keys:
         return _replace(spark, spec, manifest, landed, lake)
     changes = _changes(spark, spec, manifest, landed, lake)
@@ -195,6 +195,10 @@ def _replace(spark: SparkSession, spec: OperationSpec, manifest: Manifest, lande
 def _unchanged(spec: OperationSpec, manifest: Manifest) -> OperationResult:
     counts = Counts(read=manifest.rows, bytes=manifest.bytes, nulled=manifest.nulled)
     return OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.UNCHANGED, counts=counts)
+
+
+def _living(spec: OperationSpec) -> LakeRows:
+    return LakeRows(path=spec.path, deleted_column=spec.deleted_column, keeps_versions=spec.stored_as.keeps_versions)
 
 
 def _compare_of(spec: OperationSpec) -> CompareSpec:

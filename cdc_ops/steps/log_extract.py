@@ -24,6 +24,7 @@ from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.events import EventFormat, Operation, RecordKind
 from cdc_ops.core.logs import PRESENT, LogBatch, LogReading
 from cdc_ops.core.operations import Manifest, OperationSpec
+from cdc_ops.core.stored_as import SEQUENCE
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.type_policies import Nulled, NulledValues
 from cdc_ops.errors import BadRecordsError
@@ -31,18 +32,19 @@ from cdc_ops.formats.base import open_format
 from cdc_ops.formats.containers import open_files
 from cdc_ops.formats.feed import canonical_feed, records_of
 from cdc_ops.formats.files import FileLines, RecordFile
-from cdc_ops.formats.latest import DELETED, TIED, WHOLE, latest_per_key, refuse_ties
+from cdc_ops.formats.latest import DELETED, TIED, WHOLE, changes_per_key, latest_per_key, place_of, refuse_ties
 from cdc_ops.lake.conf import archive_conf
 from cdc_ops.lake.session import set_missing
 from cdc_ops.lake.staging import land
 from cdc_ops.steps.archives import after_reading, check_unchanged, names_of
+from cdc_ops.steps.log_order import check_order
 
 _KEPT: Final = ("kind", "op", "key", "previous_key", "after", "present", "nulled", "position", "source_time", "reason", "file", "line")
 _SHOWN: Final = 5
 
 
 def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt: str) -> Manifest:
-    """Reads the files of an operation and lands what their events come to, one row per key.
+    """Reads the files of an operation and lands what their events come to: one row per key, or for SCD type 2 one row per change of a key.
 
     Args:
         spark: A session of its own.
@@ -71,21 +73,27 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
         seen = _look(feed, spec)
         if seen.bad and not log.quarantine:
             raise _bad_records(feed, spec.table, seen.bad)
-        latest = latest_per_key(feed, spec.schema, truncated=seen.truncated)
-        tied, partial = Observation(), Observation()
-        rows = _rows(latest.observe(tied, F.count_if(TIED).alias("n")), spec)
-        rows = rows.observe(partial, F.count_if(F.col(PRESENT).isNotNull()).alias("n"))
+        newest = check_order(feed, str(spec.table), log, names)
+        if spec.stored_as.keeps_versions:
+            folded = changes_per_key(feed)
+        else:
+            folded = latest_per_key(feed, spec.schema, truncated=bool(seen.truncates))
+        tied, landed = Observation(), Observation()
+        rows = _rows(folded.observe(tied, F.count_if(TIED).alias("n")), spec)
+        partial = F.count_if(F.col(PRESENT).isNotNull()).alias("partial")
+        rows = rows.observe(landed, partial, F.count_if(F.col(DELETE_MARK)).alias("deletes"))
 
         def finished(manifest: Manifest) -> Manifest:
             if tied.get["n"]:
-                refuse_ties(latest, spec.schema)
+                refuse_ties(folded, spec.schema)
             reading = LogReading(
-                watermark=proven.watermark,
+                watermark=replace(proven.watermark, newest=newest),
                 covers=covers,
                 merged=proven.merged,
                 events=seen.events,
-                truncated=seen.truncated,
-                partial=partial.get["n"],
+                truncates=seen.truncates,
+                partial=landed.get["partial"],
+                deletes=landed.get["deletes"],
                 quarantined=seen.bad,
                 last_change=seen.last_change,
             )
@@ -101,11 +109,11 @@ def feed_folder(spec: OperationSpec, attempt: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
-    """What a feed holds: changes, records that cannot be read, a TRUNCATE, the time of the newest change, values that became NULL."""
+    """What a feed holds: changes, records that cannot be read, TRUNCATEs, the time of the newest change, values that became NULL."""
 
     events: int
     bad: int
-    truncated: bool
+    truncates: tuple[tuple[int, ...], ...]
     last_change: datetime | None
     nulled: Nulled
 
@@ -183,7 +191,7 @@ def _look(feed: DataFrame, spec: OperationSpec) -> _Seen:
     found = feed.agg(
         F.count_if(change).alias("events"),
         F.count_if(F.col("kind") == RecordKind.BAD).alias("bad"),
-        F.count_if(change & (F.col("op") == Operation.TRUNCATE)).alias("truncates"),
+        F.array_sort(F.collect_set(F.when(change & (F.col("op") == Operation.TRUNCATE), place_of(feed)))).alias("truncates"),
         F.date_format(F.max(F.when(change, F.col("source_time"))), "yyyy-MM-dd'T'HH:mm:ss.SSSSSS").alias("last"),
         *lost,
     ).collect()[0]
@@ -191,7 +199,7 @@ def _look(feed: DataFrame, spec: OperationSpec) -> _Seen:
     return _Seen(
         events=found["events"],
         bad=found["bad"],
-        truncated=found["truncates"] > 0,
+        truncates=tuple(tuple(place) for place in found["truncates"]),
         last_change=datetime.fromisoformat(found["last"]).replace(tzinfo=UTC) if found["last"] else None,
         nulled=Nulled(columns=tuple(NulledValues(column=c.name, source_type=c.source_type, values=n) for c, n in values if n)),
     )
@@ -217,4 +225,5 @@ def _rows(latest: DataFrame, spec: OperationSpec) -> DataFrame:
         for column in spec.schema.columns
     ]
     known = F.col(DELETED) | F.col(WHOLE) | (F.size("present") == all_of_them)
-    return latest.select(*values, F.col(DELETED).alias(DELETE_MARK), F.when(~known, F.col("present")).alias(PRESENT))
+    marks = F.col(DELETED).alias(DELETE_MARK), F.when(~known, F.col("present")).alias(PRESENT)
+    return latest.select(*values, *marks, place_of(latest).alias(SEQUENCE))

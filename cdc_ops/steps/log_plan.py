@@ -100,7 +100,8 @@ def restarted(order: Order) -> ArchiveWatermark:
     Raises:
         ArchiveError: as `reached_now`.
     """
-    return advanced(order.state.archive or ArchiveWatermark(), reached_now(order).streams)
+    before = replace(order.state.archive or ArchiveWatermark(), newest=())  # rows that are read anew are older than any event
+    return advanced(before, reached_now(order).streams)
 
 
 def relisted(order: Order, spec: OperationSpec, log: LogBatch) -> OperationSpec:

@@ -24,6 +24,7 @@ from cdc_ops.steps.log_merge import merge_events
 from cdc_ops.steps.reading import read_marked
 from cdc_ops.steps.schema import check_source
 from cdc_ops.steps.stage import apply_deletes, latest_per_key
+from cdc_ops.steps.unplaced import translated_order
 from cdc_ops.steps.unstorable import translated_failures
 
 
@@ -50,7 +51,7 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
     if spec.landing is Landing.DIRECT:
         check_source(source, spec)
         rows = read_marked(spark, source.jdbc_read(spec.schema, spec.slices), spec.schema, spec.source_keys)
-        with translated_failures(spec.table):
+        with translated_failures(spec.table), translated_order(spec):
             return apply(spark, spec, apply_deletes(rows, spec), plan_merge(spec, None), None)
     manifest = read_manifest(spec.staging)
     if manifest is None or manifest.operation_id != spec.operation_id:
@@ -72,5 +73,6 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
             plan = replace(plan, late=late)
         plan, batch = with_moved(spec, plan, apply_deletes(batch, spec), landed)
         plan, batch = with_deleted(spark, spec, plan, batch)
-        result = apply(spark, spec, batch, plan, manifest.rows)
+        with translated_order(spec):
+            result = apply(spark, spec, batch, plan, manifest.rows)
     return replace(result, counts=replace(result.counts, nulled=manifest.nulled))

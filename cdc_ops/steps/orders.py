@@ -13,6 +13,7 @@ from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, staging_root
 from cdc_ops.core.requests import RunRequest
 from cdc_ops.core.runs import TableState
 from cdc_ops.core.schema_changes import SchemaChange
+from cdc_ops.core.stored_as import LATEST, StoredAs
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.core.windows import SafeBound
@@ -22,6 +23,7 @@ from cdc_ops.sources.chunks import ChunkSize
 from cdc_ops.state.base import StateReader
 from cdc_ops.steps.before_keys import before_columns
 from cdc_ops.steps.readers import at_most
+from cdc_ops.steps.storing import stored_as
 from cdc_ops.steps.surveys import Survey
 
 
@@ -36,6 +38,7 @@ class TableFacts:
         changes: What has to be altered in the lake before these columns can be written.
         fingerprint: Of the source's schema, before the lake's types were put in.
         notes: What is said of changed columns; a part of the warnings.
+        stored_as: How the table is stored.
     """
 
     pipeline: Pipeline
@@ -47,11 +50,17 @@ class TableFacts:
     changes: tuple[SchemaChange, ...] = ()
     fingerprint: str = ""
     notes: tuple[str, ...] = ()
+    stored_as: StoredAs = LATEST
 
     @property
     def keys_are_primary(self) -> bool:
         """True if the source itself guarantees that keys are unique and not NULL."""
         return tuple(key.lower() for key in self.source_keys) == tuple(key.lower() for key in self.schema.primary_key)
+
+    @property
+    def reads_changes(self) -> bool:
+        """True if the source's rows are changes, of which a key may have several: they are ordered by the table's `sequence_by`."""
+        return bool(self.config.settings.sequence_by) and not self.keys_are_primary
 
     @property
     def source_keys(self) -> tuple[str, ...]:
@@ -134,10 +143,11 @@ def read_facts(pipeline: Pipeline, source: Source, config: TableConfig) -> Table
     keys = _checked_keys(config, schema)
     if settings.apply_as_deletes:
         check_condition("apply_as_deletes", settings.apply_as_deletes, (column.name for column in schema.columns))
-    if not settings.cursor or settings.method is Method.LOG:
-        return TableFacts(pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=Cursor(columns=()), warnings=())
-    cursor, warnings = source.cursor(schema, settings.cursor)
-    return TableFacts(pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=cursor, warnings=warnings)
+    cursor, warnings = Cursor(columns=()), tuple[str, ...]()
+    if settings.cursor and settings.method is not Method.LOG:
+        cursor, warnings = source.cursor(schema, settings.cursor)
+    stored = stored_as(pipeline, config, schema, keys)
+    return TableFacts(pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=cursor, warnings=warnings, stored_as=stored)
 
 
 def new_spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int = 0) -> OperationSpec:
@@ -172,6 +182,7 @@ def new_spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int
         source_fingerprint=facts.fingerprint,
         delete_where=config.settings.apply_as_deletes,
         deleted_column=config.settings.deleted_column,
+        stored_as=facts.stored_as,
         before=before_columns(order.source, facts.schema, facts.keys, config.settings.before_key),
     )
 

@@ -64,7 +64,7 @@ def _snapshot(order: Order) -> Draft:
             generation=order.state.generation if start.done else order.state.generation + 1,
             slices=order.limited(chunk.slices),
             expected_rows=chunk.rows,
-            mode=ApplyMode.APPEND,
+            mode=ApplyMode.MERGE if facts.reads_changes else ApplyMode.APPEND,
             landing=_whole_landing(order),
             snapshot_before=before if before.done else None,
             watermark_after=None if after else start.bound,

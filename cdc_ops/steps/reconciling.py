@@ -33,6 +33,7 @@ def draft_comparison(order: Order) -> Draft:
         SourceTableError: a table with a cursor has no keys.
     """
     facts, settings = order.facts, order.facts.config.settings
+    check_comparable(facts)
     if order.state.phase is not Phase.READY:
         raise RequestError(
             f"Table {order.table} cannot be compared: its first snapshot is not complete.",
@@ -109,6 +110,7 @@ class Question:
         readers: Connections that read what differs.
         delete_where: The table's `apply_as_deletes`: the source is compared without such rows.
         deleted_column: Column that marks deleted rows in the lake, which is compared without them; "" if it has none.
+        keeps_versions: The lake has older versions of rows too, and is compared without them.
     """
 
     schema: TableSchema
@@ -119,10 +121,31 @@ class Question:
     readers: int
     delete_where: str = ""
     deleted_column: str = ""
+    keeps_versions: bool = False
+
+
+def check_comparable(facts: TableFacts) -> None:
+    """Checks that the rows of a table at the source are the rows of the lake.
+
+    Raises:
+        RequestError: they are changes.
+    """
+    if facts.reads_changes:
+        raise RequestError(
+            f"Table {facts.config.table} cannot be compared with its source: the rows there are changes, and several may have one key.",
+            why="Its 'keys' are not its primary key, and 'sequence_by' orders what they stand for.",
+            data="Nothing was read or written; the watermark stays.",
+            next="Nothing has to be done for it: every change is read by its cursor. Deletes are applied by 'apply_as_deletes'.",
+        )
 
 
 def ask(source: Source, facts: TableFacts, readers: int) -> Question:
-    """Plans the verification of a table."""
+    """Plans the verification of a table.
+
+    Raises:
+        RequestError: its rows at the source are changes.
+    """
+    check_comparable(facts)
     schema = facts.schema
     delete_where = facts.config.settings.apply_as_deletes
     exact = not delete_where and not source.undigestible(schema, tuple(column.name for column in schema.columns))
@@ -135,6 +158,7 @@ def ask(source: Source, facts: TableFacts, readers: int) -> Question:
         readers=readers,
         delete_where=delete_where,
         deleted_column=facts.config.settings.deleted_column,
+        keeps_versions=facts.stored_as.keeps_versions,
     )
 
 

@@ -32,6 +32,7 @@ from cdc_ops.sources.base import Source
 from cdc_ops.steps.deletes import check_deletes, marker_changes, replacing_schema
 from cdc_ops.steps.loose_keys import normalised
 from cdc_ops.steps.orders import TableFacts
+from cdc_ops.steps.storing import check_request, own_changes
 
 
 def evolved(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> TableFacts:
@@ -51,11 +52,12 @@ def evolved(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> Ta
     facts = normalised(facts, head, request)
     _check_cursor(facts, head)
     check_deletes(facts, head, request)
+    check_request(facts.stored_as, facts.config, head, request)
     if request.mode is ResyncMode.FULL:
         return replace(facts, fingerprint=facts.schema.fingerprint, schema=replacing_schema(facts, head))
     decision = _decision(facts, head)
     _check_columns(facts, decision.schema, request.columns)
-    marks = marker_changes(facts.config.settings.deleted_column, head)
+    marks = (*marker_changes(facts.config.settings.deleted_column, head), *own_changes(facts.stored_as, head))
     notes = (*decision.notes, *(change.meaning(facts.config.pipeline, facts.config.table) for change in marks))
     return replace(
         facts,
@@ -98,7 +100,7 @@ def refreshed(spec: OperationSpec, facts: TableFacts, head: LakeHead | None, req
         if request.mode is not ResyncMode.FULL:
             raise
         return _without_changed(spec, facts.schema, needed)
-    marks = marker_changes(spec.deleted_column, head)
+    marks = (*marker_changes(spec.deleted_column, head), *own_changes(spec.stored_as, head))
     decision = replace(decision, alter=(*decision.alter, *marks))
     return _with_columns(spec, decision, needed, facts.config.settings.before_key)
 
@@ -157,7 +159,7 @@ def _decision(facts: TableFacts, head: LakeHead | None) -> Decision:
     changes += compare_keys(recorded.keys, facts.keys, changes)
     changes += compare_rules(record.key_rules if record else (), facts.schema)
     conditions = named_columns(settings.apply_as_deletes, facts.schema.names)
-    needed = (*facts.keys, *facts.cursor.column_names, *settings.before_key, *conditions)
+    needed = (*facts.keys, *facts.cursor.column_names, *settings.before_key, *settings.sequence_by, *conditions)
     return decide(asked, facts.schema, changes, recorded, needed)
 
 

@@ -13,9 +13,15 @@ def latest_per_key(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     """Returns one row per key: the one with the largest cursor.
 
     Slices of a window are read over several connections, and a row that changes meanwhile can be seen in two of them. NULL cursors sort
-    first. Without a cursor it is always the same one of them.
+    first. Without a cursor it is always the same one of them. A table's own order (`sequence_by`) comes before its cursor; if all versions
+    are kept, the rows of a key are its versions.
     """
+    sequence = spec.stored_as.sequence
+    own = sequence.columns if sequence else ()
+    if own and spec.stored_as.keeps_versions:
+        return rows
     columns = [F.coalesce(*(F.col(quoted(name)) for name in column.columns)) for column in spec.cursor.columns]
+    columns = [*(F.col(quoted(name)) for name in own), *columns]
     order = F.struct(*(columns or [F.xxhash64(*(F.col(quoted(name)) for name in rows.columns))]))
     row = F.struct(*(F.col(quoted(name)) for name in rows.columns))
     latest = rows.groupBy(*numbered_keys(spec.keys)).agg(F.max_by(row, order).alias("row"))

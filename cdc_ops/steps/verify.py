@@ -27,7 +27,7 @@ def verify(spark: SparkSession, source: Source, question: Question) -> TableComp
         source: Asked how to read; it opens no connection here.
         question: What is compared (`cdc_ops.steps.reconciling.ask`).
     """
-    lake = LakeRows(path=question.path, deleted_column=question.deleted_column)
+    lake = _lake(question)
     stored = {name.lower() for name in lake.read(spark).columns}
     columns = tuple(column.name for column in question.schema.columns)
     if question.buckets is None or any(name.lower() not in stored for name in columns):
@@ -51,7 +51,11 @@ def _by_rows(spark: SparkSession, source: Source, question: Question, scope: Sco
     rows = read_source(spark, source.jdbc_read(question.schema, parts), question.schema)
     if question.delete_where:
         rows = rows.where(~is_deleted(question.delete_where))
-    lake = LakeRows(path=question.path, deleted_column=question.deleted_column).read(spark)
+    lake = _lake(question).read(spark)
     condition = scope_condition(question.schema, scope)
     part = lake.where(condition) if condition else lake
     return compare_tables(rows, part.select(*rows.columns), question.keys or tuple(rows.columns))
+
+
+def _lake(question: Question) -> LakeRows:
+    return LakeRows(path=question.path, deleted_column=question.deleted_column, keeps_versions=question.keeps_versions)

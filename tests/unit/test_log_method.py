@@ -66,7 +66,7 @@ def test_the_watermark_that_the_commit_carries_is_the_one_that_reading_proved() 
 
 
 def test_events_delete_rows_and_a_truncate_takes_all_others() -> None:
-    plan = plan_merge(log_spec(), manifest(truncated=True))
+    plan = plan_merge(log_spec(), manifest(truncates=((3, 4),)))
     assert plan.batch_columns == ("id", DELETE_MARK)
     assert merge_statement("t1", "s1", plan) == (
         "MERGE INTO t1 t USING s1 s ON t.`id` = s.`id`\n"

@@ -1,0 +1,77 @@
+"""The order of changes across batches, put into a batch right before its statement. Runs in Spark.
+
+SCD type 1   what is older than a delete is left out here, what is older than the row by the statement itself
+SCD type 2   the batch becomes what it makes of the table's versions
+"""
+
+from dataclasses import replace
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops.core.merging import MergePlan, quoted
+from cdc_ops.core.operations import ApplyMode, OperationSpec
+from cdc_ops.core.stored_as import END, SEQUENCE, START, TOUCHED, UNPLACED, Sequence, SequenceKind
+from cdc_ops.lake.tombstones import AT, remember, without_deleted
+from cdc_ops.lake.versions import AT as PLACE
+from cdc_ops.lake.versions import versions
+
+
+def in_order(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: DataFrame) -> tuple[MergePlan, DataFrame]:
+    """Returns the statement and the batch with the table's own columns, and without what is older than a delete.
+
+    Args:
+        spark: The session of `batch`.
+        spec: The operation, whose table exists.
+        plan: Its statement.
+        batch: Its rows; for type 2 every change of a key is one.
+    """
+    stored = spec.stored_as
+    if stored.sequence is None or plan.update_only:
+        return plan, batch
+    place = _place(spec, stored.sequence, batch)
+    if stored.keeps_versions:
+        return _versioned(spark, spec, plan, batch.withColumn(PLACE, place))
+    if SEQUENCE in plan.columns and SEQUENCE not in batch.columns:
+        batch = batch.withColumn(SEQUENCE, place)
+    if plan.sequence:
+        _remember(spark, spec, plan, batch, SEQUENCE)
+        batch = without_deleted(spark, spec, batch, SEQUENCE, plan.deleted_flag)
+    return plan, batch
+
+
+def _place(spec: OperationSpec, sequence: Sequence, batch: DataFrame) -> Column:
+    """Returns the sequence of the rows of a batch; NULL for rows that were read at the source of a table that follows a log."""
+    match sequence.kind:
+        case SequenceKind.POSITION if SEQUENCE in batch.columns:
+            place = F.col(SEQUENCE)
+        case SequenceKind.POSITION:
+            place = F.lit(None)
+        case SequenceKind.COLUMNS:
+            parts = [F.col(quoted(name)) for name in sequence.columns]
+            placed = reduce(and_, (part.isNotNull() for part in parts))
+            place = F.when(placed, parts[0] if len(parts) == 1 else F.struct(*parts))
+            if spec.compare is None:
+                place = F.coalesce(place, F.raise_error(F.lit(UNPLACED)).cast(sequence.type))
+        case SequenceKind.OBSERVED:
+            place = F.lit(spec.planned_at)
+    return place.cast(sequence.type)
+
+
+def _versioned(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: DataFrame) -> tuple[MergePlan, DataFrame]:
+    if plan.mode is not ApplyMode.MERGE:  # the first rows of a table: none has another version yet
+        own = {START: F.col(PLACE), **{name: F.lit(None) for name in (END, TOUCHED)}}
+        return plan, batch.withColumns({name: own[name].cast(kind) for name, kind in spec.stored_as.columns})
+    _remember(spark, spec, plan, batch, PLACE)
+    plan = replace(plan, versions=True)
+    return plan, versions(spark, spec, plan, batch)
+
+
+def _remember(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: DataFrame, place: str) -> None:
+    """Remembers the deletes of a batch, before the statement that carries them out."""
+    truncates = plan.truncates
+    if spec.stored_as.tombstones and plan.deleted_flag and (plan.deletes or truncates):
+        deleted = batch.where(F.col(plan.deleted_flag)).withColumn(AT, F.col(place))
+        remember(spark, spec, deleted, truncates)

@@ -1,0 +1,178 @@
+"""How a table is to be stored, decided at the plan: SCD type, the order of changes, what is altered for them. No Spark here."""
+
+from typing import Final
+
+from cdc_ops.core.commits import LakeHead
+from cdc_ops.core.deletes import Deletes
+from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, tombstones_path
+from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
+from cdc_ops.core.schema_changes import ChangeKind, SchemaChange
+from cdc_ops.core.stored_as import (
+    LATEST,
+    POSITION_TYPE,
+    START,
+    Sequence,
+    SequenceKind,
+    StoredAs,
+    is_own,
+    is_sortable,
+    sequence_type,
+)
+from cdc_ops.core.tables import TableSchema
+from cdc_ops.core.text import did_you_mean
+from cdc_ops.core.widening import canonical_type
+from cdc_ops.errors import ConfigError, RequestError, SchemaChangedError, SourceTableError
+
+_NOTHING: Final = "Nothing was read or written; the watermark stays."
+
+
+def stored_as(pipeline: Pipeline, config: TableConfig, schema: TableSchema, keys: tuple[str, ...]) -> StoredAs:
+    """Returns how a table is stored.
+
+    Raises:
+        ConfigError: its settings do not go together.
+        SourceTableError: the table lacks what they need.
+    """
+    settings = config.settings
+    _check_settings(config)
+    if taken := [column.name for column in schema.columns if is_own(column.name)]:
+        raise SourceTableError(
+            f"Table {config.table} has a column {taken[0]!r} of its own.",
+            why="cdc-ops keeps the order of changes in a column of that name.",
+            data=_NOTHING,
+            next=f"Leave the column out: 'except_column_list: [{taken[0]}]' in the pipeline file.",
+        )
+    sequence = _sequence(config, schema)
+    if sequence is None:
+        return LATEST
+    if settings.stored_as_scd_type == 2 and not keys:
+        raise SourceTableError(
+            f"Versions of the rows of {config.table} cannot be kept: it has no keys.",
+            why="Without a key nobody can tell of which row a version is.",
+            data=_NOTHING,
+            next="Name the columns that identify a row: 'keys: [id]' in the pipeline file; or set 'stored_as_scd_type: 1'.",
+        )
+    told = sequence.kind is SequenceKind.POSITION or (sequence.kind is SequenceKind.COLUMNS and settings.apply_as_deletes)
+    return StoredAs(
+        scd_type=settings.stored_as_scd_type,
+        sequence=sequence,
+        tracked=_tracked(config, schema),
+        tombstones=tombstones_path(pipeline, config.table) if told else "",
+        late_window=settings.late_window,
+    )
+
+
+def check_request(stored: StoredAs, config: TableConfig, head: LakeHead | None, request: RunRequest) -> None:
+    """Checks that a run can do what it is asked for with a table that is stored in this way.
+
+    Raises:
+        RequestError: history would be lost, or what is read has no place in the order of changes.
+        SchemaChangedError: the table is stored in another way.
+    """
+    full = request.mode is ResyncMode.FULL
+    if stored.keeps_versions and stored.sequence is not None:
+        _check_versions(stored.sequence, config, request)
+    have = {name.lower(): canonical_type(kind) for name, kind in head.columns} if head else {}
+    if START.lower() in have and not stored.keeps_versions and not full:
+        raise _stored_otherwise(config, "keeps the versions of its rows (SCD type 2)", "Old versions would count as rows of their own.")
+    for name, kind in stored.columns:
+        found = have.get(name.lower(), "")
+        if found and found != canonical_type(kind) and not full:
+            why = f"Column {name} is {found} there and would have to be {kind}; changes could not be compared."
+            raise _stored_otherwise(config, "orders changes by something else", why)
+
+
+def own_changes(stored: StoredAs, head: LakeHead | None) -> tuple[SchemaChange, ...]:
+    """Returns what is altered in a table that lacks columns of ours."""
+    have = {name.lower() for name, _ in head.columns} if head else set()
+    missing = [(name, kind) for name, kind in stored.columns if head is not None and name.lower() not in have]
+    said = f"stored_as_scd_type: {stored.scd_type}"
+    return tuple(SchemaChange(kind=ChangeKind.ADDED, column=name, after=kind, declared=said) for name, kind in missing)
+
+
+def _sequence(config: TableConfig, schema: TableSchema) -> Sequence | None:
+    settings = config.settings
+    if settings.method is Method.LOG:
+        return Sequence(kind=SequenceKind.POSITION, type=POSITION_TYPE)
+    if not settings.sequence_by:
+        return Sequence(kind=SequenceKind.OBSERVED, type="timestamp") if settings.stored_as_scd_type == 2 else None
+    for name in settings.sequence_by:
+        column = schema.column(name)
+        if column is None or not is_sortable(column.delta_type):
+            raise SourceTableError(
+                f"'sequence_by' of {config.table} names {name!r}, "
+                + ("which the table has not." if column is None else f"which is {column.source_type}: that has no order to rely on."),
+                why=did_you_mean(name, schema.names) if column is None else "Numbers, dates and times have one.",
+                data=_NOTHING,
+                next="Correct 'sequence_by' in the pipeline file; its columns have to be copied too.",
+            )
+    return Sequence(kind=SequenceKind.COLUMNS, type=sequence_type(schema, settings.sequence_by), columns=settings.sequence_by)
+
+
+def _tracked(config: TableConfig, schema: TableSchema) -> tuple[str, ...]:
+    settings = config.settings
+    for name in (*settings.track_history_column_list, *settings.track_history_except_column_list):
+        if schema.column(name) is None:
+            raise SourceTableError(
+                f"The columns whose history is kept of {config.table} name {name!r}, which is not copied.",
+                why=did_you_mean(name, schema.names),
+                data=_NOTHING,
+                next="Correct 'track_history_column_list' or 'track_history_except_column_list' in the pipeline file.",
+            )
+    left_out = {name.lower() for name in settings.track_history_except_column_list}
+    if left_out:
+        return tuple(name for name in schema.names if name.lower() not in left_out)
+    return settings.track_history_column_list
+
+
+def _check_settings(config: TableConfig) -> None:
+    settings = config.settings
+    history = settings.track_history_column_list or settings.track_history_except_column_list
+    wrong = ""
+    if settings.method is Method.LOG and settings.sequence_by:
+        wrong = "'sequence_by' is for tables that are read by query; events of an archive have their own order"
+    elif settings.sequence_by and settings.before_key:
+        wrong = "'before_key' and 'sequence_by' do not go together: an old key has no place in the order"
+    elif settings.stored_as_scd_type == 2 and settings.deletes is Deletes.SOFT:
+        wrong = "'deletes: soft' and 'stored_as_scd_type: 2' do not go together: a deleted row's last version ends, and stays"
+    elif settings.stored_as_scd_type == 1 and history:
+        wrong = "columns whose history is kept need 'stored_as_scd_type: 2'"
+    elif settings.track_history_column_list and settings.track_history_except_column_list:
+        wrong = "'track_history_column_list' and 'track_history_except_column_list' exclude each other"
+    if wrong:
+        raise ConfigError(
+            f"The settings of {config.table} contradict each other: {wrong}.",
+            data=_NOTHING,
+            next="Remove one of the two from the pipeline file.",
+        )
+
+
+def _check_versions(sequence: Sequence, config: TableConfig, request: RunRequest) -> None:
+    remedy = "Give the table a new 'path' to begin its history anew"
+    if request.mode is ResyncMode.FULL:
+        why = "A full resync replaces the table, and the versions of its rows with it."
+        remedy = "cdc-ops reconcile brings what differs as new versions. " + remedy + "."
+    elif request.columns:
+        why = "Old versions have other values in these columns, which the source does not know any more."
+    elif sequence.kind is SequenceKind.POSITION and request.kind is not RunKind.INCREMENT:
+        why = "Rows that are read at the source have no place among the events of the archive."
+    elif sequence.kind is SequenceKind.COLUMNS and (request.kind is RunKind.RECONCILE or request.mode is ResyncMode.KEYS):
+        why = "A row that is gone has no place in the order of 'sequence_by'."
+    else:
+        return
+    raise RequestError(
+        f"Table {config.table} keeps the versions of its rows, so this run is refused.",
+        why=why,
+        data=_NOTHING,
+        next=f"{remedy.rstrip('.')}.",
+    )
+
+
+def _stored_otherwise(config: TableConfig, how: str, why: str) -> SchemaChangedError:
+    return SchemaChangedError(
+        f"The Delta table of {config.table} {how}, and the pipeline file says otherwise.",
+        why=why,
+        data=_NOTHING,
+        next=f"cdc-ops resync --pipeline {config.pipeline} --table {config.table} --mode full   (replaces the table)\n"
+        "        or put the setting back ('stored_as_scd_type', 'sequence_by', 'method'), or give the table a new 'path'",
+    )

@@ -1,0 +1,66 @@
+"""SCD types 1 and 2 in plain Python: what a table has to hold after a history, however it was delivered.
+
+The definition that the Spark code is held against; sources and formats of others may be tested with it too.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Values = Mapping[str, Any]
+Place = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """One change of one key; `values` is None for a delete. Of two at one place the later in the history counts."""
+
+    key: Any
+    place: Place
+    values: Values | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """A row of type 2: it holds from `start` up to, not including, `end`."""
+
+    key: Any
+    start: Place
+    end: Place | None
+    values: Values
+
+
+def current_rows(history: Iterable[Told]) -> dict[Any, Values]:
+    """Returns type 1: the last values of each key that is not deleted."""
+    return {version.key: version.values for version in all_versions(history) if version.end is None}
+
+
+def all_versions(history: Iterable[Told], tracked: tuple[str, ...] = ()) -> list[Version]:
+    """Returns type 2, ordered by key and start.
+
+    Args:
+        history: Changes in any order.
+        tracked: Columns whose changes begin a version; empty = all. A version has the last values of the others.
+    """
+    by_key: dict[Any, dict[Place, Values | None]] = {}
+    for one in history:
+        by_key.setdefault(one.key, {})[one.place] = one.values
+    return [version for key in sorted(by_key) for version in _of_key(key, by_key[key], tracked)]
+
+
+def _of_key(key: Any, events: Mapping[Place, Values | None], tracked: tuple[str, ...]) -> list[Version]:
+    found: list[Version] = []
+    for place in sorted(events):
+        values, last = events[place], found[-1] if found and found[-1].end is None else None
+        if last is not None and values is not None and _alike(last.values, values, tracked):
+            found[-1] = Version(key=key, start=last.start, end=None, values=values)
+            continue
+        if last is not None:
+            found[-1] = Version(key=key, start=last.start, end=place, values=last.values)
+        if values is not None:
+            found.append(Version(key=key, start=place, end=None, values=values))
+    return found
+
+
+def _alike(one: Values, other: Values, tracked: tuple[str, ...]) -> bool:
+    return all(one[name] == other[name] for name in tracked or one)

@@ -1,0 +1,155 @@
+"""SCD types 1 and 2 through whole runs: change events that come late, versions, tables of changes read by query."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc_ops.core.requests import ResyncMode, RunKind
+from cdc_ops.errors import NullSequenceError, RequestError
+from cdc_ops.steps.orders import read_facts
+from cdc_ops.steps.plan import discover
+from cdc_ops.steps.reconciling import ask
+from cdc_ops.steps.verify import verify
+from cdc_ops.testing.servers import MariaDBServer
+from tests.integration.test_log_method import ITEMS, Sink, change, counts, log_world, only_error
+from tests.world import World, request
+
+FEED = """CREATE TABLE employees_cdf (
+    change_id BIGINT PRIMARY KEY AUTO_INCREMENT,
+    id INT NOT NULL, name VARCHAR(20), role VARCHAR(20), operation VARCHAR(10), sequence_num INT)"""
+EMPLOYEES = (
+    (1, "Alex", "chef", "INSERT", 1),
+    (6, "Pat", "mechanic", "DELETE", 8),
+    (5, "Chris", "owner", "INSERT", 6),
+    (5, "Chris", "manager", "UPDATE", 5),
+    (6, "Pat", "mechanic", "INSERT", 7),
+)
+
+
+def item(number: int, name: str, price: str = "1.00") -> dict[str, Any]:
+    return {"id": number, "name": name, "price": price}
+
+
+def verified(world: World, table: str) -> bool:
+    context, source = world.context(), world._connect(world.pipeline.source)
+    try:
+        [config] = discover(world.pipeline, source, request(tables=(str(world.name(table)),)))
+        return verify(world.spark, source, ask(source, read_facts(context.pipeline, source, config), 2)).equal
+    finally:
+        source.close()
+        context.store.close()
+
+
+def versions(world: World, table: str, *columns: str) -> list[tuple[Any, ...]]:
+    names = ", ".join((*columns, "__START_AT", "__END_AT"))
+    return [tuple(tuple(v) if isinstance(v, list) else v for v in row) for row in world.lake(table, names)]
+
+
+def test_events_that_come_late_change_nothing_newer_and_bring_no_deleted_row_back(
+    mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path
+) -> None:
+    world = log_world(mariadb, tmp_path, spark)
+    world.sql(ITEMS)
+    sink, db = Sink(tmp_path / "archive", world.database, "items"), world.database
+    sink.write(*(change("c", 100 + n, after=item(n, "first"), database=db) for n in (1, 2)))
+    sink.write(change("u", 300, after=item(1, "third"), database=db), change("d", 310, before=item(2, "first"), database=db))
+    assert counts(world.run()) == (1, 0, 0)  # 2 came and went within the batch
+    # A connector that begins again from an older place delivers these once more, at new offsets.
+    sink.write(change("u", 200, after=item(1, "second"), database=db), change("u", 210, after=item(2, "second"), database=db))
+    assert counts(world.run()) == (0, 0, 0)
+    assert world.lake("items", "id, name") == [(1, "third")]
+    sink.write(change("t", 400, database=db), change("c", 410, after=item(3, "new"), database=db))
+    world.run()
+    sink.write(change("c", 350, after=item(4, "late"), database=db), change("u", 420, after=item(3, "newer"), database=db))
+    world.run()
+    assert world.lake("items", "id, name") == [(3, "newer")]
+
+
+def test_a_table_that_follows_a_log_keeps_every_version(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
+    world = log_world(mariadb, tmp_path, spark)
+    world.configure(stored_as_scd_type=2)
+    world.sql(ITEMS, "INSERT INTO items VALUES (1, 'b', 1.00), (2, 'x', 1.00)")
+    sink, db = Sink(tmp_path / "archive", world.database, "items"), world.database
+    sink.write(
+        change("c", 100, after=item(1, "a"), database=db),
+        change("c", 110, after=item(2, "x"), database=db),
+        change("c", 120, after=item(3, "gone"), database=db),
+        change("d", 130, before=item(3, "gone"), database=db),
+    )
+    world.run()
+    sink.write(change("u", 200, after={"id": 1, "name": "b"}, database=db))  # says nothing of the price
+    assert counts(world.run()) == (1, 1, 0)
+    found = versions(world, "items", "id", "name", "price")
+    assert [(row[0], row[1], str(row[2]), row[4] is None) for row in found] == [
+        (1, "a", "1.00", False),
+        (1, "b", "1.00", True),
+        (2, "x", "1.00", True),
+        (3, "gone", "1.00", False),
+    ]
+    assert found[0][4] == found[1][3] > found[0][3]
+    assert verified(world, "items")
+    for refused in ({"kind": RunKind.RECONCILE}, {"kind": RunKind.RESYNC, "mode": ResyncMode.FULL}):
+        error = only_error(world.run(**refused))
+        assert isinstance(error, RequestError)
+        assert "keeps the versions" in str(error)
+
+
+def test_rows_that_are_read_by_query_leave_versions_that_reconcile_ends(
+    mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path
+) -> None:
+    world = World(mariadb, tmp_path, spark)
+    world.configure(stored_as_scd_type=2, track_history_except_column_list=("updated_at",))
+    world.sql(
+        "CREATE TABLE people (id INT PRIMARY KEY, city VARCHAR(20),"
+        " updated_at DATETIME(6) NOT NULL DEFAULT NOW(6) ON UPDATE NOW(6), KEY (updated_at, id))",
+        "INSERT INTO people (id, city) VALUES (1, 'Ulm'), (2, 'Bonn'), (3, 'Kiel')",
+    )
+    world.run()
+    world.sql(
+        "UPDATE people SET city = 'Jena' WHERE id = 1",
+        "UPDATE people SET updated_at = NOW(6) WHERE id = 2",
+        "DELETE FROM people WHERE id = 3",
+    )
+    world.run()
+    found = versions(world, "people", "id", "city")
+    assert [(row[0], row[1], row[3] is None) for row in found] == [
+        (1, "Jena", True),
+        (1, "Ulm", False),
+        (2, "Bonn", True),
+        (3, "Kiel", True),
+    ]
+    assert found[1][3] == found[0][2]  # one ends where the next begins
+    assert world.lake("people", "updated_at")[0] is not None
+    world.run(kind=RunKind.RECONCILE)
+    assert [(row[0], row[3] is None) for row in versions(world, "people", "id", "city")] == [(1, True), (1, False), (2, True), (3, False)]
+    assert world.run(kind=RunKind.RECONCILE).runs[0].counts.updated == 0
+
+
+@pytest.mark.parametrize("scd_type", [1, 2])
+def test_a_table_of_changes_is_applied_in_its_own_order(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path, scd_type: int) -> None:
+    world = World(mariadb, tmp_path, spark)
+    world.configure(
+        keys=("id",),
+        cursor=("change_id",),
+        sequence_by=("sequence_num",),
+        stored_as_scd_type=scd_type,
+        apply_as_deletes="operation = 'DELETE'",
+    )
+    world.sql(FEED)
+    insert = "INSERT INTO employees_cdf (id, name, role, operation, sequence_num) VALUES "
+    for rows in (EMPLOYEES[:3], EMPLOYEES[3:]):
+        world.sql(insert + ", ".join(str(row) for row in rows))
+        assert not world.run().failures
+    if scd_type == 1:
+        assert world.lake("employees_cdf", "id, role") == [(1, "chef"), (5, "owner")]
+        world.sql("INSERT INTO employees_cdf (id, name, role, operation, sequence_num) VALUES (1, 'Alex', 'chef', 'UPDATE', NULL)")
+        assert isinstance(only_error(world.run()), NullSequenceError)
+    else:
+        assert versions(world, "employees_cdf", "id", "role") == [
+            (1, "chef", 1, None),
+            (5, "manager", 5, 6),
+            (5, "owner", 6, None),
+            (6, "mechanic", 7, 8),
+        ]

@@ -1,0 +1,163 @@
+"""SCD types 1 and 2: a table comes to the same, whatever way a history is cut into batches and in whatever order it comes."""
+
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc_ops.core.archive_positions import ArchiveWatermark
+from cdc_ops.core.deletes import DELETE_MARK
+from cdc_ops.core.logs import LogReading
+from cdc_ops.core.merging import plan_merge
+from cdc_ops.core.operations import Manifest, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.stored_as import END, POSITION_TYPE, SEQUENCE, START, Sequence, SequenceKind, StoredAs
+from cdc_ops.lake import tombstones
+from cdc_ops.lake.merge import apply
+from cdc_ops.testing.versions import Told, all_versions, current_rows
+from tests.lake_case import Case, schema
+
+TABLE = schema(("id", "bigint"), ("name", "string"), ("role", "string"))
+COLUMNS = f"id bigint, name string, role string, {DELETE_MARK} boolean, {SEQUENCE} {POSITION_TYPE}"
+ORDER = Sequence(kind=SequenceKind.POSITION, type=POSITION_TYPE)
+EMPLOYEES = (
+    (1, "Alex", "chef", "INSERT", 1),
+    (2, "Jessica", "owner", "INSERT", 2),
+    (3, "Mikhail", "security", "INSERT", 3),
+    (4, "Gary", "cleaner", "INSERT", 4),
+    (5, "Chris", "owner", "INSERT", 6),
+    (5, "Chris", "manager", "UPDATE", 5),
+    (6, "Pat", "mechanic", "DELETE", 8),
+    (6, "Pat", "mechanic", "INSERT", 7),
+)
+
+
+def told(key: int, place: int, name: str | None, role: str = "") -> Told:
+    return Told(key=key, place=(place,), values=None if name is None else {"id": key, "name": name, "role": role})
+
+
+def employees() -> list[Told]:
+    return [told(key, place, None if kind == "DELETE" else name, role) for key, name, role, kind, place in EMPLOYEES]
+
+
+class Lake:
+    """One table, fed from events."""
+
+    def __init__(self, spark: SparkSession, folder: Path, scd_type: int, **stored: Any) -> None:
+        self.spark, self.case, self.number = spark, Case(root=str(folder)), 0
+        self.stored = StoredAs(scd_type=scd_type, sequence=ORDER, tombstones=f"{folder}/tombstones", **stored)
+
+    def spec(self, **changes: Any) -> OperationSpec:
+        self.number += 1
+        return self.case.operation(self.number, schema=TABLE, stored_as=self.stored, **changes)
+
+    def give(self, batch: Iterable[Told], truncates: tuple[tuple[int, ...], ...] = (), times: int = 1) -> list[OperationResult]:
+        """Applies a batch, folded as the log method folds it."""
+        rows = list(batch)
+        if self.stored.scd_type == 1:
+            newest: dict[int, Told] = {}
+            for one in sorted(rows, key=lambda item: item.place):
+                newest[one.key] = one
+            rows = list(newest.values())
+        data = [
+            (one.key, *((one.values["name"], one.values["role"]) if one.values else (None, None)), one.values is None, list(one.place))
+            for one in rows
+        ]
+        spec = self.spec()
+        deletes = sum(one.values is None for one in rows)
+        reading = LogReading(watermark=ArchiveWatermark(), truncates=truncates, deletes=deletes)
+        manifest = Manifest(operation_id=spec.operation_id, attempt="a", rows=len(rows), bytes=0, schema_fingerprint="", log=reading)
+        frame = self.spark.createDataFrame(data, COLUMNS)
+        return [apply(self.spark, spec, frame, plan_merge(spec, manifest), len(rows)) for _ in range(times)]
+
+    def rows(self, *columns: str) -> list[tuple[Any, ...]]:
+        frame = self.spark.read.format("delta").load(self.case.path).select(*(columns or ("id", "name", "role")))
+        return sorted((tuple(tuple(v) if isinstance(v, list) else v for v in row) for row in frame.collect()), key=str)
+
+    def versions(self, tracked: tuple[str, ...] = ("name", "role")) -> list[tuple[Any, ...]]:
+        return self.rows("id", START, END, *tracked)
+
+
+def expected_versions(history: Iterable[Told], tracked: tuple[str, ...] = ("name", "role")) -> list[tuple[Any, ...]]:
+    found = all_versions(history, tracked)
+    return sorted(((one.key, one.start, one.end, *(one.values[name] for name in tracked)) for one in found), key=str)
+
+
+def expected_rows(history: Iterable[Told]) -> list[tuple[Any, ...]]:
+    return sorted(((key, values["name"], values["role"]) for key, values in current_rows(history).items()), key=str)
+
+
+def random_histories(dice: random.Random, keys: int) -> list[Told]:
+    """Histories with gaps in their sequences, deletes, re-inserts, changes that change nothing, and repeated events."""
+    events = []
+    for key in range(keys):
+        places = dice.sample(range(1, 40), dice.randint(1, 7))
+        events += [told(key, place, dice.choice(("a", "b", "c", None)), dice.choice(("x", "y"))) for place in places]
+    return events
+
+
+def cut(dice: random.Random, events: list[Told], batches: int) -> list[list[Told]]:
+    """The events in any order, some of them twice, in so many batches."""
+    shuffled = [*events, *dice.sample(events, len(events) // 5)]
+    dice.shuffle(shuffled)
+    borders = sorted(dice.sample(range(1, len(shuffled)), batches - 1))
+    return [shuffled[low:high] for low, high in zip([0, *borders], [*borders, len(shuffled)], strict=True)]
+
+
+def test_the_documented_feed_of_employees_gives_the_documented_rows_and_versions(spark: SparkSession, tmp_path: Path) -> None:
+    events = employees()
+    current, historical = Lake(spark, tmp_path / "1", 1), Lake(spark, tmp_path / "2", 2)
+    for batch in (events[4:7], [*events[:4], *events[7:]]):
+        historical.give(batch)
+    current.give(events)
+    staff = [(1, "Alex", "chef"), (2, "Jessica", "owner"), (3, "Mikhail", "security"), (4, "Gary", "cleaner"), (5, "Chris", "owner")]
+    assert current.rows() == staff
+    versions = [
+        (1, "chef", (1,), None),
+        (2, "owner", (2,), None),
+        (3, "security", (3,), None),
+        (4, "cleaner", (4,), None),
+        (5, "manager", (5,), (6,)),
+        (5, "owner", (6,), None),
+        (6, "mechanic", (7,), (8,)),
+    ]
+    assert historical.rows("id", "role", START, END) == versions
+    # All rows go at 10; what comes later and is from before ends there too.
+    historical.give([told(7, 11, "Eve", "chef")], truncates=((10,),))
+    historical.give([told(1, 9, "Alex", "owner"), told(8, 10, "Max", "chef")])
+    late = [(1, "chef", (1,), (9,)), (1, "owner", (9,), (10,)), (7, "chef", (11,), None), (8, "chef", (10,), None)]
+    ended = [row if row[3] else (*row[:3], (10,)) for row in versions[1:]]
+    assert historical.rows("id", "role", START, END) == sorted([*late, *ended], key=str)
+
+
+@pytest.mark.parametrize(("scd_type", "tracked"), [(1, ()), (2, ("name",))])
+def test_any_split_and_any_order_of_500_histories_comes_to_the_same(
+    spark: SparkSession, tmp_path: Path, scd_type: int, tracked: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tombstones, "COMPACTED", 2)
+    dice = random.Random(20260101 + scd_type)
+    events = random_histories(dice, 500)
+    lake = Lake(spark, tmp_path, scd_type, tracked=tracked)
+    batches = cut(dice, events, 4)
+    for batch in batches:
+        lake.give(batch)
+    found = lake.rows() if scd_type == 1 else lake.versions(tracked)
+    assert found == (expected_rows(events) if scd_type == 1 else expected_versions(events, tracked))
+    current = spark.read.format("delta").load(lake.case.path)
+    if scd_type == 2:  # of columns that are not tracked, the current version has the last values
+        living = current.where(f"{END} IS NULL").select("id", "name", "role").collect()
+        assert sorted(map(tuple, living), key=str) == expected_rows(events)
+    again = lake.give([one for batch in batches[-2:] for one in batch])[0]  # a suffix again
+    assert again.counts.inserted == again.counts.deleted == 0
+    assert (lake.rows() if scd_type == 1 else lake.versions(tracked)) == found
+
+
+def test_a_replay_of_an_operation_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, tmp_path, 2)
+    first, again = lake.give([told(1, 1, "a"), told(1, 2, "b"), told(2, 1, "c"), told(2, 3, None)], times=2)
+    assert (first.outcome, again.outcome) == (Outcome.APPLIED, Outcome.ALREADY_APPLIED)
+    assert (again.delta_version, again.counts) == (first.delta_version, first.counts)
+    assert spark.read.format("delta").load(lake.stored.tombstones).count() == 1
+    assert lake.versions(("name",)) == [(1, (1,), (2,), "a"), (1, (2,), None, "b"), (2, (1,), (3,), "c")]

@@ -1,0 +1,54 @@
+"""Places of events that turn back while the source's clock goes on: another server writes the log."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from cdc_ops.core.archive_positions import ArchiveWatermark, Newest, Reached, advanced
+from cdc_ops.core.event_order import FileChanges, gone_on
+from cdc_ops.errors import ArchiveOrderError
+
+BEFORE = (Newest(stream="t/0", place=(7, 500), at=datetime(2026, 1, 1, 12, 10, tzinfo=UTC)),)
+
+
+def minute(number: int | None) -> datetime | None:
+    return None if number is None else datetime(2026, 1, 1, 12, number, tzinfo=UTC)
+
+
+def changes(file: str, place: tuple[int, ...], at: int | None, behind: int | None = None, stream: str = "t/0") -> FileChanges:
+    return FileChanges(file=file, stream=stream, place=place, at=minute(at), behind_at=minute(behind))
+
+
+def test_events_that_go_on_move_the_newest_change_of_their_stream() -> None:
+    found = gone_on("s.t", [changes("a", (7, 900), 12), changes("b", (8, 4), 11), changes("c", (1, 1), 1, stream="t/1")], BEFORE)
+    assert found == (
+        Newest(stream="t/0", place=(8, 4), at=minute(12)),
+        Newest(stream="t/1", place=(1, 1), at=minute(1)),
+    )
+
+
+def test_old_events_that_are_delivered_again_are_no_other_server() -> None:
+    assert gone_on("s.t", [changes("a", (7, 300), 9, behind=9), changes("b", (7, 500), 10, behind=10)], BEFORE) == BEFORE
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        [changes("a", (3, 40), 11, behind=11)],  # the whole file comes from it
+        [changes("a", (7, 600), 12, behind=11)],  # it took over in the middle of the file
+        [changes("a", (9, 4), 12), changes("b", (8, 700), 13)],  # it took over between two files of one batch
+    ],
+)
+def test_a_server_that_counts_from_elsewhere_is_found_out(files: list[FileChanges]) -> None:
+    with pytest.raises(ArchiveOrderError, match="does not go on") as caught:
+        gone_on("s.t", files, BEFORE)
+    assert "resync --table s.t --mode full" in caught.value.next
+
+
+def test_without_times_nothing_can_be_told() -> None:
+    assert gone_on("s.t", [changes("a", (3, 40), None)], BEFORE)[0].place == (7, 500)
+
+
+def test_the_newest_changes_stay_in_the_watermark_until_a_batch_moves_them() -> None:
+    before = ArchiveWatermark(newest=BEFORE)
+    assert advanced(before, (Reached(stream="t/0", to=(9,)),)).newest == BEFORE

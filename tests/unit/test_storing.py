@@ -1,0 +1,165 @@
+"""How a table is stored: what settings mean, what they refuse, what is altered for them, and the statements."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from cdc_ops.core.archive_positions import ArchiveWatermark
+from cdc_ops.core.commits import LakeHead
+from cdc_ops.core.deletes import Deletes, source_columns
+from cdc_ops.core.logs import LogReading
+from cdc_ops.core.merging import plan_merge
+from cdc_ops.core.operations import ApplyMode, Manifest, OperationKind
+from cdc_ops.core.pipeline import Method, Pipeline, SourceConfig, SourceKind, TableConfig, TableRule, TableSettings, TargetConfig
+from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
+from cdc_ops.core.stored_as import END, LATEST, SEQUENCE, START, TOUCHED, Sequence, SequenceKind, StoredAs
+from cdc_ops.core.tables import TableName
+from cdc_ops.errors import CdcError, ConfigError, RequestError, SchemaChangedError, SourceTableError
+from cdc_ops.lake.statements import merge_statement, versions_statement
+from cdc_ops.steps.storing import check_request, own_changes, stored_as
+from tests.lake_case import TABLE, Case, schema
+
+SCHEMA = schema(("id", "bigint"), ("name", "string"), ("changed_at", "timestamp"), ("change_id", "bigint"))
+EVENTS = StoredAs(sequence=Sequence(kind=SequenceKind.POSITION, type="array<bigint>"), tombstones="/t")
+HISTORY = replace(EVENTS, scd_type=2)
+READING = LogReading(watermark=ArchiveWatermark())
+
+
+def pipeline() -> Pipeline:
+    return Pipeline(
+        name="shop",
+        source=SourceConfig(kind=SourceKind.MYSQL, connection="db"),
+        target=TargetConfig(root="/lake", staging="/staging"),
+        tables=(TableRule(pattern="shop.orders", settings=TableSettings()),),
+    )
+
+
+def config(**settings: Any) -> TableConfig:
+    return TableConfig(pipeline="shop", table=TABLE, settings=TableSettings(**settings), path="/lake/shop/orders")
+
+
+def decided(keys: tuple[str, ...] = ("id",), **settings: Any) -> StoredAs:
+    return stored_as(pipeline(), config(**settings), SCHEMA, keys)
+
+
+def run(kind: RunKind = RunKind.INCREMENT, **parts: Any) -> RunRequest:
+    return RunRequest(run_id="r", trigger="t", holder="h", kind=kind, **parts)
+
+
+def head(*columns: tuple[str, str]) -> LakeHead:
+    return LakeHead(version=1, txn_version=1, record=None, record_version=None, foreign_app_ids=(), columns=(("id", "bigint"), *columns))
+
+
+def manifest(reading: LogReading | None = READING) -> Manifest:
+    return Manifest(operation_id="operation-1", attempt="a", rows=1, bytes=1, schema_fingerprint="", log=reading)
+
+
+def test_tables_that_follow_a_log_are_ordered_by_positions_and_remember_deletes() -> None:
+    found = decided(method=Method.LOG, late_window=timedelta(days=2))
+    assert found.sequence == EVENTS.sequence
+    assert (found.scd_type, found.tombstones, found.late_window) == (1, "/lake/_cdc_tombstones/shop/shop/orders", timedelta(days=2))
+    assert found.columns == ((SEQUENCE, "array<bigint>"),)
+
+
+def test_tables_that_are_read_by_query_have_no_order_unless_they_name_one_or_keep_versions() -> None:
+    assert decided() == LATEST
+    one, two = decided(sequence_by=("change_id",)), decided(sequence_by=("changed_at", "change_id"), stored_as_scd_type=2)
+    assert one.columns == ((SEQUENCE, "bigint"),)
+    kind = "struct<changed_at:timestamp,change_id:bigint>"
+    assert two.columns == ((START, kind), (END, kind), (TOUCHED, f"array<{kind}>"))
+    assert decided(stored_as_scd_type=2).columns[0] == (START, "timestamp")
+    assert decided(sequence_by=("change_id",), apply_as_deletes="name IS NULL").tombstones
+
+
+def test_columns_whose_history_is_kept_are_named_or_all_but_some() -> None:
+    assert decided(stored_as_scd_type=2, track_history_column_list=("name",)).tracked == ("name",)
+    assert decided(stored_as_scd_type=2, track_history_except_column_list=("NAME",)).tracked == ("id", "changed_at", "change_id")
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({"method": Method.LOG, "sequence_by": ("change_id",)}, ConfigError, "their own order"),
+        ({"sequence_by": ("change_id",), "before_key": ("change_id",)}, ConfigError, "no place in the order"),
+        ({"stored_as_scd_type": 2, "deletes": Deletes.SOFT}, ConfigError, "last version ends"),
+        ({"track_history_column_list": ("name",)}, ConfigError, "stored_as_scd_type: 2"),
+        ({"sequence_by": ("name",)}, SourceTableError, "no order to rely on"),
+        ({"sequence_by": ("chang_id",)}, SourceTableError, "change_id"),
+        ({"stored_as_scd_type": 2, "track_history_column_list": ("nam",)}, SourceTableError, "'nam'"),
+        ({"stored_as_scd_type": 2, "keyless": True}, SourceTableError, "no keys"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(settings: dict[str, Any], error: type[CdcError], words: str) -> None:
+    keys = () if settings.get("keyless") else ("id",)
+    with pytest.raises(error, match=words):
+        decided(keys, **{name: value for name, value in settings.items() if name != "keyless"})
+
+
+@pytest.mark.parametrize(
+    ("stored", "request_", "refused"),
+    [
+        (HISTORY, run(), False),
+        (HISTORY, run(RunKind.RECONCILE), True),
+        (HISTORY, run(RunKind.RESYNC, mode=ResyncMode.FULL), True),
+        (EVENTS, run(RunKind.RESYNC, mode=ResyncMode.FULL), False),
+        (decided(stored_as_scd_type=2), run(RunKind.RECONCILE), False),
+        (decided(stored_as_scd_type=2), run(RunKind.BACKFILL, columns=("name",)), True),
+        (decided(stored_as_scd_type=2, sequence_by=("change_id",)), run(RunKind.RECONCILE), True),
+    ],
+)
+def test_what_would_lose_or_falsify_versions_is_refused(stored: StoredAs, request_: RunRequest, refused: bool) -> None:
+    if not refused:
+        check_request(stored, config(), head(), request_)
+        return
+    with pytest.raises(RequestError, match="keeps the versions"):
+        check_request(stored, config(), head(), request_)
+
+
+def test_a_table_that_is_stored_otherwise_needs_a_full_resync() -> None:
+    versions = head((START, "timestamp"), (END, "timestamp"))
+    with pytest.raises(SchemaChangedError, match="SCD type 2"):
+        check_request(LATEST, config(), versions, run())
+    check_request(LATEST, config(), versions, run(RunKind.RESYNC, mode=ResyncMode.FULL))
+    with pytest.raises(SchemaChangedError, match="orders changes"):
+        check_request(EVENTS, config(), head((SEQUENCE, "bigint")), run())
+
+
+def test_columns_of_ours_are_added_once_and_are_none_of_the_source() -> None:
+    assert [change.column for change in own_changes(HISTORY, head())] == [START, END, TOUCHED]
+    assert own_changes(EVENTS, head((SEQUENCE, "array<bigint>"))) == own_changes(EVENTS, None) == ()
+    assert source_columns(head((SEQUENCE, "bigint"), ("name", "string")).columns, "") == (("id", "bigint"), ("name", "string"))
+
+
+def test_an_event_that_is_older_than_its_row_is_neither_written_nor_deletes() -> None:
+    spec = Case(root="/r").operation(1, stored_as=EVENTS)
+    plan = plan_merge(spec, manifest(replace(READING, truncates=((1, 2), (3, 4)), deletes=1)))
+    text = merge_statement("t", "s", plan)
+    guard = "(t.`_cdc_sequence` IS NULL OR t.`_cdc_sequence` <= s.`_cdc_sequence`)"
+    assert f"WHEN MATCHED AND s.`__cdc_delete` AND {guard} THEN DELETE" in text
+    assert f"WHEN MATCHED AND NOT s.`__cdc_delete` AND {guard} THEN UPDATE SET" in text
+    assert "WHEN NOT MATCHED BY SOURCE AND (t.`_cdc_sequence` IS NULL OR t.`_cdc_sequence` < array(3L, 4L)) THEN DELETE" in text
+
+
+def test_a_row_that_is_marked_as_deleted_keeps_the_place_of_its_delete() -> None:
+    spec = Case(root="/r").operation(1, stored_as=EVENTS, deleted_column="_deleted")
+    text = merge_statement("t", "s", plan_merge(spec, manifest()))
+    assert "THEN UPDATE SET t.`_deleted` = TRUE, t.`_cdc_sequence` = s.`_cdc_sequence`" in text
+
+
+def test_rows_that_are_read_keep_the_sequence_that_they_have() -> None:
+    read = Case(root="/r").operation(1, stored_as=EVENTS, kind=OperationKind.RECONCILE)
+    assert SEQUENCE not in merge_statement("t", "s", plan_merge(read, manifest(None)))
+    replaced = replace(read, mode=ApplyMode.OVERWRITE)
+    assert plan_merge(replaced, manifest(None)).columns[-1] == SEQUENCE
+
+
+def test_versions_take_all_their_values_from_the_batch() -> None:
+    plan = replace(plan_merge(Case(root="/r").operation(1, stored_as=HISTORY), manifest()), versions=True)
+    lines = versions_statement("t", "s", plan).splitlines()
+    assert lines[0].endswith("s.__cdc_reused AND t.`__START_AT` <=> s.__cdc_from")
+    assert lines[1] == "WHEN MATCHED AND s.__cdc_gone THEN DELETE"
+    assert "= t." not in lines[2]
+    assert lines[3].startswith("WHEN NOT MATCHED AND NOT s.__cdc_reused THEN INSERT")
+    assert TableName(schema="shop", name="orders") == TABLE
