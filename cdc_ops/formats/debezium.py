@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.event_values import ValueFamily
-from cdc_ops.core.events import EventFormat, FormatFacts, Images, LossySetting, Operation, OrderField, RecordKind
+from cdc_ops.core.events import WHOLE_ROW, EventFormat, FormatFacts, Images, LossySetting, Operation, OrderField, RecordKind
 from cdc_ops.core.tables import Column
 from cdc_ops.formats import debezium_values as spelled
 from cdc_ops.formats.base import Format, Reading
@@ -23,6 +23,8 @@ from cdc_ops.formats.records import completed, envelopes, instant_of_millis, kaf
 UNCHANGED: Final = "__debezium_unavailable_value"
 _UNCHANGED_FORMS: Final = (UNCHANGED, "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==", '["X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="]')
 """As text, and as the base64 of its bytes: a value that the log does not have because it did not change."""
+
+_INCOMPLETE: Final = "its key changed, and it does not say all of the row: the table needs REPLICA IDENTITY FULL"
 
 _SOURCE: Final = (
     "struct<connector: string, db: string, schema: string, table: string, file: string, pos: bigint, row: bigint, gtid: string,"
@@ -177,14 +179,14 @@ class DebeziumJson:
         body = F.col("b")
         after = unchanged_left_out(body["after"])
         full = F.when(body["op"] == Operation.UPDATE, F.coalesce(completed(body["before"], after), after)).otherwise(after)
-        source = body["source"]
+        source, incomplete = body["source"], _lacks_values(body)
         schema = source["schema"] if self.postgres else source["db"]
         return envelopes(
             frame,
             self.facts,
             {
-                "kind": _kind(body),
-                "reason": F.lit("it has neither an operation nor a statement"),
+                "kind": F.when(incomplete, RecordKind.BAD.value).otherwise(_kind(body)),
+                "reason": F.when(incomplete, _INCOMPLETE).otherwise("it has neither an operation nor a statement"),
                 "op": body["op"],
                 "snapshot": is_snapshot(body["op"], source["snapshot"]),
                 "table": name_of(F.coalesce(schema, body["databaseName"]), source["table"]),
@@ -256,12 +258,17 @@ def is_snapshot(op: Expr, mark: Expr) -> Expr:
 
 def unchanged_left_out(image: Expr) -> Expr:
     """Returns an image without the columns for which Debezium says that they did not change."""
+    known = F.map_filter(image, lambda _, value: ~_is_unchanged(value))
+    return F.when(F.exists(F.map_values(image), _is_unchanged), known).otherwise(image)
 
-    def is_unchanged(value: Expr) -> Expr:
-        return F.coalesce(value.isin(*_UNCHANGED_FORMS), F.lit(False))
 
-    known = F.map_filter(image, lambda _, value: ~is_unchanged(value))
-    return F.when(F.exists(F.map_values(image), is_unchanged), known).otherwise(image)
+def _is_unchanged(value: Expr) -> Expr:
+    return F.coalesce(value.isin(*_UNCHANGED_FORMS), F.lit(False))
+
+
+def _lacks_values(body: Expr) -> Expr:
+    """True for a new row of which values are missing: that of a changed key, which has the large values of the old key's row."""
+    return F.coalesce(body["op"].isin(*WHOLE_ROW) & F.exists(F.map_values(body["after"]), _is_unchanged), F.lit(False))
 
 
 def _body() -> list[Expr]:

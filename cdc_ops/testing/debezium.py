@@ -289,9 +289,10 @@ def running_debezium(
     """Runs an engine until the end of the `with`.
 
     Args:
-        server: MariaDB or MySQL.
+        server: MariaDB, MySQL or Postgres; of the last the engine leaves a replication slot and a publication behind.
         tables: `database.table`, all of one database.
-        sink: Takes the events; the topics are `cdc.<database>.<table>`, and `cdc` for changes of schemas.
+        sink: Takes the events; the topics are `cdc.<database>.<table>`, of Postgres `cdc.public.<table>`, and `cdc` for changes of
+            schemas.
         folder: The engine's own; the same one to go on where an earlier engine ended.
         snapshot_mode: `initial` reads the tables as they are first, `no_data` does not.
         settings: Further settings of the connector, or others in place of the ones that docs/formats.md asks for.

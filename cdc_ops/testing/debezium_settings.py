@@ -20,7 +20,7 @@ def connector_settings(server: DatabaseServer, tables: Sequence[str], folder: Pa
 
     Args:
         server: What is captured.
-        tables: `database.table`, all of one database.
+        tables: `database.table`, all of one database; of Postgres those in its schema `public`.
         folder: Where the engine keeps its files.
         snapshot_mode: As Debezium names it.
     """
@@ -34,7 +34,8 @@ def connector_settings(server: DatabaseServer, tables: Sequence[str], folder: Pa
         )
     [database] = databases
     server.execute(f"CREATE TABLE IF NOT EXISTS {MARKS} (id BIGINT PRIMARY KEY)", database=database)
-    captured = (*tables, f"{database}.{MARKS}")
+    schema = "public" if server.name == "Postgres" else database
+    captured = [f"{schema}.{name}" for name in (*(table.partition(".")[2] for table in tables), MARKS)]
     return {
         "cdc-ops.database": database,  # ours; connectors pass over what they do not know
         "name": "cdc-ops",
@@ -42,9 +43,6 @@ def connector_settings(server: DatabaseServer, tables: Sequence[str], folder: Pa
         "offset.storage": "org.apache.kafka.connect.storage.FileOffsetBackingStore",
         "offset.flush.interval.ms": "0",  # an engine that lost its place would read all tables anew
         "offset.storage.file.filename": str(folder / "offsets.dat"),
-        "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
-        "schema.history.internal.file.filename": str(folder / "schemas.jsonl"),
-        "schema.history.internal.store.only.captured.tables.ddl": "true",
         "database.hostname": server.host,
         "database.port": str(server.port),
         "database.user": server.user,
@@ -64,9 +62,13 @@ def connector_settings(server: DatabaseServer, tables: Sequence[str], folder: Pa
 
 
 def _of_kind(server: DatabaseServer, database: str, folder: Path) -> dict[str, str]:
+    number = 10_000 + zlib.crc32(str(folder).encode()) % 1_000_000
     common = {
+        "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
+        "schema.history.internal.file.filename": str(folder / "schemas.jsonl"),
+        "schema.history.internal.store.only.captured.tables.ddl": "true",
         # Each reader of a binlog has to have a number of its own, or the server cuts one of them off.
-        "database.server.id": str(10_000 + zlib.crc32(str(folder).encode()) % 1_000_000),
+        "database.server.id": str(number),
         "database.include.list": re.escape(database),
         "include.schema.changes": "true",
         "snapshot.locking.mode": "minimal",
@@ -76,10 +78,25 @@ def _of_kind(server: DatabaseServer, database: str, folder: Path) -> dict[str, s
             return {**common, "connector.class": "io.debezium.connector.mariadb.MariaDbConnector", "database.ssl.mode": "disable"}
         case "MySQL":
             return {**common, "connector.class": "io.debezium.connector.mysql.MySqlConnector"}
+        case "Postgres":
+            return {
+                "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+                "database.dbname": database,
+                # Only the owner of the tables, or an administrator, may publish them.
+                "database.user": server.admin,
+                "database.password": server.admin_password,
+                "plugin.name": "pgoutput",
+                "publication.name": f"cdc_ops_{number}",
+                "publication.autocreate.mode": "filtered",
+                "slot.name": f"cdc_ops_{number}",
+                # The server takes a moment to notice that an engine which was killed is gone.
+                "slot.max.retries": "100",
+                "slot.retry.delay.ms": "200",
+            }
         case _:
             raise EnvironmentSetupError(
                 f"There are no settings for {server.name}.",
-                why="only MariaDB and MySQL are captured so far",
+                why="MariaDB, MySQL and Postgres are captured",
                 data="nothing was started",
                 next="Start DebeziumEngine with settings of your own.",
             )

@@ -1,84 +1,67 @@
-"""Real events: Debezium's own engine beside a server, its archive read by the format and folded, held against the table value by value."""
+"""Real events through whole runs: Debezium's own engine beside a server that many write to, and killed; the lake equals the source."""
 
 import random
 import threading
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pymysql
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc_ops.core.archive_names import KafkaName, Layout, parse_name
-from cdc_ops.core.events import EventFormat
-from cdc_ops.core.tables import TableSchema
-from cdc_ops.formats.base import open_format
-from cdc_ops.formats.feed import canonical_feed, records_of
-from cdc_ops.formats.files import RecordFile, count_lines, read_records
-from cdc_ops.formats.latest import TIED, latest_per_key
+from cdc_ops.core.archive_rules import ArchiveConfig
+from cdc_ops.core.pipeline import Method
 from cdc_ops.sources.base import open_source
 from cdc_ops.steps.reading import read_source
 from cdc_ops.testing.debezium import running_debezium
-from cdc_ops.testing.servers import MariaDBServer
+from cdc_ops.testing.servers import DatabaseServer
 from cdc_ops.testing.sink_archive import SinkArchive
 from tests.world import World
 
-CHOSEN = EventFormat(
-    name="debezium-mysql",
-    settings={"skipped.operations": "none", "converter.replace.null.with.default": "false"},
-    accept=(),
-    time_zone="",
-)
-BUSY = """CREATE TABLE busy (id BIGINT AUTO_INCREMENT PRIMARY KEY, n INT NOT NULL DEFAULT 5, amount DECIMAL(12,2), big BIGINT UNSIGNED,
-    at DATETIME(6), seen TIMESTAMP(3) NULL, took TIME(6), doc JSON, kind ENUM('new','paid'), flags SET('gift','late'), raw BLOB,
-    bits BIT(10), born DATE, y YEAR, note VARCHAR(40) DEFAULT 'unset')"""
-VALUES = (
-    "{n}, {n}.25 * -3, 18446744073709551615 - {n}, '2024-02-29 23:59:59.000001' + INTERVAL {n} SECOND, '2024-03-31 01:30:00.123',"
-    " '-{n}:00:00.5', '[{n}]', ELT(1 + {n} % 2, 'new', 'paid'), {n} % 4, UNHEX('00FF0A'), {n} % 1024,"
-    " IF({n} % 5, '2024-01-31', '0000-00-00'), 1970 + {n} % 80, IF({n} % 3, 'é😀 \\'\"\\\\ \\n', NULL)"
-)
-COLUMNS = "n, amount, big, at, seen, took, doc, kind, flags, raw, bits, born, y, note"
+SAFE = (("converter.replace.null.with.default", "false"), ("skipped.operations", "none"))
 WRITERS = 4
+LONG = "(SELECT string_agg(md5(i::text || '{n}'), '') FROM generate_series(1, 300) i)"
 
 
-@dataclass
-class Archived:
-    """A server whose tables were captured, and the archive."""
+@dataclass(frozen=True)
+class Dialect:
+    """How the applications of one kind of server write.
 
-    world: World
-    root: Path
+    Args:
+        form: The format of its events.
+        busy: Columns of the table `busy` besides `id`, `n` and `note`, with types.
+        columns, values: What an INSERT writes into them; `{n}` stands for a number.
+        identity: What numbers rows.
+        verb, conflict: What an INSERT begins and ends with that takes the place of a row.
+        connect: Opens a connection of an application.
+        runs_meanwhile: Whether the pipeline runs while they write, too; else it runs once, at the end.
+        tables: What is captured.
+        moving: What is set with a changed key, so that the event says all of the row.
+    """
 
-    def schema(self, table: str) -> TableSchema:
-        with closing(open_source(self.world.pipeline.source, self.world.url)) as source:
-            return source.schema(self.world.name(table))
+    form: str
+    identity: str
+    busy: str
+    columns: str
+    values: str
+    verb: str
+    conflict: str
+    connect: Callable[[World], Any]
+    tables: tuple[str, ...]
+    runs_meanwhile: bool = True
+    moving: str = ""
 
-    def source(self, table: str) -> DataFrame:
-        schema = self.schema(table)
-        with closing(open_source(self.world.pipeline.source, self.world.url)) as source:
-            return read_source(self.world.spark, source.jdbc_read(schema, ("",)), schema)
-
-    def feed(self, table: str) -> DataFrame:
-        schema = self.schema(table)
-        form = open_format(CHOSEN.name)
-        found = form.envelopes(self.records(f"cdc.{self.world.database}.{table}"), CHOSEN)
-        return canonical_feed(form, records_of(found, schema.table), schema, ("id",), CHOSEN)
-
-    def records(self, topic: str) -> DataFrame:
-        files = []
-        for path in sorted(self.root.glob(f"{topic}/**/*.json")):
-            name = parse_name(Layout.KAFKA_CONNECT, str(path.relative_to(self.root)))
-            assert isinstance(name, KafkaName)
-            size, first = path.stat().st_size, name.start_offset
-            files.append(RecordFile(path=name.path, uri=str(path), size=size, partition=name.partition, start_offset=first))
-        counts = count_lines(self.world.spark, files)
-        assert all(one.end_offset == other.start_offset for one, other in pairwise(counts.files))
-        return read_records(self.world.spark, files, counts)
+    def insert(self, n: int, row: str = "DEFAULT", *, takes_place: bool = False) -> str:
+        verb, conflict = (self.verb, self.conflict) if takes_place else ("INSERT", "")
+        return f"{verb} INTO busy (id, {self.columns}) VALUES ({row}, {self.values.format(n=n)}) {conflict}"
 
 
-def connect(world: World) -> "pymysql.Connection[Any]":
+def connect_mysql(world: World) -> "pymysql.Connection[Any]":
     server = world.server
     return pymysql.connect(
         host=server.host,
@@ -91,23 +74,66 @@ def connect(world: World) -> "pymysql.Connection[Any]":
     )
 
 
-def insert(n: int, row: str = "NULL", verb: str = "INSERT") -> str:
-    return f"{verb} INTO busy (id, {COLUMNS}) VALUES ({row}, {VALUES.format(n=n)})"
+def connect_postgres(world: World) -> "psycopg.Connection[Any]":
+    server = world.server
+    return psycopg.connect(
+        host=server.host,
+        port=server.port,
+        user=server.admin,
+        password=server.admin_password,
+        dbname=world.database,
+        options="-c deadlock_timeout=20ms",
+    )
 
 
-def write(world: World, seed: int) -> None:
+MYSQL = Dialect(
+    form="debezium-mysql",
+    identity="AUTO_INCREMENT",
+    busy="""amount DECIMAL(12,2), big BIGINT UNSIGNED, at DATETIME(6), seen TIMESTAMP(3) NULL, took TIME(6), doc JSON,
+        kind ENUM('new','paid'), flags SET('gift','late'), raw BLOB, bits BIT(10), born DATE, y YEAR""",
+    columns="n, amount, big, at, seen, took, doc, kind, flags, raw, bits, born, y, note",
+    values="{n}, {n}.25 * -3, 18446744073709551615 - {n}, '2024-02-29 23:59:59.000001' + INTERVAL {n} SECOND, '2024-03-31 01:30:00.123',"
+    " '-{n}:00:00.5', '[{n}]', ELT(1 + {n} % 2, 'new', 'paid'), {n} % 4, UNHEX('00FF0A'), {n} % 1024,"
+    " IF({n} % 5, '2024-01-31', '0000-00-00'), 1970 + {n} % 80, IF({n} % 3, 'é😀 \\'\"\\\\ \\n', NULL)",
+    verb="REPLACE",
+    conflict="",
+    connect=connect_mysql,
+    runs_meanwhile=False,
+    tables=("busy",),
+)
+MARIADB = replace(MYSQL, tables=("busy", "cleared"), runs_meanwhile=True)
+POSTGRES = Dialect(
+    form="debezium-postgres",
+    identity="GENERATED BY DEFAULT AS IDENTITY",
+    busy="""amount NUMERIC(12,2), at TIMESTAMP(6), seen TIMESTAMPTZ(3), took TIME(6), doc JSONB, raw BYTEA, born DATE, uid UUID,
+        paid BOOLEAN, share DOUBLE PRECISION, long TEXT""",
+    columns="n, amount, at, seen, took, doc, raw, born, uid, paid, share, long, note",
+    values="{n}, {n}.25 * -3, TIMESTAMP '2024-02-29 23:59:59.000001' + {n} * INTERVAL '1 second', '2024-03-31 01:30:00.123+02',"
+    " '01:02:03.000004', '{{\"a\": [{n}]}}', '\\x00ff0a', '2024-01-31', md5('{n}')::uuid, {n} % 2 = 0, {n} / 7.0::double precision,"
+    f" {LONG}, CASE WHEN {{n}} % 3 > 0 THEN E'é😀 \\'\"\\\\ \\n' END",
+    verb="INSERT",
+    conflict="ON CONFLICT (id) DO UPDATE SET n = excluded.n, note = excluded.note, amount = excluded.amount",
+    connect=connect_postgres,
+    tables=("busy",),
+    moving=", long = long || '.'",
+)
+REFUSED = (pymysql.err.OperationalError, pymysql.err.IntegrityError, psycopg.OperationalError, psycopg.IntegrityError)
+"""A deadlock, or a row that somebody else has made."""
+
+
+def write(world: World, dialect: Dialect, seed: int) -> None:
     """Transactions of one application; rows below 20 are everybody's."""
     chance = random.Random(seed)
-    with closing(connect(world)) as connection, connection.cursor() as cursor:
+    with closing(dialect.connect(world)) as connection, connection.cursor() as cursor:
         for number in range(25):
             n = 100 * seed + number
             row = chance.randint(1, 20)
             possible = (
-                insert(n),
-                insert(n, str(row), "REPLACE"),
+                dialect.insert(n),
+                dialect.insert(n, str(row), takes_place=True),
                 f"UPDATE busy SET n = n + 1, note = NULL WHERE id <= {row}",
-                f"UPDATE busy SET n = {n}, took = '838:59:59', amount = amount + 0.01 WHERE id = {row}",
-                f"UPDATE busy SET id = {1000 + n} WHERE id = {row}",
+                f"UPDATE busy SET n = {n}, took = '23:59:59', amount = amount + 0.01 WHERE id = {row}",
+                f"UPDATE busy SET id = {1000 + n}{dialect.moving} WHERE id = {row}",
                 f"DELETE FROM busy WHERE id = {row}",
                 f"INSERT INTO cleared (id) VALUES ({n + 1})",
             )
@@ -115,15 +141,15 @@ def write(world: World, seed: int) -> None:
                 for statement in chance.sample(possible, chance.randint(1, 5)):
                     cursor.execute(statement)
                 (connection.rollback if chance.random() < 0.2 else connection.commit)()
-            except (pymysql.err.OperationalError, pymysql.err.IntegrityError):
-                connection.rollback()  # a deadlock, or a row that somebody else has made
+            except REFUSED:
+                connection.rollback()
 
 
-def work(world: World, between: Any) -> None:
-    """All writers beside a long transaction, and in the middle a restart of the engine and an ALTER."""
-    with closing(connect(world)) as long, long.cursor() as cursor:
+def work(world: World, dialect: Dialect, between: Callable[[], None]) -> None:
+    """All writers beside a long transaction; then an ALTER, a TRUNCATE, and several statements of one transaction on the same rows."""
+    with closing(dialect.connect(world)) as long, long.cursor() as cursor:
         cursor.execute("INSERT INTO busy (id, note) VALUES (500, 'long')")
-        threads = [threading.Thread(target=write, args=(world, seed)) for seed in range(1, WRITERS + 1)]
+        threads = [threading.Thread(target=write, args=(world, dialect, seed)) for seed in range(1, WRITERS + 1)]
         for thread in threads[: WRITERS // 2]:
             thread.start()
         between()
@@ -140,62 +166,80 @@ def work(world: World, between: Any) -> None:
         "INSERT INTO cleared (id) VALUES (4)",
     )
     # The last statement says what the row is; the number of the row within its statement is lower than before.
-    world_connection = connect(world)
-    with closing(world_connection), world_connection.cursor() as cursor:
+    with closing(dialect.connect(world)) as connection, connection.cursor() as cursor:
         cursor.execute("INSERT INTO busy (id, n) VALUES (9001, 1), (9002, 1), (9003, 1)")
         cursor.execute("UPDATE busy SET n = 2 WHERE id > 9000")
         cursor.execute("UPDATE busy SET n = 3 WHERE id = 9003")
-        world_connection.commit()
-
-
-@pytest.fixture(scope="module")
-def archived(mariadb: MariaDBServer, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Archived:
-    folder = tmp_path_factory.mktemp("debezium")
-    world = World(mariadb, folder, spark)
-    world.sql(BUSY, "CREATE TABLE cleared (id BIGINT PRIMARY KEY, n INT)")
-    with closing(connect(world)) as connection, connection.cursor() as cursor:
-        for row in range(1, 13):
-            cursor.execute(insert(row, str(row)))
         connection.commit()
-    tables = [f"{world.database}.{table}" for table in ("busy", "cleared")]
-    sink = SinkArchive(folder / "archive", folder / "sink", records_per_file=40)
-    with running_debezium(mariadb, tables, sink, folder / "engine") as engine:
-        engine.catch_up()
+
+
+def follow(world: World, dialect: Dialect) -> None:
+    """Lets the world follow an archive while a server is written and its engine killed; the pipeline runs meanwhile and at the end."""
+    world.configure(method=Method.LOG, cursor=())
+    url = str(world.folder / "archive" / "cdc.{schema}.{table}")
+    world.pipeline = replace(world.pipeline, archive=ArchiveConfig(url=url, format=dialect.form, settings=SAFE, settle=timedelta(0)))
+    world.sql(
+        f"CREATE TABLE busy (id BIGINT {dialect.identity} PRIMARY KEY, n INT NOT NULL DEFAULT 5, {dialect.busy},"
+        " note VARCHAR(40) DEFAULT 'unset')",
+        "CREATE TABLE cleared (id BIGINT PRIMARY KEY, n INT)",
+    )
+    with closing(dialect.connect(world)) as connection, connection.cursor() as cursor:
+        for row in range(1, 13):
+            cursor.execute(dialect.insert(row, str(row)))
+        cursor.execute("INSERT INTO cleared (id) VALUES (1)")
+        connection.commit()
+    tables = [f"{world.database}.{table}" for table in dialect.tables]
+    sink, place = SinkArchive(world.folder / "archive", world.folder / "sink", records_per_file=40), world.folder / "engine"
     never = {"offset.flush.interval.ms": "3600000"}  # what this one delivers comes again from the next
-    with running_debezium(mariadb, tables, sink, folder / "engine", settings=never) as engine:
+    with running_debezium(world.server, tables, sink, place) as engine:
+        engine.catch_up()
+    with running_debezium(world.server, tables, sink, place, settings=never) as engine:
 
         def break_down() -> None:
             engine.catch_up()
+            if dialect.runs_meanwhile:
+                run(world, dialect.tables[:1])
             engine.kill()
 
-        work(world, break_down)
-    with running_debezium(mariadb, tables, sink, folder / "engine") as engine:
+        work(world, dialect, break_down)
+    with running_debezium(world.server, tables, sink, place, settings={"slot.drop.on.stop": "true"}) as engine:
         engine.catch_up()
-    return Archived(world, folder / "archive")
+    run(world, dialect.tables)
 
 
-def differences(source: DataFrame, folded: DataFrame) -> list[tuple[Any, ...]]:
+def run(world: World, tables: tuple[str, ...]) -> None:
+    report = world.run(tables=tuple(str(world.name(table)) for table in tables))
+    assert not report.failures, [str(failure.error) for failure in report.failures]
+
+
+def differences(world: World, table: str) -> list[tuple[Any, ...]]:
     """Rows that are not the same on both sides, by column."""
-    lost, invented = (
-        {row["id"]: row.asDict() for row in one.exceptAll(other).collect()} for one, other in ((source, folded), (folded, source))
-    )
+    with closing(open_source(world.pipeline.source, world.url)) as source:
+        schema = source.schema(world.name(table))
+        there = read_source(world.spark, source.jdbc_read(schema, ("",)), schema)
+        rows = {row["id"]: row.asDict() for row in there.collect()}
+    stored: DataFrame = world.spark.read.format("delta").load(world.path(table))
+    ours = {row["id"]: row.asDict() for row in stored.collect()}
+    assert rows, "the workload leaves rows"
+    assert len(ours) == stored.count()
+    names = [column.name for column in schema.columns]
     return [
-        (key, name, lost.get(key, {}).get(name), invented.get(key, {}).get(name))
-        for key in sorted({*lost, *invented})
-        for name in source.columns
-        if key not in lost or key not in invented or lost[key][name] != invented[key][name]
+        (key, name, rows.get(key, {}).get(name), ours.get(key, {}).get(name))
+        for key in sorted({*rows, *ours})
+        for name in names
+        if key not in rows or key not in ours or rows[key][name] != ours[key][name]
     ]
 
 
-@pytest.mark.parametrize("table", ["busy", "cleared"])
-def test_tables_that_many_write_come_out_of_the_archive_as_they_are(archived: Archived, table: str) -> None:
-    feed = archived.feed(table).persist()
-    assert [row["reason"] for row in feed.where("kind = 'bad'").collect()] == []
-    latest = latest_per_key(feed, archived.schema(table)).persist()
-    assert latest.where(TIED).count() == 0
-    folded, source = latest.where("NOT deleted").select("row.*"), archived.source(table)
-    wrong = differences(source, folded)
-    assert wrong == [], str(wrong[:40])
-    assert source.count() > 0
-    feed.unpersist()
-    latest.unpersist()
+@pytest.mark.parametrize(
+    ("kind", "dialect"), [("mariadb", MARIADB), ("mysql", MYSQL), ("postgres", POSTGRES)], ids=["mariadb", "mysql", "postgres"]
+)
+def test_tables_that_many_write_are_in_the_lake_as_they_are(
+    kind: str, dialect: Dialect, request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path
+) -> None:
+    server: DatabaseServer = request.getfixturevalue(kind)
+    world = World(server, tmp_path, spark)
+    follow(world, dialect)
+    for table in dialect.tables:
+        wrong = differences(world, table)
+        assert wrong == [], str(wrong[:40])
