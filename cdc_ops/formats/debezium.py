@@ -24,7 +24,7 @@ UNCHANGED: Final = "__debezium_unavailable_value"
 _UNCHANGED_FORMS: Final = (UNCHANGED, "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==", '["X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="]')
 """As text, and as the base64 of its bytes: a value that the log does not have because it did not change."""
 
-_INCOMPLETE: Final = "its key changed, and it does not say all of the row: the table needs REPLICA IDENTITY FULL"
+INCOMPLETE: Final = "its key changed, and it does not say all of the row: the table needs REPLICA IDENTITY FULL"
 
 _SOURCE: Final = (
     "struct<connector: string, db: string, schema: string, table: string, file: string, pos: bigint, row: bigint, gtid: string,"
@@ -179,14 +179,14 @@ class DebeziumJson:
         body = F.col("b")
         after = unchanged_left_out(body["after"])
         full = F.when(body["op"] == Operation.UPDATE, F.coalesce(completed(body["before"], after), after)).otherwise(after)
-        source, incomplete = body["source"], _lacks_values(body)
+        source, incomplete = body["source"], lacks_values(body["op"], body["after"])
         schema = source["schema"] if self.postgres else source["db"]
         return envelopes(
             frame,
             self.facts,
             {
                 "kind": F.when(incomplete, RecordKind.BAD.value).otherwise(_kind(body)),
-                "reason": F.when(incomplete, _INCOMPLETE).otherwise("it has neither an operation nor a statement"),
+                "reason": F.when(incomplete, INCOMPLETE).otherwise("it has neither an operation nor a statement"),
                 "op": body["op"],
                 "snapshot": is_snapshot(body["op"], source["snapshot"]),
                 "table": name_of(F.coalesce(schema, body["databaseName"]), source["table"]),
@@ -266,9 +266,14 @@ def _is_unchanged(value: Expr) -> Expr:
     return F.coalesce(value.isin(*_UNCHANGED_FORMS), F.lit(False))
 
 
-def _lacks_values(body: Expr) -> Expr:
-    """True for a new row of which values are missing: that of a changed key, which has the large values of the old key's row."""
-    return F.coalesce(body["op"].isin(*WHOLE_ROW) & F.exists(F.map_values(body["after"]), _is_unchanged), F.lit(False))
+def lacks_values(op: Expr, after: Expr) -> Expr:
+    """True for a new row of which values are missing: that of a changed key, which has the large values of the old key's row.
+
+    Args:
+        op: The operation.
+        after: The image as it came.
+    """
+    return F.coalesce(op.isin(*WHOLE_ROW) & F.exists(F.map_values(after), _is_unchanged), F.lit(False))
 
 
 def _body() -> list[Expr]:

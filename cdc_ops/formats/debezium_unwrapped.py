@@ -18,8 +18,10 @@ from cdc_ops.core.tables import Column
 from cdc_ops.formats import debezium_values as spelled
 from cdc_ops.formats.base import Format, Reading
 from cdc_ops.formats.debezium import (
+    INCOMPLETE,
     is_mariadb,
     is_snapshot,
+    lacks_values,
     mysql_facts,
     mysql_position,
     postgres_facts,
@@ -92,7 +94,8 @@ class DebeziumUnwrapped:
         row, added = F.col("b"), _Added(F.col("b"), self.facts, chosen)
         deleted = F.coalesce(F.try_element_at(row, F.lit(_DELETED)) == "true", F.lit(False))
         op = F.when(deleted, Operation.DELETE.value).otherwise(added.field("op"))
-        image = unchanged_left_out(F.map_filter(row, lambda name, _: ~name.isin(_DELETED, *added.names)))
+        said = F.map_filter(row, lambda name, _: ~name.isin(_DELETED, *added.names))
+        image, incomplete = unchanged_left_out(said), lacks_values(op, said)
         fields = F.from_json(F.when(wrapped, F.try_element_at(whole, F.lit("schema"))), _SCHEMA)["fields"]
         schema, table = added.field("schema" if self.postgres else "db"), added.field("table")
         named = schema.isNotNull() & table.isNotNull()
@@ -100,8 +103,10 @@ class DebeziumUnwrapped:
             frame,
             self.facts,
             {
-                "kind": _kind(row, op, wrapped),
-                "reason": F.concat(F.lit("it has no operation that is known: "), F.coalesce(op, F.lit("NULL"))),
+                "kind": F.when(incomplete, RecordKind.BAD.value).otherwise(_kind(row, op, wrapped)),
+                "reason": F.when(incomplete, INCOMPLETE).otherwise(
+                    F.concat(F.lit("it has no operation that is known: "), F.coalesce(op, F.lit("NULL")))
+                ),
                 "op": op,
                 "snapshot": is_snapshot(op, F.lit("false")),
                 "table": name_of(F.when(named, schema), F.when(named, table)),

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.change_ranges import ChangeMode, parse_bound
 from cdc_ops.core.merging import quoted
+from cdc_ops.core.stored_as import SEQUENCE, START, TOUCHED
 from cdc_ops.errors import ChangesUnavailableError, RequestError
 from cdc_ops.lake.feed_log import FeedRange, find_range
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _TYPE, _VERSION, _TIME = "_change_type", "_commit_version", "_commit_timestamp"
-_FEED: Final = (_TYPE, _VERSION, _TIME)
+_LEFT_OUT: Final = (_TYPE, _VERSION, _TIME, SEQUENCE, TOUCHED)
+"""Of Delta's feed, and of our own columns those that change with every event, also one that leaves the row as it was."""
 _WIDENED: Final = "spark.databricks.delta.changeDataFeed.unsafeBatchReadOnIncompatibleSchemaChanges.enabled"
 _BEFORE: Final = ("delete", "update_preimage")
 
@@ -45,7 +47,8 @@ def changes(
 
     Returns:
         `op` (`i` insert, `u` update, `d` delete), `ts_ms` (the instant of the commit, UTC, as text `yyyyMMddHHmmssSSS`), `version` (its
-        Delta version), `key` (a struct), and by mode `before` and `after`: the row, NULL where there was or is none. In no order: sort by
+        Delta version), `key` (a struct; of a table that keeps versions with their `__START_AT`), and by mode `before` and `after`: the
+        row, NULL where there was or is none. In no order: sort by
         `version`. A changed key is a delete and an insert; a row that was written again as it was is no change.
 
     Raises:
@@ -60,7 +63,7 @@ def changes(
 def read_changes(spark: "SparkSession", table: str, found: FeedRange, mode: ChangeMode) -> "DataFrame":
     """Returns the changes of a range that was found to be there; see `changes`."""
     feed = _feed(spark, table, found)
-    columns = [name for name in feed.columns if name not in _FEED]
+    columns = [name for name in feed.columns if name not in _LEFT_OUT]
     keys = _keys(found, columns, mode, table)
     row = F.struct(*(F.col(quoted(name)) for name in columns)).alias("row")
     told = feed.select(F.col(_VERSION).alias("version"), F.col(_TYPE).isin(*_BEFORE).alias("old"), row)
@@ -114,7 +117,7 @@ def _load(spark: "SparkSession", table: str, found: FeedRange) -> "DataFrame":
 
 def _keys(found: FeedRange, columns: list[str], mode: ChangeMode, table: str) -> tuple[str, ...]:
     keys = found.record.keys if found.record is not None else ()
-    keys = tuple(key for key in keys if key.lower() in {name.lower() for name in columns})
+    keys = tuple(key for key in (*keys, START) if keys and key.lower() in {name.lower() for name in columns})
     if not keys and mode is not ChangeMode.DATA_BEFORE_AFTER:
         raise RequestError(
             f"The rows of {table} have no key that the mode {mode.value} could name.",
