@@ -85,6 +85,8 @@ class Format(Protocol):
 _FORMATS: Final[dict[str, str]] = {
     "debezium-mysql": "cdc_ops.formats.debezium:debezium_mysql",
     "debezium-postgres": "cdc_ops.formats.debezium:debezium_postgres",
+    "debezium-sqlserver": "cdc_ops.formats.debezium_servers:debezium_sqlserver",
+    "debezium-oracle": "cdc_ops.formats.debezium_servers:debezium_oracle",
     "debezium-mysql-unwrapped": "cdc_ops.formats.debezium_unwrapped:debezium_mysql_unwrapped",
     "debezium-postgres-unwrapped": "cdc_ops.formats.debezium_unwrapped:debezium_postgres_unwrapped",
     "dts-json": "cdc_ops.formats.dts:dts_json",

@@ -6,6 +6,7 @@
 Both may stand in one file. Field layouts: Debezium's documentation of the MySQL, MariaDB and Postgres connectors.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,7 +29,8 @@ INCOMPLETE: Final = "its key changed, and it does not say all of the row: the ta
 
 _SOURCE: Final = (
     "struct<connector: string, db: string, schema: string, table: string, file: string, pos: bigint, row: bigint, gtid: string,"
-    " ts_ms: bigint, snapshot: string, sequence: string, lsn: bigint, txId: bigint>"
+    " ts_ms: bigint, snapshot: string, sequence: string, lsn: bigint, txId: string, commit_lsn: string, change_lsn: string,"
+    " event_serial_no: bigint, scn: string, commit_scn: string, txSeq: bigint>"
 )
 _BODY: Final = (
     f"op string, before map<string, string>, after map<string, string>, source {_SOURCE}, ts_ms bigint, ddl string, databaseName string,"
@@ -40,34 +42,34 @@ _FIELDS: Final = (
 )
 _LAYOUT: Final = f"{_BODY}, schema struct<{_FIELDS}>, payload struct<{_BODY}>"
 
-_STREAMED: Final = OrderField(name="streamed", type="tinyint", meaning="0 for rows of a snapshot: older than changes at the same place")
-_TOTAL_ORDER: Final = OrderField(
+STREAMED: Final = OrderField(name="streamed", type="tinyint", meaning="0 for rows of a snapshot: older than changes at the same place")
+TOTAL_ORDER: Final = OrderField(
     name="total_order", type="bigint", meaning="number within the transaction, from 'provide.transaction.metadata'; -1 without"
 )
-_OFFSET: Final = OrderField(name="offset", type="bigint", meaning="offset in Kafka, where the archive keeps it; -1 without")
+OFFSET: Final = OrderField(name="offset", type="bigint", meaning="offset in Kafka, where the archive keeps it; -1 without")
 
 MYSQL_ORDER: Final = (
     OrderField(name="file_no", type="bigint", meaning="number at the end of the binlog file's name"),
     OrderField(name="pos", type="bigint", meaning="where the event begins in that file; of MariaDB from 11.4 on, its transaction"),
-    _STREAMED,
+    STREAMED,
     OrderField(
         name="total_order",
         type="bigint",
         meaning="number within the transaction, from 'provide.transaction.metadata'; without, of MariaDB the offset in Kafka, else -1",
     ),
     OrderField(name="row", type="bigint", meaning="number of the row in the event"),
-    _OFFSET,
+    OFFSET,
 )
 POSTGRES_ORDER: Final = (
     OrderField(name="commit_lsn", type="bigint", meaning="LSN of the last commit before the transaction: LSNs of changes alone interleave"),
     OrderField(name="lsn", type="bigint", meaning="LSN of the change"),
-    _STREAMED,
-    _TOTAL_ORDER,
-    _OFFSET,
+    STREAMED,
+    TOTAL_ORDER,
+    OFFSET,
 )
 
 _DECIMALS: Final = (ValueFamily.DECIMAL, ValueFamily.DECIMAL_TEXT)
-_COMMON_LOSSES: Final = (
+COMMON_LOSSES: Final = (
     LossySetting(
         name="skipped.operations",
         safe=("none",),
@@ -102,7 +104,7 @@ _COMMON_LOSSES: Final = (
         seen=True,
     ),
 )
-_COMMON_SETTINGS: Final = {spelled.BINARY_MODE: "bytes"}
+COMMON_SETTINGS: Final = {spelled.BINARY_MODE: "bytes"}
 
 _MYSQL_UNREADABLE: Final = {ValueFamily.VECTOR: "A VECTOR comes as numbers; its bytes are not made again."}
 _POSTGRES_UNREADABLE: Final = {
@@ -113,7 +115,8 @@ _POSTGRES_UNREADABLE: Final = {
 }
 
 
-def _time_precision(default: str) -> LossySetting:
+def time_precision(default: str) -> LossySetting:
+    """Returns the loss of a connector whose `time.precision.mode` has that default."""
     return LossySetting(
         name=spelled.TIME_MODE,
         safe=spelled.FINE_TIMES,
@@ -137,8 +140,8 @@ def mysql_facts(name: str) -> FormatFacts:
         key_change="a delete of the old key and an insert of the new one",
         truncate="op t, if skipped.operations=none",
         ddl="records with 'ddl' in the topic of schema changes",
-        lossy=(*_COMMON_LOSSES, _time_precision("adaptive_time_microseconds")),
-        settings={**_COMMON_SETTINGS, spelled.UNSIGNED_MODE: "long"},
+        lossy=(*COMMON_LOSSES, time_precision("adaptive_time_microseconds")),
+        settings={**COMMON_SETTINGS, spelled.UNSIGNED_MODE: "long"},
         unreadable=_MYSQL_UNREADABLE,
     )
 
@@ -155,8 +158,8 @@ def postgres_facts(name: str) -> FormatFacts:
         key_change="a delete of the old key and an insert of the new one",
         truncate="op t, if skipped.operations=none",
         ddl="not at all: only the columns of later events differ",
-        lossy=(*_COMMON_LOSSES, _time_precision("adaptive")),
-        settings=_COMMON_SETTINGS,
+        lossy=(*COMMON_LOSSES, time_precision("adaptive")),
+        settings=COMMON_SETTINGS,
         unreadable=_POSTGRES_UNREADABLE,
     )
 
@@ -167,20 +170,22 @@ class DebeziumJson:
 
     Args:
         facts: Of the connector.
-        postgres: True if the source is Postgres, whose places are LSNs.
+        place: Makes the position of an event of its body and whether it was streamed, not read by a snapshot.
+        schemas: True if tables are in schemas of a database, False if databases are the schemas.
     """
 
     facts: FormatFacts
-    postgres: bool = False
+    place: Callable[[Expr, Expr], Expr]
+    schemas: bool = True
 
     def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
         """See `Format`."""
         frame = parsed(records, _LAYOUT).withColumn("b", F.coalesce(F.col("r.payload"), F.struct(*_body())))
         body = F.col("b")
-        after = unchanged_left_out(body["after"])
-        full = F.when(body["op"] == Operation.UPDATE, F.coalesce(completed(body["before"], after), after)).otherwise(after)
+        before, after = (unchanged_left_out(body[side]) for side in ("before", "after"))
+        full = F.when(body["op"] == Operation.UPDATE, F.coalesce(completed(before, after), after)).otherwise(after)
         source, incomplete = body["source"], lacks_values(body["op"], body["after"])
-        schema = source["schema"] if self.postgres else source["db"]
+        schema = source["schema"] if self.schemas else source["db"]
         return envelopes(
             frame,
             self.facts,
@@ -190,13 +195,13 @@ class DebeziumJson:
                 "op": body["op"],
                 "snapshot": is_snapshot(body["op"], source["snapshot"]),
                 "table": name_of(F.coalesce(schema, body["databaseName"]), source["table"]),
-                "before": unchanged_left_out(body["before"]),
+                "before": before,
                 "after": full,
                 "types": _types(F.col("r.schema.fields")),
-                "transaction": F.coalesce(body["transaction"]["id"], source["gtid"], source["txId"].cast("string")),
+                "transaction": F.coalesce(body["transaction"]["id"], source["gtid"], source["txId"]),
                 "source_time": instant_of_millis(source["ts_ms"]),
                 "ddl": body["ddl"],
-                "position": self._position(body),
+                "position": self.place(body, ~is_snapshot(body["op"], source["snapshot"])),
             },
         )
 
@@ -204,14 +209,17 @@ class DebeziumJson:
         """See `Format`."""
         return spelled.read(self.facts, column, text, kind, chosen)
 
-    def _position(self, body: Expr) -> Expr:
-        source, total = body["source"], body["transaction"]["total_order"]
-        streamed = ~is_snapshot(body["op"], source["snapshot"])
-        if self.postgres:
-            return postgres_position(source["sequence"], source["lsn"], streamed, total)
-        vague = streamed & is_mariadb(source) & (body["op"] != Operation.TRUNCATE)
-        ordered = F.coalesce(total, F.when(vague, F.col("offset")).otherwise(-1))
-        return mysql_position(source["file"], source["pos"], streamed, ordered, source["row"])
+
+def _mysql_place(body: Expr, streamed: Expr) -> Expr:
+    source, total = body["source"], body["transaction"]["total_order"]
+    vague = streamed & is_mariadb(source) & (body["op"] != Operation.TRUNCATE)
+    ordered = F.coalesce(total, F.when(vague, F.col("offset")).otherwise(-1))
+    return mysql_position(source["file"], source["pos"], streamed, ordered, source["row"])
+
+
+def _postgres_place(body: Expr, streamed: Expr) -> Expr:
+    source = body["source"]
+    return postgres_position(source["sequence"], source["lsn"], streamed, body["transaction"]["total_order"])
 
 
 def is_mariadb(source: Expr) -> Expr:
@@ -318,9 +326,9 @@ def types_of(fields: Expr) -> Expr:
 
 def debezium_mysql() -> Format:
     """The format `debezium-mysql`."""
-    return DebeziumJson(facts=mysql_facts("debezium-mysql"))
+    return DebeziumJson(facts=mysql_facts("debezium-mysql"), place=_mysql_place, schemas=False)
 
 
 def debezium_postgres() -> Format:
     """The format `debezium-postgres`."""
-    return DebeziumJson(facts=postgres_facts("debezium-postgres"), postgres=True)
+    return DebeziumJson(facts=postgres_facts("debezium-postgres"), place=_postgres_place)

@@ -28,6 +28,16 @@ class TestDebeziumPostgres(FormatSuite):
     folder = GOLDEN / "debezium-postgres"
 
 
+class TestDebeziumSQLServer(FormatSuite):
+    name = "debezium-sqlserver"
+    folder = GOLDEN / "debezium-sqlserver"
+
+
+class TestDebeziumOracle(FormatSuite):
+    name = "debezium-oracle"
+    folder = GOLDEN / "debezium-oracle"
+
+
 class TestDebeziumMySQLUnwrapped(FormatSuite):
     name = "debezium-mysql-unwrapped"
     folder = GOLDEN / "debezium-mysql-unwrapped"

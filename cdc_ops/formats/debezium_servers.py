@@ -1,0 +1,125 @@
+"""Debezium's change events of SQL Server and Oracle; inside Spark.
+
+    SQL Server   commit_lsn, change_lsn, event_serial_no   hexadecimal numbers such as 00000027:00000758:0005
+    Oracle       commit_scn, and the number of the change within its transaction
+
+There is no source of these kinds yet: columns are what the caller says they are, so a pipeline cannot be fed from them. Field layouts:
+Debezium's documentation of the two connectors.
+"""
+
+from typing import Final
+
+from pyspark.sql import Column as Expr
+from pyspark.sql import functions as F
+
+from cdc_ops.core.event_values import ValueFamily
+from cdc_ops.core.events import FormatFacts, Images, LossySetting, OrderField
+from cdc_ops.core.feeds import LANDED_NUMBER
+from cdc_ops.formats.base import Format
+from cdc_ops.formats.debezium import COMMON_LOSSES, COMMON_SETTINGS, OFFSET, STREAMED, DebeziumJson, time_precision
+from cdc_ops.formats.records import kafka_offset
+
+_LSN: Final = r"^[0-9A-Fa-f]{8}:[0-9A-Fa-f]{8}:[0-9A-Fa-f]{4}$"
+_LSN_TYPE: Final = "decimal(25,0)"
+_SCN_TYPE: Final = "decimal(20,0)"
+_NOT_AS_PRINTED: Final = dict.fromkeys(
+    (ValueFamily.VECTOR, ValueFamily.GEOMETRY, ValueFamily.SHAPE, ValueFamily.INTERVAL, ValueFamily.MONEY, ValueFamily.VARBIT),
+    "Debezium does not write values of this type as the server prints them.",
+)
+
+SQL_SERVER: Final = FormatFacts(
+    name="debezium-sqlserver",
+    tool="Debezium",
+    order=(
+        OrderField(name="commit_lsn", type=_LSN_TYPE, meaning="LSN of the commit"),
+        STREAMED,
+        OrderField(name="change_lsn", type=_LSN_TYPE, meaning="LSN of the change; -1 for rows of a snapshot"),
+        OrderField(name="event_serial_no", type="bigint", meaning="number of the event of a change that makes several; -1 without"),
+        OFFSET,
+    ),
+    images=Images.PARTIAL,
+    snapshot="op r, or source.snapshot",
+    delete="op d with the row before; a tombstone may follow",
+    key_change="a delete of the old key and an insert of the new one",
+    truncate="not at all: SQL Server refuses TRUNCATE of a captured table",
+    ddl="records with 'ddl' in the topic of schema changes",
+    lossy=(*(item for item in COMMON_LOSSES if item.name != "skipped.operations"), time_precision("adaptive")),
+    settings=COMMON_SETTINGS,
+    unreadable=_NOT_AS_PRINTED,
+)
+ORACLE: Final = FormatFacts(
+    name="debezium-oracle",
+    tool="Debezium",
+    order=(
+        OrderField(name="commit_scn", type=_SCN_TYPE, meaning="SCN of the commit; of a snapshot, the one that it was read at"),
+        STREAMED,
+        OrderField(
+            name="number",
+            type="bigint",
+            meaning="number of the change in its transaction: total_order, txSeq, or the offset in Kafka; -1 for rows of a snapshot",
+        ),
+        OFFSET,
+    ),
+    images=Images.PARTIAL,
+    snapshot="op r, or source.snapshot",
+    delete="op d with the row before; a tombstone may follow",
+    key_change="a delete of the old key and an insert of the new one",
+    truncate="op t, if skipped.operations=none",
+    ddl="records with 'ddl' in the topic of schema changes",
+    lossy=(
+        *COMMON_LOSSES,
+        time_precision("adaptive"),
+        LossySetting(
+            name="lob.enabled",
+            safe=("true",),
+            default="false",
+            loses="Columns of large objects are left out of events, or come as they were before.",
+            remedy="Set lob.enabled=true.",
+            families=(ValueFamily.TEXT, ValueFamily.OTHER, ValueFamily.BINARY),
+            declared=("clob", "nclob", "blob", "xmltype"),
+        ),
+    ),
+    settings=COMMON_SETTINGS,
+    unreadable=_NOT_AS_PRINTED,
+)
+
+
+def _lsn(text: Expr) -> Expr:
+    """Returns the number that an LSN of SQL Server is: 80 bits, in hexadecimal digits."""
+    digits = F.translate(F.when(text.rlike(_LSN), text), ":", "")
+    high, low = (F.conv(F.substring(digits, start, length), 16, 10).cast("decimal(20,0)") for start, length in ((1, 16), (17, 4)))
+    return (high * F.lit(65536).cast("decimal(5,0)") + low).cast(_LSN_TYPE)
+
+
+def _sql_server_place(body: Expr, streamed: Expr) -> Expr:
+    source, none = body["source"], F.lit(LANDED_NUMBER)
+    change = F.when(streamed, _lsn(source["change_lsn"])).otherwise(none.cast(_LSN_TYPE))
+    return F.struct(
+        _lsn(source["commit_lsn"]).alias("commit_lsn"),
+        streamed.cast("tinyint").alias("streamed"),
+        change.alias("change_lsn"),
+        F.coalesce(source["event_serial_no"], none).cast("bigint").alias("event_serial_no"),
+        kafka_offset().alias("offset"),
+    )
+
+
+def _oracle_place(body: Expr, streamed: Expr) -> Expr:
+    source = body["source"]
+    scn = F.when(streamed, source["commit_scn"]).otherwise(F.coalesce(source["commit_scn"], source["scn"]))
+    number = F.coalesce(body["transaction"]["total_order"], source["txSeq"], F.col("offset"))
+    return F.struct(
+        scn.try_cast(_SCN_TYPE).alias("commit_scn"),
+        streamed.cast("tinyint").alias("streamed"),
+        F.when(streamed, number).otherwise(F.lit(LANDED_NUMBER)).cast("bigint").alias("number"),
+        kafka_offset().alias("offset"),
+    )
+
+
+def debezium_sqlserver() -> Format:
+    """The format `debezium-sqlserver`."""
+    return DebeziumJson(facts=SQL_SERVER, place=_sql_server_place)
+
+
+def debezium_oracle() -> Format:
+    """The format `debezium-oracle`."""
+    return DebeziumJson(facts=ORACLE, place=_oracle_place)
