@@ -94,8 +94,8 @@ class DebeziumUnwrapped:
         row, added = F.col("b"), _Added(F.col("b"), self.facts, chosen)
         deleted = F.coalesce(F.try_element_at(row, F.lit(_DELETED)) == "true", F.lit(False))
         op = F.when(deleted, Operation.DELETE.value).otherwise(added.field("op"))
-        said = F.map_filter(row, lambda name, _: ~name.isin(_DELETED, *added.names))
-        image, incomplete = unchanged_left_out(said), lacks_values(op, said)
+        frame = frame.withColumn("said", F.map_filter(row, lambda name, _: ~name.isin(_DELETED, *added.names)))
+        image, incomplete = unchanged_left_out(F.col("said")), lacks_values(op, F.col("said"))
         fields = F.from_json(F.when(wrapped, F.try_element_at(whole, F.lit("schema"))), _SCHEMA)["fields"]
         schema, table = added.field("schema" if self.postgres else "db"), added.field("table")
         named = schema.isNotNull() & table.isNotNull()

@@ -93,10 +93,15 @@ def _decimal(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen:
     variable = _named(kind, VARIABLE, otherwise=mode == "precise" and unbounded)
     parts = F.from_json(F.when(variable, text), "scale int, value string")
     scale = F.coalesce(kind["scale"], F.lit(scale_of(column)))
-    plain = F.when(precise, _digits(column, text, scale)).when(variable, _digits(column, parts["value"], parts["scale"])).otherwise(text)
+    digits = F.when(precise, _digits(column, text, scale)).when(variable, _digits(column, parts["value"], parts["scale"]))
+
+    def stored(plain: Expr) -> Expr:
+        return values.decimal(column, plain).value if family_of(column) is ValueFamily.DECIMAL else plain
+
+    value = F.when(precise | variable, values.let(digits, stored)).otherwise(stored(text))
     if f"{DECIMAL_MODE}=double" not in chosen.accept:
-        plain = F.when(F.coalesce(kind["type"], F.lit("")).isin("double", "float64"), None).otherwise(plain)
-    return values.decimal(column, plain) if family_of(column) is ValueFamily.DECIMAL else Reading(value=plain)
+        value = F.when(~F.coalesce(kind["type"], F.lit("")).isin("double", "float64"), value)
+    return Reading(value=value)
 
 
 def _temporal(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
+from operator import add, and_
 from typing import Final
 
 from pyspark.sql import Column as Expr
@@ -70,7 +72,7 @@ def canonical_feed(form: Format, envelopes: DataFrame, schema: TableSchema, keys
     old_key = F.when(F.col("op") == Operation.UPDATE, parts["before"])
     found = {"__present": sides["after"].present, "__nulled": sides["after"].nulled, "__key": F.when(change, key), "__old_key": old_key}
     read = read.withColumns(found)
-    problem = F.array_join(F.array_compact(F.array(*_problems(sides, form))), "; ")
+    problem = F.concat_ws("; ", *_problems(sides, form))
     read = read.withColumn("__problem", F.when(change & (problem != ""), problem))
     good = change & F.col("__problem").isNull()
     columns = {
@@ -83,7 +85,7 @@ def canonical_feed(form: Format, envelopes: DataFrame, schema: TableSchema, keys
         "after": F.when(good & ~deletes, F.col("__after")),
         "present": F.when(good & ~deletes, F.col("__present")).otherwise(F.array().cast("array<string>")),
         "nulled": F.when(good & ~deletes, F.col("__nulled")).otherwise(F.array().cast("array<string>")),
-        "unmapped": F.when(good, _unmapped(schema)).otherwise(F.array().cast("array<string>")),
+        "unmapped": F.when(good, _unmapped(sides, schema)).otherwise(F.array().cast("array<string>")),
         "position": F.col("position"),
         "reason": F.coalesce(F.col("__problem"), F.col("reason")),
         **{name: F.col(name) for name in _CARRIED},
@@ -107,8 +109,10 @@ def _rows(form: Format, envelopes: DataFrame, schema: TableSchema, chosen: Event
             reading = form.reading(column, text, kind, chosen)
             values[f"__v_{side}{index}"] = reading.value.cast(column.delta_type)
             values[f"__u_{side}{index}"] = F.lit(False) if reading.unstorable is None else F.coalesce(reading.unstorable, F.lit(False))
-    images = {f"__{side}": _Side(schema, side).row for side in ("before", "after")}
-    return envelopes.withColumns(texts).withColumns(values).withColumns(images)
+    sides = [_Side(schema, name) for name in ("before", "after")]
+    known = {f"__n_{side.name}": side.known for side in sides}
+    images = {f"__{side.name}": side.row for side in sides}
+    return envelopes.withColumns(texts).withColumns(known).withColumns(values).withColumns(images)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +129,36 @@ class _Side:
         return F.when(F.col(self.name).isNotNull(), F.struct(*values)).cast(struct_type(self.schema.columns))
 
     @property
+    def known(self) -> Expr:
+        """How many of the table's columns the image has; as many as it has entries: none twice, and none that the table has not."""
+        return reduce(add, (self._has(index).cast("int") for index in range(len(self.schema.columns))))
+
+    @property
+    def is_plain(self) -> Expr:
+        """True if all entries of the image are of the table's columns, each of another: what nearly all images are.
+
+        Spark does not compile functions of arrays of text; `is_plain` tells that they are not needed.
+        """
+        return F.size(self.name) == F.col(f"__n_{self.name}")
+
+    @property
+    def doubled(self) -> Expr:
+        """True for an image that names a column twice."""
+        return ~self.is_plain & is_doubled(F.col(self.name))
+
+    @property
     def present(self) -> Expr:
         """Names of the columns that the image has."""
-        return self._names([F.map_contains_key(F.col(self.name), column.name) for column in self.schema.columns])
+        return names_of([self._has(index) for index in range(len(self.schema.columns))], self.schema)
+
+    def _has(self, index: int) -> Expr:
+        text = F.col(f"__t_{self.name}{index}").isNotNull()
+        return text | F.coalesce(F.map_contains_key(F.col(self.name), self.schema.columns[index].name), F.lit(False))
 
     @property
     def nulled(self) -> Expr:
         """Names of the columns for which NULL stands because no stored type holds the value."""
-        return self._names([self._unstorable(index) for index in range(len(self.schema.columns))])
+        return names_of([self._unstorable(index) for index in range(len(self.schema.columns))], self.schema)
 
     def problems(self) -> list[Expr]:
         """Returns for each column what is wrong with its value, NULL if nothing is."""
@@ -148,15 +174,20 @@ class _Side:
             return told
         return told.when(lost, F.concat(said, F.lit(" has no stored form, and the policy is to fail")))
 
-    def _names(self, conditions: list[Expr]) -> Expr:
-        named = (F.when(one, column.name) for one, column in zip(conditions, self.schema.columns, strict=True))
-        return F.array_compact(F.array(*named))
-
     def _value(self, index: int) -> Expr:
         return F.col(f"__v_{self.name}{index}")
 
     def _unstorable(self, index: int) -> Expr:
         return F.col(f"__u_{self.name}{index}")
+
+
+def names_of(conditions: list[Expr], schema: TableSchema) -> Expr:
+    """Returns the names of the columns whose condition is true, in the order of the table; nearly always these are all of them, or none."""
+    names = [column.name for column in schema.columns]
+    some = F.array_compact(F.array(*(F.when(one, name) for one, name in zip(conditions, names, strict=True))))
+    every = F.array(*map(F.lit, names))
+    none = F.array().cast("array<string>")
+    return F.when(reduce(and_, conditions), every).when(~any_of(conditions), none).otherwise(some)
 
 
 def _must_not_be_lost(schema: TableSchema, column: Column) -> bool:
@@ -184,13 +215,13 @@ def _problems(sides: dict[str, _Side], form: Format) -> list[Expr]:
         F.when(unplaced, "its place in the order is not known"),
         F.when(imageless, "it has no row after the change"),
         F.when(keyless, "it does not name the whole key"),
-        *(F.when(is_doubled(F.col(name)), f"its image {name} names a column twice") for name in sides),
+        *(F.when(side.doubled, f"its image {name} names a column twice") for name, side in sides.items()),
         F.when(moved & F.lit(form.facts.images is Images.PARTIAL), "it changes the key and does not have the whole row"),
         *(problem for side in sides.values() for problem in side.problems()),
     ]
 
 
-def _unmapped(schema: TableSchema) -> Expr:
-    names = F.array(*(F.lit(column.name) for column in schema.columns))
-    image = F.coalesce(F.col("after"), F.col("before"))
-    return F.coalesce(F.array_except(F.map_keys(image), names), F.array().cast("array<string>"))
+def _unmapped(sides: dict[str, _Side], schema: TableSchema) -> Expr:
+    names, none = F.array(*(F.lit(column.name) for column in schema.columns)), F.array().cast("array<string>")
+    before, after = (F.when(side.is_plain, none).otherwise(F.array_except(F.map_keys(name), names)) for name, side in sides.items())
+    return F.coalesce(after, before, none)

@@ -18,6 +18,7 @@ from pyspark.sql.types import DecimalType
 from cdc_ops.core.events import WHOLE_ROW, Operation, RecordKind
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.errors import TiedEventsError
+from cdc_ops.formats.feed import names_of
 
 DELETED: Final = "deleted"
 WHOLE: Final = "whole"
@@ -56,7 +57,7 @@ def latest_per_key(feed: DataFrame, schema: TableSchema, *, truncated: bool = Tr
             position  struct   of the last event
             tied      boolean  two events at one place say different things; see `refuse_ties`
     """
-    changes = _expanded(feed.where(F.col("kind") == RecordKind.CHANGE))
+    changes = _expanded(feed)
     if truncated:
         changes = _after_barrier(changes, feed)
     once = _once(changes)
@@ -71,7 +72,7 @@ def latest_per_key(feed: DataFrame, schema: TableSchema, *, truncated: bool = Tr
     )
     names = [column.name for column in schema.columns]
     values = [F.col(f"c{index}")["value"].alias(name) for index, name in enumerate(names)]
-    present = F.array_compact(F.array(*(F.when(F.col(f"c{index}")["present"], name) for index, name in enumerate(names))))
+    present = names_of([F.col(f"c{index}")["present"] for index in range(len(names))], schema)
     deleted = (F.col("op") == Operation.DELETE).alias(DELETED)
     return folded.select("key", deleted, WHOLE, F.struct(*values).alias("row"), present.alias("present"), "position", TIED)
 
@@ -87,7 +88,7 @@ def changes_per_key(feed: DataFrame) -> DataFrame:
     Returns:
         Columns as those of `latest_per_key`, a row per change; duplicates are one.
     """
-    changes = _once(_expanded(feed.where(F.col("kind") == RecordKind.CHANGE)))
+    changes = _once(_expanded(feed))
     return changes.select(
         "key",
         (F.col("event.op") == Operation.DELETE).alias(DELETED),
@@ -142,25 +143,22 @@ def _once(changes: DataFrame) -> DataFrame:
     )
 
 
-def _expanded(changes: DataFrame) -> DataFrame:
-    """Makes a delete of the old key and an insert of the new one of each update that changed it; an update otherwise stays what it is."""
-    entry = [
-        F.struct(
-            F.col("key"),
-            F.when(F.col("previous_key").isNotNull(), Operation.CREATE.value).otherwise(F.col("op")).alias("op"),
-            F.when(F.col("op") != Operation.DELETE, F.col("after")).alias("image"),
-            F.array_sort("present").alias("present"),
-        ),
-        F.struct(
-            F.col("previous_key").alias("key"),
-            F.lit(Operation.DELETE.value).alias("op"),
-            F.lit(None).cast(changes.schema["after"].dataType).alias("image"),
-            F.array().cast("array<string>").alias("present"),
-        ),
-    ]
-    both = F.when(F.col("previous_key").isNotNull(), F.array(*entry)).otherwise(F.array(entry[0]))
-    rows = changes.where(F.col("op") != Operation.TRUNCATE).select(F.explode(both).alias("e"), "position")
-    return rows.select("e.*", "position")
+def _expanded(feed: DataFrame) -> DataFrame:
+    """Returns the changes of single rows: a delete of the old key and an insert of the new one in place of an update that changed it."""
+    applied = (F.col("kind") == RecordKind.CHANGE) & (F.col("op") != Operation.TRUNCATE)
+    moved, left = F.col("previous_key").isNotNull(), F.col("left")
+    # Of a changed row once, of a moved one also the place that it left. No filter: Spark would move it to where the feed is made, and
+    # find out twice what is wrong with each record.
+    places = F.when(applied & moved, F.array(F.lit(False), F.lit(True))).when(applied, F.array(F.lit(False)))
+    rows = feed.select("*", F.explode(F.coalesce(places, F.array().cast("array<boolean>"))).alias("left"))
+    deleted = left | (F.col("op") == Operation.DELETE)
+    return rows.select(
+        F.when(left, F.col("previous_key")).otherwise(F.col("key")).alias("key"),
+        F.when(left, Operation.DELETE.value).when(moved, Operation.CREATE.value).otherwise(F.col("op")).alias("op"),
+        F.when(~deleted, F.col("after")).alias("image"),
+        F.when(left, F.array().cast("array<string>")).otherwise(F.col("present")).alias("present"),
+        "position",
+    )
 
 
 def _after_barrier(changes: DataFrame, feed: DataFrame) -> DataFrame:

@@ -1,5 +1,6 @@
 """JSON text of records into columns, and the pieces of envelopes that formats share; Spark expressions only."""
 
+from collections.abc import Callable
 from typing import Final
 
 from pyspark.sql import Column as Expr
@@ -27,10 +28,7 @@ def parsed(records: DataFrame, layout: str) -> DataFrame:
     condition once more. It moves none over a row generator, so this is one, of one row. And parsers stop where a document ends, whatever
     follows: within brackets, with a mark behind it, it has to end there.
     """
-    frame = _parsed_once(records, f"struct<{layout}, {_END} boolean>")
-    first, last = F.get("__documents", F.lit(0)), F.get("__documents", F.lit(1))
-    whole = (F.size("__documents") == 2) & last[_END] & first[_END].isNull()
-    return frame.withColumn("r", F.when(whole, first)).drop("__documents")
+    return _parsed_once(records, f"struct<{layout}, {_END} boolean>", "r", lambda first, last: first[_END].isNull() & last[_END])
 
 
 def parsed_members(records: DataFrame, *, lower: bool = True) -> DataFrame:
@@ -38,22 +36,30 @@ def parsed_members(records: DataFrame, *, lower: bool = True) -> DataFrame:
 
     An object that has two members of one name has no `m`.
     """
-    frame = _parsed_once(records, "map<string, string>")
-    first, last = F.get("__documents", F.lit(0)), F.get("__documents", F.lit(1))
-    names = F.transform(F.map_keys(first), F.lower) if lower else F.map_keys(first)
-    alone = (F.size("__documents") == 2) & (F.try_element_at(last, F.lit(_END)) == "true")
-    whole = alone & (F.size(F.array_distinct(names)) == F.size(names))
-    return frame.withColumn("m", F.when(whole, F.map_from_arrays(names, F.map_values(first)))).drop("__documents")
+    frame = _parsed_once(records, "map<string, string>", "__m", lambda first, last: F.try_element_at(last, F.lit(_END)) == "true")
+    names = F.transform(F.map_keys("__m"), F.lower) if lower else F.map_keys("__m")
+    alone = F.size(F.array_distinct(names)) == F.size(names)
+    return frame.withColumn("m", F.when(alone, F.map_from_arrays(names, F.map_values("__m")))).drop("__m")
 
 
-def _parsed_once(records: DataFrame, kind: str) -> DataFrame:
-    """Returns records with `__documents`: a document and the mark behind it, or something else if the record is not just one."""
+def _parsed_once(records: DataFrame, kind: str, name: str, is_marked: Callable[[Expr, Expr], Expr]) -> DataFrame:
+    """Returns records with their document as a column of that name and type, NULL if a record is not just one.
+
+    Args:
+        records: With their text in `value`.
+        kind: Type of a document, and of the mark behind it.
+        name: Of the new column.
+        is_marked: True if of two documents, only the second one is the mark.
+    """
     marked = F.concat(F.lit('{"d":['), F.col("value"), F.lit(f',{{"{_END}":true}}]}}'))
     options = {"columnNameOfCorruptRecord": _CORRUPT, "mode": "PERMISSIVE"}
     parsed_text = F.from_json(marked, f"d array<{kind}>, {_CORRUPT} string", options)
-    frame = records.select("*", F.explode(F.array(parsed_text)).alias("__parsed"))
-    fits = F.col("__parsed")[_CORRUPT].isNull()
-    return frame.withColumn("__documents", F.when(fits, F.col("__parsed.d"))).drop("__parsed")
+
+    def document(found: Expr) -> Expr:
+        first, last = F.get(found["d"], F.lit(0)), F.get(found["d"], F.lit(1))
+        return F.when(found[_CORRUPT].isNull() & (F.size(found["d"]) == 2) & is_marked(first, last), first)
+
+    return records.select("*", F.explode(F.transform(F.array(parsed_text), document)).alias(name))
 
 
 def is_doubled(image: Expr) -> Expr:

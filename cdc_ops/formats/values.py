@@ -40,12 +40,10 @@ def decimal(column: Column, text: Expr) -> Reading:
     precision, scale = (*kind.numbers, 0)[:2]
     plain = rf"^[+-]?\d*\.?\d{{0,{scale}}}0*$"
 
-    def exact(found: Expr) -> Expr:
-        wide = found.try_cast(f"decimal(38,{38 - (precision - scale)})")  # what is written with an exponent
-        narrow = found.try_cast(column.delta_type)
-        return F.when(found.rlike(plain), narrow).when(found.rlike("[eE]") & (wide == narrow), narrow)
-
-    return Reading(value=let(text, exact))
+    wide = text.try_cast(f"decimal(38,{38 - (precision - scale)})")  # what is written with an exponent
+    narrow = text.try_cast(column.delta_type)
+    as_printed = narrow.cast("string") == text  # what nearly all values are
+    return Reading(value=F.when(as_printed | text.rlike(plain) | (text.rlike("[eE]") & (wide == narrow)), narrow))
 
 
 def floating(column: Column, text: Expr) -> Reading:
