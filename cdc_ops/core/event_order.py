@@ -21,13 +21,15 @@ class FileChanges:
         stream: Its stream, "" if its name tells none.
         place: The largest position among them.
         at: The latest time of the source among them, UTC; None if they do not tell.
-        behind_at: The latest time among those below the stream's newest change before this batch; None if there is none.
+        behind: Changes below the stream's newest one before this batch.
+        behind_at: The latest time among those; None if there are none.
     """
 
     file: str
     stream: str
     place: Position
     at: datetime | None = None
+    behind: int = 0
     behind_at: datetime | None = None
 
 

@@ -145,6 +145,7 @@ class FormatFacts:
         settings: Further settings that decide how values are read, with their defaults.
         unreadable: Families of columns that cannot be read exactly, with the reason.
         local_instants: True if instants are written as local time, so that the zone has to be declared.
+        one_order: False if events of different partitions of a topic have no order among them; those of a key are in one.
         names_table: False if records do not say of which table they are: then all of a folder are of one.
         container: What the files hold records in.
     """
@@ -162,6 +163,7 @@ class FormatFacts:
     settings: dict[str, str] = field(default_factory=dict)
     unreadable: dict[ValueFamily, str] = field(default_factory=dict)
     local_instants: bool = False
+    one_order: bool = True
     names_table: bool = True
     container: Container = Container.LINES
 

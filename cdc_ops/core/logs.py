@@ -45,6 +45,9 @@ class LogReading:
         truncates: Positions at which the table was emptied, ascending: what the lake has from before them goes.
         partial: Rows of which not every column is known, because no event spoke of it.
         deletes: Rows that are gone.
+        behind: Events below the newest one that the table had: delivered again, or late.
+        ordered: The order of events holds across all that the archive has; False where it holds within a partition only, so that an event
+            cannot be told to be older than a row.
         quarantined: Records that cannot be read and are set aside.
         last_change: When the source made the newest of the changes, UTC; None if there was none.
     """
@@ -56,6 +59,8 @@ class LogReading:
     truncates: tuple[tuple[int, ...], ...] = ()
     partial: int = 0
     deletes: int = 0
+    behind: int = 0
+    ordered: bool = True
     quarantined: int = 0
     last_change: datetime | None = None
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.lateness import NONE_LATE, LateRows
-from cdc_ops.core.logs import PRESENT
+from cdc_ops.core.logs import PRESENT, LogReading
 from cdc_ops.core.operations import ApplyMode, KeyRange, Manifest, OperationKind, OperationSpec
 from cdc_ops.core.stored_as import END, SEQUENCE, START, TOUCHED, SequenceKind
 from cdc_ops.errors import NullKeyError
@@ -97,7 +97,7 @@ def plan_merge(spec: OperationSpec, manifest: Manifest | None) -> MergePlan:
             next="Choose 'keys' that are NOT NULL at the source, or repair the rows there.",
         )
     reading = manifest.log if manifest else None
-    missing = _emptied(spec, reading.truncates) if reading and reading.truncates else spec.delete_missing_where
+    missing = _emptied(spec, reading) if reading and reading.truncates else spec.delete_missing_where
     conditional = bool(spec.delete_where) and not spec.deleted_column
     marker = (spec.deleted_column,) if spec.deleted_column else ()
     return MergePlan(
@@ -111,7 +111,7 @@ def plan_merge(spec: OperationSpec, manifest: Manifest | None) -> MergePlan:
         deleted_flag=DELETE_MARK if spec.mode is ApplyMode.MERGE and (reading or conditional) else "",
         deleted_column=spec.deleted_column,
         present=PRESENT if reading and reading.partial else "",
-        sequence=SEQUENCE if _is_guarded(spec, events=reading is not None) else "",
+        sequence=SEQUENCE if _is_guarded(spec, events=reading is not None) and (reading is None or reading.ordered) else "",
         deletes=reading.deletes > 0 or bool(spec.delete_where) if reading else bool(spec.delete_where),
         truncates=reading.truncates if reading else (),
     )
@@ -137,13 +137,13 @@ def _is_guarded(spec: OperationSpec, *, events: bool) -> bool:
     return events or (stored.sequence.kind is SequenceKind.COLUMNS and told)
 
 
-def _emptied(spec: OperationSpec, truncates: tuple[tuple[int, ...], ...]) -> str:
+def _emptied(spec: OperationSpec, reading: LogReading) -> str:
     """Returns the condition of the rows that TRUNCATEs have removed; versions end by `lake.versions`."""
-    if spec.stored_as.sequence is None:
-        return "true"
     if spec.stored_as.keeps_versions:
         return ""
-    return f"t.{quoted(SEQUENCE)} IS NULL OR t.{quoted(SEQUENCE)} < {position_literal(truncates[-1])}"
+    if spec.stored_as.sequence is None or not reading.ordered:
+        return "true"
+    return f"t.{quoted(SEQUENCE)} IS NULL OR t.{quoted(SEQUENCE)} < {position_literal(reading.truncates[-1])}"
 
 
 def position_literal(position: tuple[int, ...]) -> str:

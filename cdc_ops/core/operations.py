@@ -258,7 +258,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Rows of one operation: read at the source, what they did to the table, which values of them became NULL, what was set aside."""
+    """Rows of one operation: read at the source, what they did to the table, which values became NULL, what was set aside or came late."""
 
     read: int = 0
     inserted: int = 0
@@ -267,12 +267,14 @@ class Counts:
     bytes: int = 0
     nulled: Nulled = NOTHING_NULLED
     quarantined: int = 0
+    behind: int = 0
 
     @property
     def warning(self) -> str:
         """What the run says of values and records that are not in the table as they came, "" if there is nothing to say."""
         aside = f"{self.quarantined:,} records cannot be read and are in quarantine: 'cdc-ops quarantine list'" if self.quarantined else ""
-        return "; ".join(filter(None, (self.nulled.warning, aside)))
+        behind = f"{self.behind:,} events are older than the newest that the table had, and changed nothing newer" if self.behind else ""
+        return "; ".join(filter(None, (self.nulled.warning, aside, behind)))
 
 
 class Outcome(enum.StrEnum):

@@ -43,6 +43,7 @@ CANAL: Final = FormatFacts(
     lossy=(FULL_ROW_IMAGE,),
     unreadable=dict.fromkeys((ValueFamily.GEOMETRY, ValueFamily.VECTOR), "Canal's text of its bytes is not documented."),
     local_instants=True,
+    one_order=False,
 )
 TICDC: Final = replace(
     CANAL,
@@ -54,6 +55,7 @@ TICDC: Final = replace(
         _ELEMENT,
     ),
     lossy=(),
+    one_order=True,
 )
 
 

@@ -181,6 +181,7 @@ def _unreported(spec: OperationSpec, version: int) -> OperationResult:
         counts=Counts(
             nulled=manifest.nulled if manifest else Nulled(counted=not lossy),
             quarantined=manifest.log.quarantined if manifest and manifest.log else 0,
+            behind=manifest.log.behind if manifest and manifest.log else 0,
         ),
     )
 
@@ -280,6 +281,7 @@ def _total(results: Iterable[OperationResult]) -> Counts:
         bytes=sum(c.bytes for c in counts),
         nulled=Nulled.total(c.nulled for c in counts),
         quarantined=sum(c.quarantined for c in counts),
+        behind=sum(c.behind for c in counts),
     )
 
 

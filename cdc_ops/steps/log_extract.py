@@ -73,7 +73,7 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
         seen = _look(feed, spec)
         if seen.bad and not log.quarantine:
             raise _bad_records(feed, spec.table, seen.bad)
-        newest = check_order(feed, str(spec.table), log, names)
+        newest, behind = check_order(feed, str(spec.table), log, names)
         if spec.stored_as.keeps_versions:
             folded = changes_per_key(feed)
         else:
@@ -94,6 +94,8 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
                 truncates=seen.truncates,
                 partial=landed.get["partial"],
                 deletes=landed.get["deletes"],
+                behind=behind,
+                ordered=open_format(log.archive.format).facts.one_order,
                 quarantined=seen.bad,
                 last_change=seen.last_change,
             )

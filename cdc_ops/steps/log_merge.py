@@ -45,7 +45,8 @@ def merge_events(spark: SparkSession, spec: OperationSpec, manifest: Manifest, r
         set_aside(spark, spec, spec.log.quarantine, feed_folder(spec, manifest.attempt))
     with _translated(spec):
         result = apply(spark, spec, batch, plan, manifest.rows)
-    return replace(result, counts=replace(result.counts, read=reading.events, quarantined=reading.quarantined))
+    counts = replace(result.counts, read=reading.events, quarantined=reading.quarantined, behind=reading.behind)
+    return replace(result, counts=counts)
 
 
 def _marked(rows: DataFrame, spec: OperationSpec) -> DataFrame:

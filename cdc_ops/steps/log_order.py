@@ -15,8 +15,8 @@ from cdc_ops.core.merging import position_literal
 from cdc_ops.formats.latest import place_of
 
 
-def check_order(feed: DataFrame, table: str, log: LogBatch, names: Mapping[str, KafkaName]) -> tuple[Newest, ...]:
-    """Returns the newest change of each stream once a feed is merged.
+def check_order(feed: DataFrame, table: str, log: LogBatch, names: Mapping[str, KafkaName]) -> tuple[tuple[Newest, ...], int]:
+    """Returns the newest change of each stream once a feed is merged, and how many changes are older than what the table has.
 
     Args:
         feed: The landed feed.
@@ -34,10 +34,12 @@ def check_order(feed: DataFrame, table: str, log: LogBatch, names: Mapping[str, 
         pairs = [F.lit(text) for pair in streams.items() for text in pair]
         stream = F.coalesce(F.try_element_at(F.create_map(*pairs), F.col("file")), F.lit(""))
     changes = feed.where((F.col("kind") == RecordKind.CHANGE) & (F.col("op") != Operation.READ))
-    behind = F.when(_below(stream, before, place_of(feed)), F.col("source_time"))
+    below = _below(stream, before, place_of(feed))
     shown = changes.groupBy("file").agg(
         F.max(place_of(feed)).alias("place"),
-        *(_moment(F.max(value)).alias(name) for name, value in (("at", F.col("source_time")), ("behind_at", behind))),
+        F.count_if(below).alias("behind"),
+        _moment(F.max("source_time")).alias("at"),
+        _moment(F.max(F.when(below, F.col("source_time")))).alias("behind_at"),
     )
     found = [
         FileChanges(
@@ -45,12 +47,14 @@ def check_order(feed: DataFrame, table: str, log: LogBatch, names: Mapping[str, 
             stream=streams.get(row["file"], ""),
             place=tuple(row["place"]),
             at=_parsed(row["at"]),
+            behind=row["behind"],
             behind_at=_parsed(row["behind_at"]),
         )
         for row in shown.collect()
     ]
     starts = {path: name.start_offset for path, name in names.items()}
-    return gone_on(table, sorted(found, key=lambda one: (one.stream, starts.get(one.file, 0), one.file)), log.before.newest)
+    found.sort(key=lambda one: (one.stream, starts.get(one.file, 0), one.file))
+    return gone_on(table, found, log.before.newest), sum(one.behind for one in found)
 
 
 def _below(stream: Column, before: Mapping[str, Newest], place: Column) -> Column:

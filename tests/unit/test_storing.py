@@ -142,6 +142,11 @@ def test_an_event_that_is_older_than_its_row_is_neither_written_nor_deletes() ->
     assert "WHEN NOT MATCHED BY SOURCE AND (t.`_cdc_sequence` IS NULL OR t.`_cdc_sequence` < array(3L, 4L)) THEN DELETE" in text
 
 
+def test_without_one_order_no_event_is_taken_for_an_old_one() -> None:
+    plan = plan_merge(Case(root="/r").operation(1, stored_as=EVENTS), manifest(replace(READING, ordered=False, deletes=1)))
+    assert (plan.sequence, plan.columns[-1]) == ("", SEQUENCE)
+
+
 def test_a_row_that_is_marked_as_deleted_keeps_the_place_of_its_delete() -> None:
     spec = Case(root="/r").operation(1, stored_as=EVENTS, deleted_column="_deleted")
     text = merge_statement("t", "s", plan_merge(spec, manifest()))
