@@ -30,7 +30,7 @@ from cdc_ops.core.tables import Column, TableSchema
 RECORD_COLUMNS: Final = (("value", "string"), ("file", "string"), ("line", "bigint"), ("partition", "int"), ("offset", "bigint"))
 """What a format is given. `partition` and `offset` are Kafka's, NULL where the archive does not keep them; `value` is text.
 
-Formats of typed files (Parquet, CSV with a header) are given `value` as the JSON object of the row, made by `formats.records`.
+Formats of typed files (Parquet, CSV with a header) are given `value` as the JSON object of the row: see `formats.containers`.
 """
 
 LANDED_NUMBER: Final = -1
