@@ -26,7 +26,9 @@ UNCHANGED: Final = "__debezium_unavailable_value"
 _UNCHANGED_FORMS: Final = (UNCHANGED, "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==", '["X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="]')
 """As text, and as the base64 of its bytes: a value that the log does not have because it did not change."""
 
-INCOMPLETE: Final = "its key changed, and it does not say all of the row: the table needs REPLICA IDENTITY FULL"
+INCOMPLETE: Final = (
+    "its key changed, and it does not say all of the row: the database has to log whole rows (Postgres: REPLICA IDENTITY FULL)"
+)
 
 _SOURCE: Final = (
     "struct<connector: string, db: string, schema: string, table: string, file: string, pos: bigint, row: bigint, gtid: string,"

@@ -29,6 +29,7 @@ AT: Final = "__cdc_at"
 _ENDED, _STORED, _DELETED, _WRITTEN = range(4)
 """What wins where two events of a key have one sequence: the batch before the table, a row before an end."""
 
+_SINCE: Final = "__cdc_since"
 _DIGEST: Final = "struct<a: bigint, b: bigint>"
 _EVENT: Final = ("key", "at", "rank", "image", "has", "mine")
 
@@ -52,9 +53,10 @@ def versions(spark: SparkSession, spec: OperationSpec, plan: MergePlan, changes:
     written = _written(shape, plan, changes)
     if plan.delete_missing_where:
         written = written.unionByName(_missing(shape, plan, changes, table, spec))
-    known, touched = recalled(spark, spec), written.select("key").distinct()
+    known, touched = recalled(spark, spec), written.groupBy("key").agg(F.min("at").alias("since"))
     if known is not None and not known.where(F.col("key").isNull()).isEmpty():
-        touched = touched.unionByName(table.select(shape.key.alias("key"))).distinct()
+        every = table.select(shape.key.alias("key")).distinct().unionByName(touched.select("key")).distinct()
+        touched = every.withColumn("since", shape.at(F.lit(None)))
     events = reduce(DataFrame.unionByName, [written, _stored(shape, table, touched), *_remembered(shape, known, touched)])
     placed = _placed(events.repartition("key"))  # one exchange serves all that follows
     return _differing(shape, plan, _grouped(shape, _completed(shape, placed) if plan.present else placed))
@@ -126,14 +128,24 @@ def _missing(shape: _Shape, plan: MergePlan, changes: DataFrame, table: DataFram
 
 
 def _stored(shape: _Shape, table: DataFrame, touched: DataFrame) -> DataFrame:
-    """The events that the versions of the keys that change stand for; the table is read once."""
-    keys = touched.select("key.*").select(*numbered_keys([f"k{index}" for index in range(len(shape.keys))]))
-    rows = table.join(keys, same_key([F.col(quoted(key)) for key in shape.keys]), "left_semi").select(
-        shape.key.alias("key"),
-        shape.image.alias("image"),
-        F.col(START).alias("start"),
-        F.col(END).alias("end"),
-        F.col(TOUCHED).alias("touched"),
+    """The events that the versions of the keys that change stand for; the table is read once.
+
+    Versions that ended before the first change of their key stay as they are, and are left out: a long history costs no more than a short.
+    """
+    numbered = numbered_keys([f"k{index}" for index in range(len(shape.keys))])
+    keys = touched.select("key.*", F.col("since").alias(_SINCE)).select(*numbered, _SINCE)
+    same = same_key([F.col(quoted(key)) for key in shape.keys])
+    ends_later = F.col(END).isNull() | (shape.at(F.col(END)) >= F.col(_SINCE))
+    rows = (
+        table.join(keys, same)
+        .where(ends_later)
+        .select(
+            shape.key.alias("key"),
+            shape.image.alias("image"),
+            F.col(START).alias("start"),
+            F.col(END).alias("end"),
+            F.col(TOUCHED).alias("touched"),
+        )
     )
 
     def entry(sequence: Column, rank: int, *, first: bool) -> Column:
@@ -158,9 +170,9 @@ def _stored(shape: _Shape, table: DataFrame, touched: DataFrame) -> DataFrame:
 def _remembered(shape: _Shape, known: DataFrame | None, touched: DataFrame) -> list[DataFrame]:
     if known is None:
         return []
-    own = known.where(F.col("key").isNotNull()).join(touched, "key", "left_semi")
-    every = touched.crossJoin(F.broadcast(known.where(F.col("key").isNull()).select("sequence")))
-    deletes = own.unionByName(every)
+    own = known.where(F.col("key").isNotNull()).join(touched, "key").where(shape.at(F.col("sequence")) >= F.col("since"))
+    every = touched.select("key").crossJoin(F.broadcast(known.where(F.col("key").isNull()).select("sequence")))
+    deletes = own.select("key", "sequence").unionByName(every)
     return [deletes.select(*shape.event(key=F.col("key"), at=shape.at(F.col("sequence")), rank=F.lit(_ENDED)))]
 
 
