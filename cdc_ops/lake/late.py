@@ -17,9 +17,8 @@ from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.lateness import NONE_LATE, LateRows, measured
 from cdc_ops.core.merging import quoted, spark_literal
 from cdc_ops.core.operations import OperationSpec
-from cdc_ops.core.stored_as import END
 from cdc_ops.core.windows import Window
-from cdc_ops.lake.living import is_marked
+from cdc_ops.lake.living import current_versions, is_marked
 
 _IN_LAKE: Final = "__cdc_in_lake"
 
@@ -45,7 +44,7 @@ def without_known(spark: SparkSession, spec: OperationSpec, batch: DataFrame) ->
     within = _within(spec, band)
     lake = spark.read.format("delta").load(spec.path).where(within | lead.isNull() if spec.with_nulls else within)
     if spec.stored_as.keeps_versions:
-        lake = lake.where(F.col(END).isNull())
+        lake = current_versions(lake)
     unknown, fresh = _unknown(spec, batch.where(~above), lake), batch.where(above)
     rows, late = _counted(spec, unknown)
     if spec.schema_changes:  # the table is altered before the statement, after which it cannot be read as it was here

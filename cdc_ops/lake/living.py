@@ -29,10 +29,15 @@ class LakeRows:
         """Returns these rows, with all columns of the table."""
         rows = spark.read.format("delta").load(self.path)
         if self.keeps_versions:
-            return rows.where(F.col(END).isNull())
+            return current_versions(rows)
         if self.deleted_column.lower() not in {name.lower() for name in rows.columns}:
             return rows
         return rows.where(~is_marked(F.col(quoted(self.deleted_column))))
+
+
+def current_versions(rows: DataFrame) -> DataFrame:
+    """Returns the rows of a table that have not ended: all of one that kept no versions so far, and has not been altered yet."""
+    return rows.where(F.col(END).isNull()) if END.lower() in {name.lower() for name in rows.columns} else rows
 
 
 def is_marked(column: Column) -> Column:

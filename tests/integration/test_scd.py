@@ -1,5 +1,6 @@
 """SCD types 1 and 2 through whole runs: change events that come late, versions, tables of changes read by query."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -102,13 +103,14 @@ def test_rows_that_are_read_by_query_leave_versions_that_reconcile_ends(
     mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path
 ) -> None:
     world = World(mariadb, tmp_path, spark)
-    world.configure(stored_as_scd_type=2, track_history_except_column_list=("updated_at",))
     world.sql(
         "CREATE TABLE people (id INT PRIMARY KEY, city VARCHAR(20),"
         " updated_at DATETIME(6) NOT NULL DEFAULT NOW(6) ON UPDATE NOW(6), KEY (updated_at, id))",
         "INSERT INTO people (id, city) VALUES (1, 'Ulm'), (2, 'Bonn'), (3, 'Kiel')",
     )
     world.run()
+    # What a table of current rows has are versions without a start from now on. The overlap compares them before the table is altered.
+    world.configure(stored_as_scd_type=2, track_history_except_column_list=("updated_at",), overlap=timedelta(seconds=30))
     world.sql(
         "UPDATE people SET city = 'Jena' WHERE id = 1",
         "UPDATE people SET updated_at = NOW(6) WHERE id = 2",
@@ -123,6 +125,7 @@ def test_rows_that_are_read_by_query_leave_versions_that_reconcile_ends(
         (3, "Kiel", True),
     ]
     assert found[1][3] == found[0][2]  # one ends where the next begins
+    assert [row[2] for row in found[1:]] == [None, None, None]
     assert world.lake("people", "updated_at")[0] is not None
     world.run(kind=RunKind.RECONCILE)
     assert [(row[0], row[3] is None) for row in versions(world, "people", "id", "city")] == [(1, True), (1, False), (2, True), (3, False)]
