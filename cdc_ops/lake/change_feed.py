@@ -5,7 +5,6 @@ table deleted and inserted all of them. Those who follow a table want to know wh
 together by commit and key: rows that stay as they were are no changes, and a row that one statement deleted and inserted is an update.
 """
 
-import uuid
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +16,7 @@ from cdc_ops.core.merging import quoted
 from cdc_ops.core.stored_as import SEQUENCE, START, TOUCHED
 from cdc_ops.errors import ChangesUnavailableError, RequestError
 from cdc_ops.lake.feed_log import FeedRange, find_range
+from cdc_ops.lake.session import neighbour, shared_view
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,8 +48,8 @@ def changes(
     Returns:
         `op` (`i` insert, `u` update, `d` delete), `ts_ms` (the instant of the commit, UTC, as text `yyyyMMddHHmmssSSS`), `version` (its
         Delta version), `key` (a struct; of a table that keeps versions with their `__START_AT`), and by mode `before` and `after`: the
-        row, NULL where there was or is none. In no order: sort by
-        `version`. A changed key is a delete and an insert; a row that was written again as it was is no change.
+        row, NULL where there was or is none. In no order: sort by `version`. A changed key is a delete and an insert; a row that was
+        written again as it was is no change.
 
     Raises:
         RequestError: the range is none, or the log does not reach back to an end that is no version.
@@ -88,15 +88,11 @@ def _feed(spark: "SparkSession", table: str, found: FeedRange) -> "DataFrame":
         return spark.read.format("delta").load(table).where(F.lit(False)).select("*", *none)
     if not found.widened:
         return _load(spark, table, found)
-    view = f"cdc_ops_{uuid.uuid4().hex}"
     # The relation keeps the session that it was made in, with its settings; the caller's own is left as it is.
-    private: SparkSession = getattr(spark, "newSession" if hasattr(spark, "newSession") else "cloneSession")()
+    private = neighbour(spark)
     private.conf.set(_WIDENED, "true")
-    _load(private, table, found).createGlobalTempView(view)
-    try:
-        return spark.table(f"global_temp.{view}")
-    finally:
-        spark.catalog.dropGlobalTempView(view)
+    with shared_view(_load(private, table, found)) as view:
+        return spark.table(view)
 
 
 def _load(spark: "SparkSession", table: str, found: FeedRange) -> "DataFrame":

@@ -6,7 +6,6 @@ read from the log without Spark: computing a table's state anew costs more than 
 """
 
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,7 +25,7 @@ from cdc_ops.errors import DuplicateKeyError
 from cdc_ops.lake.log import FoundCommit, find_commit
 from cdc_ops.lake.marks import mark_names, observe_marks
 from cdc_ops.lake.ordering import in_order
-from cdc_ops.lake.session import once, private_session
+from cdc_ops.lake.session import once, private_session, shared_view
 from cdc_ops.lake.statements import merge_statement, versions_statement
 from cdc_ops.lake.tables import at, ensure_table, table_stats, translated_conflicts
 
@@ -87,28 +86,23 @@ def duplicate_keys(batch: DataFrame, keys: tuple[str, ...], shown: tuple[str, ..
 
 def _execute(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: MergePlan, rows: int | None) -> tuple[int | None, Nulled]:
     """Runs the statement; returns the version that it committed, None if Delta skipped it, and the values that became NULL by it."""
-    view = f"cdc_ops_{uuid.uuid4().hex}"
     conf = {
         **once(app_id(spec.pipeline, spec.table), spec.op_seq),
         _USER_METADATA: render_record(commit_record(spec, rows=rows, package_version=__version__, late=plan.late, marked=plan.marked)),
     }
-    batch.createGlobalTempView(view)
     nulled: Callable[[], Nulled] = Nulled
-    try:
-        with private_session(spark, conf) as session:
-            if plan.mode is ApplyMode.MERGE:
-                statement = versions_statement if plan.versions else merge_statement
-                session.sql(statement(at(spec.path), f"global_temp.{view}", plan)).collect()
-            else:
-                written, nulled = observe_marks(session.table(f"global_temp.{view}"), spec.schema)
-                writer = written.write.format("delta").mode(plan.mode.value)
-                writer.option("overwriteSchema", str(spec.replaces_schema).lower()).save(spec.path)
-            committed = session.conf.get(_LAST_COMMIT, None)
-            if committed is None:  # skipped: nobody counted
-                return None, Nulled(counted=not mark_names(batch))
-            return int(committed), nulled()
-    finally:
-        spark.catalog.dropGlobalTempView(view)
+    with shared_view(batch) as view, private_session(spark, conf) as session:
+        if plan.mode is ApplyMode.MERGE:
+            statement = versions_statement if plan.versions else merge_statement
+            session.sql(statement(at(spec.path), view, plan)).collect()
+        else:
+            written, nulled = observe_marks(session.table(view), spec.schema)
+            writer = written.write.format("delta").mode(plan.mode.value)
+            writer.option("overwriteSchema", str(spec.replaces_schema).lower()).save(spec.path)
+        committed = session.conf.get(_LAST_COMMIT, None)
+        if committed is None:  # skipped: nobody counted
+            return None, Nulled(counted=not mark_names(batch))
+        return int(committed), nulled()
 
 
 def _counts(commit: FoundCommit, rows: int | None) -> Counts:

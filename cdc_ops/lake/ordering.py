@@ -14,9 +14,8 @@ from pyspark.sql import functions as F
 from cdc_ops.core.merging import MergePlan, quoted
 from cdc_ops.core.operations import ApplyMode, OperationSpec
 from cdc_ops.core.stored_as import END, SEQUENCE, START, TOUCHED, UNPLACED, Sequence, SequenceKind
-from cdc_ops.lake.tombstones import AT, remember, without_deleted
-from cdc_ops.lake.versions import AT as PLACE
-from cdc_ops.lake.versions import versions
+from cdc_ops.lake.tombstones import remember, without_deleted
+from cdc_ops.lake.versions import AT, versions
 
 
 def in_order(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: DataFrame) -> tuple[MergePlan, DataFrame]:
@@ -33,7 +32,7 @@ def in_order(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: D
         return plan, batch
     place = _place(spec, stored.sequence, batch)
     if stored.keeps_versions:
-        return _versioned(spark, spec, plan, batch.withColumn(PLACE, place))
+        return _versioned(spark, spec, plan, batch.withColumn(AT, place))
     if SEQUENCE in plan.columns and SEQUENCE not in batch.columns:
         batch = batch.withColumn(SEQUENCE, place)
     if plan.sequence:
@@ -62,16 +61,14 @@ def _place(spec: OperationSpec, sequence: Sequence, batch: DataFrame) -> Column:
 
 def _versioned(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: DataFrame) -> tuple[MergePlan, DataFrame]:
     if plan.mode is not ApplyMode.MERGE:  # the first rows of a table: none has another version yet
-        own = {START: F.col(PLACE), **{name: F.lit(None) for name in (END, TOUCHED)}}
+        own = {START: F.col(AT), **{name: F.lit(None) for name in (END, TOUCHED)}}
         return plan, batch.withColumns({name: own[name].cast(kind) for name, kind in spec.stored_as.columns})
-    _remember(spark, spec, plan, batch, PLACE)
+    _remember(spark, spec, plan, batch, AT)
     plan = replace(plan, versions=True)
     return plan, versions(spark, spec, plan, batch)
 
 
 def _remember(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: DataFrame, place: str) -> None:
     """Remembers the deletes of a batch, before the statement that carries them out."""
-    truncates = plan.truncates
-    if spec.stored_as.tombstones and plan.deleted_flag and (plan.deletes or truncates):
-        deleted = batch.where(F.col(plan.deleted_flag)).withColumn(AT, F.col(place))
-        remember(spark, spec, deleted, truncates)
+    if spec.stored_as.tombstones and plan.deleted_flag and (plan.deletes or plan.truncates):
+        remember(spark, spec, batch.where(F.col(plan.deleted_flag)), place, plan.truncates)

@@ -2,12 +2,13 @@
 
 import os
 import re
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.lake import jars as jar_sets
 from cdc_ops.lake.conf import delta_conf, machine_conf, store_conf
@@ -64,8 +65,7 @@ def private_session(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[Sp
         spark: The session to be next to; its views are not seen (global ones are), nor what was set on it after it was built.
         conf: Settings of the new session.
     """
-    on_connect = not hasattr(spark, "newSession")
-    private: SparkSession = getattr(spark, "cloneSession" if on_connect else "newSession")()
+    private = neighbour(spark)
     try:
         for name, value in conf.items():
             private.conf.set(name, value)
@@ -73,6 +73,27 @@ def private_session(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[Sp
     finally:
         for name in conf:
             private.conf.unset(name)
+
+
+def neighbour(spark: SparkSession) -> SparkSession:
+    """Returns another session of the same application, with settings and views of its own."""
+    beside: SparkSession = getattr(spark, "newSession" if hasattr(spark, "newSession") else "cloneSession")()
+    return beside
+
+
+@contextmanager
+def shared_view(frame: DataFrame) -> Iterator[str]:
+    """Yields the name under which every session of the application sees a DataFrame.
+
+    A DataFrame that is written itself is written with the settings of the session that made it, transaction id included: one of a private
+    session holds only for what is read in it.
+    """
+    view = f"cdc_ops_{uuid.uuid4().hex}"
+    frame.createGlobalTempView(view)
+    try:
+        yield f"global_temp.{view}"
+    finally:
+        frame.sparkSession.catalog.dropGlobalTempView(view)
 
 
 def once(application: str, number: int) -> dict[str, str]:

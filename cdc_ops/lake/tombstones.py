@@ -4,7 +4,6 @@ They are written before the statement that deletes, once an operation. One whose
 deleted at that place is true all the same, and the next try reads the same event. A row without a key is a TRUNCATE, of all keys.
 """
 
-import uuid
 from collections.abc import Iterable
 from typing import Final
 
@@ -14,45 +13,44 @@ from pyspark.sql import functions as F
 from cdc_ops.core.merging import position_literal, quoted
 from cdc_ops.core.operations import OperationSpec, app_id
 from cdc_ops.lake.deltalog import DeltaLog
-from cdc_ops.lake.session import once, private_session
+from cdc_ops.lake.session import once, private_session, shared_view
 from cdc_ops.lake.tables import translated_conflicts
 
-AT: Final = "__cdc_deleted_at"
+_AT: Final = "__cdc_deleted_at"
 COMPACTED: Final = 32
 """Every so many versions the table is written anew, with one row a key and without what is out of date."""
 
 
-def remember(spark: SparkSession, spec: OperationSpec, deleted: DataFrame, truncates: Iterable[tuple[int, ...]] = ()) -> None:
+def remember(
+    spark: SparkSession, spec: OperationSpec, deleted: DataFrame, sequence: str, truncates: Iterable[tuple[int, ...]] = ()
+) -> None:
     """Remembers deletes of an operation; doing it again changes nothing.
 
     Args:
         spark: The session of `deleted`.
         spec: The operation.
-        deleted: The keys' columns, and the sequence as `AT`.
+        deleted: The deletes, with the columns of the keys.
+        sequence: Their column with their place.
         truncates: Places where all rows went.
 
     Raises:
         LakeConflictError: somebody else changes that table.
     """
     path = spec.stored_as.tombstones
-    rows = deleted.select(_key(spec).alias("key"), F.col(AT).alias("sequence"))
+    rows = deleted.select(_key(spec).alias("key"), F.col(quoted(sequence)).alias("sequence"))
     for place in truncates:
         rows = rows.unionByName(_emptied(spark, rows, place))
     told = {"generation": F.lit(spec.generation), "op_seq": F.lit(spec.op_seq).cast("bigint"), "noted_at": F.lit(spec.planned_at)}
     rows = rows.withColumns(told)
     version = DeltaLog(path).newest()
     compact = version is not None and (version + 1) % COMPACTED == 0
-    view = f"cdc_ops_{uuid.uuid4().hex}"
-    rows.createGlobalTempView(view)  # a DataFrame writes with the settings of its own session
-    try:
-        with private_session(spark, once(f"{app_id(spec.pipeline, spec.table)}/tombstones", spec.op_seq)) as session:
-            new = session.table(f"global_temp.{view}")
-            if compact:
-                new = _latest(session.read.format("delta").load(path).where(_counts(spec)).unionByName(new))
-            with translated_conflicts(f"the tombstones of {spec.table}"):
-                new.coalesce(1).write.format("delta").mode("overwrite" if compact else "append").save(path)
-    finally:
-        spark.catalog.dropGlobalTempView(view)
+    conf = once(f"{app_id(spec.pipeline, spec.table)}/tombstones", spec.op_seq)
+    with shared_view(rows) as view, private_session(spark, conf) as session:
+        new = session.table(view)
+        if compact:
+            new = _latest(session.read.format("delta").load(path).where(_counts(spec)).unionByName(new))
+        with translated_conflicts(f"the tombstones of {spec.table}"):
+            new.coalesce(1).write.format("delta").mode("overwrite" if compact else "append").save(path)
 
 
 def recalled(spark: SparkSession, spec: OperationSpec) -> DataFrame | None:
@@ -77,12 +75,12 @@ def without_deleted(spark: SparkSession, spec: OperationSpec, batch: DataFrame, 
     if known is None:
         return batch
     keyed = F.col("key").isNotNull()
-    last = known.where(keyed).groupBy(F.col("key").alias("__cdc_buried")).agg(F.max("sequence").alias(AT))
+    last = known.where(keyed).groupBy(F.col("key").alias("__cdc_buried")).agg(F.max("sequence").alias(_AT))
     emptied = known.where(~keyed).agg(F.max("sequence").alias("__cdc_emptied"))
     joined = batch.withColumn("__cdc_key", _key(spec)).join(last, F.col("__cdc_key") == F.col("__cdc_buried"), "left")
     joined = joined.crossJoin(F.broadcast(emptied))
     place = F.col(quoted(sequence))
-    older = F.coalesce(F.greatest(AT, "__cdc_emptied") > place, F.lit(False))
+    older = F.coalesce(F.greatest(_AT, "__cdc_emptied") > place, F.lit(False))
     kept = ~older | F.col(quoted(deleted)) if deleted else ~older
     return joined.where(kept).select(*(F.col(quoted(name)) for name in batch.columns))
 

@@ -74,10 +74,7 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
         if seen.bad and not log.quarantine:
             raise _bad_records(feed, spec.table, seen.bad)
         newest, behind = check_order(feed, str(spec.table), log, names)
-        if spec.stored_as.keeps_versions:
-            folded = changes_per_key(feed)
-        else:
-            folded = latest_per_key(feed, spec.schema, truncated=bool(seen.truncates))
+        folded = _folded(feed, spec, seen)
         tied, landed = Observation(), Observation()
         rows = _rows(folded.observe(tied, F.count_if(TIED).alias("n")), spec)
         partial = F.count_if(F.col(PRESENT).isNotNull()).alias("partial")
@@ -205,6 +202,12 @@ def _look(feed: DataFrame, spec: OperationSpec) -> _Seen:
         last_change=datetime.fromisoformat(found["last"]).replace(tzinfo=UTC) if found["last"] else None,
         nulled=Nulled(columns=tuple(NulledValues(column=c.name, source_type=c.source_type, values=n) for c, n in values if n)),
     )
+
+
+def _folded(feed: DataFrame, spec: OperationSpec, seen: _Seen) -> DataFrame:
+    if spec.stored_as.keeps_versions:
+        return changes_per_key(feed)
+    return latest_per_key(feed, spec.schema, truncated=bool(seen.truncates))
 
 
 def _bad_records(feed: DataFrame, table: TableName, bad: int) -> BadRecordsError:
