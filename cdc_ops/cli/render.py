@@ -148,6 +148,9 @@ def print_verification(documents: Sequence[dict[str, Any]]) -> None:
         if found.get("not_compared"):
             text = f"not compared, because the lake does not have them (yet): {', '.join(found['not_compared'])}"
             out.print(f"[yellow]{escape(found['table'])}[/] {escape(text)}", soft_wrap=True, highlight=False)
+        if found.get("kept"):
+            text = f"{found['kept']:,} rows are in the lake only, and stay ('deletes: ignore')"
+            out.print(f"{escape(found['table'])} {escape(text)}", soft_wrap=True, highlight=False)
 
 
 def print_status(rows: Sequence[TableOverview]) -> None:

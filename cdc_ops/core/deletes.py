@@ -1,4 +1,4 @@
-"""What becomes in the lake of a row that is deleted at the source: removed, or kept and marked. Pure."""
+"""What becomes in the lake of a row that is deleted at the source: removed, kept and marked, or left as it is. Pure."""
 
 import enum
 from collections.abc import Iterable
@@ -14,6 +14,8 @@ class Deletes(enum.StrEnum):
     """It is deleted there too."""
     SOFT = "soft"
     """It stays with its last values, and its column `_deleted` is true until the source has the row again."""
+    IGNORE = "ignore"
+    """It stays as it is: the table is what it would be if nobody had ever deleted a row."""
 
 
 DELETED_COLUMN: Final = "_deleted"

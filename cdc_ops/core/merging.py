@@ -98,7 +98,9 @@ def plan_merge(spec: OperationSpec, manifest: Manifest | None) -> MergePlan:
         )
     reading = manifest.log if manifest else None
     missing = _emptied(spec, reading) if reading and reading.truncates else spec.delete_missing_where
-    conditional = bool(spec.delete_where) and not spec.deleted_column
+    if spec.stored_as.ignores_deletes:
+        missing = ""
+    conditional = bool(spec.delete_where) and not spec.deleted_column and not spec.stored_as.ignores_deletes
     marker = (spec.deleted_column,) if spec.deleted_column else ()
     return MergePlan(
         mode=spec.mode,

@@ -145,7 +145,7 @@ class TableSettings:
         before_key: Columns that hold the key from before its last change, one for each key column and of the same type; NULL = it did not
             change. The MERGE that brings the row under its new key deletes the old one in the lake, unless a row of the source has it.
         deletes: What becomes of rows in the lake that the source has deleted: `hard` deletes them there too, `soft` keeps them with their
-            last values and `_deleted = true`.
+            last values and `_deleted = true`, `ignore` leaves them as they are.
         stored_as_scd_type: 1 (one row a key) or 2 (one row a version, with `__START_AT` and `__END_AT`; the current one has no end).
         sequence_by: Columns that order the changes of a row: what is older than the row in the lake is left out (type 1) or goes between
             its versions (type 2). Empty = each read is newer than the one before. Tables with `method: log` have their events' order.

@@ -74,6 +74,7 @@ class StoredAs:
         tracked: Columns whose changes begin a new version; empty = all.
         tombstones: Delta table that remembers deleted keys, "" = they are not remembered.
         late_window: For how long they are: a change that comes later than that after a delete finds nothing of it.
+        ignores_deletes: Rows that are deleted at the source stay as they are.
     """
 
     scd_type: int = 1
@@ -81,6 +82,7 @@ class StoredAs:
     tracked: tuple[str, ...] = ()
     tombstones: str = ""
     late_window: timedelta = timedelta(days=7)
+    ignores_deletes: bool = False
 
     @property
     def keeps_versions(self) -> bool:

@@ -36,7 +36,7 @@ def barrier(feed: DataFrame) -> DataFrame:
     return feed.where(truncates).agg(F.max("position").alias("position"))
 
 
-def latest_per_key(feed: DataFrame, schema: TableSchema, *, truncated: bool = True) -> DataFrame:
+def latest_per_key(feed: DataFrame, schema: TableSchema, *, truncated: bool = True, deletes: bool = True) -> DataFrame:
     """Folds the changes of a feed, each key by itself, in the order of `position`.
 
     Records that are `bad` are left out: a caller that goes on has put them elsewhere before. In any order of the rows of the feed, and with
@@ -46,6 +46,7 @@ def latest_per_key(feed: DataFrame, schema: TableSchema, *, truncated: bool = Tr
         feed: The canonical feed of one table.
         schema: The table.
         truncated: False if the feed is known to have no TRUNCATE: it is not searched for one then, which reads all of it once more.
+        deletes: False if deletes and TRUNCATEs are to be ignored, and what left its key counts as new only.
 
     Returns:
         One row per key:
@@ -57,8 +58,8 @@ def latest_per_key(feed: DataFrame, schema: TableSchema, *, truncated: bool = Tr
             position  struct   of the last event
             tied      boolean  two events at one place say different things; see `refuse_ties`
     """
-    changes = _expanded(feed)
-    if truncated:
+    changes = _expanded(feed, deletes=deletes)
+    if truncated and deletes:
         changes = _after_barrier(changes, feed)
     once = _once(changes)
     whole = F.col("event.op").isin(*WHOLE_ROW, Operation.DELETE)
@@ -77,18 +78,19 @@ def latest_per_key(feed: DataFrame, schema: TableSchema, *, truncated: bool = Tr
     return folded.select("key", deleted, WHOLE, F.struct(*values).alias("row"), present.alias("present"), "position", TIED)
 
 
-def changes_per_key(feed: DataFrame) -> DataFrame:
+def changes_per_key(feed: DataFrame, *, deletes: bool = True) -> DataFrame:
     """Returns every change of a feed, those of its keys apart: what a table that keeps all versions is made from.
 
     A TRUNCATE is no change of a key, and nothing that came before it is left out.
 
     Args:
         feed: The canonical feed of one table.
+        deletes: False if deletes are to be ignored.
 
     Returns:
         Columns as those of `latest_per_key`, a row per change; duplicates are one.
     """
-    changes = _once(_expanded(feed))
+    changes = _once(_expanded(feed, deletes=deletes))
     return changes.select(
         "key",
         (F.col("event.op") == Operation.DELETE).alias(DELETED),
@@ -143,13 +145,14 @@ def _once(changes: DataFrame) -> DataFrame:
     )
 
 
-def _expanded(feed: DataFrame) -> DataFrame:
+def _expanded(feed: DataFrame, *, deletes: bool) -> DataFrame:
     """Returns the changes of single rows: a delete of the old key and an insert of the new one in place of an update that changed it."""
-    applied = (F.col("kind") == RecordKind.CHANGE) & (F.col("op") != Operation.TRUNCATE)
+    applied = (F.col("kind") == RecordKind.CHANGE) & ~F.col("op").isin(Operation.TRUNCATE, *(() if deletes else (Operation.DELETE,)))
     moved, left = F.col("previous_key").isNotNull(), F.col("left")
     # Of a changed row once, of a moved one also the place that it left. No filter: Spark would move it to where the feed is made, and
     # find out twice what is wrong with each record.
-    places = F.when(applied & moved, F.array(F.lit(False), F.lit(True))).when(applied, F.array(F.lit(False)))
+    both = applied & moved & F.lit(deletes)
+    places = F.when(both, F.array(F.lit(False), F.lit(True))).when(applied, F.array(F.lit(False)))
     rows = feed.select("*", F.explode(F.coalesce(places, F.array().cast("array<boolean>"))).alias("left"))
     deleted = left | (F.col("op") == Operation.DELETE)
     return rows.select(

@@ -58,7 +58,10 @@ def find_changes(spark: SparkSession, spec: OperationSpec, batch: DataFrame, lak
         lake: The same part of the table; further columns are ignored.
         folder: Where the rows that differ are kept until they are merged; unique for this try.
     """
-    difference(batch, lake, spec.keys, spec.source_keys).write.mode("overwrite").parquet(folder)
+    found = difference(batch, lake, spec.keys, spec.source_keys)
+    if spec.stored_as.ignores_deletes:
+        found = found.where(~F.col(DELETED))
+    found.write.mode("overwrite").parquet(folder)
     rows = spark.read.schema(_columns(spec)).parquet(folder)
     [sums] = rows.agg(F.count(F.lit(1)).alias("n"), F.count_if(F.col(DELETED)).alias("gone"), *_ends(spec)).collect()
     return Changes(rows=rows, count=sums["n"], deletes=sums["gone"], key_ranges=_ranges(spec, sums) if sums["n"] else ())

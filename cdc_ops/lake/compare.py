@@ -1,7 +1,7 @@
 """Is the lake equal to the source? One full outer join on keys and row hashes, in Spark expressions only. Used by verify and the demo."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Row
@@ -28,6 +28,7 @@ class TableComparison:
         only_in_source, only_in_lake: Keys that the other side lacks.
         different: Keys on both sides, once each, whose other columns differ.
         duplicates: Rows that are too many, because a side has several with the same key.
+        kept: Keys that only the lake has, and may have, because the table ignores deletes.
         samples: Some of the keys that are not equal, each as its kind and its values.
     """
 
@@ -38,11 +39,17 @@ class TableComparison:
     different: int
     duplicates: int = 0
     samples: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    kept: int = 0
 
     @property
     def equal(self) -> bool:
         """True if both sides have the same rows."""
         return not (self.only_in_source or self.only_in_lake or self.different or self.duplicates)
+
+    def without_deletes(self) -> "TableComparison":
+        """Returns the same for a table that ignores deletes: rows that only the lake has are no difference."""
+        samples = tuple(sample for sample in self.samples if sample[0] != ONLY_IN_LAKE)
+        return replace(self, only_in_lake=0, kept=self.kept + self.only_in_lake, samples=samples)
 
 
 def compare_tables(source: DataFrame, lake: DataFrame, keys: Sequence[str]) -> TableComparison:

@@ -1,10 +1,11 @@
-"""Soft deletes in a Delta table: which of its rows the source still has, and which stay although it has not. Runs in Spark, reads only."""
+"""Deleted rows that stay in a Delta table: which of its rows the source still has, and which it has not. Runs in Spark, reads only."""
 
 from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_ops.core.deletes import DELETED_COLUMN
 from cdc_ops.core.merging import MergePlan, quoted
 from cdc_ops.core.operations import ApplyMode, OperationSpec
 from cdc_ops.core.stored_as import END
@@ -60,25 +61,29 @@ def count_newly_marked(spark: SparkSession, spec: OperationSpec, batch: DataFram
 
 
 def with_kept(spark: SparkSession, spec: OperationSpec, batch: DataFrame) -> DataFrame:
-    """Adds to all rows of the source those of the table that the source has not, marked: what replaces the table keeps them.
+    """Adds to all rows of the source those of the table that the source has not, marked with soft deletes: what replaces the table keeps them.
 
-    Columns that the source has not any more go; the plan has seen to it that what stays fits its column.
+    Columns that the source has not any more go; the plan has seen to it that what stays fits its column. What soft deletes have marked is
+    not kept by a table that ignores them.
 
     Args:
         spark: The session of `batch`.
         spec: An operation that replaces the table, which exists.
-        batch: One row per key, with the column that marks deleted rows.
+        batch: One row per key, with the column that marks deleted rows, if there is one.
     """
     lake = spark.read.format("delta").load(spec.path)
     stored = {name.lower() for name in lake.columns}
     if any(key.lower() not in stored for key in spec.keys):
         return batch
+    marks = [F.lit(True).alias(spec.deleted_column)] if spec.deleted_column else []
+    if not marks and DELETED_COLUMN in stored and spec.schema.column(DELETED_COLUMN) is None:
+        lake = lake.where(~is_marked(F.col(DELETED_COLUMN)))
     read = batch.select(*numbered_keys(spec.keys))
     kept = [
         (F.col(quoted(column.name)) if column.name.lower() in stored else F.lit(None)).cast(column.delta_type).alias(column.name)
         for column in spec.schema.columns
     ]
-    gone = lake.join(read, same_key(_keys(spec)), "left_anti").select(*kept, F.lit(True).alias(spec.deleted_column))
+    gone = lake.join(read, same_key(_keys(spec)), "left_anti").select(*kept, *marks)
     return batch.select(*(F.col(quoted(name)) for name in gone.columns)).unionByName(gone)
 
 
@@ -87,10 +92,10 @@ def _keys(spec: OperationSpec) -> list[Column]:
 
 
 def with_deleted(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: DataFrame) -> tuple[MergePlan, DataFrame]:
-    """With soft deletes: counts the rows that the batch marks, and keeps those that a new generation would lose."""
-    if not spec.deleted_column:
+    """Keeps the rows that a new generation would lose, unless deletes are hard; with soft ones, counts those that the batch marks."""
+    if not spec.deleted_column and not spec.stored_as.ignores_deletes:
         return plan, batch
     if spec.mode is ApplyMode.OVERWRITE:
         return plan, with_kept(spark, spec, batch)
-    counts = (spec.delete_where or plan.deleted_flag) and spec.mode is ApplyMode.MERGE and not spec.update_only
+    counts = spec.deleted_column and (spec.delete_where or plan.deleted_flag) and spec.mode is ApplyMode.MERGE and not spec.update_only
     return (replace(plan, marked=count_newly_marked(spark, spec, batch, plan)) if counts else plan), batch

@@ -1,4 +1,4 @@
-"""Soft deletes at the plan: may a table have them, what is altered for them, and what a full resync has to keep. No Spark here.
+"""Deleted rows that stay, at the plan: may a table keep them, what is altered for it, and what a full resync has to keep. No Spark here.
 
 The way back from soft to hard is a full resync: rows that only the lake has would else stay for ever, and count as living.
 """
@@ -31,10 +31,10 @@ def check_deletes(facts: TableFacts, head: LakeHead | None, request: RunRequest)
 
 
 def _check_can_mark(config: TableConfig, schema: TableSchema, keys: tuple[str, ...]) -> None:
-    marker = config.settings.deleted_column
-    if marker and not keys:
+    marker, deletes = config.settings.deleted_column, config.settings.deletes
+    if deletes is not Deletes.HARD and not keys:
         raise SourceTableError(
-            f"Table {config.table} has no keys, so its deleted rows cannot be kept ('deletes: soft').",
+            f"Table {config.table} has no keys, so its deleted rows cannot be kept ('deletes: {deletes}').",
             why="Without a key a row that is gone cannot be told from one that changed.",
             data=_NOTHING,
             next="Name the columns that identify a row: 'keys: [id]' in the pipeline file; or set 'deletes: hard'.",
@@ -54,7 +54,8 @@ def _check_stays_soft(facts: TableFacts, head: LakeHead | None, request: RunRequ
         return
     where = f"--pipeline {facts.config.pipeline} --table {facts.config.table}"
     raise SchemaChangedError(
-        f"Table {facts.config.table} keeps deleted rows in the lake, marked in its column {marker}, and its settings say 'deletes: hard'.",
+        f"Table {facts.config.table} keeps deleted rows in the lake, marked in its column {marker}, and its settings say"
+        f" 'deletes: {facts.config.settings.deletes}'.",
         why="Rows that only the lake has would count as living, and never go.",
         data=_NOTHING,
         next=f"cdc-ops resync {where} --mode full   (reads all rows again; marked rows and the column are gone then)\n"
@@ -94,8 +95,8 @@ def replacing_schema(facts: TableFacts, head: LakeHead | None) -> TableSchema:
     Raises:
         SchemaChangedError: other keys, or a column whose kept values do not fit its new type.
     """
-    marker = facts.config.settings.deleted_column
-    if not marker or head is None:
+    marker, deletes = facts.config.settings.deleted_column, facts.config.settings.deletes
+    if deletes is Deletes.HARD or head is None:
         return facts.schema
     changes = compare_columns(source_columns(head.columns, marker), facts.schema)
     keys = compare_keys(head.record.keys, facts.keys) + compare_rules(head.record.key_rules, facts.schema) if head.record else ()
@@ -105,7 +106,8 @@ def replacing_schema(facts: TableFacts, head: LakeHead | None) -> TableSchema:
             f"A new generation of {facts.config.table} cannot keep its deleted rows: {'; '.join(map(str, refused))}.",
             why="They would not fit the columns, or could not be told apart by the keys; nothing is cast or dropped without a decision.",
             data=_NOTHING,
-            next="To give the deleted rows up: 'deletes: hard' in the pipeline file, the full resync again, then 'deletes: soft'."
+            next="To give the deleted rows up: 'deletes: hard' in the pipeline file, the full resync again, then"
+            f" 'deletes: {deletes}'."
             " Or give the table a new 'path'.",
         )
     types = {c.column: c.after if c.kind is ChangeKind.WIDENED else c.before for c in changes if c.kind in _STORED_OTHERWISE}

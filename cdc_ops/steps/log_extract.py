@@ -38,6 +38,7 @@ from cdc_ops.lake.session import set_missing
 from cdc_ops.lake.staging import land
 from cdc_ops.steps.archives import after_reading, check_unchanged, names_of
 from cdc_ops.steps.log_order import check_order
+from cdc_ops.steps.stage import is_deleted
 
 _KEPT: Final = ("kind", "op", "key", "previous_key", "after", "present", "nulled", "position", "source_time", "reason", "file", "line")
 _SHOWN: Final = 5
@@ -88,7 +89,7 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
                 covers=covers,
                 merged=proven.merged,
                 events=seen.events,
-                truncates=seen.truncates,
+                truncates=() if spec.stored_as.ignores_deletes else seen.truncates,
                 partial=landed.get["partial"],
                 deletes=landed.get["deletes"],
                 behind=behind,
@@ -205,9 +206,18 @@ def _look(feed: DataFrame, spec: OperationSpec) -> _Seen:
 
 
 def _folded(feed: DataFrame, spec: OperationSpec, seen: _Seen) -> DataFrame:
+    deletes = not spec.stored_as.ignores_deletes
+    if spec.delete_where and not deletes:
+        feed = _without_deleted(feed, spec.delete_where)
     if spec.stored_as.keeps_versions:
-        return changes_per_key(feed)
-    return latest_per_key(feed, spec.schema, truncated=bool(seen.truncates))
+        return changes_per_key(feed, deletes=deletes)
+    return latest_per_key(feed, spec.schema, truncated=bool(seen.truncates), deletes=deletes)
+
+
+def _without_deleted(feed: DataFrame, condition: str) -> DataFrame:
+    """Leaves out the events of which a table's `apply_as_deletes` is true; columns that an event does not speak of are NULL in it."""
+    whole = F.struct(*(F.col(name) for name in feed.columns)).alias("__cdc_event")
+    return feed.select(whole, "after.*").where(~is_deleted(condition)).select("__cdc_event.*")
 
 
 def _bad_records(feed: DataFrame, table: TableName, bad: int) -> BadRecordsError:

@@ -52,7 +52,7 @@ def merge_events(spark: SparkSession, spec: OperationSpec, manifest: Manifest, r
 def _marked(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     """Marks also the rows that the table's `apply_as_deletes` is true of; with soft deletes each row gets the mark that is stored."""
     gone = F.col(DELETE_MARK)
-    if spec.delete_where:
+    if spec.delete_where and not spec.stored_as.ignores_deletes:  # else such events were left out before they were folded
         gone = gone | is_deleted(spec.delete_where)
     return rows.withColumn(spec.deleted_column, gone) if spec.deleted_column else rows.withColumn(DELETE_MARK, gone)
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from cdc_ops.core.cursors import CursorValue
+from cdc_ops.core.deletes import Deletes
 from cdc_ops.core.holds import hold_alert
 from cdc_ops.core.merging import keys_condition
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec, SnapshotProgress
@@ -236,7 +237,7 @@ def _full(order: Order) -> Draft:
         mode=ApplyMode.OVERWRITE,
         archive_after=restarted(order) if follows else order.state.archive,
         # What is kept of deleted rows is what the source has not: it has to be read once and for all.
-        landing=Landing.STAGED if order.facts.config.settings.deleted_column else _whole_landing(order),
+        landing=_whole_landing(order) if order.facts.config.settings.deletes is Deletes.HARD else Landing.STAGED,
         replaces_schema=True,
     )
     return Draft(operations=(spec,))

@@ -95,7 +95,8 @@ def method_of(source: Source, facts: TableFacts) -> str:
         return "change events of the archive, by their positions; reconcile compares it with the source"
     if facts.cursor.columns:
         names = ", ".join(column.name for column in facts.cursor.columns)
-        return f"increments by {names}; deletes and changed keys by reconcile: {decide(source, facts)[1].partition(':')[0]}"
+        found = "lost rows" if facts.stored_as.ignores_deletes else "deletes and changed keys"
+        return f"increments by {names}; {found} by reconcile: {decide(source, facts)[1].partition(':')[0]}"
     return f"no cursor, so every run compares: {decide(source, facts)[1]}"
 
 
@@ -111,6 +112,7 @@ class Question:
         delete_where: The table's `apply_as_deletes`: the source is compared without such rows.
         deleted_column: Column that marks deleted rows in the lake, which is compared without them; "" if it has none.
         keeps_versions: The lake has older versions of rows too, and is compared without them.
+        ignores_deletes: Rows that only the lake has are no difference.
     """
 
     schema: TableSchema
@@ -122,6 +124,7 @@ class Question:
     delete_where: str = ""
     deleted_column: str = ""
     keeps_versions: bool = False
+    ignores_deletes: bool = False
 
 
 def check_comparable(facts: TableFacts) -> None:
@@ -159,6 +162,7 @@ def ask(source: Source, facts: TableFacts, readers: int) -> Question:
         delete_where=delete_where,
         deleted_column=facts.config.settings.deleted_column,
         keeps_versions=facts.stored_as.keeps_versions,
+        ignores_deletes=facts.stored_as.ignores_deletes,
     )
 
 

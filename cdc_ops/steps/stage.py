@@ -28,6 +28,14 @@ def latest_per_key(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     return latest.select(*(F.col(f"row.{quoted(name)}") for name in rows.columns))
 
 
+def applied(rows: DataFrame, spec: OperationSpec) -> DataFrame:
+    """Returns the rows that count: with ignored deletes, those that the table's `apply_as_deletes` is true of are left out.
+
+    They go before the last row of a key is chosen: else what came before a delete would count or not by how a window was cut.
+    """
+    return rows.where(~is_deleted(spec.delete_where)) if spec.delete_where and spec.stored_as.ignores_deletes else rows
+
+
 def apply_deletes(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     """Marks the rows that the table's `apply_as_deletes` is true of, for a MERGE; leaves them out of an append or overwrite.
 
@@ -38,7 +46,8 @@ def apply_deletes(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     if not spec.delete_where:
         return rows
     deleted = is_deleted(spec.delete_where)
-    return rows.withColumn(DELETE_MARK, deleted) if spec.mode is ApplyMode.MERGE else rows.where(~deleted)
+    marks = spec.mode is ApplyMode.MERGE and not spec.stored_as.ignores_deletes
+    return rows.withColumn(DELETE_MARK, deleted) if marks else rows.where(~deleted)
 
 
 def is_deleted(condition: str) -> Column:

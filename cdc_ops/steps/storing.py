@@ -1,5 +1,6 @@
 """How a table is to be stored, decided at the plan: SCD type, the order of changes, what is altered for them. No Spark here."""
 
+from dataclasses import replace
 from typing import Final
 
 from cdc_ops.core.commits import LakeHead
@@ -42,9 +43,9 @@ def stored_as(pipeline: Pipeline, config: TableConfig, schema: TableSchema, keys
             data=_NOTHING,
             next=f"Leave the column out: 'except_column_list: [{taken[0]}]' in the pipeline file.",
         )
-    sequence = _sequence(config, schema)
+    sequence, ignores = _sequence(config, schema), settings.deletes is Deletes.IGNORE
     if sequence is None:
-        return LATEST
+        return replace(LATEST, ignores_deletes=ignores)
     if settings.stored_as_scd_type == 2 and not keys:
         raise SourceTableError(
             f"Versions of the rows of {config.table} cannot be kept: it has no keys.",
@@ -59,6 +60,7 @@ def stored_as(pipeline: Pipeline, config: TableConfig, schema: TableSchema, keys
         tracked=_tracked(config, schema),
         tombstones=tombstones_path(pipeline, config.table) if told else "",
         late_window=settings.late_window,
+        ignores_deletes=ignores,
     )
 
 
@@ -133,6 +135,8 @@ def _check_settings(config: TableConfig) -> None:
         wrong = "'sequence_by' is for tables that are read by query; events of an archive have their own order"
     elif settings.sequence_by and settings.before_key:
         wrong = "'before_key' and 'sequence_by' do not go together: an old key has no place in the order"
+    elif settings.before_key and settings.deletes is Deletes.IGNORE:
+        wrong = "'before_key' and 'deletes: ignore' do not go together: the one deletes a row under its old key, the other leaves it"
     elif settings.stored_as_scd_type == 2 and settings.deletes is Deletes.SOFT:
         wrong = "'deletes: soft' and 'stored_as_scd_type: 2' do not go together: a deleted row's last version ends, and stays"
     elif settings.stored_as_scd_type == 1 and history:

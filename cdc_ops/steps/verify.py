@@ -54,7 +54,8 @@ def _by_rows(spark: SparkSession, source: Source, question: Question, scope: Sco
     lake = _lake(question).read(spark)
     condition = scope_condition(question.schema, scope)
     part = lake.where(condition) if condition else lake
-    return compare_tables(rows, part.select(*rows.columns), question.keys or tuple(rows.columns))
+    found = compare_tables(rows, part.select(*rows.columns), question.keys or tuple(rows.columns))
+    return found.without_deletes() if question.ignores_deletes else found
 
 
 def _lake(question: Question) -> LakeRows:

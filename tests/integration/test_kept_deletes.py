@@ -9,6 +9,7 @@ from cdc_ops.core.deletes import Deletes
 from cdc_ops.core.pipeline import resolve_tables
 from cdc_ops.core.requests import ResyncMode, RunKind
 from cdc_ops.errors import DeletesRefusedError, SchemaChangedError
+from cdc_ops.lake.compare import TableComparison
 from cdc_ops.sources.base import open_source
 from cdc_ops.steps.orders import read_facts
 from cdc_ops.steps.reconciling import ask
@@ -41,13 +42,17 @@ def marks(world: World, *ids: int) -> list[tuple[object, ...]]:
     return [row for row in world.lake("items", "id, name, _deleted") if row[0] in ids]
 
 
-def is_equal(world: World) -> bool:
+def compared(world: World) -> TableComparison:
     source = open_source(world.pipeline.source, world.url)
     try:
         [config] = resolve_tables(world.pipeline, source.tables())
-        return verify(world.spark, source, ask(source, read_facts(world.pipeline, source, config), 2)).equal
+        return verify(world.spark, source, ask(source, read_facts(world.pipeline, source, config), 2))
     finally:
         source.close()
+
+
+def is_equal(world: World) -> bool:
+    return compared(world).equal
 
 
 def reconcile(world: World) -> RunReport:
@@ -117,3 +122,27 @@ def test_a_hard_table_becomes_soft_at_the_cost_of_what_changes_and_hard_again_by
     counted(world.resync(ResyncMode.FULL))
     assert world.lake("items", "*") == world.source("items", "*")
     assert is_equal(world)
+
+
+def test_what_ignores_deletes_keeps_every_row_in_every_kind_of_run(world: World) -> None:
+    world.configure(deletes=Deletes.IGNORE, apply_as_deletes="gone = 1")
+    assert counted(world.run()) == (20, 0, 0)
+    world.sql(
+        "UPDATE items SET gone = 1, name = 'never seen' WHERE id = 1",
+        "DELETE FROM items WHERE id IN (2, 3)",
+        "UPDATE items SET name = 'new' WHERE id = 4",
+        "UPDATE items SET name = 'lost', updated_at = '2020-01-01' WHERE id = 5",
+    )
+    assert counted(world.run()) == (0, 1, 0)
+    assert counted(reconcile(world)) == (0, 1, 0)
+    commits = world.data_commits("items")
+    assert counted(reconcile(world)) == (0, 0, 0)
+    assert world.data_commits("items") == commits
+    assert counted(world.resync(ResyncMode.KEYS, tables=(f"{world.database}.items",), keys=(("2",), ("4",)))) == (0, 1, 0)
+    counted(world.resync(ResyncMode.FULL))
+    names = [name for _, name in world.lake("items", "id, name")]
+    assert names[:6] == ["v1", "v2", "v3", "new", "lost", "v6"]
+    assert len(names) == 20
+    found = compared(world)
+    assert found.equal
+    assert (found.kept, found.only_in_lake, found.samples) == (3, 0, ())

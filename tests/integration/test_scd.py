@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc_ops.core.deletes import Deletes
 from cdc_ops.core.requests import ResyncMode, RunKind
 from cdc_ops.errors import NullSequenceError, RequestError
 from cdc_ops.steps.orders import read_facts
@@ -68,6 +69,26 @@ def test_events_that_come_late_change_nothing_newer_and_bring_no_deleted_row_bac
     sink.write(change("c", 350, after=item(4, "late"), database=db), change("u", 420, after=item(3, "newer"), database=db))
     world.run()
     assert world.lake("items", "id, name") == [(3, "newer")]
+
+
+def test_events_that_delete_are_as_if_they_had_never_been(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
+    world = log_world(mariadb, tmp_path, spark)
+    world.configure(deletes=Deletes.IGNORE, apply_as_deletes="name = 'gone'")
+    world.sql(ITEMS)
+    sink, db = Sink(tmp_path / "archive", world.database, "items"), world.database
+    sink.write(
+        *(change("c", 100 + n, after=item(n, "first"), database=db) for n in (1, 2, 3)),
+        change("u", 110, after=item(1, "second"), database=db),
+        change("u", 120, after=item(1, "gone"), database=db),
+        change("t", 130, database=db),
+    )
+    assert counts(world.run()) == (3, 0, 0)
+    sink.write(
+        change("d", 200, before=item(2, "first"), database=db),
+        change("u", 210, before=item(3, "first"), after=item(4, "moved"), database=db),
+    )
+    assert counts(world.run()) == (1, 0, 0)
+    assert world.lake("items", "id, name") == [(1, "second"), (2, "first"), (3, "first"), (4, "moved")]
 
 
 def test_a_table_that_follows_a_log_keeps_every_version(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:

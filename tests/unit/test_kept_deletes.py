@@ -86,6 +86,8 @@ def test_from_soft_to_hard_is_the_way_of_a_full_resync_only(recorded: bool) -> N
         evolved(facts(Deletes.HARD), soft, RUN)
     assert "resync --pipeline shop --table shop.orders --mode full" in caught.value.next
     assert evolved(facts(Deletes.HARD), soft, FULL).schema == SCHEMA
+    with pytest.raises(SchemaChangedError, match="deletes: ignore"):
+        evolved(facts(Deletes.IGNORE), soft, RUN)
 
 
 def test_a_sources_own_column_of_that_name_is_no_mark_while_deletes_are_hard() -> None:
@@ -96,16 +98,18 @@ def test_a_sources_own_column_of_that_name_is_no_mark_while_deletes_are_hard() -
 
 
 def test_without_keys_nothing_can_be_marked() -> None:
-    with pytest.raises(SourceTableError, match="has no keys"):
-        evolved(facts(Deletes.SOFT, keys=()), None, RUN)
+    for kept in (Deletes.SOFT, Deletes.IGNORE):
+        with pytest.raises(SourceTableError, match=f"has no keys.*deletes: {kept}"):
+            evolved(facts(kept, keys=()), None, RUN)
 
 
 def test_a_full_resync_keeps_types_that_hold_what_is_kept() -> None:
     stored = (("id", "bigint"), ("name", "string"), ("amount", "decimal(12,2)"), ("updated_at", "timestamp"))
     assert evolved(facts(Deletes.HARD), head(stored), FULL).schema == SCHEMA
-    kept = evolved(facts(Deletes.SOFT), head(stored), FULL).schema.column("amount")
-    assert kept is not None
-    assert kept.delta_type == "decimal(12,2)"
+    for deletes in (Deletes.SOFT, Deletes.IGNORE):
+        kept = evolved(facts(deletes), head(stored), FULL).schema.column("amount")
+        assert kept is not None
+        assert kept.delta_type == "decimal(12,2)"
 
 
 def test_a_full_resync_that_could_not_keep_deleted_rows_is_refused() -> None:

@@ -73,6 +73,16 @@ def test_tables_that_are_read_by_query_have_no_order_unless_they_name_one_or_kee
     assert decided(sequence_by=("change_id",), apply_as_deletes="name IS NULL").tombstones
 
 
+def test_what_ignores_deletes_removes_nothing_whatever_asks_for_it() -> None:
+    stored = decided(method=Method.LOG, deletes=Deletes.IGNORE)
+    assert stored.ignores_deletes
+    assert decided(deletes=Deletes.IGNORE) == replace(LATEST, ignores_deletes=True)
+    spec = Case(root="/r").operation(1, stored_as=stored, delete_missing_where="t.`id` = 1", delete_where="name = 'x'")
+    told = plan_merge(spec, manifest(replace(READING, truncates=((1, 2),), deletes=1)))
+    assert "BY SOURCE" not in merge_statement("t", "s", told)
+    assert plan_merge(spec, manifest(None)).deleted_flag == ""
+
+
 def test_columns_whose_history_is_kept_are_named_or_all_but_some() -> None:
     assert decided(stored_as_scd_type=2, track_history_column_list=("name",)).tracked == ("name",)
     assert decided(stored_as_scd_type=2, track_history_except_column_list=("NAME",)).tracked == ("id", "changed_at", "change_id")
@@ -84,6 +94,7 @@ def test_columns_whose_history_is_kept_are_named_or_all_but_some() -> None:
         ({"method": Method.LOG, "sequence_by": ("change_id",)}, ConfigError, "their own order"),
         ({"sequence_by": ("change_id",), "before_key": ("change_id",)}, ConfigError, "no place in the order"),
         ({"stored_as_scd_type": 2, "deletes": Deletes.SOFT}, ConfigError, "last version ends"),
+        ({"before_key": ("change_id",), "deletes": Deletes.IGNORE}, ConfigError, "the other leaves it"),
         ({"track_history_column_list": ("name",)}, ConfigError, "stored_as_scd_type: 2"),
         ({"sequence_by": ("name",)}, SourceTableError, "no order to rely on"),
         ({"sequence_by": ("chang_id",)}, SourceTableError, "change_id"),
