@@ -91,6 +91,8 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
     (TableSettings, "sequence_by"): Rule(examples=("changed_at", ["changed_at", "change_id"])),
     (TableSettings, "track_history_column_list"): Rule(examples=(["city", "plan"],)),
     (TableSettings, "track_history_except_column_list"): Rule(examples=(["last_seen"],)),
+    (TableSettings, "ignore_null_updates_column_list"): Rule(examples=(["note", "phone"],)),
+    (TableSettings, "ignore_null_updates_except_column_list"): Rule(examples=(["closed_at"],)),
     (TableSettings, "late_window"): Rule(minimum=timedelta(hours=1), examples=("7d",)),
     (TableSettings, "apply_as_deletes"): Rule(examples=("is_deleted = 1", "deleted_at IS NOT NULL")),
     (TableSettings, "before_key"): Rule(examples=("old_id", ["old_order_id", "old_line"])),

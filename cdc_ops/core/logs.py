@@ -68,6 +68,9 @@ class LogReading:
 PRESENT: Final = "__cdc_present"
 """Column of a batch, never of a table: names of the columns that events spoke of; NULL where all of the row is known."""
 
+REST_IS_NULL: Final = ""
+"""Among the names in `PRESENT`: where the row is new, the columns that are not named are NULL; without it nobody knows them."""
+
 LOG_COLUMNS: Final = tuple(
     Column(name=name, source_type="", delta_type=kind, nullable=True, expression="")
     for name, kind in ((DELETE_MARK, "boolean"), (PRESENT, "array<string>"), (SEQUENCE, POSITION_TYPE))

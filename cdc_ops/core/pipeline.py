@@ -152,6 +152,10 @@ class TableSettings:
         track_history_column_list: With type 2, columns whose changes begin a version; others are brought up to date in the version that is
             there. Empty = all.
         track_history_except_column_list: All but these.
+        ignore_null_updates: A NULL in an update leaves the value that is there; in a row that is new it is stored. For changes: tables with
+            `method: log`, and tables of changes with `sequence_by`.
+        ignore_null_updates_column_list: The same in these columns only.
+        ignore_null_updates_except_column_list: The same in all but these.
         late_window: How long deleted keys are remembered, so that a change that comes later than the delete does not bring the row back.
         zero_dates: What becomes of dates and times that are none: zero, partial and impossible ones of MySQL, infinite ones of Postgres.
             `null` counts and reports them, `string` stores the column as the source's own text, `fail` stops the table.
@@ -186,6 +190,9 @@ class TableSettings:
     sequence_by: tuple[str, ...] = ()
     track_history_column_list: tuple[str, ...] = ()
     track_history_except_column_list: tuple[str, ...] = ()
+    ignore_null_updates: bool = False
+    ignore_null_updates_column_list: tuple[str, ...] = ()
+    ignore_null_updates_except_column_list: tuple[str, ...] = ()
     late_window: timedelta = timedelta(days=7)
     zero_dates: OnUnstorable = OnUnstorable.NULL
     not_a_number: OnUnstorable = OnUnstorable.NULL

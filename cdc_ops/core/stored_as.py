@@ -75,6 +75,7 @@ class StoredAs:
         tombstones: Delta table that remembers deleted keys, "" = they are not remembered.
         late_window: For how long they are: a change that comes later than that after a delete finds nothing of it.
         ignores_deletes: Rows that are deleted at the source stay as they are.
+        nulls_ignored: Columns in which a NULL of an update leaves what is there.
     """
 
     scd_type: int = 1
@@ -83,6 +84,7 @@ class StoredAs:
     tombstones: str = ""
     late_window: timedelta = timedelta(days=7)
     ignores_deletes: bool = False
+    nulls_ignored: tuple[str, ...] = ()
 
     @property
     def keeps_versions(self) -> bool:

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType
 
 from cdc_ops.core.events import WHOLE_ROW, Operation, RecordKind
+from cdc_ops.core.logs import REST_IS_NULL
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.errors import TiedEventsError
 from cdc_ops.formats.feed import names_of
@@ -36,7 +37,7 @@ def barrier(feed: DataFrame) -> DataFrame:
     return feed.where(truncates).agg(F.max("position").alias("position"))
 
 
-def latest_per_key(feed: DataFrame, schema: TableSchema, *, truncated: bool = True, deletes: bool = True) -> DataFrame:
+def latest_per_key(feed: DataFrame, schema: TableSchema, *, truncated: bool = True, deletes: bool = True, nulls: bool = True) -> DataFrame:
     """Folds the changes of a feed, each key by itself, in the order of `position`.
 
     Records that are `bad` are left out: a caller that goes on has put them elsewhere before. In any order of the rows of the feed, and with
@@ -47,6 +48,7 @@ def latest_per_key(feed: DataFrame, schema: TableSchema, *, truncated: bool = Tr
         schema: The table.
         truncated: False if the feed is known to have no TRUNCATE: it is not searched for one then, which reads all of it once more.
         deletes: False if deletes and TRUNCATEs are to be ignored, and what left its key counts as new only.
+        nulls: False if the feed comes from `without_nulls`.
 
     Returns:
         One row per key:
@@ -70,10 +72,13 @@ def latest_per_key(feed: DataFrame, schema: TableSchema, *, truncated: bool = Tr
         F.bool_or(whole).alias(WHOLE),
         F.bool_or(TIED).alias(TIED),
         *columns,
+        *([] if nulls else [F.bool_or(F.array_contains("event.present", REST_IS_NULL)).alias("rest")]),
     )
     names = [column.name for column in schema.columns]
     values = [F.col(f"c{index}")["value"].alias(name) for index, name in enumerate(names)]
     present = names_of([F.col(f"c{index}")["present"] for index in range(len(names))], schema)
+    if not nulls:
+        present = F.when(F.col("rest") & ~F.col(WHOLE), F.array_append(present, REST_IS_NULL)).otherwise(present)
     deleted = (F.col("op") == Operation.DELETE).alias(DELETED)
     return folded.select("key", deleted, WHOLE, F.struct(*values).alias("row"), present.alias("present"), "position", TIED)
 
@@ -100,6 +105,26 @@ def changes_per_key(feed: DataFrame, *, deletes: bool = True) -> DataFrame:
         "position",
         TIED,
     )
+
+
+def without_nulls(feed: DataFrame, schema: TableSchema, columns: tuple[str, ...]) -> DataFrame:
+    """Returns a feed whose updates do not speak of columns that are NULL in them, as if they had not been sent.
+
+    `REST_IS_NULL` in `present` tells that the event named all columns: where there is no row yet, it can be inserted. A value that became
+    NULL because nothing stored can hold it was no NULL; nor is a row that gets another key an update of one that is there.
+
+    Args:
+        feed: The canonical feed of one table.
+        schema: The table.
+        columns: Those of its columns in which NULLs are ignored.
+    """
+    known = [column.name for column in schema.columns if column.name in columns]
+    silent = [F.when(F.col("after")[name].isNull() & ~F.array_contains("nulled", name), F.lit(name)) for name in known]
+    nulls = F.array_intersect("present", F.array_compact(F.array(*silent)))
+    said = F.array_except("present", nulls)
+    named = F.when(F.size("present") == len(schema.columns), F.array_append(said, REST_IS_NULL)).otherwise(said)
+    update = (F.col("op") == Operation.UPDATE) & F.col("previous_key").isNull()
+    return feed.withColumn("present", F.when(update & (F.size(nulls) > 0), named).otherwise(F.col("present")))
 
 
 def place_of(rows: DataFrame) -> Expr:

@@ -61,10 +61,10 @@ def count_newly_marked(spark: SparkSession, spec: OperationSpec, batch: DataFram
 
 
 def with_kept(spark: SparkSession, spec: OperationSpec, batch: DataFrame) -> DataFrame:
-    """Adds to all rows of the source those of the table that the source has not, marked with soft deletes: what replaces the table keeps them.
+    """Adds to all rows of the source those of the table that the source has not: what replaces the table keeps them.
 
-    Columns that the source has not any more go; the plan has seen to it that what stays fits its column. What soft deletes have marked is
-    not kept by a table that ignores them.
+    With soft deletes they are marked; a table that ignores deletes does not keep what soft ones have marked. Columns that the source has
+    not any more go; the plan has seen to it that what stays fits its column.
 
     Args:
         spark: The session of `batch`.

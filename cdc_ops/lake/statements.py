@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from cdc_ops.core.logs import REST_IS_NULL
 from cdc_ops.core.merging import FROM, GONE, REUSED, MergePlan, quoted
 from cdc_ops.core.stored_as import START
 
@@ -84,7 +85,8 @@ def _inserted(plan: MergePlan, name: str) -> str:
         return f"s.{quoted(name)}"
     key = ", ".join(f"CAST(s.{quoted(part)} AS STRING)" for part in plan.keys)
     failure = f"raise_error(concat('{INCOMPLETE}', hex(concat_ws(', ', {key})), ':'))"
-    return f"IF(s.{quoted(plan.present)} IS NULL, s.{quoted(name)}, {failure})"
+    present = f"s.{quoted(plan.present)}"
+    return f"IF({present} IS NULL OR array_contains({present}, {text_literal(REST_IS_NULL)}), s.{quoted(name)}, {failure})"
 
 
 def path_name(path: str) -> str:

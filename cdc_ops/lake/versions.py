@@ -16,6 +16,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from cdc_ops.core.logs import REST_IS_NULL
 from cdc_ops.core.merging import FROM, GONE, REUSED, MergePlan, quoted
 from cdc_ops.core.operations import OperationSpec
 from cdc_ops.core.stored_as import END, START, TOUCHED
@@ -192,11 +193,13 @@ def _completed(shape: _Shape, events: DataFrame) -> DataFrame:
     values = []
     for index, (name, _) in enumerate(shape.columns):
         said = F.col("image").isNotNull() & (F.col("has").isNull() | F.array_contains("has", name))
-        value = F.last(F.when(said, F.struct(F.col("image")[f"c{index}"].alias("value"))), ignorenulls=True).over(so_far)
+        # An end says of every column that there is nothing: what comes after it begins anew.
+        told = F.when(said | F.col("image").isNull(), F.struct(F.col("image")[f"c{index}"].alias("value")))
+        value = F.last(told, ignorenulls=True).over(so_far)
         values.append(value["value"].alias(f"c{index}"))
     text = F.concat_ws(", ", *(F.col("key")[f"k{index}"].cast("string") for index in range(len(shape.keys))))
     failure = F.raise_error(F.concat(F.lit(INCOMPLETE), F.hex(text), F.lit(":"))).cast(shape.image_type)
-    alone = F.lag("image").over(order).isNull() & F.col("has").isNotNull()
+    alone = F.lag("image").over(order).isNull() & F.col("has").isNotNull() & ~F.array_contains("has", REST_IS_NULL)
     image = F.when(F.col("image").isNotNull(), F.when(alone, failure).otherwise(F.struct(*values)))
     return events.select("key", "at", image.alias("image"), "rank", "mine")
 

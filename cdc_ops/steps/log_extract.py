@@ -22,7 +22,7 @@ from cdc_ops.core.archive_names import KafkaName
 from cdc_ops.core.archive_positions import Cover
 from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.events import EventFormat, Operation, RecordKind
-from cdc_ops.core.logs import PRESENT, LogBatch, LogReading
+from cdc_ops.core.logs import PRESENT, REST_IS_NULL, LogBatch, LogReading
 from cdc_ops.core.operations import Manifest, OperationSpec
 from cdc_ops.core.stored_as import SEQUENCE
 from cdc_ops.core.tables import TableName
@@ -32,7 +32,7 @@ from cdc_ops.formats.base import open_format
 from cdc_ops.formats.containers import open_files
 from cdc_ops.formats.feed import canonical_feed, records_of
 from cdc_ops.formats.files import FileLines, RecordFile
-from cdc_ops.formats.latest import DELETED, TIED, WHOLE, changes_per_key, latest_per_key, place_of, refuse_ties
+from cdc_ops.formats.latest import DELETED, TIED, WHOLE, changes_per_key, latest_per_key, place_of, refuse_ties, without_nulls
 from cdc_ops.lake.conf import archive_conf
 from cdc_ops.lake.session import set_missing
 from cdc_ops.lake.staging import land
@@ -209,9 +209,11 @@ def _folded(feed: DataFrame, spec: OperationSpec, seen: _Seen) -> DataFrame:
     deletes = not spec.stored_as.ignores_deletes
     if spec.delete_where and not deletes:
         feed = _without_deleted(feed, spec.delete_where)
+    if nulls := spec.stored_as.nulls_ignored:
+        feed = without_nulls(feed, spec.schema, nulls)
     if spec.stored_as.keeps_versions:
         return changes_per_key(feed, deletes=deletes)
-    return latest_per_key(feed, spec.schema, truncated=bool(seen.truncates), deletes=deletes)
+    return latest_per_key(feed, spec.schema, truncated=bool(seen.truncates), deletes=deletes, nulls=not nulls)
 
 
 def _without_deleted(feed: DataFrame, condition: str) -> DataFrame:
@@ -239,6 +241,6 @@ def _rows(latest: DataFrame, spec: OperationSpec) -> DataFrame:
         F.col("key" if column.name in keys else "row")[column.name].cast(column.delta_type).alias(column.name)
         for column in spec.schema.columns
     ]
-    known = F.col(DELETED) | F.col(WHOLE) | (F.size("present") == all_of_them)
+    known = F.col(DELETED) | F.col(WHOLE) | ((F.size("present") == all_of_them) & ~F.array_contains("present", REST_IS_NULL))
     marks = F.col(DELETED).alias(DELETE_MARK), F.when(~known, F.col("present")).alias(PRESENT)
     return latest.select(*values, *marks, place_of(latest).alias(SEQUENCE))

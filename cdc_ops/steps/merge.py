@@ -23,7 +23,7 @@ from cdc_ops.steps.deletes import marking_alike
 from cdc_ops.steps.log_merge import merge_events
 from cdc_ops.steps.reading import read_marked
 from cdc_ops.steps.schema import check_source
-from cdc_ops.steps.stage import applied, apply_deletes, latest_per_key
+from cdc_ops.steps.stage import applied, apply_deletes, last_states
 from cdc_ops.steps.unplaced import translated_order
 from cdc_ops.steps.unstorable import translated_failures
 
@@ -66,7 +66,7 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
     elif manifest.log is not None:
         result = merge_events(spark, spec, manifest, manifest.log)
     else:
-        plan, landed = plan_merge(spec, manifest), latest_per_key(applied(read_landed(spark, spec, manifest), spec), spec)
+        plan, landed = plan_merge(spec, manifest), last_states(applied(read_landed(spark, spec, manifest), spec), spec)
         batch = landed
         if spec.band is not None or spec.with_nulls:
             batch, late = without_known(spark, spec, batch)

@@ -23,6 +23,7 @@ from cdc_ops.core.tables import TableSchema
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.core.widening import canonical_type
 from cdc_ops.errors import ConfigError, RequestError, SchemaChangedError, SourceTableError
+from cdc_ops.steps.null_updates import contradicting_nulls, nulls_ignored
 
 _NOTHING: Final = "Nothing was read or written; the watermark stays."
 
@@ -61,6 +62,7 @@ def stored_as(pipeline: Pipeline, config: TableConfig, schema: TableSchema, keys
         tombstones=tombstones_path(pipeline, config.table) if told else "",
         late_window=settings.late_window,
         ignores_deletes=ignores,
+        nulls_ignored=nulls_ignored(config, schema, keys, sequence.columns),
     )
 
 
@@ -139,6 +141,8 @@ def _check_settings(config: TableConfig) -> None:
         wrong = "'before_key' and 'deletes: ignore' do not go together: the one deletes a row under its old key, the other leaves it"
     elif settings.stored_as_scd_type == 2 and settings.deletes is Deletes.SOFT:
         wrong = "'deletes: soft' and 'stored_as_scd_type: 2' do not go together: a deleted row's last version ends, and stays"
+    elif contradiction := contradicting_nulls(settings):
+        wrong = contradiction
     elif settings.stored_as_scd_type == 1 and history:
         wrong = "columns whose history is kept need 'stored_as_scd_type: 2'"
     elif settings.track_history_column_list and settings.track_history_except_column_list:

@@ -4,7 +4,7 @@ The definition that the Spark code is held against; sources and formats of other
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 Values = Mapping[str, Any]
@@ -46,6 +46,19 @@ def all_versions(history: Iterable[Told], tracked: tuple[str, ...] = ()) -> list
     for one in history:
         by_key.setdefault(one.key, {})[one.place] = one.values
     return [version for key in sorted(by_key) for version in _of_key(key, by_key[key], tracked)]
+
+
+def completed(history: Iterable[Told]) -> list[Told]:
+    """Returns the history in which a NULL is the value from before it (`ignore_null_updates`): of changes that come in their order."""
+    known: dict[Any, Values | None] = {}
+    found = []
+    for one in sorted(history, key=lambda change: change.place):
+        before, values = known.get(one.key) or {}, one.values
+        if values is not None:
+            values = {name: before.get(name) if value is None else value for name, value in values.items()}
+        known[one.key] = values
+        found.append(replace(one, values=values))
+    return found
 
 
 def _of_key(key: Any, events: Mapping[Place, Values | None], tracked: tuple[str, ...]) -> list[Version]:

@@ -30,7 +30,7 @@ EMPLOYEES = (
 )
 
 
-def item(number: int, name: str, price: str = "1.00") -> dict[str, Any]:
+def item(number: int, name: str | None, price: str | None = "1.00") -> dict[str, Any]:
     return {"id": number, "name": name, "price": price}
 
 
@@ -71,24 +71,27 @@ def test_events_that_come_late_change_nothing_newer_and_bring_no_deleted_row_bac
     assert world.lake("items", "id, name") == [(3, "newer")]
 
 
-def test_events_that_delete_are_as_if_they_had_never_been(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
+def test_deletes_and_nulls_that_are_ignored_leave_what_is_there(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
     world = log_world(mariadb, tmp_path, spark)
-    world.configure(deletes=Deletes.IGNORE, apply_as_deletes="name = 'gone'")
+    world.configure(deletes=Deletes.IGNORE, apply_as_deletes="name = 'gone'", ignore_null_updates=True)
     world.sql(ITEMS)
     sink, db = Sink(tmp_path / "archive", world.database, "items"), world.database
     sink.write(
         *(change("c", 100 + n, after=item(n, "first"), database=db) for n in (1, 2, 3)),
-        change("u", 110, after=item(1, "second"), database=db),
-        change("u", 120, after=item(1, "gone"), database=db),
+        change("u", 110, after=item(1, "second", price=None), database=db),
+        change("u", 120, after=item(1, "gone", price="9.00"), database=db),
         change("t", 130, database=db),
     )
     assert counts(world.run()) == (3, 0, 0)
     sink.write(
         change("d", 200, before=item(2, "first"), database=db),
         change("u", 210, before=item(3, "first"), after=item(4, "moved"), database=db),
+        change("u", 220, after=item(1, None, price="2.00"), database=db),
+        change("u", 230, after=item(5, "new", price=None), database=db),
     )
-    assert counts(world.run()) == (1, 0, 0)
-    assert world.lake("items", "id, name") == [(1, "second"), (2, "first"), (3, "first"), (4, "moved")]
+    assert counts(world.run()) == (2, 1, 0)
+    found = [(key, name, price and str(price)) for key, name, price in world.lake("items", "id, name, price")]
+    assert found == [(1, "second", "2.00"), (2, "first", "1.00"), (3, "first", "1.00"), (4, "moved", "1.00"), (5, "new", None)]
 
 
 def test_a_table_that_follows_a_log_keeps_every_version(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 """The fold in Spark comes to what the fold in plain Python comes to, and the worked example of a sales table to its four rows."""
 
 import json
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from cdc_ops.core.events import EventFormat, Operation
 from cdc_ops.core.feeds import RECORD_COLUMNS
@@ -13,7 +15,7 @@ from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.errors import TiedEventsError
 from cdc_ops.formats.base import open_format
 from cdc_ops.formats.feed import canonical_feed, records_of
-from cdc_ops.formats.latest import barrier, latest_per_key, refuse_ties
+from cdc_ops.formats.latest import barrier, latest_per_key, refuse_ties, without_nulls
 from cdc_ops.testing.folding import Batch, Change, Outcome, fold
 from tests.histories import COLUMNS, history_of
 from tests.lake_case import schema
@@ -74,6 +76,25 @@ def test_spark_folds_as_plain_python_does(spark: SparkSession) -> None:
         twice = [*changes, *random.choices(changes, k=len(changes) // 4)]
         random.shuffle(twice)
         assert folded_in_spark(feed_of(spark, twice)) == fold(changes)
+
+
+def test_deletes_and_nulls_that_are_ignored_are_as_if_they_had_not_been_sent(spark: SparkSession) -> None:
+    random = Random(20240301)
+    history = next(many for many in (history_of(random) for _ in range(100)) if len({one.op for one in many}) == len(Operation))
+    feed = feed_of(spark, history).withColumn("nulled", F.array().cast("array<string>"))
+    told = []
+    for one in history:
+        moved = one.op is Operation.UPDATE and one.previous_key not in (None, one.key)
+        said = {name: value for name, value in (one.values or {}).items() if moved or one.op is not Operation.UPDATE or value is not None}
+        if one.op not in (Operation.DELETE, Operation.TRUNCATE):
+            told.append(replace(one, op=Operation.CREATE if moved else one.op, previous_key=None, values=said))
+    rows = latest_per_key(without_nulls(feed, SCHEMA, COLUMNS[1:]), SCHEMA, deletes=False, nulls=False).collect()
+    assert {tuple(row["key"]): (row["deleted"], {name: row["row"][name] for name in row["present"] if name}) for row in rows} == {
+        key: (False, outcome.values) for key, outcome in fold(told).outcomes.items()
+    }
+    named = {one.key for one in told if one.op is Operation.UPDATE and len(one.values or {}) < len(COLUMNS)}
+    for row in rows:  # a row that is not known as a whole says whether it could be inserted all the same
+        assert row["whole"] or tuple(row["key"]) in named or len(row["present"]) == len(COLUMNS)
 
 
 def test_two_events_at_one_place_that_differ_are_refused_and_duplicates_are_not(spark: SparkSession) -> None:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.archive_positions import ArchiveWatermark
+from cdc_ops.core.cursors import Cursor
 from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.logs import LogReading
 from cdc_ops.core.merging import plan_merge
@@ -16,7 +18,8 @@ from cdc_ops.core.operations import Manifest, OperationResult, OperationSpec, Ou
 from cdc_ops.core.stored_as import END, POSITION_TYPE, SEQUENCE, START, Sequence, SequenceKind, StoredAs
 from cdc_ops.lake import tombstones
 from cdc_ops.lake.merge import apply
-from cdc_ops.testing.versions import Told, all_versions, current_rows
+from cdc_ops.steps.stage import apply_deletes, last_states
+from cdc_ops.testing.versions import Told, all_versions, completed, current_rows
 from tests.lake_case import Case, schema
 
 TABLE = schema(("id", "bigint"), ("name", "string"), ("role", "string"))
@@ -158,3 +161,31 @@ def test_a_replay_of_an_operation_changes_nothing(spark: SparkSession, tmp_path:
     assert (again.delta_version, again.counts) == (first.delta_version, first.counts)
     assert spark.read.format("delta").load(lake.stored.tombstones).count() == 1
     assert lake.versions(("name",)) == [(1, (1,), (2,), "a"), (1, (2,), None, "b"), (2, (1,), (3,), "c")]
+
+
+@pytest.mark.parametrize("scd_type", [1, 2])
+def test_nulls_of_updates_keep_what_was_there_however_the_changes_are_cut(spark: SparkSession, tmp_path: Path, scd_type: int) -> None:
+    dice = random.Random(20260301)
+    events = []
+    for key in range(200):
+        for place in dice.sample(range(1, 40), dice.randint(1, 7)):
+            values = {"name": dice.choice(("a", "b", None)), "role": dice.choice(("x", "y", None))}
+            events.append(Told(key=key, place=(place,), values=values if dice.random() < 0.8 else None))
+    lake = Lake(spark, tmp_path, scd_type, nulls_ignored=("name", "role"), tracked=("name", "role"))
+    lake.stored = replace(lake.stored, sequence=Sequence(kind=SequenceKind.COLUMNS, type="bigint", columns=("at",)))
+    table = schema(("id", "bigint"), ("name", "string"), ("role", "string"), ("op", "string"), ("at", "bigint"))
+    for low, high in ((0, 20), (20, 40)):  # in their order from batch to batch, in any within one
+        data = [
+            (one.key, one.values and one.values["name"], one.values and one.values["role"], "U" if one.values else "D", *one.place)
+            for one in events
+            if low <= one.place[0] < high
+        ]
+        dice.shuffle(data)
+        spec = replace(lake.spec(), schema=table, delete_where="op = 'D'", cursor=Cursor(columns=()))
+        rows = spark.createDataFrame([*data, *data[:50]], "id bigint, name string, role string, op string, at bigint")
+        apply(spark, spec, apply_deletes(last_states(rows, spec), spec), plan_merge(spec, None), len(data))
+    if scd_type == 1:
+        assert lake.rows() == expected_rows(completed(events))
+    else:
+        places = [(key, start[0], end and end[0], *values) for key, start, end, *values in expected_versions(completed(events))]
+        assert lake.versions() == sorted(places, key=str)

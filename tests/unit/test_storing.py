@@ -83,6 +83,24 @@ def test_what_ignores_deletes_removes_nothing_whatever_asks_for_it() -> None:
     assert plan_merge(spec, manifest(None)).deleted_flag == ""
 
 
+def test_nulls_are_ignored_in_columns_that_can_have_them() -> None:
+    log = {"method": Method.LOG}
+    assert decided(**log, ignore_null_updates=True).nulls_ignored == ("name", "changed_at", "change_id")
+    assert decided(**log, ignore_null_updates_column_list=("ID", "Name")).nulls_ignored == ("name",)
+    feed = {"sequence_by": ("change_id",), "keys": ("name",)}
+    assert decided(("name",), **feed, ignore_null_updates_except_column_list=("id",)).nulls_ignored == ("changed_at",)
+
+
+def test_a_null_that_is_ignored_leaves_the_stored_value_and_a_new_row_is_known_as_a_whole() -> None:
+    order = Sequence(kind=SequenceKind.COLUMNS, type="bigint", columns=("change_id",))
+    spec = Case(root="/r").operation(1, stored_as=replace(EVENTS, sequence=order, nulls_ignored=("name",)))
+    text = merge_statement("t", "s", plan_merge(spec, manifest(None)))
+    known = "s.`__cdc_present` IS NULL OR array_contains(s.`__cdc_present`, "
+    assert f"t.`name` = IF({known}'name'), s.`name`, t.`name`)" in text
+    assert f"VALUES (IF({known}''), s.`id`, raise_error(" in text
+    assert plan_merge(replace(spec, mode=ApplyMode.OVERWRITE), manifest(None)).present == ""
+
+
 def test_columns_whose_history_is_kept_are_named_or_all_but_some() -> None:
     assert decided(stored_as_scd_type=2, track_history_column_list=("name",)).tracked == ("name",)
     assert decided(stored_as_scd_type=2, track_history_except_column_list=("NAME",)).tracked == ("id", "changed_at", "change_id")
@@ -97,6 +115,11 @@ def test_columns_whose_history_is_kept_are_named_or_all_but_some() -> None:
         ({"before_key": ("change_id",), "deletes": Deletes.IGNORE}, ConfigError, "the other leaves it"),
         ({"track_history_column_list": ("name",)}, ConfigError, "stored_as_scd_type: 2"),
         ({"sequence_by": ("name",)}, SourceTableError, "no order to rely on"),
+        ({"ignore_null_updates": True}, ConfigError, "a NULL is a value"),
+        ({"ignore_null_updates": True, "sequence_by": ("change_id",)}, ConfigError, "a NULL in a row that is read is a value"),
+        ({"method": Method.LOG, "ignore_null_updates": True, "ignore_null_updates_column_list": ("name",)}, ConfigError, "exclude each"),
+        ({"method": Method.LOG, "ignore_null_updates_except_column_list": ("nam",)}, SourceTableError, "Did you mean 'name'"),
+        ({"sequence_by": ("change_id",), "ignore_null_updates": True, "deletes": Deletes.SOFT}, ConfigError, "last values are not known"),
         ({"sequence_by": ("chang_id",)}, SourceTableError, "change_id"),
         ({"stored_as_scd_type": 2, "track_history_column_list": ("nam",)}, SourceTableError, "'nam'"),
         ({"stored_as_scd_type": 2, "keyless": True}, SourceTableError, "no keys"),
