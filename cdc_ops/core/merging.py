@@ -89,13 +89,8 @@ def plan_merge(spec: OperationSpec, manifest: Manifest | None) -> MergePlan:
     Raises:
         NullKeyError: the batch has rows without a key; a MERGE would insert them again each time.
     """
-    if manifest and manifest.null_keys:
-        raise NullKeyError(
-            f"{manifest.null_keys} rows of {spec.table} have NULL in key columns {', '.join(spec.source_keys)}.",
-            why="A NULL never equals a NULL, so every run would insert these rows anew.",
-            data="Nothing of this batch was written; the watermark stays.",
-            next="Choose 'keys' that are NOT NULL at the source, or repair the rows there.",
-        )
+    if manifest and manifest.null_keys and not manifest.quarantined:
+        raise null_keys_error(spec, manifest.null_keys)
     reading = manifest.log if manifest else None
     missing = _emptied(spec, reading) if reading and reading.truncates else spec.delete_missing_where
     if spec.stored_as.ignores_deletes:
@@ -116,6 +111,17 @@ def plan_merge(spec: OperationSpec, manifest: Manifest | None) -> MergePlan:
         sequence=SEQUENCE if _is_guarded(spec, events=reading is not None) and (reading is None or reading.ordered) else "",
         deletes=reading.deletes > 0 or bool(spec.delete_where) if reading else bool(spec.delete_where),
         truncates=reading.truncates if reading else (),
+    )
+
+
+def null_keys_error(spec: OperationSpec, rows: int) -> NullKeyError:
+    """Says that so many rows have no key."""
+    aside = " Or set 'bad_records: quarantine'." if spec.stored_as.sequence and spec.stored_as.sequence.columns else ""
+    return NullKeyError(
+        f"{rows} rows of {spec.table} have NULL in key columns {', '.join(spec.source_keys)}.",
+        why="A NULL never equals a NULL, so every run would insert these rows anew.",
+        data="Nothing of this batch was written; the watermark stays.",
+        next=f"Choose 'keys' that are NOT NULL at the source, or repair the rows there; they are read again.{aside}",
     )
 
 

@@ -134,6 +134,7 @@ class OperationSpec:
         before: What is read besides the columns, one for each key column: the row's old key, if the source has no row with it any more.
         log: What is read of an archive; None for operations that read the source.
         stored_as: How the table stores what is applied to it.
+        quarantine: Delta table for rows that are read by query and have NULL in a key or in `sequence_by`, "" = they stop the operation.
         archive_after: The table's watermark in its archive once this operation has committed: the one before it, unless it reads the
             archive; then it is known when the files have been read. None for tables without an archive.
     """
@@ -180,6 +181,7 @@ class OperationSpec:
     log: LogBatch | None = None
     archive_after: ArchiveWatermark | None = None
     stored_as: StoredAs = LATEST
+    quarantine: str = ""
 
     @property
     def reads_before(self) -> bool:
@@ -241,6 +243,7 @@ class Manifest:
         nulled: Values that became NULL because nothing stored can hold them.
         scope: The part of the table that was found to differ and was read, for operations that compare.
         log: What reading an archive showed, for operations that do.
+        quarantined: Rows that are to be set aside (`OperationSpec.quarantine`).
     """
 
     operation_id: str
@@ -254,6 +257,7 @@ class Manifest:
     nulled: Nulled = NOTHING_NULLED
     scope: Scope | None = None
     log: LogReading | None = None
+    quarantined: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,7 +276,7 @@ class Counts:
     @property
     def warning(self) -> str:
         """What the run says of values and records that are not in the table as they came, "" if there is nothing to say."""
-        aside = f"{self.quarantined:,} records cannot be read and are in quarantine: 'cdc-ops quarantine list'" if self.quarantined else ""
+        aside = f"{self.quarantined:,} records are in quarantine: 'cdc-ops quarantine list' says why" if self.quarantined else ""
         behind = f"{self.behind:,} events are older than the newest that the table had, and changed nothing newer" if self.behind else ""
         return "; ".join(filter(None, (self.nulled.warning, aside, behind)))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from cdc_ops.core.archive_rules import ArchiveConfig
+from cdc_ops.core.archive_rules import ArchiveConfig, OnBadRecord
 from cdc_ops.core.deletes import DELETED_COLUMN, Deletes
 from cdc_ops.core.maintenance import MaintenancePolicy
 from cdc_ops.core.schema_changes import SchemaPolicy
@@ -152,6 +152,8 @@ class TableSettings:
         track_history_column_list: With type 2, columns whose changes begin a version; others are brought up to date in the version that is
             there. Empty = all.
         track_history_except_column_list: All but these.
+        bad_records: What to do about changes that cannot be placed: `fail` stops the table, `quarantine` sets them aside. With
+            `sequence_by`, rows with NULL in a key or in these columns; with `method: log`, as `bad_records` of `archive`, for one table.
         ignore_null_updates: A NULL in an update leaves the value that is there; in a row that is new it is stored. For changes: tables with
             `method: log`, and tables of changes with `sequence_by`.
         ignore_null_updates_column_list: The same in these columns only.
@@ -190,6 +192,7 @@ class TableSettings:
     sequence_by: tuple[str, ...] = ()
     track_history_column_list: tuple[str, ...] = ()
     track_history_except_column_list: tuple[str, ...] = ()
+    bad_records: OnBadRecord = OnBadRecord.FAIL
     ignore_null_updates: bool = False
     ignore_null_updates_column_list: tuple[str, ...] = ()
     ignore_null_updates_except_column_list: tuple[str, ...] = ()

@@ -1,15 +1,19 @@
-"""Records of archives that cannot be read, set aside in a Delta table beside the lake's own. Runs in Spark.
+"""Records that cannot be read, and changes that cannot be placed, set aside in a Delta table beside the lake's own. Runs in Spark.
 
 They are written before the commit of the rows that were read with them, once an operation: a commit never stands for records that are
 nowhere. Reading them needs no Spark: `lake.quarantined`.
 """
 
-from pyspark.sql import SparkSession
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.events import RecordKind
+from cdc_ops.core.merging import quoted
 from cdc_ops.core.operations import OperationSpec, app_id
-from cdc_ops.lake.session import once, private_session
+from cdc_ops.lake.session import once, private_session, shared_view
 from cdc_ops.lake.tables import translated_conflicts
 
 
@@ -25,18 +29,51 @@ def set_aside(spark: SparkSession, spec: OperationSpec, path: str, feed: str) ->
     Raises:
         LakeConflictError: somebody else changes that table.
     """
+    with _writing(spark, spec) as session:
+        bad = session.read.parquet(feed).where(F.col("kind") == RecordKind.BAD)
+        parts = ("file", "line", F.to_json("position").alias("position"), "reason", F.col("raw").cast("binary").alias("raw"))
+        _append(bad.select(*parts), spec, path)
+
+
+def set_rows_aside(spark: SparkSession, spec: OperationSpec, path: str, rows: DataFrame, reason: Column) -> None:
+    """Appends rows of a query that cannot be placed; doing it again changes nothing.
+
+    They have no file: they are numbered, always in the same order, as lines of `<table>/operation-<number>`. Their bytes are their JSON.
+
+    Args:
+        spark: The session of `rows`.
+        spec: The operation.
+        path: The Delta table.
+        rows: The rows, with the columns of the table.
+        reason: What is wrong with each.
+
+    Raises:
+        LakeConflictError: somebody else changes that table.
+    """
+    names = [F.col(quoted(column.name)) for column in spec.schema.columns]
+    cursor = [F.col(quoted(name)) for name in spec.cursor.column_names]
+    raw = F.to_json(F.struct(*names), {"ignoreNullFields": "false"})
+    place = F.to_json(F.struct(*cursor)) if cursor else F.lit(None).cast("string")
+    bad = rows.select(place.alias("position"), reason.alias("reason"), raw.alias("raw"))
+    with shared_view(bad) as view, _writing(spark, spec) as session:
+        sorted_rows = session.table(view).coalesce(1).sortWithinPartitions("raw", "position")
+        file, line = F.lit(f"{spec.table}/operation-{spec.op_seq}").alias("file"), F.monotonically_increasing_id().alias("line")
+        _append(sorted_rows.select(file, line, "position", "reason", F.col("raw").cast("binary").alias("raw")), spec, path)
+
+
+@contextmanager
+def _writing(spark: SparkSession, spec: OperationSpec) -> Iterator[SparkSession]:
     conf = once(f"{app_id(spec.pipeline, spec.table)}/quarantine", spec.op_seq)
     with private_session(spark, conf) as session, translated_conflicts(f"the quarantine of {spec.table}"):
-        bad = session.read.parquet(feed).where(F.col("kind") == RecordKind.BAD)
-        told = {"pipeline": spec.pipeline, "table": str(spec.table), "operation_id": spec.operation_id, "run_id": spec.run_id}
-        rows = bad.select(
-            *(F.lit(value).alias(name) for name, value in told.items()),
-            F.lit(spec.op_seq).cast("bigint").alias("op_seq"),
-            "file",
-            "line",
-            F.to_json("position").alias("position"),
-            "reason",
-            F.col("raw").cast("binary").alias("raw"),
-            F.current_timestamp().alias("set_aside_at"),
-        )
-        rows.coalesce(1).write.format("delta").mode("append").save(path)
+        yield session
+
+
+def _append(bad: DataFrame, spec: OperationSpec, path: str) -> None:
+    told = {"pipeline": spec.pipeline, "table": str(spec.table), "operation_id": spec.operation_id, "run_id": spec.run_id}
+    rows = bad.select(
+        *(F.lit(value).alias(name) for name, value in told.items()),
+        F.lit(spec.op_seq).cast("bigint").alias("op_seq"),
+        *bad.columns,
+        F.current_timestamp().alias("set_aside_at"),
+    )
+    rows.coalesce(1).write.format("delta").mode("append").save(path)

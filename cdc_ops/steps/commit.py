@@ -180,7 +180,7 @@ def _unreported(spec: OperationSpec, version: int) -> OperationResult:
         delta_version=version,
         counts=Counts(
             nulled=manifest.nulled if manifest else Nulled(counted=not lossy),
-            quarantined=manifest.log.quarantined if manifest and manifest.log else 0,
+            quarantined=(manifest.log.quarantined if manifest.log else manifest.quarantined) if manifest else 0,
             behind=manifest.log.behind if manifest and manifest.log else 0,
         ),
     )

@@ -14,6 +14,7 @@ from cdc_ops.steps.compare import land_differences
 from cdc_ops.steps.log_extract import land_events
 from cdc_ops.steps.reading import read_marked
 from cdc_ops.steps.schema import check_source
+from cdc_ops.steps.unplaced import check_places
 from cdc_ops.steps.unstorable import translated_failures
 
 
@@ -46,7 +47,7 @@ def _land(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str
             if spec.compare is not None:
                 return land_differences(spark, source, spec, attempt, lambda: check_source(source, spec))
             rows = read_marked(spark, source.jdbc_read(spec.read_schema, spec.slices), spec.read_schema, spec.source_keys)
-            return land(spark, rows, spec, attempt, lambda: check_source(source, spec))
+            return land(spark, rows, spec, attempt, lambda: check_source(source, spec), lambda landed: check_places(spark, spec, landed))
     except Exception:  # a failing write raises Py4J's own error, not PySpark's
         check_source(source, spec)  # says what a driver's message only hints at
         raise

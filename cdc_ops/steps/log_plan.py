@@ -9,15 +9,15 @@ from cdc_ops.core.archive_files import FrozenFiles, ListedFile
 from cdc_ops.core.archive_gaps import gap_error
 from cdc_ops.core.archive_names import BinlogName, DmsName, FileName, KafkaName
 from cdc_ops.core.archive_positions import ArchiveWatermark, Reached, advanced
-from cdc_ops.core.archive_rules import OnBadRecord, Start
+from cdc_ops.core.archive_rules import Start
 from cdc_ops.core.cursors import CursorValue, format_datetime
 from cdc_ops.core.logs import LogBatch
 from cdc_ops.core.operations import OperationKind, OperationSpec
-from cdc_ops.core.pipeline import Method, quarantine_path
+from cdc_ops.core.pipeline import Method
 from cdc_ops.core.windows import SafeBound
 from cdc_ops.errors import ArchiveChangedError, ArchiveError, ConfigError, StateError
 from cdc_ops.steps.archives import check_unchanged
-from cdc_ops.steps.orders import Draft, Order, new_spec
+from cdc_ops.steps.orders import Draft, Order, new_spec, quarantine_of
 from cdc_ops.steps.surveys import Survey, survey
 
 
@@ -41,16 +41,17 @@ def draft_log(order: Order) -> Draft:
     before = order.state.archive or ArchiveWatermark()
     url, found = _surveyed(order, before)
     bound, missing = _listed_at(found), gap_error(str(table), found.gaps, before.streams) if found.gaps else None
-    files = first_files(found.files.files, found.names, archive.files_per_run)
+    files, aside = first_files(found.files.files, found.names, archive.files_per_run), quarantine_of(order.facts)
     if not files:
         idle = f"no new file in {url}"
         return Draft(idle=idle, bound=bound, warnings=found.warnings(), survey=found, stopped=missing)
-    aside = quarantine_path(order.facts.pipeline, table) if archive.bad_records is OnBadRecord.QUARANTINE else ""
     spec = replace(
         new_spec(order, OperationKind.INCREMENT, order.source.now()),
         generation=max(order.state.generation, 1),
         before=(),
-        log=LogBatch(archive=archive, url=url, files=files, before=before, decisions=found.decisions, quarantine=aside),
+        log=LogBatch(
+            archive=archive, url=url, files=files, before=before, decisions=found.decisions, quarantine=quarantine_of(order.facts)
+        ),
         watermark_after=bound.value,
         bound_method="archive",
     )

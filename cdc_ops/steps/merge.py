@@ -8,7 +8,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.merging import plan_merge
-from cdc_ops.core.operations import Landing, OperationResult, OperationSpec
+from cdc_ops.core.operations import Landing, Manifest, OperationResult, OperationSpec
 from cdc_ops.core.runs import check_base
 from cdc_ops.errors import StateError
 from cdc_ops.lake.late import without_known
@@ -24,7 +24,7 @@ from cdc_ops.steps.log_merge import merge_events
 from cdc_ops.steps.reading import read_marked
 from cdc_ops.steps.schema import check_source
 from cdc_ops.steps.stage import applied, apply_deletes, last_states
-from cdc_ops.steps.unplaced import translated_order
+from cdc_ops.steps.unplaced import translated_order, without_unplaced
 from cdc_ops.steps.unstorable import translated_failures
 
 
@@ -66,13 +66,19 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
     elif manifest.log is not None:
         result = merge_events(spark, spec, manifest, manifest.log)
     else:
-        plan, landed = plan_merge(spec, manifest), last_states(applied(read_landed(spark, spec, manifest), spec), spec)
-        batch = landed
-        if spec.band is not None or spec.with_nulls:
-            batch, late = without_known(spark, spec, batch)
-            plan = replace(plan, late=late)
-        plan, batch = with_moved(spec, plan, apply_deletes(batch, spec), landed)
-        plan, batch = with_deleted(spark, spec, plan, batch)
         with translated_order(spec):
-            result = apply(spark, spec, batch, plan, manifest.rows)
+            result = _merge_rows(spark, spec, manifest)
     return replace(result, counts=replace(result.counts, nulled=manifest.nulled))
+
+
+def _merge_rows(spark: SparkSession, spec: OperationSpec, manifest: Manifest) -> OperationResult:
+    rows = without_unplaced(spark, spec, manifest, read_landed(spark, spec, manifest))
+    plan, landed = plan_merge(spec, manifest), last_states(applied(rows, spec), spec)
+    batch = landed
+    if spec.band is not None or spec.with_nulls:
+        batch, late = without_known(spark, spec, batch)
+        plan = replace(plan, late=late)
+    plan, batch = with_moved(spec, plan, apply_deletes(batch, spec), landed)
+    plan, batch = with_deleted(spark, spec, plan, batch)
+    result = apply(spark, spec, batch, plan, manifest.rows)
+    return replace(result, counts=replace(result.counts, quarantined=manifest.quarantined))

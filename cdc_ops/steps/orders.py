@@ -1,15 +1,16 @@
 """What a draft is made from, and what it becomes: facts of a table at the source, an order, operations. Asks the source, writes nothing."""
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from cdc_ops.core.archive_rules import OnBadRecord
 from cdc_ops.core.change_ranges import CHANGE_FEED
 from cdc_ops.core.conditions import check_condition
 from cdc_ops.core.cursors import Cursor
 from cdc_ops.core.loose_keys import source_names
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec
-from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, staging_root
+from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, quarantine_path, staging_root
 from cdc_ops.core.requests import RunRequest
 from cdc_ops.core.runs import TableState
 from cdc_ops.core.schema_changes import SchemaChange
@@ -183,8 +184,23 @@ def new_spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int
         delete_where=config.settings.apply_as_deletes,
         deleted_column=config.settings.deleted_column,
         stored_as=facts.stored_as,
+        quarantine=quarantine_of(facts) if config.settings.method is Method.QUERY else "",
         before=before_columns(order.source, facts.schema, facts.keys, config.settings.before_key),
     )
+
+
+def quarantine_of(facts: TableFacts) -> str:
+    """Returns the Delta table of what cannot be read or placed of a table, "" if it stops at the first."""
+    settings, archive = facts.config.settings, facts.pipeline.archive
+    chosen = (settings.bad_records, *((archive.bad_records,) if settings.method is Method.LOG else ()))
+    return quarantine_path(facts.pipeline, facts.config.table) if OnBadRecord.QUARANTINE in chosen else ""
+
+
+def choosing_quarantine(spec: OperationSpec, facts: TableFacts) -> OperationSpec:
+    """Returns a frozen operation, not landed, with the quarantine that its table has now."""
+    if spec.log is not None:
+        return replace(spec, log=replace(spec.log, quarantine=quarantine_of(facts)))
+    return replace(spec, quarantine=quarantine_of(facts) if facts.config.settings.method is Method.QUERY else "")
 
 
 def _properties(config: TableConfig) -> tuple[tuple[str, str], ...]:

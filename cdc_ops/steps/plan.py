@@ -27,7 +27,7 @@ from cdc_ops.steps.archives import keep, keep_frozen
 from cdc_ops.steps.commit import Base, catch_up, give_up_hopeless
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.log_plan import relisted
-from cdc_ops.steps.orders import Draft, Order, TableFacts, read_facts
+from cdc_ops.steps.orders import Draft, Order, TableFacts, choosing_quarantine, read_facts
 from cdc_ops.steps.planning import draft_operations
 from cdc_ops.steps.reconciling import method_of
 from cdc_ops.steps.schema import evolved, refreshed
@@ -296,7 +296,7 @@ def _readable(context: Context, source: Source, request: RunRequest, config: Tab
     order = Order(source=source, request=request, facts=facts, state=base.state, ledger=context.store)
 
     def brought_up(spec: OperationSpec) -> OperationSpec:
-        spec = refreshed(spec, facts, base.head, request)
+        spec = choosing_quarantine(refreshed(spec, facts, base.head, request), facts)
         return relisted(order, spec, spec.log) if spec.log is not None else spec
 
     return tuple(spec if is_landed(spec) else brought_up(spec) for spec in frozen)

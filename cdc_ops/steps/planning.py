@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from cdc_ops.core.archive_rules import OnBadRecord
 from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.deletes import Deletes
 from cdc_ops.core.holds import hold_alert
@@ -245,4 +246,5 @@ def _full(order: Order) -> Draft:
 
 def _whole_landing(order: Order) -> Landing:
     """Whole tables go straight to Delta where the primary key vouches for unique keys; else they are landed and checked first."""
-    return Landing.DIRECT if order.facts.keys_are_primary else Landing.STAGED
+    checked = order.facts.config.settings.bad_records is OnBadRecord.QUARANTINE
+    return Landing.DIRECT if order.facts.keys_are_primary and not checked else Landing.STAGED

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
+from cdc_ops.core.archive_rules import OnBadRecord
 from cdc_ops.core.commits import LakeHead
 from cdc_ops.core.deletes import Deletes
 from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, tombstones_path
@@ -141,6 +142,8 @@ def _check_settings(config: TableConfig) -> None:
         wrong = "'before_key' and 'deletes: ignore' do not go together: the one deletes a row under its old key, the other leaves it"
     elif settings.stored_as_scd_type == 2 and settings.deletes is Deletes.SOFT:
         wrong = "'deletes: soft' and 'stored_as_scd_type: 2' do not go together: a deleted row's last version ends, and stays"
+    elif settings.bad_records is OnBadRecord.QUARANTINE and settings.method is Method.QUERY and not settings.sequence_by:
+        wrong = "'bad_records: quarantine' is for changes: 'method: log', or 'sequence_by'; other rows would be lost"
     elif contradiction := contradicting_nulls(settings):
         wrong = contradiction
     elif settings.stored_as_scd_type == 1 and history:

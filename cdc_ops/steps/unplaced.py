@@ -1,11 +1,18 @@
-"""Rows whose place in the order of changes is NULL: the statement ends at the first one. Spark-free."""
+"""Changes without a place: NULL in a key or in `sequence_by`. The statement ends at the first one, or all are set aside."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
-from cdc_ops.core.operations import OperationSpec
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops.core.merging import null_keys_error, quoted
+from cdc_ops.core.operations import Manifest, OperationSpec
 from cdc_ops.core.stored_as import UNPLACED
 from cdc_ops.errors import NullSequenceError
+from cdc_ops.lake.quarantine import set_rows_aside
+from cdc_ops.lake.staging import read_landed
 from cdc_ops.steps.unstorable import full_text
 
 
@@ -22,11 +29,56 @@ def translated_order(spec: OperationSpec) -> Iterator[None]:
         sequence = spec.stored_as.sequence
         if sequence is None or UNPLACED not in full_text(error):
             raise
-        names = ", ".join(sequence.columns)
-        raise NullSequenceError(
-            f"Rows of {spec.table} have NULL in 'sequence_by' ({names}).",
-            why="Such a row is neither older nor newer than any other.",
-            data="Nothing of this batch was written; the watermark stays.",
-            next=f"Repair the rows at the source (WHERE {' IS NULL OR '.join(sequence.columns)} IS NULL), or order by columns that are"
-            " NOT NULL there.",
-        ) from error
+        raise _unplaced(spec) from error
+
+
+def check_places(spark: SparkSession, spec: OperationSpec, landed: Manifest) -> Manifest:
+    """Counts the landed rows that have no place, by reading them where the table has an order of its own or lacks keys.
+
+    It is looked at before the rows count as landed: once they are repaired at the source, or a quarantine is set, they are read again.
+
+    Raises:
+        NullKeyError: a row has NULL in a key column, and there is no quarantine.
+        NullSequenceError: or in a column of `sequence_by`.
+    """
+    sequence = spec.stored_as.sequence
+    if landed.null_keys and not spec.quarantine:
+        raise null_keys_error(spec, landed.null_keys)
+    if not landed.rows or spec.update_only or sequence is None or not sequence.columns:
+        return landed
+    found = read_landed(spark, spec, landed).where(_fault(spec) != "").count()
+    if found and not spec.quarantine:
+        raise _unplaced(spec)
+    return replace(landed, quarantined=found)
+
+
+def without_unplaced(spark: SparkSession, spec: OperationSpec, manifest: Manifest, rows: DataFrame) -> DataFrame:
+    """Sets aside what has no place among landed rows, and returns the others.
+
+    Raises:
+        LakeConflictError: somebody else changes the quarantine.
+    """
+    if not manifest.quarantined:
+        return rows
+    fault = _fault(spec)
+    set_rows_aside(spark, spec, spec.quarantine, rows.where(fault != ""), fault)
+    return rows.where(fault == "")
+
+
+def _unplaced(spec: OperationSpec) -> NullSequenceError:
+    columns = spec.stored_as.sequence.columns if spec.stored_as.sequence else ()
+    where = " IS NULL OR ".join(columns)
+    return NullSequenceError(
+        f"Rows of {spec.table} have NULL in 'sequence_by' ({', '.join(columns)}).",
+        why="Such a row is neither older nor newer than any other.",
+        data="Nothing of this batch was written; the watermark stays.",
+        next=f"Repair the rows at the source (WHERE {where} IS NULL); they are read again. Or order by columns that are NOT NULL there,"
+        " or set 'bad_records: quarantine'.",
+    )
+
+
+def _fault(spec: OperationSpec) -> Column:
+    """What is wrong with a row, "" if nothing is."""
+    sequence = spec.stored_as.sequence
+    needed = dict.fromkeys(spec.keys, "key column") | dict.fromkeys(sequence.columns if sequence else (), "'sequence_by'")
+    return F.concat_ws("; ", *(F.when(F.col(quoted(name)).isNull(), F.lit(f"NULL in {what} {name}")) for name, what in needed.items()))

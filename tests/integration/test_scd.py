@@ -1,5 +1,6 @@
 """SCD types 1 and 2 through whole runs: change events that come late, versions, tables of changes read by query."""
 
+import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc_ops.core.archive_rules import OnBadRecord
 from cdc_ops.core.deletes import Deletes
+from cdc_ops.core.pipeline import quarantine_path
 from cdc_ops.core.requests import ResyncMode, RunKind
 from cdc_ops.errors import NullSequenceError, RequestError
+from cdc_ops.lake.quarantined import read_quarantine
 from cdc_ops.steps.orders import read_facts
 from cdc_ops.steps.plan import discover
 from cdc_ops.steps.reconciling import ask
@@ -20,7 +24,7 @@ from tests.world import World, request
 
 FEED = """CREATE TABLE employees_cdf (
     change_id BIGINT PRIMARY KEY AUTO_INCREMENT,
-    id INT NOT NULL, name VARCHAR(20), role VARCHAR(20), operation VARCHAR(10), sequence_num INT)"""
+    id INT, name VARCHAR(20), role VARCHAR(20), operation VARCHAR(10), sequence_num INT)"""
 EMPLOYEES = (
     (1, "Alex", "chef", "INSERT", 1),
     (6, "Pat", "mechanic", "DELETE", 8),
@@ -173,8 +177,19 @@ def test_a_table_of_changes_is_applied_in_its_own_order(mariadb: MariaDBServer, 
         assert not world.run().failures
     if scd_type == 1:
         assert world.lake("employees_cdf", "id, role") == [(1, "chef"), (5, "owner")]
-        world.sql("INSERT INTO employees_cdf (id, name, role, operation, sequence_num) VALUES (1, 'Alex', 'chef', 'UPDATE', NULL)")
+        world.sql(insert + "(1, 'Alex', 'owner', 'UPDATE', NULL), (1, 'Alex', 'cook', 'UPDATE', 9)")
         assert isinstance(only_error(world.run()), NullSequenceError)
+        world.configure(bad_records=OnBadRecord.QUARANTINE)  # the operation that has failed follows
+        world.sql(insert + "(NULL, 'Eve', 'spy', 'INSERT', 10)")
+        runs = [world.run().runs[0] for _ in range(2)]
+        assert [run.counts.quarantined for run in runs] == [1, 1]
+        assert "quarantine list" in runs[0].message
+        assert world.lake("employees_cdf", "id, role") == [(1, "cook"), (5, "owner")]
+        found = read_quarantine(quarantine_path(world.pipeline, world.name("employees_cdf")))
+        assert [one.reason for one in found] == ["NULL in 'sequence_by' sequence_num", "NULL in key column id"]
+        assert json.loads(found[0].raw) | {"change_id": 0} == {
+            "change_id": 0, "id": 1, "name": "Alex", "role": "owner", "operation": "UPDATE", "sequence_num": None,
+        }  # fmt: skip
     else:
         assert versions(world, "employees_cdf", "id", "role") == [
             (1, "chef", 1, None),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cdc_ops.core.archive_positions import ArchiveWatermark
+from cdc_ops.core.archive_rules import OnBadRecord
 from cdc_ops.core.commits import LakeHead
 from cdc_ops.core.deletes import Deletes, source_columns
 from cdc_ops.core.logs import LogReading
@@ -115,6 +116,7 @@ def test_columns_whose_history_is_kept_are_named_or_all_but_some() -> None:
         ({"before_key": ("change_id",), "deletes": Deletes.IGNORE}, ConfigError, "the other leaves it"),
         ({"track_history_column_list": ("name",)}, ConfigError, "stored_as_scd_type: 2"),
         ({"sequence_by": ("name",)}, SourceTableError, "no order to rely on"),
+        ({"bad_records": OnBadRecord.QUARANTINE}, ConfigError, "other rows would be lost"),
         ({"ignore_null_updates": True}, ConfigError, "a NULL is a value"),
         ({"ignore_null_updates": True, "sequence_by": ("change_id",)}, ConfigError, "a NULL in a row that is read is a value"),
         ({"method": Method.LOG, "ignore_null_updates": True, "ignore_null_updates_column_list": ("name",)}, ConfigError, "exclude each"),
