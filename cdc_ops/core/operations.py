@@ -5,7 +5,7 @@ connection *names*, never credentials.
 """
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from cdc_ops.core.archive_positions import ArchiveWatermark
@@ -131,6 +131,7 @@ class OperationSpec:
         nulls_after: Checksum that the plan saw over all columns of those rows, "" if it did not look.
         seen_after: What the plan saw at the source of what the lake will then hold, for the next plan's band.
         deleted_column: Column of the Delta table, and not of the source, that is set to true in deleted rows; "" = they are deleted.
+        hidden: What is read besides the columns because changes are ordered or deleted by it; it is not stored.
         before: What is read besides the columns, one for each key column: the row's old key, if the source has no row with it any more.
         log: What is read of an archive; None for operations that read the source.
         stored_as: How the table stores what is applied to it.
@@ -177,6 +178,7 @@ class OperationSpec:
     with_nulls: bool = False
     nulls_after: str = ""
     deleted_column: str = ""
+    hidden: tuple[Column, ...] = ()
     before: tuple[Column, ...] = ()
     log: LogBatch | None = None
     archive_after: ArchiveWatermark | None = None
@@ -197,10 +199,14 @@ class OperationSpec:
         return f"{count:,} archived file{'s' if count != 1 else ''} with {sum(file.size for file in self.log.files):,} bytes"
 
     @property
+    def full_schema(self) -> TableSchema:
+        """The columns of a row that are read: those that are stored, and behind them those that are not."""
+        return self.schema.extended(self.hidden)
+
+    @property
     def read_schema(self) -> TableSchema:
         """What is read and landed: the columns, and behind them the old keys, or what events say of a row besides its values."""
-        extra = LOG_COLUMNS if self.log is not None else self.before if self.reads_before else ()
-        return replace(self.schema, columns=self.schema.columns + extra) if extra else self.schema
+        return self.full_schema.extended(LOG_COLUMNS if self.log is not None else self.before if self.reads_before else ())
 
     @property
     def source_keys(self) -> tuple[str, ...]:

@@ -99,6 +99,10 @@ class TableSchema:
         columns = (replace(column, lossy=True) if column.delta_type.startswith(kinds) else column for column in self.columns)
         return replace(self, columns=tuple(columns), types=eased)
 
+    def extended(self, columns: tuple[Column, ...]) -> "TableSchema":
+        """Returns the schema with further columns behind its own."""
+        return replace(self, columns=self.columns + columns) if columns else self
+
     def column(self, name: str) -> Column | None:
         """Returns the column of that name, compared without regard to case, or None."""
         return next((column for column in self.columns if column.name.lower() == name.lower()), None)

@@ -50,7 +50,7 @@ def set_rows_aside(spark: SparkSession, spec: OperationSpec, path: str, rows: Da
     Raises:
         LakeConflictError: somebody else changes that table.
     """
-    names = [F.col(quoted(column.name)) for column in spec.schema.columns]
+    names = [F.col(quoted(column.name)) for column in spec.full_schema.columns]
     cursor = [F.col(quoted(name)) for name in spec.cursor.column_names]
     raw = F.to_json(F.struct(*names), {"ignoreNullFields": "false"})
     place = F.to_json(F.struct(*cursor)) if cursor else F.lit(None).cast("string")

@@ -129,7 +129,7 @@ def land_differences(spark: SparkSession, source: Source, spec: OperationSpec, a
     if not spec.keys:
         scope = WHOLE  # rows that have no name cannot be exchanged one by one
     slices = spec.slices if scope.is_whole else tuple(source.scope_predicate(spec.schema, one) for one in scope.parts(compare.readers))
-    rows = read_marked(spark, source.jdbc_read(spec.schema, slices), spec.schema, spec.source_keys)
+    rows = read_marked(spark, source.jdbc_read(spec.full_schema, slices), spec.full_schema, spec.source_keys)
     return land(spark, rows, spec, attempt, check, lambda manifest: replace(manifest, scope=scope))
 
 
@@ -149,13 +149,14 @@ def merge_differences(spark: SparkSession, spec: OperationSpec, manifest: Manife
     """
     if taken:
         # Delta skips whatever comes under this number; the history says whether it is ours.
-        empty = spark.createDataFrame([], ", ".join(f"{quoted(c.name)} {c.delta_type}" for c in spec.schema.columns))
+        empty = spark.createDataFrame([], ", ".join(f"{quoted(c.name)} {c.delta_type}" for c in spec.full_schema.columns))
         return apply(spark, spec, apply_deletes(empty, spec), replace(plan_merge(spec, None), deleted_flag=""), manifest.rows)
     if manifest.scope is None or manifest.scope.is_empty:
         return _unchanged(spec, manifest)
     landed = read_landed(spark, spec, manifest)
     if spec.delete_where:
         landed = landed.where(~is_deleted(spec.delete_where))
+    landed = landed.drop(*(column.name for column in spec.hidden))
     plan = plan_merge(spec, manifest)
     lake = _living(spec).read(spark)
     if not spec.keys:

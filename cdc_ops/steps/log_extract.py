@@ -83,7 +83,7 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
 
         def finished(manifest: Manifest) -> Manifest:
             if tied.get["n"]:
-                refuse_ties(folded, spec.schema)
+                refuse_ties(folded, spec.full_schema)
             reading = LogReading(
                 watermark=replace(proven.watermark, newest=newest),
                 covers=covers,
@@ -172,7 +172,7 @@ def _landed_feed(spark: SparkSession, records: DataFrame, spec: OperationSpec, l
     """Lands the feed of a table: what the fold needs of it, and what is bad."""
     form, chosen = open_format(log.archive.format), _chosen(log)
     mine = records_of(form.envelopes(records, chosen), spec.table)
-    feed = canonical_feed(form, mine, spec.schema, spec.keys, chosen)
+    feed = canonical_feed(form, mine, spec.full_schema, spec.keys, chosen)
     bad = F.col("kind") == RecordKind.BAD
     kept = [F.col(name) for name in _KEPT]
     feed.select(*kept, F.when(bad, F.col("raw")).alias("raw")).write.mode("overwrite").parquet(folder)
@@ -210,10 +210,10 @@ def _folded(feed: DataFrame, spec: OperationSpec, seen: _Seen) -> DataFrame:
     if spec.delete_where and not deletes:
         feed = _without_deleted(feed, spec.delete_where)
     if nulls := spec.stored_as.nulls_ignored:
-        feed = without_nulls(feed, spec.schema, nulls)
+        feed = without_nulls(feed, spec.full_schema, nulls)
     if spec.stored_as.keeps_versions:
         return changes_per_key(feed, deletes=deletes)
-    return latest_per_key(feed, spec.schema, truncated=bool(seen.truncates), deletes=deletes, nulls=not nulls)
+    return latest_per_key(feed, spec.full_schema, truncated=bool(seen.truncates), deletes=deletes, nulls=not nulls)
 
 
 def _without_deleted(feed: DataFrame, condition: str) -> DataFrame:
@@ -236,10 +236,10 @@ def _bad_records(feed: DataFrame, table: TableName, bad: int) -> BadRecordsError
 
 def _rows(latest: DataFrame, spec: OperationSpec) -> DataFrame:
     """Returns rows as they are landed: the columns, whether the row is gone, and which columns are known if not all are."""
-    keys, all_of_them = set(spec.keys), len(spec.schema.columns)
+    keys, all_of_them = set(spec.keys), len(spec.full_schema.columns)
     values = [
         F.col("key" if column.name in keys else "row")[column.name].cast(column.delta_type).alias(column.name)
-        for column in spec.schema.columns
+        for column in spec.full_schema.columns
     ]
     known = F.col(DELETED) | F.col(WHOLE) | ((F.size("present") == all_of_them) & ~F.array_contains("present", REST_IS_NULL))
     marks = F.col(DELETED).alias(DELETE_MARK), F.when(~known, F.col("present")).alias(PRESENT)

@@ -41,7 +41,7 @@ def draft_log(order: Order) -> Draft:
     before = order.state.archive or ArchiveWatermark()
     url, found = _surveyed(order, before)
     bound, missing = _listed_at(found), gap_error(str(table), found.gaps, before.streams) if found.gaps else None
-    files, aside = first_files(found.files.files, found.names, archive.files_per_run), quarantine_of(order.facts)
+    files = first_files(found.files.files, found.names, archive.files_per_run)
     if not files:
         idle = f"no new file in {url}"
         return Draft(idle=idle, bound=bound, warnings=found.warnings(), survey=found, stopped=missing)

@@ -50,7 +50,7 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
     spec = marking_alike(spec, head)
     if spec.landing is Landing.DIRECT:
         check_source(source, spec)
-        rows = read_marked(spark, source.jdbc_read(spec.schema, spec.slices), spec.schema, spec.source_keys)
+        rows = read_marked(spark, source.jdbc_read(spec.full_schema, spec.slices), spec.full_schema, spec.source_keys)
         with translated_failures(spec.table), translated_order(spec):
             return apply(spark, spec, apply_deletes(rows, spec), plan_merge(spec, None), None)
     manifest = read_manifest(spec.staging)

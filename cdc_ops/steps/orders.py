@@ -15,7 +15,7 @@ from cdc_ops.core.requests import RunRequest
 from cdc_ops.core.runs import TableState
 from cdc_ops.core.schema_changes import SchemaChange
 from cdc_ops.core.stored_as import LATEST, StoredAs
-from cdc_ops.core.tables import TableSchema
+from cdc_ops.core.tables import Column, TableSchema
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.core.windows import SafeBound
 from cdc_ops.errors import CdcError, SourceTableError
@@ -23,6 +23,7 @@ from cdc_ops.sources.base import Source
 from cdc_ops.sources.chunks import ChunkSize
 from cdc_ops.state.base import StateReader
 from cdc_ops.steps.before_keys import before_columns
+from cdc_ops.steps.hidden import hidden_columns
 from cdc_ops.steps.readers import at_most
 from cdc_ops.steps.storing import stored_as
 from cdc_ops.steps.surveys import Survey
@@ -40,6 +41,7 @@ class TableFacts:
         fingerprint: Of the source's schema, before the lake's types were put in.
         notes: What is said of changed columns; a part of the warnings.
         stored_as: How the table is stored.
+        hidden: Columns that are read and not stored.
     """
 
     pipeline: Pipeline
@@ -52,6 +54,7 @@ class TableFacts:
     fingerprint: str = ""
     notes: tuple[str, ...] = ()
     stored_as: StoredAs = LATEST
+    hidden: tuple[Column, ...] = ()
 
     @property
     def keys_are_primary(self) -> bool:
@@ -141,14 +144,15 @@ def read_facts(pipeline: Pipeline, source: Source, config: TableConfig) -> Table
     """
     settings = config.settings
     schema = source.schema(config.table, columns=settings.columns, except_columns=settings.except_column_list, types=settings.types)
-    keys = _checked_keys(config, schema)
+    keys, hidden = _checked_keys(config, schema), hidden_columns(source, config)
     if settings.apply_as_deletes:
-        check_condition("apply_as_deletes", settings.apply_as_deletes, (column.name for column in schema.columns))
+        check_condition("apply_as_deletes", settings.apply_as_deletes, schema.extended(hidden).names)
     cursor, warnings = Cursor(columns=()), tuple[str, ...]()
     if settings.cursor and settings.method is not Method.LOG:
         cursor, warnings = source.cursor(schema, settings.cursor)
-    stored = stored_as(pipeline, config, schema, keys)
-    return TableFacts(pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=cursor, warnings=warnings, stored_as=stored)
+    stored = stored_as(pipeline, config, schema, keys, hidden)
+    facts = TableFacts(pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=cursor, warnings=warnings, stored_as=stored)
+    return replace(facts, hidden=hidden)
 
 
 def new_spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int = 0) -> OperationSpec:
@@ -184,6 +188,7 @@ def new_spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int
         delete_where=config.settings.apply_as_deletes,
         deleted_column=config.settings.deleted_column,
         stored_as=facts.stored_as,
+        hidden=facts.hidden,
         quarantine=quarantine_of(facts) if config.settings.method is Method.QUERY else "",
         before=before_columns(order.source, facts.schema, facts.keys, config.settings.before_key),
     )

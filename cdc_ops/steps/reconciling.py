@@ -18,7 +18,7 @@ from cdc_ops.core.cursors import CursorValue, format_datetime
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind
 from cdc_ops.core.pipeline import Method
 from cdc_ops.core.runs import Phase
-from cdc_ops.core.tables import TableSchema
+from cdc_ops.core.tables import Column, TableSchema
 from cdc_ops.core.windows import SafeBound
 from cdc_ops.errors import RequestError, SourceTableError
 from cdc_ops.sources.base import Source
@@ -113,6 +113,7 @@ class Question:
         deleted_column: Column that marks deleted rows in the lake, which is compared without them; "" if it has none.
         keeps_versions: The lake has older versions of rows too, and is compared without them.
         ignores_deletes: Rows that only the lake has are no difference.
+        hidden: Columns that `delete_where` needs and the lake has not.
     """
 
     schema: TableSchema
@@ -125,6 +126,7 @@ class Question:
     deleted_column: str = ""
     keeps_versions: bool = False
     ignores_deletes: bool = False
+    hidden: tuple[Column, ...] = ()
 
 
 def check_comparable(facts: TableFacts) -> None:
@@ -163,6 +165,7 @@ def ask(source: Source, facts: TableFacts, readers: int) -> Question:
         deleted_column=facts.config.settings.deleted_column,
         keeps_versions=facts.stored_as.keeps_versions,
         ignores_deletes=facts.stored_as.ignores_deletes,
+        hidden=facts.hidden,
     )
 
 

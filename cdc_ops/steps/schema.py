@@ -139,11 +139,12 @@ def check_source(source: Source, spec: OperationSpec) -> None:
         SchemaChangedError: a column is gone, or is declared or read differently.
     """
     try:
-        names = [column.name for column in spec.schema.columns if not column.normalises]
-        now = alike(source.schema(spec.table, columns=names, types=spec.schema.types), spec.schema)
+        read = spec.full_schema
+        names = [column.name for column in read.columns if not column.normalises]
+        now = alike(source.schema(spec.table, columns=names, types=spec.schema.types), read)
     except SourceTableError as error:
         raise _changed(spec, error.what) from error
-    if found := drift(spec.schema, now):
+    if found := drift(read, now):
         raise _changed(spec, "; ".join(found) + ".")
 
 

@@ -20,17 +20,26 @@ from cdc_ops.core.stored_as import (
     is_sortable,
     sequence_type,
 )
-from cdc_ops.core.tables import TableSchema
+from cdc_ops.core.tables import Column, TableSchema
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.core.widening import canonical_type
 from cdc_ops.errors import ConfigError, RequestError, SchemaChangedError, SourceTableError
+from cdc_ops.steps.hidden import check_hidden_order
 from cdc_ops.steps.null_updates import contradicting_nulls, nulls_ignored
 
 _NOTHING: Final = "Nothing was read or written; the watermark stays."
 
 
-def stored_as(pipeline: Pipeline, config: TableConfig, schema: TableSchema, keys: tuple[str, ...]) -> StoredAs:
+def stored_as(
+    pipeline: Pipeline, config: TableConfig, schema: TableSchema, keys: tuple[str, ...], hidden: tuple[Column, ...] = ()
+) -> StoredAs:
     """Returns how a table is stored.
+
+    Args:
+        pipeline, config: The table and its settings.
+        schema: The columns that are stored.
+        keys: Its keys.
+        hidden: Columns that are read besides, and not stored.
 
     Raises:
         ConfigError: its settings do not go together.
@@ -45,7 +54,8 @@ def stored_as(pipeline: Pipeline, config: TableConfig, schema: TableSchema, keys
             data=_NOTHING,
             next=f"Leave the column out: 'except_column_list: [{taken[0]}]' in the pipeline file.",
         )
-    sequence, ignores = _sequence(config, schema), settings.deletes is Deletes.IGNORE
+    check_hidden_order(config, schema, keys, hidden)
+    sequence, ignores = _sequence(config, schema.extended(hidden)), settings.deletes is Deletes.IGNORE
     if sequence is None:
         return replace(LATEST, ignores_deletes=ignores)
     if settings.stored_as_scd_type == 2 and not keys:
@@ -109,7 +119,7 @@ def _sequence(config: TableConfig, schema: TableSchema) -> Sequence | None:
                 + ("which the table has not." if column is None else f"which is {column.source_type}: that has no order to rely on."),
                 why=did_you_mean(name, schema.names) if column is None else "Numbers, dates and times have one.",
                 data=_NOTHING,
-                next="Correct 'sequence_by' in the pipeline file; its columns have to be copied too.",
+                next="Correct 'sequence_by' in the pipeline file. Its columns are stored, or 'except_column_list' names them.",
             )
     return Sequence(kind=SequenceKind.COLUMNS, type=sequence_type(schema, settings.sequence_by), columns=settings.sequence_by)
 

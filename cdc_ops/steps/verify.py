@@ -48,9 +48,10 @@ def _by_rows(spark: SparkSession, source: Source, question: Question, scope: Sco
     parts = (
         question.slices if scope.is_whole else tuple(source.scope_predicate(question.schema, one) for one in scope.parts(question.readers))
     )
-    rows = read_source(spark, source.jdbc_read(question.schema, parts), question.schema)
+    schema = question.schema.extended(question.hidden)
+    rows = read_source(spark, source.jdbc_read(schema, parts), schema)
     if question.delete_where:
-        rows = rows.where(~is_deleted(question.delete_where))
+        rows = rows.where(~is_deleted(question.delete_where)).drop(*(column.name for column in question.hidden))
     lake = _lake(question).read(spark)
     condition = scope_condition(question.schema, scope)
     part = lake.where(condition) if condition else lake

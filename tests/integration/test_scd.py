@@ -12,6 +12,7 @@ from cdc_ops.core.archive_rules import OnBadRecord
 from cdc_ops.core.deletes import Deletes
 from cdc_ops.core.pipeline import quarantine_path
 from cdc_ops.core.requests import ResyncMode, RunKind
+from cdc_ops.core.stored_as import SEQUENCE
 from cdc_ops.errors import NullSequenceError, RequestError
 from cdc_ops.lake.quarantined import read_quarantine
 from cdc_ops.steps.orders import read_facts
@@ -77,24 +78,25 @@ def test_events_that_come_late_change_nothing_newer_and_bring_no_deleted_row_bac
 
 def test_deletes_and_nulls_that_are_ignored_leave_what_is_there(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
     world = log_world(mariadb, tmp_path, spark)
-    world.configure(deletes=Deletes.IGNORE, apply_as_deletes="name = 'gone'", ignore_null_updates=True)
-    world.sql(ITEMS)
+    world.configure(deletes=Deletes.IGNORE, apply_as_deletes="flag = 'gone'", except_column_list=("flag",), ignore_null_updates=True)
+    world.sql(ITEMS, "ALTER TABLE items ADD flag VARCHAR(9)")
     sink, db = Sink(tmp_path / "archive", world.database, "items"), world.database
     sink.write(
         *(change("c", 100 + n, after=item(n, "first"), database=db) for n in (1, 2, 3)),
-        change("u", 110, after=item(1, "second", price=None), database=db),
-        change("u", 120, after=item(1, "gone", price="9.00"), database=db),
+        change("u", 110, after=item(1, "second", price=None) | {"flag": None}, database=db),
+        change("u", 120, after=item(1, "third") | {"flag": "gone"}, database=db),
         change("t", 130, database=db),
     )
     assert counts(world.run()) == (3, 0, 0)
     sink.write(
         change("d", 200, before=item(2, "first"), database=db),
         change("u", 210, before=item(3, "first"), after=item(4, "moved"), database=db),
-        change("u", 220, after=item(1, None, price="2.00"), database=db),
-        change("u", 230, after=item(5, "new", price=None), database=db),
+        change("u", 220, after=item(1, None, price="2.00") | {"flag": ""}, database=db),
+        change("u", 230, after=item(5, "new", price=None) | {"flag": None}, database=db),
     )
     assert counts(world.run()) == (2, 1, 0)
     found = [(key, name, price and str(price)) for key, name, price in world.lake("items", "id, name, price")]
+    assert spark.read.format("delta").load(str(tmp_path / "lake" / world.schema / "items")).columns == ["id", "name", "price", SEQUENCE]
     assert found == [(1, "second", "2.00"), (2, "first", "1.00"), (3, "first", "1.00"), (4, "moved", "1.00"), (5, "new", None)]
 
 
@@ -169,12 +171,15 @@ def test_a_table_of_changes_is_applied_in_its_own_order(mariadb: MariaDBServer, 
         sequence_by=("sequence_num",),
         stored_as_scd_type=scd_type,
         apply_as_deletes="operation = 'DELETE'",
+        except_column_list=("operation", "sequence_num"),
     )
     world.sql(FEED)
     insert = "INSERT INTO employees_cdf (id, name, role, operation, sequence_num) VALUES "
     for rows in (EMPLOYEES[:3], EMPLOYEES[3:]):
         world.sql(insert + ", ".join(str(row) for row in rows))
         assert not world.run().failures
+    stored = spark.read.format("delta").load(str(tmp_path / "lake" / world.schema / "employees_cdf")).columns
+    assert [name for name in stored if "_" not in name[:2]] == ["change_id", "id", "name", "role"]
     if scd_type == 1:
         assert world.lake("employees_cdf", "id, role") == [(1, "chef"), (5, "owner")]
         world.sql(insert + "(1, 'Alex', 'owner', 'UPDATE', NULL), (1, 'Alex', 'cook', 'UPDATE', 9)")

@@ -84,6 +84,21 @@ def test_what_ignores_deletes_removes_nothing_whatever_asks_for_it() -> None:
     assert plan_merge(spec, manifest(None)).deleted_flag == ""
 
 
+def test_changes_are_ordered_and_deleted_by_columns_that_are_not_stored() -> None:
+    hidden = tuple(schema(("op", "string"), ("seq", "int")).columns)
+    feed = config(keys=("name",), sequence_by=("seq",), except_column_list=("op", "seq"), apply_as_deletes="op = 'D'")
+    found = stored_as(pipeline(), feed, SCHEMA, ("name",), hidden)
+    assert found.sequence == Sequence(kind=SequenceKind.COLUMNS, type="int", columns=("seq",))
+    spec = Case(root="/r").operation(1, stored_as=found, hidden=hidden)
+    assert spec.read_schema.names == (*spec.schema.names, "op", "seq")
+    assert plan_merge(spec, manifest(None)).columns == (*spec.schema.names, SEQUENCE)
+    with pytest.raises(ConfigError, match="its keys are the primary key"):
+        stored_as(pipeline(), feed, SCHEMA, ("id",), hidden)
+    ignoring = replace(feed, settings=replace(feed.settings, deletes=Deletes.IGNORE))
+    with pytest.raises(ConfigError, match="deletes: ignore"):
+        stored_as(pipeline(), ignoring, SCHEMA, ("name",), hidden)
+
+
 def test_nulls_are_ignored_in_columns_that_can_have_them() -> None:
     log = {"method": Method.LOG}
     assert decided(**log, ignore_null_updates=True).nulls_ignored == ("name", "changed_at", "change_id")
