@@ -95,6 +95,7 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
     (TableSettings, "ignore_null_updates_except_column_list"): Rule(examples=(["closed_at"],)),
     (TableSettings, "late_window"): Rule(minimum=timedelta(hours=1), examples=("7d",)),
     (TableSettings, "apply_as_deletes"): Rule(examples=("is_deleted = 1", "deleted_at IS NOT NULL")),
+    (TableSettings, "apply_as_truncates"): Rule(examples=("operation = 'TRUNCATE'",)),
     (TableSettings, "before_key"): Rule(examples=("old_id", ["old_order_id", "old_line"])),
     (TableSettings, "max_delete_ratio"): Rule(examples=(0.1,)),
     (TableSettings, "max_delete_rows"): Rule(minimum=0),

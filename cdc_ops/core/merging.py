@@ -30,7 +30,7 @@ class MergePlan:
             stored.
         sequence: Column of batch and table by which a row of the batch that is older than the table's is left out; "" = none is.
         deletes: The batch may have rows that are deleted, told by change events or by `apply_as_deletes`.
-        truncates: Places in the order of events at which the table was emptied, ascending.
+        truncates: Places in the order of changes at which the table was emptied, ascending, as Spark SQL literals.
         versions: The batch is what becomes of the table's versions (`lake.versions`), not one row a key.
     """
 
@@ -47,7 +47,7 @@ class MergePlan:
     present: str = ""
     sequence: str = ""
     deletes: bool = False
-    truncates: tuple[tuple[int, ...], ...] = ()
+    truncates: tuple[str, ...] = ()
     versions: bool = False
 
     @property
@@ -110,7 +110,7 @@ def plan_merge(spec: OperationSpec, manifest: Manifest | None) -> MergePlan:
         present=PRESENT if (reading and reading.partial) or folds_nulls(spec) else "",
         sequence=SEQUENCE if _is_guarded(spec, events=reading is not None) and (reading is None or reading.ordered) else "",
         deletes=reading.deletes > 0 or bool(spec.delete_where) if reading else bool(spec.delete_where),
-        truncates=reading.truncates if reading else (),
+        truncates=tuple(position_literal(place) for place in reading.truncates) if reading else (),
     )
 
 
@@ -148,8 +148,11 @@ def _is_guarded(spec: OperationSpec, *, events: bool) -> bool:
     stored = spec.stored_as
     if stored.sequence is None or stored.keeps_versions or spec.mode is not ApplyMode.MERGE or spec.update_only:
         return False
-    told = spec.kind in (OperationKind.INCREMENT, OperationKind.BACKFILL, OperationKind.SNAPSHOT_CHUNK) and spec.compare is None
-    return events or (stored.sequence.kind is SequenceKind.COLUMNS and told)
+    told = spec.kind in _TELLING or (spec.kind is OperationKind.RESYNC and spec.window is not None)
+    return events or (stored.sequence.kind is SequenceKind.COLUMNS and told and spec.compare is None)
+
+
+_TELLING: Final = (OperationKind.INCREMENT, OperationKind.BACKFILL, OperationKind.SNAPSHOT_CHUNK)
 
 
 def _emptied(spec: OperationSpec, reading: LogReading) -> str:
@@ -158,7 +161,12 @@ def _emptied(spec: OperationSpec, reading: LogReading) -> str:
         return ""
     if spec.stored_as.sequence is None or not reading.ordered:
         return "true"
-    return f"t.{quoted(SEQUENCE)} IS NULL OR t.{quoted(SEQUENCE)} < {position_literal(reading.truncates[-1])}"
+    return older_than(position_literal(reading.truncates[-1]))
+
+
+def older_than(place: str) -> str:
+    """Returns the condition of the rows of a table that are older than a place, a Spark SQL literal."""
+    return f"t.{quoted(SEQUENCE)} IS NULL OR t.{quoted(SEQUENCE)} < {place}"
 
 
 def position_literal(position: tuple[int, ...]) -> str:

@@ -113,6 +113,7 @@ class OperationSpec:
         landing: Where they stop in between.
         delete_missing_where: Spark SQL condition on the target; rows that match it and are not in the batch are deleted ("" = none).
         delete_where: Spark SQL condition on a row that was read; such rows are deleted from the table and not inserted ("" = none).
+        truncate_where: Spark SQL condition on a row that was read; one that it is true of empties the table of what is older ("" = none).
         watermark_before, snapshot_before, delta_version_before: The table as the plan saw it: what its commit record has to say for this
             operation to be applied on top of it, and the Delta version up to which changes by others were seen (`core.runs.check_base`).
         watermark_after: The table's watermark once this operation has committed, None while a snapshot is unfinished.
@@ -160,6 +161,7 @@ class OperationSpec:
     expected_rows: int = 0
     delete_missing_where: str = ""
     delete_where: str = ""
+    truncate_where: str = ""
     watermark_before: CursorValue | None = None
     snapshot_before: SnapshotProgress | None = None
     delta_version_before: int | None = None

@@ -142,6 +142,7 @@ class TableSettings:
         renamed: Old and new name of columns that were renamed at the source; without an entry a renamed column is one that is gone and one
             that is new.
         apply_as_deletes: Spark SQL condition over the table's columns; rows that it is true of are deleted from the lake, never written.
+        apply_as_truncates: The same for rows of a table of changes that empty it: of what is older by `sequence_by`, nothing is left.
         before_key: Columns that hold the key from before its last change, one for each key column and of the same type; NULL = it did not
             change. The MERGE that brings the row under its new key deletes the old one in the lake, unless a row of the source has it.
         deletes: What becomes of rows in the lake that the source has deleted: `hard` deletes them there too, `soft` keeps them with their
@@ -186,6 +187,7 @@ class TableSettings:
     schema_changes: SchemaPolicy = SchemaPolicy.EVOLVE
     renamed: tuple[tuple[str, str], ...] = ()
     apply_as_deletes: str = ""
+    apply_as_truncates: str = ""
     before_key: tuple[str, ...] = ()
     deletes: Deletes = Deletes.HARD
     stored_as_scd_type: int = 1

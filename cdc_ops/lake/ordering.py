@@ -70,5 +70,6 @@ def _versioned(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch:
 
 def _remember(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: DataFrame, place: str) -> None:
     """Remembers the deletes of a batch, before the statement that carries them out."""
-    if spec.stored_as.tombstones and plan.deleted_flag and (plan.deletes or plan.truncates):
-        remember(spark, spec, batch.where(F.col(plan.deleted_flag)), place, plan.truncates)
+    if spec.stored_as.tombstones and ((plan.deleted_flag and plan.deletes) or plan.truncates):
+        deleted = F.col(plan.deleted_flag) if plan.deleted_flag else F.lit(False)
+        remember(spark, spec, batch.where(deleted), place, plan.truncates)

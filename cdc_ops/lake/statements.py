@@ -76,7 +76,10 @@ def _value(plan: MergePlan, name: str) -> str:
     if not plan.present or name == plan.deleted_column:
         return f"s.{quoted(name)}"
     present = f"s.{quoted(plan.present)}"
-    return f"IF({present} IS NULL OR array_contains({present}, {text_literal(name)}), s.{quoted(name)}, t.{quoted(name)})"
+    said = f"{present} IS NULL OR array_contains({present}, {text_literal(name)})"
+    if plan.truncates and plan.delete_missing_where:  # what was there from before the table was emptied is gone
+        said += f" OR (array_contains({present}, {text_literal(REST_IS_NULL)}) AND ({plan.delete_missing_where}))"
+    return f"IF({said}, s.{quoted(name)}, t.{quoted(name)})"
 
 
 def _inserted(plan: MergePlan, name: str) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.merging import position_literal, quoted
+from cdc_ops.core.merging import quoted
 from cdc_ops.core.operations import OperationSpec, app_id
 from cdc_ops.lake.deltalog import DeltaLog
 from cdc_ops.lake.session import once, private_session, shared_view
@@ -21,9 +21,7 @@ COMPACTED: Final = 32
 """Every so many versions the table is written anew, with one row a key and without what is out of date."""
 
 
-def remember(
-    spark: SparkSession, spec: OperationSpec, deleted: DataFrame, sequence: str, truncates: Iterable[tuple[int, ...]] = ()
-) -> None:
+def remember(spark: SparkSession, spec: OperationSpec, deleted: DataFrame, sequence: str, truncates: Iterable[str] = ()) -> None:
     """Remembers deletes of an operation; doing it again changes nothing.
 
     Args:
@@ -31,7 +29,7 @@ def remember(
         spec: The operation.
         deleted: The deletes, with the columns of the keys.
         sequence: Their column with their place.
-        truncates: Places where all rows went.
+        truncates: Places where all rows went, as Spark SQL literals.
 
     Raises:
         LakeConflictError: somebody else changes that table.
@@ -101,7 +99,5 @@ def _key(spec: OperationSpec) -> Column:
     return F.struct(*(F.col(quoted(key)).alias(f"k{index}") for index, key in enumerate(spec.keys)))
 
 
-def _emptied(spark: SparkSession, like: DataFrame, place: tuple[int, ...]) -> DataFrame:
-    return spark.range(1).select(
-        F.lit(None).cast(like.schema["key"].dataType).alias("key"), F.expr(position_literal(place)).alias("sequence")
-    )
+def _emptied(spark: SparkSession, like: DataFrame, place: str) -> DataFrame:
+    return spark.range(1).select(F.lit(None).cast(like.schema["key"].dataType).alias("key"), F.expr(place).alias("sequence"))

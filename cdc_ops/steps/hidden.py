@@ -24,7 +24,7 @@ def hidden_columns(source: Source, config: TableConfig) -> tuple[Column, ...]:
     """
     settings = config.settings
     ordering = {name.lower() for name in settings.sequence_by}
-    deciding = named_columns(settings.apply_as_deletes, settings.except_column_list)
+    deciding = named_columns(f"{settings.apply_as_deletes} {settings.apply_as_truncates}", settings.except_column_list)
     names = [name for name in settings.except_column_list if name.lower() in ordering or name in deciding]
     return source.schema(config.table, columns=names, types=settings.types).columns if names else ()
 

@@ -20,6 +20,7 @@ from cdc_ops.lake.staging import read_landed, read_manifest
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.compare import merge_differences
 from cdc_ops.steps.deletes import marking_alike
+from cdc_ops.steps.emptied import emptying, last_emptied, without_emptied
 from cdc_ops.steps.log_merge import merge_events
 from cdc_ops.steps.reading import read_marked
 from cdc_ops.steps.schema import check_source
@@ -73,7 +74,9 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
 
 def _merge_rows(spark: SparkSession, spec: OperationSpec, manifest: Manifest) -> OperationResult:
     rows = without_unplaced(spark, spec, manifest, read_landed(spark, spec, manifest))
-    plan, landed = plan_merge(spec, manifest), last_states(applied(rows, spec), spec)
+    place = last_emptied(rows, spec)
+    rows = without_emptied(rows, spec, place)
+    plan, landed = emptying(plan_merge(spec, manifest), place), last_states(applied(rows, spec), spec)
     batch = landed
     if spec.band is not None or spec.with_nulls:
         batch, late = without_known(spark, spec, batch)

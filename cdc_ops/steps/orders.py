@@ -145,8 +145,9 @@ def read_facts(pipeline: Pipeline, source: Source, config: TableConfig) -> Table
     settings = config.settings
     schema = source.schema(config.table, columns=settings.columns, except_columns=settings.except_column_list, types=settings.types)
     keys, hidden = _checked_keys(config, schema), hidden_columns(source, config)
-    if settings.apply_as_deletes:
-        check_condition("apply_as_deletes", settings.apply_as_deletes, schema.extended(hidden).names)
+    for name, condition in (("apply_as_deletes", settings.apply_as_deletes), ("apply_as_truncates", settings.apply_as_truncates)):
+        if condition:
+            check_condition(name, condition, schema.extended(hidden).names)
     cursor, warnings = Cursor(columns=()), tuple[str, ...]()
     if settings.cursor and settings.method is not Method.LOG:
         cursor, warnings = source.cursor(schema, settings.cursor)
@@ -186,6 +187,7 @@ def new_spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int
         schema_changes=facts.changes,
         source_fingerprint=facts.fingerprint,
         delete_where=config.settings.apply_as_deletes,
+        truncate_where=config.settings.apply_as_truncates,
         deleted_column=config.settings.deleted_column,
         stored_as=facts.stored_as,
         hidden=facts.hidden,

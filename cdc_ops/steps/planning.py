@@ -196,7 +196,7 @@ def _partial(order: Order, spec: OperationSpec) -> OperationSpec:
         schema = spec.schema if spec.delete_where else only_columns(spec.schema, read)
         return replace(spec, schema=schema, update_only=(*names, spec.deleted_column))
     # Only rows that are there are touched, so nothing is to be deleted by a condition whose columns are not read.
-    return replace(spec, schema=only_columns(spec.schema, read), update_only=names, delete_where="", hidden=())
+    return replace(spec, schema=only_columns(spec.schema, read), update_only=names, delete_where="", truncate_where="", hidden=())
 
 
 def _window(order: Order, window: Window, kind: OperationKind) -> Draft:

@@ -159,7 +159,7 @@ def _decision(facts: TableFacts, head: LakeHead | None) -> Decision:
     recorded = Recorded(keys=record.keys, fingerprint=record.schema_fingerprint) if record else Recorded()
     changes += compare_keys(recorded.keys, facts.keys, changes)
     changes += compare_rules(record.key_rules if record else (), facts.schema)
-    conditions = named_columns(settings.apply_as_deletes, facts.schema.names)
+    conditions = named_columns(f"{settings.apply_as_deletes} {settings.apply_as_truncates}", facts.schema.names)
     needed = (*facts.keys, *facts.cursor.column_names, *settings.before_key, *settings.sequence_by, *conditions)
     return decide(asked, facts.schema, changes, recorded, needed)
 

@@ -26,6 +26,7 @@ from cdc_ops.core.widening import canonical_type
 from cdc_ops.errors import ConfigError, RequestError, SchemaChangedError, SourceTableError
 from cdc_ops.steps.hidden import check_hidden_order
 from cdc_ops.steps.null_updates import contradicting_nulls, nulls_ignored
+from cdc_ops.steps.truncates import check_truncates, contradicting_truncates
 
 _NOTHING: Final = "Nothing was read or written; the watermark stays."
 
@@ -55,6 +56,7 @@ def stored_as(
             next=f"Leave the column out: 'except_column_list: [{taken[0]}]' in the pipeline file.",
         )
     check_hidden_order(config, schema, keys, hidden)
+    check_truncates(config, schema, keys)
     sequence, ignores = _sequence(config, schema.extended(hidden)), settings.deletes is Deletes.IGNORE
     if sequence is None:
         return replace(LATEST, ignores_deletes=ignores)
@@ -65,7 +67,8 @@ def stored_as(
             data=_NOTHING,
             next="Name the columns that identify a row: 'keys: [id]' in the pipeline file; or set 'stored_as_scd_type: 1'.",
         )
-    told = sequence.kind is SequenceKind.POSITION or (sequence.kind is SequenceKind.COLUMNS and settings.apply_as_deletes)
+    deletes = settings.apply_as_deletes or settings.apply_as_truncates
+    told = sequence.kind is SequenceKind.POSITION or (sequence.kind is SequenceKind.COLUMNS and deletes)
     return StoredAs(
         scd_type=settings.stored_as_scd_type,
         sequence=sequence,
@@ -154,7 +157,7 @@ def _check_settings(config: TableConfig) -> None:
         wrong = "'deletes: soft' and 'stored_as_scd_type: 2' do not go together: a deleted row's last version ends, and stays"
     elif settings.bad_records is OnBadRecord.QUARANTINE and settings.method is Method.QUERY and not settings.sequence_by:
         wrong = "'bad_records: quarantine' is for changes: 'method: log', or 'sequence_by'; other rows would be lost"
-    elif contradiction := contradicting_nulls(settings):
+    elif contradiction := contradicting_truncates(settings) or contradicting_nulls(settings):
         wrong = contradiction
     elif settings.stored_as_scd_type == 1 and history:
         wrong = "columns whose history is kept need 'stored_as_scd_type: 2'"

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -13,6 +15,7 @@ from cdc_ops.core.stored_as import UNPLACED
 from cdc_ops.errors import NullSequenceError
 from cdc_ops.lake.quarantine import set_rows_aside
 from cdc_ops.lake.staging import read_landed
+from cdc_ops.steps.emptied import is_emptying
 from cdc_ops.steps.unstorable import full_text
 
 
@@ -42,6 +45,9 @@ def check_places(spark: SparkSession, spec: OperationSpec, landed: Manifest) -> 
         NullSequenceError: or in a column of `sequence_by`.
     """
     sequence = spec.stored_as.sequence
+    if landed.null_keys and spec.truncate_where:  # a row that empties the table needs none
+        keyless = reduce(or_, map(_lacks, spec.keys))
+        landed = replace(landed, null_keys=read_landed(spark, spec, landed).where(keyless & ~is_emptying(spec)).count())
     if landed.null_keys and not spec.quarantine:
         raise null_keys_error(spec, landed.null_keys)
     if not landed.rows or spec.update_only or sequence is None or not sequence.columns:
@@ -80,5 +86,10 @@ def _unplaced(spec: OperationSpec) -> NullSequenceError:
 def _fault(spec: OperationSpec) -> Column:
     """What is wrong with a row, "" if nothing is."""
     sequence = spec.stored_as.sequence
-    needed = dict.fromkeys(spec.keys, "key column") | dict.fromkeys(sequence.columns if sequence else (), "'sequence_by'")
-    return F.concat_ws("; ", *(F.when(F.col(quoted(name)).isNull(), F.lit(f"NULL in {what} {name}")) for name, what in needed.items()))
+    keys = [F.when(_lacks(name) & ~is_emptying(spec), F.lit(f"NULL in key column {name}")) for name in spec.keys]
+    places = [F.when(_lacks(name), F.lit(f"NULL in 'sequence_by' {name}")) for name in (sequence.columns if sequence else ())]
+    return F.concat_ws("; ", *keys, *places)
+
+
+def _lacks(name: str) -> Column:
+    return F.col(quoted(name)).isNull()

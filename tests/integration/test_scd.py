@@ -195,6 +195,16 @@ def test_a_table_of_changes_is_applied_in_its_own_order(mariadb: MariaDBServer, 
         assert json.loads(found[0].raw) | {"change_id": 0} == {
             "change_id": 0, "id": 1, "name": "Alex", "role": "owner", "operation": "UPDATE", "sequence_num": None,
         }  # fmt: skip
+        # All that is older than 20 goes, wherever it is and whenever it comes.
+        world.configure(apply_as_truncates="operation = 'TRUNCATE'")
+        emptied = "(NULL, NULL, NULL, 'TRUNCATE', 20)"
+        world.sql(
+            f"{insert} (7, 'Ann', 'old', 'INSERT', 19), (8, 'Joe', 'new', 'INSERT', 21), {emptied}, (1, 'Alex', 'boss', 'UPDATE', 20)"
+        )
+        assert counts(world.run()) == (1, 1, 1)
+        world.sql(f"{insert} (9, 'Max', 'late', 'INSERT', 18), (8, 'Joe', 'chef', 'UPDATE', 22)")
+        assert counts(world.run()) == (0, 1, 0)
+        assert world.lake("employees_cdf", "id, role") == [(1, "boss"), (8, "chef")]
     else:
         assert versions(world, "employees_cdf", "id", "role") == [
             (1, "chef", 1, None),

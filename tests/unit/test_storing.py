@@ -17,8 +17,10 @@ from cdc_ops.core.pipeline import Method, Pipeline, SourceConfig, SourceKind, Ta
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.stored_as import END, LATEST, SEQUENCE, START, TOUCHED, Sequence, SequenceKind, StoredAs
 from cdc_ops.core.tables import TableName
+from cdc_ops.core.windows import Window
 from cdc_ops.errors import CdcError, ConfigError, RequestError, SchemaChangedError, SourceTableError
 from cdc_ops.lake.statements import merge_statement, versions_statement
+from cdc_ops.steps.emptied import emptying
 from cdc_ops.steps.storing import check_request, own_changes, stored_as
 from tests.lake_case import TABLE, Case, schema
 
@@ -131,6 +133,11 @@ def test_columns_whose_history_is_kept_are_named_or_all_but_some() -> None:
         ({"before_key": ("change_id",), "deletes": Deletes.IGNORE}, ConfigError, "the other leaves it"),
         ({"track_history_column_list": ("name",)}, ConfigError, "stored_as_scd_type: 2"),
         ({"sequence_by": ("name",)}, SourceTableError, "no order to rely on"),
+        ({"method": Method.LOG, "apply_as_truncates": "name = 'T'"}, ConfigError, "tell a TRUNCATE themselves"),
+        ({"apply_as_truncates": "name = 'T'"}, ConfigError, "needs 'sequence_by'"),
+        ({"apply_as_truncates": "name = 'T'", "sequence_by": ("change_id",)}, ConfigError, "its rows are no changes"),
+        ({"apply_as_truncates": "x", "sequence_by": ("change_id",), "stored_as_scd_type": 2}, ConfigError, "as in AUTO CDC"),
+        ({"apply_as_truncates": "x", "sequence_by": ("change_id",), "deletes": Deletes.IGNORE}, ConfigError, "what the other keeps"),
         ({"bad_records": OnBadRecord.QUARANTINE}, ConfigError, "other rows would be lost"),
         ({"ignore_null_updates": True}, ConfigError, "a NULL is a value"),
         ({"ignore_null_updates": True, "sequence_by": ("change_id",)}, ConfigError, "a NULL in a row that is read is a value"),
@@ -191,6 +198,22 @@ def test_an_event_that_is_older_than_its_row_is_neither_written_nor_deletes() ->
     assert f"WHEN MATCHED AND s.`__cdc_delete` AND {guard} THEN DELETE" in text
     assert f"WHEN MATCHED AND NOT s.`__cdc_delete` AND {guard} THEN UPDATE SET" in text
     assert "WHEN NOT MATCHED BY SOURCE AND (t.`_cdc_sequence` IS NULL OR t.`_cdc_sequence` < array(3L, 4L)) THEN DELETE" in text
+
+
+def test_a_resync_of_a_range_of_changes_sets_no_newer_row_back() -> None:
+    order = Sequence(kind=SequenceKind.COLUMNS, type="bigint", columns=("change_id",))
+    spec = Case(root="/r").operation(1, kind=OperationKind.RESYNC, stored_as=replace(EVENTS, sequence=order))
+    assert plan_merge(replace(spec, window=Window(low=None, high=None)), manifest(None)).sequence == SEQUENCE
+    assert plan_merge(spec, manifest(None)).sequence == ""  # of keys: the rows are what the source has
+
+
+def test_of_a_table_that_was_emptied_a_null_keeps_nothing_older() -> None:
+    order = Sequence(kind=SequenceKind.COLUMNS, type="bigint", columns=("change_id",))
+    spec = Case(root="/r").operation(1, stored_as=replace(EVENTS, sequence=order, nulls_ignored=("name",)))
+    text = merge_statement("t", "s", emptying(plan_merge(spec, manifest(None)), "CAST('7' AS bigint)"))
+    older = "t.`_cdc_sequence` IS NULL OR t.`_cdc_sequence` < CAST('7' AS bigint)"
+    assert f"WHEN NOT MATCHED BY SOURCE AND ({older}) THEN DELETE" in text
+    assert f"'name') OR (array_contains(s.`__cdc_present`, '') AND ({older})), s.`name`, t.`name`)" in text
 
 
 def test_without_one_order_no_event_is_taken_for_an_old_one() -> None:

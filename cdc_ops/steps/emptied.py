@@ -1,0 +1,52 @@
+"""Rows of a table of changes that empty it (`apply_as_truncates`): what is older goes, from the batch and from the table. Runs in Spark.
+
+rows of a batch --+-- the last that empties the table -- its place as a literal -- rows of the table below it are deleted
++-- the others ---------------------- those below it are left out ---> MERGE
+"""
+
+from dataclasses import replace
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cdc_ops.core.merging import MergePlan, older_than, quoted, spark_literal
+from cdc_ops.core.operations import ApplyMode, OperationSpec
+from cdc_ops.steps.stage import is_deleted
+
+
+def is_emptying(spec: OperationSpec) -> Column:
+    """Returns whether a row empties the table, never NULL."""
+    return is_deleted(spec.truncate_where) if spec.truncate_where else F.lit(False)
+
+
+def last_emptied(rows: DataFrame, spec: OperationSpec) -> str:
+    """Returns the place of the last row that empties the table as a Spark SQL literal, "" if there is none, by reading them."""
+    sequence = spec.stored_as.sequence
+    if not spec.truncate_where or sequence is None:
+        return ""
+    types = {column.name.lower(): column.delta_type for column in spec.full_schema.columns}
+    names = sequence.columns
+    place = F.struct(*(F.col(quoted(name)).alias(f"p{index}") for index, name in enumerate(names)))
+    last = rows.where(is_emptying(spec)).agg(F.max(place).alias("last"))
+    [found] = last.select(*(F.col(f"last.p{index}").cast("string") for index in range(len(names)))).collect()
+    if found[0] is None:
+        return ""
+    parts = [spark_literal(types[name.lower()], text) for name, text in zip(names, found, strict=True)]
+    return parts[0] if len(parts) == 1 else f"CAST(struct({', '.join(parts)}) AS {sequence.type})"
+
+
+def without_emptied(rows: DataFrame, spec: OperationSpec, place: str) -> DataFrame:
+    """Leaves out what is older than a place at which the table was emptied, and the rows that say so."""
+    if not spec.truncate_where:
+        return rows
+    kept = rows.where(~is_emptying(spec))
+    names = spec.stored_as.sequence.columns if spec.stored_as.sequence else ()
+    own = quoted(names[0]) if len(names) == 1 else f"struct({', '.join(map(quoted, names))})"
+    return kept.where(f"{own} >= {place}") if place else kept
+
+
+def emptying(plan: MergePlan, place: str) -> MergePlan:
+    """Returns the statement that deletes also what is older than a place."""
+    if not place or plan.mode is not ApplyMode.MERGE:
+        return plan
+    return replace(plan, delete_missing_where=older_than(place), prune=(), truncates=(place,))
