@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from cdc_ops.errors import EnvironmentSetupError
 from cdc_ops.lake import jars
@@ -27,6 +28,10 @@ os.environ["AIRFLOW_HOME"] = str(LOCAL / "tests" / "airflow")
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 os.environ.setdefault("CDC_OPS_CACHE", str(LOCAL / "cache"))
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+# How fast a machine is decides no test.
+settings.register_profile("any-machine", deadline=None)
+settings.load_profile("any-machine")
 
 # Closing the JVM's connections is logged when the interpreter ends, after pytest has closed the log's stream.
 logging.getLogger("py4j").setLevel(logging.WARNING)

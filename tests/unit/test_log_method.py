@@ -83,7 +83,7 @@ def test_columns_that_no_event_spoke_of_stay_and_rows_that_are_not_known_as_a_wh
     statement = merge_statement("t1", "s1", plan_merge(wide, manifest(partial=1)))
     known = rf"IF(s.`{PRESENT}` IS NULL OR array_contains(s.`{PRESENT}`, 'it\'s'), s.`it's`, t.`it's`)"
     assert f"UPDATE SET t.`it's` = {known}" in statement
-    assert f"VALUES (IF(s.`{PRESENT}` IS NULL, s.`id`, raise_error(" in statement
+    assert f"VALUES (IF(s.`{PRESENT}` IS NULL OR array_contains(s.`{PRESENT}`, ''), s.`id`, raise_error(" in statement
 
 
 def test_a_run_takes_the_first_files_of_each_partition() -> None:

@@ -105,8 +105,8 @@ def test_nulls_are_ignored_in_columns_that_can_have_them() -> None:
     log = {"method": Method.LOG}
     assert decided(**log, ignore_null_updates=True).nulls_ignored == ("name", "changed_at", "change_id")
     assert decided(**log, ignore_null_updates_column_list=("ID", "Name")).nulls_ignored == ("name",)
-    feed = {"sequence_by": ("change_id",), "keys": ("name",)}
-    assert decided(("name",), **feed, ignore_null_updates_except_column_list=("id",)).nulls_ignored == ("changed_at",)
+    feed = decided(("name",), sequence_by=("change_id",), ignore_null_updates_except_column_list=("id",))
+    assert feed.nulls_ignored == ("changed_at",)
 
 
 def test_a_null_that_is_ignored_leaves_the_stored_value_and_a_new_row_is_known_as_a_whole() -> None:
