@@ -107,7 +107,7 @@ def plan_merge(spec: OperationSpec, manifest: Manifest | None) -> MergePlan:
         # With soft deletes such rows are written like all others, with their mark.
         deleted_flag=DELETE_MARK if spec.mode is ApplyMode.MERGE and (reading or conditional) else "",
         deleted_column=spec.deleted_column,
-        present=PRESENT if (reading and reading.partial) or folds_nulls(spec) else "",
+        present=PRESENT if (reading and reading.partial) or (folds_nulls(spec) and spec.mode is ApplyMode.MERGE) else "",
         sequence=SEQUENCE if _is_guarded(spec, events=reading is not None) and (reading is None or reading.ordered) else "",
         deletes=reading.deletes > 0 or bool(spec.delete_where) if reading else bool(spec.delete_where),
         truncates=tuple(position_literal(place) for place in reading.truncates) if reading else (),
@@ -129,7 +129,7 @@ def folds_nulls(spec: OperationSpec) -> bool:
     """True if the rows that are read are changes, in which a NULL may leave what is there (`PRESENT`)."""
     sequence = spec.stored_as.sequence
     changes = sequence is not None and sequence.kind is SequenceKind.COLUMNS and spec.compare is None and not spec.update_only
-    return changes and bool(spec.stored_as.nulls_ignored) and spec.mode is ApplyMode.MERGE
+    return changes and bool(spec.stored_as.nulls_ignored)
 
 
 def _own_columns(spec: OperationSpec, *, events: bool) -> tuple[str, ...]:

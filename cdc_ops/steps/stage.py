@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.logs import PRESENT, REST_IS_NULL
-from cdc_ops.core.merging import quoted
+from cdc_ops.core.merging import folds_nulls, quoted
 from cdc_ops.core.operations import ApplyMode, OperationSpec
 from cdc_ops.lake.keys import numbered_keys
 
@@ -34,7 +34,7 @@ def last_states(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     Where a NULL may leave what is there (`ignore_null_updates`), each column has its last value since the key's last delete, and `PRESENT`
     names the columns that the rows say something of.
     """
-    if not spec.stored_as.nulls_ignored or spec.update_only:
+    if not folds_nulls(spec):
         return latest_per_key(rows, spec)
     rows = apply_deletes(rows, spec)
     may_keep = {name.lower() for name in spec.stored_as.nulls_ignored}

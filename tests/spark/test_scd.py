@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+import cdc_ops
 from cdc_ops.core.archive_positions import ArchiveWatermark
 from cdc_ops.core.cursors import Cursor
 from cdc_ops.core.deletes import DELETE_MARK
@@ -124,6 +125,9 @@ def test_the_documented_feed_of_employees_gives_the_documented_versions(spark: S
         (6, "mechanic", (7,), (8,)),
     ]
     assert historical.rows("id", "role", START, END) == versions
+    now = cdc_ops.current(spark, historical.case.path)
+    assert now.columns == ["id", "name", "role"]
+    assert sorted(tuple(row)[::2] for row in now.collect()) == [row[:2] for row in versions if row[3] is None]
     # All rows go at 10; what comes later and is from before ends there too.
     historical.give([told(7, 11, "Eve", "chef")], truncates=((10,),))
     historical.give([told(1, 9, "Alex", "owner"), told(8, 10, "Max", "chef")])
