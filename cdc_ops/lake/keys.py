@@ -12,7 +12,12 @@ from cdc_ops.core.merging import quoted
 
 def numbered_keys(keys: Sequence[str]) -> list[Column]:
     """Returns the key columns under names of ours, which no column of a table has."""
-    return [F.col(quoted(key)).alias(_name(index)) for index, key in enumerate(keys)]
+    return [F.col(quoted(key)).alias(name) for key, name in zip(keys, key_names(keys), strict=True)]
+
+
+def key_names(keys: Sequence[str]) -> tuple[str, ...]:
+    """Returns those names."""
+    return tuple(_name(index) for index in range(len(keys)))
 
 
 def same_key(columns: Sequence[Column]) -> Column:

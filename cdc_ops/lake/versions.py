@@ -20,7 +20,7 @@ from cdc_ops.core.logs import REST_IS_NULL
 from cdc_ops.core.merging import FROM, GONE, REUSED, MergePlan, quoted
 from cdc_ops.core.operations import OperationSpec
 from cdc_ops.core.stored_as import END, START, TOUCHED
-from cdc_ops.lake.keys import numbered_keys, same_key
+from cdc_ops.lake.keys import key_names, numbered_keys, same_key
 from cdc_ops.lake.statements import INCOMPLETE
 from cdc_ops.lake.tombstones import recalled
 
@@ -32,7 +32,9 @@ _ENDED, _STORED, _DELETED, _WRITTEN = range(4)
 
 _SINCE: Final = "__cdc_since"
 _DIGEST: Final = "struct<a: bigint, b: bigint>"
-_EVENT: Final = ("key", "at", "rank", "image", "has", "mine")
+_WHOLE: Final = (Window.unboundedPreceding, Window.unboundedFollowing)
+_SO_FAR: Final = (Window.unboundedPreceding, Window.currentRow)
+_EVENT: Final = ("at", "rank", "image", "has", "mine")
 
 
 def versions(spark: SparkSession, spec: OperationSpec, plan: MergePlan, changes: DataFrame) -> DataFrame:
@@ -54,12 +56,16 @@ def versions(spark: SparkSession, spec: OperationSpec, plan: MergePlan, changes:
     written = _written(shape, plan, changes)
     if plan.delete_missing_where:
         written = written.unionByName(_missing(shape, plan, changes, table, spec))
-    known, touched = recalled(spark, spec), written.groupBy("key").agg(F.min("at").alias("since"))
-    if known is not None and not known.where(F.col("key").isNull()).isEmpty():
-        every = table.select(shape.key.alias("key")).distinct().unionByName(touched.select("key")).distinct()
-        touched = every.withColumn("since", shape.at(F.lit(None)))
-    events = reduce(DataFrame.unionByName, [written, _stored(shape, table, touched), *_remembered(shape, known, touched)])
-    placed = _placed(events.repartition("key"))  # one exchange serves all that follows
+    touched = written.groupBy(*shape.names).agg(F.min("at").alias(_SINCE))
+    known = recalled(spark, spec)
+    emptied = known is not None and not known.where(F.col("key").isNull()).isEmpty()
+    if emptied:
+        every = table.select(*shape.key).unionByName(touched.select(*shape.names)).distinct()
+        touched = every.withColumn(_SINCE, shape.at(F.lit(None)))
+    told = [written, _stored(shape, table, touched)]
+    if known is not None:
+        told.append(_remembered(shape, known, touched, emptied=emptied))
+    placed = _placed(shape, reduce(DataFrame.unionByName, told).repartition(*shape.names))  # one exchange serves all that follows
     return _differing(shape, plan, _grouped(shape, _completed(shape, placed) if plan.present else placed))
 
 
@@ -80,8 +86,14 @@ class _Shape:
         return cls(keys=spec.keys, columns=columns, tracked=tracked, sequence=stored.sequence.type if stored.sequence else "timestamp")
 
     @property
-    def key(self) -> Column:
-        return F.struct(*(F.col(quoted(name)).alias(f"k{index}") for index, name in enumerate(self.keys)))
+    def names(self) -> tuple[str, ...]:
+        """The key columns of an event."""
+        return key_names(self.keys)
+
+    @property
+    def key(self) -> list[Column]:
+        """The key of a row of table or batch, under `names`."""
+        return numbered_keys(self.keys)
 
     @property
     def image(self) -> Column:
@@ -111,21 +123,23 @@ class _Shape:
     def event(self, **parts: Column) -> list[Column]:
         """The columns of an event; what is not given is NULL."""
         kinds = {"image": self.image_type, "has": "array<string>", "mine": self.mine_type}
-        return [parts.get(name, F.lit(None).cast(kinds.get(name, "string"))).alias(name) for name in _EVENT]
+        told = [parts.get(name, F.lit(None).cast(kinds.get(name, "string"))).alias(name) for name in _EVENT]
+        return [*(F.col(name) for name in self.names), *told]
 
 
 def _written(shape: _Shape, plan: MergePlan, changes: DataFrame) -> DataFrame:
     gone = F.col(plan.deleted_flag) if plan.deleted_flag else F.lit(False)
     has = F.when(~gone, F.col(quoted(plan.present))) if plan.present else F.lit(None).cast("array<string>")
     rank = F.when(gone, _DELETED).otherwise(_WRITTEN)
-    return changes.select(*shape.event(key=shape.key, at=shape.at(F.col(AT)), rank=rank, image=F.when(~gone, shape.image), has=has))
+    keyed = changes.withColumns(dict(zip(shape.names, (F.col(quoted(key)) for key in shape.keys), strict=True)))
+    return keyed.select(*shape.event(at=shape.at(F.col(AT)), rank=rank, image=F.when(~gone, shape.image), has=has))
 
 
 def _missing(shape: _Shape, plan: MergePlan, changes: DataFrame, table: DataFrame, spec: OperationSpec) -> DataFrame:
     """Deletes of the living keys that a condition names and the batch has not; what was read at the source tells no other time."""
-    living = table.alias("t").where(F.col(END).isNull()).where(plan.delete_missing_where).select(shape.key.alias("key"))
-    gone = living.join(changes.select(shape.key.alias("key")), "key", "left_anti")
-    return gone.select(*shape.event(key=F.col("key"), at=shape.at(F.lit(spec.planned_at)), rank=F.lit(_DELETED)))
+    living = table.alias("t").where(F.col(END).isNull()).where(plan.delete_missing_where).select(*shape.key)
+    gone = living.join(changes.select(*shape.key), list(shape.names), "left_anti")
+    return gone.select(*shape.event(at=shape.at(F.lit(spec.planned_at)), rank=F.lit(_DELETED)))
 
 
 def _stored(shape: _Shape, table: DataFrame, touched: DataFrame) -> DataFrame:
@@ -133,63 +147,56 @@ def _stored(shape: _Shape, table: DataFrame, touched: DataFrame) -> DataFrame:
 
     Versions that ended before the first change of their key stay as they are, and are left out: a long history costs no more than a short.
     """
-    numbered = numbered_keys([f"k{index}" for index in range(len(shape.keys))])
-    keys = touched.select("key.*", F.col("since").alias(_SINCE)).select(*numbered, _SINCE)
     same = same_key([F.col(quoted(key)) for key in shape.keys])
     ends_later = F.col(END).isNull() | (shape.at(F.col(END)) >= F.col(_SINCE))
-    rows = (
-        table.join(keys, same)
-        .where(ends_later)
-        .select(
-            shape.key.alias("key"),
-            shape.image.alias("image"),
-            F.col(START).alias("start"),
-            F.col(END).alias("end"),
-            F.col(TOUCHED).alias("touched"),
-        )
+    own = (F.col(START).alias("start"), F.col(END).alias("end"), F.col(TOUCHED).alias("touched"))
+    rows = table.join(touched, same).where(ends_later).select(*shape.names, shape.image.alias("image"), *own)
+    later = F.coalesce("touched", F.array().cast(f"array<{shape.sequence}>"))
+    mine = F.struct(shape.at(F.col("start")), "end", "touched", shape.digest(range(len(shape.columns)))).cast(shape.mine_type)
+    told = rows.select(
+        *shape.names,
+        "image",
+        mine.alias("mine"),
+        (F.size(later) + 1).alias("last"),
+        F.posexplode(F.concat(F.array("start"), later, F.array("end"))).alias("nth", "one"),
     )
-
-    def entry(sequence: Column, rank: int, *, first: bool) -> Column:
-        return F.struct(sequence.alias("sequence"), F.lit(rank).alias("rank"), F.lit(first).alias("first"))
-
-    begun = F.array(entry(F.col("start"), _STORED, first=True))
-    later = F.transform(F.coalesce("touched", F.array().cast(f"array<{shape.sequence}>")), lambda one: entry(one, _STORED, first=False))
-    ended = F.when(F.col("end").isNotNull(), F.array(entry(F.col("end"), _ENDED, first=False)))
-    told = rows.select("*", F.explode(F.concat(begun, later, F.coalesce(ended, F.slice(begun, 2, 1)))).alias("one"))
-    mine = F.struct(shape.at(F.col("start")), F.col("end"), F.col("touched"), shape.digest(range(len(shape.columns)))).cast(shape.mine_type)
-    return told.select(
+    ends = F.col("nth") == F.col("last")
+    return told.where(~ends | F.col("one").isNotNull()).select(
         *shape.event(
-            key=F.col("key"),
-            at=shape.at(F.col("one.sequence")),
-            rank=F.col("one.rank"),
-            image=F.when(F.col("one.rank") == _STORED, F.col("image")),
-            mine=F.when(F.col("one.first"), mine),
+            at=shape.at(F.col("one")),
+            rank=F.when(ends, _ENDED).otherwise(_STORED),
+            image=F.when(~ends, F.col("image")),
+            mine=F.when(F.col("nth") == 0, F.col("mine")),
         )
     )
 
 
-def _remembered(shape: _Shape, known: DataFrame | None, touched: DataFrame) -> list[DataFrame]:
-    if known is None:
-        return []
-    own = known.where(F.col("key").isNotNull()).join(touched, "key").where(shape.at(F.col("sequence")) >= F.col("since"))
-    every = touched.select("key").crossJoin(F.broadcast(known.where(F.col("key").isNull()).select("sequence")))
-    deletes = own.select("key", "sequence").unionByName(every)
-    return [deletes.select(*shape.event(key=F.col("key"), at=shape.at(F.col("sequence")), rank=F.lit(_ENDED)))]
+def _remembered(shape: _Shape, known: DataFrame, touched: DataFrame, *, emptied: bool) -> DataFrame:
+    key = [F.col("key")[f"k{index}"].alias(name) for index, name in enumerate(shape.names)]
+    keyed = known.where(F.col("key").isNotNull()).select(*key, "sequence")
+    deletes = keyed.join(touched, list(shape.names)).where(shape.at(F.col("sequence")) >= F.col(_SINCE)).select(*shape.names, "sequence")
+    if emptied:
+        everywhere = known.where(F.col("key").isNull()).select("sequence")
+        deletes = deletes.unionByName(touched.select(*shape.names).crossJoin(F.broadcast(everywhere)))
+    return deletes.select(*shape.event(at=shape.at(F.col("sequence")), rank=F.lit(_ENDED)))
 
 
-def _placed(events: DataFrame) -> DataFrame:
-    """One event for each key and sequence; a stored version that begins there is known by it all the same."""
-    won = F.struct("image", "has", "rank")
-    placed = events.groupBy("key", "at").agg(
-        F.max_by(won, F.struct("rank", F.xxhash64("image"))).alias("won"), F.first("mine", ignorenulls=True).alias("mine")
+def _placed(shape: _Shape, events: DataFrame) -> DataFrame:
+    """One event for each key and sequence; a stored version that begins there is known by it all the same.
+
+    Windows, here and below: all of them go by the order that rows have then, and aggregates of such rows are not compiled.
+    """
+    best = Window.partitionBy(*shape.names, "at").orderBy(F.desc("rank"), F.desc("mark"))
+    told = events.withColumn("mark", F.xxhash64("image")).withColumns(
+        {"nth": F.row_number().over(best), "mine": F.first("mine", ignorenulls=True).over(best.rowsBetween(*_WHOLE))}
     )
-    return placed.select("key", "at", "won.*", "mine")
+    return told.where("nth = 1").drop("nth", "mark")
 
 
 def _completed(shape: _Shape, events: DataFrame) -> DataFrame:
     """Gives the columns that an event does not speak of the values from before it; a key that the table lacks ends the statement."""
-    order = Window.partitionBy("key").orderBy("at")
-    so_far = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    order = Window.partitionBy(*shape.names).orderBy("at")
+    so_far = order.rowsBetween(*_SO_FAR)
     values = []
     for index, (name, _) in enumerate(shape.columns):
         said = F.col("image").isNotNull() & (F.col("has").isNull() | F.array_contains("has", name))
@@ -197,71 +204,64 @@ def _completed(shape: _Shape, events: DataFrame) -> DataFrame:
         told = F.when(said | F.col("image").isNull(), F.struct(F.col("image")[f"c{index}"].alias("value")))
         value = F.last(told, ignorenulls=True).over(so_far)
         values.append(value["value"].alias(f"c{index}"))
-    text = F.concat_ws(", ", *(F.col("key")[f"k{index}"].cast("string") for index in range(len(shape.keys))))
+    text = F.concat_ws(", ", *(F.col(name).cast("string") for name in shape.names))
     failure = F.raise_error(F.concat(F.lit(INCOMPLETE), F.hex(text), F.lit(":"))).cast(shape.image_type)
     alone = F.lag("image").over(order).isNull() & F.col("has").isNotNull() & ~F.array_contains("has", REST_IS_NULL)
-    image = F.when(F.col("image").isNotNull(), F.when(alone, failure).otherwise(F.struct(*values)))
-    return events.select("key", "at", image.alias("image"), "rank", "mine")
+    return events.withColumn("image", F.when(F.col("image").isNotNull(), F.when(alone, failure).otherwise(F.struct(*values))))
 
 
 def _grouped(shape: _Shape, events: DataFrame) -> DataFrame:
-    """One row for each version, or end of one: `key`, `start`, `end`, `touched`, `image`, and the stored versions within it as `kept`.
+    """One row for each version, or end of one: key, `start`, `end`, `touched`, `image`, and the stored versions within it as `kept`.
 
     A version is a row of events between which no tracked column changed; its values are those of the last.
     """
-    order = Window.partitionBy("key").orderBy("at")
+    order = Window.partitionBy(*shape.names).orderBy("at")
     before = F.lag("tracked").over(order)
-    begins = (F.col("tracked").isNull() | before.isNull() | (before != F.col("tracked"))).cast("int")
+    begins = F.col("tracked").isNull() | before.isNull() | (before != F.col("tracked"))
     told = events.withColumn("tracked", F.when(F.col("image").isNotNull(), shape.digest(shape.tracked))).withColumn("begins", begins)
-    groups = (
-        told.withColumn("number", F.sum("begins").over(order))
-        .groupBy("key", "number")
-        .agg(
-            F.min("at").alias("start"),
-            F.max_by(F.struct("image"), "at")["image"].alias("image"),
-            F.array_sort(F.collect_list("at")).alias("places"),
-            F.array_sort(F.collect_list("mine")).alias("kept"),
-        )
+    numbered = told.withColumn("number", F.sum(F.col("begins").cast("int")).over(order.rowsBetween(*_SO_FAR)))
+    within = Window.partitionBy(*shape.names, "number").orderBy("at")
+    whole = within.rowsBetween(*_WHOLE)
+    groups = numbered.select(
+        *shape.names,
+        "number",
+        F.row_number().over(within).alias("nth"),
+        F.col("at").alias("start"),
+        F.last("image").over(whole).alias("image"),
+        F.collect_list(F.when(~F.col("begins"), F.col("at.sequence"))).over(whole).alias("touched"),
+        F.collect_list("mine").over(whole).alias("kept"),
     )
-    later = F.slice("places", 2, F.greatest(F.size("places") - 1, F.lit(0)))
-    end = F.lead("start").over(Window.partitionBy("key").orderBy("start"))["sequence"]
-    return groups.select(
-        "key", "start", end.alias("end"), F.transform(later, lambda one: one["sequence"]).alias("touched"), "image", "kept"
-    )
+    end = F.lead("start").over(Window.partitionBy(*shape.names).orderBy("number"))["sequence"]
+    return groups.where("nth = 1").withColumn("end", end)
 
 
 def _differing(shape: _Shape, plan: MergePlan, groups: DataFrame) -> DataFrame:
     """The versions that are not stored as they are, and the stored ones that are none any more."""
-    own = F.when(F.size("kept") > 0, F.col("kept")[0])
-    touched = F.coalesce(own["touched"], F.array().cast(f"array<{shape.sequence}>"))
+    living, mine = F.col("image").isNotNull(), F.col("mine")
+    own = F.when(living & (F.size("kept") > 0), F.col("kept")[0])
+    lost = F.slice("kept", F.when(living, 2).otherwise(1), F.size("kept"))
+    # One row for the version, then one for each that it replaces: what is computed above is computed once.
+    found = groups.select("*", F.posexplode(F.concat(F.array(own), lost)).alias("place", "mine"))
     same = (
-        own.isNotNull()
-        & (own["start"] == F.col("start"))
-        & own["end"].eqNullSafe(F.col("end"))
-        & (touched == F.col("touched"))
-        & (own["digest"] == shape.digest(range(len(shape.columns))))
+        mine.isNotNull()
+        & (mine["start"] == F.col("start"))
+        & mine["end"].eqNullSafe(F.col("end"))
+        & (F.coalesce(mine["touched"], F.array().cast(f"array<{shape.sequence}>")) == F.col("touched"))
+        & (mine["digest"] == shape.digest(range(len(shape.columns))))
     )
-    living = groups.where(F.col("image").isNotNull())
-    parts = [F.col("image")[f"c{index}"].alias(name) for index, (name, _) in enumerate(shape.columns)]
-    kept = living.where(~same).select(
-        *parts,
+    gone = F.col("place") > 0
+    keyed = {name.lower(): F.col(column) for name, column in zip(shape.keys, shape.names, strict=True)}
+    values = [
+        F.coalesce(F.col("image")[f"c{index}"], keyed.get(name.lower(), F.lit(None)).cast(kind)).alias(name)
+        for index, (name, kind) in enumerate(shape.columns)
+    ]
+    rows = found.where(gone | (living & ~same)).select(
+        *values,
         F.col("start.sequence").alias(START),
         F.col("end").alias(END),
         F.when(F.size("touched") > 0, F.col("touched")).alias(TOUCHED),
-        own.isNotNull().alias(REUSED),
-        own["start"]["sequence"].alias(FROM),
-        F.lit(False).alias(GONE),
+        mine.isNotNull().alias(REUSED),
+        mine["start"]["sequence"].alias(FROM),
+        gone.alias(GONE),
     )
-    first = F.when(F.col("image").isNotNull(), 2).otherwise(1)
-    lost = groups.where(F.size("kept") >= first).select("key", F.explode(F.slice("kept", first, F.size("kept"))).alias("mine"))
-    keyed = {name.lower(): F.col("key")[f"k{index}"] for index, name in enumerate(shape.keys)}
-    dropped = lost.select(
-        *(keyed.get(name.lower(), F.lit(None)).cast(kind).alias(name) for name, kind in shape.columns),
-        F.col("mine.start.sequence").alias(START),
-        F.col("mine.end").alias(END),
-        F.col("mine.touched").alias(TOUCHED),
-        F.lit(True).alias(REUSED),
-        F.col("mine.start.sequence").alias(FROM),
-        F.lit(True).alias(GONE),
-    )
-    return kept.unionByName(dropped).select(*(quoted(name) for name in plan.batch_columns))
+    return rows.select(*(quoted(name) for name in plan.batch_columns))
