@@ -5,6 +5,7 @@ The definition that the Spark code is held against; sources and formats of other
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 Values = Mapping[str, Any]
@@ -59,6 +60,50 @@ def completed(history: Iterable[Told]) -> list[Told]:
         known[one.key] = values
         found.append(replace(one, values=values))
     return found
+
+
+def known_after(batches: Iterable[tuple[datetime, Iterable[Told]]], late_window: timedelta, *, keeps_versions: bool) -> list[Told]:
+    """Returns the changes that a table still knows after batches: `current_rows` or `all_versions` of these is what it has to hold.
+
+    A delete is remembered for `late_window` from the last batch on that told it. After that
+
+    - a table of current rows knows nothing of the key from before the delete: an older change that comes now brings the row back;
+    - a table of versions knows the deletes that ended a version, by its end, for ever. One that ended none is as if it had not been told.
+
+    Args:
+        batches: When each was planned, ascending, and what it told.
+        late_window: For how long deletes are remembered.
+        keeps_versions: True for type 2. Into a table of type 1 goes of each key only the newest change of a batch.
+    """
+    known: dict[Any, dict[Place, Values | None]] = {}
+    noted: dict[tuple[Any, Place], datetime] = {}
+    for planned_at, told in batches:
+        noted = {one: since for one, since in noted.items() if since >= planned_at - late_window}
+        for key, events in known.items():
+            remembered = {place for other, place in noted if other == key}
+            known[key] = _without_ends_of_nothing(events, remembered) if keeps_versions else _since_deleted(events, remembered)
+        for one in told if keeps_versions else _newest(told):
+            known.setdefault(one.key, {})[one.place] = one.values
+            if one.values is None:
+                noted[one.key, one.place] = planned_at
+    return [Told(key=key, place=place, values=values) for key, events in known.items() for place, values in events.items()]
+
+
+def _newest(told: Iterable[Told]) -> Iterable[Told]:
+    return {one.key: one for one in sorted(told, key=lambda one: one.place)}.values()
+
+
+def _since_deleted(events: Mapping[Place, Values | None], remembered: set[Place]) -> dict[Place, Values | None]:
+    """What is after the last delete that is not remembered any more, and the deletes before it that still are."""
+    last = max((place for place, values in events.items() if values is None and place not in remembered), default=())
+    return {place: values for place, values in events.items() if place > last or place in remembered}
+
+
+def _without_ends_of_nothing(events: Mapping[Place, Values | None], remembered: set[Place]) -> dict[Place, Values | None]:
+    order = sorted(events)
+    before = dict(zip(order[1:], order, strict=False))
+    ended = {place for place in order if place in before and events[before[place]] is not None}
+    return {place: values for place, values in events.items() if values is not None or place in remembered | ended}
 
 
 def _of_key(key: Any, events: Mapping[Place, Values | None], tracked: tuple[str, ...]) -> list[Version]:

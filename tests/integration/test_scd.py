@@ -1,16 +1,16 @@
 """SCD types 1 and 2 through whole runs: change events that come late, versions, tables of changes read by query."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.archive_rules import OnBadRecord
 from cdc_ops.core.deletes import Deletes
-from cdc_ops.core.pipeline import quarantine_path
+from cdc_ops.core.pipeline import TableRule, quarantine_path
 from cdc_ops.core.requests import ResyncMode, RunKind
 from cdc_ops.core.stored_as import SEQUENCE
 from cdc_ops.errors import NullSequenceError, RequestError
@@ -23,7 +23,7 @@ from cdc_ops.testing.servers import MariaDBServer
 from tests.integration.test_log_method import ITEMS, Sink, change, counts, log_world, only_error
 from tests.world import World, request
 
-FEED = """CREATE TABLE employees_cdf (
+FEED = """CREATE TABLE {} (
     change_id BIGINT PRIMARY KEY AUTO_INCREMENT,
     id INT, name VARCHAR(20), role VARCHAR(20), operation VARCHAR(10), sequence_num INT)"""
 EMPLOYEES = (
@@ -162,53 +162,54 @@ def test_rows_that_are_read_by_query_leave_versions_that_reconcile_ends(
     assert world.run(kind=RunKind.RECONCILE).runs[0].counts.updated == 0
 
 
-@pytest.mark.parametrize("scd_type", [1, 2])
-def test_a_table_of_changes_is_applied_in_its_own_order(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path, scd_type: int) -> None:
+def test_tables_of_changes_are_applied_in_their_own_order(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
     world = World(mariadb, tmp_path, spark)
     world.configure(
         keys=("id",),
         cursor=("change_id",),
         sequence_by=("sequence_num",),
-        stored_as_scd_type=scd_type,
         apply_as_deletes="operation = 'DELETE'",
         except_column_list=("operation", "sequence_num"),
     )
-    world.sql(FEED)
-    insert = "INSERT INTO employees_cdf (id, name, role, operation, sequence_num) VALUES "
+    tables = {f"employees_{scd_type}": replace(world.settings, stored_as_scd_type=scd_type) for scd_type in (1, 2)}
+    rules = (TableRule(pattern=f"{world.schema}.{table}", settings=settings) for table, settings in tables.items())
+    world.pipeline = replace(world.pipeline, tables=tuple(rules))
+    insert = "INSERT INTO {} (id, name, role, operation, sequence_num) VALUES "
+    world.sql(*(FEED.format(table) for table in tables))
     for rows in (EMPLOYEES[:3], EMPLOYEES[3:]):
-        world.sql(insert + ", ".join(str(row) for row in rows))
+        world.sql(*(insert.format(table) + ", ".join(str(row) for row in rows) for table in tables))
         assert not world.run().failures
-    stored = spark.read.format("delta").load(str(tmp_path / "lake" / world.schema / "employees_cdf")).columns
+    stored = spark.read.format("delta").load(str(tmp_path / "lake" / world.schema / "employees_1")).columns
     assert [name for name in stored if "_" not in name[:2]] == ["change_id", "id", "name", "role"]
-    if scd_type == 1:
-        assert world.lake("employees_cdf", "id, role") == [(1, "chef"), (5, "owner")]
-        world.sql(insert + "(1, 'Alex', 'owner', 'UPDATE', NULL), (1, 'Alex', 'cook', 'UPDATE', 9)")
-        assert isinstance(only_error(world.run()), NullSequenceError)
-        world.configure(bad_records=OnBadRecord.QUARANTINE)  # the operation that has failed follows
-        world.sql(insert + "(NULL, 'Eve', 'spy', 'INSERT', 10)")
-        runs = [world.run().runs[0] for _ in range(2)]
-        assert [run.counts.quarantined for run in runs] == [1, 1]
-        assert "quarantine list" in runs[0].message
-        assert world.lake("employees_cdf", "id, role") == [(1, "cook"), (5, "owner")]
-        found = read_quarantine(quarantine_path(world.pipeline, world.name("employees_cdf")))
-        assert [one.reason for one in found] == ["NULL in 'sequence_by' sequence_num", "NULL in key column id"]
-        assert json.loads(found[0].raw) | {"change_id": 0} == {
-            "change_id": 0, "id": 1, "name": "Alex", "role": "owner", "operation": "UPDATE", "sequence_num": None,
-        }  # fmt: skip
-        # All that is older than 20 goes, wherever it is and whenever it comes.
-        world.configure(apply_as_truncates="operation = 'TRUNCATE'")
-        emptied = "(NULL, NULL, NULL, 'TRUNCATE', 20)"
-        world.sql(
-            f"{insert} (7, 'Ann', 'old', 'INSERT', 19), (8, 'Joe', 'new', 'INSERT', 21), {emptied}, (1, 'Alex', 'boss', 'UPDATE', 20)"
-        )
-        assert counts(world.run()) == (1, 1, 1)
-        world.sql(f"{insert} (9, 'Max', 'late', 'INSERT', 18), (8, 'Joe', 'chef', 'UPDATE', 22)")
-        assert counts(world.run()) == (0, 1, 0)
-        assert world.lake("employees_cdf", "id, role") == [(1, "boss"), (8, "chef")]
-    else:
-        assert versions(world, "employees_cdf", "id", "role") == [
-            (1, "chef", 1, None),
-            (5, "manager", 5, 6),
-            (5, "owner", 6, None),
-            (6, "mechanic", 7, 8),
-        ]
+    assert world.lake("employees_1", "id, role") == [(1, "chef"), (5, "owner")]
+    assert versions(world, "employees_2", "id", "role") == [
+        (1, "chef", 1, None),
+        (5, "manager", 5, 6),
+        (5, "owner", 6, None),
+        (6, "mechanic", 7, 8),
+    ]
+    # From here on types do not matter.
+    world.sql("DROP TABLE employees_2")
+    world.configure()
+    insert = insert.format("employees_1")
+    world.sql(insert + "(1, 'Alex', 'owner', 'UPDATE', NULL), (1, 'Alex', 'cook', 'UPDATE', 9)")
+    assert isinstance(only_error(world.run()), NullSequenceError)
+    world.configure(bad_records=OnBadRecord.QUARANTINE)  # the operation that has failed follows
+    world.sql(insert + "(NULL, 'Eve', 'spy', 'INSERT', 10)")
+    runs = [world.run().runs[0] for _ in range(2)]
+    assert [run.counts.quarantined for run in runs] == [1, 1]
+    assert "quarantine list" in runs[0].message
+    assert world.lake("employees_1", "id, role") == [(1, "cook"), (5, "owner")]
+    found = read_quarantine(quarantine_path(world.pipeline, world.name("employees_1")))
+    assert [one.reason for one in found] == ["NULL in 'sequence_by' sequence_num", "NULL in key column id"]
+    assert json.loads(found[0].raw) | {"change_id": 0} == {
+        "change_id": 0, "id": 1, "name": "Alex", "role": "owner", "operation": "UPDATE", "sequence_num": None,
+    }  # fmt: skip
+    # All that is older than 20 goes, wherever it is and whenever it comes.
+    world.configure(apply_as_truncates="operation = 'TRUNCATE'")
+    emptied = "(NULL, NULL, NULL, 'TRUNCATE', 20)"
+    world.sql(f"{insert} (7, 'Ann', 'old', 'INSERT', 19), (8, 'Joe', 'new', 'INSERT', 21), {emptied}, (1, 'Alex', 'boss', 'UPDATE', 20)")
+    assert counts(world.run()) == (1, 1, 1)
+    world.sql(f"{insert} (9, 'Max', 'late', 'INSERT', 18), (8, 'Joe', 'chef', 'UPDATE', 22)")
+    assert counts(world.run()) == (0, 1, 0)
+    assert world.lake("employees_1", "id, role") == [(1, "boss"), (8, "chef")]

@@ -1,31 +1,47 @@
 """SCD types 1 and 2: a table comes to the same, whatever way a history is cut into batches and in whatever order it comes."""
 
+import json
 import random
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
 import cdc_ops
+from cdc_ops.cli import app
 from cdc_ops.core.archive_positions import ArchiveWatermark
 from cdc_ops.core.cursors import Cursor
 from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.logs import LogReading
 from cdc_ops.core.merging import plan_merge
-from cdc_ops.core.operations import Manifest, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.operations import ApplyMode, Manifest, OperationResult, OperationSpec, Outcome
 from cdc_ops.core.stored_as import END, POSITION_TYPE, SEQUENCE, START, Sequence, SequenceKind, StoredAs
 from cdc_ops.lake import tombstones
+from cdc_ops.lake.deltalog import DeltaLog
 from cdc_ops.lake.merge import apply
+from cdc_ops.lake.session import neighbour
 from cdc_ops.steps.stage import apply_deletes, last_states
-from cdc_ops.testing.versions import Told, all_versions, completed, current_rows
+from cdc_ops.testing.versions import Told, all_versions, completed, current_rows, known_after
 from tests.lake_case import Case, schema
 
 TABLE = schema(("id", "bigint"), ("name", "string"), ("role", "string"))
 COLUMNS = f"id bigint, name string, role string, {DELETE_MARK} boolean, {SEQUENCE} {POSITION_TYPE}"
 ORDER = Sequence(kind=SequenceKind.POSITION, type=POSITION_TYPE)
+DAYS = tuple(datetime(2026, 1, day, tzinfo=UTC) for day in (1, 5, 9))
+"""Of batches: the first is older than the window of late changes when the third comes."""
+FILE = """\
+pipeline: shop
+source: {{kind: mysql, connection: shop_db}}
+target: {{root: {folder}, staging: {folder}/staging}}
+tables: {{shop.orders: {{path: {path}, cursor: updated_at}}}}
+"""
 EMPLOYEES = (
     (1, "Alex", "chef", "INSERT", 1),
     (2, "Jessica", "owner", "INSERT", 2),
@@ -57,7 +73,9 @@ class Lake:
         self.number += 1
         return self.case.operation(self.number, schema=TABLE, stored_as=self.stored, **changes)
 
-    def give(self, batch: Iterable[Told], truncates: tuple[tuple[int, ...], ...] = (), times: int = 1) -> list[OperationResult]:
+    def give(
+        self, batch: Iterable[Told], truncates: tuple[tuple[int, ...], ...] = (), times: int = 1, **changes: Any
+    ) -> list[OperationResult]:
         """Applies a batch, folded as the log method folds it."""
         rows = list(batch)
         if self.stored.scd_type == 1:
@@ -69,7 +87,7 @@ class Lake:
             (one.key, *((one.values["name"], one.values["role"]) if one.values else (None, None)), one.values is None, list(one.place))
             for one in rows
         ]
-        spec = self.spec()
+        spec = self.spec(**changes)
         deletes = sum(one.values is None for one in rows)
         reading = LogReading(watermark=ArchiveWatermark(), truncates=truncates, deletes=deletes)
         manifest = Manifest(operation_id=spec.operation_id, attempt="a", rows=len(rows), bytes=0, schema_fingerprint="", log=reading)
@@ -110,11 +128,13 @@ def cut(dice: random.Random, events: list[Told], batches: int) -> list[list[Told
     return [shuffled[low:high] for low, high in zip([0, *borders], [*borders, len(shuffled)], strict=True)]
 
 
-def test_the_documented_feed_of_employees_gives_the_documented_versions(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_documented_feed_of_employees_gives_the_documented_versions_and_tells_their_changes(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     events = employees()
     historical = Lake(spark, tmp_path, 2)
     for batch in (events[4:7], [*events[:4], *events[7:]]):
-        historical.give(batch)
+        historical.give(batch, properties=(("delta.enableChangeDataFeed", "true"),))
     versions = [
         (1, "chef", (1,), None),
         (2, "owner", (2,), None),
@@ -129,33 +149,122 @@ def test_the_documented_feed_of_employees_gives_the_documented_versions(spark: S
     assert now.columns == ["id", "name", "role"]
     assert sorted(tuple(row)[::2] for row in now.collect()) == [row[:2] for row in versions if row[3] is None]
     # All rows go at 10; what comes later and is from before ends there too.
-    historical.give([told(7, 11, "Eve", "chef")], truncates=((10,),))
-    historical.give([told(1, 9, "Alex", "owner"), told(8, 10, "Max", "chef")])
+    [emptied] = historical.give([told(7, 11, "Eve", "chef")], truncates=((10,),))
+    [last] = historical.give([told(1, 9, "Alex", "owner"), told(8, 10, "Max", "chef")])
     late = [(1, "chef", (1,), (9,)), (1, "owner", (9,), (10,)), (7, "chef", (11,), None), (8, "chef", (10,), None)]
     ended = [row if row[3] else (*row[:3], (10,)) for row in versions[1:]]
     assert historical.rows("id", "role", START, END) == sorted([*late, *ended], key=str)
+    assert emptied.delta_version is not None
+    keys = cdc_ops.changes(spark, historical.case.path, begin=emptied.delta_version - 1, mode="op_key_only").collect()
+    told_keys = {(row["op"], row["key"]["id"], tuple(row["key"][START]), row["version"] - emptied.delta_version) for row in keys}
+    ends = {("u", row[0], row[2], 0) for row in versions if row[3] is None}
+    assert told_keys == ends | {("i", 7, (11,), 0), ("u", 1, (1,), 1), ("i", 1, (9,), 1), ("i", 8, (10,), 1)}
+    (tmp_path / "shop.yaml").write_text(FILE.format(folder=tmp_path, path=historical.case.path))
+    monkeypatch.setattr("cdc_ops.cli.changes.LocalSpark.session", lambda _: spark)
+    ends_of_range = ["--from", str(emptied.delta_version), "--to", str(last.delta_version), "--pipelines", str(tmp_path)]
+    shown = CliRunner().invoke(app, ["changes", "shop.orders", *ends_of_range])
+    assert shown.exit_code == 0, shown.output
+    chef = {"id": 1, "name": "Alex", "role": "chef", START: [1], END: [10]}
+    owner = {"id": 1, "name": "Alex", "role": "owner", START: [9], END: [10]}
+    assert [(one["op"], one["key"], one["before"], one["after"]) for one in map(json.loads, shown.stdout.splitlines())] == [
+        ("u", {"id": 1, START: [1]}, chef, {**chef, END: [9]}),
+        ("i", {"id": 1, START: [9]}, None, owner),
+        ("i", {"id": 8, START: [10]}, None, {"id": 8, "name": "Max", "role": "chef", START: [10], END: None}),
+    ]
 
 
 @pytest.mark.parametrize(("scd_type", "tracked"), [(1, ()), (2, ("name",))])
 def test_any_split_and_any_order_of_500_histories_comes_to_the_same(
     spark: SparkSession, tmp_path: Path, scd_type: int, tracked: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Deletes that only the first batch has told are out of date, and cleaned up, when the third comes: the model says what is then."""
     monkeypatch.setattr(tombstones, "COMPACTED", 2)
     dice = random.Random(20260101 + scd_type)
     events = random_histories(dice, 500)
     lake = Lake(spark, tmp_path, scd_type, tracked=tracked)
-    batches = cut(dice, events, 3)
-    for batch in batches:
-        lake.give(batch)
-    found = lake.rows() if scd_type == 1 else lake.versions(tracked)
-    assert found == (expected_rows(events) if scd_type == 1 else expected_versions(events, tracked))
-    current = spark.read.format("delta").load(lake.case.path)
+    batches = list(zip(DAYS, cut(dice, events, 3), strict=True))
+
+    def held() -> list[tuple[Any, ...]]:
+        return lake.rows() if scd_type == 1 else lake.versions(tracked)
+
+    def expected(batches: list[tuple[datetime, list[Told]]]) -> list[tuple[Any, ...]]:
+        known = known_after(batches, lake.stored.late_window, keeps_versions=scd_type == 2)
+        return expected_rows(known) if scd_type == 1 else expected_versions(known, tracked)
+
+    for day, batch in batches:
+        lake.give(batch, planned_at=day)
+    found = held()
+    assert found == expected(batches)
+    # But for keys whose deletes are forgotten, all histories come to what they are, however they were told.
+    forgotten = {one.key for one in batches[0][1] if one.values is None}
+    whole = expected_rows(events) if scd_type == 1 else expected_versions(events, tracked)
+    differing = {row[0] for row in set(found) ^ set(whole)}
+    assert differing
+    assert differing < forgotten
     if scd_type == 2:  # of columns that are not tracked, the current version has the last values
-        living = current.where(f"{END} IS NULL").select("id", "name", "role").collect()
-        assert sorted(map(tuple, living), key=str) == expected_rows(events)
-    again = lake.give([one for batch in batches[-2:] for one in batch])[0]  # a suffix again
-    assert again.counts.inserted == again.counts.deleted == 0
-    assert (lake.rows() if scd_type == 1 else lake.versions(tracked)) == found
+        living = spark.read.format("delta").load(lake.case.path).where(f"{END} IS NULL").select("id", "name", "role").collect()
+        known = known_after(batches, lake.stored.late_window, keeps_versions=True)
+        assert sorted(map(tuple, living), key=str) == expected_rows(known)
+    suffix = [one for _, batch in batches[-2:] for one in batch]
+    again = lake.give(suffix, planned_at=DAYS[-1])[0]
+    after = held()
+    # Versions stay as they are; a row that had been left out because of a delete that is forgotten now, comes back.
+    assert after == expected([*batches, (DAYS[-1], suffix)])
+    assert (again.counts.inserted, again.counts.deleted) == (len(after) - len(found), 0)
+    assert scd_type == 1 or after == found
+
+
+@pytest.mark.parametrize("scd_type", [1, 2])
+def test_a_reader_never_sees_half_a_batch(spark: SparkSession, tmp_path: Path, scd_type: int) -> None:
+    """Batches move an amount from account to account, delete the empty ones and bring them back: the sum is the same at any time."""
+    lake, balances, dice = Lake(spark, tmp_path, scd_type), dict.fromkeys(range(8), 100), random.Random(scd_type)
+    places = iter(range(1, 1000))
+    lake.give([told(key, next(places), "100") for key in balances], mode=ApplyMode.APPEND)
+    begun = lake.number
+
+    def moved() -> list[Told]:
+        """The changes of a batch: what left accounts, and then what came to others."""
+        givers = dice.sample(sorted(key for key, balance in balances.items() if balance), 2)
+        taker = dice.choice([key for key in balances if key not in givers])
+        given = (balances[givers[0]], dice.randint(1, balances[givers[1]]))
+        for key, amount in zip(givers, given, strict=True):
+            balances[key] -= amount
+        balances[taker] += sum(given)
+        return [told(key, next(places), str(balances[key]) if balances[key] else None) for key in (*givers, taker)]
+
+    def look(session: SparkSession, **options: str) -> tuple[int, int]:
+        frame = session.read.format("delta").options(**options).load(lake.case.path)
+        if scd_type == 1:
+            seen = frame.selectExpr("CAST(sum(name) AS int)", "count(*) - count(DISTINCT id)")
+        else:
+            later = frame.selectExpr("*", f"lead({START}) OVER (PARTITION BY id ORDER BY {START}) later")
+            overlaps = f"count_if(later IS NOT NULL AND ({END} IS NULL OR {END} > later))"
+            seen = later.selectExpr(f"CAST(sum(IF({END} IS NULL, name, 0)) AS int)", overlaps)
+        return tuple(seen.collect()[0])
+
+    def watch(session: SparkSession) -> set[tuple[int, int]]:
+        seen = set()
+        while not done.is_set():
+            seen.add(look(session))
+            looked.set()
+        return seen
+
+    done, looked = Event(), Event()
+    with ThreadPoolExecutor(1) as pool:
+        watching = pool.submit(watch, neighbour(spark))
+        try:
+            assert looked.wait(60)
+            for _ in range(2):
+                lake.give(moved())
+        finally:
+            done.set()
+        assert watching.result() == {(800, 0)}
+    # All that can ever be seen is a version of the table: each of them holds it, whenever the reader looked.
+    newest = DeltaLog(lake.case.path).newest() or 0
+    assert newest == begun + 2
+    assert {look(spark, versionAsOf=str(version)) for version in range(begun, newest + 1)} == {(800, 0)}
+    lake.give(moved()[:1])
+    assert look(spark) != (800, 0), "a batch in two statements would be seen"
 
 
 def test_a_replay_of_an_operation_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
