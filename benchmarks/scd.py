@@ -97,7 +97,8 @@ def main() -> int:
     staged = str(BENCH / "scd-batch")
     for number in range(1, chosen.rounds + 2):
         ids = spark.range(0, chosen.changes, 1, 4).selectExpr(f"(id * {step} + {number}) % {chosen.rows} AS id")
-        changed = rows(ids, number).withColumn(DELETE_MARK, F.expr("abs(hash(id)) % 10 = 3")).withColumn(SEQUENCE, F.expr(f"array({number}L, id)"))
+        told = {DELETE_MARK: F.expr("abs(hash(id)) % 10 = 3"), SEQUENCE: F.expr(f"array({number}L, id)")}
+        changed = rows(ids, number).withColumns(told)
         changed.write.mode("overwrite").parquet(staged)
         for table in tables:
             taken = table.merge(spark.read.parquet(staged), chosen.changes)
