@@ -69,8 +69,8 @@ def _unknown(spec: OperationSpec, rows: DataFrame, lake: DataFrame) -> DataFrame
         marker = spec.deleted_column.lower()
         found = found & ((is_marked(F.col(quoted(f"__lake_{marker}"))) if marker in stored else F.lit(False)) == deleted)
     equal = reduce(and_, (same(column.name) for column in spec.schema.columns), found)
-    if spec.delete_where and not spec.deleted_column:  # a deleted row that the lake lacks is as it should be
-        equal = equal | (~found & deleted)
+    if spec.delete_where and not spec.deleted_column:  # a deleted row that the lake lacks is as it should be, and one that it has is not
+        equal = (equal & ~deleted) | (~found & deleted)
     same_cursor = reduce(and_, (same(name) for name in spec.cursor.column_names), found)
     return joined.where(~equal).select(*(F.col(quoted(name)) for name in rows.columns), same_cursor.alias(_IN_LAKE))
 

@@ -30,7 +30,7 @@ def look_again(source: Source, facts: TableFacts, watermark: CursorValue, seen: 
 
 def look(source: Source, facts: TableFacts, window: Window) -> Seen:
     """Takes the checksum of a stretch of the source."""
-    chosen = facts.schema.columns
+    chosen = facts.schema.extended(facts.hidden).columns
     if not facts.cursor.lead.is_coarse:
         names = tuple(dict.fromkeys((*facts.keys, *facts.source_keys, *facts.cursor.column_names)))
         chosen = tuple(column for name in names if (column := facts.schema.column(name)))

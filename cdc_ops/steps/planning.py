@@ -141,12 +141,18 @@ def _reread(order: Order) -> Draft:
     if request.mode is ResyncMode.KEYS:
         return _keys(order)
     if request.columns:
-        _check_has_keys(order)
+        _check_columns(order)
         return _columns(order)
     return _range(order)
 
 
-def _check_has_keys(order: Order) -> None:
+def _check_columns(order: Order) -> None:
+    if order.facts.reads_changes:
+        raise RequestError(
+            f"Single columns of {order.table} cannot be filled: the rows at the source are changes, and several may have one key.",
+            data="Nothing was read or written.",
+            next="Leave --columns out: the changes of the range are applied again, by their order.",
+        )
     if not order.facts.keys:
         raise RequestError(
             f"Single columns of {order.table} cannot be filled: it has no keys.",
@@ -190,7 +196,8 @@ def _columns(order: Order) -> Draft:
 
 def _partial(order: Order, spec: OperationSpec) -> OperationSpec:
     names = only_columns(spec.schema, order.request.columns).names
-    read = (*spec.keys, *spec.source_keys, *spec.cursor.column_names, *names)
+    order_columns = spec.stored_as.sequence.columns if spec.stored_as.sequence else ()
+    read = (*spec.keys, *spec.source_keys, *spec.cursor.column_names, *order_columns, *names)
     if spec.deleted_column in order.request.columns:
         # What the source has is living, unless a condition on any of its columns says otherwise.
         schema = spec.schema if spec.delete_where else only_columns(spec.schema, read)

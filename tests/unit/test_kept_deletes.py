@@ -1,10 +1,12 @@
 """Soft deletes, as far as they are decided without Spark: what the plan alters, keeps and refuses, and what the statement says."""
 
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+import cdc_ops
 from cdc_ops.core.commits import LakeHead, commit_record
 from cdc_ops.core.deletes import DELETED_COLUMN, Deletes, source_columns
 from cdc_ops.core.merging import plan_merge
@@ -12,7 +14,7 @@ from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind, TableConfi
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.schema_changes import SchemaPolicy
 from cdc_ops.core.tables import TableSchema
-from cdc_ops.errors import SchemaChangedError, SourceTableError
+from cdc_ops.errors import RequestError, SchemaChangedError, SourceTableError
 from cdc_ops.lake.statements import merge_statement
 from cdc_ops.steps.deletes import marking_alike
 from cdc_ops.steps.orders import TableFacts
@@ -133,6 +135,11 @@ def test_what_was_frozen_before_the_table_kept_deleted_rows_keeps_them_too() -> 
     assert marking_alike(replace(spec, replaces_schema=True), soft).deleted_column == ""
     assert marking_alike(spec, head(SCHEMA_DDL)) is spec
     assert marking_alike(spec, None) is spec
+
+
+def test_rows_are_current_in_a_table_of_a_pipeline_only(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="no Delta table of a pipeline"):
+        cdc_ops.current(cast(Any, None), str(tmp_path))
 
 
 def test_the_mark_is_not_a_column_of_the_source() -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,14 +15,17 @@ from cdc_ops.core.merging import plan_merge
 from cdc_ops.core.operations import ApplyMode, Manifest, OperationKind
 from cdc_ops.core.pipeline import Method, Pipeline, SourceConfig, SourceKind, TableConfig, TableRule, TableSettings, TargetConfig
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
+from cdc_ops.core.runs import TableState
 from cdc_ops.core.stored_as import END, LATEST, SEQUENCE, START, TOUCHED, Sequence, SequenceKind, StoredAs
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.windows import Window
 from cdc_ops.errors import CdcError, ConfigError, RequestError, SchemaChangedError, SourceTableError
 from cdc_ops.lake.statements import merge_statement, versions_statement
 from cdc_ops.steps.emptied import emptying
+from cdc_ops.steps.orders import Order, TableFacts
+from cdc_ops.steps.planning import draft_operations
 from cdc_ops.steps.storing import check_request, own_changes, stored_as
-from tests.lake_case import TABLE, Case, schema
+from tests.lake_case import CURSOR, TABLE, Case, schema, watermark
 
 SCHEMA = schema(("id", "bigint"), ("name", "string"), ("changed_at", "timestamp"), ("change_id", "bigint"))
 EVENTS = StoredAs(sequence=Sequence(kind=SequenceKind.POSITION, type="array<bigint>"), tombstones="/t")
@@ -173,6 +176,16 @@ def test_what_would_lose_or_falsify_versions_is_refused(stored: StoredAs, reques
         return
     with pytest.raises(RequestError, match="keeps the versions"):
         check_request(stored, config(), head(), request_)
+
+
+def test_single_columns_of_a_table_of_changes_are_not_filled() -> None:
+    chosen = config(keys=("name",), sequence_by=("change_id",))
+    facts = TableFacts(pipeline=pipeline(), config=chosen, schema=SCHEMA, keys=("name",), cursor=CURSOR, warnings=())
+    state = TableState(pipeline="shop", table=TABLE, watermark=watermark(1))
+    asked = run(RunKind.BACKFILL, columns=("changed_at",))
+    order = Order(source=cast(Any, None), request=asked, facts=facts, state=state, ledger=cast(Any, None))
+    with pytest.raises(RequestError, match="the rows at the source are changes"):
+        draft_operations(order)
 
 
 def test_a_table_that_is_stored_otherwise_needs_a_full_resync() -> None:
