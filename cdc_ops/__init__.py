@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cdc_ops.lake.change_feed import changes
     from cdc_ops.lake.current import current
+    from cdc_ops.steps.as_of import as_of
 
-__all__ = ["__version__", "changes", "current"]
+__all__ = ["__version__", "as_of", "changes", "current"]
 __version__ = "0.1.0"
+_FUNCTIONS = {"as_of": "cdc_ops.steps.as_of", "changes": "cdc_ops.lake.change_feed", "current": "cdc_ops.lake.current"}
 
 
 def __getattr__(name: str) -> Any:
-    """Brings `changes` and `current` when they are asked for: whoever imports the package does not load Spark."""
-    if name == "changes":
-        return importlib.import_module("cdc_ops.lake.change_feed").changes
-    if name == "current":
-        return importlib.import_module("cdc_ops.lake.current").current
+    """Brings a function when it is asked for: whoever imports the package does not load Spark."""
+    if name in _FUNCTIONS:
+        return getattr(importlib.import_module(_FUNCTIONS[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

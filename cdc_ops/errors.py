@@ -35,7 +35,8 @@ the first kind and fails at once on the second.
     |   |-- TargetForeignError     another pipeline's table
     |   |-- TargetSchemaError
     |   |-- LakeConflictError      (retryable) somebody else committed
-    |   `-- ChangesUnavailableError  changes that a table did not record or does not hold any more
+    |   |-- ChangesUnavailableError  changes that a table did not record or does not hold any more
+    |   `-- HistoryUnavailableError  a state from before its event history, or without one
     |-- StateError              ledger and lake do not agree
     |   |-- LedgerUnavailableError (retryable)
     |   |-- LedgerBehindError      the lake knows more: rebuild
@@ -213,6 +214,10 @@ class LakeConflictError(LakeError):
 
 class ChangesUnavailableError(LakeError):
     """Changes of a table that it did not record, or does not hold any more."""
+
+
+class HistoryUnavailableError(LakeError):
+    """A state of a table from before its event history begins, or of a table that has none."""
 
 
 class StateError(CdcError):

@@ -29,6 +29,7 @@ from cdc_ops.lake.session import build_session
 from cdc_ops.sources.base import Source, open_source
 from cdc_ops.steps.extract import extract
 from cdc_ops.steps.guard import LoadGuard
+from cdc_ops.steps.history_upkeep import maintain_history
 from cdc_ops.steps.merge import merge
 from cdc_ops.steps.progress import Pace, chunk_line
 from cdc_ops.steps.readers import ReaderLimit, connections_of
@@ -183,7 +184,10 @@ def _run_operation(context: JobContext, spark: SparkSession, source: Source, ste
 def _maintain_table(context: JobContext, task: MaintenanceTask) -> TableResult:
     try:
         context.say(f"{task.table}: maintenance ({'; '.join(task.plan.reasons)})")
-        return TableResult(table=task.table, maintenance=maintain(context.spark.newSession(), task, datetime.now(UTC)))
+        spark, now = context.spark.newSession(), datetime.now(UTC)
+        if task.plan.vacuum and task.history is not None:
+            maintain_history(spark, task.history, task.table, now)
+        return TableResult(table=task.table, maintenance=maintain(spark, task, now))
     except Exception as error:  # as in _run_table
         return _failed(context, task.table, (), error)
 

@@ -16,6 +16,7 @@ _MODE_TEXTS = {
     "keys": "keys: these rows of one table again",
     "range": "range: what changed between since and until again",
     "full": "full: everything again",
+    "replay": "replay: the event history again, from since on; all of it makes the table anew",
     "reconcile": "reconcile: compare by checksums; bring over what differs, delete what is gone",
 }
 
@@ -37,7 +38,7 @@ def params(pipeline: Pipeline) -> dict[str, Param]:
             title="What to read",
             description="Only an increment moves the watermark. The others read again what was missed or lost, and merge it.",
         ),
-        "since": Param(None, title="Since", description="Mode range: from this instant on, with its time zone.", **instant),
+        "since": Param(None, title="Since", description="Modes range and replay: from this instant on, with its time zone.", **instant),
         "until": Param(None, title="Until", description="Mode range: up to, but without, this instant.", **instant),
         "keys": Param(
             [],

@@ -1,7 +1,7 @@
 """`cdc-ops`: the same steps as in Airflow, from a shell, with Spark in this process.
 
     validate  plan  run  status  backfill  resync  verify  schema  state rebuild  gap list  gap accept
-    quarantine list  quarantine show  changes
+    quarantine list  quarantine show  changes  as-of  replay
 
 Exit codes: 0 done (idle tables included), 2 wrong usage, configuration or request, 3 the source refuses, 4 ledger and lake disagree or the
 table is not ours, 5 some tables failed and need somebody, 6 failed in a way that running again may heal, 1 anything unforeseen.
@@ -9,6 +9,7 @@ table is not ours, 5 some tables failed and need somebody, 6 failed in a way tha
 
 from cdc_ops.cli import changes as changes  # registers its command
 from cdc_ops.cli import gaps as gaps  # registers its commands
+from cdc_ops.cli import history as history  # registers its commands
 from cdc_ops.cli import inspection as inspection  # registers its commands
 from cdc_ops.cli import quarantine as quarantine
 from cdc_ops.cli.commands import app, main

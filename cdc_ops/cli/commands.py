@@ -102,7 +102,7 @@ def run(given: Given = None, folder: Folder = None, pipeline: Names = None, tabl
     """Carry tables forward: snapshot first, then increments."""
     with guarded(as_json):
         request = new_request(tables=tuple(table or ()))
-        _run_all(folder, _named(given, pipeline), request, as_json)
+        run_all(folder, _named(given, pipeline), request, as_json)
 
 
 @app.command()
@@ -126,7 +126,7 @@ def backfill(  # noqa: PLR0913, PLR0917  a command line has as many parameters a
             until=parse_instant(until, "until") if until else None,
             columns=tuple(name.strip() for name in columns.split(",") if name.strip()),
         )
-        _run_all(folder, [pipeline], request, as_json)
+        run_all(folder, [pipeline], request, as_json)
 
 
 @app.command()
@@ -150,7 +150,7 @@ def resync(  # noqa: PLR0913, PLR0917  a command line has as many parameters as 
             until=parse_instant(until, "until") if until else None,
             keys=tuple(tuple(part.strip() for part in text.split(",")) for text in key or ()),
         )
-        _run_all(folder, [pipeline], request, as_json)
+        run_all(folder, [pipeline], request, as_json)
 
 
 @app.command()
@@ -170,7 +170,7 @@ def reconcile(
             strength=Strength.ROWS if rows else None,
             accept_deletes=accept_deletes,
         )
-        _run_all(folder, pipeline or [], request, as_json)
+        run_all(folder, pipeline or [], request, as_json)
 
 
 @app.command()
@@ -210,7 +210,8 @@ def _plan_data(item: TablePlan | CdcError) -> dict[str, Any]:
     }
 
 
-def _run_all(folder: Path | None, names: list[str], request: RunRequest, as_json: bool) -> None:
+def run_all(folder: Path | None, names: list[str], request: RunRequest, as_json: bool) -> None:
+    """Does what a request asks for with each of some pipelines, and says what became of it."""
     reports: dict[str, RunReport] = {}
     for pipeline in chosen_pipelines(folder, names):
         with progress(as_json) as say, opened(pipeline) as (context, source), LocalSpark(pipeline, say) as spark:

@@ -71,11 +71,13 @@ class OrderField:
         name: Field of the feed's `position`.
         type: Its type as Spark SQL DDL: always a number.
         meaning: What it counts.
+        of_delivery: It is another one when the same event is delivered again, and the fields before it tell events apart without it.
     """
 
     name: str
     type: str
     meaning: str
+    of_delivery: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

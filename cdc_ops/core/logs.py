@@ -8,6 +8,7 @@ from cdc_ops.core.archive_files import ListedFile
 from cdc_ops.core.archive_positions import AcceptedGap, ArchiveWatermark, Cover
 from cdc_ops.core.archive_rules import ArchiveConfig
 from cdc_ops.core.deletes import DELETE_MARK
+from cdc_ops.core.history import EventHistory
 from cdc_ops.core.stored_as import POSITION_TYPE, SEQUENCE
 from cdc_ops.core.tables import Column
 
@@ -23,6 +24,7 @@ class LogBatch:
         before: Up to where the table had everything when it was planned.
         decisions: Gaps that somebody has accepted.
         quarantine: Delta table for records that cannot be read, "" = they stop the operation.
+        history: Where its events are kept; None = nowhere.
     """
 
     archive: ArchiveConfig
@@ -31,6 +33,7 @@ class LogBatch:
     before: ArchiveWatermark
     decisions: tuple[AcceptedGap, ...] = ()
     quarantine: str = ""
+    history: EventHistory | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,7 @@ class LogReading:
             cannot be told to be older than a row.
         quarantined: Records that cannot be read and are set aside.
         last_change: When the source made the newest of the changes, UTC; None if there was none.
+        lowest: The smallest position among them; () if there was none.
     """
 
     watermark: ArchiveWatermark
@@ -63,6 +67,7 @@ class LogReading:
     ordered: bool = True
     quarantined: int = 0
     last_change: datetime | None = None
+    lowest: tuple[int, ...] = ()
 
 
 PRESENT: Final = "__cdc_present"

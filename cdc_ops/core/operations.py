@@ -12,6 +12,7 @@ from cdc_ops.core.archive_positions import ArchiveWatermark
 from cdc_ops.core.buckets import Scope
 from cdc_ops.core.comparing import CompareSpec
 from cdc_ops.core.cursors import Cursor, CursorValue
+from cdc_ops.core.history import EventHistory, Replay
 from cdc_ops.core.lateness import NONE_LATE, LateRows, Seen
 from cdc_ops.core.logs import LOG_COLUMNS, LogBatch, LogReading
 from cdc_ops.core.maintenance import MaintenancePlan, TableStats
@@ -32,6 +33,7 @@ class OperationKind(enum.StrEnum):
     RESYNC = "resync"
     RECONCILE = "reconcile"
     REPAIR = "repair"
+    REPLAY = "replay"
 
     @property
     def is_snapshot(self) -> bool:
@@ -137,6 +139,7 @@ class OperationSpec:
         log: What is read of an archive; None for operations that read the source.
         stored_as: How the table stores what is applied to it.
         quarantine: Delta table for rows that are read by query and have NULL in a key or in `sequence_by`, "" = they stop the operation.
+        replay: Which events of the table's history are applied again; None for operations that read source or archive.
         archive_after: The table's watermark in its archive once this operation has committed: the one before it, unless it reads the
             archive; then it is known when the files have been read. None for tables without an archive.
     """
@@ -186,6 +189,7 @@ class OperationSpec:
     archive_after: ArchiveWatermark | None = None
     stored_as: StoredAs = LATEST
     quarantine: str = ""
+    replay: Replay | None = None
 
     @property
     def reads_before(self) -> bool:
@@ -195,6 +199,8 @@ class OperationSpec:
     @property
     def extent(self) -> str:
         """How much is to be read, in words: rows of the source, or files of an archive."""
+        if self.replay is not None:
+            return "its event history"
         if self.log is None:
             return f"about {self.expected_rows:,} rows"
         count = len(self.log.files)
@@ -219,6 +225,8 @@ class OperationSpec:
     @property
     def reads_everything(self) -> bool:
         """True if it reads whole tables, or may: what a replica of the source is there for."""
+        if self.replay is not None:
+            return False
         whole = self.mode is ApplyMode.OVERWRITE or (bool(self.update_only) and self.window is None)
         return self.kind.is_snapshot or self.compare is not None or whole
 
@@ -341,12 +349,13 @@ class Step(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceTask:
-    """Upkeep of one table."""
+    """Upkeep of one table; with its VACUUM that of its event history, if it has one."""
 
     table: TableName
     path: str
     plan: MaintenancePlan
     stats: TableStats
+    history: EventHistory | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

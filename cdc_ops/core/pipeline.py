@@ -168,6 +168,9 @@ class TableSettings:
         max_delete_rows: Rows that it may delete at most; 0 = as many as the ratio allows.
         change_feed: Record what changes in the Delta table, for `cdc-ops changes` and other readers of Delta's change data feed. `true`
             switches it on in tables that exist, too; `false` leaves those as they are.
+        event_history: Keep every event of a table with `method: log` in a Delta table beside the lake, for `cdc-ops as-of` and
+            `cdc-ops replay`. The table's `change_feed` is on then, too.
+        event_history_retention: How long events are kept; from before that time the history has the rows as they were then.
         properties: Delta table properties, over the package's defaults.
         maintenance: When OPTIMIZE and VACUUM are due.
     """
@@ -205,6 +208,8 @@ class TableSettings:
     max_delete_ratio: float = 0.1
     max_delete_rows: int = 0
     change_feed: bool = False
+    event_history: bool = False
+    event_history_retention: timedelta = timedelta(days=365)
     properties: tuple[tuple[str, str], ...] = ()
     maintenance: MaintenancePolicy = field(default_factory=MaintenancePolicy)
 

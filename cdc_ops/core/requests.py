@@ -30,6 +30,8 @@ class ResyncMode(enum.StrEnum):
     KEYS = "keys"
     RANGE = "range"
     FULL = "full"
+    REPLAY = "replay"
+    """Reads nothing at the source: the table's event history is applied again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,11 @@ class RunRequest:
     columns: tuple[str, ...] = ()
     strength: Strength | None = None
     accept_deletes: int = 0
+
+    @property
+    def replaces_table(self) -> bool:
+        """True if the table is made anew, whatever it is like now."""
+        return self.mode is ResyncMode.FULL or (self.mode is ResyncMode.REPLAY and self.since is None)
 
     def checked(self) -> "RunRequest":
         """Returns the request itself.
@@ -101,7 +108,7 @@ class RunRequest:
             case RunKind.BACKFILL, _ if not (whole_range or self.columns) or self.mode or self.keys:
                 raise self._contradiction("A backfill needs since and until, and nothing else.", "Give both ends of the range.")
             case RunKind.RESYNC, None:
-                raise self._contradiction("A resync needs a mode.", "Choose keys, range or full.")
+                raise self._contradiction("A resync needs a mode.", "Choose keys, range, full or replay.")
             case RunKind.RESYNC, ResyncMode.RANGE if not whole_range or self.keys:
                 raise self._contradiction("Resync mode 'range' needs since and until, and no keys.", "Give both ends of the range.")
             case RunKind.RESYNC, ResyncMode.KEYS if not self.keys or ranged:
@@ -111,6 +118,9 @@ class RunRequest:
             case RunKind.RESYNC, ResyncMode.FULL if ranged or self.keys:
                 what = "Resync mode 'full' reads everything and takes neither range nor keys."
                 raise self._contradiction(what, "Drop them, or choose another mode.")
+            case RunKind.RESYNC, ResyncMode.REPLAY if self.until or self.keys:
+                what = "Resync mode 'replay' applies the event history up to its end, and takes no keys."
+                raise self._contradiction(what, "Give since alone, or nothing to make the table anew.")
             case _:
                 return
 

@@ -49,7 +49,9 @@ STREAMED: Final = OrderField(name="streamed", type="tinyint", meaning="0 for row
 TOTAL_ORDER: Final = OrderField(
     name="total_order", type="bigint", meaning="number within the transaction, from 'provide.transaction.metadata'; -1 without"
 )
-OFFSET: Final = OrderField(name="offset", type="bigint", meaning="offset in Kafka, where the archive keeps it; -1 without")
+OFFSET: Final = OrderField(
+    name="offset", type="bigint", meaning="offset in Kafka, where the archive keeps it; -1 without", of_delivery=True
+)
 
 MYSQL_ORDER: Final = (
     OrderField(name="file_no", type="bigint", meaning="number at the end of the binlog file's name"),

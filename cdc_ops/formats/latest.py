@@ -8,6 +8,7 @@
 `testing.folding` is the same in plain Python, one event after the other; tests hold the two against each other.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from pyspark.sql import Column as Expr
@@ -15,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType
 
-from cdc_ops.core.events import WHOLE_ROW, Operation, RecordKind
+from cdc_ops.core.events import WHOLE_ROW, FormatFacts, Operation, RecordKind
 from cdc_ops.core.logs import REST_IS_NULL
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.errors import TiedEventsError
@@ -127,13 +128,25 @@ def without_nulls(feed: DataFrame, schema: TableSchema, columns: tuple[str, ...]
     return feed.withColumn("present", F.when(update & (F.size(nulls) > 0), named).otherwise(F.col("present")))
 
 
-def place_of(rows: DataFrame) -> Expr:
+def identity_of(rows: DataFrame, facts: FormatFacts) -> Expr:
+    """Returns numbers that are the same for an event of a key however often it is delivered, and others for any other event of that key."""
+    content = F.xxhash64("op", "previous_key", "after", "present")
+    return F.concat(place_of(rows, [field.name for field in facts.order if field.of_delivery]), F.array(content))
+
+
+def place_of(rows: DataFrame, without: Iterable[str] = ()) -> Expr:
     """Returns the numbers of `position`, most significant first, as an array of bigint: one type for all formats.
 
     A decimal that has more digits than a bigint becomes two numbers, its last 18 digits and what is before them.
+
+    Args:
+        rows: Rows with `position`.
+        without: Fields of it that are left out.
     """
     numbers: list[Expr] = []
     for field in rows.select("position.*").schema.fields:
+        if field.name in without:
+            continue
         number = F.col("position")[field.name]
         if isinstance(field.dataType, DecimalType):
             head = F.call_function("div", number, F.lit(_LOW).cast("decimal(38,0)"))

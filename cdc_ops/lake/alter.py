@@ -10,6 +10,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.change_ranges import CHANGE_FEED
+from cdc_ops.core.history import EVENT_HISTORY
 from cdc_ops.core.merging import quoted
 from cdc_ops.core.operations import OperationSpec
 from cdc_ops.core.schema_changes import ChangeKind, SchemaChange
@@ -22,7 +23,7 @@ from cdc_ops.lake.statements import path_name, text_literal
 SPECIAL: Final = frozenset(" ,;{}()\n\t=")
 """Characters in column names that need Delta's column mapping."""
 INDEXED: Final = "delta.dataSkippingStatsColumns"
-_MAPPING: Final = "delta.columnMapping.mode"
+MAPPING: Final = "delta.columnMapping.mode"
 _NTZ: Final = "delta.feature.timestampNtz"
 _MOMENT: Final = "timestamp_ntz"
 
@@ -51,15 +52,17 @@ def alter_table(spark: SparkSession, spec: OperationSpec, state: LogState) -> tu
 
 
 def record_changes(spark: SparkSession, spec: OperationSpec, state: LogState) -> None:
-    """Switches the change feed of a table on, where the operation wants it and it is not; it is never switched off.
+    """Sets what others find a table's changes by, where the operation wants it and it is not: its change feed is never switched off.
 
     Raises:
         ConfigError: the table has a column of a name that the feed needs.
     """
-    if dict(spec.properties).get(CHANGE_FEED, "").lower() != "true":
-        return
+    chosen = dict(spec.properties)
+    wanted = {CHANGE_FEED: "true"} if chosen.get(CHANGE_FEED, "").lower() == "true" else {}
+    if EVENT_HISTORY in chosen:
+        wanted[EVENT_HISTORY] = chosen[EVENT_HISTORY]
     try:
-        _enable(spark, spec.path, {CHANGE_FEED: "true"}, state)
+        _enable(spark, spec.path, wanted, state)
     except AnalysisException as error:
         raise ConfigError(
             f"The changes of {spec.table} cannot be recorded in {spec.path}.",
@@ -91,7 +94,7 @@ def _statement(change: SchemaChange, stored: dict[str, str]) -> str | None:
 def _needed(change: SchemaChange, state: LogState) -> dict[str, str]:
     needed = {}
     if change.kind is ChangeKind.RENAMED or (change.kind is ChangeKind.ADDED and SPECIAL & set(change.column)):
-        needed[_MAPPING] = mode if (mode := state.property(_MAPPING)) not in {"", "none"} else "name"
+        needed[MAPPING] = mode if (mode := state.property(MAPPING)) not in {"", "none"} else "name"
     return needed | (_feature(state) if change.after == _MOMENT else {})
 
 

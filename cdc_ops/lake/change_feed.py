@@ -62,7 +62,7 @@ def changes(
 
 def read_changes(spark: "SparkSession", table: str, found: FeedRange, mode: ChangeMode) -> "DataFrame":
     """Returns the changes of a range that was found to be there; see `changes`."""
-    feed = _feed(spark, table, found)
+    feed = raw_feed(spark, table, found)
     columns = [name for name in feed.columns if name not in _LEFT_OUT]
     keys = _keys(found, columns, mode, table)
     row = F.struct(*(F.col(quoted(name)) for name in columns)).alias("row")
@@ -82,7 +82,8 @@ def _mode(mode: ChangeMode | str) -> ChangeMode:
         raise RequestError(f"{mode!r} is no mode of changes.", data="Nothing was read.", next=f"Choose one of {names}.") from error
 
 
-def _feed(spark: "SparkSession", table: str, found: FeedRange) -> "DataFrame":
+def raw_feed(spark: "SparkSession", table: str, found: FeedRange) -> "DataFrame":
+    """Returns Delta's own feed of a range that was found to be there: the table's columns, and `_change_type` and the commit's."""
     if found.begin == found.end:
         none = (F.lit("").alias(_TYPE), F.lit(0).cast("bigint").alias(_VERSION), F.current_timestamp().alias(_TIME))
         return spark.read.format("delta").load(table).where(F.lit(False)).select("*", *none)

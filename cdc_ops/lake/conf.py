@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from typing import Final
 
 EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
+USER_METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
+"""The setting of a session that its commits carry."""
 CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 

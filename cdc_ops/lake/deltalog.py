@@ -40,6 +40,12 @@ class LogState:
         fields = json.loads(self.metadata["schemaString"])["fields"] if self.metadata else []
         return tuple((item["name"], ddl_type(item["type"])) for item in fields)
 
+    def fields(self, column: str) -> tuple[tuple[str, str], ...]:
+        """Returns name and Spark SQL type of the fields of a column that is a struct."""
+        columns = json.loads(self.metadata["schemaString"])["fields"] if self.metadata else []
+        found = next(item["type"] for item in columns if item["name"] == column)
+        return tuple((item["name"], ddl_type(item["type"])) for item in found["fields"])
+
     def property(self, name: str) -> str:
         """Returns a table property, "" if it is not set."""
         return str(dict((self.metadata or {}).get("configuration") or {}).get(name, ""))

@@ -65,7 +65,7 @@ def find_range(path: str, begin: Bound, end: Bound | None) -> FeedRange:
         _check_feed(log, read, newest)
         _check_files(log, read)
     widened = bool(read) and _widened(log, read, newest)
-    return FeedRange(begin=low, end=high, times=tuple(_times(read)), record=_record(log, high), widened=widened)
+    return FeedRange(begin=low, end=high, times=tuple(_times(read)), record=newest_record(log, high), widened=widened)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,14 +87,15 @@ class _Commit:
 
 def _commits(log: DeltaLog, newest: int) -> Iterator[LoggedCommit]:
     for version, info in log.commits(newest):
-        yield LoggedCommit(version=version, at=_instant(info), record=parse_record(info.get("userMetadata")))
+        yield LoggedCommit(version=version, at=instant_of(info), record=parse_record(info.get("userMetadata")))
 
 
-def _record(log: DeltaLog, version: int) -> CommitRecord | None:
+def newest_record(log: DeltaLog, version: int) -> CommitRecord | None:
+    """Returns the newest record of ours at or before a version that the log holds, None if there is none."""
     return next((commit.record for commit in _commits(log, version) if commit.record is not None), None)
 
 
-def _instant(info: Mapping[str, Any]) -> datetime:
+def instant_of(info: Mapping[str, Any]) -> datetime:
     """Returns when a commit was made; what a file system says of the log's files is another time once a table was copied."""
     return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=int(info.get("inCommitTimestamp") or info.get("timestamp") or 0))
 
@@ -114,7 +115,7 @@ def _read(log: DeltaLog, version: int) -> _Commit:
         raise _unavailable(
             log, f"version {version} is in its log no more.", "Delta removes old commits, after 'delta.logRetentionDuration'."
         ) from error
-    return _Commit(version=version, at=_instant(info), metadata=metadata, files=tuple(files["cdc"] or files["add"]))
+    return _Commit(version=version, at=instant_of(info), metadata=metadata, files=tuple(files["cdc"] or files["add"]))
 
 
 def _is_on(state: LogState) -> bool:

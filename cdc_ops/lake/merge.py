@@ -22,6 +22,7 @@ from cdc_ops.core.operations import ApplyMode, Counts, OperationResult, Operatio
 from cdc_ops.core.records import render_record
 from cdc_ops.core.type_policies import Nulled
 from cdc_ops.errors import DuplicateKeyError
+from cdc_ops.lake.conf import USER_METADATA
 from cdc_ops.lake.log import FoundCommit, find_commit
 from cdc_ops.lake.marks import mark_names, observe_marks
 from cdc_ops.lake.ordering import in_order
@@ -29,7 +30,6 @@ from cdc_ops.lake.session import once, private_session, shared_view
 from cdc_ops.lake.statements import merge_statement, versions_statement
 from cdc_ops.lake.tables import at, ensure_table, table_stats, translated_conflicts
 
-_USER_METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
 _LAST_COMMIT: Final = "spark.databricks.delta.lastCommitVersionInSession"
 _AMBIGUOUS: Final = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
 
@@ -88,7 +88,7 @@ def _execute(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: M
     """Runs the statement; returns the version that it committed, None if Delta skipped it, and the values that became NULL by it."""
     conf = {
         **once(app_id(spec.pipeline, spec.table), spec.op_seq),
-        _USER_METADATA: render_record(commit_record(spec, rows=rows, package_version=__version__, late=plan.late, marked=plan.marked)),
+        USER_METADATA: render_record(commit_record(spec, rows=rows, package_version=__version__, late=plan.late, marked=plan.marked)),
     }
     nulled: Callable[[], Nulled] = Nulled
     with shared_view(batch) as view, private_session(spark, conf) as session:

@@ -15,7 +15,7 @@ from cdc_ops.core.merging import MergePlan, quoted
 from cdc_ops.core.operations import ApplyMode, OperationSpec
 from cdc_ops.core.stored_as import END, SEQUENCE, START, TOUCHED, UNPLACED, Sequence, SequenceKind
 from cdc_ops.lake.tombstones import remember, without_deleted
-from cdc_ops.lake.versions import AT, versions
+from cdc_ops.lake.versions import AT, all_versions, versions
 
 
 def in_order(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: DataFrame) -> tuple[MergePlan, DataFrame]:
@@ -60,6 +60,8 @@ def _place(spec: OperationSpec, sequence: Sequence, batch: DataFrame) -> Column:
 
 
 def _versioned(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: DataFrame) -> tuple[MergePlan, DataFrame]:
+    if spec.replay is not None and plan.mode is not ApplyMode.MERGE:
+        return replace(plan, deleted_flag="", present=""), all_versions(spec, replace(plan, versions=True), batch)
     if plan.mode is not ApplyMode.MERGE:  # the first rows of a table: none has another version yet
         own = {START: F.col(AT), **{name: F.lit(None) for name in (END, TOUCHED)}}
         return plan, batch.withColumns({name: own[name].cast(kind) for name, kind in spec.stored_as.columns})

@@ -69,6 +69,21 @@ def versions(spark: SparkSession, spec: OperationSpec, plan: MergePlan, changes:
     return _differing(shape, plan, _grouped(shape, _completed(shape, placed) if plan.present else placed))
 
 
+def all_versions(spec: OperationSpec, plan: MergePlan, changes: DataFrame) -> DataFrame:
+    """Returns all versions that changes come to, where they are all that there are: of the table nothing is read.
+
+    Args:
+        spec, plan, changes: As for `versions`; the places of the plan's `truncates` end every key.
+    """
+    shape = _Shape.of(spec)
+    written = _written(shape, plan, changes)
+    told = [written]
+    for place in plan.truncates:
+        told.append(_ended(shape, written.select(*shape.names).distinct().withColumn("sequence", F.expr(place))))
+    placed = _placed(shape, reduce(DataFrame.unionByName, told).repartition(*shape.names))
+    return _differing(shape, plan, _grouped(shape, _completed(shape, placed)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shape:
     """How a table's versions look: its key and value columns with their types, which of them begin a version, the type of its sequence."""
@@ -178,7 +193,12 @@ def _remembered(shape: _Shape, known: DataFrame, touched: DataFrame, *, emptied:
     if emptied:
         everywhere = known.where(F.col("key").isNull()).select("sequence")
         deletes = deletes.unionByName(touched.select(*shape.names).crossJoin(F.broadcast(everywhere)))
-    return deletes.select(*shape.event(at=shape.at(F.col("sequence")), rank=F.lit(_ENDED)))
+    return _ended(shape, deletes)
+
+
+def _ended(shape: _Shape, keys: DataFrame) -> DataFrame:
+    """Ends of keys, each at its `sequence`."""
+    return keys.select(*shape.event(at=shape.at(F.col("sequence")), rank=F.lit(_ENDED)))
 
 
 def _placed(shape: _Shape, events: DataFrame) -> DataFrame:

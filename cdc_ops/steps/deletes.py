@@ -10,7 +10,7 @@ from cdc_ops.core.deletes import DELETED_COLUMN, Deletes, source_columns
 from cdc_ops.core.loose_keys import compare_rules
 from cdc_ops.core.operations import OperationSpec
 from cdc_ops.core.pipeline import TableConfig
-from cdc_ops.core.requests import ResyncMode, RunRequest
+from cdc_ops.core.requests import RunRequest
 from cdc_ops.core.schema_changes import ChangeKind, SchemaChange, compare_columns, compare_keys
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.errors import SchemaChangedError, SourceTableError
@@ -50,7 +50,7 @@ def _check_can_mark(config: TableConfig, schema: TableSchema, keys: tuple[str, .
 
 def _check_stays_soft(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> None:
     marker = marker_of(head, facts.schema)
-    if not marker or facts.config.settings.deletes is Deletes.SOFT or request.mode is ResyncMode.FULL:
+    if not marker or facts.config.settings.deletes is Deletes.SOFT or request.replaces_table:
         return
     where = f"--pipeline {facts.config.pipeline} --table {facts.config.table}"
     raise SchemaChangedError(

@@ -13,7 +13,7 @@ from functools import reduce
 from operator import or_
 from typing import Final
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.archives.base import open_archive
@@ -41,6 +41,8 @@ from cdc_ops.steps.log_order import check_order
 from cdc_ops.steps.stage import is_deleted
 
 _KEPT: Final = ("kind", "op", "key", "previous_key", "after", "present", "nulled", "position", "source_time", "reason", "file", "line")
+_NOTED: Final = ("before", "snapshot", "transaction", "ddl")
+"""What else a table's event history has of an event."""
 _SHOWN: Final = 5
 
 
@@ -75,9 +77,9 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
         if seen.bad and not log.quarantine:
             raise _bad_records(feed, spec.table, seen.bad)
         newest, behind = check_order(feed, str(spec.table), log, names)
-        folded = _folded(feed, spec, seen)
+        folded = fold(feed, spec, truncated=bool(seen.truncates))
         tied, landed = Observation(), Observation()
-        rows = _rows(folded.observe(tied, F.count_if(TIED).alias("n")), spec)
+        rows = landed_rows(folded.observe(tied, F.count_if(TIED).alias("n")), spec, place_of(folded))
         partial = F.count_if(F.col(PRESENT).isNotNull()).alias("partial")
         rows = rows.observe(landed, partial, F.count_if(F.col(DELETE_MARK)).alias("deletes"))
 
@@ -96,6 +98,7 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
                 ordered=open_format(log.archive.format).facts.one_order,
                 quarantined=seen.bad,
                 last_change=seen.last_change,
+                lowest=seen.lowest,
             )
             return replace(manifest, log=reading, nulled=seen.nulled)
 
@@ -109,12 +112,13 @@ def feed_folder(spec: OperationSpec, attempt: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
-    """What a feed holds: changes, records that cannot be read, TRUNCATEs, the time of the newest change, values that became NULL."""
+    """What a feed holds: changes, records that cannot be read, TRUNCATEs, time of the newest change, first place, lost values."""
 
     events: int
     bad: int
     truncates: tuple[tuple[int, ...], ...]
     last_change: datetime | None
+    lowest: tuple[int, ...]
     nulled: Nulled
 
 
@@ -174,7 +178,7 @@ def _landed_feed(spark: SparkSession, records: DataFrame, spec: OperationSpec, l
     mine = records_of(form.envelopes(records, chosen), spec.table)
     feed = canonical_feed(form, mine, spec.full_schema, spec.keys, chosen)
     bad = F.col("kind") == RecordKind.BAD
-    kept = [F.col(name) for name in _KEPT]
+    kept = [F.col(name) for name in (*_KEPT, *(_NOTED if log.history else ()))]
     feed.select(*kept, F.when(bad, F.col("raw")).alias("raw")).write.mode("overwrite").parquet(folder)
     return spark.read.schema(feed.select(*kept, "raw").schema).parquet(folder)
 
@@ -187,12 +191,14 @@ def _chosen(log: LogBatch) -> EventFormat:
 def _look(feed: DataFrame, spec: OperationSpec) -> _Seen:
     change = F.col("kind") == RecordKind.CHANGE
     lossy = [column for column in spec.schema.columns if column.lossy]
+    place = F.when(change, place_of(feed))
     lost = [F.count_if(F.array_contains("nulled", column.name)).alias(f"n{index}") for index, column in enumerate(lossy)]
     found = feed.agg(
         F.count_if(change).alias("events"),
         F.count_if(F.col("kind") == RecordKind.BAD).alias("bad"),
-        F.array_sort(F.collect_set(F.when(change & (F.col("op") == Operation.TRUNCATE), place_of(feed)))).alias("truncates"),
+        F.array_sort(F.collect_set(F.when(F.col("op") == Operation.TRUNCATE, place))).alias("truncates"),
         F.date_format(F.max(F.when(change, F.col("source_time"))), "yyyy-MM-dd'T'HH:mm:ss.SSSSSS").alias("last"),
+        F.min(place).alias("lowest"),
         *lost,
     ).collect()[0]
     values = ((column, int(found[f"n{index}"])) for index, column in enumerate(lossy))
@@ -201,11 +207,13 @@ def _look(feed: DataFrame, spec: OperationSpec) -> _Seen:
         bad=found["bad"],
         truncates=tuple(tuple(place) for place in found["truncates"]),
         last_change=datetime.fromisoformat(found["last"]).replace(tzinfo=UTC) if found["last"] else None,
+        lowest=tuple(found["lowest"] or ()),
         nulled=Nulled(columns=tuple(NulledValues(column=c.name, source_type=c.source_type, values=n) for c, n in values if n)),
     )
 
 
-def _folded(feed: DataFrame, spec: OperationSpec, seen: _Seen) -> DataFrame:
+def fold(feed: DataFrame, spec: OperationSpec, *, truncated: bool) -> DataFrame:
+    """Returns what a table wants of a feed: the last state of each key, or each change of it for a table that keeps versions."""
     deletes = not spec.stored_as.ignores_deletes
     if spec.delete_where and not deletes:
         feed = _without_deleted(feed, spec.delete_where)
@@ -213,7 +221,7 @@ def _folded(feed: DataFrame, spec: OperationSpec, seen: _Seen) -> DataFrame:
         feed = without_nulls(feed, spec.full_schema, nulls)
     if spec.stored_as.keeps_versions:
         return changes_per_key(feed, deletes=deletes)
-    return latest_per_key(feed, spec.full_schema, truncated=bool(seen.truncates), deletes=deletes, nulls=not nulls)
+    return latest_per_key(feed, spec.full_schema, truncated=truncated, deletes=deletes, nulls=not nulls)
 
 
 def _without_deleted(feed: DataFrame, condition: str) -> DataFrame:
@@ -234,8 +242,8 @@ def _bad_records(feed: DataFrame, table: TableName, bad: int) -> BadRecordsError
     )
 
 
-def _rows(latest: DataFrame, spec: OperationSpec) -> DataFrame:
-    """Returns rows as they are landed: the columns, whether the row is gone, and which columns are known if not all are."""
+def landed_rows(latest: DataFrame, spec: OperationSpec, place: Column) -> DataFrame:
+    """Returns rows as they are landed: the columns, whether the row is gone, which columns are known if not all are, and their place."""
     keys, all_of_them = set(spec.keys), len(spec.full_schema.columns)
     values = [
         F.col("key" if column.name in keys else "row")[column.name].cast(column.delta_type).alias(column.name)
@@ -243,4 +251,4 @@ def _rows(latest: DataFrame, spec: OperationSpec) -> DataFrame:
     ]
     known = F.col(DELETED) | F.col(WHOLE) | ((F.size("present") == all_of_them) & ~F.array_contains("present", REST_IS_NULL))
     marks = F.col(DELETED).alias(DELETE_MARK), F.when(~known, F.col("present")).alias(PRESENT)
-    return latest.select(*values, *marks, place_of(latest).alias(SEQUENCE))
+    return latest.select(*values, *marks, place.alias(SEQUENCE))

@@ -10,10 +10,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.deletes import DELETE_MARK
-from cdc_ops.core.logs import LogReading
+from cdc_ops.core.history import may_be_noted
+from cdc_ops.core.logs import LogBatch, LogReading
 from cdc_ops.core.merging import plan_merge, quoted
 from cdc_ops.core.operations import Manifest, OperationResult, OperationSpec
 from cdc_ops.errors import IncompleteRowError
+from cdc_ops.formats.base import open_format
+from cdc_ops.formats.latest import identity_of, place_of
+from cdc_ops.lake.history import note
+from cdc_ops.lake.history_rows import Kept, event_rows
 from cdc_ops.lake.living import with_deleted
 from cdc_ops.lake.merge import apply
 from cdc_ops.lake.quarantine import set_aside
@@ -39,17 +44,29 @@ def merge_events(spark: SparkSession, spec: OperationSpec, manifest: Manifest, r
         IncompleteRowError: an event changes some columns of a row that the table does not have.
     """
     spec = replace(spec, archive_after=reading.watermark)
-    plan, batch = plan_merge(spec, manifest), _marked(read_landed(spark, spec, manifest), spec)
+    plan, batch = plan_merge(spec, manifest), marked(read_landed(spark, spec, manifest), spec)
     plan, batch = with_deleted(spark, spec, plan, batch)
     if reading.quarantined and spec.log is not None:
         set_aside(spark, spec, spec.log.quarantine, feed_folder(spec, manifest.attempt))
-    with _translated(spec):
+    if spec.log is not None:
+        _keep_events(spark, spec, spec.log, reading, feed_folder(spec, manifest.attempt))
+    with translated_gaps(spec):
         result = apply(spark, spec, batch, plan, manifest.rows)
     counts = replace(result.counts, read=reading.events, quarantined=reading.quarantined, behind=reading.behind)
     return replace(result, counts=counts)
 
 
-def _marked(rows: DataFrame, spec: OperationSpec) -> DataFrame:
+def _keep_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, reading: LogReading, folder: str) -> None:
+    if log.history is None:
+        return
+    feed, facts = spark.read.parquet(folder), open_format(log.archive.format).facts
+    events = event_rows(feed, place_of(feed), identity_of(feed, facts), Kept.of(spec))
+    newest = (one.place for one in log.before.newest)
+    again = may_be_noted(reading.lowest, newest, sum(field.of_delivery for field in facts.order))
+    note(spark, spec, log.history, events, again=again)
+
+
+def marked(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     """Marks also the rows that the table's `apply_as_deletes` is true of; with soft deletes each row gets the mark that is stored."""
     gone = F.col(DELETE_MARK)
     if spec.delete_where and not spec.stored_as.ignores_deletes:  # else such events were left out before they were folded
@@ -58,7 +75,12 @@ def _marked(rows: DataFrame, spec: OperationSpec) -> DataFrame:
 
 
 @contextmanager
-def _translated(spec: OperationSpec) -> Iterator[None]:
+def translated_gaps(spec: OperationSpec) -> Iterator[None]:
+    """Turns the end of a statement at a row that is not known as a whole into an error of ours.
+
+    Raises:
+        IncompleteRowError: an event changes some columns of a row that the table does not have.
+    """
     try:
         yield
     except Exception as error:  # of a failing statement, Py4J's own error comes through as well as PySpark's

@@ -11,11 +11,14 @@ from cdc_ops.core.archive_names import BinlogName, DmsName, FileName, KafkaName
 from cdc_ops.core.archive_positions import ArchiveWatermark, Reached, advanced
 from cdc_ops.core.archive_rules import Start
 from cdc_ops.core.cursors import CursorValue, format_datetime
+from cdc_ops.core.history import EventHistory, Replay
 from cdc_ops.core.logs import LogBatch
-from cdc_ops.core.operations import OperationKind, OperationSpec
+from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec
 from cdc_ops.core.pipeline import Method
+from cdc_ops.core.places import event_history
 from cdc_ops.core.windows import SafeBound
-from cdc_ops.errors import ArchiveChangedError, ArchiveError, ConfigError, StateError
+from cdc_ops.errors import ArchiveChangedError, ArchiveError, ConfigError, RequestError, StateError
+from cdc_ops.lake.deltalog import DeltaLog
 from cdc_ops.steps.archives import check_unchanged
 from cdc_ops.steps.orders import Draft, Order, new_spec, quarantine_of
 from cdc_ops.steps.surveys import Survey, survey
@@ -50,7 +53,13 @@ def draft_log(order: Order) -> Draft:
         generation=max(order.state.generation, 1),
         before=(),
         log=LogBatch(
-            archive=archive, url=url, files=files, before=before, decisions=found.decisions, quarantine=quarantine_of(order.facts)
+            archive=archive,
+            url=url,
+            files=files,
+            before=before,
+            decisions=found.decisions,
+            quarantine=quarantine_of(order.facts),
+            history=_history(order),
         ),
         watermark_after=bound.value,
         bound_method="archive",
@@ -59,6 +68,34 @@ def draft_log(order: Order) -> Draft:
     more = (f"{left:,} more files wait for the next run ('files_per_run')",) if left else ()
     alert = str(missing) if missing else ""
     return Draft(operations=(spec,), bound=bound, warnings=(*found.warnings(), *more), alert=alert, survey=found)
+
+
+def draft_replay(order: Order) -> Draft:
+    """Drafts the operation that applies a table's event history again: all of it to a new table, or from a time on over the one there is.
+
+    Raises:
+        RequestError: its events are not kept, or none has come yet.
+    """
+    history, since = _history(order), order.request.since
+    if history is None or DeltaLog(history.path).newest() is None:
+        raise RequestError(
+            f"Table {order.table} has no event history that could be replayed.",
+            why="'event_history' is not set." if history is None else "No event has come since it was set, or since all rows were read.",
+            data="Nothing was read or written; the watermark stays.",
+            next="Set 'event_history: true' for the table; its history begins with the next run that has events.",
+        )
+    spec = replace(
+        new_spec(order, OperationKind.REPLAY, order.source.now()),
+        mode=ApplyMode.OVERWRITE if since is None else ApplyMode.MERGE,
+        landing=Landing.DIRECT,
+        replaces_schema=since is None,
+        replay=Replay(path=history.path, since=since),
+    )
+    return Draft(operations=(spec,))
+
+
+def _history(order: Order) -> EventHistory | None:
+    return event_history(order.facts.pipeline, order.facts.config, order.state.generation)
 
 
 def begins_with_snapshot(order: Order) -> bool:

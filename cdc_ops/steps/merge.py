@@ -23,6 +23,7 @@ from cdc_ops.steps.deletes import marking_alike
 from cdc_ops.steps.emptied import emptying, last_emptied, without_emptied
 from cdc_ops.steps.log_merge import merge_events
 from cdc_ops.steps.reading import read_marked
+from cdc_ops.steps.replay import replay
 from cdc_ops.steps.schema import check_source
 from cdc_ops.steps.stage import applied, apply_deletes, last_states
 from cdc_ops.steps.unplaced import translated_order, without_unplaced
@@ -49,6 +50,8 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
     if taken:
         spec = replace(spec, schema_changes=())  # who comes too late alters nothing either
     spec = marking_alike(spec, head)
+    if spec.replay is not None:
+        return replay(spark, spec, spec.replay)
     if spec.landing is Landing.DIRECT:
         check_source(source, spec)
         rows = read_marked(spark, source.jdbc_read(spec.full_schema, spec.slices), spec.full_schema, spec.source_keys)

@@ -8,9 +8,11 @@ from cdc_ops.core.archive_rules import OnBadRecord
 from cdc_ops.core.change_ranges import CHANGE_FEED
 from cdc_ops.core.conditions import check_condition
 from cdc_ops.core.cursors import Cursor
+from cdc_ops.core.history import EVENT_HISTORY
 from cdc_ops.core.loose_keys import source_names
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec
 from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, quarantine_path, staging_root
+from cdc_ops.core.places import history_root
 from cdc_ops.core.requests import RunRequest
 from cdc_ops.core.runs import TableState
 from cdc_ops.core.schema_changes import SchemaChange
@@ -183,7 +185,7 @@ def new_spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int
         watermark_after=state.watermark,
         archive_after=state.archive,
         snapshot_after=state.snapshot,
-        properties=_properties(config),
+        properties=_properties(facts.pipeline, config),
         schema_changes=facts.changes,
         source_fingerprint=facts.fingerprint,
         delete_where=config.settings.apply_as_deletes,
@@ -210,11 +212,13 @@ def choosing_quarantine(spec: OperationSpec, facts: TableFacts) -> OperationSpec
     return replace(spec, quarantine=quarantine_of(facts) if facts.config.settings.method is Method.QUERY else "")
 
 
-def _properties(config: TableConfig) -> tuple[tuple[str, str], ...]:
+def _properties(pipeline: Pipeline, config: TableConfig) -> tuple[tuple[str, str], ...]:
     hours = max(int(config.settings.maintenance.retention.total_seconds() // 3600), 1)
     defaults = {"delta.deletedFileRetentionDuration": f"interval {hours} hours"}
-    if config.settings.change_feed:
+    if config.settings.change_feed or config.settings.event_history:
         defaults[CHANGE_FEED] = "true"
+    if config.settings.event_history:
+        defaults[EVENT_HISTORY] = history_root(pipeline, config.table)
     return tuple(sorted((defaults | dict(config.settings.properties)).items()))
 
 

@@ -15,7 +15,7 @@ from cdc_ops.core.schema_changes import only_columns
 from cdc_ops.core.windows import SafeBound, Window, fresh_instant, next_watermark, next_window
 from cdc_ops.errors import RequestError
 from cdc_ops.steps.bands import look_again, seen_after, to_read
-from cdc_ops.steps.log_plan import begins_with_snapshot, draft_log, reached_now, restarted
+from cdc_ops.steps.log_plan import begins_with_snapshot, draft_log, draft_replay, reached_now, restarted
 from cdc_ops.steps.nulls import look_at_nulls, null_rows
 from cdc_ops.steps.orders import Draft, Order, new_spec
 from cdc_ops.steps.reconciling import draft_comparison, observed_bound
@@ -138,6 +138,8 @@ def _reread(order: Order) -> Draft:
         )
     if request.mode is ResyncMode.FULL:
         return _full(order)
+    if request.mode is ResyncMode.REPLAY:
+        return draft_replay(order)
     if request.mode is ResyncMode.KEYS:
         return _keys(order)
     if request.columns:

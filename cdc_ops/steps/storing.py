@@ -1,12 +1,13 @@
 """How a table is to be stored, decided at the plan: SCD type, the order of changes, what is altered for them. No Spark here."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 from cdc_ops.core.archive_rules import OnBadRecord
 from cdc_ops.core.commits import LakeHead
 from cdc_ops.core.deletes import Deletes
-from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, tombstones_path
+from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, TableSettings, tombstones_path
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.schema_changes import ChangeKind, SchemaChange
 from cdc_ops.core.stored_as import (
@@ -87,15 +88,14 @@ def check_request(stored: StoredAs, config: TableConfig, head: LakeHead | None, 
         RequestError: history would be lost, or what is read has no place in the order of changes.
         SchemaChangedError: the table is stored in another way.
     """
-    full = request.mode is ResyncMode.FULL
     if stored.keeps_versions and stored.sequence is not None:
         _check_versions(stored.sequence, config, request)
     have = {name.lower(): canonical_type(kind) for name, kind in head.columns} if head else {}
-    if START.lower() in have and not stored.keeps_versions and not full:
+    if START.lower() in have and not stored.keeps_versions and not request.replaces_table:
         raise _stored_otherwise(config, "keeps the versions of its rows (SCD type 2)", "Old versions would count as rows of their own.")
     for name, kind in stored.columns:
         found = have.get(name.lower(), "")
-        if found and found != canonical_type(kind) and not full:
+        if found and found != canonical_type(kind) and not request.replaces_table:
             why = f"Column {name} is {found} there and would have to be {kind}; changes could not be compared."
             raise _stored_otherwise(config, "orders changes by something else", why)
 
@@ -144,25 +144,7 @@ def _tracked(config: TableConfig, schema: TableSchema) -> tuple[str, ...]:
 
 
 def _check_settings(config: TableConfig) -> None:
-    settings = config.settings
-    history = settings.track_history_column_list or settings.track_history_except_column_list
-    wrong = ""
-    if settings.method is Method.LOG and settings.sequence_by:
-        wrong = "'sequence_by' is for tables that are read by query; events of an archive have their own order"
-    elif settings.sequence_by and settings.before_key:
-        wrong = "'before_key' and 'sequence_by' do not go together: an old key has no place in the order"
-    elif settings.before_key and settings.deletes is Deletes.IGNORE:
-        wrong = "'before_key' and 'deletes: ignore' do not go together: the one deletes a row under its old key, the other leaves it"
-    elif settings.stored_as_scd_type == 2 and settings.deletes is Deletes.SOFT:
-        wrong = "'deletes: soft' and 'stored_as_scd_type: 2' do not go together: a deleted row's last version ends, and stays"
-    elif settings.bad_records is OnBadRecord.QUARANTINE and settings.method is Method.QUERY and not settings.sequence_by:
-        wrong = "'bad_records: quarantine' is for changes: 'method: log', or 'sequence_by'; other rows would be lost"
-    elif contradiction := contradicting_truncates(settings) or contradicting_nulls(settings):
-        wrong = contradiction
-    elif settings.stored_as_scd_type == 1 and history:
-        wrong = "columns whose history is kept need 'stored_as_scd_type: 2'"
-    elif settings.track_history_column_list and settings.track_history_except_column_list:
-        wrong = "'track_history_column_list' and 'track_history_except_column_list' exclude each other"
+    wrong = next(_contradictions(config.settings), "")
     if wrong:
         raise ConfigError(
             f"The settings of {config.table} contradict each other: {wrong}.",
@@ -171,8 +153,36 @@ def _check_settings(config: TableConfig) -> None:
         )
 
 
+def _contradictions(settings: TableSettings) -> Iterator[str]:
+    log, versions, ordered = settings.method is Method.LOG, settings.stored_as_scd_type == 2, bool(settings.sequence_by)
+    if log and ordered:
+        yield "'sequence_by' is for tables that are read by query; events of an archive have their own order"
+    if ordered and settings.before_key:
+        yield "'before_key' and 'sequence_by' do not go together: an old key has no place in the order"
+    if settings.before_key and settings.deletes is Deletes.IGNORE:
+        yield "'before_key' and 'deletes: ignore' do not go together: the one deletes a row under its old key, the other leaves it"
+    if versions and settings.deletes is Deletes.SOFT:
+        yield "'deletes: soft' and 'stored_as_scd_type: 2' do not go together: a deleted row's last version ends, and stays"
+    if settings.bad_records is OnBadRecord.QUARANTINE and not (log or ordered):
+        yield "'bad_records: quarantine' is for changes: 'method: log', or 'sequence_by'; other rows would be lost"
+    yield from filter(None, (contradicting_truncates(settings), contradicting_nulls(settings)))
+    yield from _contradicting_history(settings)
+
+
+def _contradicting_history(settings: TableSettings) -> Iterator[str]:
+    listed, excepted = settings.track_history_column_list, settings.track_history_except_column_list
+    if (listed or excepted) and settings.stored_as_scd_type == 1:
+        yield "columns whose history is kept need 'stored_as_scd_type: 2'"
+    if listed and excepted:
+        yield "'track_history_column_list' and 'track_history_except_column_list' exclude each other"
+    if settings.event_history and settings.method is not Method.LOG:
+        yield "'event_history' is for tables with 'method: log': others have no events"
+
+
 def _check_versions(sequence: Sequence, config: TableConfig, request: RunRequest) -> None:
     remedy = "Give the table a new 'path' to begin its history anew"
+    if request.mode is ResyncMode.REPLAY:
+        return
     if request.mode is ResyncMode.FULL:
         why = "A full resync replaces the table, and the versions of its rows with it."
         remedy = "cdc-ops reconcile brings what differs as new versions. " + remedy + "."

@@ -3,6 +3,7 @@
 from cdc_ops.core.maintenance import plan_maintenance
 from cdc_ops.core.operations import MaintenanceTask
 from cdc_ops.core.pipeline import TableConfig
+from cdc_ops.core.places import event_history
 from cdc_ops.core.requests import RunRequest
 from cdc_ops.errors import LeaseHeldError
 from cdc_ops.state.base import Lease
@@ -17,7 +18,9 @@ def due_maintenance(context: Context, configs: tuple[TableConfig, ...]) -> tuple
         stats = store.stats(config.pipeline, config.table)
         plan = plan_maintenance(config.settings.maintenance, stats, now)
         if stats is not None and plan.due:
-            tasks.append(MaintenanceTask(table=config.table, path=config.path, plan=plan, stats=stats))
+            generation = store.table_state(config.pipeline, config.table).generation
+            history = event_history(context.pipeline, config, generation)
+            tasks.append(MaintenanceTask(table=config.table, path=config.path, plan=plan, stats=stats, history=history))
     return tuple(tasks)
 
 

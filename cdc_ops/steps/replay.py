@@ -1,0 +1,101 @@
+"""replay: a table made anew from its event history, or events applied over it once more; nothing is read at the source. Runs in Spark."""
+
+from dataclasses import replace
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops.core.archive_positions import ArchiveWatermark
+from cdc_ops.core.deletes import DELETE_MARK
+from cdc_ops.core.history import HistoryKind, Replay
+from cdc_ops.core.logs import PRESENT, REST_IS_NULL, LogReading
+from cdc_ops.core.merging import plan_merge, position_literal, quoted
+from cdc_ops.core.operations import Manifest, OperationResult, OperationSpec
+from cdc_ops.core.stored_as import START
+from cdc_ops.errors import RequestError
+from cdc_ops.lake.history_reading import History, as_feed, open_history, place_in_feed, truncates, with_pending
+from cdc_ops.lake.history_rows import Kept
+from cdc_ops.lake.living import with_deleted
+from cdc_ops.lake.merge import apply
+from cdc_ops.lake.statements import INCOMPLETE
+from cdc_ops.steps.log_extract import fold, landed_rows
+from cdc_ops.steps.log_merge import marked, translated_gaps
+
+
+def replay(spark: SparkSession, spec: OperationSpec, wanted: Replay) -> OperationResult:
+    """Applies the events of a table's history; applying them again changes nothing.
+
+    Args:
+        spark: A session of its own.
+        spec: The frozen operation: it replaces the table, or merges events from some time on.
+        wanted: Which events.
+
+    Raises:
+        HistoryUnavailableError: there is no history.
+        RequestError: the table has versions from before its history, which would be lost.
+        ChangesUnavailableError: rows were changed by something else than events since the last one, and what was changed is gone.
+        IncompleteRowError: an event changes some columns of a row that the history does not have.
+    """
+    history = open_history(spark, wanted.path)
+    rows = with_pending(spark, Kept.of(spec), history)
+    if wanted.since is not None:
+        rows = rows.where((F.col("kind") != HistoryKind.STATE.value) & (F.col("happened_at") >= F.lit(wanted.since)))
+    emptied = () if spec.stored_as.ignores_deletes else truncates(rows)
+    folded = fold(_of_today(as_feed(rows), spec), spec, truncated=bool(emptied))
+    if spec.stored_as.keeps_versions:
+        folded = _last_of_place(folded)
+    batch = marked(landed_rows(folded, spec, place_in_feed()), spec)
+    if wanted.since is not None:
+        plan, batch = with_deleted(spark, spec, plan_merge(spec, _manifest(spec, emptied)), batch)
+    elif spec.stored_as.keeps_versions:
+        _check_versions(spec, history)
+        plan = replace(plan_merge(spec, None), deleted_flag=DELETE_MARK, present=PRESENT, truncates=tuple(map(position_literal, emptied)))
+    else:
+        plan, batch = with_deleted(spark, spec, plan_merge(spec, None), _living(batch, spec))
+    with translated_gaps(spec):
+        return apply(spark, spec, batch, plan, None)
+
+
+def _manifest(spec: OperationSpec, emptied: tuple[tuple[int, ...], ...]) -> Manifest:
+    """What is known of merged events: rows may be partial, and there may be deletes among them."""
+    reading = LogReading(watermark=spec.archive_after or ArchiveWatermark(), truncates=emptied, partial=1, deletes=1)
+    return Manifest(operation_id=spec.operation_id, attempt="", rows=0, bytes=0, schema_fingerprint=spec.schema.fingerprint, log=reading)
+
+
+def _of_today(feed: DataFrame, spec: OperationSpec) -> DataFrame:
+    """The feed with images of the columns that the table has today."""
+    stored = {name.lower(): name for name in feed.select("after.*").columns}
+    known = {column.name: stored.get(column.name.lower()) for column in spec.full_schema.columns}
+    values = [
+        (F.col("after")[name] if (name := known[column.name]) else F.lit(None)).cast(column.delta_type).alias(column.name)
+        for column in spec.full_schema.columns
+    ]
+    return feed.withColumn("after", F.when(F.col("after").isNotNull(), F.struct(*values)))
+
+
+def _last_of_place(changes: DataFrame) -> DataFrame:
+    """Leaves of the changes of a key at one place the last one: a state that came behind an event takes its place."""
+    row = F.struct(*(F.col(quoted(name)) for name in changes.columns))
+    last = changes.groupBy("key", F.col("position.place").alias("place")).agg(F.max_by(row, F.col("position.rank")).alias("last"))
+    return last.select("last.*")
+
+
+def _living(batch: DataFrame, spec: OperationSpec) -> DataFrame:
+    """The rows that are there, all of which have to be whole."""
+    gone = F.col(quoted(spec.deleted_column or DELETE_MARK))
+    key = F.hex(F.concat_ws(", ", *(F.col(quoted(name)).cast("string") for name in spec.keys)))
+    first = spec.full_schema.columns[0]
+    failure = F.raise_error(F.concat(F.lit(INCOMPLETE), key, F.lit(":"))).cast(first.delta_type)
+    insertable = F.col(PRESENT).isNull() | F.array_contains(PRESENT, REST_IS_NULL)
+    value = F.when(insertable, F.col(quoted(first.name))).otherwise(failure)
+    return batch.where(~gone).withColumn(first.name, value)
+
+
+def _check_versions(spec: OperationSpec, history: History) -> None:
+    if START in history.begin.columns:
+        raise RequestError(
+            f"Table {spec.table} cannot be made anew from its event history: it has versions from before that.",
+            why=f"The history begins at {history.begin.at:%Y-%m-%d %H:%M:%S} UTC with the rows of that time; older versions would be lost.",
+            data="Nothing was written; the watermark stays.",
+            next="Replay from a time on (--since), which keeps them.",
+        )
