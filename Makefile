@@ -74,8 +74,8 @@ check: setup ## Lint, format, types and import contracts
 
 .PHONY: test
 test: jars servers ## All tests: unit, then Spark, database servers and Airflow
-	@$(say) "all tests, in one process so that they share one Spark session"
-	@$(BIN)/python -m pytest tests
+	@$(say) "all tests, in two processes: one has the Spark session and all tests that need it, the other the rest"
+	@$(BIN)/python -m pytest tests --numprocesses 2 --dist loadgroup
 
 .PHONY: test-unit
 test-unit: setup ## The tests that need no Java: seconds

@@ -1,4 +1,4 @@
-"""What all tests share: one Spark session, one server of each kind, and marks by folder."""
+"""What all tests share: one Spark session, in each process one server of each kind, and marks by folder."""
 
 import logging
 import os
@@ -53,7 +53,10 @@ SMALL_SPARK = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks each test by the folder it is in, and runs the folders in their order."""
+    """Marks each test by the folder it is in, and runs the folders in their order.
+
+    With two processes (`make test`) one of them has the tests that need the Spark session, the other all the rest.
+    """
 
     def folder(item: pytest.Item) -> str:
         return item.path.relative_to(ROOT / "tests").parts[0]
@@ -61,6 +64,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if folder(item) in FOLDERS[1:]:
             item.add_marker(folder(item))
+        item.add_marker(pytest.mark.xdist_group("spark" if "spark" in getattr(item, "fixturenames", ()) else "others"))
     items.sort(key=lambda item: FOLDERS.index(folder(item)) if folder(item) in FOLDERS else len(FOLDERS))
 
 
