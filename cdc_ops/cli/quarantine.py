@@ -9,7 +9,8 @@ from rich.markup import escape
 from cdc_ops.cli import render
 from cdc_ops.cli.commands import Folder, Json, Names, One, Tables, app, guarded
 from cdc_ops.cli.session import chosen_pipelines
-from cdc_ops.core.pipeline import Pipeline, quarantine_path, quarantine_root
+from cdc_ops.core.pipeline import Pipeline
+from cdc_ops.core.places import quarantine_path, quarantine_root
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import RequestError
 from cdc_ops.lake.quarantined import QuarantinedRecord, quarantined_tables, read_quarantine

@@ -343,29 +343,9 @@ def table_path(pipeline: Pipeline, table: TableName, settings: TableSettings) ->
     return settings.path or f"{pipeline.target.root.rstrip('/')}/{table.schema}/{table.name}"
 
 
-def quarantine_root(pipeline: Pipeline) -> str:
-    """Returns the folder of a pipeline's quarantines."""
-    return f"{pipeline.target.root.rstrip('/')}/_cdc_quarantine/{pipeline.name}"
-
-
-def quarantine_path(pipeline: Pipeline, table: TableName) -> str:
-    """Returns the path of the Delta table that holds a table's records which cannot be read."""
-    return f"{quarantine_root(pipeline)}/{table.schema}/{table.name}"
-
-
-def tombstones_path(pipeline: Pipeline, table: TableName) -> str:
-    """Returns the path of the Delta table that remembers which keys of a table were deleted."""
-    return f"{pipeline.target.root.rstrip('/')}/_cdc_tombstones/{pipeline.name}/{table.schema}/{table.name}"
-
-
 def reconcile_name(pipeline: str) -> str:
     """Returns the name under which a pipeline's tables are reconciled on a schedule of their own; no other pipeline may have it."""
     return f"{pipeline}_reconcile"
-
-
-def staging_root(pipeline: Pipeline, table: TableName) -> str:
-    """Returns the folder below which a table's operations land."""
-    return f"{pipeline.target.staging.rstrip('/')}/{pipeline.name}/{table}"
 
 
 def select_tables(tables: tuple[TableConfig, ...], wanted: Iterable[str]) -> tuple[TableConfig, ...]:

@@ -5,6 +5,26 @@ from cdc_ops.core.pipeline import Pipeline, TableConfig
 from cdc_ops.core.tables import TableName
 
 
+def quarantine_root(pipeline: Pipeline) -> str:
+    """Returns the folder of a pipeline's quarantines."""
+    return f"{pipeline.target.root.rstrip('/')}/_cdc_quarantine/{pipeline.name}"
+
+
+def quarantine_path(pipeline: Pipeline, table: TableName) -> str:
+    """Returns the path of the Delta table that holds a table's records which cannot be read."""
+    return f"{quarantine_root(pipeline)}/{table.schema}/{table.name}"
+
+
+def tombstones_path(pipeline: Pipeline, table: TableName) -> str:
+    """Returns the path of the Delta table that remembers which keys of a table were deleted."""
+    return f"{pipeline.target.root.rstrip('/')}/_cdc_tombstones/{pipeline.name}/{table.schema}/{table.name}"
+
+
+def staging_root(pipeline: Pipeline, table: TableName) -> str:
+    """Returns the folder below which a table's operations land."""
+    return f"{pipeline.target.staging.rstrip('/')}/{pipeline.name}/{table}"
+
+
 def history_root(pipeline: Pipeline, table: TableName) -> str:
     """Returns the folder of a table's event history."""
     return f"{pipeline.target.root.rstrip('/')}/_cdc_events/{pipeline.name}/{table.schema}/{table.name}"

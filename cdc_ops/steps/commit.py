@@ -11,7 +11,8 @@ from cdc_ops.core.commits import LakeHead
 from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.maintenance import carry_over
 from cdc_ops.core.operations import Counts, OperationKind, OperationResult, OperationSpec, Outcome, TableResult
-from cdc_ops.core.pipeline import TableConfig, staging_root
+from cdc_ops.core.pipeline import TableConfig
+from cdc_ops.core.places import staging_root
 from cdc_ops.core.requests import RunRequest
 from cdc_ops.core.runs import Standing, TableState, abandoned, adopted, committed, compare, rebuilt, rebuilt_from_data, unchanged
 from cdc_ops.core.type_policies import Nulled

@@ -11,8 +11,8 @@ from cdc_ops.core.cursors import Cursor
 from cdc_ops.core.history import EVENT_HISTORY
 from cdc_ops.core.loose_keys import source_names
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec
-from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, quarantine_path, staging_root
-from cdc_ops.core.places import history_root
+from cdc_ops.core.pipeline import Method, Pipeline, TableConfig
+from cdc_ops.core.places import history_root, quarantine_path, staging_root
 from cdc_ops.core.requests import RunRequest
 from cdc_ops.core.runs import TableState
 from cdc_ops.core.schema_changes import SchemaChange

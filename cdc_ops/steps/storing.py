@@ -7,7 +7,8 @@ from typing import Final
 from cdc_ops.core.archive_rules import OnBadRecord
 from cdc_ops.core.commits import LakeHead
 from cdc_ops.core.deletes import Deletes
-from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, TableSettings, tombstones_path
+from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, TableSettings
+from cdc_ops.core.places import tombstones_path
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.schema_changes import ChangeKind, SchemaChange
 from cdc_ops.core.stored_as import (

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 from cdc_ops.core.archive_names import Layout
 from cdc_ops.core.archive_rules import ArchiveConfig, OnBadRecord, Start
 from cdc_ops.core.operations import JobSpec, OperationSpec, StepResult
-from cdc_ops.core.pipeline import Method, quarantine_path, quarantine_root
+from cdc_ops.core.pipeline import Method
+from cdc_ops.core.places import quarantine_path, quarantine_root
 from cdc_ops.core.requests import ResyncMode, RunKind
 from cdc_ops.errors import ArchiveError, ArchiveGapError, BadRecordsError, IncompleteRowError, JobLostError, StateError
 from cdc_ops.lake.quarantined import quarantined_tables, read_quarantine

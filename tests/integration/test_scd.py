@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.archive_rules import OnBadRecord
 from cdc_ops.core.deletes import Deletes
-from cdc_ops.core.pipeline import TableRule, quarantine_path
+from cdc_ops.core.pipeline import TableRule
+from cdc_ops.core.places import quarantine_path
 from cdc_ops.core.requests import ResyncMode, RunKind
 from cdc_ops.core.stored_as import SEQUENCE
 from cdc_ops.errors import NullSequenceError, RequestError
