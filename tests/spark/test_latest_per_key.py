@@ -15,7 +15,7 @@ from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.errors import TiedEventsError
 from cdc_ops.formats.base import open_format
 from cdc_ops.formats.feed import canonical_feed, records_of
-from cdc_ops.formats.latest import barrier, latest_per_key, refuse_ties, without_nulls
+from cdc_ops.formats.latest import barrier, changes_per_key, latest_per_key, refuse_ties, without_nulls
 from cdc_ops.testing.folding import Batch, Change, Outcome, fold
 from tests.histories import COLUMNS, history_of
 from tests.lake_case import schema
@@ -92,6 +92,10 @@ def test_deletes_and_nulls_that_are_ignored_are_as_if_they_had_not_been_sent(spa
     assert {tuple(row["key"]): (row["deleted"], {name: row["row"][name] for name in row["present"] if name}) for row in rows} == {
         key: (False, outcome.values) for key, outcome in fold(told).outcomes.items()
     }
+    every = changes_per_key(feed, deletes=False).select("key", "deleted", "position").collect()
+    assert sorted((tuple(row["key"]), row["deleted"], tuple(row["position"])) for row in every) == sorted(
+        (one.key, False, one.position) for one in told
+    )
     named = {one.key for one in told if one.op is Operation.UPDATE and len(one.values or {}) < len(COLUMNS)}
     for row in rows:  # a row that is not known as a whole says whether it could be inserted all the same
         assert row["whole"] or tuple(row["key"]) in named or len(row["present"]) == len(COLUMNS)
