@@ -214,57 +214,61 @@ def test_any_split_and_any_order_of_500_histories_comes_to_the_same(
     assert scd_type == 1 or after == found
 
 
-@pytest.mark.parametrize("scd_type", [1, 2])
-def test_a_reader_never_sees_half_a_batch(spark: SparkSession, tmp_path: Path, scd_type: int) -> None:
-    """Batches move an amount from account to account, delete the empty ones and bring them back: the sum is the same at any time."""
-    lake, balances, dice = Lake(spark, tmp_path, scd_type), dict.fromkeys(range(8), 100), random.Random(scd_type)
-    places = iter(range(1, 1000))
-    lake.give([told(key, next(places), "100") for key in balances], mode=ApplyMode.APPEND)
-    begun = lake.number
+class Accounts:
+    """A table of accounts. Each batch moves amounts between them, deletes those that become empty and brings them back: the sum stays."""
 
-    def moved() -> list[Told]:
-        """The changes of a batch: what left accounts, and then what came to others."""
-        givers = dice.sample(sorted(key for key, balance in balances.items() if balance), 2)
-        taker = dice.choice([key for key in balances if key not in givers])
-        given = (balances[givers[0]], dice.randint(1, balances[givers[1]]))
+    def __init__(self, spark: SparkSession, folder: Path, scd_type: int) -> None:
+        self.lake, self.dice = Lake(spark, folder, scd_type), random.Random(scd_type)
+        self.places, self.balances = iter(range(1, 1000)), dict.fromkeys(range(8), 100)
+        self.lake.give([told(key, next(self.places), "100") for key in self.balances], mode=ApplyMode.APPEND)
+
+    def moved(self) -> list[Told]:
+        """The changes of a batch: what left accounts, and then what came to another."""
+        givers = self.dice.sample(sorted(key for key, balance in self.balances.items() if balance), 2)
+        taker = self.dice.choice([key for key in self.balances if key not in givers])
+        given = (self.balances[givers[0]], self.dice.randint(1, self.balances[givers[1]]))
         for key, amount in zip(givers, given, strict=True):
-            balances[key] -= amount
-        balances[taker] += sum(given)
-        return [told(key, next(places), str(balances[key]) if balances[key] else None) for key in (*givers, taker)]
+            self.balances[key] -= amount
+        self.balances[taker] += sum(given)
+        return [told(key, next(self.places), str(self.balances[key]) if self.balances[key] else None) for key in (*givers, taker)]
 
-    def look(session: SparkSession, **options: str) -> tuple[int, int]:
-        frame = session.read.format("delta").options(**options).load(lake.case.path)
-        if scd_type == 1:
-            seen = frame.selectExpr("CAST(sum(name) AS int)", "count(*) - count(DISTINCT id)")
+    def seen(self, session: SparkSession) -> tuple[int, int]:
+        """The sum of the current rows, and how many rows of a key hold at the same time."""
+        frame = session.read.format("delta").load(self.lake.case.path)
+        if self.lake.stored.scd_type == 1:
+            found = frame.selectExpr("CAST(sum(name) AS int)", "count(*) - count(DISTINCT id)")
         else:
             later = frame.selectExpr("*", f"lead({START}) OVER (PARTITION BY id ORDER BY {START}) later")
             overlaps = f"count_if(later IS NOT NULL AND ({END} IS NULL OR {END} > later))"
-            seen = later.selectExpr(f"CAST(sum(IF({END} IS NULL, name, 0)) AS int)", overlaps)
-        return tuple(seen.collect()[0])
+            found = later.selectExpr(f"CAST(sum(IF({END} IS NULL, name, 0)) AS int)", overlaps)
+        return tuple(found.collect()[0])
+
+
+def test_a_reader_never_sees_half_a_batch(spark: SparkSession, tmp_path: Path) -> None:
+    tables = [Accounts(spark, tmp_path / f"type{scd_type}", scd_type) for scd_type in (1, 2)]
+    done, looked = Event(), Event()
 
     def watch(session: SparkSession) -> set[tuple[int, int]]:
         seen = set()
         while not done.is_set():
-            seen.add(look(session))
+            seen |= {table.seen(session) for table in tables}
             looked.set()
         return seen
 
-    done, looked = Event(), Event()
     with ThreadPoolExecutor(1) as pool:
         watching = pool.submit(watch, neighbour(spark))
         try:
-            assert looked.wait(60)
-            for _ in range(2):
-                lake.give(moved())
+            while not looked.wait(0.1) and not watching.done():
+                pass
+            versions = [table.lake.give(table.moved())[0].delta_version for table in tables]
         finally:
             done.set()
         assert watching.result() == {(800, 0)}
-    # All that can ever be seen is a version of the table: each of them holds it, whenever the reader looked.
-    newest = DeltaLog(lake.case.path).newest() or 0
-    assert newest == begun + 2
-    assert {look(spark, versionAsOf=str(version)) for version in range(begun, newest + 1)} == {(800, 0)}
-    lake.give(moved()[:1])
-    assert look(spark) != (800, 0), "a batch in two statements would be seen"
+    # A batch is one version, and nothing but versions can be seen: it holds whenever a reader looks.
+    assert [DeltaLog(table.lake.case.path).newest() for table in tables] == versions == [2, 2]
+    assert [table.seen(spark) for table in tables] == [(800, 0)] * 2
+    tables[1].lake.give(tables[1].moved()[:1])
+    assert tables[1].seen(spark) != (800, 0), "a batch in two statements would be seen"
 
 
 def test_a_replay_of_an_operation_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
