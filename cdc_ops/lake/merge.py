@@ -7,7 +7,7 @@ read from the log without Spark: computing a table's state anew costs more than 
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Final
 
@@ -26,11 +26,14 @@ from cdc_ops.lake.conf import USER_METADATA
 from cdc_ops.lake.log import FoundCommit, find_commit
 from cdc_ops.lake.marks import mark_names, observe_marks
 from cdc_ops.lake.ordering import in_order
-from cdc_ops.lake.session import once, private_session, shared_view
+from cdc_ops.lake.session import computed, once, private_session, shared_view
 from cdc_ops.lake.statements import merge_statement, versions_statement
 from cdc_ops.lake.tables import at, ensure_table, table_stats, translated_conflicts
 
 _LAST_COMMIT: Final = "spark.databricks.delta.lastCommitVersionInSession"
+_DELTA_MERGE: Final = "spark.databricks.delta.merge"
+_COMPUTED: Final = {f"{_DELTA_MERGE}.materializeSource": "none", f"{_DELTA_MERGE}.failSourceCachedAfterMaterialization": "false"}
+"""A source that is kept by ourselves, and computed from what does not change: computed anew, it would be the same."""
 _AMBIGUOUS: Final = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
 
 
@@ -91,7 +94,8 @@ def _execute(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: M
         USER_METADATA: render_record(commit_record(spec, rows=rows, package_version=__version__, late=plan.late, marked=plan.marked)),
     }
     nulled: Callable[[], Nulled] = Nulled
-    with shared_view(batch) as view, private_session(spark, conf) as session:
+    once_only = computed(batch) if plan.versions else nullcontext(batch)
+    with once_only as source, shared_view(source) as view, private_session(spark, conf | (_COMPUTED if plan.versions else {})) as session:
         if plan.mode is ApplyMode.MERGE:
             statement = versions_statement if plan.versions else merge_statement
             session.sql(statement(at(spec.path), view, plan)).collect()

@@ -96,6 +96,21 @@ def shared_view(frame: DataFrame) -> Iterator[str]:
         frame.sparkSession.catalog.dropGlobalTempView(view)
 
 
+@contextmanager
+def computed(frame: DataFrame) -> Iterator[DataFrame]:
+    """Yields a DataFrame that is computed now, and once: statements that read it several times also know how large it is.
+
+    Delta would compute it once as well (`materializeSource`), but of what it keeps then Spark knows the size that it guessed before. After
+    joins and unions that is a huge one, and each of a MERGE's three joins sorts all keys of the table instead of looking them up.
+    """
+    kept = frame.persist()
+    try:
+        kept.count()
+        yield kept
+    finally:
+        kept.unpersist()
+
+
 def once(application: str, number: int) -> dict[str, str]:
     """Returns the settings under which Delta skips a write if the table has that number of the application already, or a larger one."""
     return {"spark.databricks.delta.write.txnAppId": application, "spark.databricks.delta.write.txnVersion": str(number)}

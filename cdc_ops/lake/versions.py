@@ -20,6 +20,7 @@ from cdc_ops.core.logs import REST_IS_NULL
 from cdc_ops.core.merging import FROM, GONE, REUSED, MergePlan, quoted
 from cdc_ops.core.operations import OperationSpec
 from cdc_ops.core.stored_as import END, START, TOUCHED
+from cdc_ops.lake.deltalog import DeltaLog
 from cdc_ops.lake.keys import key_names, numbered_keys, same_key
 from cdc_ops.lake.statements import INCOMPLETE
 from cdc_ops.lake.tombstones import recalled
@@ -50,7 +51,8 @@ def versions(spark: SparkSession, spec: OperationSpec, plan: MergePlan, changes:
         The plan's columns, and `VERSION_MARKS`; nothing for a key whose versions stay as they are.
     """
     shape = _Shape.of(spec)
-    table = spark.read.format("delta").load(spec.path)
+    # Of this version: computed once more, in the middle of the statement or after it, the versions are the same.
+    table = spark.read.format("delta").option("versionAsOf", str(DeltaLog(spec.path).newest())).load(spec.path)
     for one in plan.prune:
         table = table.where(f"{quoted(one.column)} BETWEEN {one.low} AND {one.high}")
     written = _written(shape, plan, changes)
