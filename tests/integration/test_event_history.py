@@ -1,5 +1,6 @@
 """The event history of a table: what the source had at any time, and the table made anew from it, whatever came between."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -9,8 +10,10 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from typer.testing import CliRunner
 
 import cdc_ops
+from cdc_ops.cli import app
 from cdc_ops.core.history import EventHistory, generation_path
 from cdc_ops.core.places import history_root
 from cdc_ops.core.requests import ResyncMode
@@ -23,6 +26,13 @@ from tests.world import World
 
 EPOCH = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
 """The time of `change(..., pos=0)`."""
+PIPELINE = """\
+pipeline: shop
+source: {{kind: mysql, connection: shop_db}}
+target: {{root: {folder}/lake, staging: {folder}/staging}}
+archive: {{url: {folder}/archive, format: maxwell}}
+tables: {{{table}: {{method: log, event_history: true}}}}
+"""
 Rows = dict[int, tuple[str | None, str]]
 
 
@@ -112,6 +122,19 @@ def test_as_of_a_time_is_the_state_that_the_source_had_then(followed: Shop) -> N
     assert told(place) == followed.states[300]
     with pytest.raises(HistoryUnavailableError, match="its event history begins at 2023-11-14 22:13:20"):
         followed.as_of(9)
+
+
+def test_the_command_tells_the_rows_of_a_time(followed: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = f"{followed.world.name('items')}"
+    file = PIPELINE.format(folder=tmp_path, path=followed.world.path("items"), table=table)
+    (tmp_path / "shop.yaml").write_text(file.replace(f"{tmp_path}/lake", followed.world.pipeline.target.root))
+    monkeypatch.setattr("cdc_ops.cli.history.LocalSpark.session", lambda _: followed.world.spark)
+    shown = CliRunner().invoke(app, ["as-of", table, "--at", followed.at(300).isoformat(), "--pipelines", str(tmp_path)])
+    assert shown.exit_code == 0, shown.output
+    rows = (json.loads(line) for line in shown.stdout.splitlines())
+    assert {row["id"]: (row["name"], f"{row['price']:.2f}") for row in rows} == followed.states[300]
+    early = CliRunner().invoke(app, ["as-of", table, "--at", "2023-01-01T00:00:00Z", "--pipelines", str(tmp_path)])
+    assert (early.exit_code, "its event history begins at 2023-11-14" in early.output.replace("\n", " ")) == (4, True), early.output
 
 
 def test_an_event_that_is_delivered_twice_is_once_in_the_history(followed: Shop) -> None:
