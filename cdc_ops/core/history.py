@@ -89,6 +89,19 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """Up to where everything is in a history.
+
+    Args:
+        op_seq: The last operation whose events are.
+        version: Delta version of the table up to which other changes are.
+    """
+
+    op_seq: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
     """A point in a table's history: a time of the source, or a place in the order of events; what happened at it is included.
 
@@ -172,14 +185,15 @@ def may_be_noted(lowest: Position, newest: Iterable[Position], of_delivery: int)
     return lowest[: len(lowest) - of_delivery] <= last[: len(last) - of_delivery]
 
 
-def noted(op_seq: int, version: int) -> str:
-    """Returns what a commit of a history says of itself: the operation, and the version of the table whose changes are all in it."""
-    return json.dumps({_NOTED: {"op_seq": op_seq, "version": version}})
+def render_noted(noted: Noted) -> str:
+    """Returns what a commit of a history says of itself; `parse_noted` is the way back."""
+    return json.dumps({_NOTED: {"op_seq": noted.op_seq, "version": noted.version}})
 
 
-def parse_noted(text: str | None) -> int | None:
-    """Returns the version of the table whose changes are in a history at one of its commits, None if the commit does not tell."""
+def parse_noted(text: str | None) -> Noted | None:
+    """Returns up to where everything is in a history at one of its commits, None if the commit does not tell."""
     try:
-        return int(json.loads(text or "")[_NOTED]["version"])
+        told = json.loads(text or "")[_NOTED]
+        return Noted(op_seq=int(told["op_seq"]), version=int(told["version"]))
     except (ValueError, TypeError, KeyError):
         return None

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.feeds import key_columns
-from cdc_ops.core.history import Begin, EventHistory, noted, parse_noted
+from cdc_ops.core.history import Begin, EventHistory, Noted, parse_noted, render_noted
 from cdc_ops.core.merging import quoted
 from cdc_ops.core.operations import OperationSpec, app_id
 from cdc_ops.core.widening import canonical_type, holds
@@ -50,18 +50,18 @@ def note(spark: SparkSession, spec: OperationSpec, history: EventHistory, events
         parts = [events, *_states_before(spark, spec, history.path, events)]
         rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
         rows = rows.select(*(_aligned(name, fields.get(name, ())) for name in rows.columns))
-        conf = {USER_METADATA: noted(spec.op_seq, _version(spec.path))}
+        conf = {USER_METADATA: render_noted(Noted(op_seq=spec.op_seq, version=_version(spec.path)))}
         with shared_view(rows) as view, private_session(spark, conf) as session:
             where = f"{_IDENTITY} AND ({_may_be_there(spec, events, again=again)})"
             session.sql(f"MERGE INTO {path_name(history.path)} t USING {view} s ON {where} WHEN NOT MATCHED THEN INSERT *").collect()
 
 
-def read_noted(path: str) -> int | None:
-    """Returns the version of the table whose changes are in its history, None if the history does not tell."""
+def read_noted(path: str) -> Noted | None:
+    """Returns up to where everything is in a history, None if it does not tell."""
     log = DeltaLog(path)
     newest = log.newest()
     told = (parse_noted(info.get("userMetadata")) for _, info in log.commits(newest)) if newest is not None else ()
-    return next((version for version in told if version is not None), None)
+    return next((noted for noted in told if noted is not None), None)
 
 
 def _may_be_there(spec: OperationSpec, events: DataFrame, *, again: bool) -> str:
@@ -83,7 +83,7 @@ def _states_before(spark: SparkSession, spec: OperationSpec, path: str, events: 
         try:
             states = later_states(spark, Kept.of(spec), since, version)
         except ChangesUnavailableError:
-            since = None  # as after months without an event: it begins anew, from the rows as they are
+            since = None  # events were not kept for a while, or the last were months ago: it begins anew, from the rows as they are
         else:
             if states is not None:
                 yield placed(states, spark.read.format("delta").load(path))

@@ -10,10 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.events import Operation, RecordKind
-from cdc_ops.core.history import Begin, HistoryKind, Point, chosen_begin
+from cdc_ops.core.history import Begin, HistoryKind, Noted, Point, chosen_begin
 from cdc_ops.core.merging import position_literal
 from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.lake.deltalog import DeltaLog
+from cdc_ops.lake.feed_log import instant_of
 from cdc_ops.lake.files import open_filesystem
 from cdc_ops.lake.history import read_noted
 from cdc_ops.lake.history_rows import MICROS, Kept, later_states, placed
@@ -77,22 +78,36 @@ def open_history(spark: SparkSession, path: str, begin: Begin | None = None, *, 
     return History(path=path, begin=begin, rows=rows.where(told), newest=newest)
 
 
-def with_pending(spark: SparkSession, table: Kept, history: History) -> DataFrame:
+def with_pending(spark: SparkSession, table: Kept, history: History, point: Point | None = None) -> DataFrame:
     """Returns the rows of a history, and what was changed in the table without events since the last one, which it has not noted yet.
 
     Args:
         spark: A session.
         table: The table.
         history: Its history.
+        point: Up to which point they are wanted; None = now.
 
     Raises:
         ChangesUnavailableError: what was changed is not told any more.
     """
-    since, until = read_noted(history.path), DeltaLog(table.path).newest()
-    states = later_states(spark, table, since, until) if since is not None and until is not None else None
+    since, log = read_noted(history.path), DeltaLog(table.path)
+    until = log.newest()
+    if since is None or until is None or _is_before(point, log, since):
+        return history.rows
+    states = later_states(spark, table, since, until)
     if states is None:
         return history.rows
     return history.rows.unionByName(placed(states, history.rows), allowMissingColumns=True)
+
+
+def _is_before(point: Point | None, log: DeltaLog, since: Noted) -> bool:
+    """True for a time from before all that was changed since."""
+    if point is None or point.at is None or since.version < 0:
+        return False
+    try:
+        return point.at < instant_of(log.commit_info(since.version))
+    except FileNotFoundError:
+        return False
 
 
 def until(history: History, rows: DataFrame, point: Point) -> DataFrame:

@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 from cdc_ops.core.change_ranges import Bound, BoundKind
 from cdc_ops.core.events import Operation, RecordKind
 from cdc_ops.core.feeds import key_columns, struct_type
-from cdc_ops.core.history import Begin, HistoryKind
+from cdc_ops.core.history import Begin, HistoryKind, Noted
 from cdc_ops.core.merging import quoted
 from cdc_ops.core.operations import OperationKind, OperationSpec
 from cdc_ops.core.records import parse_record
@@ -153,7 +153,7 @@ def first_states(spark: SparkSession, table: Kept, begin: Begin) -> DataFrame:
     return _states(rows, table, gone=F.lit(False), version=F.lit(begin.version), at=F.lit(begin.at))
 
 
-def later_states(spark: SparkSession, table: Kept, since: int, until: int) -> DataFrame | None:
+def later_states(spark: SparkSession, table: Kept, since: Noted, until: int) -> DataFrame | None:
     """Returns what operations changed in a table that bring something else than events, None if there are none.
 
     What others than cdc-ops change in it is nothing that the source has.
@@ -161,12 +161,13 @@ def later_states(spark: SparkSession, table: Kept, since: int, until: int) -> Da
     Args:
         spark: A session.
         table: The table.
-        since, until: Its versions, left-open, right-closed.
+        since: Up to where everything is in the history.
+        until: Version of the table up to which it is to be.
 
     Raises:
-        ChangesUnavailableError: what they changed was not recorded, or is gone.
+        ChangesUnavailableError: what they changed was not recorded, or is gone; or there were events since that were not kept.
     """
-    versions = _without_events(table.path, since, until)
+    versions = _without_events(table, since, until)
     if not versions:
         return None
     ends = (Bound(kind=BoundKind.VERSION, text=str(end), version=end) for end in (versions[0] - 1, versions[-1]))
@@ -233,20 +234,29 @@ def _dated(rows: DataFrame, values: dict[str, Column], table: Kept) -> DataFrame
     return rows.select(*(values.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in kinds.items()))
 
 
-def _without_events(path: str, since: int, until: int) -> Sequence[int]:
+def _without_events(table: Kept, since: Noted, until: int) -> Sequence[int]:
     """Returns the versions of commits of ours that bring something else than events, oldest first."""
-    log, found, last = DeltaLog(path), [], until + 1
+    log, found, last = DeltaLog(table.path), [], until + 1
     for version, info in log.commits(until):
-        if version <= since:
+        if version <= since.version:
             break
         last = version
         record = parse_record(info.get("userMetadata"))
-        if record is not None and record.kind not in FROM_EVENTS and log.changes_rows(version):
+        if record is None:
+            continue
+        if record.kind is OperationKind.INCREMENT and record.op_seq > since.op_seq and record.op_seq != table.op_seq:
+            raise _unknown(table, f"the events of operation {record.op_seq} were not kept: 'event_history' was off.")
+        if record.kind not in FROM_EVENTS and log.changes_rows(version):
             found.append(version)
-    if since < until and last > since + 1:
-        raise ChangesUnavailableError(
-            f"Changes of {path} after version {since} cannot be told: the log begins with version {last}.",
-            data="Nothing was written; the watermark stays.",
-            next="Nothing to do: the event history begins anew with the rows of today.",
-        )
+    if since.version < until and last > since.version + 1:
+        raise _unknown(table, f"the table's log begins with version {last}.")
     return sorted(found)
+
+
+def _unknown(table: Kept, why: str) -> ChangesUnavailableError:
+    return ChangesUnavailableError(
+        f"The event history of {table.path} does not know what became of the table: {why}",
+        why="It has to be told of every change.",
+        data="Nothing was written; the watermark stays.",
+        next="It begins anew, with the rows as they are then, in the next run that has events ('event_history: true').",
+    )

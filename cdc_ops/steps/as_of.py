@@ -63,7 +63,7 @@ def as_of(spark: "SparkSession", table: str, at: str | datetime, *, history: str
     record = newest_record(log, newest)
     deleted_column = record.deleted_column if record is not None else ""
     kept = _kept(table, found, TableName.parse(state.property(OWNER_TABLE)), deleted_column)
-    rows = with_pending(spark, kept, found) if found.newest else found.rows
+    rows = with_pending(spark, kept, found, point) if found.newest else found.rows
     names = [name for name, _ in state.columns() if not is_own(name) and name != deleted_column]
     return _rows(until(found, rows, point), kept.schema, names, apply_as_deletes)
 

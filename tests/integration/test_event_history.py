@@ -17,7 +17,7 @@ from cdc_ops.cli import app
 from cdc_ops.core.history import EventHistory, generation_path
 from cdc_ops.core.places import history_root
 from cdc_ops.core.requests import ResyncMode
-from cdc_ops.errors import HistoryUnavailableError
+from cdc_ops.errors import ChangesUnavailableError, HistoryUnavailableError
 from cdc_ops.steps import log_merge
 from cdc_ops.steps.history_upkeep import shorten
 from cdc_ops.testing.servers import MariaDBServer
@@ -198,6 +198,15 @@ def test_a_table_is_made_anew_from_events_and_what_else_was_read(mariadb: MariaD
     spark.sql(f"DELETE FROM delta.`{world.path('items')}`").collect()
     report = world.resync(ResyncMode.REPLAY, since=shop.at(0))  # only what events have told since the history began
     assert counts(report)[0] == len({event["after"]["id"] for event in shop.events[10:] if event["after"]} & set(shop.rows))
+    world.configure(event_history=False)
+    shop.happen(1)
+    shop.deliver(shop.events[-1:])  # which the history will never know
+    with pytest.raises(ChangesUnavailableError, match="the events of operation 7 were not kept"):
+        cdc_ops.as_of(spark, world.path("items"), datetime.now(UTC))
+    world.configure(event_history=True)  # so it begins anew
+    shop.happen(1)
+    shop.deliver(shop.events[-1:])
+    assert told(cdc_ops.as_of(spark, world.path("items"), datetime.now(UTC))) == lake(shop)
 
 
 def killed(*_: object) -> None:

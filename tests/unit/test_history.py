@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cdc_ops.core.history import Begin, chosen_begin, generation_path, may_be_noted, noted, parse_noted, parse_point
+from cdc_ops.core.history import Begin, Noted, chosen_begin, generation_path, may_be_noted, parse_noted, parse_point, render_noted
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
 from cdc_ops.errors import HistoryUnavailableError, RequestError
 
@@ -57,7 +57,7 @@ def test_a_point_before_the_history_is_refused_with_the_time_of_its_beginning() 
 
 
 def test_a_commit_tells_up_to_which_version_of_the_table_everything_is_noted() -> None:
-    assert parse_noted(noted(7, 12)) == 12
+    assert parse_noted(render_noted(Noted(op_seq=7, version=12))) == Noted(op_seq=7, version=12)
     for text in (None, "", "{}", "[]", "12", '{"cdc_ops_noted": {}}', "somebody's note"):
         assert parse_noted(text) is None
 
