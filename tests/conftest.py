@@ -64,7 +64,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if folder(item) in FOLDERS[1:]:
             item.add_marker(folder(item))
-        item.add_marker(pytest.mark.xdist_group("spark" if "spark" in getattr(item, "fixturenames", ()) else "others"))
+        needs_spark = folder(item) == "spark" or "spark" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("spark" if needs_spark else "others"))
     items.sort(key=lambda item: FOLDERS.index(folder(item)) if folder(item) in FOLDERS else len(FOLDERS))
 
 
