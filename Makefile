@@ -75,7 +75,7 @@ check: setup ## Lint, format, types and import contracts
 .PHONY: test
 test: jars servers ## All tests: unit, then Spark, database servers and Airflow
 	@$(say) "all tests, in two processes: one has the Spark session and all tests that need it, the other the rest"
-	@$(BIN)/python -m pytest tests --numprocesses 2 --dist loadgroup
+	@$(BIN)/python -m pytest tests --numprocesses 2 --dist loadscope
 
 .PHONY: test-unit
 test-unit: setup ## The tests that need no Java: seconds

@@ -1,11 +1,12 @@
 """What all tests share: one Spark session, in each process one server of each kind, and marks by folder."""
 
+import functools
 import logging
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -53,10 +54,7 @@ SMALL_SPARK = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks each test by the folder it is in, and runs the folders in their order.
-
-    With two processes (`make test`) one of them has the tests that need the Spark session, the other all the rest.
-    """
+    """Marks each test by the folder it is in, and runs the folders in their order."""
 
     def folder(item: pytest.Item) -> str:
         return item.path.relative_to(ROOT / "tests").parts[0]
@@ -64,9 +62,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if folder(item) in FOLDERS[1:]:
             item.add_marker(folder(item))
-        needs_spark = folder(item) == "spark" or "spark" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("spark" if needs_spark else "others"))
     items.sort(key=lambda item: FOLDERS.index(folder(item)) if folder(item) in FOLDERS else len(FOLDERS))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Gives one of two processes (`make test`) the tests that need the Spark session, and the other all the rest.
+
+    The groups of pytest-xdist are not for it: under pytest 9.2 their names do not get into the ids of tests.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    @functools.cache
+    def needs_spark(path: str) -> bool:
+        return path.startswith("tests/spark/") or "SparkSession" in (ROOT / path).read_text()
+
+    class BySpark(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "spark" if needs_spark(nodeid.partition("::")[0]) else "others"
+
+    return BySpark(config, log)
 
 
 @pytest.fixture(scope="session")
