@@ -46,11 +46,11 @@ def note(spark: SparkSession, spec: OperationSpec, history: EventHistory, events
         LakeConflictError: somebody else changes the history.
     """
     with translated_conflicts(f"the event history of {spec.table}"):
-        fields = _follow(spark, spec, history.path)
-        parts = [events, *_states_before(spark, spec, history.path, events)]
+        fields, version = _follow(spark, spec, history.path), _version(spec.path)
+        parts = [events, *_states_before(spark, spec, history.path, events, version)]
         rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
         rows = rows.select(*(_aligned(name, fields.get(name, ())) for name in rows.columns))
-        conf = {USER_METADATA: render_noted(Noted(op_seq=spec.op_seq, version=_version(spec.path)))}
+        conf = {USER_METADATA: render_noted(Noted(op_seq=spec.op_seq, version=version))}
         with shared_view(rows) as view, private_session(spark, conf) as session:
             where = f"{_IDENTITY} AND ({_may_be_there(spec, events, again=again)})"
             session.sql(f"MERGE INTO {path_name(history.path)} t USING {view} s ON {where} WHEN NOT MATCHED THEN INSERT *").collect()
@@ -76,9 +76,9 @@ def _may_be_there(spec: OperationSpec, events: DataFrame, *, again: bool) -> str
     return f"{tried} OR t.event_date BETWEEN DATE'{first}' AND DATE'{last}'" if first is not None else tried
 
 
-def _states_before(spark: SparkSession, spec: OperationSpec, path: str, events: DataFrame) -> Iterator[DataFrame]:
+def _states_before(spark: SparkSession, spec: OperationSpec, path: str, events: DataFrame, version: int) -> Iterator[DataFrame]:
     """Yields what the history lacks from before the batch: where it begins, or what was changed without events since the last one."""
-    since, version = read_noted(path), _version(spec.path)
+    since = read_noted(path)
     if since is not None:
         try:
             states = later_states(spark, Kept.of(spec), since, version)

@@ -229,7 +229,7 @@ def _place(there: set[str]) -> Column:
 
 
 def _dated(rows: DataFrame, values: dict[str, Column], table: Kept) -> DataFrame:
-    values = {**values, "event_date": F.to_date(F.coalesce(values["happened_at"], F.lit(table.at)))}
+    values = {**values, "event_date": F.to_date(values["happened_at"])}
     kinds = column_types(table.schema, table.keys)
     return rows.select(*(values.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in kinds.items()))
 

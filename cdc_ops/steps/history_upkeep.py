@@ -1,6 +1,5 @@
 """Upkeep of event histories: small files, and what is older than the retention. Runs in Spark, under the table's lease."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, time, timedelta
 from itertools import pairwise
 from typing import Final
@@ -9,12 +8,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.events import Operation
-from cdc_ops.core.history import Begin, EventHistory, HistoryKind, Point, parse_noted
+from cdc_ops.core.history import Begin, EventHistory, HistoryKind, Point, render_noted
 from cdc_ops.core.tables import TableName
 from cdc_ops.formats.latest import DELETED, WHOLE, latest_per_key
 from cdc_ops.lake.conf import USER_METADATA
 from cdc_ops.lake.deltalog import DeltaLog
 from cdc_ops.lake.files import open_filesystem
+from cdc_ops.lake.history import read_noted
 from cdc_ops.lake.history_reading import as_feed, generations, history_schema, open_history, place_in_feed, until
 from cdc_ops.lake.history_rows import begin_row
 from cdc_ops.lake.session import once, private_session, shared_view
@@ -107,11 +107,5 @@ def _forget(spark: SparkSession, history: EventHistory, cut: datetime) -> None:
 
 def _same(path: str) -> str:
     """What a commit says that brings nothing new: what the newest one has said."""
-    return next((text for text in _told(path) if parse_noted(text) is not None), "")
-
-
-def _told(path: str) -> Iterator[str]:
-    log = DeltaLog(path)
-    newest = log.newest()
-    for _, info in log.commits(newest) if newest is not None else ():
-        yield info.get("userMetadata") or ""
+    noted = read_noted(path)
+    return render_noted(noted) if noted is not None else ""

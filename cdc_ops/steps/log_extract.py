@@ -80,8 +80,7 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
         folded = fold(feed, spec, truncated=bool(seen.truncates))
         tied, landed = Observation(), Observation()
         rows = landed_rows(folded.observe(tied, F.count_if(TIED).alias("n")), spec, place_of(folded))
-        partial = F.count_if(F.col(PRESENT).isNotNull()).alias("partial")
-        rows = rows.observe(landed, partial, F.count_if(F.col(DELETE_MARK)).alias("deletes"))
+        rows = rows.observe(landed, *_counted())
 
         def finished(manifest: Manifest) -> Manifest:
             if tied.get["n"]:
@@ -103,6 +102,11 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
             return replace(manifest, log=reading, nulled=seen.nulled)
 
         return land(spark, rows, spec, attempt, lambda: check_unchanged(archive, frozen), finished)
+
+
+def _counted() -> tuple[Column, Column]:
+    """What is counted of landed rows: those of which not every column is known, and those that are gone."""
+    return F.count_if(F.col(PRESENT).isNotNull()).alias("partial"), F.count_if(F.col(DELETE_MARK)).alias("deletes")
 
 
 def feed_folder(spec: OperationSpec, attempt: str) -> str:
