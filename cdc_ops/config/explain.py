@@ -77,7 +77,8 @@ def _homes() -> list[tuple[str, Iterable[str]]]:
     for name in ("source", "target", "spark"):
         homes.append((f"in {name!r}", _section_at((name,)).fields))
     homes.append(("in 'defaults' or in a table's entry", _section_at(("defaults",)).fields))
-    homes.append(("in 'maintenance', in 'defaults' or in a table's entry", _section_at(("defaults", "maintenance")).fields))
+    for name in ("maintenance", "operational_columns"):
+        homes.append((f"in {name!r}, in 'defaults' or in a table's entry", _section_at(("defaults", name)).fields))
     homes.append(("in a table's entry", ("exclude",)))
     return homes
 

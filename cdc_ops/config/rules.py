@@ -8,6 +8,7 @@ from typing import Any, Final
 from cdc_ops.config import values
 from cdc_ops.core.archive_rules import ArchiveConfig
 from cdc_ops.core.maintenance import MaintenancePolicy
+from cdc_ops.core.own_columns import OwnColumns
 from cdc_ops.core.pipeline import Pipeline, SourceConfig, SparkConfig, TableSettings, TargetConfig
 
 
@@ -88,11 +89,15 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
     (TableSettings, "chunk_bytes"): Rule(minimum=1024 * 1024, examples=("4GiB",)),
     (TableSettings, "renamed"): Rule(examples=({"old_name": "new_name"},)),
     (TableSettings, "stored_as_scd_type"): Rule(minimum=1, maximum=2),
-    (TableSettings, "sequence_by"): Rule(examples=("changed_at", ["changed_at", "change_id"])),
+    (TableSettings, "sequence_by"): Rule(examples=("changed_at", ["changed_at", "change_id"], "CAST(version AS bigint)")),
     (TableSettings, "track_history_column_list"): Rule(examples=(["city", "plan"],)),
     (TableSettings, "track_history_except_column_list"): Rule(examples=(["last_seen"],)),
     (TableSettings, "ignore_null_updates_column_list"): Rule(examples=(["note", "phone"],)),
     (TableSettings, "ignore_null_updates_except_column_list"): Rule(examples=(["closed_at"],)),
+    (OwnColumns, "op"): Rule(examples=("_cdc_op",)),
+    (OwnColumns, "synced_at"): Rule(examples=("_cdc_synced_at",)),
+    (OwnColumns, "operation"): Rule(examples=("_cdc_operation",)),
+    (OwnColumns, "deleted_at"): Rule(examples=("_deleted_at",)),
     (TableSettings, "late_window"): Rule(minimum=timedelta(hours=1), examples=("7d",)),
     (TableSettings, "apply_as_deletes"): Rule(examples=("is_deleted = 1", "deleted_at IS NOT NULL")),
     (TableSettings, "apply_as_truncates"): Rule(examples=("operation = 'TRUNCATE'",)),

@@ -7,8 +7,8 @@ agree on their text. FLOAT and DOUBLE have no such text, because no two programs
 
 from typing import Final
 
-from cdc_ops.core.merging import quoted
 from cdc_ops.core.tables import Column
+from cdc_ops.core.text import quoted
 
 _PLAIN: Final = ("tinyint", "smallint", "int", "bigint", "decimal", "boolean")
 

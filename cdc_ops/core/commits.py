@@ -7,6 +7,7 @@ from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.lateness import NONE_LATE, LateRows
 from cdc_ops.core.loose_keys import rules_of
 from cdc_ops.core.operations import OperationKind, OperationSpec, SnapshotProgress
+from cdc_ops.core.own_columns import DEFAULT_COLUMNS, OwnColumns
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.windows import Window
 
@@ -28,6 +29,7 @@ class CommitRecord:
         deleted_column: Column that marks deleted rows, "" if they are deleted.
         key_rules: For key columns that stand for loosely compared ones, their name and the source's rule, e.g. a collation.
         marked: Rows that this commit's MERGE marks as deleted and that were not before, as far as it counts them as updated.
+        own: What the columns of the table are called that the source has not.
         archive: For a table that is fed from an archive: up to where it has everything, and which gaps were accepted on the way.
     """
 
@@ -51,6 +53,7 @@ class CommitRecord:
     key_rules: tuple[tuple[str, str], ...] = ()
     marked: int = 0
     archive: ArchiveWatermark | None = None
+    own: OwnColumns = DEFAULT_COLUMNS
 
 
 def commit_record(
@@ -78,6 +81,7 @@ def commit_record(
         key_rules=rules_of(spec.schema),
         marked=marked,
         archive=spec.archive_after,
+        own=spec.stored_as.own,
     )
 
 
@@ -125,3 +129,8 @@ class LakeHead:
     columns: tuple[tuple[str, str], ...]
     created_by_us: bool = False
     foreign_changes: tuple[ForeignChange, ...] = ()
+
+    @property
+    def own(self) -> OwnColumns:
+        """What the columns are called that the source has not, as far as a record says."""
+        return self.record.own if self.record else DEFAULT_COLUMNS

@@ -30,7 +30,9 @@ _MOVING: Final = frozenset(
 
 
 def check_condition(setting: str, text: str, columns: Iterable[str]) -> None:
-    """Checks that a condition has the form of one, and that every name in it is a column; its types are Spark's to check.
+    """Checks that a condition, or another expression, has the form of one, and that every name in it is a column.
+
+    Its types are Spark's to check.
 
     Args:
         setting: The field that it stands in, for messages.
@@ -72,8 +74,9 @@ def _is_grammar(word: str, follower: re.Match[str] | None) -> bool:
 
 def _wrong(setting: str, text: str, why: str) -> ConfigError:
     return ConfigError(
-        f"'{setting}: {text}' is not a condition on the table's columns.",
+        f"'{setting}: {text}' is not {'an order of' if setting == 'sequence_by' else 'a condition on'} the table's columns.",
         why=why,
         data="Nothing was read; the watermark stays.",
-        next=f'Correct \'{setting}\' in the pipeline file, e.g. "is_deleted = 1" or "deleted_at IS NOT NULL".',
+        next=f"Correct '{setting}' in the pipeline file, e.g. "
+        + ('"CAST(version AS bigint)".' if setting == "sequence_by" else '"is_deleted = 1" or "deleted_at IS NOT NULL".'),
     )

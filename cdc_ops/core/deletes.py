@@ -4,7 +4,7 @@ import enum
 from collections.abc import Iterable
 from typing import Final
 
-from cdc_ops.core.stored_as import is_own
+from cdc_ops.core.own_columns import OwnColumns
 
 
 class Deletes(enum.StrEnum):
@@ -18,20 +18,18 @@ class Deletes(enum.StrEnum):
     """It stays as it is: the table is what it would be if nobody had ever deleted a row."""
 
 
-DELETED_COLUMN: Final = "_deleted"
-"""Column of a Delta table with soft deletes: true for deleted rows, false for living ones. NULL counts as living: a table that was hard
-before has it in the rows that nobody has written since."""
-
-
 DELETE_MARK: Final = "__cdc_delete"
 """Column of a batch, never of a table: true for rows that are deleted and not inserted."""
 
 
-def source_columns(stored: Iterable[tuple[str, str]], deleted_column: str) -> tuple[tuple[str, str], ...]:
+def source_columns(stored: Iterable[tuple[str, str]], deleted_column: str, own: Iterable[OwnColumns]) -> tuple[tuple[str, str], ...]:
     """Returns those columns of a Delta table, each name and type, that came from the source.
 
     Args:
         stored: All of them.
         deleted_column: The column that marks deleted rows, "" if there is none.
+        own: What the others are called that cdc-ops adds, or were before.
     """
-    return tuple((name, kind) for name, kind in stored if name.lower() != deleted_column.lower() and not is_own(name))
+    names = tuple(own)
+    from_source = (one for one in stored if one[0].lower() != deleted_column.lower())
+    return tuple((name, kind) for name, kind in from_source if not any(one.is_own(name) for one in names))

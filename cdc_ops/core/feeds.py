@@ -24,8 +24,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from cdc_ops.core.events import FormatFacts
-from cdc_ops.core.merging import quoted
 from cdc_ops.core.tables import Column, TableSchema
+from cdc_ops.core.text import quoted
 
 RECORD_COLUMNS: Final = (("value", "string"), ("file", "string"), ("line", "bigint"), ("partition", "int"), ("offset", "bigint"))
 """What a format is given. `partition` and `offset` are Kafka's, NULL where the archive does not keep them; `value` is text.

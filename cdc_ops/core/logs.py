@@ -9,7 +9,8 @@ from cdc_ops.core.archive_positions import AcceptedGap, ArchiveWatermark, Cover
 from cdc_ops.core.archive_rules import ArchiveConfig
 from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.history import EventHistory
-from cdc_ops.core.stored_as import POSITION_TYPE, SEQUENCE
+from cdc_ops.core.own_columns import SEQUENCE
+from cdc_ops.core.stored_as import POSITION_TYPE
 from cdc_ops.core.tables import Column
 
 

@@ -7,7 +7,10 @@ from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.lateness import NONE_LATE, LateRows
 from cdc_ops.core.logs import PRESENT, LogReading
 from cdc_ops.core.operations import ApplyMode, KeyRange, Manifest, OperationKind, OperationSpec
-from cdc_ops.core.stored_as import END, SEQUENCE, START, TOUCHED, SequenceKind
+from cdc_ops.core.own_columns import END, START, TOUCHED
+from cdc_ops.core.stamps import NO_STAMPS, Stamps, stamps_of
+from cdc_ops.core.stored_as import SequenceKind
+from cdc_ops.core.text import quoted
 from cdc_ops.errors import NullKeyError
 
 
@@ -32,6 +35,7 @@ class MergePlan:
         deletes: The batch may have rows that are deleted, told by change events or by `apply_as_deletes`.
         truncates: Places in the order of changes at which the table was emptied, ascending, as Spark SQL literals.
         versions: The batch is what becomes of the table's versions (`lake.versions`), not one row a key.
+        stamps: What is written into the columns that say which commit last wrote a row.
     """
 
     mode: ApplyMode
@@ -49,13 +53,16 @@ class MergePlan:
     deletes: bool = False
     truncates: tuple[str, ...] = ()
     versions: bool = False
+    stamps: Stamps = NO_STAMPS
 
     @property
     def batch_columns(self) -> tuple[str, ...]:
         """What the statement needs of the batch."""
+        # A MERGE says by itself which commit it is.
+        stamps = self.stamps.names if self.mode is not ApplyMode.MERGE else ()
         if self.versions:
-            return (*self.columns, *VERSION_MARKS)
-        return (*self.columns, *(name for name in (self.deleted_flag, self.present) if name))
+            return (*self.columns, *VERSION_MARKS, *stamps)
+        return (*self.columns, *(name for name in (self.deleted_flag, self.present) if name), *stamps)
 
     @property
     def condition(self) -> str:
@@ -72,11 +79,6 @@ FROM: Final = "__cdc_from"
 GONE: Final = "__cdc_gone"
 """Column of a batch of versions: that version has become part of another."""
 VERSION_MARKS: Final = (REUSED, FROM, GONE)
-
-
-def quoted(name: str) -> str:
-    """Returns a Spark SQL identifier."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def plan_merge(spec: OperationSpec, manifest: Manifest | None) -> MergePlan:
@@ -108,9 +110,12 @@ def plan_merge(spec: OperationSpec, manifest: Manifest | None) -> MergePlan:
         deleted_flag=DELETE_MARK if spec.mode is ApplyMode.MERGE and (reading or conditional) else "",
         deleted_column=spec.deleted_column,
         present=PRESENT if (reading and reading.partial) or (folds_nulls(spec) and spec.mode is ApplyMode.MERGE) else "",
-        sequence=SEQUENCE if _is_guarded(spec, events=reading is not None) and (reading is None or reading.ordered) else "",
+        sequence=spec.stored_as.own.sequence
+        if _is_guarded(spec, events=reading is not None) and (reading is None or reading.ordered)
+        else "",
         deletes=reading.deletes > 0 or bool(spec.delete_where) if reading else bool(spec.delete_where),
         truncates=tuple(position_literal(place) for place in reading.truncates) if reading else (),
+        stamps=stamps_of(spec),
     )
 
 
@@ -140,7 +145,7 @@ def _own_columns(spec: OperationSpec, *, events: bool) -> tuple[str, ...]:
     if stored.keeps_versions:
         return (START, END, TOUCHED)
     known = events or stored.sequence.kind is SequenceKind.COLUMNS or spec.mode is ApplyMode.OVERWRITE
-    return (SEQUENCE,) if known else ()
+    return (stored.own.sequence,) if known else ()
 
 
 def _is_guarded(spec: OperationSpec, *, events: bool) -> bool:
@@ -161,12 +166,12 @@ def _emptied(spec: OperationSpec, reading: LogReading) -> str:
         return ""
     if spec.stored_as.sequence is None or not reading.ordered:
         return "true"
-    return older_than(position_literal(reading.truncates[-1]))
+    return older_than(spec.stored_as.own.sequence, position_literal(reading.truncates[-1]))
 
 
-def older_than(place: str) -> str:
-    """Returns the condition of the rows of a table that are older than a place, a Spark SQL literal."""
-    return f"t.{quoted(SEQUENCE)} IS NULL OR t.{quoted(SEQUENCE)} < {place}"
+def older_than(sequence: str, place: str) -> str:
+    """Returns the condition of the rows of a table whose column `sequence` is older than a place, a Spark SQL literal."""
+    return f"t.{quoted(sequence)} IS NULL OR t.{quoted(sequence)} < {place}"
 
 
 def position_literal(position: tuple[int, ...]) -> str:

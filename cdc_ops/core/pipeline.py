@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from cdc_ops.core.archive_rules import ArchiveConfig, OnBadRecord
-from cdc_ops.core.deletes import DELETED_COLUMN, Deletes
+from cdc_ops.core.deletes import Deletes
 from cdc_ops.core.maintenance import MaintenancePolicy
+from cdc_ops.core.own_columns import DEFAULT_COLUMNS, OwnColumns
 from cdc_ops.core.schema_changes import SchemaPolicy
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.text import did_you_mean
@@ -148,7 +149,8 @@ class TableSettings:
         deletes: What becomes of rows in the lake that the source has deleted: `hard` deletes them there too, `soft` keeps them with their
             last values and `_deleted = true`, `ignore` leaves them as they are.
         stored_as_scd_type: 1 (one row a key) or 2 (one row a version, with `__START_AT` and `__END_AT`; the current one has no end).
-        sequence_by: Columns that order the changes of a row: what is older than the row in the lake is left out (type 1) or goes between
+        sequence_by: Columns that order the changes of a row, `COALESCE(a, b)` of columns of one type, or
+            `CAST(expression AS type)`: what is older than the row in the lake is left out (type 1) or goes between
             its versions (type 2). Empty = each read is newer than the one before. Tables with `method: log` have their events' order.
         track_history_column_list: With type 2, columns whose changes begin a version; others are brought up to date in the version that is
             there. Empty = all.
@@ -159,6 +161,7 @@ class TableSettings:
             `method: log`, and tables of changes with `sequence_by`.
         ignore_null_updates_column_list: The same in these columns only.
         ignore_null_updates_except_column_list: The same in all but these.
+        operational_columns: What the columns are called that cdc-ops adds to the table, and which of the optional ones it has.
         late_window: How long deleted keys are remembered, so that a change that comes later than the delete does not bring the row back.
         zero_dates: What becomes of dates and times that are none: zero, partial and impossible ones of MySQL, infinite ones of Postgres.
             `null` counts and reports them, `string` stores the column as the source's own text, `fail` stops the table.
@@ -201,6 +204,7 @@ class TableSettings:
     ignore_null_updates: bool = False
     ignore_null_updates_column_list: tuple[str, ...] = ()
     ignore_null_updates_except_column_list: tuple[str, ...] = ()
+    operational_columns: OwnColumns = DEFAULT_COLUMNS
     late_window: timedelta = timedelta(days=7)
     zero_dates: OnUnstorable = OnUnstorable.NULL
     not_a_number: OnUnstorable = OnUnstorable.NULL
@@ -216,7 +220,7 @@ class TableSettings:
     @property
     def deleted_column(self) -> str:
         """The column of the Delta table that marks deleted rows, "" if they are deleted."""
-        return DELETED_COLUMN if self.deletes is Deletes.SOFT else ""
+        return self.operational_columns.deleted if self.deletes is Deletes.SOFT else ""
 
     @property
     def types(self) -> TypePolicies:

@@ -7,32 +7,16 @@ The names of types, settings and columns are those of AUTO CDC.
 """
 
 import enum
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from cdc_ops.core.tables import TableSchema
-
-SEQUENCE: Final = "_cdc_sequence"
-"""Column of a table of type 1: the sequence of the row's last change, NULL if it was read at the source without one: older than any."""
-
-START: Final = "__START_AT"
-"""Column of a table of type 2: the sequence from which on the version holds; NULL = from before the first change that is known."""
-
-END: Final = "__END_AT"
-"""Column of a table of type 2: the sequence up to which the version holds, without that one; NULL = it is the current one."""
-
-TOUCHED: Final = "_cdc_touched"
-"""Column of a table of type 2: sequences of later changes that left all tracked columns of the version as they were, ascending.
-
-Without them a change that comes late and falls between two of them could not be placed.
-"""
+from cdc_ops.core.own_columns import DEFAULT_COLUMNS, END, INSTANT_TYPE, START, TOUCHED, OwnColumns
+from cdc_ops.core.sequences import Part, type_of
+from cdc_ops.core.text import quoted
 
 UNPLACED: Final = "CDC_OPS_UNPLACED:"
 """The message of a statement that meets a row whose sequence is NULL."""
-
-OWN_COLUMNS: Final = (SEQUENCE, START, END, TOUCHED)
 
 POSITION_TYPE: Final = "array<bigint>"
 """The sequence of an event: the numbers of its position, most significant first."""
@@ -44,7 +28,7 @@ class SequenceKind(enum.StrEnum):
     POSITION = "position"
     """The event's place in the total order of its archive."""
     COLUMNS = "columns"
-    """Columns of the row (`sequence_by`)."""
+    """Columns of the row, or expressions of them (`sequence_by`)."""
     OBSERVED = "observed"
     """The source's clock when the operation that read the row was planned, UTC."""
 
@@ -56,12 +40,41 @@ class Sequence:
     Args:
         kind: Where it comes from.
         type: Its type as Spark SQL DDL.
-        columns: The columns of a row that it consists of, most significant first.
+        columns: What it consists of, most significant first: columns of a row, or expressions of them as the pipeline file has them.
+        sql: The same as Spark SQL, where one is an expression; else empty.
+        types: Their types; empty for sequences of columns only in operations that older versions have frozen.
+        reads: The columns that the expressions name; else empty.
     """
 
     kind: SequenceKind
     type: str
     columns: tuple[str, ...] = ()
+    sql: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, parts: tuple[Part, ...]) -> "Sequence":
+        """The sequence of `sequence_by`."""
+        plain = all(part.reads == (part.text,) for part in parts)
+        return cls(
+            kind=SequenceKind.COLUMNS,
+            type=type_of(parts),
+            columns=tuple(part.text for part in parts),
+            sql=() if plain else tuple(part.sql for part in parts),
+            types=tuple(part.type for part in parts),
+            reads=() if plain else tuple(dict.fromkeys(name for part in parts for name in part.reads)),
+        )
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Spark SQL of what it consists of."""
+        return self.sql or tuple(map(quoted, self.columns))
+
+    @property
+    def read_columns(self) -> tuple[str, ...]:
+        """The columns of a row that it is made from."""
+        return self.reads or self.columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +89,7 @@ class StoredAs:
         late_window: For how long they are: a change that comes later than that after a delete finds nothing of it.
         ignores_deletes: Rows that are deleted at the source stay as they are.
         nulls_ignored: Columns in which a NULL of an update leaves what is there.
+        own: What the columns are called that the source has not.
     """
 
     scd_type: int = 1
@@ -85,6 +99,7 @@ class StoredAs:
     late_window: timedelta = timedelta(days=7)
     ignores_deletes: bool = False
     nulls_ignored: tuple[str, ...] = ()
+    own: OwnColumns = DEFAULT_COLUMNS
 
     @property
     def keeps_versions(self) -> bool:
@@ -92,38 +107,18 @@ class StoredAs:
         return self.scd_type == 2
 
     @property
-    def columns(self) -> tuple[tuple[str, str], ...]:
-        """Name and type of the columns of the Delta table that the source has not."""
+    def order_columns(self) -> tuple[tuple[str, str], ...]:
+        """Name and type of the columns that keep the order of changes."""
         if self.sequence is None:
             return ()
         kind = self.sequence.type
-        return ((START, kind), (END, kind), (TOUCHED, f"array<{kind}>")) if self.keeps_versions else ((SEQUENCE, kind),)
+        return ((START, kind), (END, kind), (TOUCHED, f"array<{kind}>")) if self.keeps_versions else ((self.own.sequence, kind),)
+
+    def columns(self, deleted_column: str) -> tuple[tuple[str, str], ...]:
+        """Returns name and type of the columns of the Delta table that the source has not, but for `deleted_column` itself."""
+        deleted_at = ((self.own.deleted_at, INSTANT_TYPE),) if deleted_column and self.own.deleted_at else ()
+        return (*self.order_columns, *deleted_at, *self.own.stamps)
 
 
 LATEST: Final = StoredAs()
 """One row a key; every batch is newer than the one before."""
-
-
-def sequence_type(schema: TableSchema, columns: Iterable[str]) -> str:
-    """Returns the type of a sequence of columns: of one its own, of several a struct of them.
-
-    Raises:
-        KeyError: the table has no such column.
-    """
-    types = {column.name.lower(): column.delta_type for column in schema.columns}
-    parts = [(name, types[name.lower()]) for name in columns]
-    return parts[0][1] if len(parts) == 1 else "struct<" + ",".join(f"{name}:{kind}" for name, kind in parts) + ">"
-
-
-def is_sortable(delta_type: str) -> bool:
-    """True for types whose order is the same everywhere: numbers, dates and times; texts are ordered by collations."""
-    return delta_type.lower().startswith(_SORTABLE)
-
-
-def is_own(name: str) -> bool:
-    """True for the name of a column that cdc-ops itself adds to a table."""
-    return name.lower() in _LOWER
-
-
-_SORTABLE: Final = ("tinyint", "smallint", "int", "bigint", "decimal", "date", "timestamp")
-_LOWER: Final = frozenset(name.lower() for name in OWN_COLUMNS)

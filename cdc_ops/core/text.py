@@ -1,4 +1,4 @@
-"""Small wording helpers for messages."""
+"""Small wording helpers for messages and statements."""
 
 import difflib
 from collections.abc import Iterable
@@ -15,3 +15,8 @@ def did_you_mean(word: str, known: Iterable[str], limit: int = 8) -> str:
         return f"Did you mean {by_lower[near[0]]!r}?"
     shown = ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
     return f"Known are: {shown}."
+
+
+def quoted(name: str) -> str:
+    """Returns a Spark SQL identifier."""
+    return "`" + name.replace("`", "``") + "`"

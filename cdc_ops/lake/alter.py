@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.change_ranges import CHANGE_FEED
 from cdc_ops.core.history import EVENT_HISTORY
-from cdc_ops.core.merging import quoted
 from cdc_ops.core.operations import OperationSpec
 from cdc_ops.core.schema_changes import ChangeKind, SchemaChange
+from cdc_ops.core.text import quoted
 from cdc_ops.core.widening import canonical_type, holds
 from cdc_ops.errors import ConfigError
 from cdc_ops.lake.columns import has_statistics

@@ -12,8 +12,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from cdc_ops.core.change_ranges import ChangeMode, parse_bound
-from cdc_ops.core.merging import quoted
-from cdc_ops.core.stored_as import SEQUENCE, START, TOUCHED
+from cdc_ops.core.own_columns import DEFAULT_COLUMNS, START, TOUCHED
+from cdc_ops.core.text import quoted
 from cdc_ops.errors import ChangesUnavailableError, RequestError
 from cdc_ops.lake.feed_log import FeedRange, find_range
 from cdc_ops.lake.session import neighbour, shared_view
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _TYPE, _VERSION, _TIME = "_change_type", "_commit_version", "_commit_timestamp"
-_LEFT_OUT: Final = (_TYPE, _VERSION, _TIME, SEQUENCE, TOUCHED)
-"""Of Delta's feed, and of our own columns those that change with every event, also one that leaves the row as it was."""
+_LEFT_OUT: Final = (_TYPE, _VERSION, _TIME)
 _WIDENED: Final = "spark.databricks.delta.changeDataFeed.unsafeBatchReadOnIncompatibleSchemaChanges.enabled"
 _BEFORE: Final = ("delete", "update_preimage")
 
@@ -63,7 +62,10 @@ def changes(
 def read_changes(spark: "SparkSession", table: str, found: FeedRange, mode: ChangeMode) -> "DataFrame":
     """Returns the changes of a range that was found to be there; see `changes`."""
     feed = raw_feed(spark, table, found)
-    columns = [name for name in feed.columns if name not in _LEFT_OUT]
+    own = found.record.own if found.record is not None else DEFAULT_COLUMNS
+    # Of our own columns, those that change with every event, also with one that leaves the row as it was.
+    left_out = {name.lower() for name in (*_LEFT_OUT, own.sequence, TOUCHED, *(name for name, _ in own.stamps))}
+    columns = [name for name in feed.columns if name.lower() not in left_out]
     keys = _keys(found, columns, mode, table)
     row = F.struct(*(F.col(quoted(name)) for name in columns)).alias("row")
     told = feed.select(F.col(_VERSION).alias("version"), F.col(_TYPE).isin(*_BEFORE).alias("old"), row)

@@ -13,9 +13,10 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.comparing import SAMPLES
 from cdc_ops.core.deletes import DELETE_MARK
-from cdc_ops.core.merging import quoted, spark_literal
+from cdc_ops.core.merging import spark_literal
 from cdc_ops.core.operations import KeyRange, OperationSpec
 from cdc_ops.core.tables import Column
+from cdc_ops.core.text import quoted
 
 DELETED: Final = DELETE_MARK
 """Column of a batch that is true for the rows to be deleted."""

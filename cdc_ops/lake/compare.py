@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, DataType, DecimalType, DoubleType, IntegralType, LongType, NumericType, StringType
 
-from cdc_ops.core.merging import quoted
+from cdc_ops.core.text import quoted
 
 SAMPLES: Final = 5
 """Keys that are named per kind of difference, at most."""

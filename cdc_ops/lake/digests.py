@@ -8,8 +8,8 @@ from pyspark.sql import functions as F
 from cdc_ops.core.buckets import Buckets, Scope, span_condition
 from cdc_ops.core.canonical import spark_field
 from cdc_ops.core.comparing import Digests, added
-from cdc_ops.core.merging import quoted
 from cdc_ops.core.tables import TableSchema
+from cdc_ops.core.text import quoted
 from cdc_ops.lake.living import LakeRows
 from cdc_ops.lake.session import private_session
 

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.feeds import key_columns
 from cdc_ops.core.history import Begin, EventHistory, Noted, parse_noted, render_noted
-from cdc_ops.core.merging import quoted
 from cdc_ops.core.operations import OperationSpec, app_id
+from cdc_ops.core.text import quoted
 from cdc_ops.core.widening import canonical_type, holds
 from cdc_ops.errors import ChangesUnavailableError
 from cdc_ops.lake.alter import MAPPING, SPECIAL

@@ -27,12 +27,12 @@ from cdc_ops.core.change_ranges import Bound, BoundKind
 from cdc_ops.core.events import Operation, RecordKind
 from cdc_ops.core.feeds import key_columns, struct_type
 from cdc_ops.core.history import Begin, HistoryKind, Noted
-from cdc_ops.core.merging import quoted
 from cdc_ops.core.operations import OperationKind, OperationSpec
+from cdc_ops.core.own_columns import END, SEQUENCE, START, TOUCHED
 from cdc_ops.core.records import parse_record
-from cdc_ops.core.stored_as import END, SEQUENCE, START, TOUCHED
 from cdc_ops.core.tables import Column as TableColumn
 from cdc_ops.core.tables import TableSchema
+from cdc_ops.core.text import quoted
 from cdc_ops.errors import ChangesUnavailableError
 from cdc_ops.lake.change_feed import raw_feed
 from cdc_ops.lake.deltalog import DeltaLog
@@ -79,6 +79,7 @@ class Kept:
         op_seq: Number of the operation.
         at: When the operation was planned, UTC.
         deleted_column: Column that marks deleted rows, "" if there is none.
+        sequence: Column of a table of type 1 that keeps the place of a row's last event.
     """
 
     path: str
@@ -87,6 +88,7 @@ class Kept:
     op_seq: int
     at: datetime
     deleted_column: str = ""
+    sequence: str = SEQUENCE
 
     @classmethod
     def of(cls, spec: OperationSpec) -> "Kept":
@@ -98,6 +100,7 @@ class Kept:
             op_seq=spec.op_seq,
             at=spec.planned_at,
             deleted_column=spec.deleted_column,
+            sequence=spec.stored_as.own.sequence,
         )
 
 
@@ -207,7 +210,7 @@ def _states(rows: DataFrame, table: Kept, *, gone: Column, version: Column, at: 
         "kind": F.lit(HistoryKind.STATE.value),
         "op": F.when(gone, Operation.DELETE.value).otherwise(Operation.READ.value),
         "op_seq": F.lit(table.op_seq),
-        "position": _place(there),
+        "position": _place(there, table.sequence),
         "happened_at": at,
         "table_version": version,
         "key": key,
@@ -221,11 +224,11 @@ def _value(column: TableColumn, there: set[str]) -> Column:
     return (F.col(quoted(column.name)) if column.name.lower() in there else F.lit(None)).cast(column.delta_type)
 
 
-def _place(there: set[str]) -> Column:
+def _place(there: set[str], sequence: str) -> Column:
     """Returns the place of the last event that is in a row of the table."""
     if START.lower() in there:
         return F.coalesce(F.try_element_at(F.col(TOUCHED), F.lit(-1)), F.col(START))
-    return F.col(SEQUENCE) if SEQUENCE.lower() in there else F.lit(None)
+    return F.col(quoted(sequence)) if sequence.lower() in there else F.lit(None)
 
 
 def _dated(rows: DataFrame, values: dict[str, Column], table: Kept) -> DataFrame:

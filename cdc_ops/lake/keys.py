@@ -7,7 +7,7 @@ from operator import and_
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from cdc_ops.core.merging import quoted
+from cdc_ops.core.text import quoted
 
 
 def numbered_keys(keys: Sequence[str]) -> list[Column]:

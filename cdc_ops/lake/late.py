@@ -15,8 +15,9 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.lateness import NONE_LATE, LateRows, measured
-from cdc_ops.core.merging import quoted, spark_literal
+from cdc_ops.core.merging import spark_literal
 from cdc_ops.core.operations import OperationSpec
+from cdc_ops.core.text import quoted
 from cdc_ops.core.windows import Window
 from cdc_ops.lake.living import current_versions, is_marked
 

@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.deletes import DELETED_COLUMN
-from cdc_ops.core.merging import MergePlan, quoted
+from cdc_ops.core.merging import MergePlan
 from cdc_ops.core.operations import ApplyMode, OperationSpec
-from cdc_ops.core.stored_as import END
+from cdc_ops.core.own_columns import END
+from cdc_ops.core.text import quoted
 from cdc_ops.lake.keys import numbered_keys, same_key
+from cdc_ops.lake.statements import stamp_values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,13 @@ def count_newly_marked(spark: SparkSession, spec: OperationSpec, batch: DataFram
     return living.join(marked, same_key(_keys(spec)), "left_semi").count()
 
 
-def with_kept(spark: SparkSession, spec: OperationSpec, batch: DataFrame) -> DataFrame:
+def stamped(batch: DataFrame, plan: MergePlan) -> DataFrame:
+    """Adds to rows that are written with the whole table what commit that is; those of the table that stay have it."""
+    kinds, there = dict(plan.stamps.columns), set(batch.columns)
+    return batch.withColumns({name: F.expr(value).cast(kinds[name]) for name, value in stamp_values(plan).items() if name not in there})
+
+
+def with_kept(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: MergePlan) -> DataFrame:
     """Adds to all rows of the source those of the table that the source has not: what replaces the table keeps them.
 
     With soft deletes they are marked; a table that ignores deletes does not keep what soft ones have marked. Columns that the source has
@@ -70,21 +77,24 @@ def with_kept(spark: SparkSession, spec: OperationSpec, batch: DataFrame) -> Dat
         spark: The session of `batch`.
         spec: An operation that replaces the table, which exists.
         batch: One row per key, with the column that marks deleted rows, if there is one.
+        plan: The statement.
     """
     lake = spark.read.format("delta").load(spec.path)
     stored = {name.lower() for name in lake.columns}
     if any(key.lower() not in stored for key in spec.keys):
         return batch
     marks = [F.lit(True).alias(spec.deleted_column)] if spec.deleted_column else []
-    if not marks and DELETED_COLUMN in stored and spec.schema.column(DELETED_COLUMN) is None:
-        lake = lake.where(~is_marked(F.col(DELETED_COLUMN)))
+    marker = spec.stored_as.own.deleted
+    if not marks and marker.lower() in stored and spec.schema.column(marker) is None:
+        lake = lake.where(~is_marked(F.col(quoted(marker))))
     read = batch.select(*numbered_keys(spec.keys))
     kept = [
         (F.col(quoted(column.name)) if column.name.lower() in stored else F.lit(None)).cast(column.delta_type).alias(column.name)
         for column in spec.schema.columns
     ]
-    gone = lake.join(read, same_key(_keys(spec)), "left_anti").select(*kept, *marks)
-    return batch.select(*(F.col(quoted(name)) for name in gone.columns)).unionByName(gone)
+    own = [(F.col(quoted(name)) if name.lower() in stored else F.lit(None)).cast(kind).alias(name) for name, kind in plan.stamps.columns]
+    gone = lake.join(read, same_key(_keys(spec)), "left_anti").select(*kept, *marks, *own)
+    return stamped(batch, plan).select(*(F.col(quoted(name)) for name in gone.columns)).unionByName(gone)
 
 
 def _keys(spec: OperationSpec) -> list[Column]:
@@ -96,6 +106,6 @@ def with_deleted(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batc
     if not spec.deleted_column and not spec.stored_as.ignores_deletes:
         return plan, batch
     if spec.mode is ApplyMode.OVERWRITE:
-        return plan, with_kept(spark, spec, batch)
+        return plan, with_kept(spark, spec, batch, plan)
     counts = spec.deleted_column and (spec.delete_where or plan.deleted_flag) and spec.mode is ApplyMode.MERGE and not spec.update_only
     return (replace(plan, marked=count_newly_marked(spark, spec, batch, plan)) if counts else plan), batch

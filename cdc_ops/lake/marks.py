@@ -10,8 +10,8 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, Observation, Row
 from pyspark.sql import functions as F
 
-from cdc_ops.core.merging import quoted
 from cdc_ops.core.tables import TableSchema
+from cdc_ops.core.text import quoted
 from cdc_ops.core.type_policies import Nulled, NulledValues
 
 _PREFIX: Final = "__cdc_nulled_"

@@ -17,12 +17,14 @@ from pyspark.sql import functions as F
 
 from cdc_ops import __version__
 from cdc_ops.core.commits import commit_record
-from cdc_ops.core.merging import MergePlan, quoted
+from cdc_ops.core.merging import MergePlan
 from cdc_ops.core.operations import ApplyMode, Counts, OperationResult, OperationSpec, Outcome, app_id
 from cdc_ops.core.records import render_record
+from cdc_ops.core.text import quoted
 from cdc_ops.core.type_policies import Nulled
 from cdc_ops.errors import DuplicateKeyError
 from cdc_ops.lake.conf import USER_METADATA
+from cdc_ops.lake.living import stamped
 from cdc_ops.lake.log import FoundCommit, find_commit
 from cdc_ops.lake.marks import mark_names, observe_marks
 from cdc_ops.lake.ordering import in_order
@@ -63,6 +65,8 @@ def apply(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: Merg
     ensure_table(spark, spec)
     with _translated(spec, batch, plan):
         plan, batch = in_order(spark, spec, plan, batch)
+        if plan.mode is not ApplyMode.MERGE:
+            batch = stamped(batch, plan)
         names = (*plan.batch_columns, *(() if plan.deleted_flag or plan.versions else mark_names(batch)))
         version, nulled = _execute(spark, spec, batch.select(*(quoted(name) for name in names)), plan, rows)
     result = OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.NUMBER_TAKEN)

@@ -11,9 +11,10 @@ from operator import and_
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.merging import MergePlan, quoted
+from cdc_ops.core.merging import MergePlan
 from cdc_ops.core.operations import ApplyMode, OperationSpec
-from cdc_ops.core.stored_as import END, SEQUENCE, START, TOUCHED, UNPLACED, Sequence, SequenceKind
+from cdc_ops.core.own_columns import END, SEQUENCE, START, TOUCHED
+from cdc_ops.core.stored_as import UNPLACED, Sequence, SequenceKind
 from cdc_ops.lake.tombstones import remember, without_deleted
 from cdc_ops.lake.versions import AT, all_versions, versions
 
@@ -33,11 +34,11 @@ def in_order(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: D
     place = _place(spec, stored.sequence, batch)
     if stored.keeps_versions:
         return _versioned(spark, spec, plan, batch.withColumn(AT, place))
-    if SEQUENCE in plan.columns and SEQUENCE not in batch.columns:
-        batch = batch.withColumn(SEQUENCE, place)
+    if stored.own.sequence in plan.columns:
+        batch = batch.withColumn(stored.own.sequence, place)
     if plan.sequence:
-        _remember(spark, spec, plan, batch, SEQUENCE)
-        batch = without_deleted(spark, spec, batch, SEQUENCE, plan.deleted_flag)
+        _remember(spark, spec, plan, batch, plan.sequence)
+        batch = without_deleted(spark, spec, batch, plan.sequence, plan.deleted_flag)
     return plan, batch
 
 
@@ -49,7 +50,7 @@ def _place(spec: OperationSpec, sequence: Sequence, batch: DataFrame) -> Column:
         case SequenceKind.POSITION:
             place = F.lit(None)
         case SequenceKind.COLUMNS:
-            parts = [F.col(quoted(name)) for name in sequence.columns]
+            parts = [F.expr(part) for part in sequence.parts]
             placed = reduce(and_, (part.isNotNull() for part in parts))
             place = F.when(placed, parts[0] if len(parts) == 1 else F.struct(*parts))
             if spec.compare is None:
@@ -64,7 +65,7 @@ def _versioned(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch:
         return replace(plan, deleted_flag="", present=""), all_versions(spec, replace(plan, versions=True), batch)
     if plan.mode is not ApplyMode.MERGE:  # the first rows of a table: none has another version yet
         own = {START: F.col(AT), **{name: F.lit(None) for name in (END, TOUCHED)}}
-        return plan, batch.withColumns({name: own[name].cast(kind) for name, kind in spec.stored_as.columns})
+        return plan, batch.withColumns({name: own[name].cast(kind) for name, kind in spec.stored_as.order_columns})
     _remember(spark, spec, plan, batch, AT)
     plan = replace(plan, versions=True)
     return plan, versions(spark, spec, plan, batch)

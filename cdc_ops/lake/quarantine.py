@@ -11,8 +11,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.events import RecordKind
-from cdc_ops.core.merging import quoted
 from cdc_ops.core.operations import OperationSpec, app_id
+from cdc_ops.core.text import quoted
 from cdc_ops.lake.session import once, private_session, shared_view
 from cdc_ops.lake.tables import translated_conflicts
 

@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.merging import quoted, spark_literal
+from cdc_ops.core.merging import spark_literal
 from cdc_ops.core.operations import KeyRange, Manifest, OperationSpec
+from cdc_ops.core.text import quoted
 from cdc_ops.core.type_policies import Nulled
 from cdc_ops.core.widening import canonical_type
 from cdc_ops.errors import StateError

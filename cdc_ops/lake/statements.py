@@ -3,8 +3,10 @@
 from typing import Final
 
 from cdc_ops.core.logs import REST_IS_NULL
-from cdc_ops.core.merging import FROM, GONE, REUSED, MergePlan, quoted
-from cdc_ops.core.stored_as import START
+from cdc_ops.core.merging import FROM, GONE, REUSED, MergePlan
+from cdc_ops.core.own_columns import START
+from cdc_ops.core.stamps import RowOp
+from cdc_ops.core.text import quoted
 
 
 def merge_statement(target: str, source: str, plan: MergePlan) -> str:
@@ -22,7 +24,8 @@ def merge_statement(target: str, source: str, plan: MergePlan) -> str:
     values = plan.update_only or [name for name in plan.columns if name not in plan.keys]
     lines = [f"MERGE INTO {target} t USING {source} s ON {plan.condition}"]
     marker = quoted(plan.deleted_column) if plan.deleted_column else ""
-    gone = f"UPDATE SET t.{marker} = TRUE" if marker else "DELETE"
+    gone = f"UPDATE SET t.{marker} = TRUE{_stamped(plan, RowOp.UPDATE, 'TRUE')}" if marker else "DELETE"
+    marked = f"s.{marker}" if marker and plan.deleted_column in (plan.update_only or plan.columns) else ""
     order = f"t.{quoted(plan.sequence)}" if plan.sequence else ""
     newer = f" AND ({order} IS NULL OR {order} <= s.{quoted(plan.sequence)})" if order else ""
     if plan.deleted_flag:
@@ -31,12 +34,14 @@ def merge_statement(target: str, source: str, plan: MergePlan) -> str:
     if values:
         # What is older than the row, and not to be written, is also no delete: the clause above has let it pass.
         living = f" AND NOT s.{quoted(plan.deleted_flag)}" if newer and plan.deleted_flag else ""
-        lines.append(
-            f"WHEN MATCHED{living}{newer} THEN UPDATE SET " + ", ".join(f"t.{quoted(name)} = {_value(plan, name)}" for name in values)
-        )
+        # Of a row of which only some columns are set nothing is known of what else became of it.
+        stamped = _stamped(plan, RowOp.UPDATE, marked, marks=not plan.update_only or bool(marked))
+        pairs = ", ".join(f"t.{quoted(name)} = {_value(plan, name)}" for name in values)
+        lines.append(f"WHEN MATCHED{living}{newer} THEN UPDATE SET {pairs}{stamped}")
     if not plan.update_only:
-        names = ", ".join(quoted(name) for name in plan.columns)
-        inserted = ", ".join(_inserted(plan, name) for name in plan.columns)
+        stamps = dict(plan.stamps.values(RowOp.INSERT, marked=marked))
+        names = ", ".join(quoted(name) for name in (*plan.columns, *stamps))
+        inserted = ", ".join((*(_inserted(plan, name) for name in plan.columns), *stamps.values()))
         wanted = f" AND NOT s.{quoted(plan.deleted_flag)}" if plan.deleted_flag else ""
         lines.append(f"WHEN NOT MATCHED{wanted} THEN INSERT ({names}) VALUES ({inserted})")
     if plan.delete_missing_where:
@@ -56,15 +61,29 @@ def versions_statement(target: str, source: str, plan: MergePlan) -> str:
         plan: Keys, columns, pruning.
     """
     same = f"s.{REUSED} AND t.{quoted(START)} <=> s.{FROM}"
-    names = ", ".join(quoted(name) for name in plan.columns)
+    pairs = ", ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in plan.columns) + _stamped(plan, RowOp.UPDATE)
+    stamps = dict(plan.stamps.values(RowOp.INSERT))
+    names = ", ".join(quoted(name) for name in (*plan.columns, *stamps))
+    inserted = ", ".join((*(f"s.{quoted(name)}" for name in plan.columns), *stamps.values()))
     return "\n".join(
         (
             f"MERGE INTO {target} t USING {source} s ON {plan.condition} AND {same}",
             f"WHEN MATCHED AND s.{GONE} THEN DELETE",
-            "WHEN MATCHED THEN UPDATE SET " + ", ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in plan.columns),
-            f"WHEN NOT MATCHED AND NOT s.{REUSED} THEN INSERT ({names}) VALUES ({', '.join(f's.{quoted(n)}' for n in plan.columns)})",
+            f"WHEN MATCHED THEN UPDATE SET {pairs}",
+            f"WHEN NOT MATCHED AND NOT s.{REUSED} THEN INSERT ({names}) VALUES ({inserted})",
         )
     )
+
+
+def stamp_values(plan: MergePlan) -> dict[str, str]:
+    """Returns the columns that say which commit wrote a row, each with its Spark SQL, for rows that are written with the whole table."""
+    marked = quoted(plan.deleted_column) if plan.deleted_column else ""
+    return dict(plan.stamps.values(RowOp.READ, marked=marked))
+
+
+def _stamped(plan: MergePlan, op: RowOp, marked: str = "", *, marks: bool = True) -> str:
+    """Returns what an UPDATE sets of these columns, behind the others."""
+    return "".join(f", t.{quoted(name)} = {value}" for name, value in plan.stamps.values(op, marked=marked, marks=marks))
 
 
 INCOMPLETE: Final = "CDC_OPS_INCOMPLETE:"

@@ -10,8 +10,8 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkE
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.merging import quoted
 from cdc_ops.core.operations import OperationSpec
+from cdc_ops.core.text import quoted
 from cdc_ops.errors import ConfigError, LakeConflictError, TargetForeignError, TargetSchemaError
 from cdc_ops.lake.alter import SPECIAL, alter_table, record_changes
 from cdc_ops.lake.columns import check_columns, has_statistics
@@ -149,7 +149,7 @@ def _create(spark: SparkSession, spec: OperationSpec) -> None:
 
 def _create_statement(spec: OperationSpec) -> str:
     marker = [(spec.deleted_column, "boolean")] if spec.deleted_column else []
-    named = [*((column.name, column.delta_type) for column in spec.schema.columns), *marker, *spec.stored_as.columns]
+    named = [*((column.name, column.delta_type) for column in spec.schema.columns), *marker, *spec.stored_as.columns(spec.deleted_column)]
     columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in named)
     properties = ", ".join(f"{text_literal(name)} = {text_literal(value)}" for name, value in sorted(creation_properties(spec).items()))
     return f"CREATE TABLE IF NOT EXISTS {at(spec.path)} ({columns}) USING delta TBLPROPERTIES ({properties})"
@@ -158,7 +158,9 @@ def _create_statement(spec: OperationSpec) -> str:
 def _indexed_columns(spec: OperationSpec) -> list[str]:
     wanted = dict.fromkeys((*spec.keys, *spec.source_keys, *spec.cursor.column_names))
     found = (spec.schema.column(name) for name in wanted)
-    return [_index_name(column.name) for column in found if column is not None and has_statistics(column.delta_type)]
+    indexed = [_index_name(column.name) for column in found if column is not None and has_statistics(column.delta_type)]
+    # Who looks for what has come since a time reads few files by it.
+    return indexed + [_index_name(name) for name in (spec.stored_as.own.synced_at,) if indexed and name]
 
 
 def _index_name(name: str) -> str:

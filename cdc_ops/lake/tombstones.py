@@ -10,8 +10,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.merging import quoted
 from cdc_ops.core.operations import OperationSpec, app_id
+from cdc_ops.core.text import quoted
 from cdc_ops.lake.deltalog import DeltaLog
 from cdc_ops.lake.session import once, private_session, shared_view
 from cdc_ops.lake.tables import translated_conflicts

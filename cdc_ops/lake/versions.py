@@ -17,9 +17,10 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from cdc_ops.core.logs import REST_IS_NULL
-from cdc_ops.core.merging import FROM, GONE, REUSED, MergePlan, quoted
+from cdc_ops.core.merging import FROM, GONE, REUSED, MergePlan
 from cdc_ops.core.operations import OperationSpec
-from cdc_ops.core.stored_as import END, START, TOUCHED
+from cdc_ops.core.own_columns import END, START, TOUCHED
+from cdc_ops.core.text import quoted
 from cdc_ops.lake.deltalog import DeltaLog
 from cdc_ops.lake.keys import key_names, numbered_keys, same_key
 from cdc_ops.lake.statements import INCOMPLETE

@@ -4,15 +4,16 @@ Delta's own time travel tells what the lake held at a time: what had been merged
 source held: an event counts from when the source made it, whenever it came.
 """
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
 from cdc_ops.core.history import EVENT_HISTORY, parse_point
-from cdc_ops.core.merging import quoted
-from cdc_ops.core.stored_as import is_own
+from cdc_ops.core.own_columns import DEFAULT_COLUMNS
 from cdc_ops.core.tables import TableName, TableSchema
+from cdc_ops.core.text import quoted
 from cdc_ops.errors import HistoryUnavailableError, RequestError
 from cdc_ops.formats.latest import DELETED, WHOLE, latest_per_key
 from cdc_ops.lake.deltalog import DeltaLog
@@ -61,17 +62,17 @@ def as_of(spark: "SparkSession", table: str, at: str | datetime, *, history: str
         )
     found = find_history(spark, root, point, table)
     record = newest_record(log, newest)
-    deleted_column = record.deleted_column if record is not None else ""
-    kept = _kept(table, found, TableName.parse(state.property(OWNER_TABLE)), deleted_column)
+    deleted_column, own = (record.deleted_column, record.own) if record is not None else ("", DEFAULT_COLUMNS)
+    kept = replace(_kept(table, found, TableName.parse(state.property(OWNER_TABLE))), deleted_column=deleted_column, sequence=own.sequence)
     rows = with_pending(spark, kept, found, point) if found.newest else found.rows
-    names = [name for name, _ in state.columns() if not is_own(name) and name != deleted_column]
+    names = [name for name, _ in state.columns() if not own.is_own(name) and name != deleted_column]
     return _rows(until(found, rows, point), kept.schema, names, apply_as_deletes)
 
 
-def _kept(path: str, history: History, name: TableName, deleted_column: str) -> Kept:
+def _kept(path: str, history: History, name: TableName) -> Kept:
     """The table as its history has it: with all columns that it ever had."""
     schema, now = history_schema(history.path, name), datetime.now(UTC)
-    return Kept(path=path, schema=schema, keys=schema.primary_key, op_seq=history.begin.op_seq, at=now, deleted_column=deleted_column)
+    return Kept(path=path, schema=schema, keys=schema.primary_key, op_seq=history.begin.op_seq, at=now)
 
 
 def _rows(records: "DataFrame", schema: TableSchema, names: list[str], apply_as_deletes: str) -> "DataFrame":

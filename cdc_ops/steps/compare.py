@@ -19,9 +19,10 @@ from pyspark.sql import functions as F
 from cdc_ops.core.buckets import WHOLE, Buckets, Scope
 from cdc_ops.core.comparing import CompareSpec, Digests, Strength, added, differing, rows_in
 from cdc_ops.core.loose_keys import source_names
-from cdc_ops.core.merging import plan_merge, quoted
+from cdc_ops.core.merging import plan_merge
 from cdc_ops.core.operations import Counts, Manifest, OperationResult, OperationSpec, Outcome
 from cdc_ops.core.tables import TableSchema
+from cdc_ops.core.text import quoted
 from cdc_ops.errors import StateError
 from cdc_ops.lake.changes import DELETED, Changes, find_changes, same_rows
 from cdc_ops.lake.digests import lake_digests, scope_condition

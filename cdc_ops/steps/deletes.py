@@ -6,7 +6,7 @@ The way back from soft to hard is a full resync: rows that only the lake has wou
 from dataclasses import replace
 
 from cdc_ops.core.commits import LakeHead
-from cdc_ops.core.deletes import DELETED_COLUMN, Deletes, source_columns
+from cdc_ops.core.deletes import Deletes, source_columns
 from cdc_ops.core.loose_keys import compare_rules
 from cdc_ops.core.operations import OperationSpec
 from cdc_ops.core.pipeline import TableConfig
@@ -49,7 +49,7 @@ def _check_can_mark(config: TableConfig, schema: TableSchema, keys: tuple[str, .
 
 
 def _check_stays_soft(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> None:
-    marker = marker_of(head, facts.schema)
+    marker = marker_of(head, facts.schema, facts.config.settings.operational_columns.deleted)
     if not marker or facts.config.settings.deletes is Deletes.SOFT or request.replaces_table:
         return
     where = f"--pipeline {facts.config.pipeline} --table {facts.config.table}"
@@ -63,17 +63,16 @@ def _check_stays_soft(facts: TableFacts, head: LakeHead | None, request: RunRequ
     )
 
 
-def marker_of(head: LakeHead | None, schema: TableSchema) -> str:
-    """Returns the column by which a Delta table marks deleted rows, "" if it does not."""
+def marker_of(head: LakeHead | None, schema: TableSchema, marker: str) -> str:
+    """Returns the column by which a Delta table marks deleted rows, "" if it does not; `marker` is what the settings call it."""
     if head is None:
         return ""
     stored = {name.lower() for name, _ in head.columns}
     if head.record is not None:
-        marker = head.record.deleted_column
-        return marker if marker.lower() in stored else ""
+        recorded = head.record.deleted_column
+        return recorded if recorded.lower() in stored else ""
     # Its records are pruned: a column of that name that the source has not is the mark.
-    marker = DELETED_COLUMN
-    return marker if marker in stored and schema.column(marker) is None else ""
+    return marker if marker.lower() in stored and schema.column(marker) is None else ""
 
 
 def marker_changes(deleted_column: str, head: LakeHead | None) -> tuple[SchemaChange, ...]:
@@ -98,7 +97,7 @@ def replacing_schema(facts: TableFacts, head: LakeHead | None) -> TableSchema:
     marker, deletes = facts.config.settings.deleted_column, facts.config.settings.deletes
     if deletes is Deletes.HARD or head is None:
         return facts.schema
-    changes = compare_columns(source_columns(head.columns, marker), facts.schema)
+    changes = compare_columns(source_columns(head.columns, marker, (facts.config.settings.operational_columns, head.own)), facts.schema)
     keys = compare_keys(head.record.keys, facts.keys) + compare_rules(head.record.key_rules, facts.schema) if head.record else ()
     refused = tuple(c for c in (*changes, *keys) if c.kind in (ChangeKind.RETYPED, ChangeKind.KEYS))
     if refused:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.merging import MergePlan, older_than, quoted, spark_literal
+from cdc_ops.core.merging import MergePlan, older_than, spark_literal
 from cdc_ops.core.operations import ApplyMode, OperationSpec
 from cdc_ops.steps.stage import is_deleted
 
@@ -24,14 +24,13 @@ def last_emptied(rows: DataFrame, spec: OperationSpec) -> str:
     sequence = spec.stored_as.sequence
     if not spec.truncate_where or sequence is None:
         return ""
-    types = {column.name.lower(): column.delta_type for column in spec.full_schema.columns}
-    names = sequence.columns
-    place = F.struct(*(F.col(quoted(name)).alias(f"p{index}") for index, name in enumerate(names)))
+    types = sequence.types or tuple(column.delta_type for name in sequence.columns if (column := spec.full_schema.column(name)))
+    place = F.struct(*(F.expr(part).alias(f"p{index}") for index, part in enumerate(sequence.parts)))
     last = rows.where(is_emptying(spec)).agg(F.max(place).alias("last"))
-    [found] = last.select(*(F.col(f"last.p{index}").cast("string") for index in range(len(names)))).collect()
+    [found] = last.select(*(F.col(f"last.p{index}").cast("string") for index in range(len(types)))).collect()
     if found[0] is None:
         return ""
-    parts = [spark_literal(types[name.lower()], text) for name, text in zip(names, found, strict=True)]
+    parts = [spark_literal(kind, text) for kind, text in zip(types, found, strict=True)]
     return parts[0] if len(parts) == 1 else f"CAST(struct({', '.join(parts)}) AS {sequence.type})"
 
 
@@ -40,13 +39,13 @@ def without_emptied(rows: DataFrame, spec: OperationSpec, place: str) -> DataFra
     if not spec.truncate_where:
         return rows
     kept = rows.where(~is_emptying(spec))
-    names = spec.stored_as.sequence.columns if spec.stored_as.sequence else ()
-    own = quoted(names[0]) if len(names) == 1 else f"struct({', '.join(map(quoted, names))})"
+    parts = spec.stored_as.sequence.parts if spec.stored_as.sequence else ()
+    own = parts[0] if len(parts) == 1 else f"struct({', '.join(parts)})"
     return kept.where(f"{own} >= {place}") if place else kept
 
 
-def emptying(plan: MergePlan, place: str) -> MergePlan:
-    """Returns the statement that deletes also what is older than a place."""
+def emptying(plan: MergePlan, sequence: str, place: str) -> MergePlan:
+    """Returns the statement that deletes also what is older, by the table's column `sequence`, than a place."""
     if not place or plan.mode is not ApplyMode.MERGE:
         return plan
-    return replace(plan, delete_missing_where=older_than(place), prune=(), truncates=(place,))
+    return replace(plan, delete_missing_where=older_than(sequence, place), prune=(), truncates=(place,))

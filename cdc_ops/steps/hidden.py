@@ -11,6 +11,7 @@ from cdc_ops.core.conditions import named_columns
 from cdc_ops.core.deletes import Deletes
 from cdc_ops.core.loose_keys import source_names
 from cdc_ops.core.pipeline import TableConfig
+from cdc_ops.core.sequences import order_names
 from cdc_ops.core.tables import Column, TableSchema
 from cdc_ops.errors import ConfigError
 from cdc_ops.sources.base import Source
@@ -23,7 +24,7 @@ def hidden_columns(source: Source, config: TableConfig) -> tuple[Column, ...]:
         SourceTableError: one of them has a type that nobody knows.
     """
     settings = config.settings
-    ordering = {name.lower() for name in settings.sequence_by}
+    ordering = {name.lower() for name in order_names(settings.sequence_by, settings.except_column_list)}
     deciding = named_columns(f"{settings.apply_as_deletes} {settings.apply_as_truncates}", settings.except_column_list)
     names = [name for name in settings.except_column_list if name.lower() in ordering or name in deciding]
     return source.schema(config.table, columns=names, types=settings.types).columns if names else ()
@@ -36,7 +37,7 @@ def check_hidden_order(config: TableConfig, schema: TableSchema, keys: tuple[str
         ConfigError: rows would have to be compared or kept, and their order is not known then.
     """
     settings, names = config.settings, {column.name.lower() for column in hidden}
-    if not any(name.lower() in names for name in settings.sequence_by):
+    if not any(name.lower() in names for name in order_names(settings.sequence_by, names)):
         return
     wrong = ""
     if tuple(name.lower() for name in source_names(schema, keys)) == tuple(name.lower() for name in schema.primary_key):

@@ -24,7 +24,7 @@ from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.events import EventFormat, Operation, RecordKind
 from cdc_ops.core.logs import PRESENT, REST_IS_NULL, LogBatch, LogReading
 from cdc_ops.core.operations import Manifest, OperationSpec
-from cdc_ops.core.stored_as import SEQUENCE
+from cdc_ops.core.own_columns import SEQUENCE
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.type_policies import Nulled, NulledValues
 from cdc_ops.errors import BadRecordsError

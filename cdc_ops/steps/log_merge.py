@@ -12,8 +12,9 @@ from pyspark.sql import functions as F
 from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.history import may_be_noted
 from cdc_ops.core.logs import LogBatch, LogReading
-from cdc_ops.core.merging import plan_merge, quoted
+from cdc_ops.core.merging import plan_merge
 from cdc_ops.core.operations import Manifest, OperationResult, OperationSpec
+from cdc_ops.core.text import quoted
 from cdc_ops.errors import IncompleteRowError
 from cdc_ops.formats.base import open_format
 from cdc_ops.formats.latest import identity_of, place_of

@@ -79,7 +79,7 @@ def _merge_rows(spark: SparkSession, spec: OperationSpec, manifest: Manifest) ->
     rows = without_unplaced(spark, spec, manifest, read_landed(spark, spec, manifest))
     place = last_emptied(rows, spec)
     rows = without_emptied(rows, spec, place)
-    plan, landed = emptying(plan_merge(spec, manifest), place), last_states(applied(rows, spec), spec)
+    plan, landed = emptying(plan_merge(spec, manifest), spec.stored_as.own.sequence, place), last_states(applied(rows, spec), spec)
     batch = landed
     if spec.band is not None or spec.with_nulls:
         batch, late = without_known(spark, spec, batch)

@@ -198,7 +198,7 @@ def _columns(order: Order) -> Draft:
 
 def _partial(order: Order, spec: OperationSpec) -> OperationSpec:
     names = only_columns(spec.schema, order.request.columns).names
-    order_columns = spec.stored_as.sequence.columns if spec.stored_as.sequence else ()
+    order_columns = spec.stored_as.sequence.read_columns if spec.stored_as.sequence else ()
     read = (*spec.keys, *spec.source_keys, *spec.cursor.column_names, *order_columns, *names)
     if spec.deleted_column in order.request.columns:
         # What the source has is living, unless a condition on any of its columns says otherwise.

@@ -9,9 +9,10 @@ from cdc_ops.core.archive_positions import ArchiveWatermark
 from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.history import HistoryKind, Replay
 from cdc_ops.core.logs import PRESENT, REST_IS_NULL, LogReading
-from cdc_ops.core.merging import plan_merge, position_literal, quoted
+from cdc_ops.core.merging import plan_merge, position_literal
 from cdc_ops.core.operations import Manifest, OperationResult, OperationSpec
-from cdc_ops.core.stored_as import START
+from cdc_ops.core.own_columns import START
+from cdc_ops.core.text import quoted
 from cdc_ops.errors import RequestError
 from cdc_ops.lake.history_reading import History, as_feed, open_history, place_in_feed, truncates, with_pending
 from cdc_ops.lake.history_rows import Kept

@@ -25,6 +25,7 @@ from cdc_ops.core.schema_changes import (
     reads_alike,
 )
 from cdc_ops.core.schema_changes import SchemaPolicy as Policy
+from cdc_ops.core.sequences import order_names
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import RequestError, SchemaChangedError, SourceTableError
@@ -57,7 +58,8 @@ def evolved(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> Ta
         return replace(facts, fingerprint=facts.schema.fingerprint, schema=replacing_schema(facts, head))
     decision = _decision(facts, head)
     _check_columns(facts, decision.schema, request.columns)
-    marks = (*marker_changes(facts.config.settings.deleted_column, head), *own_changes(facts.stored_as, head))
+    marker = facts.config.settings.deleted_column
+    marks = (*marker_changes(marker, head), *own_changes(facts.stored_as, marker, head))
     notes = (*decision.notes, *(change.meaning(facts.config.pipeline, facts.config.table) for change in marks))
     return replace(
         facts,
@@ -100,7 +102,7 @@ def refreshed(spec: OperationSpec, facts: TableFacts, head: LakeHead | None, req
         if request.mode is not ResyncMode.FULL:
             raise
         return _without_changed(spec, facts.schema, needed)
-    marks = (*marker_changes(spec.deleted_column, head), *own_changes(spec.stored_as, head))
+    marks = (*marker_changes(spec.deleted_column, head), *own_changes(spec.stored_as, spec.deleted_column, head))
     decision = replace(decision, alter=(*decision.alter, *marks))
     return _with_columns(spec, decision, needed, facts.config.settings.before_key)
 
@@ -154,13 +156,21 @@ def _decision(facts: TableFacts, head: LakeHead | None) -> Decision:
         return Decision(schema=facts.schema, source=facts.schema)
     asked = SchemaSettings(pipeline=facts.config.pipeline, policy=settings.schema_changes, renamed=settings.renamed)
     renamed = asked.renamed if asked.policy is not Policy.FREEZE else ()  # to rename a column is not to go on with the old ones
-    changes = compare_columns(source_columns(head.columns, settings.deleted_column), facts.schema, renamed)
+    changes = compare_columns(
+        source_columns(head.columns, settings.deleted_column, (settings.operational_columns, head.own)), facts.schema, renamed
+    )
     record = head.record
     recorded = Recorded(keys=record.keys, fingerprint=record.schema_fingerprint) if record else Recorded()
     changes += compare_keys(recorded.keys, facts.keys, changes)
     changes += compare_rules(record.key_rules if record else (), facts.schema)
     conditions = named_columns(f"{settings.apply_as_deletes} {settings.apply_as_truncates}", facts.schema.names)
-    needed = (*facts.keys, *facts.cursor.column_names, *settings.before_key, *settings.sequence_by, *conditions)
+    needed = (
+        *facts.keys,
+        *facts.cursor.column_names,
+        *settings.before_key,
+        *order_names(settings.sequence_by, facts.schema.names),
+        *conditions,
+    )
     return decide(asked, facts.schema, changes, recorded, needed)
 
 

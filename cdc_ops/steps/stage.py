@@ -8,8 +8,9 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.logs import PRESENT, REST_IS_NULL
-from cdc_ops.core.merging import folds_nulls, quoted
+from cdc_ops.core.merging import folds_nulls
 from cdc_ops.core.operations import ApplyMode, OperationSpec
+from cdc_ops.core.text import quoted
 from cdc_ops.lake.keys import numbered_keys
 
 
@@ -65,9 +66,9 @@ def _present(spec: OperationSpec, kept: dict[str, Column], anew: Column) -> Colu
 
 def place_in(rows: DataFrame, spec: OperationSpec) -> Column:
     """Returns the order of rows with one key: a table's own, then its cursor; without either, always the same."""
-    own = spec.stored_as.sequence.columns if spec.stored_as.sequence else ()
+    own = spec.stored_as.sequence.parts if spec.stored_as.sequence else ()
     cursor = [F.coalesce(*(F.col(quoted(name)) for name in column.columns)) for column in spec.cursor.columns]
-    columns = [*(F.col(quoted(name)) for name in own), *cursor]
+    columns = [*map(F.expr, own), *cursor]
     return F.struct(*(columns or [F.xxhash64(*(F.col(quoted(name)) for name in rows.columns))]))
 
 

@@ -7,27 +7,20 @@ from typing import Final
 from cdc_ops.core.archive_rules import OnBadRecord
 from cdc_ops.core.commits import LakeHead
 from cdc_ops.core.deletes import Deletes
+from cdc_ops.core.own_columns import START
 from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, TableSettings
 from cdc_ops.core.places import tombstones_path
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.schema_changes import ChangeKind, SchemaChange
-from cdc_ops.core.stored_as import (
-    LATEST,
-    POSITION_TYPE,
-    START,
-    Sequence,
-    SequenceKind,
-    StoredAs,
-    is_own,
-    is_sortable,
-    sequence_type,
-)
+from cdc_ops.core.sequences import read_parts
+from cdc_ops.core.stored_as import LATEST, POSITION_TYPE, Sequence, SequenceKind, StoredAs
 from cdc_ops.core.tables import Column, TableSchema
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.core.widening import canonical_type
 from cdc_ops.errors import ConfigError, RequestError, SchemaChangedError, SourceTableError
 from cdc_ops.steps.hidden import check_hidden_order
 from cdc_ops.steps.null_updates import contradicting_nulls, nulls_ignored
+from cdc_ops.steps.own_names import check_names
 from cdc_ops.steps.truncates import check_truncates, contradicting_truncates
 
 _NOTHING: Final = "Nothing was read or written; the watermark stays."
@@ -50,18 +43,19 @@ def stored_as(
     """
     settings = config.settings
     _check_settings(config)
-    if taken := [column.name for column in schema.columns if is_own(column.name)]:
+    if taken := [column.name for column in schema.columns if settings.operational_columns.is_own(column.name)]:
         raise SourceTableError(
             f"Table {config.table} has a column {taken[0]!r} of its own.",
-            why="cdc-ops keeps the order of changes in a column of that name.",
+            why="cdc-ops itself adds a column of that name to the Delta table.",
             data=_NOTHING,
-            next=f"Leave the column out: 'except_column_list: [{taken[0]}]' in the pipeline file.",
+            next=f"Leave the column out: 'except_column_list: [{taken[0]}]' in the pipeline file; or choose another name in"
+            " 'operational_columns'.",
         )
     check_hidden_order(config, schema, keys, hidden)
     check_truncates(config, schema, keys)
     sequence, ignores = _sequence(config, schema.extended(hidden)), settings.deletes is Deletes.IGNORE
     if sequence is None:
-        return replace(LATEST, ignores_deletes=ignores)
+        return replace(LATEST, ignores_deletes=ignores, own=settings.operational_columns)
     if settings.stored_as_scd_type == 2 and not keys:
         raise SourceTableError(
             f"Versions of the rows of {config.table} cannot be kept: it has no keys.",
@@ -78,7 +72,8 @@ def stored_as(
         tombstones=tombstones_path(pipeline, config.table) if told else "",
         late_window=settings.late_window,
         ignores_deletes=ignores,
-        nulls_ignored=nulls_ignored(config, schema, keys, sequence.columns),
+        nulls_ignored=nulls_ignored(config, schema, keys, sequence.read_columns),
+        own=settings.operational_columns,
     )
 
 
@@ -94,19 +89,24 @@ def check_request(stored: StoredAs, config: TableConfig, head: LakeHead | None, 
     have = {name.lower(): canonical_type(kind) for name, kind in head.columns} if head else {}
     if START.lower() in have and not stored.keeps_versions and not request.replaces_table:
         raise _stored_otherwise(config, "keeps the versions of its rows (SCD type 2)", "Old versions would count as rows of their own.")
-    for name, kind in stored.columns:
+    check_names(stored, config, head, request)
+    for name, kind in stored.order_columns:
         found = have.get(name.lower(), "")
         if found and found != canonical_type(kind) and not request.replaces_table:
             why = f"Column {name} is {found} there and would have to be {kind}; changes could not be compared."
             raise _stored_otherwise(config, "orders changes by something else", why)
 
 
-def own_changes(stored: StoredAs, head: LakeHead | None) -> tuple[SchemaChange, ...]:
-    """Returns what is altered in a table that lacks columns of ours."""
+def own_changes(stored: StoredAs, deleted_column: str, head: LakeHead | None) -> tuple[SchemaChange, ...]:
+    """Returns what is altered in a table that lacks columns of ours, but for `deleted_column` itself."""
     have = {name.lower() for name, _ in head.columns} if head else set()
-    missing = [(name, kind) for name, kind in stored.columns if head is not None and name.lower() not in have]
-    said = f"stored_as_scd_type: {stored.scd_type}"
-    return tuple(SchemaChange(kind=ChangeKind.ADDED, column=name, after=kind, declared=said) for name, kind in missing)
+    missing = [(name, kind) for name, kind in stored.columns(deleted_column) if head is not None and name.lower() not in have]
+    ordering = {name for name, _ in stored.order_columns}
+
+    def said(name: str) -> str:
+        return f"stored_as_scd_type: {stored.scd_type}" if name in ordering else "operational_columns"
+
+    return tuple(SchemaChange(kind=ChangeKind.ADDED, column=name, after=kind, declared=said(name)) for name, kind in missing)
 
 
 def _sequence(config: TableConfig, schema: TableSchema) -> Sequence | None:
@@ -115,17 +115,7 @@ def _sequence(config: TableConfig, schema: TableSchema) -> Sequence | None:
         return Sequence(kind=SequenceKind.POSITION, type=POSITION_TYPE)
     if not settings.sequence_by:
         return Sequence(kind=SequenceKind.OBSERVED, type="timestamp") if settings.stored_as_scd_type == 2 else None
-    for name in settings.sequence_by:
-        column = schema.column(name)
-        if column is None or not is_sortable(column.delta_type):
-            raise SourceTableError(
-                f"'sequence_by' of {config.table} names {name!r}, "
-                + ("which the table has not." if column is None else f"which is {column.source_type}: that has no order to rely on."),
-                why=did_you_mean(name, schema.names) if column is None else "Numbers, dates and times have one.",
-                data=_NOTHING,
-                next="Correct 'sequence_by' in the pipeline file. Its columns are stored, or 'except_column_list' names them.",
-            )
-    return Sequence(kind=SequenceKind.COLUMNS, type=sequence_type(schema, settings.sequence_by), columns=settings.sequence_by)
+    return Sequence.of(read_parts(settings.sequence_by, schema))
 
 
 def _tracked(config: TableConfig, schema: TableSchema) -> tuple[str, ...]:
@@ -167,6 +157,7 @@ def _contradictions(settings: TableSettings) -> Iterator[str]:
     if settings.bad_records is OnBadRecord.QUARANTINE and not (log or ordered):
         yield "'bad_records: quarantine' is for changes: 'method: log', or 'sequence_by'; other rows would be lost"
     yield from filter(None, (contradicting_truncates(settings), contradicting_nulls(settings)))
+    yield from settings.operational_columns.problems()
     yield from _contradicting_history(settings)
 
 

@@ -9,9 +9,10 @@ from operator import or_
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.merging import null_keys_error, quoted
+from cdc_ops.core.merging import null_keys_error
 from cdc_ops.core.operations import Manifest, OperationSpec
 from cdc_ops.core.stored_as import UNPLACED
+from cdc_ops.core.text import quoted
 from cdc_ops.errors import NullSequenceError
 from cdc_ops.lake.quarantine import set_rows_aside
 from cdc_ops.lake.staging import read_landed
@@ -87,7 +88,8 @@ def _fault(spec: OperationSpec) -> Column:
     """What is wrong with a row, "" if nothing is."""
     sequence = spec.stored_as.sequence
     keys = [F.when(_lacks(name) & ~is_emptying(spec), F.lit(f"NULL in key column {name}")) for name in spec.keys]
-    places = [F.when(_lacks(name), F.lit(f"NULL in 'sequence_by' {name}")) for name in (sequence.columns if sequence else ())]
+    told = zip(sequence.columns, sequence.parts, strict=True) if sequence else ()
+    places = [F.when(F.expr(part).isNull(), F.lit(f"NULL in 'sequence_by' {name}")) for name, part in told]
     return F.concat_ws("; ", *keys, *places)
 
 

@@ -22,7 +22,8 @@ from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.logs import LogReading
 from cdc_ops.core.merging import plan_merge
 from cdc_ops.core.operations import ApplyMode, Manifest, OperationResult, OperationSpec, Outcome
-from cdc_ops.core.stored_as import END, POSITION_TYPE, SEQUENCE, START, Sequence, SequenceKind, StoredAs
+from cdc_ops.core.own_columns import END, SEQUENCE, START, OwnColumns
+from cdc_ops.core.stored_as import POSITION_TYPE, Sequence, SequenceKind, StoredAs
 from cdc_ops.lake import tombstones
 from cdc_ops.lake.deltalog import DeltaLog
 from cdc_ops.lake.merge import apply
@@ -34,6 +35,7 @@ from tests.lake_case import Case, schema
 TABLE = schema(("id", "bigint"), ("name", "string"), ("role", "string"))
 COLUMNS = f"id bigint, name string, role string, {DELETE_MARK} boolean, {SEQUENCE} {POSITION_TYPE}"
 ORDER = Sequence(kind=SequenceKind.POSITION, type=POSITION_TYPE)
+OWN = OwnColumns(op="_op", synced_at="_synced_at", operation="_operation", sequence="_place")
 DAYS = tuple(datetime(2026, 1, day, tzinfo=UTC) for day in (1, 5, 9))
 """Of batches: the first is older than the window of late changes when the third comes."""
 FILE = """\
@@ -67,7 +69,7 @@ class Lake:
 
     def __init__(self, spark: SparkSession, folder: Path, scd_type: int, **stored: Any) -> None:
         self.spark, self.case, self.number = spark, Case(root=str(folder)), 0
-        self.stored = StoredAs(scd_type=scd_type, sequence=ORDER, tombstones=f"{folder}/tombstones", **stored)
+        self.stored = StoredAs(scd_type=scd_type, sequence=ORDER, tombstones=f"{folder}/tombstones", own=OWN, **stored)
 
     def spec(self, **changes: Any) -> OperationSpec:
         self.number += 1
@@ -148,6 +150,12 @@ def test_the_documented_feed_of_employees_gives_the_documented_versions_and_tell
     now = cdc_ops.current(spark, historical.case.path)
     assert now.columns == ["id", "name", "role"]
     assert sorted(tuple(row)[::2] for row in now.collect()) == [row[:2] for row in versions if row[3] is None]
+    (tmp_path / "shop.yaml").write_text(FILE.format(folder=tmp_path, path=historical.case.path))
+    view = CliRunner().invoke(app, ["view", "shop.orders", "--name", "shop.staff", "--pipelines", str(tmp_path)])
+    assert view.output == (
+        f"CREATE OR REPLACE VIEW `shop`.`staff` AS\nSELECT `id`, `name`, `role` FROM delta.`{historical.case.path}`"
+        f" WHERE `{END}` IS NULL;\n"
+    )
     # All rows go at 10; what comes later and is from before ends there too.
     [emptied] = historical.give([told(7, 11, "Eve", "chef")], truncates=((10,),))
     [last] = historical.give([told(1, 9, "Alex", "owner"), told(8, 10, "Max", "chef")])
@@ -159,7 +167,6 @@ def test_the_documented_feed_of_employees_gives_the_documented_versions_and_tell
     told_keys = {(row["op"], row["key"]["id"], tuple(row["key"][START]), row["version"] - emptied.delta_version) for row in keys}
     ends = {("u", row[0], row[2], 0) for row in versions if row[3] is None}
     assert told_keys == ends | {("i", 7, (11,), 0), ("u", 1, (1,), 1), ("i", 1, (9,), 1), ("i", 8, (10,), 1)}
-    (tmp_path / "shop.yaml").write_text(FILE.format(folder=tmp_path, path=historical.case.path))
     monkeypatch.setattr("cdc_ops.cli.changes.LocalSpark.session", lambda _: spark)
     ends_of_range = ["--from", str(emptied.delta_version), "--to", str(last.delta_version), "--pipelines", str(tmp_path)]
     shown = CliRunner().invoke(app, ["changes", "shop.orders", *ends_of_range])

@@ -8,8 +8,9 @@ import pytest
 
 import cdc_ops
 from cdc_ops.core.commits import LakeHead, commit_record
-from cdc_ops.core.deletes import DELETED_COLUMN, Deletes, source_columns
+from cdc_ops.core.deletes import Deletes, source_columns
 from cdc_ops.core.merging import plan_merge
+from cdc_ops.core.own_columns import DEFAULT_COLUMNS, DELETED_COLUMN
 from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.schema_changes import SchemaPolicy
@@ -143,8 +144,8 @@ def test_rows_are_current_in_a_table_of_a_pipeline_only(tmp_path: Path) -> None:
 
 
 def test_the_mark_is_not_a_column_of_the_source() -> None:
-    assert source_columns(MARKED, DELETED_COLUMN) == SCHEMA_DDL
-    assert source_columns(MARKED, "") == MARKED
+    assert source_columns(MARKED, DELETED_COLUMN, [DEFAULT_COLUMNS]) == SCHEMA_DDL
+    assert source_columns(MARKED, "", [DEFAULT_COLUMNS]) == MARKED
 
 
 @pytest.mark.parametrize("setting", [{"apply_as_deletes": "`Gone` = 1"}, {"before_key": ("gone",)}])

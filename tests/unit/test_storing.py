@@ -13,10 +13,11 @@ from cdc_ops.core.deletes import Deletes, source_columns
 from cdc_ops.core.logs import LogReading
 from cdc_ops.core.merging import plan_merge
 from cdc_ops.core.operations import ApplyMode, Manifest, OperationKind
+from cdc_ops.core.own_columns import DEFAULT_COLUMNS, END, SEQUENCE, START, TOUCHED
 from cdc_ops.core.pipeline import Method, Pipeline, SourceConfig, SourceKind, TableConfig, TableRule, TableSettings, TargetConfig
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.runs import TableState
-from cdc_ops.core.stored_as import END, LATEST, SEQUENCE, START, TOUCHED, Sequence, SequenceKind, StoredAs
+from cdc_ops.core.stored_as import LATEST, Sequence, SequenceKind, StoredAs
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.windows import Window
 from cdc_ops.errors import CdcError, ConfigError, RequestError, SchemaChangedError, SourceTableError
@@ -66,16 +67,16 @@ def test_tables_that_follow_a_log_are_ordered_by_positions_and_remember_deletes(
     found = decided(method=Method.LOG, late_window=timedelta(days=2))
     assert found.sequence == EVENTS.sequence
     assert (found.scd_type, found.tombstones, found.late_window) == (1, "/lake/_cdc_tombstones/shop/shop/orders", timedelta(days=2))
-    assert found.columns == ((SEQUENCE, "array<bigint>"),)
+    assert found.order_columns == ((SEQUENCE, "array<bigint>"),)
 
 
 def test_tables_that_are_read_by_query_have_no_order_unless_they_name_one_or_keep_versions() -> None:
     assert decided() == LATEST
     one, two = decided(sequence_by=("change_id",)), decided(sequence_by=("changed_at", "change_id"), stored_as_scd_type=2)
-    assert one.columns == ((SEQUENCE, "bigint"),)
+    assert one.order_columns == ((SEQUENCE, "bigint"),)
     kind = "struct<changed_at:timestamp,change_id:bigint>"
-    assert two.columns == ((START, kind), (END, kind), (TOUCHED, f"array<{kind}>"))
-    assert decided(stored_as_scd_type=2).columns[0] == (START, "timestamp")
+    assert two.order_columns == ((START, kind), (END, kind), (TOUCHED, f"array<{kind}>"))
+    assert decided(stored_as_scd_type=2).order_columns[0] == (START, "timestamp")
     assert decided(sequence_by=("change_id",), apply_as_deletes="name IS NULL").tombstones
 
 
@@ -93,7 +94,7 @@ def test_changes_are_ordered_and_deleted_by_columns_that_are_not_stored() -> Non
     hidden = tuple(schema(("op", "string"), ("seq", "int")).columns)
     feed = config(keys=("name",), sequence_by=("seq",), except_column_list=("op", "seq"), apply_as_deletes="op = 'D'")
     found = stored_as(pipeline(), feed, SCHEMA, ("name",), hidden)
-    assert found.sequence == Sequence(kind=SequenceKind.COLUMNS, type="int", columns=("seq",))
+    assert found.sequence == Sequence(kind=SequenceKind.COLUMNS, type="int", columns=("seq",), types=("int",))
     spec = Case(root="/r").operation(1, stored_as=found, hidden=hidden)
     assert spec.read_schema.names == (*spec.schema.names, "op", "seq")
     assert plan_merge(spec, manifest(None)).columns == (*spec.schema.names, SEQUENCE)
@@ -198,9 +199,12 @@ def test_a_table_that_is_stored_otherwise_needs_a_full_resync() -> None:
 
 
 def test_columns_of_ours_are_added_once_and_are_none_of_the_source() -> None:
-    assert [change.column for change in own_changes(HISTORY, head())] == [START, END, TOUCHED]
-    assert own_changes(EVENTS, head((SEQUENCE, "array<bigint>"))) == own_changes(EVENTS, None) == ()
-    assert source_columns(head((SEQUENCE, "bigint"), ("name", "string")).columns, "") == (("id", "bigint"), ("name", "string"))
+    assert [change.column for change in own_changes(HISTORY, "", head())] == [START, END, TOUCHED]
+    assert own_changes(EVENTS, "", head((SEQUENCE, "array<bigint>"))) == own_changes(EVENTS, "", None) == ()
+    assert source_columns(head((SEQUENCE, "bigint"), ("name", "string")).columns, "", [DEFAULT_COLUMNS]) == (
+        ("id", "bigint"),
+        ("name", "string"),
+    )
 
 
 def test_an_event_that_is_older_than_its_row_is_neither_written_nor_deletes() -> None:
@@ -223,7 +227,7 @@ def test_a_resync_of_a_range_of_changes_sets_no_newer_row_back() -> None:
 def test_of_a_table_that_was_emptied_a_null_keeps_nothing_older() -> None:
     order = Sequence(kind=SequenceKind.COLUMNS, type="bigint", columns=("change_id",))
     spec = Case(root="/r").operation(1, stored_as=replace(EVENTS, sequence=order, nulls_ignored=("name",)))
-    text = merge_statement("t", "s", emptying(plan_merge(spec, manifest(None)), "CAST('7' AS bigint)"))
+    text = merge_statement("t", "s", emptying(plan_merge(spec, manifest(None)), SEQUENCE, "CAST('7' AS bigint)"))
     older = "t.`_cdc_sequence` IS NULL OR t.`_cdc_sequence` < CAST('7' AS bigint)"
     assert f"WHEN NOT MATCHED BY SOURCE AND ({older}) THEN DELETE" in text
     assert f"'name') OR (array_contains(s.`__cdc_present`, '') AND ({older})), s.`name`, t.`name`)" in text

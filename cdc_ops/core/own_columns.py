@@ -1,0 +1,86 @@
+"""The columns that cdc-ops adds to a Delta table, by the names that a pipeline file gives them. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+START: Final = "__START_AT"
+"""Column of a table of type 2: the sequence from which on the version holds; NULL = from before the first change that is known."""
+
+END: Final = "__END_AT"
+"""Column of a table of type 2: the sequence up to which the version holds, without that one; NULL = it is the current one."""
+
+TOUCHED: Final = "_cdc_touched"
+"""Column of a table of type 2: sequences of later changes that left all tracked columns of the version as they were, ascending.
+
+Without them a change that comes late and falls between two of them could not be placed.
+"""
+
+SEQUENCE: Final = "_cdc_sequence"
+"""Column of a table of type 1: the sequence of the row's last change, NULL if it was read at the source without one: older than any.
+
+A batch has the sequence of its rows under this name, whatever the table calls it.
+"""
+
+DELETED_COLUMN: Final = "_deleted"
+"""Column of a Delta table with soft deletes: true for deleted rows, false for living ones. NULL counts as living: a table that was hard
+before has it in the rows that nobody has written since."""
+
+OP_TYPE: Final = "string"
+INSTANT_TYPE: Final = "timestamp"
+NUMBER_TYPE: Final = "bigint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnColumns:
+    """Names of the columns that cdc-ops adds to a table; "" = the table has none of that meaning.
+
+    Args:
+        op: What the last commit that wrote the row did to it: `i` inserted, `u` updated, `d` marked it as deleted, `r` wrote it with the
+            whole table (a first load, a full resync, a replay).
+        synced_at: The source's clock when the operation that last wrote the row was planned, UTC.
+        operation: Number of that operation, as `cdc-ops status` and the commit's record have it.
+        deleted: The mark of deleted rows (`deletes: soft`).
+        deleted_at: The source's clock when the operation that marked the row as deleted was planned, UTC; NULL in living rows.
+        sequence: The sequence of the row's last change, where changes have one (type 1).
+    """
+
+    op: str = ""
+    synced_at: str = ""
+    operation: str = ""
+    deleted: str = DELETED_COLUMN
+    deleted_at: str = ""
+    sequence: str = SEQUENCE
+
+    @property
+    def stamps(self) -> tuple[tuple[str, str], ...]:
+        """Name and type of those that say which commit last wrote a row and how; a row that is written as it was has other ones."""
+        told = ((self.op, OP_TYPE), (self.synced_at, INSTANT_TYPE), (self.operation, NUMBER_TYPE))
+        return tuple((name, kind) for name, kind in told if name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that a table can have of ours but the mark of deleted rows."""
+        return (START, END, TOUCHED, SEQUENCE, *(name for name in self._named if name != self.deleted))
+
+    @property
+    def _named(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.op, self.synced_at, self.operation, self.deleted, self.deleted_at, self.sequence)))
+
+    def is_own(self, name: str) -> bool:
+        """True for the name of a column that cdc-ops adds, the mark of deleted rows left aside."""
+        return name.lower() in {own.lower() for own in self.names}
+
+    def problems(self) -> Iterator[str]:
+        """Yields what is wrong with the names."""
+        if not self.deleted or not self.sequence:
+            yield "'deleted' and 'sequence' of 'operational_columns' need a name: the columns are there where a table needs them"
+        if wrong := next((name for name in self._named if not name.isidentifier()), ""):
+            yield f"'operational_columns' names a column {wrong!r}: letters, digits and _ make a name"
+        given = [name.lower() for name in (START, END, TOUCHED, *self._named)]
+        if twice := next((name for name in given if given.count(name) > 1), ""):
+            yield f"'operational_columns' names two columns {twice!r}"
+
+
+DEFAULT_COLUMNS: Final = OwnColumns()
+"""What a table has of which nobody says otherwise."""

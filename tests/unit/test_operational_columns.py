@@ -1,0 +1,63 @@
+"""Operational columns at the plan and in the text of a statement."""
+
+from dataclasses import replace
+
+import pytest
+
+from cdc_ops.core.deletes import Deletes
+from cdc_ops.core.merging import plan_merge
+from cdc_ops.core.own_columns import OwnColumns
+from cdc_ops.core.stored_as import LATEST
+from cdc_ops.errors import ConfigError, SourceTableError
+from cdc_ops.lake.statements import merge_statement
+from tests.lake_case import Case, schema
+from tests.unit.test_storing import config, decided, pipeline, stored_as
+
+OWN = OwnColumns(op="op", synced_at="at", operation="number", deleted_at="gone_at")
+
+
+def test_a_statement_says_of_each_row_what_it_does_to_it() -> None:
+    spec = Case(root="/r").operation(7, stored_as=replace(LATEST, own=OWN), deleted_column="_deleted", delete_missing_where="true")
+    text = merge_statement("t", "s", plan_merge(spec, None))
+    at = f"TIMESTAMP '{spec.planned_at:%Y-%m-%d %H:%M:%S.%f}Z'"
+    since = f"IF(t.`_deleted`, t.`gone_at`, {at})"
+    update, insert, gone = text.splitlines()[1:]
+    marked = "s.`_deleted`"
+    assert update.endswith(f"t.`op` = IF({marked}, 'd', 'u'), t.`at` = {at}, t.`number` = 7L, t.`gone_at` = IF({marked}, {since}, NULL)")
+    assert insert.endswith(f", IF({marked}, 'd', 'i'), {at}, 7L, IF({marked}, {at}, NULL))")
+    assert "`op`, `at`, `number`, `gone_at`)" in insert
+    assert "SET t.`_deleted` = TRUE, t.`op` = IF(TRUE, 'd', 'u')" in gone
+
+
+def test_some_columns_of_a_row_say_nothing_of_its_delete() -> None:
+    spec = Case(root="/r").operation(7, stored_as=replace(LATEST, own=OWN), deleted_column="_deleted", update_only=("name",))
+    text = merge_statement("t", "s", plan_merge(spec, None))
+    assert "gone_at" not in text
+    assert "t.`op`" not in text
+    assert "t.`number` = 7L" in text
+
+
+def test_without_names_a_statement_writes_what_it_wrote_before() -> None:
+    plan = plan_merge(Case(root="/r").operation(7), None)
+    assert plan.stamps.columns == ()
+    assert plan.batch_columns == plan.columns
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        (OwnColumns(op="X", synced_at="x"), "names two columns 'x'"),
+        (OwnColumns(op="__start_at"), "names two columns '__start_at'"),
+        (OwnColumns(op="what was done"), "letters, digits and _"),
+        (OwnColumns(deleted=""), "need a name"),
+    ],
+)
+def test_names_that_cannot_be_are_refused(own: OwnColumns, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        decided(operational_columns=own)
+
+
+def test_a_column_of_the_source_is_no_operational_one() -> None:
+    with pytest.raises(SourceTableError, match="or choose another name in 'operational_columns'"):
+        stored_as(pipeline(), config(operational_columns=OWN), schema(("id", "bigint"), ("At", "string")), ("id",))
+    assert decided(operational_columns=OWN, deletes=Deletes.SOFT).columns("_deleted")[0] == ("gone_at", "timestamp")
