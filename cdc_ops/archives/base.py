@@ -53,6 +53,10 @@ class Archive(ABC):
         """Returns the files as they are now; those that are gone are left out."""
 
     @abstractmethod
+    def head(self, path: str, size: int) -> bytes:
+        """Returns the first bytes of a file, fewer if it is shorter."""
+
+    @abstractmethod
     def tail(self, path: str, size: int) -> bytes:
         """Returns the last bytes of a file, fewer if it is shorter."""
 

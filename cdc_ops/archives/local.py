@@ -49,6 +49,11 @@ class LocalArchive(Archive):
         files = (self._file(path) for path in paths)
         return {file.path: file for file in files if file is not None}
 
+    def head(self, path: str, size: int) -> bytes:
+        """See `Archive`."""
+        with open(self._root / path, "rb") as file:
+            return file.read(size)
+
     def tail(self, path: str, size: int) -> bytes:
         """See `Archive`."""
         with open(self._root / path, "rb") as file:

@@ -54,6 +54,11 @@ class OtherArchive(Archive):
             files[path] = self._file(info["name"], info)
         return files
 
+    def head(self, path: str, size: int) -> bytes:
+        """See `Archive`."""
+        content: bytes = self._ask(lambda: self._filesystem.head(f"{self._root}/{path}", size))
+        return content
+
     def tail(self, path: str, size: int) -> bytes:
         """See `Archive`."""
         content: bytes = self._ask(lambda: self._filesystem.tail(f"{self._root}/{path}", size))

@@ -52,6 +52,8 @@ class Container(enum.StrEnum):
     CSV = "csv"
     """Comma-separated values, the names of the columns in the first record."""
     PARQUET = "parquet"
+    AVRO = "avro"
+    """Avro's object container files, each with its own schema."""
 
 
 class Images(enum.StrEnum):
@@ -150,6 +152,7 @@ class FormatFacts:
         one_order: False if events of different partitions of a topic have no order among them; those of a key are in one.
         names_table: False if records do not say of which table they are: then all of a folder are of one.
         container: What the files hold records in.
+        column_names: What names of columns have to be, as a regular expression; empty = any.
     """
 
     name: str
@@ -168,6 +171,7 @@ class FormatFacts:
     one_order: bool = True
     names_table: bool = True
     container: Container = Container.LINES
+    column_names: str = ""
 
     @property
     def position_type(self) -> str:
@@ -259,6 +263,14 @@ def _problems(facts: FormatFacts, chosen: EventFormat, schema: TableSchema) -> I
                 data="Nothing was read or written.",
                 next="Leave the column out ('except_column_list'), or use the query method for this table.",
             )
+    strange = [name for name in families if facts.column_names and not re.fullmatch(facts.column_names, name)]
+    if strange:
+        yield SourceTableError(
+            f"Format {facts.name!r} cannot carry columns of such names of {schema.table}: {', '.join(map(repr, strange))}.",
+            why=f"Its files name them by letters, digits and underscores only, so that {facts.tool} has to give them other names.",
+            data="Nothing was read or written.",
+            next="Leave the columns out ('except_column_list'), or archive this table as JSON.",
+        )
     if facts.local_instants and ValueFamily.INSTANT in families.values():
         yield from _zone_problems(facts, chosen, schema)
 

@@ -89,6 +89,8 @@ _FORMATS: Final[dict[str, str]] = {
     "debezium-oracle": "cdc_ops.formats.debezium_servers:debezium_oracle",
     "debezium-mysql-unwrapped": "cdc_ops.formats.debezium_unwrapped:debezium_mysql_unwrapped",
     "debezium-postgres-unwrapped": "cdc_ops.formats.debezium_unwrapped:debezium_postgres_unwrapped",
+    "debezium-mysql-avro": "cdc_ops.formats.debezium_avro:debezium_mysql_avro",
+    "debezium-postgres-avro": "cdc_ops.formats.debezium_avro:debezium_postgres_avro",
     "dts-json": "cdc_ops.formats.dts:dts_json",
     "maxwell": "cdc_ops.formats.maxwell:maxwell",
     "canal": "cdc_ops.formats.canal:canal",

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc_ops.core.avro_headers import FileEnds
 from cdc_ops.core.events import Container, EventFormat, FormatFacts, setting
+from cdc_ops.formats.avro_files import avro_records, open_avro
 from cdc_ops.formats.csv_files import CsvDialect, csv_records
 from cdc_ops.formats.files import FileLines, RecordFile, count_lines, read_records
 from cdc_ops.formats.parquet_files import open_parquet, parquet_records
@@ -34,7 +36,7 @@ class OpenFiles:
     records: Callable[[], DataFrame]
 
 
-def open_files(spark: SparkSession, files: Sequence[RecordFile], facts: FormatFacts, chosen: EventFormat) -> OpenFiles:
+def open_files(spark: SparkSession, files: Sequence[RecordFile], facts: FormatFacts, chosen: EventFormat, ends: FileEnds) -> OpenFiles:
     """Counts the records of files: an action.
 
     Args:
@@ -42,9 +44,10 @@ def open_files(spark: SparkSession, files: Sequence[RecordFile], facts: FormatFa
         files: Which.
         facts: What the format declares.
         chosen: What the pipeline file says of it.
+        ends: The archive, for the first and last bytes of files.
 
     Raises:
-        ArchiveFileError: Spark cannot read a file of that name, or saw nothing of it.
+        ArchiveFileError: a file is not what its container says, Spark cannot read a file of that name, or saw nothing of it.
     """
     match facts.container:
         case Container.LINES:
@@ -56,6 +59,9 @@ def open_files(spark: SparkSession, files: Sequence[RecordFile], facts: FormatFa
         case Container.PARQUET:
             opened = open_parquet(spark, files)
             return OpenFiles(files=opened.files, records=lambda: parquet_records(spark, opened))
+        case Container.AVRO:
+            avro = open_avro(spark, files, ends)
+            return OpenFiles(files=avro.files, records=lambda: avro_records(spark, avro))
 
 
 def dialect(facts: FormatFacts, chosen: EventFormat) -> CsvDialect:

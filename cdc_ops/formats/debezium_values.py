@@ -10,7 +10,7 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import functions as F
 
 from cdc_ops.core.event_values import ValueFamily, family_of, fraction_digits, scale_of
-from cdc_ops.core.events import EventFormat, FormatFacts, setting
+from cdc_ops.core.events import Container, EventFormat, FormatFacts, setting
 from cdc_ops.core.tables import Column
 from cdc_ops.core.typemap import DeclaredType
 from cdc_ops.formats import values
@@ -21,6 +21,8 @@ UNSIGNED_MODE: Final = "bigint.unsigned.handling.mode"
 TIME_MODE: Final = "time.precision.mode"
 BINARY_MODE: Final = "binary.handling.mode"
 SCHEMAS: Final = "schemas.enable"
+META_DATA: Final = "connect.meta.data"
+"""What says in Avro files what `schemas.enable` says in JSON."""
 
 FINE_TIMES: Final = ("adaptive", "adaptive_time_microseconds", "microseconds", "nanoseconds", "isostring")
 NEED_SCHEMAS: Final = (
@@ -47,7 +49,8 @@ def read(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen: Eve
         chosen: Settings of the connector.
     """
     reading = _read(facts, column, text, kind, chosen)
-    if family_of(column) in NEED_SCHEMAS and setting(facts, chosen, SCHEMAS) == "true":
+    said_by = META_DATA if facts.container is Container.AVRO else SCHEMAS
+    if family_of(column) in NEED_SCHEMAS and setting(facts, chosen, said_by) == "true":
         return Reading(value=F.when(kind.isNotNull(), reading.value))
     return reading
 

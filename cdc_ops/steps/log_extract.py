@@ -68,7 +68,7 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
         check_unchanged(archive, frozen)
         names = _kafka_names(log)
         files = _record_files(log, names)
-        opened = open_files(spark, files, open_format(log.archive.format).facts, _chosen(log))
+        opened = open_files(spark, files, open_format(log.archive.format).facts, _chosen(log), archive)
         covers = _covers(opened.files, names)
         proven = after_reading(log, covers, table=str(spec.table))
         records = _unread(opened.records(), log, names, proven.merged)

@@ -9,7 +9,8 @@ for each case that the format has no way to say. `<case>.jsonl` is what the tool
 canonical feed has of it. Fields that are NULL, false or empty are left out of that. A fixture `spark` gives the session, in UTC.
 
 Of CSV there is `<case>.csv`, a whole file; of Parquet `<case>.jsonl` has each row as the JSON object that a format is given. Where the
-names of files mean something, `files` in `table.json` says them: for a case, or for all others as `*`.
+names of files mean something, `files` in `table.json` says them: for a case, or for all others as `*`. Of Avro `<case>.avro.json` is a list
+of files, each as `{"schema": …, "records": […]}`, which are written and read: see `cdc_ops.testing.avro`.
 """
 
 import json
@@ -20,6 +21,7 @@ from typing import Any, ClassVar, Final
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc_ops.archives.local import LocalArchive
 from cdc_ops.core.events import Container, EventFormat, FormatFacts, LossySetting, RecordKind, check_format
 from cdc_ops.core.feeds import RECORD_COLUMNS, feed_columns
 from cdc_ops.core.postgres_types import postgres_mapping
@@ -27,9 +29,11 @@ from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.core.typemap import TypeMapping, mysql_mapping
 from cdc_ops.errors import ConfigError, SourceTableError
 from cdc_ops.formats.base import Format, open_format
-from cdc_ops.formats.containers import dialect
+from cdc_ops.formats.containers import dialect, open_files
 from cdc_ops.formats.csv_files import csv_records
 from cdc_ops.formats.feed import canonical_feed, records_of
+from cdc_ops.formats.files import RecordFile
+from cdc_ops.testing.avro import avro_file
 
 CASES: Final = (
     *("insert", "update", "delete", "tombstone", "update_pk", "truncate", "null_vs_missing", "unsigned_bigint", "decimal", "zero_date"),
@@ -70,7 +74,7 @@ class GoldenFolder:
     @property
     def cases(self) -> tuple[str, ...]:
         """The cases that there are files of."""
-        return tuple(sorted(path.stem for path in self.folder.glob(f"*{self._suffix}")))
+        return tuple(sorted(path.name.removesuffix(self._suffix) for path in self.folder.glob(f"*{self._suffix}")))
 
     def records(self) -> Iterator[tuple[str | None, str, int, int | None, int | None]]:
         """Yields the lines of all cases, in files whose names begin with the case; an empty line is a record without value.
@@ -89,7 +93,22 @@ class GoldenFolder:
 
     @property
     def _suffix(self) -> str:
-        return ".csv" if self.container is Container.CSV else ".jsonl"
+        return {Container.CSV: ".csv", Container.AVRO: ".avro.json"}.get(self.container, ".jsonl")
+
+    def write_avro(self, root: Path) -> tuple[RecordFile, ...]:
+        """Writes the files of all cases below a folder; of a case they follow each other, in partition 0 if `table.json` says `offsets`."""
+        found = []
+        for case in self.cases:
+            offset = 0
+            for number, file in enumerate(json.loads((self.folder / f"{case}{self._suffix}").read_text("utf-8"))):
+                path = root / case / f"{number:03}.avro"
+                path.parent.mkdir(exist_ok=True)
+                path.write_bytes(avro_file(file["schema"], file["records"]))
+                place = (0, offset) if self.has_offsets else (None, None)
+                name = path.relative_to(root).as_posix()
+                found.append(RecordFile(path=name, uri=str(path), size=path.stat().st_size, partition=place[0], start_offset=place[1]))
+                offset += len(file["records"])
+        return tuple(found)
 
     def expected(self, case: str) -> Any:
         """Returns what the feed of a case has to be."""
@@ -109,9 +128,13 @@ def shown(feed: DataFrame) -> list[tuple[str, dict[str, Any]]]:
     return [(file, kept) for file, _, _, kept in sorted(rows, key=lambda row: (row[0], row[1], row[2]))]
 
 
-def feed_of(spark: SparkSession, form: Format, golden: GoldenFolder, extra: tuple[Any, ...] = ()) -> DataFrame:
-    """Returns the canonical feed of all cases of a folder, in one pass."""
-    records = spark.createDataFrame([*golden.records(), *extra], _RECORDS)
+def feed_of(spark: SparkSession, form: Format, golden: GoldenFolder, root: Path, extra: tuple[Any, ...] = ()) -> DataFrame:
+    """Returns the canonical feed of all cases of a folder, in one pass; files are written below `root`, which has to stay."""
+    if golden.container is Container.AVRO:
+        ends, files = LocalArchive(str(root)), golden.write_avro(root)
+        records = open_files(spark, files, form.facts, golden.chosen, ends).records().union(spark.createDataFrame([*extra], _RECORDS))
+    else:
+        records = spark.createDataFrame([*golden.records(), *extra], _RECORDS)
     if golden.container is Container.CSV:
         records = csv_records(records, dialect(form.facts, golden.chosen))
     envelopes = records_of(form.envelopes(records, golden.chosen), golden.schema.table)
@@ -152,8 +175,8 @@ class FormatSuite:
         with pytest.raises(SourceTableError, match="key"):
             check_format(form.facts, golden.chosen, golden.schema, ())
 
-    def test_all_cases_come_out_as_they_are_expected(self, spark: SparkSession, form: Format, golden: GoldenFolder) -> None:
-        feed = feed_of(spark, form, golden, ((_NOT_A_RECORD, "half written", 0, None, None),))
+    def test_all_cases_come_out_as_they_are_expected(self, spark: SparkSession, form: Format, golden: GoldenFolder, tmp_path: Path) -> None:
+        feed = feed_of(spark, form, golden, tmp_path, ((_NOT_A_RECORD, "half written", 0, None, None),))
         promised = ", ".join(f"{name} {kind}" for name, kind in feed_columns(form.facts, golden.schema, golden.keys))
         assert feed.dtypes == spark.createDataFrame([], promised).dtypes
         found: dict[str, list[Any]] = {}

@@ -9,11 +9,13 @@ PUT. A folder of its own remembers the offsets, so that a sink which is opened a
 import json
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import fsspec
+
+from cdc_ops.testing.avro import avro_file, by_schema
 
 _PROGRESS: Final = "sink.json"
 NO_VALUE: Final = "null"
@@ -84,14 +86,18 @@ class SinkArchive:
 
     def _write(self, topic: str) -> None:
         waiting = self._open.pop(topic)
-        if waiting:
-            name = f"{topic}/partition=0/{topic}+0+{waiting[0][0]:010d}.json"
-            self._place(f"{self._root}/{name}", "".join(f"{value}\n" for _, value in waiting).encode())
+        for offset, extension, content in self._files_of(waiting):
+            self._place(f"{self._root}/{topic}/partition=0/{topic}+0+{offset:010d}.{extension}", content)
         partial = self._state / f"{_PROGRESS}.new"
         # What waits in other topics is not there yet: after a crash their offsets are given again.
         written = {**self._next, **{name: records[0][0] for name, records in self._open.items() if records}}
         partial.write_text(json.dumps(written), "utf-8")
         os.replace(partial, self._state / _PROGRESS)
+
+    def _files_of(self, waiting: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str, bytes]]:
+        """Yields the files that records become: the offset of the first one, the extension, the content."""
+        if waiting:
+            yield waiting[0][0], "json", "".join(f"{value}\n" for _, value in waiting).encode()
 
     def _place(self, path: str, content: bytes) -> None:
         if not self._local:
@@ -101,3 +107,16 @@ class SinkArchive:
         partial.write_bytes(content)
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         os.replace(partial, path)
+
+
+class AvroSinkArchive(SinkArchive):
+    """The same with `format.class` AvroFormat: of records as JsonConverter writes them with their schemas, a file for each schema in turn.
+
+    Its files are those that Confluent's documentation and source describe; no sink wrote them. A record without value cannot be written.
+    """
+
+    def _files_of(self, waiting: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str, bytes]]:
+        at = 0
+        for schema, records in by_schema(value for _, value in waiting):
+            yield waiting[at][0], "avro", avro_file(schema, records, codec="deflate", per_block=50)
+            at += len(records)

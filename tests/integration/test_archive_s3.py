@@ -64,6 +64,7 @@ def test_single_files_are_asked_for_and_their_ends_read(many: Archive) -> None:
     assert [file.size for file in found.values()] == [10]
     assert found["t/partition=0/t+0+0000000010.json"].same_as(many.list(EVERYTHING).files[1])
     assert many.tail("t/partition=0/t+0+0000000010.json", 4) == b"xxxx"
+    assert many.head("t/partition=0/t+0+0000000010.json", 4) == b"xxxx"
 
 
 def test_a_store_that_fsspec_can_only_list_as_a_whole_shows_the_same_files(many: Archive, object_store: ObjectStore) -> None:

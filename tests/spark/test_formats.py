@@ -48,6 +48,16 @@ class TestDebeziumPostgresUnwrapped(FormatSuite):
     folder = GOLDEN / "debezium-postgres-unwrapped"
 
 
+class TestDebeziumMySQLAvro(FormatSuite):
+    name = "debezium-mysql-avro"
+    folder = GOLDEN / "debezium-mysql-avro"
+
+
+class TestDebeziumPostgresAvro(FormatSuite):
+    name = "debezium-postgres-avro"
+    folder = GOLDEN / "debezium-postgres-avro"
+
+
 class TestCanal(FormatSuite):
     name = "canal"
     folder = GOLDEN / "canal"

@@ -1,4 +1,4 @@
-"""Records of CSV and Parquet files: every row with the file and the place it has there, however it is quoted, cut or typed."""
+"""Records of CSV, Parquet and Avro files: every row with the file and the place it has there, however it is quoted, cut or typed."""
 
 import csv
 import io
@@ -12,10 +12,15 @@ import pyarrow.parquet
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from cdc_ops.archives.local import LocalArchive
+from cdc_ops.errors import ArchiveFileError
+from cdc_ops.formats.avro_files import avro_records, open_avro
 from cdc_ops.formats.csv_files import CsvDialect, csv_records
 from cdc_ops.formats.files import RecordFile, read_records
 from cdc_ops.formats.parquet_files import open_parquet, parquet_records
+from cdc_ops.testing.avro import MARK, avro_file
 
 NASTY = (
     "",
@@ -128,3 +133,67 @@ def test_rows_of_parquet_have_their_place_and_no_columns_of_other_files(spark: S
     spark.catalog.clearCache()
     with pytest.raises(PySparkException, match="is not the one whose rows were counted"):
         parquet_records(spark, opened).collect()
+
+
+def test_records_of_avro_have_their_place_and_are_read_by_their_own_schema(spark: SparkSession, tmp_path: Path) -> None:
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 2, "connect.name": "Decimal", "connect.parameters": {}}
+    source = {"type": "record", "name": "Source", "fields": [{"name": "note", "type": ["null", "string"]}]}
+    fields = [
+        {"name": "n", "type": "long"},
+        {"name": "amount", "type": ["null", decimal]},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "share", "type": ["null", "double"]},
+        {"name": "source", "type": ["null", source]},
+    ]
+    old = {"type": "record", "name": "r", "fields": fields, "connect.name": "r"}
+    new = {"type": "record", "name": "r", "fields": [{"name": "n", "type": "string"}, {"name": "kind", "type": _KIND}]}
+    many = [{"n": 2**62 + n, "amount": b"\x80\x01", "at": 1, "day": -1, "share": "NaN", "source": {"note": 'é"'}} for n in range(3000)]
+    contents = {
+        "t/a [1]/t+1+0000000100.avro": avro_file(old, many, codec="deflate", per_block=7),
+        "t/a [1]/t+1+0000003100.avro": avro_file(new, [{"n": "x", "kind": "B"}]),
+        "t/t+1+0000003101.avro": avro_file(old, [{**many[0], "amount": None, "source": {"note": b"\xff"}}, many[1]], codec="zstandard"),
+        "t/t+1+0000003103.avro": avro_file(old, []),
+    }
+    files = [put(tmp_path, name, content) for name, content in contents.items()]
+    load, changes, garbled, _ = contents
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "4096")
+    try:
+        opened = open_avro(spark, files, LocalArchive(str(tmp_path)))
+        records = avro_records(spark, opened)
+        rows = records.collect()
+        fine = {
+            row.line: row.fine
+            for row in records.where(F.col("file") == garbled).select("line", F.is_valid_utf8("value").alias("fine")).collect()
+        }
+    finally:
+        spark.conf.unset("spark.sql.files.maxPartitionBytes")
+    assert [one.lines for one in opened.files] == [3000, 1, 2, 0]
+    assert len({place.start for place in opened.places if place.file == load}) > 3
+    by_place = {(row.file, row.line): row for row in rows}
+    assert len(by_place) == len(rows) == 3003
+    values = [json.loads(by_place[load, number].value) for number in range(3000)]
+    assert [value["payload"]["n"] for value in values] == [2**62 + number for number in range(3000)]
+    assert (by_place[load, 2999].partition, by_place[load, 2999].offset) == (1, 3099)
+    expected = {"n": 2**62, "amount": "gAE=", "at": 1, "day": -1, "share": "NaN", "source": {"note": 'é"'}}
+    assert values[0]["payload"] == expected
+    assert [field.get("parameters") for field in values[0]["schema"]["fields"]][:2] == [None, {"scale": "2"}]
+    assert json.loads(by_place[changes, 0].value) == {"n": "x", "kind": "B"}
+    assert fine == {0: False, 1: True}  # text that is no UTF-8 is left as it is, so that the record becomes bad
+
+
+_KIND = {"type": "enum", "name": "kind", "symbols": ["A", "B"]}
+
+
+def test_a_damaged_avro_file_is_named_and_a_replaced_one_is_noticed(spark: SparkSession, tmp_path: Path) -> None:
+    schema = {"type": "record", "name": "r", "fields": [{"name": "n", "type": "long"}]}
+    content = avro_file(schema, [{"n": n} for n in range(50)], per_block=5)
+    first = put(tmp_path, "t+1+0000000100.avro", content)
+    at = content.index(MARK, content.index(MARK) + len(MARK))
+    damaged = put(tmp_path, "t+1+0000000150.avro", content[:at] + b"x" + content[at + 1 :])
+    with pytest.raises(ArchiveFileError, match=r"t\+1\+0000000150\.avro cannot be read: .*sync"):
+        open_avro(spark, [first, damaged], LocalArchive(str(tmp_path)))
+    opened = open_avro(spark, [first], LocalArchive(str(tmp_path)))
+    put(tmp_path, "t+1+0000000100.avro", content + content[-at:])
+    with pytest.raises(PySparkException, match="is not cut as it was when its records were counted"):
+        avro_records(spark, opened).collect()

@@ -157,6 +157,7 @@ def test_folders_state_and_last_bytes_of_a_folder(folder: Path) -> None:
     assert archive.folders("none/") == ()
     assert list(archive.stat(["u/notes.txt", "gone", "t"])) == ["u/notes.txt"]
     assert (archive.tail("u/notes.txt", 3), archive.tail("u/notes.txt", 99)) == (b"xxx", b"x" * 7)
+    assert (archive.head("u/notes.txt", 3), archive.head("u/notes.txt", 99)) == (b"xxx", b"x" * 7)
 
 
 def test_an_archive_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cdc_ops.core.archive_names import KafkaName, Layout, parse_name
-from cdc_ops.testing.sink_archive import SinkArchive
+from cdc_ops.testing.sink_archive import AvroSinkArchive, SinkArchive
 
 
 def lines(root: Path) -> dict[str, list[str]]:
@@ -74,3 +74,14 @@ def test_an_object_store_gets_the_same_objects(tmp_path: Path) -> None:
     files = fsspec.filesystem("memory")
     assert files.cat("/archive-of-a-test/a/partition=0/a+0+0000000000.json") == "é\n".encode()
     files.rm("/archive-of-a-test", recursive=True)
+
+
+def test_avro_has_a_file_for_each_schema_in_turn(tmp_path: Path) -> None:
+    made = AvroSinkArchive(tmp_path / "archive", tmp_path / "sink", records_per_file=5)
+    kinds = ("string", "string", "int32", "string")
+    schemas = ({"type": "struct", "fields": [{"field": "x", "type": kind}], "name": "n", "optional": False} for kind in kinds)
+    values = ("a", "b", 1, "c")
+    made.put(("a", json.dumps({"schema": schema, "payload": {"x": value}})) for schema, value in zip(schemas, values, strict=True))
+    made.flush()
+    files = sorted(path.name for path in (tmp_path / "archive" / "a" / "partition=0").iterdir())
+    assert files == ["a+0+0000000000.avro", "a+0+0000000002.avro", "a+0+0000000003.avro"]
