@@ -4,6 +4,7 @@ SCD type 1   what is older than a delete is left out here, what is older than th
 SCD type 2   the batch becomes what it makes of the table's versions
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import reduce
 from operator import and_
@@ -40,6 +41,20 @@ def in_order(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: D
         _remember(spark, spec, plan, batch, plan.sequence)
         batch = without_deleted(spark, spec, batch, plan.sequence, plan.deleted_flag)
     return plan, batch
+
+
+def bury(spark: SparkSession, spec: OperationSpec, gone: DataFrame, truncates: Iterable[str]) -> None:
+    """Remembers the deletes that a new generation is made with: of their rows it has none that could tell an older change.
+
+    Args:
+        spark: The session of `gone`.
+        spec: An operation that replaces a table of changes.
+        gone: The changes that are deletes.
+        truncates: Places at which the table was emptied, as Spark SQL literals.
+    """
+    sequence = spec.stored_as.sequence
+    if spec.stored_as.tombstones and sequence is not None and sequence.columns:
+        remember(spark, spec, gone.withColumn(AT, _place(spec, sequence, gone)), AT, truncates)
 
 
 def _place(spec: OperationSpec, sequence: Sequence, batch: DataFrame) -> Column:

@@ -16,7 +16,7 @@ from cdc_ops.steps.stage import is_deleted
 
 def is_emptying(spec: OperationSpec) -> Column:
     """Returns whether a row empties the table, never NULL."""
-    return is_deleted(spec.truncate_where) if spec.truncate_where else F.lit(False)
+    return is_deleted(spec.truncate_where)
 
 
 def last_emptied(rows: DataFrame, spec: OperationSpec) -> str:

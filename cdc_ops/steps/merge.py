@@ -8,7 +8,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.merging import plan_merge
-from cdc_ops.core.operations import Landing, Manifest, OperationResult, OperationSpec
+from cdc_ops.core.operations import ApplyMode, Landing, Manifest, OperationResult, OperationSpec
 from cdc_ops.core.runs import check_base
 from cdc_ops.errors import StateError
 from cdc_ops.lake.late import without_known
@@ -16,6 +16,7 @@ from cdc_ops.lake.living import with_deleted
 from cdc_ops.lake.log import read_head
 from cdc_ops.lake.merge import apply
 from cdc_ops.lake.moved import with_moved
+from cdc_ops.lake.ordering import bury
 from cdc_ops.lake.staging import read_landed, read_manifest
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.compare import merge_differences
@@ -25,7 +26,7 @@ from cdc_ops.steps.log_merge import merge_events
 from cdc_ops.steps.reading import read_marked
 from cdc_ops.steps.replay import replay
 from cdc_ops.steps.schema import check_source
-from cdc_ops.steps.stage import applied, apply_deletes, last_states
+from cdc_ops.steps.stage import applied, apply_deletes, is_deleted, last_states
 from cdc_ops.steps.unplaced import translated_order, without_unplaced
 from cdc_ops.steps.unstorable import translated_failures
 
@@ -84,6 +85,8 @@ def _merge_rows(spark: SparkSession, spec: OperationSpec, manifest: Manifest) ->
     if spec.band is not None or spec.with_nulls:
         batch, late = without_known(spark, spec, batch)
         plan = replace(plan, late=late)
+    if spec.mode is ApplyMode.OVERWRITE:
+        bury(spark, spec, landed.where(is_deleted(spec.delete_where)), (place,) if place else ())
     plan, batch = with_moved(spec, plan, apply_deletes(batch, spec), landed)
     plan, batch = with_deleted(spark, spec, plan, batch)
     result = apply(spark, spec, batch, plan, manifest.rows)

@@ -88,7 +88,7 @@ def apply_deletes(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     if DELETE_MARK in rows.columns:
         return rows
     if spec.deleted_column:
-        return rows.withColumn(spec.deleted_column, is_deleted(spec.delete_where) if spec.delete_where else F.lit(False))
+        return rows.withColumn(spec.deleted_column, is_deleted(spec.delete_where))
     if not spec.delete_where:
         return rows
     deleted = is_deleted(spec.delete_where)
@@ -97,5 +97,5 @@ def apply_deletes(rows: DataFrame, spec: OperationSpec) -> DataFrame:
 
 
 def is_deleted(condition: str) -> Column:
-    """Returns a table's `apply_as_deletes` as a column that is never NULL."""
-    return F.coalesce(F.expr(condition), F.lit(False))
+    """Returns a condition such as a table's `apply_as_deletes` as a column that is never NULL; "" is true of no row."""
+    return F.coalesce(F.expr(condition), F.lit(False)) if condition else F.lit(False)

@@ -215,3 +215,8 @@ def test_tables_of_changes_are_applied_in_their_own_order(mariadb: MariaDBServer
     world.sql(f"{insert} (9, 'Max', 'late', 'INSERT', 18), (8, 'Joe', 'chef', 'UPDATE', 22)")
     assert counts(world.run()) == (0, 1, 0)
     assert world.lake("employees_1", "id, role") == [(1, "boss"), (8, "chef")]
+    # A new generation knows what was deleted, too.
+    world.sql(f"{insert} (8, 'Joe', NULL, 'DELETE', 30)")
+    assert counts(world.resync(ResyncMode.FULL)) == (1, 0, 0)
+    world.sql(f"{insert} (8, 'Joe', 'late', 'UPDATE', 29), (9, 'Max', 'later', 'INSERT', 17)")
+    assert counts(world.run()) == (0, 0, 0)
