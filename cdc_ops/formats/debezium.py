@@ -185,8 +185,8 @@ class DebeziumJson:
 
     def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
         """See `Format`."""
-        frame = parsed(records, _LAYOUT).withColumn("b", F.coalesce(F.col("r.payload"), F.struct(*_body())))
-        body, before, after = F.col("b"), F.col("before"), F.col("after")
+        frame = parsed(records, _LAYOUT, _body)
+        body, before, after = F.col("r.body"), F.col("before"), F.col("after")
         frame = frame.withColumns({name: unchanged_left_out(body[name]) for name in ("before", "after")})
         full = F.when(body["op"] == Operation.UPDATE, F.coalesce(completed(before, after), after)).otherwise(after)
         source, incomplete = body["source"], lacks_values(body["op"], body["after"])
@@ -202,7 +202,7 @@ class DebeziumJson:
                 "table": name_of(F.coalesce(schema, body["databaseName"]), source["table"]),
                 "before": before,
                 "after": full,
-                "types": _types(F.col("r.schema.fields")),
+                "types": _types(F.col("r.fields")),
                 "transaction": F.coalesce(body["transaction"]["id"], source["gtid"], source["txId"]),
                 "source_time": instant_of_millis(source["ts_ms"]),
                 "ddl": body["ddl"],
@@ -290,9 +290,11 @@ def _has_unchanged(image: Expr) -> Expr:
     return any_of([F.array_contains(F.map_values(image), form) for form in _UNCHANGED_FORMS])
 
 
-def _body() -> list[Expr]:
+def _body(document: Expr) -> Expr:
+    """Returns the event of a record with a schema around it or without, and the schema's fields."""
     names = ("op", "before", "after", "source", "ts_ms", "ddl", "databaseName", "status", "id", "transaction")
-    return [F.col("r")[name].alias(name) for name in names]
+    bare = F.struct(*(document[name].alias(name) for name in names))
+    return F.struct(F.coalesce(document["payload"], bare).alias("body"), document["schema"]["fields"].alias("fields"))
 
 
 def _kind(body: Expr) -> Expr:

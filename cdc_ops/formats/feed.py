@@ -17,7 +17,7 @@ from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.core.type_policies import OnUnstorable
 from cdc_ops.formats.base import Format
 from cdc_ops.formats.records import is_doubled
-from cdc_ops.formats.values import any_of
+from cdc_ops.formats.values import any_of, rarely
 
 _CARRIED: Final = ("snapshot", "transaction", "source_time", "ddl", "raw", "file", "line")
 
@@ -63,122 +63,134 @@ def canonical_feed(form: Format, envelopes: DataFrame, schema: TableSchema, keys
     """
     names = tuple(keys)
     check_format(form.facts, chosen, schema, names)
-    sides = {name: _Side(schema, name) for name in ("before", "after")}
-    change = F.col("kind") == RecordKind.CHANGE
-    read = _rows(form, envelopes, schema, chosen)
-    parts = {name: _keys(schema, names, f"__{name}") for name in sides}
-    deletes = F.col("op") == Operation.DELETE
-    key = F.when(deletes, parts["before"]).otherwise(F.coalesce(parts["after"], parts["before"]))
-    old_key = F.when(F.col("op") == Operation.UPDATE, parts["before"])
-    found = {"__present": sides["after"].present, "__nulled": sides["after"].nulled, "__key": F.when(change, key), "__old_key": old_key}
-    read = read.withColumns(found)
-    problem = F.concat_ws("; ", *_problems(sides, form))
-    read = read.withColumn("__problem", F.when(change & (problem != ""), problem))
-    good = change & F.col("__problem").isNull()
+    sides = {name: _Side(schema, name, form, chosen) for name in ("before", "after")}
+    kind, op = _given("kind"), _given("op")
+    key, old_key, problems = F.col("__key"), F.col("__old_key"), _problems(sides, form)
+    keyed = _read(envelopes, sides).withColumns(_keys(schema, names))
+    checked = keyed.withColumn("__wrong", (kind == RecordKind.CHANGE) & any_of([condition for condition, _ in problems]))
+    wrong = F.col("__wrong")
+    good = (kind == RecordKind.CHANGE) & ~wrong
+    row = good & (op != Operation.DELETE)
+    told = F.concat_ws("; ", *(F.when(condition, text) for condition, text in problems))
+    none = F.array().cast("array<string>")
     columns = {
-        "kind": F.when(F.col("__problem").isNotNull(), RecordKind.BAD.value).otherwise(F.col("kind")),
-        "op": F.when(good, F.col("op")),
-        "table": F.col("table"),
-        "key": F.when(good, F.col("__key")),
-        "previous_key": F.when(good & (F.col("__old_key") != F.col("__key")), F.col("__old_key")),
-        "before": F.when(good, F.col("__before")),
-        "after": F.when(good & ~deletes, F.col("__after")),
-        "present": F.when(good & ~deletes, F.col("__present")).otherwise(F.array().cast("array<string>")),
-        "nulled": F.when(good & ~deletes, F.col("__nulled")).otherwise(F.array().cast("array<string>")),
-        "unmapped": F.when(good, _unmapped(sides, schema)).otherwise(F.array().cast("array<string>")),
-        "position": F.col("position"),
-        "reason": F.coalesce(F.col("__problem"), F.col("reason")),
-        **{name: F.col(name) for name in _CARRIED},
+        "kind": F.when(wrong, RecordKind.BAD.value).otherwise(kind),
+        "op": F.when(good, op),
+        "table": _given("table"),
+        "key": F.when(good, key),
+        "previous_key": F.when(good & (old_key != key), old_key),
+        "before": F.when(good, sides["before"].image),
+        "after": F.when(row, sides["after"].image),
+        "present": F.when(row, sides["after"].present).otherwise(none),
+        "nulled": F.when(row, sides["after"].lost).otherwise(none),
+        "unmapped": F.when(good, _unmapped(sides, schema)).otherwise(none),
+        "position": _given("position"),
+        "reason": F.coalesce(rarely(wrong, told), _given("reason")),
+        **{name: _given(name) for name in _CARRIED},
     }
-    return read.select(*(columns[name].cast(kind).alias(name) for name, kind in feed_columns(form.facts, schema, names)))
+    return checked.select(*(columns[name].cast(its_type).alias(name) for name, its_type in feed_columns(form.facts, schema, names)))
 
 
-def _rows(form: Format, envelopes: DataFrame, schema: TableSchema, chosen: EventFormat) -> DataFrame:
+def _given(name: str) -> Expr:
+    """Returns a column of an envelope once its images have been read."""
+    return F.col(f"__e_{name}")
+
+
+def _read(envelopes: DataFrame, sides: dict[str, "_Side"]) -> DataFrame:
     """Reads the values of both images.
 
-    In stages, each of columns of its own: Spark computes a stage once, where an expression that is used in ten places is computed, and
-    compiled, ten times.
+    A stage of its own: what is used in many places is computed once. It has few columns, because each stage copies all of them.
     """
-    texts, values = {}, {}
-    for index, column in enumerate(schema.columns):
-        name = F.lit(column.name)
-        texts[f"__k{index}"] = F.try_element_at(F.col("types"), name)
-        for side in ("before", "after"):
-            text, kind = F.col(f"__t_{side}{index}"), F.col(f"__k{index}")
-            texts[f"__t_{side}{index}"] = F.try_element_at(F.col(side), name)
-            reading = form.reading(column, text, kind, chosen)
-            values[f"__v_{side}{index}"] = reading.value.cast(column.delta_type)
-            values[f"__u_{side}{index}"] = F.lit(False) if reading.unstorable is None else F.coalesce(reading.unstorable, F.lit(False))
-    sides = [_Side(schema, name) for name in ("before", "after")]
-    known = {f"__n_{side.name}": side.known for side in sides}
-    images = {f"__{side.name}": side.row for side in sides}
-    return envelopes.withColumns(texts).withColumns(known).withColumns(values).withColumns(images)
+    given = [F.col(name).alias(f"__e_{name}") for name in envelopes.columns if name != "types"]
+    return envelopes.select(*given, *(column for side in sides.values() for column in side.columns()))
 
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One image of a row, before or after, whose values have been read."""
+    """One image of a row, before or after.
+
+    Records name columns in the order of the table, nearly always: a name is looked for where it is in the table, then everywhere.
+    """
 
     schema: TableSchema
     name: str
+    form: Format
+    chosen: EventFormat
+
+    def columns(self) -> list[Expr]:
+        """What is read of an image: its row, which of its values are not NULL, how many of the table's columns it has, and what is lost."""
+        image, types, known = F.col(self.name), F.col("types"), len(self.schema.columns)
+        rows, said, lost = [], [], []
+        for index, column in enumerate(self.schema.columns):
+            text = _entry(image, index, column.name)
+            reading = self.form.reading(column, text, _entry(types, index, column.name), self.chosen)
+            rows.append(reading.value.cast(column.delta_type).alias(column.name))
+            said.append(text.isNotNull())
+            lost.append(F.lit(False) if reading.unstorable is None else F.coalesce(reading.unstorable, F.lit(False)))
+        as_the_table = reduce(and_, (_is_at(image, index, column.name) for index, column in enumerate(self.schema.columns)))
+        counted = reduce(add, (has.cast("int") for has in self._has(image)))
+        return [
+            F.when(image.isNotNull(), F.struct(*rows)).cast(struct_type(self.schema.columns)).alias(f"__image_{self.name}"),
+            F.array(*said).alias(f"__said_{self.name}"),
+            F.when(image.isNull(), 0).when(as_the_table, known).otherwise(rarely(F.lit(True), counted)).alias(f"__known_{self.name}"),
+            names_of(lost, self.schema).alias(f"__lost_{self.name}"),
+        ]
 
     @property
-    def row(self) -> Expr:
+    def image(self) -> Expr:
         """The image as a struct; NULL if there is none."""
-        values = [self._value(index).alias(column.name) for index, column in enumerate(self.schema.columns)]
-        return F.when(F.col(self.name).isNotNull(), F.struct(*values)).cast(struct_type(self.schema.columns))
+        return F.col(f"__image_{self.name}")
 
     @property
-    def known(self) -> Expr:
-        """How many of the table's columns the image has; as many as it has entries: none twice, and none that the table has not."""
-        return reduce(add, (self._has(index).cast("int") for index in range(len(self.schema.columns))))
+    def lost(self) -> Expr:
+        """Names of the columns for which NULL stands because no stored type holds the value."""
+        return F.col(f"__lost_{self.name}")
 
     @property
     def is_plain(self) -> Expr:
-        """True if all entries of the image are of the table's columns, each of another: what nearly all images are.
-
-        Spark does not compile functions of arrays of text; `is_plain` tells that they are not needed.
-        """
-        return F.size(self.name) == F.col(f"__n_{self.name}")
+        """True if all entries of the image are of the table's columns, each of another: what nearly all images are."""
+        return F.coalesce(F.size(_given(self.name)), F.lit(0)) == F.col(f"__known_{self.name}")
 
     @property
     def doubled(self) -> Expr:
         """True for an image that names a column twice."""
-        return ~self.is_plain & is_doubled(F.col(self.name))
+        return ~self.is_plain & rarely(F.lit(True), is_doubled(_given(self.name)))
 
     @property
     def present(self) -> Expr:
         """Names of the columns that the image has."""
-        return names_of([self._has(index) for index in range(len(self.schema.columns))], self.schema)
+        every = F.array(*(F.lit(column.name) for column in self.schema.columns))
+        some = rarely(F.lit(True), names_of(self._has(_given(self.name)), self.schema))
+        return F.when(F.col(f"__known_{self.name}") == len(self.schema.columns), every).otherwise(some)
 
-    def _has(self, index: int) -> Expr:
-        text = F.col(f"__t_{self.name}{index}").isNotNull()
-        return text | F.coalesce(F.map_contains_key(F.col(self.name), self.schema.columns[index].name), F.lit(False))
+    def _has(self, image: Expr) -> list[Expr]:
+        return [F.coalesce(F.map_contains_key(image, column.name), F.lit(False)) for column in self.schema.columns]
 
-    @property
-    def nulled(self) -> Expr:
-        """Names of the columns for which NULL stands because no stored type holds the value."""
-        return names_of([self._unstorable(index) for index in range(len(self.schema.columns))], self.schema)
+    def problems(self) -> list[tuple[Expr, Expr]]:
+        """Returns for each column whether something is wrong with its value, and what."""
+        return [found for index, column in enumerate(self.schema.columns) for found in self._problems(index, column)]
 
-    def problems(self) -> list[Expr]:
-        """Returns for each column what is wrong with its value, NULL if nothing is."""
-        return [self._problem(index, column) for index, column in enumerate(self.schema.columns)]
-
-    def _problem(self, index: int, column: Column) -> Expr:
-        text, lost = F.col(f"__t_{self.name}{index}"), self._unstorable(index)
+    def _problems(self, index: int, column: Column) -> list[tuple[Expr, Expr]]:
+        lost = F.array_contains(self.lost, column.name)
+        text = F.try_element_at(_given(self.name), F.lit(column.name))
         said = F.concat(F.lit(f"column {column.name!r} of the image {self.name}: "), F.substring(text, 1, 40))
-        told = F.when(
-            text.isNotNull() & self._value(index).isNull() & ~lost, F.concat(said, F.lit(f" cannot be read as {column.source_type}"))
-        )
-        if not _must_not_be_lost(self.schema, column):
-            return told
-        return told.when(lost, F.concat(said, F.lit(" has no stored form, and the policy is to fail")))
+        unreadable = F.get(F.col(f"__said_{self.name}"), F.lit(index)) & self.image[column.name].isNull() & ~lost
+        found = [(unreadable, F.concat(said, F.lit(f" cannot be read as {column.source_type}")))]
+        if _must_not_be_lost(self.schema, column):
+            found.append((lost, F.concat(said, F.lit(" has no stored form, and the policy is to fail"))))
+        return found
 
-    def _value(self, index: int) -> Expr:
-        return F.col(f"__v_{self.name}{index}")
 
-    def _unstorable(self, index: int) -> Expr:
-        return F.col(f"__u_{self.name}{index}")
+def _is_at(entries: Expr, index: int, name: str) -> Expr:
+    """True if a map has that name at that place."""
+    return F.coalesce(F.get(F.map_keys(entries), F.lit(index)) == name, F.lit(False))
+
+
+def _entry(entries: Expr, index: int, name: str) -> Expr:
+    """Returns the value of a name in a map, which is expected at that place."""
+    return F.when(_is_at(entries, index, name), F.get(F.map_values(entries), F.lit(index))).otherwise(
+        F.try_element_at(entries, F.lit(name))
+    )
 
 
 def names_of(conditions: list[Expr], schema: TableSchema) -> Expr:
@@ -187,7 +199,8 @@ def names_of(conditions: list[Expr], schema: TableSchema) -> Expr:
     some = F.array_compact(F.array(*(F.when(one, name) for one, name in zip(conditions, names, strict=True))))
     every = F.array(*map(F.lit, names))
     none = F.array().cast("array<string>")
-    return F.when(reduce(and_, conditions), every).when(~any_of(conditions), none).otherwise(some)
+    all_of_them = reduce(and_, conditions)
+    return F.when(all_of_them, every).when(~any_of(conditions), none).otherwise(rarely(F.lit(True), some))
 
 
 def _must_not_be_lost(schema: TableSchema, column: Column) -> bool:
@@ -195,33 +208,44 @@ def _must_not_be_lost(schema: TableSchema, column: Column) -> bool:
     return policy is OnUnstorable.FAIL
 
 
-def _keys(schema: TableSchema, keys: tuple[str, ...], image: str) -> Expr:
+def _keys(schema: TableSchema, keys: tuple[str, ...]) -> dict[str, Expr]:
+    """Returns the key after an event, of a delete as it was, and the one before an update; NULL if it is not known."""
+    op = _given("op")
+    before, after = (_key_of(F.col(f"__image_{side}"), schema, keys) for side in ("before", "after"))
+    key = F.when(op == Operation.DELETE, before).otherwise(F.coalesce(after, before))
+    return {"__key": F.when(_given("kind") == RecordKind.CHANGE, key), "__old_key": F.when(op == Operation.UPDATE, before)}
+
+
+def _key_of(image: Expr, schema: TableSchema, keys: tuple[str, ...]) -> Expr:
     """Returns the key of an image, NULL if it lacks a part of it."""
-    parts = [F.col(image)[column.name].alias(column.name) for column in key_columns(schema, keys)]
+    parts = [image[column.name].alias(column.name) for column in key_columns(schema, keys)]
     missing = any_of([part.isNull() for part in parts])
-    return F.when(F.col(image).isNotNull() & ~missing, F.struct(*parts))
+    return F.when(image.isNotNull() & ~missing, F.struct(*parts))
 
 
-def _problems(sides: dict[str, _Side], form: Format) -> list[Expr]:
-    op, key = F.col("op"), F.col("__key")
+def _problems(sides: dict[str, _Side], form: Format) -> list[tuple[Expr, Expr]]:
+    """Returns what may be wrong with a record: whether it is, and how that is told."""
+    op, key, position = _given("op"), F.col("__key"), _given("position")
     keyless = (op != Operation.TRUNCATE) & key.isNull()
-    moved = (F.col("__old_key") != key) & (F.size("__present") < len(sides["after"].schema.columns))
-    imageless = op.isin(Operation.READ, Operation.CREATE, Operation.UPDATE) & F.col("after").isNull()
-    unplaced = any_of([F.col("position")[part.name].isNull() for part in form.facts.order]) | F.col("position").isNull()
-    tableless = _tableless() & F.lit(form.facts.names_table)
+    moved = (F.col("__old_key") != key) & (F.col("__known_after") < len(sides["after"].schema.columns))
+    imageless = op.isin(Operation.READ, Operation.CREATE, Operation.UPDATE) & _given("after").isNull()
+    unplaced = any_of([position[part.name].isNull() for part in form.facts.order]) | position.isNull()
+    tableless = (F.coalesce(_given("table")["name"], F.lit("")) == "") & F.lit(form.facts.names_table)
+    whole_row = moved & F.lit(form.facts.images is Images.PARTIAL)
     return [
-        F.when(~op.isin(*Operation) | op.isNull(), F.concat(F.lit("unknown operation "), F.coalesce(op, F.lit("NULL")))),
-        F.when(tableless, "it names no table"),
-        F.when(unplaced, "its place in the order is not known"),
-        F.when(imageless, "it has no row after the change"),
-        F.when(keyless, "it does not name the whole key"),
-        *(F.when(side.doubled, f"its image {name} names a column twice") for name, side in sides.items()),
-        F.when(moved & F.lit(form.facts.images is Images.PARTIAL), "it changes the key and does not have the whole row"),
+        (~op.isin(*Operation) | op.isNull(), F.concat(F.lit("unknown operation "), F.coalesce(op, F.lit("NULL")))),
+        (tableless, F.lit("it names no table")),
+        (unplaced, F.lit("its place in the order is not known")),
+        (imageless, F.lit("it has no row after the change")),
+        (keyless, F.lit("it does not name the whole key")),
+        *((side.doubled, F.lit(f"its image {name} names a column twice")) for name, side in sides.items()),
+        (whole_row, F.lit("it changes the key and does not have the whole row")),
         *(problem for side in sides.values() for problem in side.problems()),
     ]
 
 
 def _unmapped(sides: dict[str, _Side], schema: TableSchema) -> Expr:
     names, none = F.array(*(F.lit(column.name) for column in schema.columns)), F.array().cast("array<string>")
-    before, after = (F.when(side.is_plain, none).otherwise(F.array_except(F.map_keys(name), names)) for name, side in sides.items())
+    strange = {name: rarely(F.lit(True), F.array_except(F.map_keys(_given(name)), names)) for name in sides}
+    before, after = (F.when(side.is_plain, none).otherwise(strange[name]) for name, side in sides.items())
     return F.coalesce(after, before, none)

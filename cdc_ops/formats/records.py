@@ -18,8 +18,8 @@ _TYPES: Final = dict(ENVELOPE)
 TOMBSTONE: Final = "tombstone"
 
 
-def parsed(records: DataFrame, layout: str) -> DataFrame:
-    """Parses `value` into a struct `r` of the given layout.
+def parsed(records: DataFrame, layout: str, take: Callable[[Expr], Expr] = lambda document: document) -> DataFrame:
+    """Parses `value` into a struct `r` of the given layout, or into what `take` makes of that: of what is used in many places once.
 
     Fields declared as string keep their JSON text as it is, numbers digit by digit. What is no JSON, does not fit, or has anything but
     blanks behind its JSON, has no `r`.
@@ -28,7 +28,7 @@ def parsed(records: DataFrame, layout: str) -> DataFrame:
     condition once more. It moves none over a row generator, so this is one, of one row. And parsers stop where a document ends, whatever
     follows: within brackets, with a mark behind it, it has to end there.
     """
-    return _parsed_once(records, f"struct<{layout}, {_END} boolean>", "r", lambda first, last: first[_END].isNull() & last[_END])
+    return _parsed_once(records, f"struct<{layout}, {_END} boolean>", "r", lambda first, last: first[_END].isNull() & last[_END], take)
 
 
 def parsed_members(records: DataFrame, *, lower: bool = True) -> DataFrame:
@@ -42,7 +42,13 @@ def parsed_members(records: DataFrame, *, lower: bool = True) -> DataFrame:
     return frame.withColumn("m", F.when(alone, F.map_from_arrays(names, F.map_values("__m")))).drop("__m")
 
 
-def _parsed_once(records: DataFrame, kind: str, name: str, is_marked: Callable[[Expr, Expr], Expr]) -> DataFrame:
+def _parsed_once(
+    records: DataFrame,
+    kind: str,
+    name: str,
+    is_marked: Callable[[Expr, Expr], Expr],
+    take: Callable[[Expr], Expr] = lambda document: document,
+) -> DataFrame:
     """Returns records with their document as a column of that name and type, NULL if a record is not just one.
 
     Args:
@@ -50,6 +56,7 @@ def _parsed_once(records: DataFrame, kind: str, name: str, is_marked: Callable[[
         kind: Type of a document, and of the mark behind it.
         name: Of the new column.
         is_marked: True if of two documents, only the second one is the mark.
+        take: What becomes of the document.
     """
     marked = F.concat(F.lit('{"d":['), F.col("value"), F.lit(f',{{"{_END}":true}}]}}'))
     options = {"columnNameOfCorruptRecord": _CORRUPT, "mode": "PERMISSIVE"}
@@ -57,7 +64,7 @@ def _parsed_once(records: DataFrame, kind: str, name: str, is_marked: Callable[[
 
     def document(found: Expr) -> Expr:
         first, last = F.get(found["d"], F.lit(0)), F.get(found["d"], F.lit(1))
-        return F.when(found[_CORRUPT].isNull() & (F.size(found["d"]) == 2) & is_marked(first, last), first)
+        return F.when(found[_CORRUPT].isNull() & (F.size(found["d"]) == 2) & is_marked(first, last), take(first))
 
     return records.select("*", F.explode(F.transform(F.array(parsed_text), document)).alias(name))
 
@@ -97,7 +104,7 @@ def envelopes(frame: DataFrame, facts: FormatFacts, columns: dict[str, Expr]) ->
 
     Records that are no JSON of the layout, or no text, become `bad`, tombstones `control`, whatever the format says of them.
     """
-    garbled = is_garbled()
+    frame, garbled = frame.withColumn("__garbled", is_garbled()), F.col("__garbled")
     raw = F.when(garbled, F.base64("value")).otherwise(F.col("value"))
     given = {"raw": raw, "file": F.col("file"), "line": F.col("line"), **columns}
     none, bad = is_tombstone(), garbled | is_corrupt()
