@@ -25,7 +25,7 @@ from pyspark.sql import types as T
 from cdc_ops.core.avro_headers import MARK, USUAL_HEAD, AvroHeader, FileEnds, read_header
 from cdc_ops.core.feeds import RECORD_COLUMNS
 from cdc_ops.errors import ArchiveFileError
-from cdc_ops.formats.avro_schemas import connect_schema, for_counting, without_logical_types
+from cdc_ops.formats.avro_schemas import connect_schema, for_counting, has_choices, without_logical_types
 from cdc_ops.formats.files import FileLines, RecordFile, by_place, escaped, path_of
 
 _TYPES: Final = dict(RECORD_COLUMNS)
@@ -37,7 +37,6 @@ _PLACES: Final = ", ".join(
     )
 )
 _AT_ONCE: Final = 8
-_JSON: Final = {"ignoreNullFields": "false"}
 _MOVED: Final = (
     "The file is not cut as it was when its records were counted, because it was replaced or the number of executors changed meanwhile."
     " Nothing was applied; the next try counts again: "
@@ -113,6 +112,9 @@ def avro_records(spark: SparkSession, opened: AvroFiles) -> DataFrame:
 
     A document is `{"schema": …, "payload": …}` as JsonConverter writes it; only the payload, where the file does not say Kafka Connect's
     types. Bytes are base64. `line` counts records from 0 in their file; `offset` is the file's first one plus that.
+
+    A value of a union of several types is an object with one member, `member_<name of the type>`; in records with such values
+    what is NULL is left out.
     """
     if not opened.groups:
         return spark.createDataFrame([], ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS))
@@ -177,6 +179,7 @@ def _scan(spark: SparkSession, schema: Mapping[str, Any], uris: Sequence[str]) -
     """Returns the records of files, with the block that each lies in and a running number."""
     options = {
         "avroSchema": json.dumps(without_logical_types(schema)),
+        "enableStableIdentifiersForUnionType": "true",
         **{"recursiveFileLookup": "true", "ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"},
     }
     rows = spark.read.format("avro").options(**options).load([escaped(uri) for uri in uris])
@@ -191,7 +194,8 @@ def _scan(spark: SparkSession, schema: Mapping[str, Any], uris: Sequence[str]) -
 
 def _documents(scan: DataFrame, schema: Mapping[str, Any]) -> DataFrame:
     described = connect_schema(schema)
-    payload = F.to_json(F.col("__row"), _JSON)
+    # Of a value of one of several types, Spark makes a struct with a member for each; only the one that it is of is of interest.
+    payload = F.to_json(F.col("__row"), {"ignoreNullFields": str(has_choices(schema)).lower()})
     document = payload if described is None else F.concat(F.lit(f'{{"schema":{described},"payload":'), payload, F.lit("}"))
     texts = list(_texts(scan.schema["__row"].dataType, F.col("__row")))
     if texts:  # to_json writes U+FFFD for what is no UTF-8, and nothing would show that it did

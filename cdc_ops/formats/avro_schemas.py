@@ -50,6 +50,11 @@ def for_counting(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**schema, "fields": quick[:1]} if quick else schema
 
 
+def has_choices(schema: Any) -> bool:
+    """True if somewhere in a schema a value is of one of several types, NULL not counted."""
+    return (isinstance(schema, list) and sum(branch != "null" for branch in schema) > 1) or any(map(has_choices, _inside(schema)))
+
+
 def connect_schema(schema: Mapping[str, Any]) -> str | None:
     """Returns the schema of a file's records as JsonConverter writes it, as far as readers look at it.
 

@@ -92,6 +92,7 @@ _FORMATS: Final[dict[str, str]] = {
     "debezium-mysql-avro": "cdc_ops.formats.debezium_avro:debezium_mysql_avro",
     "debezium-postgres-avro": "cdc_ops.formats.debezium_avro:debezium_postgres_avro",
     "dts-json": "cdc_ops.formats.dts:dts_json",
+    "dts-avro": "cdc_ops.formats.dts_avro:dts_avro",
     "maxwell": "cdc_ops.formats.maxwell:maxwell",
     "canal": "cdc_ops.formats.canal:canal",
     "ticdc-canal": "cdc_ops.formats.canal:ticdc_canal",

@@ -23,13 +23,13 @@ from cdc_ops.formats.records import envelopes, is_truncate, parsed_members, spli
 
 _FIELDS: Final = ("recordid", "dbtable", "recordtype", "recordtimestamp", "beforeimages", "afterimages")
 """In lower case: so are the names in exports through tables, which are read too."""
-_OPERATIONS: Final = {
+OPERATIONS: Final = {
     "INIT": Operation.READ,
     "INSERT": Operation.CREATE,
     "UPDATE": Operation.UPDATE,
     "DELETE": Operation.DELETE,
 }
-_CONTROL: Final = ("BEGIN", "COMMIT", "ROLLBACK", "ABORT", "HEARTBEAT", "CHECKPOINT", "NOOP")
+CONTROL: Final = ("BEGIN", "COMMIT", "ROLLBACK", "ABORT", "HEARTBEAT", "CHECKPOINT", "NOOP")
 
 FACTS: Final = FormatFacts(
     name="dts-json",
@@ -66,7 +66,7 @@ class DtsJson:
         statement = F.when(kind == "DDL", F.coalesce(after, before))
         truncates = is_truncate(statement)
         op = F.when(truncates, Operation.TRUNCATE.value)
-        for theirs, ours in _OPERATIONS.items():
+        for theirs, ours in OPERATIONS.items():
             op = op.when(kind == theirs, ours.value)
         return envelopes(
             frame,
@@ -74,7 +74,7 @@ class DtsJson:
             {
                 "kind": F.when(op.isNotNull(), RecordKind.CHANGE.value)
                 .when(statement.isNotNull(), RecordKind.DDL.value)
-                .when(kind.isin(*_CONTROL), RecordKind.CONTROL.value)
+                .when(kind.isin(*CONTROL), RecordKind.CONTROL.value)
                 .otherwise(RecordKind.BAD.value),
                 "reason": F.concat(F.lit("unknown recordType "), F.coalesce(kind, F.lit("NULL"))),
                 "op": op,

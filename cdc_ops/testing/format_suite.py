@@ -10,7 +10,8 @@ canonical feed has of it. Fields that are NULL, false or empty are left out of t
 
 Of CSV there is `<case>.csv`, a whole file; of Parquet `<case>.jsonl` has each row as the JSON object that a format is given. Where the
 names of files mean something, `files` in `table.json` says them: for a case, or for all others as `*`. Of Avro `<case>.avro.json` is a list
-of files, each as `{"schema": …, "records": […]}`, which are written and read: see `cdc_ops.testing.avro`.
+of files, each as `{"schema": …, "records": […]}`, which are written and read: see `cdc_ops.testing.avro`. A schema may be in a
+file of its own, then its name stands there.
 """
 
 import json
@@ -101,9 +102,10 @@ class GoldenFolder:
         for case in self.cases:
             offset = 0
             for number, file in enumerate(json.loads((self.folder / f"{case}{self._suffix}").read_text("utf-8"))):
-                path = root / case / f"{number:03}.avro"
+                path, schema = root / case / f"{number:03}.avro", file["schema"]
                 path.parent.mkdir(exist_ok=True)
-                path.write_bytes(avro_file(file["schema"], file["records"]))
+                named = isinstance(schema, str)
+                path.write_bytes(avro_file(json.loads((self.folder / schema).read_text("utf-8")) if named else schema, file["records"]))
                 place = (0, offset) if self.has_offsets else (None, None)
                 name = path.relative_to(root).as_posix()
                 found.append(RecordFile(path=name, uri=str(path), size=path.stat().st_size, partition=place[0], start_offset=place[1]))

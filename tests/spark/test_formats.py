@@ -18,6 +18,11 @@ class TestDts(FormatSuite):
     folder = GOLDEN / "dts-json"
 
 
+class TestDtsAvro(FormatSuite):
+    name = "dts-avro"
+    folder = GOLDEN / "dts-avro"
+
+
 class TestMaxwell(FormatSuite):
     name = "maxwell"
     folder = GOLDEN / "maxwell"

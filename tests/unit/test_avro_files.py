@@ -13,7 +13,7 @@ from cdc_ops.core.events import EventFormat, check_format
 from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.errors import ArchiveFileError, SourceTableError
 from cdc_ops.formats.avro_files import open_avro
-from cdc_ops.formats.avro_schemas import connect_schema, for_counting, without_logical_types
+from cdc_ops.formats.avro_schemas import connect_schema, for_counting, has_choices, without_logical_types
 from cdc_ops.formats.base import open_format
 from cdc_ops.formats.files import RecordFile
 from cdc_ops.testing.avro import MARK, avro_file, avro_schema, by_schema
@@ -165,6 +165,12 @@ def test_records_are_counted_by_one_field_that_is_quick_to_read() -> None:
     assert for_counting(ENVELOPE)["fields"] == [{"name": "op", "type": "string"}]
     only = {**ENVELOPE, "fields": ENVELOPE["fields"][:1]}
     assert for_counting(only) == only
+
+
+def test_a_schema_with_values_of_one_of_several_types_is_told_from_one_with_optional_ones() -> None:
+    assert not has_choices(ENVELOPE)
+    deep = {"type": "array", "items": {"type": "map", "values": ["null", {**VALUE, "fields": [{"name": "x", "type": ["int", "string"]}]}]}}
+    assert has_choices({**ENVELOPE, "fields": [*ENVELOPE["fields"], {"name": "y", "type": deep}]})
 
 
 def test_the_sink_of_the_tests_writes_kafka_connects_types_as_avro_has_them() -> None:
