@@ -77,6 +77,10 @@ test: jars servers ## All tests: unit, then Spark, database servers and Airflow
 	@$(say) "all tests, in two processes: one has the Spark session and all tests that need it, the other the rest"
 	@$(BIN)/python -m pytest tests --numprocesses 2 --dist loadscope
 
+.PHONY: test-s3
+test-s3: jars servers ## The tests of lake, archives and whole runs, with everything they write on an S3 endpoint on loopback (s3a)
+	@CDC_OPS_TEST_STORE=s3 $(BIN)/python -m pytest tests/spark tests/integration
+
 .PHONY: test-unit
 test-unit: setup ## The tests that need no Java: seconds
 	@$(BIN)/python -m pytest tests/unit

@@ -14,6 +14,7 @@ from hypothesis import settings
 from cdc_ops.errors import EnvironmentSetupError
 from cdc_ops.lake import jars
 from cdc_ops.testing.servers import MariaDBServer, MySQLServer, PostgresServer
+from tests.stores import BUCKET, ON_S3
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,6 +51,8 @@ SMALL_SPARK = {
     # leaves the latter out: 20 processes less a run. Jobs of their own write them, and their files are read here all the same.
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+    # Files on their way to S3 wait in memory: on disk they want the local file system that this does without.
+    "spark.hadoop.fs.s3a.fast.upload.buffer": "bytebuffer",
 }
 
 
@@ -62,6 +65,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if folder(item) in FOLDERS[1:]:
             item.add_marker(folder(item))
+        if ON_S3 and item.get_closest_marker("local_store"):
+            item.add_marker(pytest.mark.skip(reason="it is about local files"))
     items.sort(key=lambda item: FOLDERS.index(folder(item)) if folder(item) in FOLDERS else len(FOLDERS))
 
 
@@ -97,7 +102,7 @@ def object_store() -> Iterator["ObjectStore"]:
     """An S3 endpoint on loopback."""
     from cdc_ops.testing.object_store import ObjectStore
 
-    store = ObjectStore()
+    store = ObjectStore(BUCKET)
     yield store
     store.close()
 
@@ -135,7 +140,14 @@ def jar_folder() -> Path:
 
 
 @pytest.fixture(scope="session")
-def spark(jar_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+def store(request: pytest.FixtureRequest) -> None:
+    """Where `tests.stores` puts things: for S3, the endpoint in the environment, by which Spark and all else find it."""
+    if ON_S3:
+        os.environ["AWS_ENDPOINT_URL"] = request.getfixturevalue("object_store").endpoint
+
+
+@pytest.fixture(scope="session")
+def spark(jar_folder: Path, tmp_path_factory: pytest.TempPathFactory, store: None) -> Iterator["SparkSession"]:
     """The one session of the whole run."""
     from cdc_ops.lake.session import build_session
 

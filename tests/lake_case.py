@@ -9,6 +9,7 @@ from pyspark.sql import Row, SparkSession
 from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec
 from cdc_ops.core.tables import Column, TableName, TableSchema
+from tests.stores import place
 
 PIPELINE = "shop"
 TABLE = TableName(schema="shop", name="orders")
@@ -39,7 +40,7 @@ class Case:
 
     @property
     def path(self) -> str:
-        return f"{self.root}/lake/orders"
+        return f"{place(self.root)}/lake/orders"
 
     def operation(self, op_seq: int, mode: ApplyMode = ApplyMode.MERGE, **changes: Any) -> OperationSpec:
         operation_id = changes.pop("operation_id", f"operation-{op_seq}")
@@ -53,7 +54,7 @@ class Case:
             generation=1,
             planned_at=datetime(2026, 1, 1, tzinfo=UTC),
             path=self.path,
-            staging=f"{self.root}/staging/{op_seq}-{operation_id}",
+            staging=f"{place(self.root)}/staging/{op_seq}-{operation_id}",
             schema=SCHEMA,
             keys=("id",),
             cursor=CURSOR,

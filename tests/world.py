@@ -22,6 +22,7 @@ from cdc_ops.state.sql import open_store
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.run import RunReport, run_pipeline
 from cdc_ops.testing.servers import DatabaseServer, PostgresServer
+from tests.stores import place
 
 _numbers = itertools.count(1)
 ORDERS = """CREATE TABLE orders (
@@ -68,7 +69,7 @@ class World:
             source=SourceConfig(
                 kind=SourceKind(self.server.name.lower()), connection="shop_db", snapshot_connection="shop_replica" if self.replica else ""
             ),
-            target=TargetConfig(root=str(self.folder / "lake"), staging=str(self.folder / "staging")),
+            target=TargetConfig(root=str(place(self.folder) / "lake"), staging=str(place(self.folder) / "staging")),
             tables=(TableRule(pattern=f"{self.schema}.*", settings=self.settings),),
             lease_wait=timedelta(seconds=0),
         )

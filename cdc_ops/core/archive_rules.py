@@ -24,6 +24,15 @@ class Start(enum.StrEnum):
     """The source's rows, by JDBC; then the events from the place that the archive had reached before the first row was read."""
 
 
+class Heal(enum.StrEnum):
+    """What to do about a gap in an archive."""
+
+    STOP = "stop"
+    """The table stops until the files come, or somebody gives the gap up."""
+    QUERY = "query"
+    """The table is compared with its source, and goes on behind the gap."""
+
+
 class OnBadRecord(enum.StrEnum):
     """What to do about a record that cannot be read exactly."""
 
@@ -53,6 +62,8 @@ class ArchiveConfig:
         relist: How often everything is listed, for files that came late.
         lookback: With folders by time: how far back from the newest one each listing looks.
         max_hole: Largest hole in offsets that is natural: compacted topics, transaction markers, tombstones that the sink leaves out.
+        heal: What to do about a gap: `stop` its table until the files come back or `cdc-ops gap accept` gives it up; or `query`: compare
+            the table with its source, bring over what differs, and go on behind the gap. Not for tables that keep versions.
         strangers: What to do about files whose names the layout does not know.
         bad_records: What to do about records that cannot be read exactly: `fail` stops the table; `quarantine` sets them aside, with
             their bytes and the reason, and merges the rest: `cdc-ops quarantine list` shows them.
@@ -73,6 +84,7 @@ class ArchiveConfig:
     relist: timedelta = timedelta(days=1)
     lookback: timedelta = timedelta(days=1)
     max_hole: int = 0
+    heal: Heal = Heal.STOP
     strangers: OnStranger = OnStranger.FAIL
     bad_records: OnBadRecord = OnBadRecord.FAIL
     check_endings: bool = False

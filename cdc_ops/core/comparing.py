@@ -87,6 +87,7 @@ class CompareSpec:
         readers: Connections that read what differs.
         guard: How many deletes are too many.
         why: Why it is done this way, for people.
+        heals: It stands for events that an archive lacks: it commits even if nothing differs, because its commit passes them.
     """
 
     strength: Strength
@@ -94,6 +95,7 @@ class CompareSpec:
     readers: int
     guard: DeleteGuard
     why: str = ""
+    heals: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -150,10 +150,9 @@ def merge_differences(spark: SparkSession, spec: OperationSpec, manifest: Manife
     """
     if taken:
         # Delta skips whatever comes under this number; the history says whether it is ours.
-        empty = spark.createDataFrame([], ", ".join(f"{quoted(c.name)} {c.delta_type}" for c in spec.full_schema.columns))
-        return apply(spark, spec, apply_deletes(empty, spec), replace(plan_merge(spec, None), deleted_flag=""), manifest.rows)
+        return _nothing(spark, spec, manifest)
     if manifest.scope is None or manifest.scope.is_empty:
-        return _unchanged(spec, manifest)
+        return _unchanged(spark, spec, manifest)
     landed = read_landed(spark, spec, manifest)
     if spec.delete_where:
         landed = landed.where(~is_deleted(spec.delete_where))
@@ -164,7 +163,7 @@ def merge_differences(spark: SparkSession, spec: OperationSpec, manifest: Manife
         return _replace(spark, spec, manifest, landed, lake)
     changes = _changes(spark, spec, manifest, landed, lake)
     if not changes.count:
-        return _unchanged(spec, manifest)
+        return _unchanged(spark, spec, manifest)
     if changes.deletes:
         guard = _compare_of(spec).guard
         samples = changes.samples(spec.source_keys)
@@ -186,7 +185,7 @@ def _changes(spark: SparkSession, spec: OperationSpec, manifest: Manifest, lande
 
 def _replace(spark: SparkSession, spec: OperationSpec, manifest: Manifest, landed: DataFrame, lake: DataFrame) -> OperationResult:
     if same_rows(landed, lake):
-        return _unchanged(spec, manifest)
+        return _unchanged(spark, spec, manifest)
     stored = lake.count()
     gone = max(stored - manifest.rows, 0)
     if gone:
@@ -194,7 +193,15 @@ def _replace(spark: SparkSession, spec: OperationSpec, manifest: Manifest, lande
     return apply(spark, spec, landed, plan_merge(spec, manifest), manifest.rows)
 
 
-def _unchanged(spec: OperationSpec, manifest: Manifest) -> OperationResult:
+def _nothing(spark: SparkSession, spec: OperationSpec, manifest: Manifest) -> OperationResult:
+    """Runs the statement without a row."""
+    empty = spark.createDataFrame([], ", ".join(f"{quoted(c.name)} {c.delta_type}" for c in spec.full_schema.columns))
+    return apply(spark, spec, apply_deletes(empty, spec), replace(plan_merge(spec, None), deleted_flag=""), manifest.rows)
+
+
+def _unchanged(spark: SparkSession, spec: OperationSpec, manifest: Manifest) -> OperationResult:
+    if _compare_of(spec).heals:
+        return _nothing(spark, spec, manifest)
     counts = Counts(read=manifest.rows, bytes=manifest.bytes, nulled=manifest.nulled)
     return OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.UNCHANGED, counts=counts)
 

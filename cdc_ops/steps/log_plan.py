@@ -20,6 +20,7 @@ from cdc_ops.core.windows import SafeBound
 from cdc_ops.errors import ArchiveChangedError, ArchiveError, ConfigError, RequestError, StateError
 from cdc_ops.lake.deltalog import DeltaLog
 from cdc_ops.steps.archives import check_unchanged
+from cdc_ops.steps.healing import draft_healing, heals
 from cdc_ops.steps.orders import Draft, Order, new_spec, quarantine_of
 from cdc_ops.steps.surveys import Survey, survey
 
@@ -45,6 +46,8 @@ def draft_log(order: Order) -> Draft:
     url, found = _surveyed(order, before)
     bound, missing = _listed_at(found), gap_error(str(table), found.gaps, before.streams) if found.gaps else None
     files = first_files(found.files.files, found.names, archive.files_per_run)
+    if missing and not files and heals(order, found.gaps):
+        return replace(draft_healing(order, before, found.gaps), warnings=found.warnings(), survey=found)
     if not files:
         idle = f"no new file in {url}"
         return Draft(idle=idle, bound=bound, warnings=found.warnings(), survey=found, stopped=missing)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from upath import UPath
 
 from cdc_ops.testing.servers import MariaDBServer
 from tests.integration.test_killed_jvm import PATIENCE, TRY_AGAIN, environment, java_children, wait_for
@@ -31,7 +32,7 @@ def world(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> World:
 
 
 def committed(world: World) -> int:
-    logs = Path(world.path("orders")).glob("_delta_log/*.json")
+    logs = UPath(world.path("orders")).glob("_delta_log/*.json")
     return sum('\\"snapshot-chunk\\"' in log.read_text() for log in logs)
 
 

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.archive_names import Layout
-from cdc_ops.core.archive_rules import ArchiveConfig, OnBadRecord, Start
+from cdc_ops.core.archive_rules import ArchiveConfig, Heal, OnBadRecord, Start
 from cdc_ops.core.operations import JobSpec, OperationSpec, StepResult
 from cdc_ops.core.pipeline import Method
 from cdc_ops.core.places import quarantine_path, quarantine_root
@@ -24,6 +24,7 @@ from cdc_ops.steps.commit import rebuild_table
 from cdc_ops.steps.plan import discover
 from cdc_ops.steps.run import RunReport
 from cdc_ops.testing.servers import MariaDBServer
+from tests.stores import place
 from tests.world import World, request
 
 ITEMS = "CREATE TABLE items (id INT PRIMARY KEY, name VARCHAR(20), price DECIMAL(8,2))"
@@ -34,11 +35,11 @@ class Sink:
 
     def __init__(self, root: Path, database: str, table: str) -> None:
         self.topic = f"{database}.{table}"
-        self.folder = root / self.topic / "partition=0"
+        self.folder = place(root) / self.topic / "partition=0"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.offset = 0
 
-    def write(self, *records: Mapping[str, Any] | str) -> Path:
+    def write(self, *records: Mapping[str, Any] | str) -> Any:
         """Writes the next file."""
         path = self.path(self.offset)
         lines = (record if isinstance(record, str) else json.dumps(record) for record in records)
@@ -46,7 +47,7 @@ class Sink:
         self.offset += len(records)
         return path
 
-    def path(self, offset: int) -> Path:
+    def path(self, offset: int) -> Any:
         """Where the file that begins with an offset is."""
         return self.folder / f"{self.topic}+0+{offset:010}.json"
 
@@ -68,7 +69,7 @@ def log_world(server: MariaDBServer, folder: Path, spark: SparkSession, kind: st
         "schemas.enable": "false",
     }
     config = ArchiveConfig(
-        url=str(folder / "archive" / "{schema}.{table}"),
+        url=str(place(folder) / "archive" / "{schema}.{table}"),
         format=kind,
         settings=tuple(sorted(settings.items())) if kind == "debezium-mysql" else (),
         accept=("schemas.enable=false",) if kind == "debezium-mysql" else (),
@@ -132,7 +133,7 @@ def test_a_full_load_of_aws_dms_and_its_changes_end_as_the_table_is(mariadb: Mar
     archive = replace(world.pipeline.archive, settings=tuple(settings.items()), accept=("truncate=dropped",))
     world.pipeline = replace(world.pipeline, archive=archive)
     world.sql(ITEMS)
-    folder = tmp_path / "archive" / f"{world.database}.items"
+    folder = place(tmp_path) / "archive" / f"{world.database}.items"
 
     def write(name: str, text: str) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -208,6 +209,39 @@ def test_a_gap_stops_its_table_and_no_other_until_it_is_signed_off(mariadb: Mari
     lost.write_text(text)
     assert not world.run().failures
     assert world.lake("items", "id") == [(1,), (3,)]
+
+
+def test_a_gap_is_healed_by_a_comparison_with_the_source(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
+    world = log_world(mariadb, tmp_path, spark, heal=Heal.QUERY)
+    world.configure(max_delete_ratio=1.0)
+    world.sql(ITEMS)
+    sink, db = Sink(tmp_path / "archive", world.database, "items"), world.database
+    row = {n: {"id": n, "name": "first", "price": "1.00"} for n in range(1, 5)}
+    sink.write(*(change("c", 100 + n, after=row[n], database=db) for n in (1, 2, 3)))
+    lost = sink.write(
+        change("u", 200, after=row[1] | {"name": "lost"}, database=db),
+        change("d", 210, before=row[2], database=db),
+        change("c", 220, after=row[4], database=db),
+    )
+    lost.unlink()
+    sink.write(change("u", 300, after=row[3] | {"name": "behind"}, database=db))
+    world.sql("INSERT INTO items VALUES (1, 'lost', 1.00), (3, 'behind', 1.00), (4, 'first', 1.00)")
+    assert counts(world.run()) == (3, 0, 0)  # what lies before the gap
+    report = world.run()
+    assert counts(report) == (1, 2, 1)
+    assert "1 up to, not including" not in report.runs[0].message
+    state = world.state("items").archive
+    assert state is not None
+    assert [(one.who, one.low, one.high) for one in state.accepted] == [("heal: query", (3,), (6,))]
+    assert counts(world.run()) == (0, 1, 0)  # the event behind it
+    assert world.lake("items", "id, name") == world.source("items", "id, name")
+    # A gap behind which nothing differs is passed too, and a lost ledger knows it.
+    sink.write(change("u", 400, after=row[1] | {"name": "lost"}, database=db)).unlink()
+    sink.write(change("u", 500, after=row[1] | {"name": "lost"}, database=db))
+    assert counts(world.run()) == (0, 0, 0)
+    assert world.data_commits("items") == [1, 2, 3, 4]
+    assert counts(world.run()) == (0, 1, 0)
+    assert not world.run().failures
 
 
 def test_what_cannot_be_read_exactly_stops_the_table_and_is_named(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
@@ -318,7 +352,7 @@ def test_a_snapshot_hands_over_to_the_log_while_rows_change(mariadb: MariaDBServ
     world = log_world(mariadb, tmp_path, spark, start=Start.SNAPSHOT)
     world.configure(chunk_rows=2)
     world.sql(ITEMS, *(f"INSERT INTO items VALUES ({n}, 'old', {n}.00)" for n in range(1, 6)))
-    (tmp_path / "archive" / f"{world.database}.items").mkdir(parents=True)
+    (place(tmp_path) / "archive" / f"{world.database}.items").mkdir(parents=True)
     error = only_error(world.run())
     assert isinstance(error, ArchiveError)
     assert "no finished file" in str(error)

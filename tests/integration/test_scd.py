@@ -97,7 +97,7 @@ def test_deletes_and_nulls_that_are_ignored_leave_what_is_there(mariadb: MariaDB
     )
     assert counts(world.run()) == (2, 1, 0)
     found = [(key, name, price and str(price)) for key, name, price in world.lake("items", "id, name, price")]
-    assert spark.read.format("delta").load(str(tmp_path / "lake" / world.schema / "items")).columns == ["id", "name", "price", SEQUENCE]
+    assert spark.read.format("delta").load(world.path("items")).columns == ["id", "name", "price", SEQUENCE]
     assert found == [(1, "second", "2.00"), (2, "first", "1.00"), (3, "first", "1.00"), (4, "moved", "1.00"), (5, "new", None)]
 
 
@@ -181,7 +181,7 @@ def test_tables_of_changes_are_applied_in_their_own_order(mariadb: MariaDBServer
     for rows in (EMPLOYEES[:3], EMPLOYEES[3:]):
         world.sql(*(insert.format(table) + ", ".join(str(row) for row in rows) for table in tables))
         assert not world.run().failures
-    stored = spark.read.format("delta").load(str(tmp_path / "lake" / world.schema / "employees_1")).columns
+    stored = spark.read.format("delta").load(world.path("employees_1")).columns
     assert [name for name in stored if "_" not in name[:2]] == ["change_id", "id", "name", "role"]
     assert world.lake("employees_1", "id, role") == [(1, "chef"), (5, "owner")]
     assert versions(world, "employees_2", "id", "role") == [

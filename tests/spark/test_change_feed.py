@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from typer.testing import CliRunner
+from upath import UPath
 
 import cdc_ops
 from cdc_ops.cli import app
@@ -177,7 +178,7 @@ def test_the_example_keeps_an_aggregate_in_step_and_a_repeated_run_adds_nothing(
 
 
 def test_changes_that_vacuum_has_removed_are_refused_before_they_are_read(table: Followed) -> None:
-    for file in Path(table.case.path, "_change_data").glob("*.parquet"):
+    for file in UPath(table.case.path, "_change_data").glob("*.parquet"):
         file.unlink()
     with pytest.raises(ChangesUnavailableError, match="with the changes of version 3 and before were removed by VACUUM"):
         table.changes("loaded", "replaced")

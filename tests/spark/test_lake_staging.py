@@ -84,6 +84,7 @@ def test_a_killed_try_is_not_mixed_with_the_next_one(spark: SparkSession, tmp_pa
     assert sorted(row["k"] for row in read_landed(spark, spec, manifest).collect()) == [0, 1]
 
 
+@pytest.mark.local_store
 def test_landed_rows_that_vanished_are_missed(spark: SparkSession, tmp_path: Path) -> None:
     spec = Case(root=str(tmp_path)).operation(1, schema=schema(("k", "bigint")), keys=("k",))
     manifest = land(spark, spark.range(100).repartition(2).toDF("k"), spec, "first")

@@ -30,6 +30,7 @@ from cdc_ops.lake.merge import apply
 from cdc_ops.lake.session import neighbour
 from cdc_ops.steps.stage import apply_deletes, last_states
 from cdc_ops.testing.versions import Told, all_versions, completed, current_rows, known_after
+from tests import stores
 from tests.lake_case import Case, schema
 
 TABLE = schema(("id", "bigint"), ("name", "string"), ("role", "string"))
@@ -69,7 +70,7 @@ class Lake:
 
     def __init__(self, spark: SparkSession, folder: Path, scd_type: int, **stored: Any) -> None:
         self.spark, self.case, self.number = spark, Case(root=str(folder)), 0
-        self.stored = StoredAs(scd_type=scd_type, sequence=ORDER, tombstones=f"{folder}/tombstones", own=OWN, **stored)
+        self.stored = StoredAs(scd_type=scd_type, sequence=ORDER, tombstones=f"{stores.place(folder)}/tombstones", own=OWN, **stored)
 
     def spec(self, **changes: Any) -> OperationSpec:
         self.number += 1
