@@ -124,14 +124,17 @@ def count_json(spark: SparkSession, folder: Path) -> int:
 
 
 def last_states(spark: SparkSession, folder: Path) -> DataFrame:
-    """Returns the last state of each key; the files' lines are counted first."""
+    """Returns the last state of each key; the files' lines are counted first.
+
+    That there is no TRUNCATE, and no update of a part of the columns, is what a run knows from its look at the landed feed.
+    """
     files, table = record_files(folder), schema()
     counts = count_lines(spark, files)
     for file, following in zip(counts.files, counts.files[1:], strict=False):
         assert file.end_offset == following.start_offset, file
     form = open_format(CHOSEN.name)
     envelopes = records_of(form.envelopes(read_records(spark, files, counts), CHOSEN), table.table)
-    return latest_per_key(canonical_feed(form, envelopes, table, table.primary_key, CHOSEN), table, truncated=False)
+    return latest_per_key(canonical_feed(form, envelopes, table, table.primary_key, CHOSEN), table, truncated=False, partial=False)
 
 
 def fold(spark: SparkSession, folder: Path, events: int) -> None:

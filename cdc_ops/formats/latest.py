@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from pyspark.sql import Column as Expr
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType
 
@@ -27,6 +27,7 @@ WHOLE: Final = "whole"
 TIED: Final = "tied"
 _SHOWN: Final = 5
 _LOW: Final = 10**18
+_BUCKET: Final = "__bucket"
 
 
 def barrier(feed: DataFrame) -> DataFrame:
@@ -38,7 +39,9 @@ def barrier(feed: DataFrame) -> DataFrame:
     return feed.where(truncates).agg(F.max("position").alias("position"))
 
 
-def latest_per_key(feed: DataFrame, schema: TableSchema, *, truncated: bool = True, deletes: bool = True, nulls: bool = True) -> DataFrame:
+def latest_per_key(
+    feed: DataFrame, schema: TableSchema, *, truncated: bool = True, deletes: bool = True, nulls: bool = True, partial: bool = True
+) -> DataFrame:
     """Folds the changes of a feed, each key by itself, in the order of `position`.
 
     Records that are `bad` are left out: a caller that goes on has put them elsewhere before. In any order of the rows of the feed, and with
@@ -50,6 +53,7 @@ def latest_per_key(feed: DataFrame, schema: TableSchema, *, truncated: bool = Tr
         truncated: False if the feed is known to have no TRUNCATE: it is not searched for one then, which reads all of it once more.
         deletes: False if deletes and TRUNCATEs are to be ignored, and what left its key counts as new only.
         nulls: False if the feed comes from `without_nulls`.
+        partial: False if each update of the feed is known to speak of all columns: no value is looked for in the events before the last.
 
     Returns:
         One row per key:
@@ -61,23 +65,21 @@ def latest_per_key(feed: DataFrame, schema: TableSchema, *, truncated: bool = Tr
             position  struct   of the last event
             tied      boolean  two events at one place say different things; see `refuse_ties`
     """
-    changes = _expanded(feed, deletes=deletes)
+    names = [column.name for column in schema.columns]
+    every = F.array(*map(F.lit, names))
+    changes = _expanded(feed, deletes=deletes, every=every)
     if truncated and deletes:
         changes = _after_barrier(changes, feed)
-    once = _once(changes)
     whole = F.col("event.op").isin(*WHOLE_ROW, Operation.DELETE)
-    columns = [_last_value(column.name, whole).alias(f"c{index}") for index, column in enumerate(schema.columns)]
-    folded = once.groupBy("key").agg(
-        F.max_by(F.col("event.op"), F.col("position")).alias("op"),
-        F.max("position").alias("position"),
-        F.bool_or(whole).alias(WHOLE),
-        F.bool_or(TIED).alias(TIED),
-        *columns,
-        *([] if nulls else [F.bool_or(F.array_contains("event.present", REST_IS_NULL)).alias("rest")]),
-    )
-    names = [column.name for column in schema.columns]
-    values = [F.col(f"c{index}")["value"].alias(name) for index, name in enumerate(names)]
-    present = names_of([F.col(f"c{index}")["present"] for index in range(len(names))], schema)
+    once = _once(changes).groupBy(_BUCKET, "key")
+    common = [F.max("position").alias("position"), F.bool_or(whole).alias(WHOLE), F.bool_or(TIED).alias(TIED)]
+    if not nulls:
+        common.append(F.bool_or(F.array_contains("event.present", REST_IS_NULL)).alias("rest"))
+    if partial:
+        folded, values, present = _last_values(once, common, whole, schema)
+    else:
+        folded = once.agg(F.max_by(F.col("event"), F.col("position")).alias("event"), *common)
+        folded, values, present = folded.withColumn("op", F.col("event.op")), _values_of_event(names), F.coalesce("event.present", every)
     if not nulls:
         present = F.when(F.col("rest") & ~F.col(WHOLE), F.array_append(present, REST_IS_NULL)).otherwise(present)
     deleted = (F.col("op") == Operation.DELETE).alias(DELETED)
@@ -173,18 +175,33 @@ def refuse_ties(latest: DataFrame, schema: TableSchema) -> None:
         )
 
 
+def speaks_of_part(schema: TableSchema) -> Expr:
+    """True for an update of a feed that does not speak of all columns."""
+    every = F.array(*(F.lit(column.name) for column in schema.columns))
+    return (F.col("kind") == RecordKind.CHANGE) & (F.col("op") == Operation.UPDATE) & (F.col("present") != every)
+
+
 def _once(changes: DataFrame) -> DataFrame:
-    """One row per key and place: duplicates fall out, and two events at one place are seen whichever of them would have won."""
+    """One row per key and place: duplicates fall out, and two events at one place are seen whichever of them would have won.
+
+    Rows are sorted by a hash of the key first: Spark compares numbers at once, and structs member by member.
+    """
     content = F.xxhash64("op", "image", "present")
-    placed = changes.repartition(F.col("key")).select("*", content.alias("content"))
-    return placed.groupBy("key", "position").agg(
+    placed = changes.repartition(F.col("key")).select("*", content.alias("content"), F.xxhash64("key").alias(_BUCKET))
+    return placed.groupBy(_BUCKET, "key", "position").agg(
         F.max_by(F.struct("op", "image", "present"), F.col("content")).alias("event"),
         (F.min("content") != F.max("content")).alias(TIED),
     )
 
 
-def _expanded(feed: DataFrame, *, deletes: bool) -> DataFrame:
-    """Returns the changes of single rows: a delete of the old key and an insert of the new one in place of an update that changed it."""
+def _expanded(feed: DataFrame, *, deletes: bool, every: Expr | None = None) -> DataFrame:
+    """Returns the changes of single rows: a delete of the old key and an insert of the new one in place of an update that changed it.
+
+    Args:
+        feed: The canonical feed of one table.
+        deletes: False if deletes are to be ignored.
+        every: If given, the names of all columns, for which NULL stands in `present`: what nearly all events have is not moved about.
+    """
     applied = (F.col("kind") == RecordKind.CHANGE) & ~F.col("op").isin(Operation.TRUNCATE, *(() if deletes else (Operation.DELETE,)))
     moved, left = F.col("previous_key").isNotNull(), F.col("left")
     # Of a changed row once, of a moved one also the place that it left. No filter: Spark would move it to where the feed is made, and
@@ -193,11 +210,12 @@ def _expanded(feed: DataFrame, *, deletes: bool) -> DataFrame:
     places = F.when(both, F.array(F.lit(False), F.lit(True))).when(applied, F.array(F.lit(False)))
     rows = feed.select("*", F.explode(F.coalesce(places, F.array().cast("array<boolean>"))).alias("left"))
     deleted = left | (F.col("op") == Operation.DELETE)
+    present = F.col("present") if every is None else F.when(F.col("present") != every, F.col("present"))
     return rows.select(
         F.when(left, F.col("previous_key")).otherwise(F.col("key")).alias("key"),
         F.when(left, Operation.DELETE.value).when(moved, Operation.CREATE.value).otherwise(F.col("op")).alias("op"),
         F.when(~deleted, F.col("after")).alias("image"),
-        F.when(left, F.array().cast("array<string>")).otherwise(F.col("present")).alias("present"),
+        F.when(left, F.array().cast("array<string>")).otherwise(present).alias("present"),
         "position",
     )
 
@@ -207,8 +225,26 @@ def _after_barrier(changes: DataFrame, feed: DataFrame) -> DataFrame:
     return changes.crossJoin(last).where(F.col("cut").isNull() | (F.col("position") > F.col("cut"))).drop("cut")
 
 
+def _last_values(once: GroupedData, common: Iterable[Expr], whole: Expr, schema: TableSchema) -> tuple[DataFrame, list[Expr], Expr]:
+    """Returns the fold of each column by itself, its values, and the names of those that have one."""
+    columns = [_last_value(column.name, whole).alias(f"c{index}") for index, column in enumerate(schema.columns)]
+    folded = once.agg(F.max_by(F.col("event.op"), F.col("position")).alias("op"), *common, *columns)
+    values = [F.col(f"c{index}")["value"].alias(column.name) for index, column in enumerate(schema.columns)]
+    return folded, values, names_of([F.col(f"c{index}")["present"] for index in range(len(columns))], schema)
+
+
 def _last_value(name: str, whole: Expr) -> Expr:
     """Returns the last that any event said of a column; a whole row that does not name it, and a delete, say that there is none."""
-    has = F.array_contains(F.col("event.present"), name)
+    has = _names(F.col("event"), name)
     said = F.struct(has.alias("present"), F.when(has, F.col("event.image")[name]).alias("value"))
     return F.max_by(said, F.when(has | whole, F.col("position")))
+
+
+def _values_of_event(names: Iterable[str]) -> list[Expr]:
+    event = F.col("event")
+    return [F.when(_names(event, name), event["image"][name]).alias(name) for name in names]
+
+
+def _names(event: Expr, name: str) -> Expr:
+    """True for an event that speaks of a column."""
+    return event["present"].isNull() | F.array_contains(event["present"], name)

@@ -5,15 +5,15 @@
 The feed is landed once and read twice, so that JSON is parsed once: what is bad in it, and what it empties, is known before it is folded.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import reduce
 from operator import or_
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.archives.base import open_archive
@@ -25,6 +25,7 @@ from cdc_ops.core.events import EventFormat, Operation, RecordKind
 from cdc_ops.core.logs import PRESENT, REST_IS_NULL, LogBatch, LogReading
 from cdc_ops.core.operations import Manifest, OperationSpec
 from cdc_ops.core.own_columns import SEQUENCE
+from cdc_ops.core.tables import Column as TableColumn
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.type_policies import Nulled, NulledValues
 from cdc_ops.errors import BadRecordsError
@@ -32,12 +33,22 @@ from cdc_ops.formats.base import open_format
 from cdc_ops.formats.containers import open_files
 from cdc_ops.formats.feed import canonical_feed, records_of
 from cdc_ops.formats.files import FileLines, RecordFile
-from cdc_ops.formats.latest import DELETED, TIED, WHOLE, changes_per_key, latest_per_key, place_of, refuse_ties, without_nulls
+from cdc_ops.formats.latest import (
+    DELETED,
+    TIED,
+    WHOLE,
+    changes_per_key,
+    latest_per_key,
+    place_of,
+    refuse_ties,
+    speaks_of_part,
+    without_nulls,
+)
 from cdc_ops.lake.conf import archive_conf
 from cdc_ops.lake.session import set_missing
 from cdc_ops.lake.staging import land
 from cdc_ops.steps.archives import after_reading, check_unchanged, names_of
-from cdc_ops.steps.log_order import check_order
+from cdc_ops.steps.log_order import check_order, instant, moment, order_columns
 from cdc_ops.steps.stage import is_deleted
 
 _KEPT: Final = ("kind", "op", "key", "previous_key", "after", "present", "nulled", "position", "source_time", "reason", "file", "line")
@@ -73,11 +84,12 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
         proven = after_reading(log, covers, table=str(spec.table))
         records = _unread(opened.records(), log, names, proven.merged)
         feed = _landed_feed(spark, records, spec, log, feed_folder(spec, attempt))
-        seen = _look(feed, spec)
+        rows_of_files = feed.groupBy("file").agg(*_seen_columns(feed, spec), *order_columns(feed, log, names)).collect()
+        seen = _seen(rows_of_files, spec)
         if seen.bad and not log.quarantine:
             raise _bad_records(feed, spec.table, seen.bad)
-        newest, behind = check_order(feed, str(spec.table), log, names)
-        folded = fold(feed, spec, truncated=bool(seen.truncates))
+        newest, behind = check_order(rows_of_files, str(spec.table), log, names)
+        folded = fold(feed, spec, truncated=bool(seen.truncates), partial=bool(seen.partial))
         tied, landed = Observation(), Observation()
         rows = landed_rows(folded.observe(tied, F.count_if(TIED).alias("n")), spec, place_of(folded))
         rows = rows.observe(landed, *_counted())
@@ -116,10 +128,11 @@ def feed_folder(spec: OperationSpec, attempt: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
-    """What a feed holds: changes, records that cannot be read, TRUNCATEs, time of the newest change, first place, lost values."""
+    """What a feed holds: changes, bad records, updates of a part of the columns, TRUNCATEs, newest change, first place, lost values."""
 
     events: int
     bad: int
+    partial: int
     truncates: tuple[tuple[int, ...], ...]
     last_change: datetime | None
     lowest: tuple[int, ...]
@@ -192,32 +205,49 @@ def _chosen(log: LogBatch) -> EventFormat:
     return EventFormat(name=rules.format, settings=dict(rules.settings), accept=rules.accept, time_zone=rules.time_zone)
 
 
-def _look(feed: DataFrame, spec: OperationSpec) -> _Seen:
+def _seen_columns(feed: DataFrame, spec: OperationSpec) -> tuple[Column, ...]:
+    """Returns what `_seen` needs of each file: aggregates of the landed feed."""
     change = F.col("kind") == RecordKind.CHANGE
-    lossy = [column for column in spec.schema.columns if column.lossy]
     place = F.when(change, place_of(feed))
-    lost = [F.count_if(F.array_contains("nulled", column.name)).alias(f"n{index}") for index, column in enumerate(lossy)]
-    found = feed.agg(
+    lost = [F.count_if(F.array_contains("nulled", column.name)).alias(f"n{index}") for index, column in enumerate(_lossy(spec))]
+    return (
         F.count_if(change).alias("events"),
         F.count_if(F.col("kind") == RecordKind.BAD).alias("bad"),
-        F.array_sort(F.collect_set(F.when(F.col("op") == Operation.TRUNCATE, place))).alias("truncates"),
-        F.date_format(F.max(F.when(change, F.col("source_time"))), "yyyy-MM-dd'T'HH:mm:ss.SSSSSS").alias("last"),
+        F.count_if(speaks_of_part(spec.full_schema)).alias("part"),
+        F.collect_set(F.when(F.col("op") == Operation.TRUNCATE, place)).alias("truncates"),
+        moment(F.max(F.when(change, F.col("source_time")))).alias("last"),
         F.min(place).alias("lowest"),
         *lost,
-    ).collect()[0]
-    values = ((column, int(found[f"n{index}"])) for index, column in enumerate(lossy))
-    return _Seen(
-        events=found["events"],
-        bad=found["bad"],
-        truncates=tuple(tuple(place) for place in found["truncates"]),
-        last_change=datetime.fromisoformat(found["last"]).replace(tzinfo=UTC) if found["last"] else None,
-        lowest=tuple(found["lowest"] or ()),
-        nulled=Nulled(columns=tuple(NulledValues(column=c.name, source_type=c.source_type, values=n) for c, n in values if n)),
     )
 
 
-def fold(feed: DataFrame, spec: OperationSpec, *, truncated: bool) -> DataFrame:
-    """Returns what a table wants of a feed: the last state of each key, or each change of it for a table that keeps versions."""
+def _seen(rows: Sequence[Row], spec: OperationSpec) -> _Seen:
+    """Adds up what was seen of each file."""
+    nulled = ((column, sum(row[f"n{index}"] for row in rows)) for index, column in enumerate(_lossy(spec)))
+    return _Seen(
+        events=sum(row["events"] for row in rows),
+        bad=sum(row["bad"] for row in rows),
+        partial=sum(row["part"] for row in rows),
+        truncates=tuple(sorted({tuple(place) for row in rows for place in row["truncates"]})),
+        last_change=max((at for row in rows if (at := instant(row["last"])) is not None), default=None),
+        lowest=min((tuple(row["lowest"]) for row in rows if row["lowest"]), default=()),
+        nulled=Nulled(columns=tuple(NulledValues(column=c.name, source_type=c.source_type, values=n) for c, n in nulled if n)),
+    )
+
+
+def _lossy(spec: OperationSpec) -> list[TableColumn]:
+    return [column for column in spec.schema.columns if column.lossy]
+
+
+def fold(feed: DataFrame, spec: OperationSpec, *, truncated: bool, partial: bool = True) -> DataFrame:
+    """Returns what a table wants of a feed: the last state of each key, or each change of it for a table that keeps versions.
+
+    Args:
+        feed: The landed feed.
+        spec: The operation.
+        truncated: False if the feed is known to have no TRUNCATE.
+        partial: False if each update of it is known to speak of all columns.
+    """
     deletes = not spec.stored_as.ignores_deletes
     if spec.delete_where and not deletes:
         feed = _without_deleted(feed, spec.delete_where)
@@ -225,7 +255,7 @@ def fold(feed: DataFrame, spec: OperationSpec, *, truncated: bool) -> DataFrame:
         feed = without_nulls(feed, spec.full_schema, nulls)
     if spec.stored_as.keeps_versions:
         return changes_per_key(feed, deletes=deletes)
-    return latest_per_key(feed, spec.full_schema, truncated=truncated, deletes=deletes, nulls=not nulls)
+    return latest_per_key(feed, spec.full_schema, truncated=truncated, deletes=deletes, nulls=not nulls, partial=partial or bool(nulls))
 
 
 def _without_deleted(feed: DataFrame, condition: str) -> DataFrame:

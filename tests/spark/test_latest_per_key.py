@@ -15,7 +15,7 @@ from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.errors import TiedEventsError
 from cdc_ops.formats.base import open_format
 from cdc_ops.formats.feed import canonical_feed, records_of
-from cdc_ops.formats.latest import barrier, changes_per_key, latest_per_key, refuse_ties, without_nulls
+from cdc_ops.formats.latest import barrier, changes_per_key, latest_per_key, refuse_ties, speaks_of_part, without_nulls
 from cdc_ops.testing.folding import Batch, Change, Outcome, fold
 from tests.histories import COLUMNS, history_of
 from tests.lake_case import schema
@@ -47,7 +47,7 @@ def feed_of(spark: SparkSession, changes: list[Change]) -> DataFrame:
     return spark.createDataFrame(rows, FEED)
 
 
-def folded_in_spark(feed: DataFrame) -> Batch:
+def folded_in_spark(feed: DataFrame, *, partial: bool = True) -> Batch:
     outcomes = {
         tuple(row["key"]): Outcome(
             deleted=row["deleted"],
@@ -55,7 +55,7 @@ def folded_in_spark(feed: DataFrame) -> Batch:
             values={name: row["row"][name] for name in row["present"]},
             position=tuple(row["position"]),
         )
-        for row in latest_per_key(feed, SCHEMA).collect()
+        for row in latest_per_key(feed, SCHEMA, partial=partial).collect()
     }
     return Batch(truncated=barrier(feed).collect()[0]["position"] is not None, outcomes=outcomes)
 
@@ -76,6 +76,18 @@ def test_spark_folds_as_plain_python_does(spark: SparkSession) -> None:
         twice = [*changes, *random.choices(changes, k=len(changes) // 4)]
         random.shuffle(twice)
         assert folded_in_spark(feed_of(spark, twice)) == fold(changes)
+
+
+def test_where_each_update_speaks_of_all_columns_the_last_event_says_all(spark: SparkSession) -> None:
+    random = Random(20240302)
+    history = next(many for many in (history_of(random) for _ in range(100)) if len({one.op for one in many}) == len(Operation))
+    whole = [one for one in history if one.op is not Operation.UPDATE or len(one.values or {}) == len(COLUMNS)]
+    assert {one.op for one in whole} == set(Operation)
+    inserts = [replace(one, values={"id": one.key[0], "a": 7}) for one in whole if one.op is Operation.CREATE]
+    whole = [*inserts, *(one for one in whole if one.op is not Operation.CREATE)]  # an insert that leaves a column out says NULL
+    assert feed_of(spark, whole).where(speaks_of_part(SCHEMA)).isEmpty()
+    assert not feed_of(spark, history).where(speaks_of_part(SCHEMA)).isEmpty()
+    assert folded_in_spark(feed_of(spark, whole), partial=False) == fold(whole)
 
 
 def test_deletes_and_nulls_that_are_ignored_are_as_if_they_had_not_been_sent(spark: SparkSession) -> None:
