@@ -1,10 +1,12 @@
 """Whether a file ends the way a finished file of its kind ends, from its last bytes. Pure.
 
-Only kinds that have an end are judged: Parquet has a footer, lines have line ends, a binlog that its server has closed ends with ROTATE or
-STOP. A compressed file is judged when it is read.
+Only kinds that have an end are judged: Parquet has a footer, Avro a mark, lines have line ends, a binlog that its server has closed ends
+with ROTATE or STOP. A compressed file is judged when it is read.
 """
 
 from typing import Final
+
+from cdc_ops.core.avro_headers import FileEnds, is_whole
 
 TAIL: Final = 600
 """How many of the last bytes are looked at; a ROTATE event with the longest file name fits."""
@@ -13,6 +15,20 @@ _HEADER: Final = 19
 _ROTATE: Final = 4
 _STOP: Final = 3
 _LINES: Final = ("json", "jsonl", "ndjson", "csv")
+
+
+def is_finished(ends: FileEnds, path: str, kind: str, size: int) -> bool | None:
+    """Returns whether a file is finished, None if its kind does not tell.
+
+    Args:
+        ends: Shows its ends.
+        path: The file.
+        kind: Extension without compression, or `binlog`.
+        size: Its length.
+    """
+    if kind.rpartition(".")[2] == "avro":
+        return is_whole(ends, path, size)
+    return ends_properly(kind, ends.tail(path, TAIL), size)
 
 
 def ends_properly(kind: str, tail: bytes, size: int) -> bool | None:

@@ -1,6 +1,6 @@
 """What an Avro file says of itself before its first record: its schema and the mark that ends each of its blocks. Pure.
 
-    first bytes of a file -> read_header -> AvroHeader
+    first and last bytes of a file -> header_of -> AvroHeader
 
 Avro's own readers take a file that ends within a block for one that ends before it. A block ends with the mark, and so does a whole file.
 Source: Avro's specification, object container files.
@@ -62,6 +62,42 @@ def read_header(head: bytes) -> AvroHeader | None:
         raise ValueError("its header names no schema")
     schema, codec = (entries.get(f"avro.{name}", b"null").decode("utf-8") for name in ("schema", "codec"))
     return AvroHeader(schema=schema, codec=codec, mark=mark, size=at + MARK)
+
+
+def header_of(ends: FileEnds, path: str, size: int) -> AvroHeader:
+    """Returns the header of a file that is whole, as far as its two ends show.
+
+    Args:
+        ends: Shows them.
+        path: The file.
+        size: Its length.
+
+    Raises:
+        EOFError: it ends in the middle; says where.
+        ValueError: it is no Avro file; says why.
+    """
+    asked = min(USUAL_HEAD, size)
+    try:
+        while (header := read_header(ends.head(path, asked))) is None and asked < size:
+            asked = min(8 * asked, size)
+    except ValueError as error:
+        raise ValueError(f"it is no Avro file: {error}") from None
+    if header is None:
+        raise EOFError("it ends within its header")
+    if ends.tail(path, MARK) != header.mark:
+        raise EOFError("it ends in the middle: the mark is missing that ends each of its blocks")
+    return header
+
+
+def is_whole(ends: FileEnds, path: str, size: int) -> bool | None:
+    """Returns whether a file is finished, None if it is no Avro file."""
+    try:
+        header_of(ends, path, size)
+    except EOFError:
+        return False
+    except ValueError:
+        return None
+    return True
 
 
 def _entries(head: bytes, at: int) -> tuple[int, dict[str, bytes]]:

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from cdc_ops.core.avro_headers import MARK, USUAL_HEAD, AvroHeader, FileEnds, read_header
+from cdc_ops.core.avro_headers import AvroHeader, FileEnds, header_of
 from cdc_ops.core.feeds import RECORD_COLUMNS
 from cdc_ops.errors import ArchiveFileError
 from cdc_ops.formats.avro_schemas import connect_schema, for_counting, has_choices, without_logical_types
@@ -131,17 +131,10 @@ def avro_records(spark: SparkSession, opened: AvroFiles) -> DataFrame:
 
 def _header(file: RecordFile, ends: FileEnds) -> AvroHeader:
     """Returns the header of a file that is whole, as far as its two ends show."""
-    asked = min(USUAL_HEAD, file.size)
     try:
-        while (header := read_header(ends.head(file.path, asked))) is None and asked < file.size:
-            asked = min(8 * asked, file.size)
-    except ValueError as error:
-        raise _unreadable(file, f"it is no Avro file: {error}") from None
-    if header is None:
-        raise _unreadable(file, "it ends within its header")
-    if ends.tail(file.path, MARK) != header.mark:
-        raise _unreadable(file, "it ends in the middle: the mark is missing that ends each of its blocks")
-    return header
+        return header_of(ends, file.path, file.size)
+    except (EOFError, ValueError) as error:
+        raise _unreadable(file, str(error)) from None
 
 
 def _group(text: str, files: Sequence[RecordFile]) -> _Group:

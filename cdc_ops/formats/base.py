@@ -91,6 +91,8 @@ _FORMATS: Final[dict[str, str]] = {
     "debezium-postgres-unwrapped": "cdc_ops.formats.debezium_unwrapped:debezium_postgres_unwrapped",
     "debezium-mysql-avro": "cdc_ops.formats.debezium_avro:debezium_mysql_avro",
     "debezium-postgres-avro": "cdc_ops.formats.debezium_avro:debezium_postgres_avro",
+    "debezium-mysql-unwrapped-avro": "cdc_ops.formats.debezium_avro:debezium_mysql_unwrapped_avro",
+    "debezium-postgres-unwrapped-avro": "cdc_ops.formats.debezium_avro:debezium_postgres_unwrapped_avro",
     "dts-json": "cdc_ops.formats.dts:dts_json",
     "dts-avro": "cdc_ops.formats.dts_avro:dts_avro",
     "maxwell": "cdc_ops.formats.maxwell:maxwell",

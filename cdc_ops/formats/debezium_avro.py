@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import Final
 
 from cdc_ops.core.events import Container, FormatFacts, LossySetting
-from cdc_ops.formats import debezium
+from cdc_ops.formats import debezium, debezium_unwrapped
 from cdc_ops.formats.base import Format
 from cdc_ops.formats.debezium import DebeziumJson
+from cdc_ops.formats.debezium_unwrapped import DebeziumUnwrapped
 from cdc_ops.formats.debezium_values import META_DATA, NEED_SCHEMAS, SCHEMAS
 
 _OF_JSON: Final = (SCHEMAS, "converter.replace.null.with.default")
@@ -58,8 +59,8 @@ def in_avro(facts: FormatFacts) -> FormatFacts:
 
 
 def _of(form: Format) -> Format:
-    if not isinstance(form, DebeziumJson):
-        raise TypeError(f"{form!r} is no envelope of Debezium")
+    if not isinstance(form, DebeziumJson | DebeziumUnwrapped):
+        raise TypeError(f"{form!r} is none of Debezium's formats")
     return replace(form, facts=in_avro(form.facts))
 
 
@@ -71,3 +72,13 @@ def debezium_mysql_avro() -> Format:
 def debezium_postgres_avro() -> Format:
     """The format `debezium-postgres-avro`."""
     return _of(debezium.debezium_postgres())
+
+
+def debezium_mysql_unwrapped_avro() -> Format:
+    """The format `debezium-mysql-unwrapped-avro`."""
+    return _of(debezium_unwrapped.debezium_mysql_unwrapped())
+
+
+def debezium_postgres_unwrapped_avro() -> Format:
+    """The format `debezium-postgres-unwrapped-avro`."""
+    return _of(debezium_unwrapped.debezium_postgres_unwrapped())

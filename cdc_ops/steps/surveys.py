@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from cdc_ops.archives.base import Archive, Listing
-from cdc_ops.core.archive_endings import TAIL, ends_properly
+from cdc_ops.core.archive_endings import is_finished
 from cdc_ops.core.archive_files import (
     ArrivalRules,
     FileRecord,
@@ -257,7 +257,7 @@ def _endings(
         if unchanged or not looked_at or name.compression is not Compression.NONE or not sizes[name.path].size:
             continue
         kind = "binlog" if isinstance(name, BinlogName) else name.extension
-        answer = ends_properly(kind, look.archive.tail(name.path, TAIL), sizes[name.path].size)
+        answer = is_finished(look.archive, name.path, kind, sizes[name.path].size)
         if answer is False:
             unfinished.add(name.path)
         elif answer:

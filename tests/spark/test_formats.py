@@ -63,6 +63,16 @@ class TestDebeziumPostgresAvro(FormatSuite):
     folder = GOLDEN / "debezium-postgres-avro"
 
 
+class TestDebeziumMySQLUnwrappedAvro(FormatSuite):
+    name = "debezium-mysql-unwrapped-avro"
+    folder = GOLDEN / "debezium-mysql-unwrapped-avro"
+
+
+class TestDebeziumPostgresUnwrappedAvro(FormatSuite):
+    name = "debezium-postgres-unwrapped-avro"
+    folder = GOLDEN / "debezium-postgres-unwrapped-avro"
+
+
 class TestCanal(FormatSuite):
     name = "canal"
     folder = GOLDEN / "canal"

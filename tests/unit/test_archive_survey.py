@@ -24,6 +24,7 @@ from cdc_ops.errors import ArchiveChangedError, ArchiveFileError, ArchiveGapErro
 from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.steps.archives import after_reading, check_unchanged, keep, keep_frozen, keep_read
 from cdc_ops.steps.surveys import Survey, survey
+from cdc_ops.testing.avro import avro_file
 from tests.state_values import PIPELINE, spec, take
 
 RULES = ArchiveConfig(layout=Layout.KAFKA_CONNECT, settle=timedelta(0))
@@ -283,6 +284,21 @@ def test_endings_are_looked_at_where_files_are_written_in_place(table: Table) ->
     assert table.look().stock.of(Verdict.WAIT)
     path.write_bytes(b'{"a":1}\n')
     assert table.look().stock.of(Verdict.NEW)
+
+
+def test_an_avro_file_waits_until_it_ends_with_its_mark(table: Table) -> None:
+    content = avro_file({"type": "record", "name": "r", "fields": [{"name": "n", "type": "long"}]}, [{"n": 1}, {"n": 2}], per_block=1)
+    path = table.folder / "t/partition=0/t+0+0000000000.avro"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content[:-1])
+    assert table.look().stock.of(Verdict.NEW)  # it is found out when it is read
+    table.rules = replace(RULES, check_endings=True)
+    for length in (2, len(content) - 1):
+        path.write_bytes(content[:length])
+        assert table.look().stock.of(Verdict.WAIT)
+    for written in (content, b"no Avro at all"):
+        path.write_bytes(written)
+        assert table.look().stock.of(Verdict.NEW)
 
 
 def test_an_empty_file_is_nothing_to_read_and_no_excuse_for_a_gap(table: Table) -> None:
