@@ -16,6 +16,7 @@ _MODE_TEXTS = {
     "keys": "keys: these rows of one table again",
     "range": "range: what changed between since and until again",
     "full": "full: everything again",
+    "quarantine": "quarantine: records of the archive that were set aside, by the settings of now",
     "replay": "replay: the event history again, from since on; all of it makes the table anew",
     "reconcile": "reconcile: compare by checksums; bring over what differs, delete what is gone",
 }

@@ -132,7 +132,7 @@ def backfill(  # noqa: PLR0913, PLR0917  a command line has as many parameters a
 @app.command()
 def resync(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
     pipeline: One,
-    mode: Annotated[ResyncMode, typer.Option(help="What to read again: keys, range or full.")],
+    mode: Annotated[ResyncMode, typer.Option(help="What to read again.")],
     table: Tables = None,
     since: Since = "",
     until: Until = "",

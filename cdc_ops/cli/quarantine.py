@@ -1,4 +1,4 @@
-"""Commands on records of archives that could not be read: quarantine list, quarantine show. They read the lake and connect to no source."""
+"""Commands on records of archives that could not be read: quarantine list, show and replay. The first two connect to no source."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -7,10 +7,11 @@ import typer
 from rich.markup import escape
 
 from cdc_ops.cli import render
-from cdc_ops.cli.commands import Folder, Json, Names, One, Tables, app, guarded
-from cdc_ops.cli.session import chosen_pipelines
+from cdc_ops.cli.commands import Folder, Json, Names, One, Tables, app, guarded, run_all
+from cdc_ops.cli.session import chosen_pipelines, new_request
 from cdc_ops.core.pipeline import Pipeline
 from cdc_ops.core.places import quarantine_path, quarantine_root
+from cdc_ops.core.requests import ResyncMode, RunKind
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import RequestError
 from cdc_ops.lake.quarantined import QuarantinedRecord, quarantined_tables, read_quarantine
@@ -59,6 +60,24 @@ def show(
         head = f"{name}  line {record.line + 1}, set aside {record.set_aside_at:%Y-%m-%d %H:%M:%S} UTC by run {record.run_id}"
         render.out.print(escape(f"{head}: {record.reason}"), highlight=False, soft_wrap=True)
         render.out.print(escape(record.raw.decode("utf-8", "backslashreplace")), highlight=False, soft_wrap=True)
+
+
+@quarantine_app.command("replay")
+def replay(
+    pipeline: One,
+    table: Annotated[list[str] | None, typer.Option("--table", "-t", help="schema.table; repeatable; default all that have some.")] = None,
+    folder: Folder = None,
+    as_json: Json = False,
+) -> None:
+    """Read records that were set aside once more, by the settings of now, and merge them in their order; what is bad still, stays."""
+    with guarded(as_json):
+        [one] = chosen_pipelines(folder, [pipeline])
+        names = tuple(dict.fromkeys(str(name) for _, name, _ in _records(one, table or [])))
+        if not names:
+            raise RequestError(
+                "There is no record in quarantine.", data="Nothing was read or written.", next="'cdc-ops quarantine list' shows them."
+            )
+        run_all(folder, [pipeline], new_request(kind=RunKind.RESYNC, mode=ResyncMode.QUARANTINE, tables=names), as_json)
 
 
 def _records(pipeline: Pipeline, tables: list[str]) -> Iterator[tuple[Pipeline, TableName, QuarantinedRecord]]:

@@ -26,6 +26,7 @@ class LogBatch:
         decisions: Gaps that somebody has accepted.
         quarantine: Delta table for records that cannot be read, "" = they stop the operation.
         history: Where its events are kept; None = nowhere.
+        again: No files are read: the records that were set aside in `quarantine` are, once more.
     """
 
     archive: ArchiveConfig
@@ -35,6 +36,7 @@ class LogBatch:
     decisions: tuple[AcceptedGap, ...] = ()
     quarantine: str = ""
     history: EventHistory | None = None
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

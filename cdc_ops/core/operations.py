@@ -201,6 +201,8 @@ class OperationSpec:
         """How much is to be read, in words: rows of the source, or files of an archive."""
         if self.replay is not None:
             return "its event history"
+        if self.log is not None and self.log.again:
+            return "its records in quarantine"
         if self.log is None:
             return f"about {self.expected_rows:,} rows"
         count = len(self.log.files)

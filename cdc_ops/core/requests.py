@@ -32,6 +32,8 @@ class ResyncMode(enum.StrEnum):
     FULL = "full"
     REPLAY = "replay"
     """Reads nothing at the source: the table's event history is applied again."""
+    QUARANTINE = "quarantine"
+    """Reads nothing at the source: records of the archive that were set aside are read again, by the settings of now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,15 +110,15 @@ class RunRequest:
             case RunKind.BACKFILL, _ if not (whole_range or self.columns) or self.mode or self.keys:
                 raise self._contradiction("A backfill needs since and until, and nothing else.", "Give both ends of the range.")
             case RunKind.RESYNC, None:
-                raise self._contradiction("A resync needs a mode.", "Choose keys, range, full or replay.")
+                raise self._contradiction("A resync needs a mode.", "Choose keys, range, full, replay or quarantine.")
             case RunKind.RESYNC, ResyncMode.RANGE if not whole_range or self.keys:
                 raise self._contradiction("Resync mode 'range' needs since and until, and no keys.", "Give both ends of the range.")
             case RunKind.RESYNC, ResyncMode.KEYS if not self.keys or ranged:
                 raise self._contradiction("Resync mode 'keys' needs keys, and no range.", "Give the key values of the rows to read again.")
             case RunKind.RESYNC, ResyncMode.KEYS if len(self.tables) != 1:
                 raise self._contradiction("Resync mode 'keys' works on one table.", "Name exactly one table.")
-            case RunKind.RESYNC, ResyncMode.FULL if ranged or self.keys:
-                what = "Resync mode 'full' reads everything and takes neither range nor keys."
+            case RunKind.RESYNC, ResyncMode.FULL | ResyncMode.QUARANTINE if ranged or self.keys:
+                what = f"Resync mode '{self.mode}' reads everything and takes neither range nor keys."
                 raise self._contradiction(what, "Drop them, or choose another mode.")
             case RunKind.RESYNC, ResyncMode.REPLAY if self.until or self.keys:
                 what = "Resync mode 'replay' applies the event history up to its end, and takes no keys."

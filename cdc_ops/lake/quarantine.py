@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from cdc_ops.core.events import RecordKind
 from cdc_ops.core.operations import OperationSpec, app_id
 from cdc_ops.core.text import quoted
+from cdc_ops.lake.quarantined import RESOLVED
 from cdc_ops.lake.session import once, private_session, shared_view
 from cdc_ops.lake.tables import translated_conflicts
 
@@ -33,6 +34,34 @@ def set_aside(spark: SparkSession, spec: OperationSpec, path: str, feed: str) ->
         bad = session.read.parquet(feed).where(F.col("kind") == RecordKind.BAD)
         parts = ("file", "line", F.to_json("position").alias("position"), "reason", F.col("raw").cast("binary").alias("raw"))
         _append(bad.select(*parts), spec, path)
+
+
+def records_again(spark: SparkSession, spec: OperationSpec, path: str) -> DataFrame:
+    """Returns the records of archives in a quarantine that could not be read since: `value`, `file` and `line`."""
+    last = F.max_by(F.struct("raw", "reason"), F.col("op_seq")).alias("last")
+    rows = spark.read.format("delta").load(path).where(~F.col("file").startswith(f"{spec.table}/operation-"))
+    found = rows.groupBy("file", "line").agg(last).where(F.col("last.reason") != RESOLVED)
+    return found.select(F.col("last.raw").cast("string").alias("value"), "file", "line")
+
+
+def resolve(spark: SparkSession, spec: OperationSpec, path: str, feed: str) -> None:
+    """Notes that records which were set aside could be read by now, after the commit of their rows; doing it again changes nothing.
+
+    Args:
+        spark: A session.
+        spec: The operation that has read them again.
+        path: The Delta table.
+        feed: Folder of the landed feed.
+
+    Raises:
+        LakeConflictError: somebody else changes that table.
+    """
+    with _writing(spark, spec) as session:
+        read = (
+            session.read.parquet(feed).groupBy("file", "line").agg(F.bool_or(F.col("kind") == RecordKind.BAD).alias("bad")).where("NOT bad")
+        )
+        parts = (F.lit(None).cast("string").alias("position"), F.lit(RESOLVED).alias("reason"), F.lit(None).cast("binary").alias("raw"))
+        _append(read.select("file", "line", *parts), spec, path)
 
 
 def set_rows_aside(spark: SparkSession, spec: OperationSpec, path: str, rows: DataFrame, reason: Column) -> None:

@@ -1,12 +1,13 @@
 """Reads the quarantine of a table without Spark.
 
-Nothing is ever removed from it, so its files are its rows; a try that died before its commit left the same records as the one that
-followed.
+Nothing is ever removed from it, so its files are its rows: that a record could be read after all is one row more. A try that died
+before its commit left the same records as the one that followed.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 import pyarrow.parquet as pq
 
@@ -38,10 +39,21 @@ class QuarantinedRecord:
     set_aside_at: datetime
 
 
+RESOLVED: Final = ""
+"""The reason of a row which says that the record of its file and line has been read since."""
+
+
 def read_quarantine(path: str) -> tuple[QuarantinedRecord, ...]:
-    """Returns the records of a table's quarantine by operation, file and line; none if there is no such table."""
+    """Returns the records of a table's quarantine by operation, file and line, without those that could be read since.
+
+    None if there is no such table.
+    """
     found = {(one.op_seq, one.operation_id, one.file, one.line): one for one in _rows(path)}
-    return tuple(record for _, record in sorted(found.items()))
+    resolved: dict[tuple[str, int], int] = {}
+    for one in found.values():
+        if one.reason == RESOLVED:
+            resolved[one.file, one.line] = max(one.op_seq, resolved.get((one.file, one.line), 0))
+    return tuple(record for _, record in sorted(found.items()) if record.op_seq > resolved.get((record.file, record.line), 0))
 
 
 def quarantined_tables(root: str) -> tuple[TableName, ...]:

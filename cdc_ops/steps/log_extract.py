@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from cdc_ops.archives.base import open_archive
 from cdc_ops.core.archive_files import FrozenFiles
-from cdc_ops.core.archive_names import KafkaName
+from cdc_ops.core.archive_names import KafkaName, parse_name
 from cdc_ops.core.archive_positions import Cover
 from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.events import EventFormat, Operation, RecordKind
@@ -28,7 +28,7 @@ from cdc_ops.core.own_columns import SEQUENCE
 from cdc_ops.core.tables import Column as TableColumn
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.type_policies import Nulled, NulledValues
-from cdc_ops.errors import BadRecordsError
+from cdc_ops.errors import BadRecordsError, RequestError
 from cdc_ops.formats.base import open_format
 from cdc_ops.formats.containers import open_files
 from cdc_ops.formats.feed import canonical_feed, records_of
@@ -45,6 +45,7 @@ from cdc_ops.formats.latest import (
     without_nulls,
 )
 from cdc_ops.lake.conf import archive_conf
+from cdc_ops.lake.quarantine import records_again
 from cdc_ops.lake.session import set_missing
 from cdc_ops.lake.staging import land
 from cdc_ops.steps.archives import after_reading, check_unchanged, names_of
@@ -82,13 +83,13 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
         opened = open_files(spark, files, open_format(log.archive.format).facts, _chosen(log), archive)
         covers = _covers(opened.files, names)
         proven = after_reading(log, covers, table=str(spec.table))
-        records = _unread(opened.records(), log, names, proven.merged)
+        records = _records_again(spark, spec, log) if log.again else _unread(opened.records(), log, names, proven.merged)
         feed = _landed_feed(spark, records, spec, log, feed_folder(spec, attempt))
         rows_of_files = feed.groupBy("file").agg(*_seen_columns(feed, spec), *order_columns(feed, log, names)).collect()
         seen = _seen(rows_of_files, spec)
         if seen.bad and not log.quarantine:
             raise _bad_records(feed, spec.table, seen.bad)
-        newest, behind = check_order(rows_of_files, str(spec.table), log, names)
+        newest, behind = (log.before.newest, 0) if log.again else check_order(rows_of_files, str(spec.table), log, names)
         folded = fold(feed, spec, truncated=bool(seen.truncates), partial=bool(seen.partial))
         tied, landed = Observation(), Observation()
         rows = landed_rows(folded.observe(tied, F.count_if(TIED).alias("n")), spec, place_of(folded))
@@ -181,6 +182,29 @@ def _unread(records: DataFrame, log: LogBatch, names: Mapping[str, KafkaName], m
         if path in wanted and reached is not None and name.start_offset < reached[0] and not _came_before(log, name):
             old.append((F.col("file") == path) & (F.col("offset") < reached[0]))
     return records.where(~reduce(or_, old)) if old else records
+
+
+def _records_again(spark: SparkSession, spec: OperationSpec, log: LogBatch) -> DataFrame:
+    """Returns the records in quarantine, with the offsets that they have by their files' names.
+
+    Raises:
+        RequestError: nobody could tell whether a record is older than its row.
+    """
+    if not open_format(log.archive.format).facts.one_order:
+        raise RequestError(
+            f"What is in quarantine of {spec.table} cannot be replayed: {log.archive.format} has an order within a partition only.",
+            why="A record that was set aside may be older than its row, and would set it back.",
+            data="Nothing was written; the watermark stays.",
+            next=f"cdc-ops reconcile --pipeline {spec.pipeline} --table {spec.table}   (compares the table with its source)",
+        )
+    rows = records_again(spark, spec, log.quarantine)
+    parsed = {
+        row["file"]: parse_name(log.archive.layout, row["file"], log.archive.template) for row in rows.select("file").distinct().collect()
+    }
+    found = [(file, name.partition, name.start_offset) for file, name in parsed.items() if isinstance(name, KafkaName)]
+    places = spark.createDataFrame(found, "file string, partition int, first bigint")
+    offset = (F.col("first") + F.col("line")).alias("offset")
+    return rows.join(F.broadcast(places), "file", "left").select("value", "file", "line", "partition", offset)
 
 
 def _came_before(log: LogBatch, name: KafkaName) -> bool:

@@ -22,7 +22,7 @@ from cdc_ops.lake.history import note
 from cdc_ops.lake.history_rows import Kept, event_rows
 from cdc_ops.lake.living import with_deleted
 from cdc_ops.lake.merge import apply
-from cdc_ops.lake.quarantine import set_aside
+from cdc_ops.lake.quarantine import resolve, set_aside
 from cdc_ops.lake.staging import read_landed
 from cdc_ops.lake.statements import INCOMPLETE
 from cdc_ops.steps.log_extract import feed_folder
@@ -47,12 +47,14 @@ def merge_events(spark: SparkSession, spec: OperationSpec, manifest: Manifest, r
     spec = replace(spec, archive_after=reading.watermark)
     plan, batch = plan_merge(spec, manifest), marked(read_landed(spark, spec, manifest), spec)
     plan, batch = with_deleted(spark, spec, plan, batch)
-    if reading.quarantined and spec.log is not None:
+    if reading.quarantined and spec.log is not None and not spec.log.again:
         set_aside(spark, spec, spec.log.quarantine, feed_folder(spec, manifest.attempt))
     if spec.log is not None:
         _keep_events(spark, spec, spec.log, reading, feed_folder(spec, manifest.attempt))
     with translated_gaps(spec):
         result = apply(spark, spec, batch, plan, manifest.rows)
+    if spec.log is not None and spec.log.again:
+        resolve(spark, spec, spec.log.quarantine, feed_folder(spec, manifest.attempt))
     counts = replace(result.counts, read=reading.events, quarantined=reading.quarantined, behind=reading.behind)
     return replace(result, counts=counts)
 

@@ -19,6 +19,7 @@ from cdc_ops.steps.log_plan import begins_with_snapshot, draft_log, draft_replay
 from cdc_ops.steps.nulls import look_at_nulls, null_rows
 from cdc_ops.steps.orders import Draft, Order, new_spec
 from cdc_ops.steps.reconciling import draft_comparison, observed_bound
+from cdc_ops.steps.requeue import draft_requeue
 from cdc_ops.steps.snapshots import pass_through, what_is_left
 
 COUNT_LIMIT = 200_000
@@ -140,6 +141,8 @@ def _reread(order: Order) -> Draft:
         return _full(order)
     if request.mode is ResyncMode.REPLAY:
         return draft_replay(order)
+    if request.mode is ResyncMode.QUARANTINE:
+        return draft_requeue(order)
     if request.mode is ResyncMode.KEYS:
         return _keys(order)
     if request.columns:

@@ -173,7 +173,7 @@ def _contradicting_history(settings: TableSettings) -> Iterator[str]:
 
 def _check_versions(sequence: Sequence, config: TableConfig, request: RunRequest) -> None:
     remedy = "Give the table a new 'path' to begin its history anew"
-    if request.mode is ResyncMode.REPLAY:
+    if request.mode in (ResyncMode.REPLAY, ResyncMode.QUARANTINE):
         return
     if request.mode is ResyncMode.FULL:
         why = "A full resync replaces the table, and the versions of its rows with it."

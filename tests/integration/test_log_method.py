@@ -286,9 +286,25 @@ def test_with_a_quarantine_the_rest_is_merged_and_what_was_set_aside_is_there_as
     assert "JSON" in record.reason
     assert spark.read.format("delta").load(place).count() == 1
     assert quarantined_tables(quarantine_root(world.pipeline)) == (world.name("items"),)
-    sink.write(change("u", 200, after={"id": 1, "name": "b", "price": "1.00"}, database=db))
+    sink.write(
+        change("u", 150, after={"id": 1, "name": "old", "price": "1.005"}, database=db),
+        change("u", 200, after={"id": 1, "name": "b", "price": "1.00"}, database=db),
+        change("c", 300, after={"id": 3, "name": "c", "price": "1.005"}, database=db),
+    )
     assert counts(world.run()) == (0, 1, 0)
-    assert len(read_quarantine(place)) == 1
+    assert len(read_quarantine(place)) == 3
+    # What could be read by now is merged in its order; what is bad still, stays.
+    world.sql("ALTER TABLE items MODIFY price DECIMAL(9,3)")
+    for expected in ((1, 0, 0), (0, 0, 0)):
+        report = world.resync(ResyncMode.QUARANTINE)
+        assert (counts(report), report.runs[0].counts.quarantined) == (expected, 1)
+        assert [one.raw for one in read_quarantine(place)] == [bad.encode()]
+    assert [(key, name, str(price)) for key, name, price in world.lake("items", "id, name, price")] == [
+        (1, "b", "1.000"),
+        (3, "c", "1.005"),
+    ]
+    sink.write(change("u", 400, after={"id": 1, "name": "last", "price": "1.00"}, database=db))
+    assert counts(world.run()) == (0, 1, 0)
 
 
 def test_columns_that_an_event_does_not_speak_of_keep_their_values(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
