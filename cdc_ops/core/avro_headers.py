@@ -2,7 +2,8 @@
 
     first and last bytes of a file -> header_of -> AvroHeader
 
-Avro's own readers take a file that ends within a block for one that ends before it. A block ends with the mark, and so does a whole file.
+Avro's own readers may take a file that ends within a block for one that ends before it: Spark's does so where the cut is in the first bytes
+of the block. A block ends with the mark, and so does a whole file.
 Source: Avro's specification, object container files.
 """
 
