@@ -116,7 +116,7 @@ def _temporal(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen
     if declared.base == "date":
         days = F.date_from_unix_date(text.try_cast("int"))
         iso = F.regexp_replace(text, "Z$", "")
-        day = F.when(name == f"{_TIME}IsoDate", values.date(iso).value).otherwise(days)
+        day = F.when(name == f"{_TIME}IsoDate", values.rarely(F.lit(True), values.date(iso).value)).otherwise(days)
         return Reading(value=day.cast(column.delta_type))
     if family_of(column) is ValueFamily.INSTANT:
         return values.zoned_instant(text)
@@ -126,23 +126,24 @@ def _temporal(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen
     micros = (
         F.when(name == f"{_TIME}MicroTimestamp", number)
         .when(name.isin(f"{_TIME}Timestamp", f"{_CONNECT}Timestamp"), number * 1000)
-        .when((name == f"{_TIME}NanoTimestamp") & (number % 1000 == 0), F.floor(number / F.lit(1000)).cast("bigint"))
+        .otherwise(values.rarely((name == f"{_TIME}NanoTimestamp") & (number % 1000 == 0), F.floor(number / F.lit(1000)).cast("bigint")))
     )
     moment = values.moment_of_micros(column, micros)
     iso = F.regexp_replace(text, _ISO, "$1-$2-$3 $4")
     spelled = values.wall_clock(iso).value
     written = values.moment_text(column, spelled) if family_of(column) is ValueFamily.MOMENT_TEXT else spelled
-    return Reading(value=F.when(name == f"{_TIME}IsoTimestamp", written).otherwise(moment))
+    return Reading(value=F.when(name == f"{_TIME}IsoTimestamp", values.rarely(F.lit(True), written)).otherwise(moment))
 
 
 def _time_of_day(column: Column, text: Expr, number: Expr, name: Expr) -> Reading:
     micros = (
         F.when(name == f"{_TIME}MicroTime", number)
         .when(name.isin(f"{_TIME}Time", f"{_CONNECT}Time"), number * 1000)
-        .when((name == f"{_TIME}NanoTime") & (number % 1000 == 0), F.floor(number / F.lit(1000)).cast("bigint"))
+        .otherwise(values.rarely((name == f"{_TIME}NanoTime") & (number % 1000 == 0), F.floor(number / F.lit(1000)).cast("bigint")))
     )
     iso = values.time(column, F.regexp_replace(text, "Z$", "")).value
-    return Reading(value=F.when(name.isin(f"{_TIME}IsoTime", f"{_TIME}ZonedTime"), iso).otherwise(values.time_of_micros(column, micros)))
+    spelled = values.rarely(name.isin(f"{_TIME}IsoTime", f"{_TIME}ZonedTime"), iso)
+    return Reading(value=F.coalesce(spelled, values.time_of_micros(column, micros)))
 
 
 def _declared(column: Column, mode: str) -> str:

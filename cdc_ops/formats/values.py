@@ -46,7 +46,8 @@ def decimal(column: Column, text: Expr) -> Reading:
     wide = text.try_cast(f"decimal(38,{38 - (precision - scale)})")  # what is written with an exponent
     narrow = text.try_cast(column.delta_type)
     as_printed = narrow.cast("string") == text  # what nearly all values are
-    return Reading(value=F.when(as_printed | text.rlike(plain) | (text.rlike("[eE]") & (wide == narrow)), narrow))
+    exact = F.when(text.rlike(plain) | (text.rlike("[eE]") & (wide == narrow)), narrow)
+    return Reading(value=F.when(as_printed, narrow).otherwise(rarely(narrow.isNotNull(), exact)))
 
 
 def floating(column: Column, text: Expr) -> Reading:
