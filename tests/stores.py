@@ -16,4 +16,9 @@ BUCKET: Final = "archive"
 
 def place(folder: Path | str) -> Any:
     """Returns the folder of the chosen store that stands for a local one; it can what a `Path` can."""
-    return UPath(f"s3a://{BUCKET}{folder}") if ON_S3 else Path(folder)
+    return at(f"s3a://{BUCKET}{folder}" if ON_S3 else str(folder))
+
+
+def at(url: str) -> Any:
+    """Returns what is there now at a path or URL, as a `Path`: of S3 nothing that was listed before is taken for true."""
+    return UPath(url, use_listings_cache=False) if "://" in url else Path(url)

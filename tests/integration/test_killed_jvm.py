@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from upath import UPath
 
 from cdc_ops.testing.servers import MariaDBServer
+from tests.stores import at
 from tests.world import ORDERS, World
 
 TRY_AGAIN = 6
@@ -29,7 +29,7 @@ def world(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> World:
 
 
 def staging_files(world: World, pattern: str) -> list[Path]:
-    return list(UPath(world.pipeline.target.staging).glob(pattern))
+    return list(at(world.pipeline.target.staging).glob(pattern))
 
 
 def landing_has_begun(world: World) -> bool:
@@ -41,7 +41,7 @@ def merge_is_next(world: World) -> bool:
 
 
 def rows_are_committed(world: World) -> bool:
-    logs = sorted(UPath(world.path("orders")).glob("_delta_log/*.json"))
+    logs = sorted(at(world.path("orders")).glob("_delta_log/*.json"))
     return '"op_seq\\":2' in logs[-1].read_text()
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from upath import UPath
 
 from cdc_ops.testing.servers import MariaDBServer
 from tests.integration.test_killed_jvm import PATIENCE, TRY_AGAIN, environment, java_children, wait_for
+from tests.stores import at
 from tests.world import ORDERS, World
 
 ROWS, CHUNKS, KILL_AFTER = 100_000, 10, 6
@@ -32,7 +32,7 @@ def world(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> World:
 
 
 def committed(world: World) -> int:
-    logs = UPath(world.path("orders")).glob("_delta_log/*.json")
+    logs = at(world.path("orders")).glob("_delta_log/*.json")
     return sum('\\"snapshot-chunk\\"' in log.read_text() for log in logs)
 
 

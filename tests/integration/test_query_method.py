@@ -7,7 +7,6 @@ from pathlib import Path
 import pymysql
 import pytest
 from pyspark.sql import SparkSession
-from upath import UPath
 
 from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.operations import JobSpec, StepResult
@@ -18,6 +17,7 @@ from cdc_ops.lake.log import read_head
 from cdc_ops.state.base import TableRunStatus
 from cdc_ops.steps.run import RunReport
 from cdc_ops.testing.servers import MariaDBServer
+from tests.stores import at
 from tests.world import ORDERS, World, request
 
 
@@ -265,7 +265,7 @@ def test_backfill_before_the_snapshot_is_refused(world: World) -> None:
 
 def test_a_target_with_files_but_no_delta_log_is_left_alone(world: World) -> None:
     world.sql(ORDERS)
-    folder = UPath(world.path("orders"))
+    folder = at(world.path("orders"))
     folder.mkdir(parents=True)
     (folder / "precious.parquet").write_text("x")
     report = world.run()

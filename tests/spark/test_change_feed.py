@@ -10,7 +10,6 @@ from types import ModuleType
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from typer.testing import CliRunner
-from upath import UPath
 
 import cdc_ops
 from cdc_ops.cli import app
@@ -21,6 +20,7 @@ from cdc_ops.errors import ChangesUnavailableError
 from cdc_ops.lake.feed_log import find_range
 from cdc_ops.lake.merge import apply
 from tests.lake_case import SCHEMA_DDL, Case, schema
+from tests.stores import at
 
 FEED = (("delta.enableChangeDataFeed", "true"),)
 EXAMPLE = Path(__file__).resolve().parents[2] / "docs/examples/amount_per_name.py"
@@ -178,7 +178,7 @@ def test_the_example_keeps_an_aggregate_in_step_and_a_repeated_run_adds_nothing(
 
 
 def test_changes_that_vacuum_has_removed_are_refused_before_they_are_read(table: Followed) -> None:
-    for file in UPath(table.case.path, "_change_data").glob("*.parquet"):
+    for file in at(table.case.path).joinpath("_change_data").glob("*.parquet"):
         file.unlink()
     with pytest.raises(ChangesUnavailableError, match="with the changes of version 3 and before were removed by VACUUM"):
         table.changes("loaded", "replaced")

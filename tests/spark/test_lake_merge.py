@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from delta.exceptions import ConcurrentAppendException
 from pyspark.sql import DataFrame, SparkSession
-from upath import UPath
 
 from cdc_ops.core.commits import commit_record
 from cdc_ops.core.merging import keys_condition, plan_merge
@@ -22,6 +21,7 @@ from cdc_ops.lake.merge import apply
 from cdc_ops.lake.staging import land, read_landed
 from cdc_ops.lake.tables import ensure_table, translated_conflicts
 from tests.lake_case import PIPELINE, SCHEMA, SCHEMA_DDL, TABLE, Case, history, schema
+from tests.stores import at
 
 Row = tuple[int, str]
 
@@ -188,8 +188,8 @@ def test_a_table_without_our_mark_is_refused(lake: Lake) -> None:
 
 
 def test_a_folder_with_other_files_is_refused(lake: Lake) -> None:
-    UPath(lake.path).mkdir(parents=True)
-    UPath(lake.path, "data.csv").write_text("1")
+    at(lake.path).mkdir(parents=True)
+    at(lake.path).joinpath("data.csv").write_text("1")
     with pytest.raises(TargetNotDeltaError):
         lake.load([(1, "a")])
 
@@ -245,11 +245,11 @@ def test_pruning_literals_keep_delta_from_opening_other_files(lake: Lake) -> Non
 def _spoil_files(lake: Lake, which: Callable[[int], bool]) -> None:
     """Cuts the files off whose smallest id fits: whoever opens one fails."""
     spoiled = 0
-    for log in sorted(UPath(lake.path, "_delta_log").glob("*.json")):
+    for log in sorted(at(lake.path).joinpath("_delta_log").glob("*.json")):
         for action in (json.loads(line) for line in log.read_text().splitlines()):
             stats = json.loads(action.get("add", {}).get("stats", "{}"))
             if stats.get("minValues") and which(stats["minValues"]["id"]):
-                file = UPath(lake.path, action["add"]["path"])
+                file = at(lake.path).joinpath(action["add"]["path"])
                 file.write_bytes(file.read_bytes()[:8])
                 (file.parent / f".{file.name}.crc").unlink(missing_ok=True)
                 spoiled += 1
@@ -281,7 +281,7 @@ def test_the_number_survives_when_delta_cleans_its_log(lake: Lake, policy: str) 
     lake.apply(spec, [(1, "a")])
     for number in range(4):
         lake.spark.sql(f"ALTER TABLE delta.`{lake.path}` SET TBLPROPERTIES ('n' = '{number}')")
-    log = UPath(lake.path, "_delta_log")
+    log = at(lake.path).joinpath("_delta_log")
     checkpoint = max(int(path.name[:20]) for path in log.glob("0*.checkpoint*"))
     for path in [*log.glob("*.json"), *log.glob("*.crc")]:
         if path.name[:20].isdigit() and int(path.name[:20]) <= checkpoint and "checkpoint" not in path.name:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from upath import UPath
 
 from cdc_ops.core.maintenance import MaintenancePlan
 from cdc_ops.core.merging import plan_merge
@@ -17,6 +16,7 @@ from cdc_ops.lake.maintenance import maintain
 from cdc_ops.lake.merge import apply
 from cdc_ops.lake.tables import table_stats
 from tests.lake_case import PIPELINE, SCHEMA_DDL, TABLE, Case, history
+from tests.stores import at
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)
 
@@ -34,7 +34,7 @@ def test_upkeep_keeps_rows_and_record_and_leaves_the_numbers_of_the_table(spark:
         stats = apply(spark, spec, batch, plan_merge(spec, None), 10).stats
     assert stats is not None
     stats = replace(stats, commits_since_vacuum=2)
-    UPath(case.path, "part-left-by-a-killed-writer.snappy.parquet").write_bytes(b"x")
+    at(case.path).joinpath("part-left-by-a-killed-writer.snappy.parquet").write_bytes(b"x")
     plan = MaintenancePlan(optimize=True, vacuum=vacuum)
     after = maintain(spark, MaintenanceTask(table=TABLE, path=case.path, plan=plan, stats=stats), NOW)
     assert (after.files, after.optimized_files, after.optimized_at) == (1, 1, NOW)
@@ -46,7 +46,7 @@ def test_upkeep_keeps_rows_and_record_and_leaves_the_numbers_of_the_table(spark:
     assert (head.txn_version, head.record_version, head.foreign_changes, head.columns) == (2, 2, (), SCHEMA_DDL)
     names = {row["name"] for row in spark.read.format("delta").load(case.path).collect()}
     assert names == {"v2"}
-    assert (len(list(UPath(case.path).glob("part-*"))) == 1) is vacuum
+    assert (len(list(at(case.path).glob("part-*"))) == 1) is vacuum
 
 
 def test_numbers_of_a_table_come_from_the_checksum_of_its_log_or_else_from_delta(spark: SparkSession, tmp_path: Path) -> None:
