@@ -24,6 +24,7 @@ from pyspark.sql import types as T
 
 from cdc_ops.core.avro_headers import AvroHeader, FileEnds, header_of
 from cdc_ops.core.feeds import RECORD_COLUMNS
+from cdc_ops.core.text import quoted
 from cdc_ops.errors import ArchiveFileError
 from cdc_ops.formats.avro_schemas import connect_schema, for_counting, has_choices, without_logical_types
 from cdc_ops.formats.files import FileLines, RecordFile, by_place, escaped, path_of
@@ -177,7 +178,7 @@ def _scan(spark: SparkSession, schema: Mapping[str, Any], uris: Sequence[str]) -
     }
     rows = spark.read.format("avro").options(**options).load([escaped(uri) for uri in uris])
     return rows.select(
-        F.struct(*(F.col(_quoted(name)) for name in rows.columns)).alias("__row"),
+        F.struct(*(F.col(quoted(name)) for name in rows.columns)).alias("__row"),
         F.col("_metadata.file_path").alias("__uri"),
         F.col("_metadata.file_block_start").alias("__start"),
         F.col("_metadata.file_block_length").alias("__length"),
@@ -207,10 +208,6 @@ def _texts(kind: T.DataType, value: Expr) -> Iterator[Expr]:
                 yield from _texts(field.dataType, value[field.name])
         case _:
             return
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _found(file: RecordFile, records: int) -> FileLines:

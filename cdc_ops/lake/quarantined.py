@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-import pyarrow.parquet as pq
-
 from cdc_ops.core.tables import TableName
 from cdc_ops.lake.files import open_filesystem
 
@@ -71,6 +69,8 @@ def quarantined_tables(root: str) -> tuple[TableName, ...]:
 
 
 def _rows(path: str) -> Iterator[QuarantinedRecord]:
+    import pyarrow.parquet as pq  # takes a while, and whoever plans a run comes by here
+
     filesystem, root = open_filesystem(path)
     try:
         names = [name for name in filesystem.ls(root, detail=False) if str(name).endswith(".parquet")]

@@ -280,9 +280,22 @@ class World:
         elif self.lake.apply(spec, batch) is None:
             ours = Mechanism.IDENTITY_CHECK in self.off or self.lake.find(spec.operation_id) is not None
             outcome = Outcome.ALREADY_APPLIED if ours else Outcome.NUMBER_TAKEN
+        elif spec.operation_id in self.ledger.abandoned_ids:
+            self._bring_back({row.key for row in batch})
         worker.outcomes += (outcome,)
         if outcome is not Outcome.NUMBER_TAKEN and len(worker.outcomes) < len(worker.operations):
             worker.verb = Verb.STAGE
+
+    def _bring_back(self, keys: set[int]) -> None:
+        """An operation that was given up has committed after all; a comparison that found nothing has no commit that would stop it.
+
+        What it brings stays until the next comparison: docs/guarantees.md says so. Of a full resync nothing is taken back.
+        """
+        self.purged = {key: at for key, at in self.purged.items() if key not in keys}
+        for spec in self.ledger.operations:
+            if spec.compare is not None:
+                gone = self.absent_at_plan.get(spec.operation_id, {})
+                self.absent_at_plan[spec.operation_id] = {key: at for key, at in gone.items() if key not in keys}
 
     def _commit_read(self, worker: Worker) -> None:
         worker.token = self.ledger.acquire(worker.holder)
