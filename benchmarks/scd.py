@@ -20,7 +20,8 @@ from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.logs import LogReading
 from cdc_ops.core.merging import plan_merge
 from cdc_ops.core.operations import ApplyMode, Manifest, OperationSpec
-from cdc_ops.core.stored_as import POSITION_TYPE, SEQUENCE, Sequence, SequenceKind, StoredAs
+from cdc_ops.core.own_columns import SEQUENCE
+from cdc_ops.core.stored_as import POSITION_TYPE, Sequence, SequenceKind, StoredAs
 from cdc_ops.lake import jars
 from cdc_ops.lake.merge import apply
 from cdc_ops.lake.session import build_session
