@@ -13,7 +13,7 @@ from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.history import may_be_noted
 from cdc_ops.core.logs import LogBatch, LogReading
 from cdc_ops.core.merging import plan_merge
-from cdc_ops.core.operations import Manifest, OperationResult, OperationSpec
+from cdc_ops.core.operations import Manifest, OperationResult, OperationSpec, Outcome
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import IncompleteRowError
 from cdc_ops.formats.base import open_format
@@ -53,7 +53,7 @@ def merge_events(spark: SparkSession, spec: OperationSpec, manifest: Manifest, r
         _keep_events(spark, spec, spec.log, reading, feed_folder(spec, manifest.attempt))
     with translated_gaps(spec):
         result = apply(spark, spec, batch, plan, manifest.rows)
-    if spec.log is not None and spec.log.again:
+    if spec.log is not None and spec.log.again and result.outcome is not Outcome.NUMBER_TAKEN:  # else nothing of it was merged
         resolve(spark, spec, spec.log.quarantine, feed_folder(spec, manifest.attempt))
     counts = replace(result.counts, read=reading.events, quarantined=reading.quarantined, behind=reading.behind)
     return replace(result, counts=counts)
