@@ -58,6 +58,11 @@ class OwnColumns:
         told = ((self.op, OP_TYPE), (self.synced_at, INSTANT_TYPE), (self.operation, NUMBER_TYPE))
         return tuple((name, kind) for name, kind in told if name)
 
+    def told(self, *, marks_deleted: bool) -> tuple[tuple[str, str], ...]:
+        """Returns name and type of all that say what a commit did to a row, with `deleted_at` where deleted rows are marked."""
+        at = ((self.deleted_at, INSTANT_TYPE),) if marks_deleted and self.deleted_at else ()
+        return (*at, *self.stamps)
+
     @property
     def names(self) -> tuple[str, ...]:
         """All that a table can have of ours but the mark of deleted rows."""

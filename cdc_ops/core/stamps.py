@@ -47,7 +47,7 @@ class Stamps:
     @property
     def columns(self) -> tuple[tuple[str, str], ...]:
         """Name and type of the columns that are written."""
-        return (*self.own.stamps, *(((self.own.deleted_at, INSTANT_TYPE),) if self.marker and self.own.deleted_at else ()))
+        return self.own.told(marks_deleted=bool(self.marker))
 
     @property
     def names(self) -> tuple[str, ...]:

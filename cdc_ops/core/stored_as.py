@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from cdc_ops.core.own_columns import DEFAULT_COLUMNS, END, INSTANT_TYPE, START, TOUCHED, OwnColumns
+from cdc_ops.core.own_columns import DEFAULT_COLUMNS, END, START, TOUCHED, OwnColumns
 from cdc_ops.core.sequences import Part, type_of
 from cdc_ops.core.text import quoted
 
@@ -116,8 +116,7 @@ class StoredAs:
 
     def columns(self, deleted_column: str) -> tuple[tuple[str, str], ...]:
         """Returns name and type of the columns of the Delta table that the source has not, but for `deleted_column` itself."""
-        deleted_at = ((self.own.deleted_at, INSTANT_TYPE),) if deleted_column and self.own.deleted_at else ()
-        return (*self.order_columns, *deleted_at, *self.own.stamps)
+        return (*self.order_columns, *self.own.told(marks_deleted=bool(deleted_column)))
 
 
 LATEST: Final = StoredAs()

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import unquote
 
 from pyspark.sql import Column as Expr
@@ -27,21 +27,22 @@ from cdc_ops.core.feeds import RECORD_COLUMNS
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import ArchiveFileError
 from cdc_ops.formats.avro_schemas import connect_schema, for_counting, has_choices, without_logical_types
-from cdc_ops.formats.files import FileLines, RecordFile, by_place, escaped, path_of
+from cdc_ops.formats.files import (
+    SCAN_KEY,
+    FileLines,
+    Place,
+    RecordFile,
+    blocks_of,
+    by_place,
+    escaped,
+    file_lines,
+    numbered,
+    path_of,
+    places_of,
+    scan_place,
+)
 
-_TYPES: Final = dict(RECORD_COLUMNS)
-_SCAN_KEY: Final = ("__uri", "__start", "__length")
-_PLACES: Final = ", ".join(
-    (
-        *("__uri string", "__start bigint", "__length bigint", "__first bigint", "__rows bigint", "__base bigint"),
-        *("file string", "partition int", "__offset bigint"),
-    )
-)
 _AT_ONCE: Final = 8
-_MOVED: Final = (
-    "The file is not cut as it was when its records were counted, because it was replaced or the number of executors changed meanwhile."
-    " Nothing was applied; the next try counts again: "
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,20 +51,6 @@ class _Group:
 
     schema: Mapping[str, Any]
     uris: tuple[str, ...]
-
-
-class _Place(NamedTuple):
-    """A part of a file that one task reads; its records have running numbers from `first` on, and `base` are before them in the file."""
-
-    uri: str
-    start: int
-    length: int
-    first: int
-    rows: int
-    base: int
-    file: str
-    partition: int | None
-    offset: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +65,7 @@ class AvroFiles:
 
     files: tuple[FileLines, ...]
     groups: tuple[_Group, ...]
-    places: tuple[_Place, ...]
+    places: tuple[Place, ...]
 
 
 def open_avro(spark: SparkSession, files: Sequence[RecordFile], ends: FileEnds) -> AvroFiles:
@@ -100,12 +87,9 @@ def open_avro(spark: SparkSession, files: Sequence[RecordFile], ends: FileEnds) 
     for place, header in headers.items():
         if at[place].size > header.size:
             members.setdefault(header.schema, []).append(at[place])
-    groups = tuple(_group(text, found) for text, found in members.items())
-    places = tuple(_places(spark, groups, [file for found in members.values() for file in found])) if groups else ()
-    records: dict[object, int] = {}
-    for part in places:
-        records[part.file] = records.get(part.file, 0) + part.rows
-    return AvroFiles(files=tuple(_found(file, records.get(file.path, 0)) for file in files), groups=groups, places=places)
+    groups = tuple(_group(text, of_schema) for text, of_schema in members.items())
+    records, places = _counted(spark, groups, [file for of_schema in members.values() for file in of_schema]) if groups else ({}, ())
+    return AvroFiles(files=file_lines(files, records), groups=groups, places=places)
 
 
 def avro_records(spark: SparkSession, opened: AvroFiles) -> DataFrame:
@@ -120,14 +104,7 @@ def avro_records(spark: SparkSession, opened: AvroFiles) -> DataFrame:
     if not opened.groups:
         return spark.createDataFrame([], ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS))
     rows = reduce(DataFrame.unionAll, (_documents(_scan(spark, group.schema, group.uris), group.schema) for group in opened.groups))
-    places = F.broadcast(spark.createDataFrame([*opened.places], _PLACES))
-    rows = rows.join(places, [*_SCAN_KEY], "left")
-    number = F.col("__id") - F.col("__first")
-    moved = F.col("__first").isNull() | (number < 0) | (number >= F.col("__rows"))
-    checked = F.when(moved, F.raise_error(F.concat(F.lit(_MOVED), F.col("__uri"))))
-    rows = rows.withColumns({"value": checked.otherwise(F.col("value")), "line": checked.otherwise(F.col("__base") + number)})
-    given = {"offset": F.col("__offset") + F.col("line")}
-    return rows.select(*(given.get(name, F.col(name)).cast(kind).alias(name) for name, kind in _TYPES.items()))
+    return numbered(spark, rows, opened.places, "records")
 
 
 def _header(file: RecordFile, ends: FileEnds) -> AvroHeader:
@@ -145,28 +122,24 @@ def _group(text: str, files: Sequence[RecordFile]) -> _Group:
     return _Group(schema=schema, uris=tuple(file.uri for file in files))
 
 
-def _places(spark: SparkSession, groups: Sequence[_Group], files: Sequence[RecordFile]) -> Iterator[_Place]:
-    """Yields the parts of all files, in their order in each."""
-    scans = (_scan(spark, for_counting(group.schema), group.uris).select(*_SCAN_KEY, "__id") for group in groups)
-    counted = reduce(DataFrame.unionAll, scans).groupBy(*_SCAN_KEY).agg(F.min("__id").alias("first"), F.count("*").alias("rows"))
+def _counted(spark: SparkSession, groups: Sequence[_Group], files: Sequence[RecordFile]) -> tuple[dict[str, int], tuple[Place, ...]]:
+    """Returns how many records each file holds, and the parts of all files."""
+    scans = (_scan(spark, for_counting(group.schema), group.uris).select(*SCAN_KEY, "__id") for group in groups)
+    counted = reduce(DataFrame.unionAll, scans).groupBy(*SCAN_KEY).agg(F.min("__id"), F.count("*"), F.max("__id"))
     try:
         blocks = counted.collect()
     except Exception as error:  # what a failed task becomes has another class in each kind of session
         if "FAILED_READ_FILE" in str(error):
             raise _damaged(files, str(error)) from error
         raise
-    of_file: dict[str, list[T.Row]] = {}
-    for block in sorted(blocks, key=lambda block: int(block["__start"])):
-        of_file.setdefault(unquote(path_of(block["__uri"])), []).append(block)
-    for place, file in by_place(files).items():
-        base = 0
-        for uri, start, length, first, rows in of_file.pop(place, ()):
-            yield _Place(uri, start, length, first, rows, base, file.path, file.partition, file.start_offset)
-            base += rows
-        if not base:
+    records = {}
+    places: list[Place] = []
+    for file, parts in blocks_of(by_place(files), blocks):
+        records[file.path] = sum(part.rows for part in parts)
+        if not parts:
             raise _unreadable(file, "Spark saw no record in it, although it is longer than its header")
-    if of_file:
-        raise AssertionError(f"Spark read files that nobody asked for: {sorted(of_file)}")
+        places += places_of(file, parts, records[file.path])
+    return records, tuple(places)
 
 
 def _scan(spark: SparkSession, schema: Mapping[str, Any], uris: Sequence[str]) -> DataFrame:
@@ -177,13 +150,7 @@ def _scan(spark: SparkSession, schema: Mapping[str, Any], uris: Sequence[str]) -
         **{"recursiveFileLookup": "true", "ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"},
     }
     rows = spark.read.format("avro").options(**options).load([escaped(uri) for uri in uris])
-    return rows.select(
-        F.struct(*(F.col(quoted(name)) for name in rows.columns)).alias("__row"),
-        F.col("_metadata.file_path").alias("__uri"),
-        F.col("_metadata.file_block_start").alias("__start"),
-        F.col("_metadata.file_block_length").alias("__length"),
-        F.monotonically_increasing_id().alias("__id"),
-    )
+    return rows.select(F.struct(*(F.col(quoted(name)) for name in rows.columns)).alias("__row"), *scan_place())
 
 
 def _documents(scan: DataFrame, schema: Mapping[str, Any]) -> DataFrame:
@@ -195,7 +162,7 @@ def _documents(scan: DataFrame, schema: Mapping[str, Any]) -> DataFrame:
     if texts:  # to_json writes U+FFFD for what is no UTF-8, and nothing would show that it did
         joined = F.concat_ws(",", *texts)
         document = F.when(~F.is_valid_utf8(joined), joined).otherwise(document)
-    return scan.select(document.alias("value"), *_SCAN_KEY, "__id")
+    return scan.select(document.alias("value"), *SCAN_KEY, "__id")
 
 
 def _texts(kind: T.DataType, value: Expr) -> Iterator[Expr]:
@@ -208,10 +175,6 @@ def _texts(kind: T.DataType, value: Expr) -> Iterator[Expr]:
                 yield from _texts(field.dataType, value[field.name])
         case _:
             return
-
-
-def _found(file: RecordFile, records: int) -> FileLines:
-    return FileLines(path=file.path, partition=file.partition, start_offset=file.start_offset, lines=records)
 
 
 def _damaged(files: Sequence[RecordFile], said: str) -> ArchiveFileError:

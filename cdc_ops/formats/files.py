@@ -9,13 +9,13 @@ numbers, so none lies outside of it only if all are where they were; there is no
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from pyspark.sql import Column as Expr
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.archive_names import Compression, split_extension
@@ -26,16 +26,16 @@ READABLE_SUFFIXES: Final = ("gz", "bz2", "zst")
 """Suffixes of compressed files that Spark 4.2 takes for what they are. It reads `.lz4` and `.snappy` by a layout of Hadoop's own, which
 other tools do not write: a file of theirs is no error to it, but an allocation that ends the process."""
 
+SCAN_KEY: Final = ("__uri", "__start", "__length")
 _TYPES: Final = dict(RECORD_COLUMNS)
-_SCAN_KEY: Final = ("__uri", "__start", "__length")
 _PLACES: Final = (
-    "__uri string, __start bigint, __length bigint, __first bigint, __rows bigint, __base bigint, __lines bigint, file string,"
+    "__uri string, __start bigint, __length bigint, __first bigint, __rows bigint, __base bigint, __records bigint, file string,"
     " partition int, __offset bigint"
 )
 _PATH: Final = re.compile(r"^(?:[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?)?(?P<path>/.*)$", re.DOTALL)
 _GLOB: Final = re.compile(r"([\[\]{}*?\\])")
 _MOVED: Final = (
-    "The file is not cut as it was when its lines were counted, because it was replaced or the number of executors changed meanwhile."
+    "The file is not cut as it was when its {what} were counted, because it was replaced or the number of executors changed meanwhile."
     " Nothing was applied; the next try counts again: "
 )
 
@@ -80,8 +80,8 @@ class FileLines:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Block:
-    """A part of a file that one task reads: `rows` lines, whose running numbers begin with `first`; the last with text is `last`."""
+class Block:
+    """A part of a file that one task reads: `rows` records, whose running numbers begin with `first`; the last that counts is `last`."""
 
     uri: str
     start: int
@@ -89,6 +89,21 @@ class _Block:
     first: int
     rows: int
     last: int | None
+
+
+class Place(NamedTuple):
+    """A block as `numbered` needs it: `base` records are before it in its file, and `records` count in all of that."""
+
+    uri: str
+    start: int
+    length: int
+    first: int
+    rows: int
+    base: int
+    records: int
+    file: str
+    partition: int | None
+    offset: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +118,7 @@ class LineCounts:
 
     files: tuple[FileLines, ...]
     scan: DataFrame | None
-    places: tuple[tuple[object, ...], ...]
+    places: tuple[Place, ...]
 
 
 def count_lines(spark: SparkSession, files: Sequence[RecordFile]) -> LineCounts:
@@ -115,24 +130,33 @@ def count_lines(spark: SparkSession, files: Sequence[RecordFile]) -> LineCounts:
     """
     at = by_place(files)
     if not at:
-        return LineCounts(files=tuple(_found(file, 0) for file in files), scan=None, places=())
+        return LineCounts(files=file_lines(files, {}), scan=None, places=())
     scan = _scan(spark, [file.uri for file in at.values()])
     text = F.when(~_is_blank(F.col("value")), F.col("__id"))
-    counted = scan.groupBy(*_SCAN_KEY).agg(F.min("__id"), F.count("*"), F.max(text))
-    of_file: dict[str, list[_Block]] = {}
-    for uri, start, length, first, rows, last in counted.collect():
-        place = unquote(path_of(uri))
-        block = _Block(uri=uri, start=start, length=length, first=first, rows=rows, last=last)
-        of_file.setdefault(place, []).append(block)
+    counted = scan.groupBy(*SCAN_KEY).agg(F.min("__id"), F.count("*"), F.max(text))
     lines = {}
-    places: list[tuple[object, ...]] = []
-    for place, file in at.items():
-        blocks = sorted(of_file.pop(place, ()), key=lambda block: block.start)
+    places: list[Place] = []
+    for file, blocks in blocks_of(at, counted.collect()):
         lines[file.path] = _lines(file, blocks)
-        places += _rows_of(file, blocks, lines[file.path])
+        places += places_of(file, blocks, lines[file.path])
+    return LineCounts(files=file_lines(files, lines), scan=scan, places=tuple(places))
+
+
+def blocks_of(at: Mapping[str, RecordFile], counted: Iterable[Row]) -> Iterator[tuple[RecordFile, list[Block]]]:
+    """Yields each file with its blocks, in their order.
+
+    Args:
+        at: The files by the paths in their URIs.
+        counted: Of each block its `SCAN_KEY`, the first of its running numbers, how many there are, and the last one that counts.
+    """
+    of_file: dict[str, list[Block]] = {}
+    for uri, start, length, first, rows, last in counted:
+        block = Block(uri=uri, start=start, length=length, first=first, rows=rows, last=last)
+        of_file.setdefault(unquote(path_of(uri)), []).append(block)
+    for place, file in at.items():
+        yield file, sorted(of_file.pop(place, ()), key=lambda block: block.start)
     if of_file:
         raise AssertionError(f"Spark read files that nobody asked for: {sorted(of_file)}")
-    return LineCounts(files=tuple(_found(file, lines.get(file.path, 0)) for file in files), scan=scan, places=tuple(places))
 
 
 def read_records(spark: SparkSession, files: Sequence[RecordFile], counts: LineCounts | None = None) -> DataFrame:
@@ -155,12 +179,24 @@ def read_records(spark: SparkSession, files: Sequence[RecordFile], counts: LineC
     counted = counts or count_lines(spark, files)
     if counted.scan is None:
         return spark.createDataFrame([], ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS))
-    places = F.broadcast(spark.createDataFrame([*counted.places], _PLACES))
+    return numbered(spark, counted.scan, counted.places, "lines")
+
+
+def numbered(spark: SparkSession, scan: DataFrame, places: Sequence[Place], what: str) -> DataFrame:
+    """Returns the records of a scan with the columns of `core.feeds.RECORD_COLUMNS`; one that is not where it was counted fails the job.
+
+    Args:
+        spark: The session of the scan.
+        scan: `value`, `SCAN_KEY`, and the running number `__id`.
+        places: What `places_of` returned for its blocks.
+        what: What was counted: `lines` or `records`.
+    """
+    broadcast = F.broadcast(spark.createDataFrame([*places], _PLACES))
     number = F.col("__id") - F.col("__first")
     moved = F.col("__first").isNull() | (number < 0) | (number >= F.col("__rows"))
     # Rows without a place must pass the filter, or it would make an inner join of this one, which leaves them out in silence.
-    rows = counted.scan.join(places, [*_SCAN_KEY], "left").where(moved | (F.col("__base") + number < F.col("__lines")))
-    checked = F.when(moved, F.raise_error(F.concat(F.lit(_MOVED), F.col("__uri"))))
+    rows = scan.join(broadcast, [*SCAN_KEY], "left").where(moved | (F.col("__base") + number < F.col("__records")))
+    checked = F.when(moved, F.raise_error(F.concat(F.lit(_MOVED.format(what=what)), F.col("__uri"))))
     rows = rows.withColumns({"value": checked.otherwise(F.col("value")), "line": checked.otherwise(F.col("__base") + number)})
     given = {"offset": F.col("__offset") + F.col("line")}
     return rows.select(*(given.get(name, F.col(name)).cast(kind).alias(name) for name, kind in _TYPES.items()))
@@ -171,8 +207,12 @@ def _scan(spark: SparkSession, uris: Iterable[str]) -> DataFrame:
     # LF alone: by default a CR inside a line would end it too. No look at folders: `partition=0` is none of Spark's business here.
     options = {"lineSep": "\n", "recursiveFileLookup": "true", "ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
     lines = spark.read.options(**options).text([escaped(uri) for uri in uris])
-    return lines.select(
-        "value",
+    return lines.select("value", *scan_place())
+
+
+def scan_place() -> tuple[Expr, ...]:
+    """Returns what tells the records of a scan apart: `SCAN_KEY`, the block that each lies in, and a running number."""
+    return (
         F.col("_metadata.file_path").alias("__uri"),
         F.col("_metadata.file_block_start").alias("__start"),
         F.col("_metadata.file_block_length").alias("__length"),
@@ -196,15 +236,15 @@ def by_place(files: Sequence[RecordFile]) -> dict[str, RecordFile]:
         ArchiveFileError: Spark cannot read a file of that name.
         ValueError: a URI is not absolute, or two files have the same one.
     """
-    found: dict[str, RecordFile] = {}
+    at: dict[str, RecordFile] = {}
     for file in files:
         _check_name(file)
         place = path_of(file.uri)
-        if place in found:
-            raise ValueError(f"{file.uri} and {found[place].uri} are one place")
+        if place in at:
+            raise ValueError(f"{file.uri} and {at[place].uri} are one place")
         if file.size:
-            found[place] = file
-    return found
+            at[place] = file
+    return at
 
 
 def path_of(uri: str) -> str:
@@ -213,10 +253,10 @@ def path_of(uri: str) -> str:
     Raises:
         ValueError: it is not absolute.
     """
-    found = _PATH.match(uri)
-    if not found:
+    match = _PATH.match(uri)
+    if not match:
         raise ValueError(f"{uri!r} is neither an absolute path nor a URI")
-    return re.sub("/+", "/", found["path"])
+    return re.sub("/+", "/", match["path"])
 
 
 def _check_name(file: RecordFile) -> None:
@@ -239,7 +279,7 @@ def _check_name(file: RecordFile) -> None:
         )
 
 
-def _lines(file: RecordFile, blocks: Sequence[_Block]) -> int:
+def _lines(file: RecordFile, blocks: Sequence[Block]) -> int:
     """Returns the number of records: lines up to the last one with text."""
     if not blocks and split_extension(file.path.rpartition("/")[2])[1] is Compression.NONE:
         raise ArchiveFileError(
@@ -256,13 +296,16 @@ def _lines(file: RecordFile, blocks: Sequence[_Block]) -> int:
     return lines
 
 
-def _rows_of(file: RecordFile, blocks: Sequence[_Block], lines: int) -> Iterator[tuple[object, ...]]:
+def places_of(file: RecordFile, blocks: Sequence[Block], records: int) -> Iterator[Place]:
+    """Yields the blocks of a file as `numbered` needs them."""
     base = 0
-    for block in blocks:
-        place = (block.uri, block.start, block.length, block.first, block.rows, base, lines)
-        yield (*place, file.path, file.partition, file.start_offset)
-        base += block.rows
+    for part in blocks:
+        yield Place(part.uri, part.start, part.length, part.first, part.rows, base, records, file.path, file.partition, file.start_offset)
+        base += part.rows
 
 
-def _found(file: RecordFile, lines: int) -> FileLines:
-    return FileLines(path=file.path, partition=file.partition, start_offset=file.start_offset, lines=lines)
+def file_lines(files: Iterable[RecordFile], counted: Mapping[str, int]) -> tuple[FileLines, ...]:
+    """Returns what files were found to hold, by the counts of their paths; those without one hold nothing."""
+    return tuple(
+        FileLines(path=one.path, partition=one.partition, start_offset=one.start_offset, lines=counted.get(one.path, 0)) for one in files
+    )

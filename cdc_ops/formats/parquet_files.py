@@ -20,7 +20,7 @@ from pyspark.sql import types as T
 
 from cdc_ops.core.feeds import RECORD_COLUMNS
 from cdc_ops.errors import ArchiveFileError
-from cdc_ops.formats.files import FileLines, RecordFile, by_place, escaped, path_of
+from cdc_ops.formats.files import FileLines, RecordFile, by_place, escaped, file_lines, path_of
 
 _TYPES: Final = dict(RECORD_COLUMNS)
 _PLACES: Final = "__uri string, __known bigint, file string, partition int, __start bigint"
@@ -67,15 +67,13 @@ def open_parquet(spark: SparkSession, files: Sequence[RecordFile]) -> ParquetFil
         groups.setdefault(schema.json(), (schema, []))[1].append(uri)
     lines, places = dict[str, int](), list[tuple[object, ...]]()
     for schema, members in groups.values():
-        found = _read(spark, schema, members).groupBy(F.col("_metadata.file_path").alias("uri")).count().collect()
-        for uri, rows in ((row["uri"], int(row["count"])) for row in found):
+        counted = _read(spark, schema, members).groupBy(F.col("_metadata.file_path").alias("uri")).count().collect()
+        for uri, rows in ((row["uri"], int(row["count"])) for row in counted):
             file = at[unquote(path_of(uri))]
             lines[file.path] = rows
             places.append((uri, rows, file.path, file.partition, file.start_offset))
     return ParquetFiles(
-        files=tuple(
-            FileLines(path=one.path, partition=one.partition, start_offset=one.start_offset, lines=lines.get(one.path, 0)) for one in files
-        ),
+        files=file_lines(files, lines),
         groups=tuple((schema, tuple(members)) for schema, members in groups.values()),
         places=tuple(places),
     )

@@ -32,9 +32,8 @@ def unsigned_bigint(text: Expr) -> Reading:
     """All 64 bits; a negative number is one that wrapped around, and stands for exactly one value."""
     small, number = text.try_cast("bigint"), text.try_cast("decimal(20,0)")
     large = F.when(number < 0, number + F.lit(_TWO_TO_64).cast("decimal(20,0)")).otherwise(number).try_cast("decimal(20,0)")
-    return Reading(
-        value=F.when(small >= 0, small.cast("decimal(20,0)")).otherwise(large)
-    )  # what nearly all are is read at a tenth of the cost
+    # What nearly all are is read at a tenth of the cost.
+    return Reading(value=F.when(small >= 0, small.cast("decimal(20,0)")).otherwise(large))
 
 
 def decimal(column: Column, text: Expr) -> Reading:

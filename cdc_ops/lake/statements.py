@@ -39,11 +39,8 @@ def merge_statement(target: str, source: str, plan: MergePlan) -> str:
         pairs = ", ".join(f"t.{quoted(name)} = {_value(plan, name)}" for name in values)
         lines.append(f"WHEN MATCHED{living}{newer} THEN UPDATE SET {pairs}{stamped}")
     if not plan.update_only:
-        stamps = dict(plan.stamps.values(RowOp.INSERT, marked=marked))
-        names = ", ".join(quoted(name) for name in (*plan.columns, *stamps))
-        inserted = ", ".join((*(_inserted(plan, name) for name in plan.columns), *stamps.values()))
         wanted = f" AND NOT s.{quoted(plan.deleted_flag)}" if plan.deleted_flag else ""
-        lines.append(f"WHEN NOT MATCHED{wanted} THEN INSERT ({names}) VALUES ({inserted})")
+        lines.append(f"WHEN NOT MATCHED{wanted} THEN {_insert(plan, {name: _inserted(plan, name) for name in plan.columns}, marked)}")
     if plan.delete_missing_where:
         known = f" AND NOT COALESCE(t.{marker}, FALSE)" if marker else ""
         lines.append(f"WHEN NOT MATCHED BY SOURCE AND ({plan.delete_missing_where}){known} THEN {gone}")
@@ -62,15 +59,12 @@ def versions_statement(target: str, source: str, plan: MergePlan) -> str:
     """
     same = f"s.{REUSED} AND t.{quoted(START)} <=> s.{FROM}"
     pairs = ", ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in plan.columns) + _stamped(plan, RowOp.UPDATE)
-    stamps = dict(plan.stamps.values(RowOp.INSERT))
-    names = ", ".join(quoted(name) for name in (*plan.columns, *stamps))
-    inserted = ", ".join((*(f"s.{quoted(name)}" for name in plan.columns), *stamps.values()))
     return "\n".join(
         (
             f"MERGE INTO {target} t USING {source} s ON {plan.condition} AND {same}",
             f"WHEN MATCHED AND s.{GONE} THEN DELETE",
             f"WHEN MATCHED THEN UPDATE SET {pairs}",
-            f"WHEN NOT MATCHED AND NOT s.{REUSED} THEN INSERT ({names}) VALUES ({inserted})",
+            f"WHEN NOT MATCHED AND NOT s.{REUSED} THEN {_insert(plan, {name: f's.{quoted(name)}' for name in plan.columns})}",
         )
     )
 
@@ -79,6 +73,12 @@ def stamp_values(plan: MergePlan) -> dict[str, str]:
     """Returns the columns that say which commit wrote a row, each with its Spark SQL, for rows that are written with the whole table."""
     marked = quoted(plan.deleted_column) if plan.deleted_column else ""
     return dict(plan.stamps.values(RowOp.READ, marked=marked))
+
+
+def _insert(plan: MergePlan, values: dict[str, str], marked: str = "") -> str:
+    """Returns the INSERT of a row of these values, with what says which commit wrote it."""
+    told = {**values, **dict(plan.stamps.values(RowOp.INSERT, marked=marked))}
+    return f"INSERT ({', '.join(map(quoted, told))}) VALUES ({', '.join(told.values())})"
 
 
 def _stamped(plan: MergePlan, op: RowOp, marked: str = "", *, marks: bool = True) -> str:

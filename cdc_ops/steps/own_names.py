@@ -1,7 +1,7 @@
 """Names of the columns that cdc-ops adds, at the plan: they come when a table is to have them, and stay under the name that they have."""
 
 from cdc_ops.core.commits import LakeHead
-from cdc_ops.core.own_columns import INSTANT_TYPE, OwnColumns
+from cdc_ops.core.own_columns import OwnColumns
 from cdc_ops.core.pipeline import TableConfig
 from cdc_ops.core.requests import RunRequest
 from cdc_ops.core.stored_as import StoredAs
@@ -9,6 +9,7 @@ from cdc_ops.core.widening import canonical_type
 from cdc_ops.errors import SchemaChangedError
 
 _NOTHING = "Nothing was read or written; the watermark stays."
+_SETTING = "'operational_columns'"
 _NAMED = ("op", "synced_at", "operation", "deleted", "deleted_at", "sequence")
 
 
@@ -23,16 +24,17 @@ def check_names(stored: StoredAs, config: TableConfig, head: LakeHead | None, re
     have = {name.lower(): canonical_type(kind) for name, kind in head.columns}
     if renamed := next((field for field in _NAMED if _is_renamed(field, stored.own, head.record.own, have, config)), ""):
         before, now = getattr(head.record.own, renamed), getattr(stored.own, renamed)
-        raise _refused(
+        raise stored_otherwise(
             config,
             f"has the operational column {before!r}, which the pipeline file " + (f"calls {now!r}" if now else "does not name any more"),
             "What it says of the rows that are there would be lost, and the old column would count as one of the source.",
+            _SETTING,
         )
-    wanted = dict(stored.columns(config.settings.deleted_column))
-    for name in (name for name, _ in (*stored.own.stamps, (stored.own.deleted_at, INSTANT_TYPE)) if name in wanted):
-        found = have.get(name.lower(), wanted[name])
-        if found != canonical_type(wanted[name]):
-            raise _refused(config, f"has a column {name!r} of type {found}", f"As operational column it would have to be {wanted[name]}.")
+    for name, kind in stored.own.told(marks_deleted=bool(config.settings.deleted_column)):
+        found = have.get(name.lower(), canonical_type(kind))
+        if found != canonical_type(kind):
+            why = f"As operational column it would have to be {kind}."
+            raise stored_otherwise(config, f"has a column {name!r} of type {found}", why, _SETTING)
 
 
 def _is_renamed(field: str, now: OwnColumns, before: OwnColumns, have: dict[str, str], config: TableConfig) -> bool:
@@ -43,11 +45,19 @@ def _is_renamed(field: str, now: OwnColumns, before: OwnColumns, have: dict[str,
     return field != "deleted" or bool(config.settings.deleted_column)
 
 
-def _refused(config: TableConfig, how: str, why: str) -> SchemaChangedError:
+def stored_otherwise(config: TableConfig, how: str, why: str, settings: str) -> SchemaChangedError:
+    """Returns the refusal of a table that is not stored as its settings say.
+
+    Args:
+        config: The table.
+        how: How it is stored, after "The Delta table of ...".
+        why: What would become of it.
+        settings: Those that can be put back.
+    """
     return SchemaChangedError(
         f"The Delta table of {config.table} {how}.",
         why=why,
         data=_NOTHING,
-        next=f"cdc-ops resync --pipeline {config.pipeline} --table {config.table} --mode full   (replaces the table, with the new names)\n"
-        "        or correct 'operational_columns' in the pipeline file, or give the table a new 'path'",
+        next=f"cdc-ops resync --pipeline {config.pipeline} --table {config.table} --mode full   (replaces the table)\n"
+        f"        or put the setting back ({settings}), or give the table a new 'path'",
     )

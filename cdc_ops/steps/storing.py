@@ -17,13 +17,15 @@ from cdc_ops.core.stored_as import LATEST, POSITION_TYPE, Sequence, SequenceKind
 from cdc_ops.core.tables import Column, TableSchema
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.core.widening import canonical_type
-from cdc_ops.errors import ConfigError, RequestError, SchemaChangedError, SourceTableError
+from cdc_ops.errors import ConfigError, RequestError, SourceTableError
 from cdc_ops.steps.hidden import check_hidden_order
 from cdc_ops.steps.null_updates import contradicting_nulls, nulls_ignored
-from cdc_ops.steps.own_names import check_names
+from cdc_ops.steps.own_names import check_names, stored_otherwise
 from cdc_ops.steps.truncates import check_truncates, contradicting_truncates
 
 _NOTHING: Final = "Nothing was read or written; the watermark stays."
+_OTHERWISE: Final = "and the pipeline file says otherwise"
+_SETTINGS: Final = "'stored_as_scd_type', 'sequence_by', 'method'"
 
 
 def stored_as(
@@ -88,13 +90,14 @@ def check_request(stored: StoredAs, config: TableConfig, head: LakeHead | None, 
         _check_versions(stored.sequence, config, request)
     have = {name.lower(): canonical_type(kind) for name, kind in head.columns} if head else {}
     if START.lower() in have and not stored.keeps_versions and not request.replaces_table:
-        raise _stored_otherwise(config, "keeps the versions of its rows (SCD type 2)", "Old versions would count as rows of their own.")
+        how = f"keeps the versions of its rows (SCD type 2), {_OTHERWISE}"
+        raise stored_otherwise(config, how, "Old versions would count as rows of their own.", _SETTINGS)
     check_names(stored, config, head, request)
     for name, kind in stored.order_columns:
         found = have.get(name.lower(), "")
         if found and found != canonical_type(kind) and not request.replaces_table:
             why = f"Column {name} is {found} there and would have to be {kind}; changes could not be compared."
-            raise _stored_otherwise(config, "orders changes by something else", why)
+            raise stored_otherwise(config, f"orders changes by something else, {_OTHERWISE}", why, _SETTINGS)
 
 
 def own_changes(stored: StoredAs, deleted_column: str, head: LakeHead | None) -> tuple[SchemaChange, ...]:
@@ -191,14 +194,4 @@ def _check_versions(sequence: Sequence, config: TableConfig, request: RunRequest
         why=why,
         data=_NOTHING,
         next=f"{remedy.rstrip('.')}.",
-    )
-
-
-def _stored_otherwise(config: TableConfig, how: str, why: str) -> SchemaChangedError:
-    return SchemaChangedError(
-        f"The Delta table of {config.table} {how}, and the pipeline file says otherwise.",
-        why=why,
-        data=_NOTHING,
-        next=f"cdc-ops resync --pipeline {config.pipeline} --table {config.table} --mode full   (replaces the table)\n"
-        "        or put the setting back ('stored_as_scd_type', 'sequence_by', 'method'), or give the table a new 'path'",
     )
