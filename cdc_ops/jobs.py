@@ -30,6 +30,7 @@ from cdc_ops.sources.base import Source, open_source
 from cdc_ops.steps.extract import extract
 from cdc_ops.steps.guard import LoadGuard
 from cdc_ops.steps.history_upkeep import maintain_history
+from cdc_ops.steps.log_shared import SharedReadings
 from cdc_ops.steps.merge import merge
 from cdc_ops.steps.progress import Pace, chunk_line
 from cdc_ops.steps.readers import ReaderLimit, connections_of
@@ -43,7 +44,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobContext:
-    """Surroundings of one application: the session, how a table gets a source of its own, where lines go, what holds reads back.
+    """Surroundings of one application: session, how a table gets a source of its own, where lines go, what holds reads back or shares them.
 
     `connect_replica` is None if whole tables are read from the source too; else `guard` asks the replica.
     """
@@ -54,6 +55,7 @@ class JobContext:
     say: Progress
     guard: LoadGuard
     readers: ReaderLimit
+    readings: SharedReadings
 
 
 def main(step: Step, argv: Sequence[str] | None = None) -> int:
@@ -120,12 +122,14 @@ def execute(spark: SparkSession, spec: JobSpec, url: str, say: Progress, replica
         say=say,
         guard=LoadGuard(guarded, say),
         readers=ReaderLimit(spec.source.max_readers, say),
+        readings=SharedReadings(spark, spec.operations, uuid.uuid4().hex[:12], say),
     )
     try:
         with ThreadPoolExecutor(max_workers=PARALLEL_TABLES) as pool:
             tables = tuple(pool.map(lambda task: task(), _tasks(context, spec)))
     finally:
         guarded.close()
+        context.readings.close()
     return StepResult(step=spec.step, run_id=spec.run_id, tables=tables, started_at=started, finished_at=datetime.now(UTC))
 
 
@@ -172,7 +176,7 @@ def _run_operation(context: JobContext, spark: SparkSession, source: Source, ste
     staged, direct = (connections_of(spec) if spec.landing is landing else 0 for landing in (Landing.STAGED, Landing.DIRECT))
     if step is not Step.MERGE:
         with context.readers.held(spec.table, staged):
-            result = extract(spark, source, spec, attempt)
+            result = extract(spark, source, spec, attempt, context.readings)
     if step is not Step.EXTRACT:
         with context.readers.held(spec.table, direct):
             result = merge(spark, source, spec)

@@ -22,26 +22,15 @@ from cdc_ops.formats.values import any_of, rarely
 _CARRIED: Final = ("snapshot", "transaction", "source_time", "ddl", "raw", "file", "line")
 
 
-def records_of(envelopes: DataFrame, table: TableName, *, strays: bool = True) -> DataFrame:
-    """Returns what concerns one table: its own records, and those that no table could be found for.
-
-    Args:
-        envelopes: Of a topic or folder.
-        table: Which.
-        strays: False leaves out what no table was found for. Where tables of one reading are counted together, one of them takes the
-            strays, or `strays_of` does: each record counts once.
-    """
+def records_of(envelopes: DataFrame, table: TableName) -> DataFrame:
+    """Returns what concerns one table: its own records, and those that no table could be found for."""
     name = F.col("table")
     mine = F.coalesce((name["schema"] == table.schema) & (name["name"] == table.name), F.lit(False))
-    return envelopes.where(_tableless() | mine) if strays else envelopes.where(mine)
+    return envelopes.where(is_tableless() | mine)
 
 
-def strays_of(envelopes: DataFrame) -> DataFrame:
-    """Returns what no table could be found for: `bad` records that are no JSON, statements and `control` records without a table."""
-    return envelopes.where(_tableless())
-
-
-def _tableless() -> Expr:
+def is_tableless() -> Expr:
+    """True for what no table could be found for: `bad` records that are no JSON, statements and `control` records without a table."""
     return F.coalesce(F.col("table")["name"], F.lit("")) == ""
 
 

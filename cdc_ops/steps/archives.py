@@ -9,13 +9,22 @@
 What a survey freezes is read by every try, and only what `after_reading` has proven becomes the watermark.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
 from cdc_ops.archives.base import Archive
-from cdc_ops.core.archive_files import FileStatus, FrozenFiles, ListedRange, check_frozen, consumed_records, frozen_records, noticed
+from cdc_ops.core.archive_files import (
+    FileStatus,
+    FrozenFiles,
+    ListedFile,
+    ListedRange,
+    check_frozen,
+    consumed_records,
+    frozen_records,
+    noticed,
+)
 from cdc_ops.core.archive_gaps import GapRecord, gap_error
 from cdc_ops.core.archive_names import Aside, FileName, Stranger, parse_name
 from cdc_ops.core.archive_positions import ArchiveWatermark, Cover, advanced
@@ -78,19 +87,29 @@ def keep_read(store: StateStore, lease: Lease, spec: OperationSpec, reading: Log
 def check_unchanged(archive: Archive, files: FrozenFiles) -> None:
     """Refuses a try whose files are not those that were frozen any more; see `core.archive_files.check_frozen`.
 
-    A few files are asked for one by one; of many their folders are listed, from the first of them on.
-
     Raises:
         ArchiveChangedError: a file is gone, or is not what it was.
     """
-    if len(files.files) <= FEW:
-        check_frozen(files, archive.stat(file.path for file in files.files))
-        return
+    check_frozen(files, present_files(archive, files.files))
+
+
+def present_files(archive: Archive, files: Iterable[ListedFile]) -> Mapping[str, ListedFile]:
+    """Returns files as they are now, by path; what is gone is not there, others may be.
+
+    A few files are asked for one by one; of many their folders are listed, from the first of them on.
+
+    Args:
+        archive: Open archive.
+        files: Which, sorted by path.
+    """
+    wanted = tuple(files)
+    if len(wanted) <= FEW:
+        return archive.stat(file.path for file in wanted)
     first: dict[str, str] = {}
-    for file in files.files:  # sorted by path
+    for file in wanted:
         first.setdefault(file.path.rpartition("/")[0], file.path)
     ranges = [ListedRange(prefix=f"{folder}/" if folder else "", after=path[:-1]) for folder, path in first.items()]
-    check_frozen(files, {file.path: file for file in archive.list(ranges).files})
+    return {file.path: file for file in archive.list(ranges).files}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

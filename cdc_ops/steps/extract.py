@@ -12,13 +12,16 @@ from cdc_ops.lake.staging import land, read_manifest
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.compare import land_differences
 from cdc_ops.steps.log_extract import land_events
+from cdc_ops.steps.log_shared import SharedReadings
 from cdc_ops.steps.reading import read_marked
 from cdc_ops.steps.schema import check_source
 from cdc_ops.steps.unplaced import check_places
 from cdc_ops.steps.unstorable import translated_failures
 
 
-def extract(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str) -> OperationResult:
+def extract(
+    spark: SparkSession, source: Source, spec: OperationSpec, attempt: str, readings: SharedReadings | None = None
+) -> OperationResult:
     """Lands an operation's rows, unless they are landed already or do not stop in between.
 
     Args:
@@ -26,6 +29,7 @@ def extract(spark: SparkSession, source: Source, spec: OperationSpec, attempt: s
         source: What to read from; asked for its columns before and after.
         spec: The frozen operation.
         attempt: Folder name of this try, unique.
+        readings: What operations of the log method share with others of their job.
 
     Raises:
         SchemaChangedError: the table was altered after the plan.
@@ -34,13 +38,13 @@ def extract(spark: SparkSession, source: Source, spec: OperationSpec, attempt: s
     """
     if spec.landing is Landing.DIRECT:
         return _result(spec, None)
-    manifest = read_manifest(spec.staging) if is_landed(spec) else _land(spark, source, spec, attempt)
+    manifest = read_manifest(spec.staging) if is_landed(spec) else _land(spark, source, spec, attempt, readings)
     return _result(spec, manifest)
 
 
-def _land(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str) -> Manifest:
+def _land(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str, readings: SharedReadings | None) -> Manifest:
     if spec.log is not None:
-        return land_events(spark, spec, spec.log, attempt)
+        return land_events(spark, spec, spec.log, attempt, readings)
     check_source(source, spec)
     try:
         with translated_failures(spec.table):

@@ -5,12 +5,10 @@
 The feed is landed once and read twice, so that JSON is parsed once: what is bad in it, and what it empties, is known before it is folded.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import reduce
-from operator import or_
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
@@ -19,9 +17,8 @@ from pyspark.sql import functions as F
 from cdc_ops.archives.base import open_archive
 from cdc_ops.core.archive_files import FrozenFiles
 from cdc_ops.core.archive_names import KafkaName, parse_name
-from cdc_ops.core.archive_positions import Cover
 from cdc_ops.core.deletes import DELETE_MARK
-from cdc_ops.core.events import EventFormat, Operation, RecordKind
+from cdc_ops.core.events import Operation, RecordKind
 from cdc_ops.core.logs import PRESENT, REST_IS_NULL, LogBatch, LogReading
 from cdc_ops.core.operations import Manifest, OperationSpec
 from cdc_ops.core.own_columns import SEQUENCE
@@ -30,9 +27,7 @@ from cdc_ops.core.tables import TableName
 from cdc_ops.core.type_policies import Nulled, NulledValues
 from cdc_ops.errors import BadRecordsError, RequestError
 from cdc_ops.formats.base import open_format
-from cdc_ops.formats.containers import open_files
 from cdc_ops.formats.feed import canonical_feed, records_of
-from cdc_ops.formats.files import FileLines, RecordFile
 from cdc_ops.formats.latest import (
     DELETED,
     TIED,
@@ -48,8 +43,10 @@ from cdc_ops.lake.conf import archive_conf
 from cdc_ops.lake.quarantine import records_again
 from cdc_ops.lake.session import set_missing
 from cdc_ops.lake.staging import land
-from cdc_ops.steps.archives import after_reading, check_unchanged, names_of
+from cdc_ops.steps.archives import after_reading, check_unchanged
+from cdc_ops.steps.log_files import chosen_format, covers_of_files, kafka_names, open_alone, unread
 from cdc_ops.steps.log_order import check_order, instant, moment, order_columns
+from cdc_ops.steps.log_shared import SharedReadings
 from cdc_ops.steps.stage import is_deleted
 
 _KEPT: Final = ("kind", "op", "key", "previous_key", "after", "present", "nulled", "position", "source_time", "reason", "file", "line")
@@ -58,7 +55,7 @@ _NOTED: Final = ("before", "snapshot", "transaction", "ddl")
 _SHOWN: Final = 5
 
 
-def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt: str) -> Manifest:
+def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt: str, readings: SharedReadings | None = None) -> Manifest:
     """Reads the files of an operation and lands what their events come to: one row per key, or for SCD type 2 one row per change of a key.
 
     Args:
@@ -66,6 +63,7 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
         spec: The frozen operation.
         log: What it reads.
         attempt: Folder name of this try, unique.
+        readings: Of the job that it belongs to; None = it reads its files for itself.
 
     Raises:
         ArchiveChangedError: a file is not what it was when it was frozen; the next run freezes anew.
@@ -75,16 +73,17 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
         ConfigError: the format would lose data by a setting that nobody has accepted.
     """
     set_missing(spark, archive_conf(log.url, dict(log.archive.options)))
-    frozen = FrozenFiles(files=log.files)
+    frozen, names = FrozenFiles(files=log.files), kafka_names(log)
     with closing(open_archive(log.url, dict(log.archive.options))) as archive:
-        check_unchanged(archive, frozen)
-        names = _kafka_names(log)
-        files = _record_files(log, names)
-        opened = open_files(spark, files, open_format(log.archive.format).facts, _chosen(log), archive)
-        covers = _covers(opened.files, names)
+        opened = (readings.part_of(spark, spec) if readings else None) or open_alone(spark, log, archive)
+        covers = covers_of_files(opened.files, names)
         proven = after_reading(log, covers, table=str(spec.table))
-        records = _records_again(spark, spec, log) if log.again else _unread(opened.records(), log, names, proven.merged)
-        feed = _landed_feed(spark, records, spec, log, feed_folder(spec, attempt))
+        envelopes = (
+            open_format(log.archive.format).envelopes(_records_again(spark, spec, log), chosen_format(log))
+            if log.again
+            else opened.envelopes(lambda found: unread(found, opened.read, log, proven.merged))
+        )
+        feed = _landed_feed(spark, envelopes, spec, log, feed_folder(spec, attempt))
         rows_of_files = feed.groupBy("file").agg(*_seen_columns(feed, spec), *order_columns(feed, log, names)).collect()
         seen = _seen(rows_of_files, spec)
         if seen.bad and not log.quarantine:
@@ -140,50 +139,6 @@ class _Seen:
     nulled: Nulled
 
 
-def _kafka_names(log: LogBatch) -> dict[str, KafkaName]:
-    return {path: name for path, name in names_of(log).items() if isinstance(name, KafkaName)}
-
-
-def _record_files(log: LogBatch, names: Mapping[str, KafkaName]) -> tuple[RecordFile, ...]:
-    found = []
-    for file in log.files:
-        name = names.get(file.path)
-        partition, offset = (name.partition, name.start_offset) if name is not None else (None, None)
-        uri = uri_of(log.url, file.path)
-        found.append(RecordFile(path=file.path, uri=uri, size=file.size, partition=partition, start_offset=offset))
-    return tuple(found)
-
-
-def uri_of(url: str, path: str) -> str:
-    """Returns what Spark calls a file of an archive."""
-    scheme, is_url, rest = url.rpartition("://") if "://" in url else ("", "", url)
-    place = f"{rest.rstrip('/')}/{path}"
-    return f"{ {'s3': 's3a'}.get(scheme, scheme) }://{place}" if is_url and scheme != "file" else place
-
-
-def _covers(files: Iterable[FileLines], names: Mapping[str, KafkaName]) -> tuple[Cover, ...]:
-    """Returns what files hold by their contents; names without positions cover nothing that could be proven."""
-    return tuple(
-        Cover(file=file.path, stream=name.stream, low=(name.start_offset,), high=(name.start_offset + file.lines,))
-        for file in files
-        if (name := names.get(file.path)) is not None
-    )
-
-
-def _unread(records: DataFrame, log: LogBatch, names: Mapping[str, KafkaName], merged: Iterable[str]) -> DataFrame:
-    """Leaves out the files behind a gap, and the records below the watermark: the table has them, and what came after them."""
-    wanted = set(merged)
-    left_out = [file.path for file in log.files if file.path not in wanted]
-    if left_out:
-        records = records.where(~F.col("file").isin(left_out))
-    old = []
-    for path, name in names.items():
-        reached = log.before.of(name.stream)
-        if path in wanted and reached is not None and name.start_offset < reached[0] and not _came_before(log, name):
-            old.append((F.col("file") == path) & (F.col("offset") < reached[0]))
-    return records.where(~reduce(or_, old)) if old else records
-
-
 def _records_again(spark: SparkSession, spec: OperationSpec, log: LogBatch) -> DataFrame:
     """Returns the records in quarantine, with the offsets that they have by their files' names.
 
@@ -207,26 +162,14 @@ def _records_again(spark: SparkSession, spec: OperationSpec, log: LogBatch) -> D
     return rows.join(F.broadcast(places), "file", "left").select("value", "file", "line", "partition", offset)
 
 
-def _came_before(log: LogBatch, name: KafkaName) -> bool:
-    """True for a file from before the place where the table began with its partition: it was never read."""
-    since = log.before.since(name.stream)
-    return since is not None and (name.start_offset,) < since
-
-
-def _landed_feed(spark: SparkSession, records: DataFrame, spec: OperationSpec, log: LogBatch, folder: str) -> DataFrame:
+def _landed_feed(spark: SparkSession, envelopes: DataFrame, spec: OperationSpec, log: LogBatch, folder: str) -> DataFrame:
     """Lands the feed of a table: what the fold needs of it, and what is bad."""
-    form, chosen = open_format(log.archive.format), _chosen(log)
-    mine = records_of(form.envelopes(records, chosen), spec.table)
-    feed = canonical_feed(form, mine, spec.full_schema, spec.keys, chosen)
+    form, mine = open_format(log.archive.format), records_of(envelopes, spec.table)
+    feed = canonical_feed(form, mine, spec.full_schema, spec.keys, chosen_format(log))
     bad = F.col("kind") == RecordKind.BAD
     kept = [F.col(name) for name in (*_KEPT, *(_NOTED if log.history else ()))]
     feed.select(*kept, F.when(bad, F.col("raw")).alias("raw")).write.mode("overwrite").parquet(folder)
     return spark.read.schema(feed.select(*kept, "raw").schema).parquet(folder)
-
-
-def _chosen(log: LogBatch) -> EventFormat:
-    rules = log.archive
-    return EventFormat(name=rules.format, settings=dict(rules.settings), accept=rules.accept, time_zone=rules.time_zone)
 
 
 def _seen_columns(feed: DataFrame, spec: OperationSpec) -> tuple[Column, ...]:

@@ -1,0 +1,37 @@
+"""Files that several operations of one job want: which of them each file is read for. Pure.
+
+Tables of one folder stand at different places of it, so that their frozen lists differ: one is behind, another was added yesterday. A file
+is read once for all that want it, and what is in it goes to these and to no others.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cohort:
+    """Files that the same operations want.
+
+    Args:
+        files: Their paths, ascending.
+        takers: Numbers of the operations, ascending.
+    """
+
+    files: tuple[str, ...]
+    takers: tuple[int, ...]
+
+
+def cohorts(wanted: Sequence[Collection[str]]) -> tuple[Cohort, ...]:
+    """Returns the files of several lists, each once, by who wants them.
+
+    Args:
+        wanted: The paths that each operation wants; an operation's number is its place here.
+    """
+    takers: dict[str, list[int]] = {}
+    for number, paths in enumerate(wanted):
+        for path in paths:
+            takers.setdefault(path, []).append(number)
+    together: dict[tuple[int, ...], list[str]] = {}
+    for path in sorted(takers):
+        together.setdefault(tuple(takers[path]), []).append(path)
+    return tuple(Cohort(files=tuple(files), takers=numbers) for numbers, files in together.items())

@@ -1,0 +1,157 @@
+"""Operations whose records are in the files of one folder: read once, and each comes to what it comes to alone."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops.archives.base import open_archive
+from cdc_ops.core.archive_positions import ArchiveWatermark, Reached
+from cdc_ops.core.archive_rules import ArchiveConfig
+from cdc_ops.core.events import RecordKind
+from cdc_ops.core.logs import LogBatch
+from cdc_ops.core.operations import Manifest, OperationSpec
+from cdc_ops.core.tables import TableName
+from cdc_ops.errors import ArchiveChangedError, ArchiveFileError, ArchiveGapError, CdcError
+from cdc_ops.steps import log_files
+from cdc_ops.steps.log_extract import feed_folder, land_events
+from cdc_ops.steps.log_shared import SharedReadings
+from tests.state_values import spec
+from tests.unit.test_events import column
+
+STREAM = "all/0"
+RULES = ArchiveConfig(
+    format="debezium-mysql",
+    settings=(("converter.replace.null.with.default", "false"), ("schemas.enable", "false"), ("skipped.operations", "none")),
+    accept=("schemas.enable=false",),
+)
+
+
+def event(table: str, pos: int, number: int, name: str = "x", op: str = "c") -> str:
+    source = {"db": "shop", "table": table, "file": "bin.000003", "pos": pos, "row": 0, "ts_ms": 1700000000000 + pos, "snapshot": "false"}
+    row = {"id": number, "c0": name}
+    return json.dumps({"op": op, "before": row if op == "d" else None, "after": None if op == "d" else row, "source": source})
+
+
+class Folder:
+    """A folder with one topic in one partition, and operations that read it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.offset, self.paths = root, 0, list[str]()
+
+    def write(self, *records: str) -> None:
+        """Writes the next file."""
+        name = f"all/partition=0/all+0+{self.offset:010}.json"
+        (self.root / "archive" / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / "archive" / name).write_text("".join(f"{record}\n" for record in records), encoding="utf-8")
+        self.offset += len(records)
+        self.paths.append(name)
+
+    def operation(self, name: str, *files: int, reached: int | None = None, number: int = 1) -> OperationSpec:
+        """An operation of a table that reads some of the files and has what lies below an offset."""
+        url = str(self.root / "archive")
+        with closing(open_archive(url, {})) as archive:
+            listed = archive.stat(self.paths[index] for index in files)
+        streams = () if reached is None else (Reached(stream=STREAM, to=(reached,)),)
+        log = LogBatch(
+            archive=replace(RULES, url=url),
+            url=url,
+            files=tuple(listed[self.paths[index]] for index in files),
+            before=ArchiveWatermark(streams=streams),
+            quarantine="somewhere",
+        )
+        base = spec(number, table=TableName(schema="shop", name=name))
+        columns = (column("id", "int"), column("c0", "varchar(20)"))
+        schema = replace(base.schema, columns=columns)
+        return replace(base, schema=schema, log=log, staging=str(self.root / "staging" / name))
+
+
+def landed(spark: SparkSession, operation: OperationSpec, readings: SharedReadings | None) -> tuple[Any, ...]:
+    """What an operation comes to: what its manifest says, its rows, and the bad records of its feed; or its error."""
+    assert operation.log is not None
+    own = operation if readings else replace(operation, staging=f"{operation.staging}-alone")
+    session = spark.newSession()
+    try:
+        manifest = land_events(session, own, operation.log, "try", readings)
+    except CdcError as error:
+        return type(error), str(error)
+    feed = session.read.parquet(feed_folder(own, "try")).where(F.col("kind") == RecordKind.BAD)
+    bad = sorted(tuple(row) for row in feed.select("file", "line", "reason", "raw").collect())
+    rows = sorted(map(str, session.read.parquet(f"{own.staging}/try").collect()))
+    return facts_of(manifest), rows, bad
+
+
+def facts_of(manifest: Manifest) -> tuple[Any, ...]:
+    return manifest.log, manifest.rows, manifest.key_ranges, manifest.null_keys, manifest.nulled
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of files of each set that is opened."""
+    seen: list[int] = []
+    genuine = log_files.open_files
+
+    def counted(spark: Any, files: Any, *others: Any) -> Any:
+        seen.append(len(files))
+        return genuine(spark, files, *others)
+
+    monkeypatch.setattr(log_files, "open_files", counted)
+    return seen
+
+
+def test_tables_of_a_folder_are_read_once_and_come_to_what_they_come_to_alone(
+    spark: SparkSession, tmp_path: Path, opened: list[int]
+) -> None:
+    folder = Folder(tmp_path)
+    folder.write(*(event(table, 10 * n, n) for n in (1, 2) for table in "abc"), "null", '{"op": "x"}', event("other", 25, 1))
+    twice = event("b", 36, 3).replace('"c0": "x"', '"c0": "x", "c0": "y"')
+    folder.write(event("a", 30, 1, "A"), event("b", 35, 2, op="d"), twice, "garbage", event("c", 40, 2, "C"))
+    folder.write(event("a", 50, 3), event("b", 55, 2, "B"), event("c", 60, 3).replace('"id": 3', '"id": "three"'), event("d", 65, 1))
+    operations = [
+        folder.operation("b", 0, 1, 2, reached=4),  # it has the first records of a file that was uploaded again
+        folder.operation("c", 1, 2, reached=9),  # it is ahead of the others
+        folder.operation("d", 0, 2),  # what is behind its gap is counted, and not read
+        folder.operation("gap", 2, reached=9),  # nothing of it lies before a gap
+        folder.operation("changed", 0, 1),
+    ]
+    [*others, changed] = operations
+    assert changed.log is not None
+    grown = tuple(replace(file, size=file.size + 1) for file in changed.log.files)
+    operations = [*others, replace(changed, log=replace(changed.log, files=grown))]
+    said: list[str] = []
+    readings = SharedReadings(spark, operations, "app", said.append)
+    with ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(lambda one: landed(spark, one, readings), operations))
+    assert opened == [3]
+    assert said == [f"{tmp_path}/archive: 3 files are read once for 4 tables"]
+    assert list((tmp_path / "staging").rglob("*-shared"))
+    readings.close()
+    assert not list((tmp_path / "staging").rglob("*-shared"))
+    with ThreadPoolExecutor(2) as pool:
+        alone = list(pool.map(lambda one: landed(spark, one, None), operations))
+    assert together == alone
+    assert [found[0] for found in together[-2:]] == [ArchiveGapError, ArchiveChangedError]
+    assert [len(found[1]) for found in together[:3]] == [1, 1, 0]
+    assert [[line for _, line, _, _ in found[2]] for found in together[:3]] == [[7, 2, 3], [3, 2], [7]]
+    # What is landed already needs no reading; who is left over reads for himself.
+    later = SharedReadings(spark, operations[:2], "again", said.append)
+    assert later.part_of(spark, operations[0]) is None
+
+
+def test_a_file_that_cannot_be_read_stops_all_tables_of_its_folder_by_the_same_words(spark: SparkSession, tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.write(event("a", 10, 1), event("b", 20, 1))
+    name = folder.paths[0] + ".lz4"
+    (tmp_path / "archive" / name).write_text("…")
+    folder.paths[0] = name
+    operations = [folder.operation("a", 0), folder.operation("b", 0)]
+    readings = SharedReadings(spark, operations, "app", print)
+    first, second = (landed(spark, one, readings) for one in operations)
+    assert first == second
+    assert first[0] is ArchiveFileError
