@@ -25,6 +25,7 @@ class ValueFamily(enum.StrEnum):
     INSTANT = "instant"
     MOMENT_TEXT = "date or time kept as text"
     TIME = "time"
+    ZONED_TIME = "time of day with its offset"
     YEAR = "year"
     BIT = "bit"
     BIT_TEXT = "bit string"
@@ -33,14 +34,17 @@ class ValueFamily(enum.StrEnum):
     ENUM = "enum"
     SET = "set"
     JSON = "json"
+    UUID = "uuid"
     BINARY = "binary"
     GEOMETRY = "geometry"
     VECTOR = "vector"
     ARRAY = "array"
+    BENT_ARRAY = "array of values that JSON has no form of its own for"
     INTERVAL = "interval"
     MONEY = "money"
     VARBIT = "bit varying"
     SHAPE = "geometric type kept as text"
+    INTERNAL = "type of Postgres's own workings, or of an extension, kept as text"
     OTHER = "another type kept as text"
 
 
@@ -66,16 +70,31 @@ _TEXT_BY_DECLARED: Final[dict[str, ValueFamily]] = {
     **dict.fromkeys(("json", "jsonb"), ValueFamily.JSON),
     "enum": ValueFamily.ENUM,
     "set": ValueFamily.SET,
-    "character": ValueFamily.PADDED_TEXT,
+    **dict.fromkeys(("character", "bpchar"), ValueFamily.PADDED_TEXT),
     "interval": ValueFamily.INTERVAL,
     "money": ValueFamily.MONEY,
     "bit": ValueFamily.BIT_TEXT,
     **dict.fromkeys(("point", "line", "lseg", "box", "path", "polygon", "circle"), ValueFamily.SHAPE),
     **dict.fromkeys(
-        ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "citext", "uuid", "xml", "string", "inet4", "inet6"),
+        ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "citext", "xml", "string", "inet4", "inet6"),
         ValueFamily.TEXT,
     ),
+    "uuid": ValueFamily.UUID,
+    **dict.fromkeys(
+        (
+            *("name", "xid", "xid8", "cid", "tid", "pg_lsn", "pg_snapshot", "txid_snapshot", "jsonpath", "tsquery"),
+            *("regclass", "regcollation", "regconfig", "regdictionary", "regnamespace", "regoper", "regoperator", "regproc"),
+            *("regprocedure", "regrole", "regtype", "hstore", "vector", "halfvec", "sparsevec", "geometry", "geography"),
+        ),
+        ValueFamily.INTERNAL,
+    ),
 }
+
+_BENT_ELEMENTS: Final = re.compile(
+    r"^(numeric|real|double precision|date|time|timestamp|interval|bytea|jsonb?|money|bit|xml|oid|name|\"char\""
+    r"|point|line|lseg|box|path|polygon|circle|tsvector|tsquery|hstore|vector|halfvec|geometry|geography|pg_lsn|xid8?)( |\(|\[|$)"
+)
+"""Elements that JSON's own numbers, texts, true and false do not say; of enums, ranges and types of one's own the text is written."""
 
 
 def family_of(column: Column) -> ValueFamily:
@@ -83,7 +102,7 @@ def family_of(column: Column) -> ValueFamily:
     kind = DeclaredType.parse(column.source_type)
     stored = column.delta_type.strip().lower()
     if column.source_type.strip().endswith("]"):
-        return ValueFamily.ARRAY
+        return ValueFamily.BENT_ARRAY if _BENT_ELEMENTS.match(column.source_type.strip().lower()) else ValueFamily.ARRAY
     if kind.base == "year":
         return ValueFamily.YEAR
     if kind.base == "bit" and stored != "string":
@@ -107,6 +126,8 @@ def _of_text(declared: str, base: str) -> ValueFamily:
         return ValueFamily.TEXT
     if text.startswith("bit varying"):
         return ValueFamily.VARBIT
+    if base == "time" and text.endswith("with time zone"):
+        return ValueFamily.ZONED_TIME
     return _TEXT_BY_DECLARED.get(base, ValueFamily.OTHER)
 
 

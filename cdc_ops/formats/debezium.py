@@ -111,13 +111,30 @@ COMMON_LOSSES: Final = (
 )
 COMMON_SETTINGS: Final = {spelled.BINARY_MODE: "bytes"}
 
-_MYSQL_UNREADABLE: Final = {ValueFamily.VECTOR: "A VECTOR comes as numbers; its bytes are not made again."}
+_MYSQL_UNREADABLE: Final = {
+    ValueFamily.VECTOR: "A VECTOR comes as numbers; its bytes are not made again.",
+    ValueFamily.UUID: "Debezium moves zero bytes at the end of a UUID of MariaDB to its beginning, and nothing shows which ones it moved.",
+}
 _POSTGRES_UNREADABLE: Final = {
     ValueFamily.INTERVAL: "Debezium writes intervals as microseconds or as ISO 8601, not as the server prints them.",
     ValueFamily.MONEY: "Debezium writes money as a decimal, without the currency that the server prints.",
     ValueFamily.VARBIT: "Debezium does not say how many zeros a bit string begins with.",
     ValueFamily.SHAPE: "Debezium writes geometric types as objects, not as the server prints them.",
+    ValueFamily.ZONED_TIME: "Debezium writes times of day in UTC, without the offset that the server prints.",
+    ValueFamily.BENT_ARRAY: "Debezium writes the elements of such arrays as numbers or bytes of its own, or not at all.",
+    ValueFamily.INTERNAL: "Debezium writes NULL for values of this type, or another form of them, or nothing at all.",
 }
+
+
+_ROUNDED: Final = LossySetting(
+    name="snapshot.mode",
+    safe=("no_data", "schema_only", "never", "recovery", "schema_only_recovery"),
+    default="initial",
+    loses="In a snapshot the server is asked for FLOAT as text, and prints six digits of it: 16777217 becomes 16777200.",
+    remedy="Let cdc-ops read the rows that are there ('start: snapshot' of the archive) and set snapshot.mode=no_data in the connector.",
+    families=(ValueFamily.FLOAT,),
+    declared=("float",),
+)
 
 
 def time_precision(default: str) -> LossySetting:
@@ -145,7 +162,7 @@ def mysql_facts(name: str) -> FormatFacts:
         key_change="a delete of the old key and an insert of the new one",
         truncate="op t, if skipped.operations=none",
         ddl="records with 'ddl' in the topic of schema changes",
-        lossy=(*COMMON_LOSSES, time_precision("adaptive_time_microseconds")),
+        lossy=(*COMMON_LOSSES, time_precision("adaptive_time_microseconds"), _ROUNDED),
         settings={**COMMON_SETTINGS, spelled.UNSIGNED_MODE: "long"},
         unreadable=_MYSQL_UNREADABLE,
     )

@@ -4,6 +4,7 @@ With schemas in the records (`schemas.enable=true`) each record says how each of
 connector's settings do, which the pipeline file repeats where they are not the defaults.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from pyspark.sql import Column as Expr
@@ -35,6 +36,22 @@ _CONNECT: Final = "org.apache.kafka.connect.data."
 _TIME: Final = "io.debezium.time."
 PRECISE: Final = f"{_CONNECT}Decimal"
 VARIABLE: Final = "io.debezium.data.VariableScaleDecimal"
+_YEAR_ZERO: Final = 1900
+"""What the connectors make of the year 0000 in the log: YEAR has 1901 to 2155, and 0."""
+_INFINITE: Final = {9223372036825200000: "infinity", -9223372036832400000: "-infinity"}
+"""What Postgres's driver makes of them, in microseconds as which Debezium writes them."""
+_LAST_MICRO: Final = 9223372036854775807
+_FIRST_DAY, _LAST_DAY = -2_440_588, 2_145_031_948
+"""The days of Postgres, since 1970: an infinite one comes as a number beyond them, which does not say of which of the two."""
+_SPECIAL: Final = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
+_BETWEEN: Final = r'(?s)\G((?:[^",:]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+)([,:]) ?+'
+"""What separates members of a JSON document, and all before it since the last one; possessive, so that long texts need no stack.
+
+The connector writes MySQL's documents anew, without the blanks that the server prints behind separators.
+"""
+_FLATTENED: Final = r'^\[\s*(null|"\[[A-Z]?[^"]*;@[0-9a-f]+")(\s*,\s*(null|"\[[A-Z]?[^"]*;@[0-9a-f]+"))*\s*\]$'
+"""What Debezium makes of arrays of arrays: NULLs, or names of Java's own objects. Nobody can tell arrays of nothing but NULL from it."""
+
 _ISO: Final = r"^(\d{4})-(\d\d)-(\d\d)[T ](\d\d:\d\d:\d\d(?:\.\d{1,6})?)\d*Z?$"
 
 
@@ -51,32 +68,42 @@ def read(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen: Eve
     reading = _read(facts, column, text, kind, chosen)
     said_by = META_DATA if facts.container is Container.AVRO else SCHEMAS
     if family_of(column) in NEED_SCHEMAS and setting(facts, chosen, said_by) == "true":
-        return Reading(value=F.when(kind.isNotNull(), reading.value))
+        lost = None if reading.unstorable is None else kind.isNotNull() & reading.unstorable
+        return Reading(value=F.when(kind.isNotNull(), reading.value), unstorable=lost)
     return reading
 
 
 def _read(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
-    family = family_of(column)
-    match family:
-        case ValueFamily.INTEGER | ValueFamily.YEAR:
-            return values.integer(column, text)
-        case ValueFamily.UNSIGNED_BIGINT:
-            precise = _named(kind, PRECISE, otherwise=setting(facts, chosen, UNSIGNED_MODE) == "precise")
-            return values.unsigned_bigint(
-                F.when(precise, values.let(F.try_to_binary(text, F.lit("base64")), values.big_number)).otherwise(text)
-            )
-        case ValueFamily.DECIMAL | ValueFamily.DECIMAL_TEXT:
-            return _decimal(facts, column, text, kind, chosen)
-        case ValueFamily.DATE | ValueFamily.WALL_CLOCK | ValueFamily.INSTANT | ValueFamily.MOMENT_TEXT | ValueFamily.TIME:
-            return _temporal(facts, column, text, kind, chosen)
-        case ValueFamily.BIT | ValueFamily.BIT_TEXT:
-            return _bits(column, text)
-        case ValueFamily.BINARY:
-            return _binary(column, text, setting(facts, chosen, BINARY_MODE))
-        case ValueFamily.GEOMETRY:
-            return _geometry(text)
-        case _:
-            return values.from_text(column, text, "UTC")
+    temporal = (ValueFamily.DATE, ValueFamily.WALL_CLOCK, ValueFamily.INSTANT, ValueFamily.MOMENT_TEXT, ValueFamily.TIME)
+    readers: dict[ValueFamily, Callable[[], Reading]] = {
+        ValueFamily.INTEGER: lambda: values.integer(column, text),
+        ValueFamily.YEAR: lambda: _year(column, text),
+        ValueFamily.UNSIGNED_BIGINT: lambda: _unsigned(facts, text, kind, chosen),
+        **dict.fromkeys((ValueFamily.DECIMAL, ValueFamily.DECIMAL_TEXT), lambda: _decimal(facts, column, text, kind, chosen)),
+        **dict.fromkeys(temporal, lambda: _temporal(facts, column, text, kind, chosen)),
+        **dict.fromkeys((ValueFamily.BIT, ValueFamily.BIT_TEXT), lambda: _bits(column, text)),
+        ValueFamily.BINARY: lambda: _binary(column, text, setting(facts, chosen, BINARY_MODE)),
+        ValueFamily.GEOMETRY: lambda: _geometry(text),
+        ValueFamily.JSON: lambda: _json(facts, text),
+        ValueFamily.ARRAY: lambda: Reading(value=F.when(~text.rlike(_FLATTENED), text)),
+        ValueFamily.OTHER: lambda: _other(column, text),
+    }
+    return readers.get(family_of(column), lambda: values.from_text(column, text, "UTC"))()
+
+
+def _year(column: Column, text: Expr) -> Reading:
+    year = values.integer(column, text).value
+    return Reading(value=F.when(year == _YEAR_ZERO, 0).otherwise(year).cast(column.delta_type))
+
+
+def _unsigned(facts: FormatFacts, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+    precise = _named(kind, PRECISE, otherwise=setting(facts, chosen, UNSIGNED_MODE) == "precise")
+    return values.unsigned_bigint(F.when(precise, values.let(F.try_to_binary(text, F.lit("base64")), values.big_number)).otherwise(text))
+
+
+def _json(facts: FormatFacts, text: Expr) -> Reading:
+    """Documents of MySQL with the blanks that the server prints; others are as they were written."""
+    return Reading(value=F.regexp_replace(text, _BETWEEN, "$1$2 ") if UNSIGNED_MODE in facts.settings else text)
 
 
 def _named(kind: Expr, name: str, *, otherwise: bool) -> Expr:
@@ -102,9 +129,13 @@ def _decimal(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen:
         return values.decimal(column, plain).value if family_of(column) is ValueFamily.DECIMAL else plain
 
     value = F.when(precise | variable, values.let(digits, stored)).otherwise(stored(text))
+    special = ~(precise | variable) & text.isin(*_SPECIAL)
+    if family_of(column) is ValueFamily.DECIMAL_TEXT:
+        named = F.coalesce(*(F.when(text == word, printed) for word, printed in _SPECIAL.items()))
+        value = F.when(special, values.rarely(F.lit(True), named)).otherwise(value)
     if f"{DECIMAL_MODE}=double" not in chosen.accept:
         value = F.when(~F.coalesce(kind["type"], F.lit("")).isin("double", "float64"), value)
-    return Reading(value=value)
+    return Reading(value=value, unstorable=special & (text == "NAN") if family_of(column) is ValueFamily.DECIMAL else None)
 
 
 def _temporal(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
@@ -114,25 +145,56 @@ def _temporal(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen
     if family_of(column) is ValueFamily.TIME:
         return _time_of_day(column, text, number, name)
     if declared.base == "date":
-        days = F.date_from_unix_date(text.try_cast("int"))
-        iso = F.regexp_replace(text, "Z$", "")
-        day = F.when(name == f"{_TIME}IsoDate", values.rarely(F.lit(True), values.date(iso).value)).otherwise(days)
-        return Reading(value=day.cast(column.delta_type))
-    if family_of(column) is ValueFamily.INSTANT:
-        return values.zoned_instant(text)
-    if (declared.base == "timestamp" and "time zone" not in column.source_type.lower()) or "with time zone" in column.source_type.lower():
-        instant = values.zoned_instant(text).value  # an instant that the lake keeps as text, in UTC
-        return Reading(value=values.moment_of_micros(column, F.unix_micros(instant)))
+        return _day(column, text, name)
+    if family_of(column) is ValueFamily.INSTANT or (declared.base == "timestamp" and "without" not in column.source_type.lower()):
+        return _instant(column, text)
     micros = (
         F.when(name == f"{_TIME}MicroTimestamp", number)
-        .when(name.isin(f"{_TIME}Timestamp", f"{_CONNECT}Timestamp"), number * 1000)
+        .when(name.isin(f"{_TIME}Timestamp", f"{_CONNECT}Timestamp"), F.try_multiply(number, F.lit(1000)))
         .otherwise(values.rarely((name == f"{_TIME}NanoTimestamp") & (number % 1000 == 0), F.floor(number / F.lit(1000)).cast("bigint")))
     )
-    moment = values.moment_of_micros(column, micros)
-    iso = F.regexp_replace(text, _ISO, "$1-$2-$3 $4")
-    spelled = values.wall_clock(iso).value
+    moment = _moment(column, micros)
+    spelled = values.wall_clock(F.regexp_replace(text, _ISO, "$1-$2-$3 $4")).value
     written = values.moment_text(column, spelled) if family_of(column) is ValueFamily.MOMENT_TEXT else spelled
-    return Reading(value=F.when(name == f"{_TIME}IsoTimestamp", values.rarely(F.lit(True), written)).otherwise(moment))
+    iso = values.rarely(F.lit(True), written)
+    return Reading(value=F.when(name == f"{_TIME}IsoTimestamp", iso).otherwise(moment.value), unstorable=moment.unstorable)
+
+
+def _moment(column: Column, micros: Expr) -> Reading:
+    """Local time of microseconds; only Postgres has infinite ones, and years that no number of microseconds reaches."""
+    moment = values.moment_of_micros(column, micros)
+    if not column.source_type.lower().endswith("without time zone"):
+        return Reading(value=moment)
+    endless = micros.isin(*_INFINITE, _LAST_MICRO)
+    if family_of(column) is ValueFamily.WALL_CLOCK:
+        return Reading(value=F.when(~endless, moment), unstorable=endless)
+    infinite = F.coalesce(*(F.when(micros == size, printed) for size, printed in _INFINITE.items()))
+    return Reading(value=F.when(endless, values.rarely(F.lit(True), infinite)).otherwise(moment))
+
+
+def _day(column: Column, text: Expr, name: Expr) -> Reading:
+    """Days; infinite ones of Postgres do not say which of the two they are, so that they have no text either."""
+    number, iso = text.try_cast("int"), F.regexp_replace(text, "Z$", "")
+    endless = ~number.between(_FIRST_DAY, _LAST_DAY)
+    days = F.when(~endless, F.date_from_unix_date(number))
+    day = F.when(name == f"{_TIME}IsoDate", values.rarely(F.lit(True), values.date(iso).value)).otherwise(days)
+    return Reading(value=day.cast(column.delta_type), unstorable=endless if family_of(column) is ValueFamily.DATE else None)
+
+
+def _instant(column: Column, text: Expr) -> Reading:
+    """Instants, also those that the lake keeps as the server's text, in UTC; of MySQL's TIMESTAMP the zero date comes as second 0."""
+    found, as_text = values.zoned_instant(text).value, family_of(column) is ValueFamily.MOMENT_TEXT
+    if "time zone" in column.source_type.lower():
+        lost, spelled, offset = text.isin("infinity", "-infinity"), text, "+00"
+    elif DeclaredType.parse(column.source_type).base == "timestamp":
+        lost, offset = F.unix_seconds(found) == 0, ""
+        spelled = F.concat(F.lit("0000-00-00 00:00:00"), F.lit("." + "0" * fraction_digits(column) if fraction_digits(column) else ""))
+    else:
+        return Reading(value=found)
+    if not as_text:
+        return Reading(value=F.when(~lost, found), unstorable=lost)
+    written = F.concat(values.moment_of_micros(column, F.unix_micros(found)), F.lit(offset))
+    return Reading(value=F.when(lost, spelled).otherwise(written))
 
 
 def _time_of_day(column: Column, text: Expr, number: Expr, name: Expr) -> Reading:
@@ -176,6 +238,14 @@ def _bits(column: Column, text: Expr) -> Reading:
         return Reading(value=number.try_cast(column.delta_type))
     width = (DeclaredType.parse(column.source_type).numbers or (1,))[0]
     return Reading(value=F.lpad(F.conv(number, 10, 2), width, "0"))
+
+
+def _other(column: Column, text: Expr) -> Reading:
+    """Types kept as text: an address without a mask is cast with one; objects are values of types that the server prints otherwise."""
+    if column.source_type.strip().lower() == "inet":
+        bits = F.when(text.contains(":"), "/128").otherwise("/32")
+        text = F.when(text.contains("/"), text).otherwise(F.concat(text, bits))
+    return Reading(value=F.when(~text.startswith('{"'), text))
 
 
 def _binary(column: Column, text: Expr, mode: str) -> Reading:

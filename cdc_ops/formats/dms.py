@@ -136,7 +136,10 @@ _SETTINGS: Final = {TIMESTAMP: "", PREFIX: "BI_"}
 _UNREADABLE: Final = {
     **dict.fromkeys((ValueFamily.BIT, ValueFamily.BIT_TEXT, ValueFamily.VARBIT), "DMS writes bits as true or false, or as bytes."),
     **dict.fromkeys(
-        (ValueFamily.GEOMETRY, ValueFamily.VECTOR, ValueFamily.SHAPE, ValueFamily.INTERVAL, ValueFamily.MONEY, ValueFamily.ARRAY),
+        (
+            *(ValueFamily.GEOMETRY, ValueFamily.VECTOR, ValueFamily.SHAPE, ValueFamily.INTERVAL, ValueFamily.MONEY, ValueFamily.ARRAY),
+            *(ValueFamily.BENT_ARRAY, ValueFamily.ZONED_TIME),
+        ),
         "How DMS spells its values is not documented.",
     ),
 }

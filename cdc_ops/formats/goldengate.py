@@ -75,7 +75,14 @@ FACTS: Final = FormatFacts(
     unreadable=dict.fromkeys(
         (
             *(ValueFamily.BINARY, ValueFamily.BIT, ValueFamily.BIT_TEXT, ValueFamily.VARBIT, ValueFamily.GEOMETRY, ValueFamily.VECTOR),
-            *(ValueFamily.SHAPE, ValueFamily.INTERVAL, ValueFamily.MONEY, ValueFamily.ARRAY),
+            *(
+                ValueFamily.SHAPE,
+                ValueFamily.INTERVAL,
+                ValueFamily.MONEY,
+                ValueFamily.ARRAY,
+                ValueFamily.BENT_ARRAY,
+                ValueFamily.ZONED_TIME,
+            ),
         ),
         "How GoldenGate spells its values as JSON is not documented.",
     ),
