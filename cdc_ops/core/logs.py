@@ -7,6 +7,7 @@ from typing import Final
 from cdc_ops.core.archive_files import ListedFile
 from cdc_ops.core.archive_positions import AcceptedGap, ArchiveWatermark, Cover
 from cdc_ops.core.archive_rules import ArchiveConfig
+from cdc_ops.core.column_news import NO_NEWS, ColumnNews
 from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.history import EventHistory
 from cdc_ops.core.own_columns import SEQUENCE
@@ -27,6 +28,7 @@ class LogBatch:
         quarantine: Delta table for records that cannot be read, "" = they stop the operation.
         history: Where its events are kept; None = nowhere.
         again: No files are read: the records that were set aside in `quarantine` are, once more.
+        renamed: Old and new names of columns, for events from before they were renamed.
     """
 
     archive: ArchiveConfig
@@ -37,6 +39,7 @@ class LogBatch:
     quarantine: str = ""
     history: EventHistory | None = None
     again: bool = False
+    renamed: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,7 @@ class LogReading:
         quarantined: Records that cannot be read and are set aside.
         last_change: When the source made the newest of the changes, UTC; None if there was none.
         lowest: The smallest position among them; () if there was none.
+        columns: What the events tell of the columns.
     """
 
     watermark: ArchiveWatermark
@@ -71,6 +75,7 @@ class LogReading:
     quarantined: int = 0
     last_change: datetime | None = None
     lowest: tuple[int, ...] = ()
+    columns: ColumnNews = NO_NEWS
 
 
 PRESENT: Final = "__cdc_present"

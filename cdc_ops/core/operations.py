@@ -10,6 +10,7 @@ from datetime import datetime
 
 from cdc_ops.core.archive_positions import ArchiveWatermark
 from cdc_ops.core.buckets import Scope
+from cdc_ops.core.column_news import NO_NEWS, ColumnNews
 from cdc_ops.core.comparing import CompareSpec
 from cdc_ops.core.cursors import Cursor, CursorValue
 from cdc_ops.core.history import EventHistory, Replay
@@ -280,7 +281,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Rows of one operation: read at the source, what they did to the table, which values became NULL, what was set aside or came late."""
+    """Rows of one operation: read, what they did to the table, which values became NULL, what was set aside, came late or lacks columns."""
 
     read: int = 0
     inserted: int = 0
@@ -290,13 +291,14 @@ class Counts:
     nulled: Nulled = NOTHING_NULLED
     quarantined: int = 0
     behind: int = 0
+    columns: ColumnNews = NO_NEWS
 
     @property
     def warning(self) -> str:
         """What the run says of values and records that are not in the table as they came, "" if there is nothing to say."""
         aside = f"{self.quarantined:,} records are in quarantine: 'cdc-ops quarantine list' says why" if self.quarantined else ""
         behind = f"{self.behind:,} events are older than the newest that the table had, and changed nothing newer" if self.behind else ""
-        return "; ".join(filter(None, (self.nulled.warning, aside, behind)))
+        return "; ".join(filter(None, (self.nulled.warning, aside, behind, self.columns.warning)))
 
 
 class Outcome(enum.StrEnum):

@@ -141,7 +141,7 @@ class TableSettings:
             on with the columns that the lake has, `fail` stops the table. Changed keys, and types that the stored one cannot be widened
             to, always stop it.
         renamed: Old and new name of columns that were renamed at the source; without an entry a renamed column is one that is gone and one
-            that is new.
+            that is new. With `method: log` events from before it, too, fill the column under its new name.
         apply_as_deletes: Spark SQL condition over the table's columns; rows that it is true of are deleted from the lake, never written.
         apply_as_truncates: The same for rows of a table of changes that empty it: of what is older by `sequence_by`, nothing is left.
         before_key: Columns that hold the key from before its last change, one for each key column and of the same type; NULL = it did not

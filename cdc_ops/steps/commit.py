@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from cdc_ops.core.column_news import NO_NEWS, ColumnNews
 from cdc_ops.core.commits import LakeHead
 from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.maintenance import carry_over
@@ -183,6 +184,7 @@ def _unreported(spec: OperationSpec, version: int) -> OperationResult:
             nulled=manifest.nulled if manifest else Nulled(counted=not lossy),
             quarantined=(manifest.log.quarantined if manifest.log else manifest.quarantined) if manifest else 0,
             behind=manifest.log.behind if manifest and manifest.log else 0,
+            columns=manifest.log.columns if manifest and manifest.log else NO_NEWS,
         ),
     )
 
@@ -283,6 +285,7 @@ def _total(results: Iterable[OperationResult]) -> Counts:
         nulled=Nulled.total(c.nulled for c in counts),
         quarantined=sum(c.quarantined for c in counts),
         behind=sum(c.behind for c in counts),
+        columns=ColumnNews.total(c.columns for c in counts),
     )
 
 

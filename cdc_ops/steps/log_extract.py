@@ -39,17 +39,21 @@ from cdc_ops.formats.latest import (
     speaks_of_part,
     without_nulls,
 )
+from cdc_ops.formats.renames import with_names_of_now
 from cdc_ops.lake.conf import archive_conf
 from cdc_ops.lake.quarantine import records_again
 from cdc_ops.lake.session import set_missing
 from cdc_ops.lake.staging import land
 from cdc_ops.steps.archives import after_reading, check_unchanged
+from cdc_ops.steps.log_columns import news_columns, news_of, statement_of
 from cdc_ops.steps.log_files import chosen_format, covers_of_files, kafka_names, open_alone, unread
 from cdc_ops.steps.log_order import check_order, instant, moment, order_columns
 from cdc_ops.steps.log_shared import SharedReadings
 from cdc_ops.steps.stage import is_deleted
 
-_KEPT: Final = ("kind", "op", "key", "previous_key", "after", "present", "nulled", "position", "source_time", "reason", "file", "line")
+_KEPT: Final = (
+    *("kind", "op", "key", "previous_key", "after", "present", "nulled", "unmapped", "position", "source_time", "reason", "file", "line"),
+)
 _NOTED: Final = ("before", "snapshot", "transaction", "ddl")
 """What else a table's event history has of an event."""
 _SHOWN: Final = 5
@@ -84,7 +88,11 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
             else opened.envelopes(lambda found: unread(found, opened.read, log, proven.merged))
         )
         feed = _landed_feed(spark, envelopes, spec, log, feed_folder(spec, attempt))
-        rows_of_files = feed.groupBy("file").agg(*_seen_columns(feed, spec), *order_columns(feed, log, names)).collect()
+        rows_of_files = (
+            feed.groupBy("file")
+            .agg(*_seen_columns(feed, spec), *news_columns(spec.full_schema), *order_columns(feed, log, names))
+            .collect()
+        )
         seen = _seen(rows_of_files, spec)
         if seen.bad and not log.quarantine:
             raise _bad_records(feed, spec.table, seen.bad)
@@ -110,6 +118,7 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
                 quarantined=seen.bad,
                 last_change=seen.last_change,
                 lowest=seen.lowest,
+                columns=news_of(rows_of_files, spec.full_schema),
             )
             return replace(manifest, log=reading, nulled=seen.nulled)
 
@@ -164,10 +173,10 @@ def _records_again(spark: SparkSession, spec: OperationSpec, log: LogBatch) -> D
 
 def _landed_feed(spark: SparkSession, envelopes: DataFrame, spec: OperationSpec, log: LogBatch, folder: str) -> DataFrame:
     """Lands the feed of a table: what the fold needs of it, and what is bad."""
-    form, mine = open_format(log.archive.format), records_of(envelopes, spec.table)
+    form, mine = open_format(log.archive.format), with_names_of_now(records_of(envelopes, spec.table), log.renamed, spec.full_schema)
     feed = canonical_feed(form, mine, spec.full_schema, spec.keys, chosen_format(log))
     bad = F.col("kind") == RecordKind.BAD
-    kept = [F.col(name) for name in (*_KEPT, *(_NOTED if log.history else ()))]
+    kept = [*(F.col(name) for name in (*_KEPT, *(_NOTED if log.history else ()))), statement_of(spec.table)]
     feed.select(*kept, F.when(bad, F.col("raw")).alias("raw")).write.mode("overwrite").parquet(folder)
     return spark.read.schema(feed.select(*kept, "raw").schema).parquet(folder)
 

@@ -55,7 +55,7 @@ def merge_events(spark: SparkSession, spec: OperationSpec, manifest: Manifest, r
         result = apply(spark, spec, batch, plan, manifest.rows)
     if spec.log is not None and spec.log.again and result.outcome is not Outcome.NUMBER_TAKEN:  # else nothing of it was merged
         resolve(spark, spec, spec.log.quarantine, feed_folder(spec, manifest.attempt))
-    counts = replace(result.counts, read=reading.events, quarantined=reading.quarantined, behind=reading.behind)
+    counts = replace(result.counts, read=reading.events, quarantined=reading.quarantined, behind=reading.behind, columns=reading.columns)
     return replace(result, counts=counts)
 
 

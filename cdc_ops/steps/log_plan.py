@@ -63,6 +63,7 @@ def draft_log(order: Order) -> Draft:
             decisions=found.decisions,
             quarantine=quarantine_of(order.facts),
             history=_history(order),
+            renamed=order.facts.config.settings.renamed,
         ),
         watermark_after=bound.value,
         bound_method="archive",

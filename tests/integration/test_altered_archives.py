@@ -1,0 +1,42 @@
+"""Tables that are altered while an archive is written: events from before and after it in one batch, and what no event tells."""
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from cdc_ops.core.requests import RunKind
+from cdc_ops.testing.servers import MariaDBServer
+from tests.integration.test_log_method import Sink, change, counts, log_world
+
+ALTER = "ALTER TABLE items RENAME COLUMN name TO title, ADD COLUMN region VARCHAR(5) DEFAULT 'eu', DROP COLUMN old"
+
+
+def test_events_from_both_sides_of_an_alter_are_merged_and_what_none_of_them_tells_is_said(
+    mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path
+) -> None:
+    world = log_world(mariadb, tmp_path, spark)
+    world.configure(renamed=(("name", "title"),))
+    world.sql(
+        "CREATE TABLE items (id INT PRIMARY KEY, title VARCHAR(20), region VARCHAR(5) DEFAULT 'eu')",
+        "INSERT INTO items VALUES (1, 'c', 'eu'), (2, 'b', 'us'), (3, 'd', 'eu')",
+    )
+    sink, at = Sink(tmp_path / "archive", world.database, "items"), {"database": world.database}
+    statement = change("", 300, **at) | {"op": None, "databaseName": world.database, "ddl": ALTER}
+    sink.write(
+        change("c", 100, after={"id": 1, "name": "a", "old": 7}, **at),
+        change("c", 200, after={"id": 3, "name": "d", "old": 7}, **at),
+        statement,
+        change("c", 400, after={"id": 2, "title": "b", "region": "us"}, **at),
+        change("u", 500, before={"id": 1, "title": "a", "region": "eu"}, after={"id": 1, "title": "c", "region": "eu"}, **at),
+    )
+    report = world.run()
+    assert counts(report) == (3, 0, 0)
+    assert world.lake("items", "id, title, region") == [(1, "c", "eu"), (2, "b", "us"), (3, "d", None)]
+    said = " ".join(report.warnings)
+    assert "2 events of new rows do not speak of columns that the source has: NULL stands in 'region'" in said
+    assert "They have 'old', which the table does not have" in said
+    assert ALTER in said
+    counts(world.run(kind=RunKind.BACKFILL, columns=("region",)))
+    assert world.lake("items", "id, title, region") == world.source("items")
+    sink.write(change("u", 600, before={"id": 3, "title": "d", "region": "eu"}, after={"id": 3, "title": "e", "region": "eu"}, **at))
+    assert world.run().warnings == ()
