@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from cdc_ops.core.comparing import CompareSpec, DeleteGuard, GivenUp, Strength
 from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operations import OperationKind
-from cdc_ops.core.runs import abandoned, committed, scanned
+from cdc_ops.core.operations import OperationKind, Outcome
+from cdc_ops.core.runs import abandoned, committed, scanned, unchanged
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import CdcError, StaleStateError, StateError
 from cdc_ops.state import schema
@@ -240,10 +241,28 @@ class StateContract(LeaseContract, ArchiveContract):
         for _ in range(2):
             store.settle(lease, fresh(), abandoned(fresh(), hopeless), hopeless, None)
         assert store.abandoned_ids(PIPELINE, ORDERS) == {hopeless.operation_id}
+        assert store.given_up(PIPELINE, ORDERS) == GivenUp(
+            op_seq=1, operation_id=hopeless.operation_id, run_id=hopeless.run_id, kind="backfill"
+        )
         assert store.open_operations(PIPELINE, ORDERS) == ()
         assert store.table_state(PIPELINE, ORDERS).op_seq == 1
         with pytest.raises(StaleStateError, match="not open: it is abandoned"):
             store.settle(lease, fresh(), committed(fresh(), hopeless, 1), hopeless, result(hopeless))
+
+    def test_what_was_given_up_is_of_interest_until_a_later_number_is_committed_and_what_found_nothing_never(
+        self, store: SqlStateStore
+    ) -> None:
+        lease, hopeless, same = take(store), spec(1, OperationKind.BACKFILL), spec(2, OperationKind.RECONCILE)
+        same = replace(same, compare=CompareSpec(strength=Strength.WHOLE, buckets=None, readers=1, guard=DeleteGuard()))
+        store.freeze(lease, fresh(), (hopeless, same, spec(3)))
+        store.settle(lease, fresh(), abandoned(fresh(), hopeless), hopeless, None)
+        state = store.table_state(PIPELINE, ORDERS)
+        store.settle(lease, state, unchanged(state, same), same, replace(result(same), outcome=Outcome.UNCHANGED))
+        found = store.given_up(PIPELINE, ORDERS)
+        assert found is not None
+        assert found.op_seq == 1
+        settle(store, lease, spec(3))
+        assert store.given_up(PIPELINE, ORDERS) is None
 
     def test_a_scan_that_found_nothing_moves_only_what_was_scanned(self, store: SqlStateStore) -> None:
         lease = take(store)

@@ -78,6 +78,21 @@ class DeleteGuard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GivenUp:
+    """An operation that was given up, and whose Spark application may still be alive.
+
+    Args:
+        op_seq, operation_id, run_id: As its plan had them.
+        kind: An `OperationKind`.
+    """
+
+    op_seq: int
+    operation_id: str
+    run_id: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompareSpec:
     """How an operation compares, frozen at the plan.
 
@@ -88,6 +103,8 @@ class CompareSpec:
         guard: How many deletes are too many.
         why: Why it is done this way, for people.
         heals: It stands for events that an archive lacks: it commits even if nothing differs, because its commit passes them.
+        seals: The last operation that was given up and that the lake has no later number than: it may commit nothing any more once this
+            one looks at the table. None if there is none.
     """
 
     strength: Strength
@@ -96,6 +113,7 @@ class CompareSpec:
     guard: DeleteGuard
     why: str = ""
     heals: bool = False
+    seals: GivenUp | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from cdc_ops.core.comparing import GivenUp
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operations import Counts, OperationKind, OperationResult, OperationSpec
 from cdc_ops.core.runs import TableState
@@ -121,6 +122,10 @@ class StateReader(ArchiveReader, ABC):
     @abstractmethod
     def abandoned_ids(self, pipeline: str, table: TableName) -> frozenset[str]:
         """Returns the operation ids that were given up."""
+
+    @abstractmethod
+    def given_up(self, pipeline: str, table: TableName) -> GivenUp | None:
+        """Returns the last operation that was given up, if nothing has been committed since; none that compared and found nothing."""
 
     @abstractmethod
     def attempts(self, spec: OperationSpec) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 
 from cdc_ops.core import wire
+from cdc_ops.core.comparing import GivenUp
 from cdc_ops.core.operations import OperationResult, OperationSpec
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import StaleStateError
@@ -36,6 +37,16 @@ def abandoned_ids(connection: Connection, pipeline: str, table: TableName) -> fr
     """Returns the operation ids of a table that were given up."""
     query = select(operations.c.operation_id).where(_with_status(pipeline, table, OperationStatus.ABANDONED))
     return frozenset(connection.scalars(query))
+
+
+def given_up(connection: Connection, pipeline: str, table: TableName, *, above: int) -> GivenUp | None:
+    """Returns the last operation of a table that was given up under a number above `above`; a comparison that found nothing was not."""
+    here = (_with_status(pipeline, table, OperationStatus.ABANDONED), operations.c.result.is_(None), operations.c.op_seq > above)
+    text = connection.scalar(select(operations.c.spec).where(*here).order_by(operations.c.op_seq.desc()).limit(1))
+    if text is None:
+        return None
+    spec = wire.loads(OperationSpec, text)
+    return GivenUp(op_seq=spec.op_seq, operation_id=spec.operation_id, run_id=spec.run_id, kind=spec.kind)
 
 
 def attempts(connection: Connection, spec: OperationSpec) -> int:

@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 from sqlalchemy import Connection, Row, select, update
 
 from cdc_ops.core import wire
+from cdc_ops.core.comparing import GivenUp
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operations import OperationResult, OperationSpec, Outcome
 from cdc_ops.core.runs import TableState
@@ -101,6 +102,11 @@ class SqlStateReader(SqlArchiveReader, StateReader):
     def abandoned_ids(self, pipeline: str, table: TableName) -> frozenset[str]:
         """See `StateReader`."""
         return self._read(lambda connection: operations.abandoned_ids(connection, pipeline, table), frozenset())
+
+    def given_up(self, pipeline: str, table: TableName) -> GivenUp | None:
+        """See `StateReader`."""
+        known = self.table_state(pipeline, table).committed_op_seq
+        return self._read(lambda connection: operations.given_up(connection, pipeline, table, above=known), None)
 
     def attempts(self, spec: OperationSpec) -> int:
         """See `StateReader`."""

@@ -29,6 +29,7 @@ from cdc_ops.lake.digests import lake_digests, scope_condition
 from cdc_ops.lake.living import LakeRows
 from cdc_ops.lake.manifests import write_manifest
 from cdc_ops.lake.merge import apply
+from cdc_ops.lake.sealing import seal
 from cdc_ops.lake.staging import land, read_landed
 from cdc_ops.sources.base import DigestQuery, Source
 from cdc_ops.steps.reading import read_marked, read_rows
@@ -105,8 +106,13 @@ def land_differences(spark: SparkSession, source: Source, spec: OperationSpec, a
         spec: The frozen operation.
         attempt: Folder name of this try, unique.
         check: Called when all rows are written and not yet declared landed; what it raises leaves them undeclared.
+
+    Raises:
+        LakeConflictError: an operation that was given up commits at this moment.
     """
     compare = _compare_of(spec)
+    if compare.seals is not None:
+        seal(spark, spec, compare.seals)
     scope = WHOLE
     # Columns that the lake does not have yet cannot be summed up there; keys it always has.
     altered = any(spec.schema.column(change.column) for change in spec.schema_changes)

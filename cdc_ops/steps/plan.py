@@ -29,7 +29,7 @@ from cdc_ops.steps.context import Context
 from cdc_ops.steps.log_plan import relisted
 from cdc_ops.steps.orders import Draft, Order, TableFacts, choosing_quarantine, read_facts
 from cdc_ops.steps.planning import draft_operations
-from cdc_ops.steps.reconciling import method_of
+from cdc_ops.steps.reconciling import method_of, sealed
 from cdc_ops.steps.schema import evolved, refreshed
 from cdc_ops.steps.surveys import Survey
 
@@ -297,6 +297,8 @@ def _readable(context: Context, source: Source, request: RunRequest, config: Tab
 
     def brought_up(spec: OperationSpec) -> OperationSpec:
         spec = choosing_quarantine(refreshed(spec, facts, base.head, request), facts)
+        if spec.compare is not None:
+            spec = replace(spec, compare=replace(spec.compare, seals=sealed(order)))
         return relisted(order, spec, spec.log) if spec.log is not None else spec
 
     return tuple(spec if is_landed(spec) else brought_up(spec) for spec in frozen)

@@ -13,7 +13,7 @@ compared in the lake.
 from dataclasses import dataclass, replace
 
 from cdc_ops.core.buckets import Buckets, cut
-from cdc_ops.core.comparing import CompareSpec, DeleteGuard, Strength
+from cdc_ops.core.comparing import CompareSpec, DeleteGuard, GivenUp, Strength
 from cdc_ops.core.cursors import CursorValue, format_datetime
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind
 from cdc_ops.core.pipeline import Method
@@ -52,11 +52,16 @@ def draft_comparison(order: Order) -> Draft:
         expected_rows=facts.schema.approximate_rows,
         landing=Landing.STAGED,
         mode=ApplyMode.MERGE if facts.keys else ApplyMode.OVERWRITE,
-        compare=CompareSpec(strength=strength, buckets=buckets, readers=order.readers, guard=guard, why=why),
+        compare=CompareSpec(strength=strength, buckets=buckets, readers=order.readers, guard=guard, why=why, seals=sealed(order)),
         # Everything that was committed before now is in what the comparison reads.
         fresh_at=now if not facts.cursor.columns and settings.method is Method.QUERY else None,
     )
     return Draft(operations=(spec,))
+
+
+def sealed(order: Order) -> GivenUp | None:
+    """Returns the operation that was given up before a comparison and has to stay so."""
+    return order.ledger.given_up(order.facts.config.pipeline, order.facts.config.table)
 
 
 def decide(source: Source, facts: TableFacts, wanted: Strength | None = None) -> tuple[Strength, str]:

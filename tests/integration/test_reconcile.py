@@ -1,19 +1,20 @@
 """Reconcile and tables without cursor from end to end: real servers, real Spark, real Delta."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.operations import JobSpec, Step, StepResult
-from cdc_ops.core.requests import RunKind
+from cdc_ops.core.operations import JobSpec, Outcome, Step, StepResult
+from cdc_ops.core.requests import ResyncMode, RunKind
 from cdc_ops.errors import DeletesRefusedError, JobLostError
 from cdc_ops.state.base import TableRunStatus
 from cdc_ops.steps.run import RunReport
 from cdc_ops.testing.servers import MariaDBServer, PostgresServer
-from tests.world import World
+from tests.world import ORDERS, World
 
 ROWS = 2_000
 MARIADB_ORDERS = """CREATE TABLE orders (
@@ -128,8 +129,6 @@ def dies_before(step: Step | None) -> Callable[[World], Callable[[JobSpec], Step
     """An application that is killed: before it does anything, between extract and merge, or after its commit."""
 
     def dying(world: World) -> Callable[[JobSpec], StepResult]:
-        from dataclasses import replace
-
         def run(job: JobSpec) -> StepResult:
             if step is Step.MERGE:
                 world.execute(replace(job, step=Step.EXTRACT))
@@ -157,6 +156,34 @@ def test_a_killed_reconcile_is_finished_by_the_next_run(
     assert_done(world.run())
     assert equal(world)
     assert world.data_commits("orders")[0] == 1
+
+
+def test_an_application_that_lives_on_although_it_was_given_up_brings_nothing_back_behind_a_comparison(
+    mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cdc_ops.steps.commit.MAX_ATTEMPTS", 1)
+    world = World(mariadb, tmp_path, spark)
+    world.sql(ORDERS, "INSERT INTO orders (customer, amount) SELECT CONCAT('c', seq), seq FROM seq_1_to_50", "ANALYZE TABLE orders")
+    assert_done(world.run())
+    jobs = []
+
+    def falls_silent(job: JobSpec) -> StepResult:
+        jobs.append(job)
+        world.execute(replace(job, step=Step.EXTRACT))
+        raise JobLostError("nothing was heard of it")
+
+    world.sql("INSERT INTO orders (id, customer, amount) VALUES (99, 'short-lived', 1)")
+    world.resync(ResyncMode.KEYS, tables=(str(world.name("orders")),), keys=(("99",),), execute_with=falls_silent)
+    world.sql("DELETE FROM orders WHERE id = 99")
+    [compared] = assert_done(reconcile(world)).runs
+    assert (compared.status, world.data_commits("orders")) == (TableRunStatus.IDLE, [1, 2])
+    [told] = world.execute(replace(jobs[0], step=Step.MERGE)).tables
+    assert [one.outcome for one in told.operations] == [Outcome.ALREADY_APPLIED], "its number was taken, in its own name"
+    assert_done(world.run())
+    assert (equal(world), world.data_commits("orders")) == (True, [1, 2])
+    # Once is enough: another comparison finds the number taken.
+    assert_done(reconcile(world))
+    assert world.data_commits("orders") == [1, 2]
 
 
 def test_a_table_without_cursor_is_compared_by_every_run_and_only_what_differs_is_merged(world: World) -> None:

@@ -113,6 +113,7 @@ class Worker:
     operations: tuple[OperationSpec, ...] = ()
     batches: tuple[frozenset[Row], ...] = ()
     outcomes: tuple[Outcome, ...] = ()
+    seals: tuple[OperationSpec, ...] = ()
 
 
 class World:
@@ -219,6 +220,7 @@ class World:
         if not unfinished or (worker.request is not Request.INCREMENT and len(unfinished) < 3):
             worker.planned = self._draft(worker, projected(state, unfinished))
         worker.operations = unfinished + worker.planned
+        worker.seals = self.ledger.given_up
         worker.verb = Verb.FREEZE if worker.planned else Verb.EXTRACT
         if not worker.operations:
             self._end(worker)
@@ -238,6 +240,8 @@ class World:
         A comparison is read anew, too: two that extract at the same time may each find something else, and here they always do.
         """
         spec = worker.operations[len(worker.batches)]
+        if spec.compare is not None and Mechanism.SEALED not in self.off:
+            self.lake.seal(worker.seals)
         if spec.landing is Landing.STAGED and spec.compare is None:
             batch = self.staging.setdefault(spec.operation_id, self.source.read(spec))
         else:
@@ -280,14 +284,14 @@ class World:
         elif self.lake.apply(spec, batch) is None:
             ours = Mechanism.IDENTITY_CHECK in self.off or self.lake.find(spec.operation_id) is not None
             outcome = Outcome.ALREADY_APPLIED if ours else Outcome.NUMBER_TAKEN
-        elif spec.operation_id in self.ledger.abandoned_ids:
+        elif spec.compare is not None and spec.operation_id in self.ledger.abandoned_ids:
             self._bring_back({row.key for row in batch})
         worker.outcomes += (outcome,)
         if outcome is not Outcome.NUMBER_TAKEN and len(worker.outcomes) < len(worker.operations):
             worker.verb = Verb.STAGE
 
     def _bring_back(self, keys: set[int]) -> None:
-        """An operation that was given up has committed after all; a comparison that found nothing has no commit that would stop it.
+        """A double of a comparison that had found nothing has committed after all; another that finds nothing does not stop it.
 
         What it brings stays until the next comparison: docs/guarantees.md says so. Of a full resync nothing is taken back.
         """
@@ -446,6 +450,7 @@ class World:
             if self.ledger.operations and not self.ledger.operations[0].kind.is_live:
                 spec = self.ledger.operations[0]
                 self.ledger.settle(token, self.ledger.state, abandoned(self.ledger.state, spec), spec, done=False)
+                self.ledger.given_up += (spec,)
         except StateError as error:
             self._raise_alarm(error)
         finally:

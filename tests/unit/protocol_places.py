@@ -43,6 +43,7 @@ class Mechanism(enum.StrEnum):
     GIVE_WAY_ONCE = "who finds its number taken rebuilds the ledger only if that is really behind"
     UNCHANGED_IS_BURNT = "an operation that ended without a commit is not taken for a committed one"
     UNCHANGED_MAY_COMMIT = "a double of an operation that ended without a commit may still commit, and is known then"
+    SEALED = "before a comparison looks at the table, it takes the number of what was given up"
     BAND = "the band below the watermark is looked at again"
     SEEN_BEFORE_READ = "what a plan saw of the band is taken before its operation reads"
     GIVEN_LOW = "without records, the watermark is somebody's decision and not MAX(cursor) of the table"
@@ -195,6 +196,15 @@ class Lake:
         """True if Delta would skip an operation."""
         return self.txns.get(self.app_id(spec.generation), 0) >= spec.op_seq and Mechanism.TXN_CHECK not in self.off
 
+    def seal(self, given_up: tuple[OperationSpec, ...]) -> None:
+        """Takes the number of the last operation that was given up, without rows, as `lake.sealing` does."""
+        head = self.head()
+        if given_up and head is not None and head.record is not None and not self.has(given_up[-1]):
+            last = given_up[-1]
+            record = replace(head.record, op_seq=last.op_seq, operation_id=last.operation_id, kind=last.kind)
+            self.commits.append(DeltaCommit(rows=self.rows, record=record))
+            self.txns[self.app_id(last.generation)] = last.op_seq
+
     def find(self, operation_id: str) -> int | None:
         for version in range(len(self.commits) - 1, self.visible_from - 1, -1):
             record = self.commits[version].record
@@ -252,6 +262,7 @@ class Ledger:
     state: TableState = field(default_factory=lambda: TableState(pipeline=PIPELINE, table=TABLE))
     operations: tuple[OperationSpec, ...] = ()
     abandoned_ids: frozenset[str] = frozenset()
+    given_up: tuple[OperationSpec, ...] = ()
     holder: str = ""
     token: int = 0
 
