@@ -19,6 +19,7 @@ from cdc_ops.formats.base import Format
 from cdc_ops.formats.records import is_doubled
 from cdc_ops.formats.values import any_of, rarely
 
+_SIDES: Final = ("before", "after")
 _CARRIED: Final = ("snapshot", "transaction", "source_time", "ddl", "raw", "file", "line")
 
 
@@ -52,10 +53,10 @@ def canonical_feed(form: Format, envelopes: DataFrame, schema: TableSchema, keys
     """
     names = tuple(keys)
     check_format(form.facts, chosen, schema, names)
-    sides = {name: _Side(schema, name, form, chosen) for name in ("before", "after")}
+    sides = {name: _Side(schema, name, form, chosen) for name in _SIDES}
     kind, op = _given("kind"), _given("op")
     key, old_key, problems = F.col("__key"), F.col("__old_key"), _problems(sides, form)
-    keyed = _read(envelopes, sides).withColumns(_keys(schema, names))
+    keyed = _read(_aligned(envelopes, schema), sides).withColumns(_keys(schema, names))
     checked = keyed.withColumn("__wrong", (kind == RecordKind.CHANGE) & any_of([condition for condition, _ in problems]))
     wrong = F.col("__wrong")
     good = (kind == RecordKind.CHANGE) & ~wrong
@@ -85,21 +86,38 @@ def _given(name: str) -> Expr:
     return F.col(f"__e_{name}")
 
 
-def _read(envelopes: DataFrame, sides: dict[str, "_Side"]) -> DataFrame:
-    """Reads the values of both images.
+def _aligned(envelopes: DataFrame, schema: TableSchema) -> DataFrame:
+    """Puts what images say into the order of the table, and keeps an image as it is only where it is not just that.
 
-    A stage of its own: what is used in many places is computed once. It has few columns, because each stage copies all of them.
+    Records name the columns of the table in its order, nearly always: their names are compared once, and not looked for one by one.
+    A stage of its own, as the following one: what is used in many places is computed once. They have few columns, because each stage
+    copies all of them.
     """
-    given = [F.col(name).alias(f"__e_{name}") for name in envelopes.columns if name != "types"]
-    return envelopes.select(*given, *(column for side in sides.values() for column in side.columns()))
+    given = [F.col(name).alias(f"__e_{name}") for name in envelopes.columns if name not in (*_SIDES, "types")]
+    columns = []
+    for name in (*_SIDES, "types"):
+        image, names = F.col(name), F.array(*(F.lit(column.name) for column in schema.columns))
+        plain = F.coalesce(F.map_keys(image) == names, F.lit(False))
+        found = rarely(image.isNotNull(), _entries(image, names))
+        columns.append(F.when(plain, F.map_values(image)).otherwise(found).alias(f"__in_order_{name}"))
+        if name in _SIDES:
+            columns += [plain.alias(f"__plain_{name}"), F.when(~plain, image).alias(f"__e_{name}")]
+    return envelopes.select(*given, *columns)
+
+
+def _entries(image: Expr, names: Expr) -> Expr:
+    return F.transform(names, lambda name: F.try_element_at(image, name))
+
+
+def _read(aligned: DataFrame, sides: dict[str, "_Side"]) -> DataFrame:
+    """Reads the values of both images."""
+    given = [F.col(name) for name in aligned.columns if name != "__in_order_types"]
+    return aligned.select(*given, *(column for side in sides.values() for column in side.columns()))
 
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One image of a row, before or after.
-
-    Records name columns in the order of the table, nearly always: a name is looked for where it is in the table, then everywhere.
-    """
+    """One image of a row, before or after; what it says is in the order of the table, see `_aligned`."""
 
     schema: TableSchema
     name: str
@@ -108,20 +126,17 @@ class _Side:
 
     def columns(self) -> list[Expr]:
         """What is read of an image: its row, which of its values are not NULL, how many of the table's columns it has, and what is lost."""
-        image, types, known = F.col(self.name), F.col("types"), len(self.schema.columns)
-        rows, said, lost = [], [], []
+        texts, types, known = F.col(f"__in_order_{self.name}"), F.col("__in_order_types"), len(self.schema.columns)
+        rows, lost = [], []
         for index, column in enumerate(self.schema.columns):
-            text = _entry(image, index, column.name)
-            reading = self.form.reading(column, text, _entry(types, index, column.name), self.chosen)
+            text = F.get(texts, F.lit(index))
+            reading = self.form.reading(column, text, F.get(types, F.lit(index)), self.chosen)
             rows.append(reading.value.cast(column.delta_type).alias(column.name))
-            said.append(text.isNotNull())
             lost.append(F.lit(False) if reading.unstorable is None else F.coalesce(reading.unstorable, F.lit(False)))
-        as_the_table = reduce(and_, (_is_at(image, index, column.name) for index, column in enumerate(self.schema.columns)))
-        counted = reduce(add, (has.cast("int") for has in self._has(image)))
+        counted = reduce(add, (has.cast("int") for has in self._has()))
         return [
-            F.when(image.isNotNull(), F.struct(*rows)).cast(struct_type(self.schema.columns)).alias(f"__image_{self.name}"),
-            F.array(*said).alias(f"__said_{self.name}"),
-            F.when(image.isNull(), 0).when(as_the_table, known).otherwise(rarely(F.lit(True), counted)).alias(f"__known_{self.name}"),
+            F.when(texts.isNotNull(), F.struct(*rows)).cast(struct_type(self.schema.columns)).alias(f"__image_{self.name}"),
+            F.when(texts.isNull(), 0).when(self._is_plain, known).otherwise(rarely(F.lit(True), counted)).alias(f"__known_{self.name}"),
             names_of(lost, self.schema).alias(f"__lost_{self.name}"),
         ]
 
@@ -138,7 +153,7 @@ class _Side:
     @property
     def is_plain(self) -> Expr:
         """True if all entries of the image are of the table's columns, each of another: what nearly all images are."""
-        return F.coalesce(F.size(_given(self.name)), F.lit(0)) == F.col(f"__known_{self.name}")
+        return self._is_plain | (F.coalesce(F.size(_given(self.name)), F.lit(0)) == F.col(f"__known_{self.name}"))
 
     @property
     def doubled(self) -> Expr:
@@ -149,11 +164,17 @@ class _Side:
     def present(self) -> Expr:
         """Names of the columns that the image has."""
         every = F.array(*(F.lit(column.name) for column in self.schema.columns))
-        some = rarely(F.lit(True), names_of(self._has(_given(self.name)), self.schema))
+        some = rarely(F.lit(True), names_of(self._has(), self.schema))
         return F.when(F.col(f"__known_{self.name}") == len(self.schema.columns), every).otherwise(some)
 
-    def _has(self, image: Expr) -> list[Expr]:
-        return [F.coalesce(F.map_contains_key(image, column.name), F.lit(False)) for column in self.schema.columns]
+    @property
+    def _is_plain(self) -> Expr:
+        """True for an image that is as the table is; it is kept in the table's order only."""
+        return F.col(f"__plain_{self.name}")
+
+    def _has(self) -> list[Expr]:
+        """Whether an image that is not plain has a column, for each of them."""
+        return [F.coalesce(F.map_contains_key(_given(self.name), column.name), F.lit(False)) for column in self.schema.columns]
 
     def problems(self) -> list[tuple[Expr, Expr]]:
         """Returns for each column whether something is wrong with its value, and what."""
@@ -161,25 +182,13 @@ class _Side:
 
     def _problems(self, index: int, column: Column) -> list[tuple[Expr, Expr]]:
         lost = F.array_contains(self.lost, column.name)
-        text = F.try_element_at(_given(self.name), F.lit(column.name))
+        text = F.get(F.col(f"__in_order_{self.name}"), F.lit(index))
         said = F.concat(F.lit(f"column {column.name!r} of the image {self.name}: "), F.substring(text, 1, 40))
-        unreadable = F.get(F.col(f"__said_{self.name}"), F.lit(index)) & self.image[column.name].isNull() & ~lost
+        unreadable = text.isNotNull() & self.image[column.name].isNull() & ~lost
         found = [(unreadable, F.concat(said, F.lit(f" cannot be read as {column.source_type}")))]
         if _must_not_be_lost(self.schema, column):
             found.append((lost, F.concat(said, F.lit(" has no stored form, and the policy is to fail"))))
         return found
-
-
-def _is_at(entries: Expr, index: int, name: str) -> Expr:
-    """True if a map has that name at that place."""
-    return F.coalesce(F.get(F.map_keys(entries), F.lit(index)) == name, F.lit(False))
-
-
-def _entry(entries: Expr, index: int, name: str) -> Expr:
-    """Returns the value of a name in a map, which is expected at that place."""
-    return F.when(_is_at(entries, index, name), F.get(F.map_values(entries), F.lit(index))).otherwise(
-        F.try_element_at(entries, F.lit(name))
-    )
 
 
 def names_of(conditions: list[Expr], schema: TableSchema) -> Expr:
@@ -217,7 +226,7 @@ def _problems(sides: dict[str, _Side], form: Format) -> list[tuple[Expr, Expr]]:
     op, key, position = _given("op"), F.col("__key"), _given("position")
     keyless = (op != Operation.TRUNCATE) & key.isNull()
     moved = (F.col("__old_key") != key) & (F.col("__known_after") < len(sides["after"].schema.columns))
-    imageless = op.isin(Operation.READ, Operation.CREATE, Operation.UPDATE) & _given("after").isNull()
+    imageless = op.isin(Operation.READ, Operation.CREATE, Operation.UPDATE) & sides["after"].image.isNull()
     unplaced = any_of([position[part.name].isNull() for part in form.facts.order]) | position.isNull()
     tableless = (F.coalesce(_given("table")["name"], F.lit("")) == "") & F.lit(form.facts.names_table)
     whole_row = moved & F.lit(form.facts.images is Images.PARTIAL)
