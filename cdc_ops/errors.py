@@ -27,6 +27,7 @@ the first kind and fails at once on the second.
     |   |-- DuplicateKeyError
     |   |-- TiedEventsError        two change events at one place in the order differ
     |   |-- BadRecordsError        records of an archive that cannot be read exactly
+    |   |-- UnknownTablesError     records of an archive are of tables that the pipeline file does not speak of
     |   |-- IncompleteRowError     an event changes a part of a row that the table does not have
     |   |-- UnstorableValueError   a value that no stored type holds, where the policy is to fail
     |   `-- DeletesRefusedError    a comparison would delete more than it may unasked
@@ -176,6 +177,10 @@ class TiedEventsError(DataError):
 
 class BadRecordsError(DataError):
     """Records of an archive cannot be read exactly, and the policy is to stop."""
+
+
+class UnknownTablesError(DataError):
+    """The files of an archive hold records of tables that the pipeline file does not speak of, and the policy is to stop."""
 
 
 class IncompleteRowError(DataError):

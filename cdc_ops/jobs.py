@@ -122,7 +122,7 @@ def execute(spark: SparkSession, spec: JobSpec, url: str, say: Progress, replica
         say=say,
         guard=LoadGuard(guarded, say),
         readers=ReaderLimit(spec.source.max_readers, say),
-        readings=SharedReadings(spark, spec.operations, uuid.uuid4().hex[:12], say),
+        readings=SharedReadings(spark, spec.operations, uuid.uuid4().hex[:12], say, spec.known),
     )
     try:
         with ThreadPoolExecutor(max_workers=PARALLEL_TABLES) as pool:

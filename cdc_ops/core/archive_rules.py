@@ -42,6 +42,17 @@ class OnBadRecord(enum.StrEnum):
     """It is set aside with its bytes and the reason; the rest is merged, and each run that sets one aside says so."""
 
 
+class OnUnknownTable(enum.StrEnum):
+    """What to do about records of tables that the pipeline file does not speak of."""
+
+    IGNORE = "ignore"
+    """They are left out; each run that meets some says how many, of which tables."""
+    FAIL = "fail"
+    """The tables that read the same folder stop, and nothing of the batch is written."""
+    QUARANTINE = "quarantine"
+    """One table of the folder sets them aside, with their bytes; the others leave them out."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveConfig:
     """The archive of change events that tables with `method: log` are fed from.
@@ -67,6 +78,9 @@ class ArchiveConfig:
         strangers: What to do about files whose names the layout does not know.
         bad_records: What to do about records that cannot be read exactly: `fail` stops the table; `quarantine` sets them aside, with
             their bytes and the reason, and merges the rest: `cdc-ops quarantine list` shows them.
+        unknown_tables: What to do about records of tables that no entry of `tables` names or covers: `ignore` leaves them out, and says how
+            many there were; `fail` stops the tables of the folder; `quarantine` sets them aside. An entry with `exclude: true` makes a
+            table known.
         check_endings: Look at the last bytes of each new file, for archives that files are written into in place.
         files_per_run: Files that one run of a table reads at most; the next run goes on.
     """
@@ -87,6 +101,7 @@ class ArchiveConfig:
     heal: Heal = Heal.STOP
     strangers: OnStranger = OnStranger.FAIL
     bad_records: OnBadRecord = OnBadRecord.FAIL
+    unknown_tables: OnUnknownTable = OnUnknownTable.IGNORE
     check_endings: bool = False
     files_per_run: int = 5000
 

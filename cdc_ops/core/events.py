@@ -42,6 +42,8 @@ class RecordKind(enum.StrEnum):
     """Says nothing of rows or columns: tombstones, heartbeats, borders of transactions."""
     BAD = "bad"
     """Could not be decoded; `reason` says why, `raw` is the record."""
+    UNKNOWN = "unknown"
+    """Is of a table that the pipeline file does not speak of; no format says so, the step that reads a folder does."""
 
 
 class Container(enum.StrEnum):

@@ -13,6 +13,7 @@ from cdc_ops.core.history import EventHistory
 from cdc_ops.core.own_columns import SEQUENCE
 from cdc_ops.core.stored_as import POSITION_TYPE
 from cdc_ops.core.tables import Column
+from cdc_ops.core.unknown_tables import NONE_UNKNOWN, UnknownTables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,8 @@ class LogBatch:
         decisions: Gaps that somebody has accepted.
         quarantine: Delta table for records that cannot be read, "" = they stop the operation.
         history: Where its events are kept; None = nowhere.
+        unknown: Delta table for records of tables that the pipeline file does not speak of, if they are set aside; "" = another table that
+            reads the same folder looks after them.
         again: No files are read: the records that were set aside in `quarantine` are, once more.
         renamed: Old and new names of columns, for events from before they were renamed.
     """
@@ -40,6 +43,7 @@ class LogBatch:
     history: EventHistory | None = None
     again: bool = False
     renamed: tuple[tuple[str, str], ...] = ()
+    unknown: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +61,11 @@ class LogReading:
         behind: Events below the newest one that the table had: delivered again, or late.
         ordered: The order of events holds across all that the archive has; False where it holds within a partition only, so that an event
             cannot be told to be older than a row.
-        quarantined: Records that cannot be read and are set aside.
+        quarantined: Records that are set aside, because they cannot be read or are of unknown tables.
         last_change: When the source made the newest of the changes, UTC; None if there was none.
         lowest: The smallest position among them; () if there was none.
         columns: What the events tell of the columns.
+        unknown: What was found of tables that the pipeline file does not speak of; nothing where another table looks after them.
     """
 
     watermark: ArchiveWatermark
@@ -76,6 +81,7 @@ class LogReading:
     last_change: datetime | None = None
     lowest: tuple[int, ...] = ()
     columns: ColumnNews = NO_NEWS
+    unknown: UnknownTables = NONE_UNKNOWN
 
 
 PRESENT: Final = "__cdc_present"

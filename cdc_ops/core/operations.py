@@ -22,6 +22,7 @@ from cdc_ops.core.schema_changes import SchemaChange
 from cdc_ops.core.stored_as import LATEST, StoredAs
 from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.core.type_policies import NOTHING_NULLED, Nulled
+from cdc_ops.core.unknown_tables import NONE_UNKNOWN, KnownTables, UnknownTables
 from cdc_ops.core.windows import Window
 
 
@@ -112,8 +113,7 @@ class OperationSpec:
         window: What is read, for increments, backfills and ranges.
         slices: WHERE conditions in the source's dialect, disjoint and together the whole; each is read over its own connection.
         expected_rows: Row count or estimate at the plan, for progress and partitioning.
-        mode: How rows are applied.
-        landing: Where they stop in between.
+        mode, landing: How rows are applied, and where they stop in between.
         delete_missing_where: Spark SQL condition on the target; rows that match it and are not in the batch are deleted ("" = none).
         delete_where: Spark SQL condition on a row that was read; such rows are deleted from the table and not inserted ("" = none).
         truncate_where: Spark SQL condition on a row that was read; one that it is true of empties the table of what is older ("" = none).
@@ -292,13 +292,14 @@ class Counts:
     quarantined: int = 0
     behind: int = 0
     columns: ColumnNews = NO_NEWS
+    unknown: UnknownTables = NONE_UNKNOWN
 
     @property
     def warning(self) -> str:
         """What the run says of values and records that are not in the table as they came, "" if there is nothing to say."""
         aside = f"{self.quarantined:,} records are in quarantine: 'cdc-ops quarantine list' says why" if self.quarantined else ""
         behind = f"{self.behind:,} events are older than the newest that the table had, and changed nothing newer" if self.behind else ""
-        return "; ".join(filter(None, (self.nulled.warning, aside, behind, self.columns.warning)))
+        return "; ".join(filter(None, (self.nulled.warning, aside, behind, self.unknown.warning, self.columns.warning)))
 
 
 class Outcome(enum.StrEnum):
@@ -374,6 +375,7 @@ class JobSpec:
         maintenance: For the step `maintain`.
         result_path: Where the `StepResult` goes.
         package_version: The writer's version; a job of another version refuses.
+        known: Which tables the pipeline file speaks of now, for those that read archives.
     """
 
     step: Step
@@ -384,6 +386,7 @@ class JobSpec:
     result_path: str
     package_version: str
     maintenance: tuple[MaintenanceTask, ...] = ()
+    known: KnownTables | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from cdc_ops.core.schema_changes import SchemaPolicy
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.core.type_policies import OnOverflow, OnUnstorable, TypePolicies
+from cdc_ops.core.unknown_tables import KnownTables
 from cdc_ops.errors import ConfigError, RequestError
 
 
@@ -334,6 +335,11 @@ def resolve_tables(pipeline: Pipeline, available: Iterable[TableName]) -> tuple[
         )
         for name, rule in sorted(chosen.items())
     )
+
+
+def known_tables(pipeline: Pipeline) -> KnownTables:
+    """Returns which tables the pipeline file speaks of, and what is done about archived records of others."""
+    return KnownTables(entries=tuple(rule.pattern for rule in pipeline.tables), policy=pipeline.archive.unknown_tables)
 
 
 def current_settings(pipeline: Pipeline, table: TableName) -> TableSettings | None:

@@ -25,9 +25,13 @@ _CARRIED: Final = ("snapshot", "transaction", "source_time", "ddl", "raw", "file
 
 def records_of(envelopes: DataFrame, table: TableName) -> DataFrame:
     """Returns what concerns one table: its own records, and those that no table could be found for."""
+    return envelopes.where(is_tableless() | is_of(table))
+
+
+def is_of(table: TableName) -> Expr:
+    """True for records of a table."""
     name = F.col("table")
-    mine = F.coalesce((name["schema"] == table.schema) & (name["name"] == table.name), F.lit(False))
-    return envelopes.where(is_tableless() | mine)
+    return F.coalesce((name["schema"] == table.schema) & (name["name"] == table.name), F.lit(False))
 
 
 def is_tableless() -> Expr:

@@ -19,7 +19,7 @@ from cdc_ops.lake.tables import translated_conflicts
 
 
 def set_aside(spark: SparkSession, spec: OperationSpec, path: str, feed: str) -> None:
-    """Appends the bad records of an operation; doing it again changes nothing.
+    """Appends the bad records of an operation, and those of unknown tables that were landed; doing it again changes nothing.
 
     Args:
         spark: A session.
@@ -31,7 +31,8 @@ def set_aside(spark: SparkSession, spec: OperationSpec, path: str, feed: str) ->
         LakeConflictError: somebody else changes that table.
     """
     with _writing(spark, spec) as session:
-        bad = session.read.parquet(feed).where(F.col("kind") == RecordKind.BAD)
+        unknown = (F.col("kind") == RecordKind.UNKNOWN) & F.col("raw").isNotNull()
+        bad = session.read.parquet(feed).where((F.col("kind") == RecordKind.BAD) | unknown)
         parts = ("file", "line", F.to_json("position").alias("position"), "reason", F.col("raw").cast("binary").alias("raw"))
         _append(bad.select(*parts), spec, path)
 
@@ -57,9 +58,8 @@ def resolve(spark: SparkSession, spec: OperationSpec, path: str, feed: str) -> N
         LakeConflictError: somebody else changes that table.
     """
     with _writing(spark, spec) as session:
-        read = (
-            session.read.parquet(feed).groupBy("file", "line").agg(F.bool_or(F.col("kind") == RecordKind.BAD).alias("bad")).where("NOT bad")
-        )
+        bad = F.bool_or(F.col("kind").isin(RecordKind.BAD, RecordKind.UNKNOWN)).alias("bad")
+        read = session.read.parquet(feed).groupBy("file", "line").agg(bad).where("NOT bad")
         parts = (F.lit(None).cast("string").alias("position"), F.lit(RESOLVED).alias("reason"), F.lit(None).cast("binary").alias("raw"))
         _append(read.select("file", "line", *parts), spec, path)
 

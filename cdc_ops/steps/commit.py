@@ -17,6 +17,7 @@ from cdc_ops.core.places import staging_root
 from cdc_ops.core.requests import RunRequest
 from cdc_ops.core.runs import Standing, TableState, abandoned, adopted, committed, compare, rebuilt, rebuilt_from_data, unchanged
 from cdc_ops.core.type_policies import Nulled
+from cdc_ops.core.unknown_tables import NONE_UNKNOWN, UnknownTables
 from cdc_ops.errors import CdcError, DeletesRefusedError, JobLostError, LedgerBehindError, StaleStateError, StateError, from_payload
 from cdc_ops.lake.log import find_commit, read_head
 from cdc_ops.lake.manifests import expire, read_manifest
@@ -185,6 +186,7 @@ def _unreported(spec: OperationSpec, version: int) -> OperationResult:
             quarantined=(manifest.log.quarantined if manifest.log else manifest.quarantined) if manifest else 0,
             behind=manifest.log.behind if manifest and manifest.log else 0,
             columns=manifest.log.columns if manifest and manifest.log else NO_NEWS,
+            unknown=manifest.log.unknown if manifest and manifest.log else NONE_UNKNOWN,
         ),
     )
 
@@ -286,6 +288,7 @@ def _total(results: Iterable[OperationResult]) -> Counts:
         quarantined=sum(c.quarantined for c in counts),
         behind=sum(c.behind for c in counts),
         columns=ColumnNews.total(c.columns for c in counts),
+        unknown=UnknownTables.total(c.unknown for c in counts),
     )
 
 

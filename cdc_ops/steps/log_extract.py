@@ -25,6 +25,7 @@ from cdc_ops.core.own_columns import SEQUENCE
 from cdc_ops.core.tables import Column as TableColumn
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.type_policies import Nulled, NulledValues
+from cdc_ops.core.unknown_tables import NONE_UNKNOWN
 from cdc_ops.errors import BadRecordsError, RequestError
 from cdc_ops.formats.base import open_format
 from cdc_ops.formats.feed import canonical_feed, records_of
@@ -49,6 +50,7 @@ from cdc_ops.steps.log_columns import news_columns, news_of, statement_of
 from cdc_ops.steps.log_files import chosen_format, covers_of_files, kafka_names, open_alone, unread
 from cdc_ops.steps.log_order import check_order, instant, moment, order_columns
 from cdc_ops.steps.log_shared import SharedReadings
+from cdc_ops.steps.log_unknown import Watch, watch_of
 from cdc_ops.steps.stage import is_deleted
 
 _KEPT: Final = (
@@ -75,6 +77,7 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
         BadRecordsError: records cannot be read exactly.
         TiedEventsError: two events at one place say different things.
         ConfigError: the format would lose data by a setting that nobody has accepted.
+        UnknownTablesError: records are of tables that the pipeline file does not speak of, and the policy is to fail.
     """
     set_missing(spark, archive_conf(log.url, dict(log.archive.options)))
     frozen, names = FrozenFiles(files=log.files), kafka_names(log)
@@ -87,7 +90,9 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
             if log.again
             else opened.envelopes(lambda found: unread(found, opened.read, log, proven.merged))
         )
-        feed = _landed_feed(spark, envelopes, spec, log, feed_folder(spec, attempt))
+        watch = watch_of(log, readings.known if readings else None)
+        mine = watch.marked(envelopes, spec.table) if watch else records_of(envelopes, spec.table)
+        feed = _landed_feed(spark, mine, spec, log, (feed_folder(spec, attempt), watch))
         rows_of_files = (
             feed.groupBy("file")
             .agg(*_seen_columns(feed, spec), *news_columns(spec.full_schema), *order_columns(feed, log, names))
@@ -96,6 +101,7 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
         seen = _seen(rows_of_files, spec)
         if seen.bad and not log.quarantine:
             raise _bad_records(feed, spec.table, seen.bad)
+        unknown = watch.found(feed, seen.unknown, spec.table) if watch else NONE_UNKNOWN
         newest, behind = (log.before.newest, 0) if log.again else check_order(rows_of_files, str(spec.table), log, names)
         folded = fold(feed, spec, truncated=bool(seen.truncates), partial=bool(seen.partial))
         tied, landed = Observation(), Observation()
@@ -115,7 +121,8 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
                 deletes=landed.get["deletes"],
                 behind=behind,
                 ordered=open_format(log.archive.format).facts.one_order,
-                quarantined=seen.bad,
+                quarantined=seen.bad + (seen.unknown if log.again or (watch and watch.keeps_raw) else 0),
+                unknown=unknown,
                 last_change=seen.last_change,
                 lowest=seen.lowest,
                 columns=news_of(rows_of_files, spec.full_schema),
@@ -137,10 +144,11 @@ def feed_folder(spec: OperationSpec, attempt: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
-    """What a feed holds: changes, bad records, updates of a part of the columns, TRUNCATEs, newest change, first place, lost values."""
+    """What a feed holds: changes, what is bad or unknown, updates of some columns, TRUNCATEs, newest change, first place, lost values."""
 
     events: int
     bad: int
+    unknown: int
     partial: int
     truncates: tuple[tuple[int, ...], ...]
     last_change: datetime | None
@@ -171,12 +179,14 @@ def _records_again(spark: SparkSession, spec: OperationSpec, log: LogBatch) -> D
     return rows.join(F.broadcast(places), "file", "left").select("value", "file", "line", "partition", offset)
 
 
-def _landed_feed(spark: SparkSession, envelopes: DataFrame, spec: OperationSpec, log: LogBatch, folder: str) -> DataFrame:
+def _landed_feed(spark: SparkSession, mine: DataFrame, spec: OperationSpec, log: LogBatch, place: tuple[str, Watch | None]) -> DataFrame:
     """Lands the feed of a table: what the fold needs of it, and what is bad."""
-    form, mine = open_format(log.archive.format), with_names_of_now(records_of(envelopes, spec.table), log.renamed, spec.full_schema)
-    feed = canonical_feed(form, mine, spec.full_schema, spec.keys, chosen_format(log))
-    bad = F.col("kind") == RecordKind.BAD
-    kept = [*(F.col(name) for name in (*_KEPT, *(_NOTED if log.history else ()))), statement_of(spec.table)]
+    (folder, watch), form = place, open_format(log.archive.format)
+    named = with_names_of_now(mine, log.renamed, spec.full_schema)
+    feed = canonical_feed(form, named, spec.full_schema, spec.keys, chosen_format(log))
+    bad = F.col("kind").isin(RecordKind.BAD, *((RecordKind.UNKNOWN,) if watch and watch.keeps_raw else ()))
+    names = (*_KEPT, *(_NOTED if log.history else ()), *(("table",) if watch else ()))
+    kept = [*(F.col(name) for name in names), statement_of(spec.table)]
     feed.select(*kept, F.when(bad, F.col("raw")).alias("raw")).write.mode("overwrite").parquet(folder)
     return spark.read.schema(feed.select(*kept, "raw").schema).parquet(folder)
 
@@ -189,6 +199,7 @@ def _seen_columns(feed: DataFrame, spec: OperationSpec) -> tuple[Column, ...]:
     return (
         F.count_if(change).alias("events"),
         F.count_if(F.col("kind") == RecordKind.BAD).alias("bad"),
+        F.count_if(F.col("kind") == RecordKind.UNKNOWN).alias("unknown"),
         F.count_if(speaks_of_part(spec.full_schema)).alias("part"),
         F.collect_set(F.when(F.col("op") == Operation.TRUNCATE, place)).alias("truncates"),
         moment(F.max(F.when(change, F.col("source_time")))).alias("last"),
@@ -203,6 +214,7 @@ def _seen(rows: Sequence[Row], spec: OperationSpec) -> _Seen:
     return _Seen(
         events=sum(row["events"] for row in rows),
         bad=sum(row["bad"] for row in rows),
+        unknown=sum(row["unknown"] for row in rows),
         partial=sum(row["part"] for row in rows),
         truncates=tuple(sorted({tuple(place) for row in rows for place in row["truncates"]})),
         last_change=max((at for row in rows if (at := instant(row["last"])) is not None), default=None),

@@ -48,14 +48,15 @@ def merge_events(spark: SparkSession, spec: OperationSpec, manifest: Manifest, r
     plan, batch = plan_merge(spec, manifest), marked(read_landed(spark, spec, manifest), spec)
     plan, batch = with_deleted(spark, spec, plan, batch)
     if reading.quarantined and spec.log is not None and not spec.log.again:
-        set_aside(spark, spec, spec.log.quarantine, feed_folder(spec, manifest.attempt))
+        set_aside(spark, spec, spec.log.quarantine or spec.log.unknown, feed_folder(spec, manifest.attempt))
     if spec.log is not None:
         _keep_events(spark, spec, spec.log, reading, feed_folder(spec, manifest.attempt))
     with translated_gaps(spec):
         result = apply(spark, spec, batch, plan, manifest.rows)
     if spec.log is not None and spec.log.again and result.outcome is not Outcome.NUMBER_TAKEN:  # else nothing of it was merged
         resolve(spark, spec, spec.log.quarantine, feed_folder(spec, manifest.attempt))
-    counts = replace(result.counts, read=reading.events, quarantined=reading.quarantined, behind=reading.behind, columns=reading.columns)
+    counts = replace(result.counts, read=reading.events, quarantined=reading.quarantined, behind=reading.behind)
+    counts = replace(counts, unknown=reading.unknown, columns=reading.columns)
     return replace(result, counts=counts)
 
 

@@ -14,8 +14,8 @@ from cdc_ops.core.cursors import CursorValue, format_datetime
 from cdc_ops.core.history import EventHistory, Replay
 from cdc_ops.core.logs import LogBatch
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec
-from cdc_ops.core.pipeline import Method
-from cdc_ops.core.places import event_history
+from cdc_ops.core.pipeline import Method, resolve_tables
+from cdc_ops.core.places import event_history, quarantine_path
 from cdc_ops.core.windows import SafeBound
 from cdc_ops.errors import ArchiveChangedError, ArchiveError, ConfigError, RequestError, StateError
 from cdc_ops.lake.deltalog import DeltaLog
@@ -64,6 +64,7 @@ def draft_log(order: Order) -> Draft:
             quarantine=quarantine_of(order.facts),
             history=_history(order),
             renamed=order.facts.config.settings.renamed,
+            unknown=quarantine_path(order.facts.pipeline, order.facts.config.table) if looks_after_unknown(order) else "",
         ),
         watermark_after=bound.value,
         bound_method="archive",
@@ -72,6 +73,21 @@ def draft_log(order: Order) -> Draft:
     more = (f"{left:,} more files wait for the next run ('files_per_run')",) if left else ()
     alert = str(missing) if missing else ""
     return Draft(operations=(spec,), bound=bound, warnings=(*found.warnings(), *more), alert=alert, survey=found)
+
+
+def looks_after_unknown(order: Order) -> bool:
+    """True for the first, by name, of the tables that are fed from one folder: it looks after records of unknown tables.
+
+    Raises:
+        SourceError: the source does not say which tables it has.
+    """
+    pipeline, table = order.facts.pipeline, order.facts.config.table
+    if "{schema}" in pipeline.archive.url and "{table}" in pipeline.archive.url:
+        return True
+    place, configs = pipeline.archive.location(table), resolve_tables(pipeline, order.source.tables())
+    return str(table) == min(
+        str(one.table) for one in configs if one.settings.method is Method.LOG and pipeline.archive.location(one.table) == place
+    )
 
 
 def draft_replay(order: Order) -> Draft:

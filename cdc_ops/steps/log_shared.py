@@ -23,6 +23,7 @@ from cdc_ops.core.archive_files import FrozenFiles, ListedFile, check_frozen
 from cdc_ops.core.archive_rules import ArchiveConfig
 from cdc_ops.core.operations import Landing, OperationSpec
 from cdc_ops.core.shared_files import cohorts
+from cdc_ops.core.unknown_tables import KnownTables
 from cdc_ops.errors import ArchiveChangedError
 from cdc_ops.formats.base import open_format
 from cdc_ops.formats.feed import is_tableless
@@ -33,9 +34,12 @@ from cdc_ops.lake.manifests import is_landed
 from cdc_ops.lake.session import neighbour, set_missing
 from cdc_ops.steps.archives import present_files
 from cdc_ops.steps.log_files import Opened, open_alone
+from cdc_ops.steps.log_unknown import watch_of
 
 _STRAYS: Final = -1
 """The part of what no table could be found for: all tables read it."""
+_UNKNOWN: Final = -2
+"""The part of records of unknown tables: who looks after them reads it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +69,18 @@ class SharedReadings:
         operations: All operations of the job.
         attempt: A name of this application's own.
         say: Receives a line per reading.
+        known: Which tables the pipeline file speaks of; None = records of others are nobody's business.
     """
 
-    def __init__(self, spark: SparkSession, operations: Iterable[OperationSpec], attempt: str, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        operations: Iterable[OperationSpec],
+        attempt: str,
+        say: Callable[[str], None],
+        known: KnownTables | None = None,
+    ) -> None:
+        self.known = known
         self._spark = spark
         self._attempt = attempt
         self._say = say
@@ -95,7 +108,7 @@ class SharedReadings:
         if reading is None:
             return None
         check_frozen(FrozenFiles(files=log.files), reading.present)
-        part = F.col("part").isin(reading.parts[spec.operation_id], _STRAYS)
+        part = F.col("part").isin(reading.parts[spec.operation_id], _STRAYS, *((_UNKNOWN,) if watch_of(log, self.known) else ()))
         found = spark.read.schema(reading.schema).parquet(reading.folder).where(part).drop("part")
         lines = tuple(reading.lines[file.path] for file in log.files)
         return Opened(files=lines, read=tuple(reading.lines), envelopes=lambda wanted: wanted(found))
@@ -121,7 +134,7 @@ class SharedReadings:
             log = replace(first, files=_union(unchanged))
             self._say(f"{log.url}: {len(log.files):,} files are read once for {len(unchanged)} tables")
             opened = open_alone(session, log, archive)
-            placed = _placed(session, opened.envelopes(lambda found: found), unchanged)
+            placed = _placed(session, opened.envelopes(lambda found: found), unchanged, self.known)
             folder = f"{unchanged[0].staging.rstrip('/')}/{self._attempt}-shared"
             placed.write.mode("overwrite").partitionBy("part").parquet(folder)
             return _Reading(
@@ -173,8 +186,9 @@ def _is_unchanged(spec: OperationSpec, present: Mapping[str, ListedFile]) -> boo
     return True
 
 
-def _placed(session: SparkSession, envelopes: DataFrame, members: Sequence[OperationSpec]) -> DataFrame:
+def _placed(session: SparkSession, envelopes: DataFrame, members: Sequence[OperationSpec], known: KnownTables | None) -> DataFrame:
     """Returns the envelopes that somebody wants, with the part that they belong to: the number of an operation, or that of strays."""
+    watch = next((one for spec in members if spec.log and (one := watch_of(spec.log, known))), None)
     logs = [spec.log for spec in members if spec.log is not None]
     together = cohorts([[file.path for file in log.files] for log in logs])
     files = [(path, number) for number, cohort in enumerate(together) for path in cohort.files]
@@ -187,6 +201,12 @@ def _placed(session: SparkSession, envelopes: DataFrame, members: Sequence[Opera
     taker_of = F.broadcast(session.createDataFrame(takers, "__of int, __schema string, __name string, __taker int"))
     table = F.col("table")
     mine = (F.col("__cohort") == F.col("__of")) & (table["schema"] == F.col("__schema")) & (table["name"] == F.col("__name"))
-    found = envelopes.join(cohort_of, F.col("file") == F.col("__path")).join(taker_of, mine, "left")
-    part = F.when(is_tableless(), _STRAYS).otherwise(F.col("__taker"))
-    return found.select(*envelopes.columns, part.alias("part")).where(F.col("part").isNotNull())
+    placed = envelopes.join(cohort_of, F.col("file") == F.col("__path")).join(taker_of, mine, "left")
+    part = F.when(is_tableless(), _STRAYS).when(F.col("__taker").isNotNull(), F.col("__taker"))
+    if watch is None:
+        return placed.select(*envelopes.columns, part.alias("part")).where(F.col("part").isNotNull())
+    # Of records of unknown tables nothing is needed but their names, and their bytes if they are set aside.
+    left_out = {"before", "after", "types"} | (set() if watch.keeps_raw else {"raw"})
+    placed = placed.withColumn("part", part.when(watch.is_unknown(), _UNKNOWN)).where(F.col("part").isNotNull())
+    slim = [F.when(F.col("part") != _UNKNOWN, F.col(name)).alias(name) if name in left_out else name for name in envelopes.columns]
+    return placed.select(*slim, "part")

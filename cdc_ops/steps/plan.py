@@ -13,7 +13,7 @@ from cdc_ops import __version__
 from cdc_ops.core.commits import LakeHead
 from cdc_ops.core.counters import CounterReadings
 from cdc_ops.core.operations import JobSpec, OperationKind, OperationResult, OperationSpec, Step
-from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, current_settings, resolve_tables, select_tables
+from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, current_settings, known_tables, resolve_tables, select_tables
 from cdc_ops.core.requests import RunKind, RunRequest
 from cdc_ops.core.runs import Standing, TableState, compare, projected, scanned
 from cdc_ops.core.tables import TableName
@@ -157,14 +157,17 @@ def freeze_table(context: Context, source: Source, request: RunRequest, config: 
 
 def build_job(pipeline: Pipeline, request: RunRequest, step: Step, operations: Iterable[OperationSpec], result_path: str) -> JobSpec:
     """Returns the job of one Spark application for frozen operations of a group of tables."""
+    frozen = tuple(_relaxed(pipeline, spec) for spec in operations)
+    reads_archives = any(spec.log is not None for spec in frozen)
     return JobSpec(
         step=step,
         pipeline=pipeline.name,
         run_id=request.run_id,
         source=pipeline.source,
-        operations=tuple(_relaxed(pipeline, spec) for spec in operations),
+        operations=frozen,
         result_path=result_path,
         package_version=__version__,
+        known=known_tables(pipeline) if reads_archives else None,
     )
 
 

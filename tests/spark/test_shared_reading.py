@@ -13,13 +13,13 @@ from pyspark.sql import functions as F
 
 from cdc_ops.archives.base import open_archive
 from cdc_ops.core.archive_positions import ArchiveWatermark, Reached
-from cdc_ops.core.archive_rules import ArchiveConfig
-from cdc_ops.core.events import RecordKind
+from cdc_ops.core.archive_rules import ArchiveConfig, OnUnknownTable
 from cdc_ops.core.logs import LogBatch
 from cdc_ops.core.operations import Manifest, OperationSpec
 from cdc_ops.core.tables import TableName
-from cdc_ops.errors import ArchiveChangedError, ArchiveFileError, ArchiveGapError, CdcError
-from cdc_ops.steps import log_files
+from cdc_ops.core.unknown_tables import NONE_UNKNOWN, KnownTables, UnknownTable, UnknownTables
+from cdc_ops.errors import ArchiveChangedError, ArchiveFileError, ArchiveGapError, CdcError, UnknownTablesError
+from cdc_ops.formats.containers import open_files
 from cdc_ops.steps.log_extract import feed_folder, land_events
 from cdc_ops.steps.log_shared import SharedReadings
 from tests.state_values import spec
@@ -53,7 +53,7 @@ class Folder:
         self.offset += len(records)
         self.paths.append(name)
 
-    def operation(self, name: str, *files: int, reached: int | None = None, number: int = 1) -> OperationSpec:
+    def operation(self, name: str, *files: int, reached: int | None = None, **log_parts: Any) -> OperationSpec:
         """An operation of a table that reads some of the files and has what lies below an offset."""
         url = str(self.root / "archive")
         with closing(open_archive(url, {})) as archive:
@@ -65,29 +65,31 @@ class Folder:
             files=tuple(listed[self.paths[index]] for index in files),
             before=ArchiveWatermark(streams=streams),
             quarantine="somewhere",
+            **log_parts,
         )
-        base = spec(number, table=TableName(schema="shop", name=name))
+        base = spec(1, table=TableName(schema="shop", name=name))
         columns = (column("id", "int"), column("c0", "varchar(20)"))
         schema = replace(base.schema, columns=columns)
         return replace(base, schema=schema, log=log, staging=str(self.root / "staging" / name))
 
 
-def landed(spark: SparkSession, operation: OperationSpec, readings: SharedReadings | None) -> tuple[Any, ...]:
+def landed(spark: SparkSession, operation: OperationSpec, readings: SharedReadings, *, alone: bool = False) -> tuple[Any, ...]:
     """What an operation comes to: what its manifest says, its rows, and the bad records of its feed; or its error."""
     assert operation.log is not None
-    own = operation if readings else replace(operation, staging=f"{operation.staging}-alone")
+    own = replace(operation, staging=f"{operation.staging}-alone") if alone else operation
     session = spark.newSession()
     try:
         manifest = land_events(session, own, operation.log, "try", readings)
     except CdcError as error:
         return type(error), str(error)
-    feed = session.read.parquet(feed_folder(own, "try")).where(F.col("kind") == RecordKind.BAD)
+    feed = session.read.parquet(feed_folder(own, "try")).where(F.col("raw").isNotNull())
     bad = sorted(tuple(row) for row in feed.select("file", "line", "reason", "raw").collect())
     rows = sorted(map(str, session.read.parquet(f"{own.staging}/try").collect()))
     return facts_of(manifest), rows, bad
 
 
 def facts_of(manifest: Manifest) -> tuple[Any, ...]:
+    assert manifest.log is not None
     return manifest.log, manifest.rows, manifest.key_ranges, manifest.null_keys, manifest.nulled
 
 
@@ -95,13 +97,12 @@ def facts_of(manifest: Manifest) -> tuple[Any, ...]:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of files of each set that is opened."""
     seen: list[int] = []
-    genuine = log_files.open_files
 
     def counted(spark: Any, files: Any, *others: Any) -> Any:
         seen.append(len(files))
-        return genuine(spark, files, *others)
+        return open_files(spark, files, *others)
 
-    monkeypatch.setattr(log_files, "open_files", counted)
+    monkeypatch.setattr("cdc_ops.steps.log_files.open_files", counted)
     return seen
 
 
@@ -114,9 +115,9 @@ def test_tables_of_a_folder_are_read_once_and_come_to_what_they_come_to_alone(
     folder.write(event("a", 30, 1, "A"), event("b", 35, 2, op="d"), twice, "garbage", event("c", 40, 2, "C"))
     folder.write(event("a", 50, 3), event("b", 55, 2, "B"), event("c", 60, 3).replace('"id": 3', '"id": "three"'), event("d", 65, 1))
     operations = [
-        folder.operation("b", 0, 1, 2, reached=4),  # it has the first records of a file that was uploaded again
-        folder.operation("c", 1, 2, reached=9),  # it is ahead of the others
-        folder.operation("d", 0, 2),  # what is behind its gap is counted, and not read
+        # It has the first records of a file that was uploaded again, and looks after records of unknown tables.
+        folder.operation("b", 0, 1, 2, reached=4, unknown="elsewhere"),
+        folder.operation("c", 0, 2),  # what is behind its gap is counted, and not read
         folder.operation("gap", 2, reached=9),  # nothing of it lies before a gap
         folder.operation("changed", 0, 1),
     ]
@@ -125,23 +126,42 @@ def test_tables_of_a_folder_are_read_once_and_come_to_what_they_come_to_alone(
     grown = tuple(replace(file, size=file.size + 1) for file in changed.log.files)
     operations = [*others, replace(changed, log=replace(changed.log, files=grown))]
     said: list[str] = []
-    readings = SharedReadings(spark, operations, "app", said.append)
+    known = KnownTables(entries=("shop.[abc]", "shop.gap", "shop.changed", "shop.d?"), policy=OnUnknownTable.QUARANTINE)
+    readings = SharedReadings(spark, operations, "app", said.append, known)
     with ThreadPoolExecutor(2) as pool:
         together = list(pool.map(lambda one: landed(spark, one, readings), operations))
     assert opened == [3]
-    assert said == [f"{tmp_path}/archive: 3 files are read once for 4 tables"]
+    assert said == [f"{tmp_path}/archive: 3 files are read once for 3 tables"]
     assert list((tmp_path / "staging").rglob("*-shared"))
     readings.close()
     assert not list((tmp_path / "staging").rglob("*-shared"))
     with ThreadPoolExecutor(2) as pool:
-        alone = list(pool.map(lambda one: landed(spark, one, None), operations))
+        nobody = SharedReadings(spark, (), "app", said.append, known)
+        alone = list(pool.map(lambda one: landed(spark, one, nobody, alone=True), operations))
     assert together == alone
     assert [found[0] for found in together[-2:]] == [ArchiveGapError, ArchiveChangedError]
-    assert [len(found[1]) for found in together[:3]] == [1, 1, 0]
-    assert [[line for _, line, _, _ in found[2]] for found in together[:3]] == [[7, 2, 3], [3, 2], [7]]
+    assert [len(found[1]) for found in together[:2]] == [1, 2]
+    assert [[line for _, line, _, _ in found[2]] for found in together[:2]] == [[7, 8, 2, 3, 3], [7]]
+    unknown = UnknownTables(shown=(UnknownTable(name="shop.d", records=1), UnknownTable(name="shop.other", records=1)), tables=2, records=2)
+    assert [found[0][0].unknown for found in together[:2]] == [unknown, NONE_UNKNOWN]
+    assert [found[0][0].quarantined for found in together[:2]] == [5, 1]
+    assert together[0][2][1][2:] == ("it is of shop.other, of which the pipeline file does not speak", event("other", 25, 1))
     # What is landed already needs no reading; who is left over reads for himself.
     later = SharedReadings(spark, operations[:2], "again", said.append)
     assert later.part_of(spark, operations[0]) is None
+
+
+def test_unknown_tables_stop_those_whose_own_files_have_them(spark: SparkSession, tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.write(event("a", 10, 1), event("b", 20, 1), event("Other", 30, 1), event("tmp_1", 40, 1), event("tmp_1", 50, 1))
+    folder.write(event("a", 60, 2), event("b", 70, 2))
+    operations = [folder.operation("a", 0, 1), folder.operation("b", 1, reached=5)]
+    known = KnownTables(entries=("shop.a", "shop.b", "shop.other"), policy=OnUnknownTable.FAIL)
+    readings = SharedReadings(spark, operations, "app", print, known)
+    stopped, goes_on = (landed(spark, one, readings) for one in operations)
+    assert stopped[0] is UnknownTablesError
+    assert "2 of shop.tmp_1, 1 of shop.Other (names are compared exactly, and the file has 'shop.other')" in stopped[1]
+    assert goes_on[0][1] == 1
 
 
 def test_a_file_that_cannot_be_read_stops_all_tables_of_its_folder_by_the_same_words(spark: SparkSession, tmp_path: Path) -> None:
