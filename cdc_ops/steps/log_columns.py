@@ -15,9 +15,15 @@ STATEMENT: Final = "statement"
 
 
 def statement_of(table: TableName) -> Column:
-    """Returns the statement of a feed's row that changed the table, cut; what a snapshot writes of a table changed nothing."""
+    """Returns the statement of a feed's row that changed the table, cut; what a snapshot writes of a table changed nothing.
+
+    Of a statement whose record names no table, e.g. one that renames several, it is enough that it has the table's name in it.
+    """
     name = F.col("table")
-    mine = (name["schema"] == table.schema) & (name["name"] == table.name) & ~F.coalesce(F.col("snapshot"), F.lit(False))
+    known = F.coalesce(name["name"], F.lit("")) != ""
+    of_it = F.when(known, (name["schema"] == table.schema) & (name["name"] == table.name))
+    of_it = of_it.otherwise(F.col("ddl").rlike(rf"(?is)(^|\W)\Q{table.name}\E(\W|$)"))
+    mine = of_it & ~F.coalesce(F.col("snapshot"), F.lit(False))
     found = F.when((F.col("kind") == RecordKind.DDL) & F.coalesce(mine, F.lit(False)), F.col("ddl"))
     return F.substring(F.trim(found), 1, STATEMENT_LENGTH).alias(STATEMENT)
 

@@ -1,6 +1,7 @@
 """Tables that are altered while an archive is written: events from before and after it in one batch, and what no event tells."""
 
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -9,6 +10,7 @@ from cdc_ops.testing.servers import MariaDBServer
 from tests.integration.test_log_method import Sink, change, counts, log_world
 
 ALTER = "ALTER TABLE items RENAME COLUMN name TO title, ADD COLUMN region VARCHAR(5) DEFAULT 'eu', DROP COLUMN old"
+SWAP = "RENAME TABLE items TO items_1, items_2 TO items"
 
 
 def test_events_from_both_sides_of_an_alter_are_merged_and_what_none_of_them_tells_is_said(
@@ -21,11 +23,18 @@ def test_events_from_both_sides_of_an_alter_are_merged_and_what_none_of_them_tel
         "INSERT INTO items VALUES (1, 'c', 'eu'), (2, 'b', 'us'), (3, 'd', 'eu')",
     )
     sink, at = Sink(tmp_path / "archive", world.database, "items"), {"database": world.database}
-    statement = change("", 300, **at) | {"op": None, "databaseName": world.database, "ddl": ALTER}
+
+    def statement(text: str, **source: Any) -> dict[str, Any]:
+        record = change("", 300, **at)
+        return record | {"op": None, "databaseName": world.database, "ddl": text, "source": record["source"] | source}
+
     sink.write(
         change("c", 100, after={"id": 1, "name": "a", "old": 7}, **at),
         change("c", 200, after={"id": 3, "name": "d", "old": 7}, **at),
-        statement,
+        statement(ALTER),
+        statement(SWAP, table=None),
+        statement("CREATE TABLE other (id INT)", table=None),
+        statement("DROP TABLE items", snapshot="true"),
         change("c", 400, after={"id": 2, "title": "b", "region": "us"}, **at),
         change("u", 500, before={"id": 1, "title": "a", "region": "eu"}, after={"id": 1, "title": "c", "region": "eu"}, **at),
     )
@@ -36,6 +45,9 @@ def test_events_from_both_sides_of_an_alter_are_merged_and_what_none_of_them_tel
     assert "2 events of new rows do not speak of columns that the source has: NULL stands in 'region'" in said
     assert "They have 'old', which the table does not have" in said
     assert ALTER in said
+    assert SWAP in said
+    assert "CREATE TABLE other" not in said
+    assert "DROP TABLE" not in said, "a connector that starts writes it in its snapshot, and nothing was dropped"
     counts(world.run(kind=RunKind.BACKFILL, columns=("region",)))
     assert world.lake("items", "id, title, region") == world.source("items")
     sink.write(change("u", 600, before={"id": 3, "title": "d", "region": "eu"}, after={"id": 3, "title": "e", "region": "eu"}, **at))

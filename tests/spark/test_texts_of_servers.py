@@ -1,0 +1,69 @@
+"""What Maxwell, Canal and DTS write of the hostile corpus, by their documented text forms, is read as the query method stores it."""
+
+import base64
+import json
+import re
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops.core.event_values import ValueFamily, family_of
+from cdc_ops.core.events import EventFormat
+from cdc_ops.core.tables import Column
+from cdc_ops.core.typemap import mysql_mapping
+from cdc_ops.formats.base import open_format
+from tests.corpus import MYSQL_CASES, MYSQL_ONLY, plain
+
+FORMATS = ("maxwell", "canal", "dts-json")
+CASES = [*MYSQL_CASES, *MYSQL_ONLY]
+_ATTRIBUTES = re.compile(r" (null|zerofill|character set \w+|collate \w+|srid \d+)\b.*$", re.IGNORECASE)
+
+
+def column_of(number: int, declared: str) -> Column:
+    source_type = _ATTRIBUTES.sub("", declared)
+    source_type = source_type if "'" in source_type else source_type.lower()
+    source_type = re.sub(r"^(ENUM|SET)", lambda found: found[0].lower(), source_type)
+    mapping = mysql_mapping(source_type)
+    assert mapping is not None
+    return Column(name=f"c{number}", source_type=source_type, delta_type=mapping.delta_type, nullable=True, expression="")
+
+
+def text_of(form: str, column: Column, literal: str, expected: Any) -> str:
+    """The text that a format's tool writes: the server's own, but for bytes and lists."""
+    match family_of(column), form:
+        case ValueFamily.BINARY, "maxwell":
+            return base64.b64encode(expected.rstrip(b"\0") if column.source_type.startswith("binary") else expected).decode()
+        case ValueFamily.BINARY, "canal":
+            return str(expected.decode("latin-1"))
+        case ValueFamily.SET, "maxwell":
+            return json.dumps(expected.split(",") if expected else [])
+        case ((ValueFamily.DATE | ValueFamily.WALL_CLOCK | ValueFamily.INSTANT | ValueFamily.TIME), _):
+            text, whole = literal.strip("'"), family_of(column) in (ValueFamily.DATE, ValueFamily.TIME)
+            return text if whole or " " in text else f"{text} 00:00:00"
+        case _:
+            return str(expected)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_texts_of_the_server_become_what_the_query_method_stores(form: str, spark: SparkSession) -> None:
+    opened, chosen = open_format(form), EventFormat(name=form, time_zone="UTC")
+    columns = [(column_of(number, declared), literal, expected) for number, (declared, literal, expected) in enumerate(CASES)]
+    readable = [(column, literal, expected) for column, literal, expected in columns if family_of(column) not in opened.facts.unreadable]
+    written = {column.name: text_of(form, column, literal, expected) for column, literal, expected in readable}
+    texts = spark.createDataFrame([Row(**written)])
+    read, none = [], F.lit(None).cast("string")
+    for column, _, _ in readable:
+        reading = opened.reading(column, F.col(column.name), none, chosen)
+        lost = F.lit(False) if reading.unstorable is None else F.coalesce(reading.unstorable, F.lit(False))
+        read += [reading.value.cast(column.delta_type).alias(column.name), lost.alias(f"lost_{column.name}")]
+    row = texts.select(*read).first()
+    assert row is not None
+    wrong = [
+        (column.source_type, literal, row[column.name], expected)
+        for column, literal, expected in readable
+        if plain(row[column.name], column.delta_type) != expected or row[f"lost_{column.name}"] != (expected is None)
+    ]
+    assert wrong == []
+    assert len(readable) >= 55
