@@ -85,7 +85,7 @@ def reference_markdown() -> str:
     document, entry = document_section(), entry_section()
     parts = [_INTRO.replace("{example}", EXAMPLE), _WRITING]
     parts.append(_table("The file", document.doc, document))
-    for name in ("source", "target", "spark"):
+    for name in ("source", "target", "archive", "spark"):
         parts.append(_table(f"`{name}`", "", _inner(document, name)))
     parts.append(_table("`defaults` and the entries of `tables`", entry.doc, entry))
     for name in ("operational_columns", "maintenance"):

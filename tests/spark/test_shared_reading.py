@@ -22,6 +22,7 @@ from cdc_ops.errors import ArchiveChangedError, ArchiveFileError, ArchiveGapErro
 from cdc_ops.formats.containers import open_files
 from cdc_ops.steps.log_extract import feed_folder, land_events
 from cdc_ops.steps.log_shared import SharedReadings
+from cdc_ops.steps.log_unknown import Watch
 from tests.state_values import spec
 from tests.unit.test_events import column
 
@@ -175,3 +176,18 @@ def test_a_file_that_cannot_be_read_stops_all_tables_of_its_folder_by_the_same_w
     first, second = (landed(spark, one, readings) for one in operations)
     assert first == second
     assert first[0] is ArchiveFileError
+
+
+def test_a_table_with_a_folder_of_its_own_is_known_in_that_only_and_names_are_compared_exactly(spark: SparkSession) -> None:
+    url = "/archive/{schema}.{table}/"
+    log = LogBatch(archive=replace(RULES, url=url), url="/archive/shop.a", files=(), before=ArchiveWatermark())
+    known = KnownTables(entries=("shop.?", "crm.x"))
+    tables = [("shop", "a"), ("shop", "b"), ("Shop", "a"), ("crm", "x"), ("shop", "ab"), (None, "a"), ("shop", ""), (None, None)]
+    frame = spark.createDataFrame([(table,) for table in tables], "table struct<schema: string, name: string>")
+
+    def unknown(batch: LogBatch) -> list[tuple[str | None, str | None]]:
+        rows = frame.where(Watch(known=known, log=batch).is_unknown()).collect()
+        return [(row["table"]["schema"], row["table"]["name"]) for row in rows]
+
+    assert unknown(log) == tables[1:6]
+    assert unknown(replace(log, archive=replace(RULES, url="/archive"), url="/archive")) == [tables[2], tables[4], tables[5]]

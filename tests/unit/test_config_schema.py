@@ -96,3 +96,10 @@ def test_the_examples_in_the_schema_are_valid_values() -> None:
 def test_the_committed_reference_is_the_generated_one() -> None:
     committed = (ROOT / "docs" / "configuration.md").read_text()
     assert committed == reference_markdown(), "run: python -m cdc_ops.config.schema > docs/configuration.md"
+
+
+def test_the_reference_has_a_table_for_each_section_that_it_sends_readers_to() -> None:
+    sections = re.findall(r"^\| `(\w+)` \| section \| see below", reference_markdown(), re.MULTILINE)
+    headings = " ".join(re.findall(r"^## (.*)$", reference_markdown(), re.MULTILINE))
+    assert len(sections) > 3
+    assert [name for name in sections if f"`{name}`" not in headings] == []

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,13 +18,14 @@ from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.logs import PRESENT, LogBatch, LogReading
 from cdc_ops.core.merging import plan_merge
 from cdc_ops.core.operations import Manifest, OperationSpec
+from cdc_ops.core.pipeline import Method, Pipeline, SourceConfig, SourceKind, TableRule, TableSettings, TargetConfig, resolve_tables
 from cdc_ops.core.records import parse_record, render_record
 from cdc_ops.core.runs import TableState, committed, rebuilt
 from cdc_ops.core.tables import TableName
 from cdc_ops.lake.statements import merge_statement
 from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.steps.archives import keep, keep_frozen, keep_read
-from cdc_ops.steps.log_plan import first_files
+from cdc_ops.steps.log_plan import first_files, looks_after_unknown
 from cdc_ops.steps.surveys import survey
 from tests.state_values import NOON, PIPELINE, spec, take
 
@@ -156,3 +158,30 @@ def test_files_behind_a_gap_wait_with_what_is_in_them(store: SqlStateStore) -> N
         (FileStatus.CONSUMED, covers[:1]),
         (FileStatus.WAITING, covers[1:]),
     ]
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"), [("/a", ["s.b"]), ("/a/{schema}", ["s.b", "t.a"]), ("/a/{schema}.{table}", ["s.b", "s.c", "t.a"])]
+)
+def test_one_table_of_each_folder_looks_after_records_of_unknown_tables(url: str, expected: list[str]) -> None:
+    """The first by name of those that are fed from it: not one that is excluded, or read by query."""
+    log = TableSettings(method=Method.LOG)
+    rules = (
+        TableRule(pattern="*", settings=log),
+        TableRule(pattern="s.a*", settings=log, exclude=True),
+        TableRule(pattern="a.a", settings=TableSettings(cursor=("at",))),
+    )
+    pipeline = Pipeline(
+        name="shop",
+        source=SourceConfig(kind=SourceKind.MARIADB, connection="shop_db"),
+        target=TargetConfig(root="/lake", staging="/staging"),
+        tables=rules,
+        archive=ArchiveConfig(url=url, format="debezium-mysql"),
+    )
+    names = [TableName.parse(name) for name in ("t.a", "s.c", "s.b", "s.a", "a.a")]
+    looking = []
+    for config in resolve_tables(pipeline, names):
+        if config.settings.method is Method.LOG:
+            facts = Mock(pipeline=pipeline, config=config)
+            looking += [str(config.table)] if looks_after_unknown(Mock(facts=facts, source=Mock(tables=lambda: tuple(names)))) else []
+    assert looking == expected
