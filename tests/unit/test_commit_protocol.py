@@ -37,7 +37,7 @@ WITHOUT_LOSS = {
 SHOWN_BY_HAND = {Mechanism.GIVE_WAY_ONCE, Mechanism.UNCHANGED_MAY_COMMIT, Mechanism.SEALED}
 """Mechanisms whose lack the machine finds too rarely; each has a history of its own below."""
 
-FOUND_LATE = {Mechanism.SEEN_BEFORE_READ, Mechanism.BASE_CHECK}
+FOUND_LATE = {Mechanism.SEEN_BEFORE_READ, Mechanism.BASE_CHECK, Mechanism.GIVEN_LOW}
 """Mechanisms whose lack the machine finds after thousands of histories only; shown by hand, and searched for if the tests are thorough."""
 
 
@@ -284,3 +284,21 @@ def test_an_operation_is_not_applied_to_a_table_that_was_restored_since_its_plan
     a_table_is_restored_between_read_and_merge(World())
     with pytest.raises(ViolationError, match="claims everything below"):
         a_table_is_restored_between_read_and_merge(World(frozenset([Mechanism.BASE_CHECK])))
+
+
+def a_ledger_is_lost_when_the_log_shows_no_record_any_more(world: World) -> None:
+    world.source.write(0, tick=True, late=False)
+    go(world, world.start(Request.INCREMENT, "a"), Verb.DONE)
+    world.source.write(1, tick=True, late=True)
+    world.source.write(2, tick=True, late=False)
+    go(world, world.start(Request.BACKFILL, "b", 0, 9), Verb.DONE)
+    assert {row.key for row in world.lake.rows} == {0, 2}, "a row above the watermark is there, one below it is not committed yet"
+    world.prune()
+    world.lose_ledger()
+    world.quiesce()
+
+
+def test_without_records_a_table_goes_on_from_where_somebody_says_and_not_from_its_newest_row() -> None:
+    a_ledger_is_lost_when_the_log_shows_no_record_any_more(World())
+    with pytest.raises(ViolationError, match="claims everything below"):
+        a_ledger_is_lost_when_the_log_shows_no_record_any_more(World(frozenset([Mechanism.GIVEN_LOW])))
