@@ -93,6 +93,10 @@ demo: jars ## A MariaDB, a Delta lake and real Airflow runs between them, step b
 demo-ui: jars ## The same, and Airflow stays up to look around in
 	@$(BIN)/python -m cdc_ops.demo ui
 
+.PHONY: demo-archive
+demo-archive: jars ## The log method: a real Debezium, its events as files on an S3 endpoint, Airflow runs that merge them
+	@$(BIN)/python -m cdc_ops.demo archive
+
 .PHONY: demo-down
 demo-down: ## Stop what the demo left running
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m cdc_ops.demo down; else echo "nothing is running: there is no $(LOCAL)/venv"; fi

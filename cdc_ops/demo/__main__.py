@@ -1,8 +1,9 @@
 """`python -m cdc_ops.demo up | ui | down`: what `make demo`, `make demo-ui` and `make demo-down` call.
 
-up    tells the whole story on a fresh stage, and stops everything; exit code 0 only if everything that should be equal is equal
-ui    the same, and leaves database, writer and Airflow running
-down  stops what is still running
+up       tells the whole story on a fresh stage, and stops everything; exit code 0 only if everything that should be equal is equal
+ui       the same, and leaves database, writer and Airflow running
+archive  another story: a table that is fed from the change events of a real Debezium, archived on an S3 endpoint
+down     stops what is still running
 """
 
 import argparse
@@ -10,17 +11,21 @@ import signal
 import sys
 import traceback
 import types
+from contextlib import ExitStack
+from dataclasses import replace
 
 from rich.console import Console
 from rich.markup import escape
 
 from cdc_ops.demo.airflow_home import USER
-from cdc_ops.demo.layout import Layout
+from cdc_ops.demo.archive_story import ArchiveStory, following
+from cdc_ops.demo.layout import ARCHIVE_PIPELINE, PIPELINE, Layout
 from cdc_ops.demo.report import Screen
 from cdc_ops.demo.secrecy import written_files
 from cdc_ops.demo.stage import Stage, open_stage, strike_stage
 from cdc_ops.demo.story import Story
 from cdc_ops.errors import CdcError
+from cdc_ops.testing.object_store import ObjectStore
 
 EQUAL, DIFFERENT, FAILED, INTERRUPTED = 0, 1, 2, 130
 
@@ -30,9 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m cdc_ops.demo", description="A MariaDB, a Delta lake and real Airflow runs between them."
     )
-    parser.add_argument("command", choices=("up", "ui", "down"))
+    parser.add_argument("command", choices=("up", "ui", "archive", "down"))
     command = parser.parse_args(arguments).command
-    layout, screen = Layout.default(), Screen(Console())
+    layout, screen = Layout.default(ARCHIVE_PIPELINE if command == "archive" else PIPELINE), Screen(Console())
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     if command == "down":
@@ -43,16 +48,20 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _play(layout: Layout, screen: Screen, *, stays: bool) -> int:
-    left_running = False
+    left_running, surroundings = False, ExitStack()
     try:
-        screen.heading("Setting the stage: a MariaDB shop, a writer, Airflow")
+        if layout.pipeline == ARCHIVE_PIPELINE:
+            store = ObjectStore()
+            surroundings.callback(store.close)
+            layout = replace(layout, endpoint=store.endpoint)
+        screen.heading(f"Setting the stage: a MariaDB shop, {'an S3 endpoint, Debezium' if layout.endpoint else 'a writer'}, Airflow")
         stage = open_stage(layout, screen, outlive=stays)
         screen.line(f"  Airflow is up: {stage.login.address}   user {USER}   password {stage.login.password}")
-        good = Story(stage, layout, screen).tell()
+        good = _story(stage, layout, screen, surroundings).tell()
         clean = _report_secrecy(stage, layout, screen)
         with screen.step("keeping Spark's classes for the next demo" if stage.checker.archives else "ending the comparing process"):
             stage.checker.finish()
-        if stays:
+        if stays and stage.writer is not None:
             stage.writer.resume()
             left_running = True
         _tell_where(stage, layout, screen, stays=stays)
@@ -74,7 +83,15 @@ def _play(layout: Layout, screen: Screen, *, stays: bool) -> int:
         if not left_running:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not keep anything alive
             with screen.step("stopping everything"):
+                surroundings.close()
                 strike_stage(layout)
+
+
+def _story(stage: Stage, layout: Layout, screen: Screen, surroundings: ExitStack) -> Story | ArchiveStory:
+    if not layout.endpoint:
+        return Story(stage, layout, screen)
+    engine = surroundings.enter_context(following(stage, layout, screen))
+    return ArchiveStory(stage, layout, screen, engine)
 
 
 def _report_secrecy(stage: Stage, layout: Layout, screen: Screen) -> bool:
@@ -94,7 +111,7 @@ def _tell_where(stage: Stage, layout: Layout, screen: Screen, *, stays: bool) ->
     if stays:
         screen.line(f"  Airflow     {stage.login.address}   user {USER}   password {stage.login.password}   (menu: Browse, CDC)")
     else:
-        screen.line("  Airflow     is stopped; 'make demo-ui' tells the same story and leaves Airflow, MariaDB and the writer running")
+        screen.line("  Airflow     is stopped; 'make demo-ui' leaves Airflow, MariaDB and the writer running")
     screen.line(f"  Delta       {layout.lake}")
     screen.line(f"  logs        {layout.logs}")
     screen.line(f"  ledger      . {layout.environment} && cdc-ops status")

@@ -1,6 +1,6 @@
 """Is the lake equal to the source? A process with a Spark session that stays open, so that each comparison takes a few seconds.
 
-    python -m cdc_ops.demo.check ROOT
+    python -m cdc_ops.demo.check ROOT PIPELINE
 
 Answers each line on its standard input with one line of JSON. The comparison itself is the package's own `verify` step.
 """
@@ -67,11 +67,12 @@ class Checker:
         self._layout = layout
         self._service = Service("check", layout.services, layout.logs)
         self._partial = layout.root / "spark-classes.jsa"
-        self.archives = not jvm.archive(layout).exists()
+        # The rehearsal is of the first demo's tables.
+        self.archives = layout.pipeline == PIPELINE and not jvm.archive(layout).exists()
 
     def start(self, environment: Mapping[str, str]) -> None:
         """Starts it and returns at once; it opens its session meanwhile."""
-        command = [sys.executable, "-m", "cdc_ops.demo.check", str(self._layout.root)]
+        command = [sys.executable, "-m", "cdc_ops.demo.check", str(self._layout.root), self._layout.pipeline]
         if self.archives:
             environment = {**environment, "SPARK_SUBMIT_OPTS": jvm.archiving_options(self._partial)}
             command.append(REHEARSE)
@@ -105,12 +106,12 @@ def main(arguments: list[str]) -> int:
     """Answers until its input ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever else is printed, by Spark too, goes to the log
-    layout = Layout(root=Path(arguments[0]), repository=Layout.default().repository)
+    layout = Layout(root=Path(arguments[0]), repository=Layout.default().repository, pipeline=arguments[1])
     from cdc_ops.config.loading import load_pipelines
     from cdc_ops.lake.session import build_session
 
     spark = build_session("cdc-ops demo check", extra_conf=SMALL)
-    [pipeline] = [one for one in load_pipelines(layout.pipelines) if one.name == PIPELINE]
+    [pipeline] = [one for one in load_pipelines(layout.pipelines) if one.name == layout.pipeline]
     for _ in sys.stdin:
         print(json.dumps(_answer(spark, pipeline, layout)), file=answers, flush=True)
     if REHEARSE in arguments:

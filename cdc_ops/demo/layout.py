@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-DAG_ID = "cdc_shop"
 PIPELINE = "shop"
+ARCHIVE_PIPELINE = "shop_events"
+"""Its table is fed from archived change events."""
 DATABASE = "shop"
 CONNECTION = "shop_db"
 
@@ -16,16 +17,25 @@ class Layout:
     Args:
         root: The demo's own folder; removed and created again by every new demo.
         repository: The clone that the demo shows.
+        pipeline: Which of its pipelines.
+        endpoint: URL of the object store that holds the archive, "" if the pipeline reads none.
     """
 
     root: Path
     repository: Path
+    pipeline: str = PIPELINE
+    endpoint: str = ""
 
     @classmethod
-    def default(cls) -> "Layout":
+    def default(cls, pipeline: str = PIPELINE) -> "Layout":
         """Returns the layout of the clone that this file belongs to."""
         repository = Path(__file__).resolve().parents[2]
-        return cls(root=repository / ".local" / "demo", repository=repository)
+        return cls(root=repository / ".local" / "demo", repository=repository, pipeline=pipeline)
+
+    @property
+    def dag_id(self) -> str:
+        """The DAG of the pipeline."""
+        return f"cdc_{self.pipeline}"
 
     @property
     def mariadb(self) -> Path:
@@ -90,7 +100,8 @@ class Layout:
     @property
     def pipelines(self) -> Path:
         """The pipeline files."""
-        return self.dags / "pipelines"
+        files = self.dags / "pipelines"
+        return files / "examples" / "archive" if self.pipeline == ARCHIVE_PIPELINE else files
 
     def settings(self) -> dict[str, str]:
         """Returns the environment variables that point cdc-ops to this demo; no secret is among them."""
@@ -101,4 +112,5 @@ class Layout:
             "CDC_OPS_PIPELINES": str(self.pipelines),
             "CDC_OPS_JARS": str(self.jars),
             "CDC_OPS_CACHE": str(self.cache),
+            **({"CDC_OPS_ARCHIVE_ENDPOINT": self.endpoint} if self.endpoint else {}),
         }

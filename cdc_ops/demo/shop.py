@@ -68,6 +68,35 @@ SELECT 1 + CRC32(seq) % 20000,
 FROM seq_1_to_{ORDERS}"""
 
 
+PAYMENTS: Final = 5_000
+
+PAYMENTS_TABLE: Final = """
+CREATE TABLE payments (
+  id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  order_id BIGINT UNSIGNED NOT NULL,
+  amount DECIMAL(12, 2) NOT NULL,
+  method ENUM('card', 'invoice', 'voucher') NOT NULL,
+  note VARCHAR(200),
+  paid_at DATETIME(6) NOT NULL
+)"""
+
+PAYMENTS_ROWS: Final = f"""
+INSERT INTO payments (order_id, amount, method, note, paid_at)
+SELECT 1 + CRC32(seq) % 200000, 5 + CRC32(CONCAT('p', seq)) % 50000 / 100, ELT(1 + seq % 3, 'card', 'invoice', 'voucher'),
+       IF(seq % 5 = 0, CONCAT('Grüße 🎁 ', seq), NULL), NOW(6) - INTERVAL seq SECOND
+FROM seq_1_to_{PAYMENTS}"""
+
+PAYMENTS_CHANGES: Final = (
+    ("UPDATE payments SET amount = amount + 1 WHERE id <= 500", "500 amounts corrected"),
+    ("DELETE FROM payments WHERE id BETWEEN 1001 AND 1100", "100 payments deleted"),
+    ("UPDATE payments SET id = 9000001, note = 'under a new key' WHERE id = 7", "one payment got another key"),
+    (
+        "REPLACE INTO payments VALUES (8, 1, 8.88, 'voucher', NULL, NOW(6)), (9000002, 2, 9.99, 'card', 'new', NOW(6))",
+        "one replaced, one inserted",
+    ),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceChange:
     """What somebody did to the source, for the report."""
@@ -93,6 +122,18 @@ def fill(server: MariaDBServer, say: Callable[[str], None]) -> None:
         "ANALYZE TABLE orders",
         database=DATABASE,
     )
+
+
+def fill_payments(server: MariaDBServer) -> None:
+    """Creates the database with the table that Debezium follows; no column of it says when a row was changed."""
+    server.create_database(DATABASE)
+    server.execute(PAYMENTS_TABLE, PAYMENTS_ROWS, "ANALYZE TABLE payments", database=DATABASE)
+
+
+def change_payments(server: MariaDBServer) -> tuple[SourceChange, ...]:
+    """Makes changes of all kinds, one transaction each; a cursor would see few of them."""
+    server.execute(*(statement for statement, _ in PAYMENTS_CHANGES), database=DATABASE)
+    return tuple(SourceChange(table="shop.payments", text=text) for _, text in PAYMENTS_CHANGES)
 
 
 def change_sales(server: MariaDBServer) -> tuple[SourceChange, ...]:

@@ -12,11 +12,11 @@ from typing import Any
 from cdc_ops.demo.airflow_home import AirflowHome, Login
 from cdc_ops.demo.api import AirflowApi
 from cdc_ops.demo.check import Checker
-from cdc_ops.demo.layout import CONNECTION, DAG_ID, DATABASE, Layout
+from cdc_ops.demo.layout import CONNECTION, DATABASE, PIPELINE, Layout
 from cdc_ops.demo.report import Screen
 from cdc_ops.demo.secrecy import PasswordWatch
 from cdc_ops.demo.services import stop_all
-from cdc_ops.demo.shop import fill, source_url
+from cdc_ops.demo.shop import fill, fill_payments, source_url
 from cdc_ops.demo.writer import WriterProcess, stop_writer
 from cdc_ops.testing.mariadb import MariaDBServer
 from cdc_ops.testing.processes import stop_from_pidfile
@@ -28,7 +28,7 @@ class Stage:
 
     Args:
         server: The source.
-        writer: Keeps changing the source; paused at first.
+        writer: Keeps changing the source of the pipeline `shop`; paused at first.
         api: Airflow, logged in.
         login: For people.
         dag: Airflow's details of the pipeline's DAG.
@@ -37,7 +37,7 @@ class Stage:
     """
 
     server: MariaDBServer
-    writer: WriterProcess
+    writer: WriterProcess | None
     api: AirflowApi
     login: Login
     dag: dict[str, Any]
@@ -69,15 +69,19 @@ def open_stage(layout: Layout, screen: Screen, *, outlive: bool) -> Stage:
     server = _open_shop(layout, screen, airflow, outlive=outlive)
     checker = Checker(layout)
     checker.start(airflow.environment())
-    writer = WriterProcess(layout.writer, outlive=outlive)
+    writer = None
     with screen.step("filling the shop database"):
-        fill(server, screen.detail)
-        writer.start()
-        (layout.logs / "writer.log").symlink_to(layout.writer / "server.log")
+        if layout.pipeline == PIPELINE:
+            fill(server, screen.detail)
+            writer = WriterProcess(layout.writer, outlive=outlive)
+            writer.start()
+            (layout.logs / "writer.log").symlink_to(layout.writer / "server.log")
+        else:
+            fill_payments(server)
     api = AirflowApi(login, airflow.check)
     with screen.step("waiting for Airflow"):
         api.wait_until_healthy()
-        dag = api.wait_for_dag(DAG_ID)
+        dag = api.wait_for_dag(layout.dag_id)
     watch = PasswordWatch(server.password)
     return Stage(server=server, writer=writer, api=api, login=login, dag=dag, checker=checker, watch=watch)
 

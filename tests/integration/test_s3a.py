@@ -66,12 +66,26 @@ def test_lines_of_files_with_awkward_names_are_numbered_on_s3(spark: SparkSessio
     with private_session(spark, {"spark.hadoop.fs.s3a.bucket.other.endpoint": "chosen"}) as session:
         set_missing(session, archive_conf("s3://other", bucket.options))
         assert session.conf.get("spark.hadoop.fs.s3a.bucket.other.endpoint") == "chosen"
-        assert session.conf.get("spark.hadoop.fs.s3a.bucket.other.path.style.access") == "true"
+        assert session.conf.get("fs.s3a.bucket.other.endpoint", None) is None
+        assert session.conf.get("fs.s3a.bucket.other.path.style.access") == "true"
         set_missing(session, archive_conf(bucket.url("t", "s3"), bucket.options))
         counted = count_lines(session, files)
         assert [file.lines for file in counted.files] == [2, 1]
         rows = read_records(session, files, counted).select("file", "line").collect()
     assert sorted(tuple(row) for row in rows) == [(files[0].path, 0), (files[0].path, 1), (files[1].path, 0)]
+
+
+def test_spark_finds_the_store_of_an_archive_by_what_the_pipeline_file_says_of_it(spark: SparkSession, object_store: ObjectStore) -> None:
+    name = f"elsewhere-{uuid.uuid4().hex[:8]}"
+    login = {"access.key": LOGIN["AWS_ACCESS_KEY_ID"], "secret.key": LOGIN["AWS_SECRET_ACCESS_KEY"]}
+    store = ObjectStore(name)
+    try:
+        store.put_many({"t/one.json": b"a\nb\n"})
+        with private_session(spark, {f"fs.s3a.bucket.{name}.{key}": value for key, value in login.items()}) as session:
+            set_missing(session, archive_conf(f"s3://{name}/t", {"endpoint_url": store.endpoint}))
+            assert session.read.text(f"s3a://{name}/t/one.json").count() == 2
+    finally:
+        store.close()
 
 
 def test_a_table_follows_an_archive_with_everything_on_s3_and_waits_at_a_gap(

@@ -10,14 +10,17 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from cdc_ops.config.loading import load_pipelines
+from cdc_ops.core.tables import TableName
 from cdc_ops.demo.airflow_home import own_environment
 from cdc_ops.demo.api import TaskState
+from cdc_ops.demo.archive_story import ARCHIVE
 from cdc_ops.demo.check import TableCheck
-from cdc_ops.demo.layout import Layout
+from cdc_ops.demo.layout import ARCHIVE_PIPELINE, PIPELINE, Layout
+from cdc_ops.demo.play import Excuse, task_line
 from cdc_ops.demo.report import Screen, TableReport, print_tables, verdict
 from cdc_ops.demo.secrecy import PasswordWatch, telling_parts
 from cdc_ops.demo.services import ProcessInfo, Service, is_running, stop_all
-from cdc_ops.demo.story import Excuse, task_line
 
 PASSWORD = "aB3-dE6_gH9@:/%#+& ?zY8xW7vU6tS"
 EQUAL = TableCheck(table="shop.sales", rows_source=4, rows_lake=4, only_in_source=0, only_in_lake=0, different=0, duplicates=0)
@@ -125,3 +128,12 @@ def test_the_settings_hold_no_secret_and_stay_below_the_demos_folder(tmp_path: P
     settings = Layout(root=tmp_path / "demo", repository=tmp_path).settings()
     assert not [name for name in settings if "CONN" in name]
     assert settings["CDC_OPS_LEDGER"] == f"sqlite:///{tmp_path}/demo/ledger/ledger.db"
+
+
+def test_the_pipeline_of_the_archive_is_read_from_a_folder_of_its_own() -> None:
+    layout = replace(Layout.default(ARCHIVE_PIPELINE), endpoint="http://127.0.0.1:1")
+    [pipeline] = load_pipelines(layout.pipelines)
+    assert (layout.dag_id, pipeline.name) == ("cdc_shop_events", ARCHIVE_PIPELINE)
+    assert pipeline.archive.location(TableName(schema="shop", name="payments")) == f"{ARCHIVE}/cdc.shop.payments"
+    assert layout.settings()["CDC_OPS_ARCHIVE_ENDPOINT"] == layout.endpoint
+    assert [one.name for one in load_pipelines(Layout.default().pipelines)] == [PIPELINE]
