@@ -5,7 +5,7 @@
 The feed is landed once and read twice, so that JSON is parsed once: what is bad in it, and what it empties, is known before it is folded.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -47,7 +47,7 @@ from cdc_ops.lake.session import set_missing
 from cdc_ops.lake.staging import land
 from cdc_ops.steps.archives import after_reading, check_unchanged
 from cdc_ops.steps.log_columns import news_columns, news_of, statement_of
-from cdc_ops.steps.log_files import chosen_format, covers_of_files, kafka_names, open_alone, unread
+from cdc_ops.steps.log_files import Opened, chosen_format, covers_of_files, kafka_names, open_alone, unread
 from cdc_ops.steps.log_order import check_order, instant, moment, order_columns
 from cdc_ops.steps.log_shared import SharedReadings
 from cdc_ops.steps.log_unknown import Watch, watch_of
@@ -85,51 +85,55 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
         opened = (readings.part_of(spark, spec) if readings else None) or open_alone(spark, log, archive)
         covers = covers_of_files(opened.files, names)
         proven = after_reading(log, covers, table=str(spec.table))
-        envelopes = (
-            open_format(log.archive.format).envelopes(_records_again(spark, spec, log), chosen_format(log))
-            if log.again
-            else opened.envelopes(lambda found: unread(found, opened.read, log, proven.merged))
-        )
         watch = watch_of(log, readings.known if readings else None)
+        envelopes = _envelopes(spark, spec, log, opened, proven.merged)
         mine = watch.marked(envelopes, spec.table) if watch else records_of(envelopes, spec.table)
         feed = _landed_feed(spark, mine, spec, log, (feed_folder(spec, attempt), watch))
-        rows_of_files = (
-            feed.groupBy("file")
-            .agg(*_seen_columns(feed, spec), *news_columns(spec.full_schema), *order_columns(feed, log, names))
-            .collect()
-        )
+        looks = (*_seen_columns(feed, spec), *news_columns(spec.full_schema), *order_columns(feed, log, names))
+        rows_of_files = feed.groupBy("file").agg(*looks).collect()
         seen = _seen(rows_of_files, spec)
         if seen.bad and not log.quarantine:
             raise _bad_records(feed, spec.table, seen.bad)
-        unknown = watch.found(feed, seen.unknown, spec.table) if watch else NONE_UNKNOWN
         newest, behind = (log.before.newest, 0) if log.again else check_order(rows_of_files, str(spec.table), log, names)
-        folded = fold(feed, spec, truncated=bool(seen.truncates), partial=bool(seen.partial))
-        tied, landed = Observation(), Observation()
-        rows = landed_rows(folded.observe(tied, F.count_if(TIED).alias("n")), spec, place_of(folded))
-        rows = rows.observe(landed, *_counted())
+        reading = LogReading(
+            watermark=replace(proven.watermark, newest=newest),
+            covers=covers,
+            merged=proven.merged,
+            events=seen.events,
+            truncates=() if spec.stored_as.ignores_deletes else seen.truncates,
+            behind=behind,
+            ordered=open_format(log.archive.format).facts.one_order,
+            quarantined=seen.bad + (seen.unknown if log.again or (watch and watch.keeps_raw) else 0),
+            unknown=watch.found(feed, seen.unknown, spec.table) if watch else NONE_UNKNOWN,
+            last_change=seen.last_change,
+            lowest=seen.lowest,
+            columns=news_of(rows_of_files, spec.full_schema),
+        )
+        return _land_rows(spark, spec, attempt, feed, _Looked(seen=seen, reading=reading, check=lambda: check_unchanged(archive, frozen)))
 
-        def finished(manifest: Manifest) -> Manifest:
-            if tied.get["n"]:
-                refuse_ties(folded, spec.full_schema)
-            reading = LogReading(
-                watermark=replace(proven.watermark, newest=newest),
-                covers=covers,
-                merged=proven.merged,
-                events=seen.events,
-                truncates=() if spec.stored_as.ignores_deletes else seen.truncates,
-                partial=landed.get["partial"],
-                deletes=landed.get["deletes"],
-                behind=behind,
-                ordered=open_format(log.archive.format).facts.one_order,
-                quarantined=seen.bad + (seen.unknown if log.again or (watch and watch.keeps_raw) else 0),
-                unknown=unknown,
-                last_change=seen.last_change,
-                lowest=seen.lowest,
-                columns=news_of(rows_of_files, spec.full_schema),
-            )
-            return replace(manifest, log=reading, nulled=seen.nulled)
 
-        return land(spark, rows, spec, attempt, lambda: check_unchanged(archive, frozen), finished)
+def _land_rows(spark: SparkSession, spec: OperationSpec, attempt: str, feed: DataFrame, looked: "_Looked") -> Manifest:
+    """Folds a landed feed and lands what it comes to."""
+    seen = looked.seen
+    folded = fold(feed, spec, truncated=bool(seen.truncates), partial=bool(seen.partial))
+    tied, landed = Observation(), Observation()
+    rows = landed_rows(folded.observe(tied, F.count_if(TIED).alias("n")), spec, place_of(folded))
+    rows = rows.observe(landed, *_counted())
+
+    def finished(manifest: Manifest) -> Manifest:
+        if tied.get["n"]:
+            refuse_ties(folded, spec.full_schema)
+        reading = replace(looked.reading, partial=landed.get["partial"], deletes=landed.get["deletes"])
+        return replace(manifest, log=reading, nulled=seen.nulled)
+
+    return land(spark, rows, spec, attempt, looked.check, finished)
+
+
+def _envelopes(spark: SparkSession, spec: OperationSpec, log: LogBatch, opened: Opened, merged: tuple[str, ...]) -> DataFrame:
+    """Returns the envelopes that an operation wants: of its files before the first gap, or of what is in quarantine."""
+    if log.again:
+        return open_format(log.archive.format).envelopes(_records_again(spark, spec, log), chosen_format(log))
+    return opened.envelopes(lambda found: unread(found, opened.read, log, merged))
 
 
 def _counted() -> tuple[Column, Column]:
@@ -154,6 +158,15 @@ class _Seen:
     last_change: datetime | None
     lowest: tuple[int, ...]
     nulled: Nulled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Looked:
+    """What a look at a landed feed showed, before it is folded, and the check that its files are still the same."""
+
+    seen: _Seen
+    reading: LogReading
+    check: Callable[[], None]
 
 
 def _records_again(spark: SparkSession, spec: OperationSpec, log: LogBatch) -> DataFrame:
