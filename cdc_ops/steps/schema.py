@@ -74,6 +74,9 @@ def evolved(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> Ta
 def refreshed(spec: OperationSpec, facts: TableFacts, head: LakeHead | None, request: RunRequest) -> OperationSpec:
     """Brings a frozen operation to the columns that the source has now, if it could not be read any more as it was frozen.
 
+    So is one that reads an archive and lacks columns that were added: files that have changed meanwhile are frozen anew, and their events
+    may speak of these.
+
     Number, identity, window and slices stay: it is the same operation, whose rows are read with other columns.
 
     Args:
@@ -89,7 +92,8 @@ def refreshed(spec: OperationSpec, facts: TableFacts, head: LakeHead | None, req
         SchemaChangedError: the policy does not follow, or the operation's window is on columns that are gone.
     """
     facts = replace(facts, schema=alike(facts.schema, spec.schema), keys=spec.keys)
-    if not drift(spec.schema, facts.schema):
+    readable = not drift(spec.schema, facts.schema)
+    if readable and (spec.log is None or all(spec.schema.column(column.name) for column in facts.schema.columns)):
         return spec
     needed = (*spec.keys, *spec.source_keys, *spec.cursor.column_names)
     if missing := [name for name in needed if facts.schema.column(name) is None]:
@@ -99,6 +103,8 @@ def refreshed(spec: OperationSpec, facts: TableFacts, head: LakeHead | None, req
     try:
         decision = _decision(facts, head)
     except SchemaChangedError:
+        if readable:
+            return spec
         if request.mode is not ResyncMode.FULL:
             raise
         return _without_changed(spec, facts.schema, needed)

@@ -1,16 +1,23 @@
 """Tables that are altered while an archive is written: events from before and after it in one batch, and what no event tells."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from cdc_ops.core.operations import JobSpec, StepResult
 from cdc_ops.core.requests import RunKind
+from cdc_ops.errors import JobLostError
 from cdc_ops.testing.servers import MariaDBServer
 from tests.integration.test_log_method import Sink, change, counts, log_world
 
 ALTER = "ALTER TABLE items RENAME COLUMN name TO title, ADD COLUMN region VARCHAR(5) DEFAULT 'eu', DROP COLUMN old"
 SWAP = "RENAME TABLE items TO items_1, items_2 TO items"
+
+
+def falls_silent(job: JobSpec) -> StepResult:
+    raise JobLostError("nothing was heard of it")
 
 
 def test_events_from_both_sides_of_an_alter_are_merged_and_what_none_of_them_tells_is_said(
@@ -52,3 +59,13 @@ def test_events_from_both_sides_of_an_alter_are_merged_and_what_none_of_them_tel
     assert world.lake("items", "id, title, region") == world.source("items")
     sink.write(change("u", 600, before={"id": 3, "title": "d", "region": "eu"}, after={"id": 3, "title": "e", "region": "eu"}, **at))
     assert world.run().warnings == ()
+    # A run that is not heard of again has frozen a file; before the next one a column is added, and the file comes longer.
+    sink.write(change("u", 700, after={"id": 3, "title": "f", "region": "eu"}, **at))
+    world.run(execute_with=falls_silent)
+    world.sql("ALTER TABLE items ADD COLUMN shade VARCHAR(5)")
+    last = max((tmp_path / "archive").rglob("*.json"))
+    event = change("u", 800, after={"id": 2, "title": "b", "region": "us", "shade": "red"}, **at)
+    last.write_text(last.read_text() + json.dumps(event) + "\n")
+    assert counts(world.run()) == (0, 2, 0)
+    assert world.lake("items", "id, title, shade") == [(1, "c", None), (2, "b", "red"), (3, "f", None)]
+    assert world.data_commits("items") == [1, 2, 3, 4]
