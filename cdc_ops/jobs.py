@@ -20,7 +20,8 @@ from pyspark.sql import SparkSession
 from cdc_ops import __version__
 from cdc_ops.core import wire
 from cdc_ops.core.connections import variable_name
-from cdc_ops.core.operations import JobSpec, Landing, MaintenanceTask, OperationResult, OperationSpec, Step, StepResult, TableResult
+from cdc_ops.core.job_specs import JobSpec, MaintenanceTask, Step, StepResult, TableResult
+from cdc_ops.core.operations import Landing, OperationResult, OperationSpec
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import CdcError, EnvironmentSetupError, UnforeseenJobError
 from cdc_ops.lake.files import read_text, write_text

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.connections import ConnectionUrl
-from cdc_ops.core.operations import JobSpec, StepResult
+from cdc_ops.core.job_specs import JobSpec, StepResult
 from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind, TableRule, TableSettings, TargetConfig
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.runs import TableState

@@ -19,7 +19,7 @@ from cdc_ops.airflow.identity import dag_id, reconcile_dag_id
 from cdc_ops.airflow.spark import CdcMaintainOperator, CdcSparkSubmitOperator
 from cdc_ops.config.loading import FolderContents, load_pipeline, pipeline_files, read_folder
 from cdc_ops.config.values import parse_cron
-from cdc_ops.core.operations import Step
+from cdc_ops.core.job_specs import Step
 from cdc_ops.core.pipeline import Execution, Pipeline
 from cdc_ops.errors import ConfigError
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from cdc_ops.core import wire
-from cdc_ops.core.operations import JobSpec, OperationResult, Outcome, Step, StepResult, TableResult
+from cdc_ops.core.job_specs import JobSpec, Step, StepResult, TableResult
+from cdc_ops.core.operations import OperationResult, Outcome
 from cdc_ops.core.pipeline import Pipeline
 from cdc_ops.core.tables import TableName
 from cdc_ops.lake.files import open_filesystem, read_text, write_text

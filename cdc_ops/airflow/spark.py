@@ -22,7 +22,7 @@ from cdc_ops.airflow.surroundings import Task, label, opened, planned_tables
 from cdc_ops.airflow.work import count_attempts, errors_of, named, open_work, record_progress, take_leases
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core.connections import variable_name
-from cdc_ops.core.operations import JobSpec, Step, StepResult
+from cdc_ops.core.job_specs import JobSpec, Step, StepResult
 from cdc_ops.core.pipeline import Pipeline
 from cdc_ops.errors import ConfigError, EnvironmentSetupError, JobLostError, StaleStateError
 from cdc_ops.lake import jars

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 from cdc_ops.airflow.journal import written
 from cdc_ops.airflow.surroundings import Task
-from cdc_ops.core.operations import Landing, OperationSpec, Step, StepResult
+from cdc_ops.core.job_specs import Step, StepResult
+from cdc_ops.core.operations import Landing, OperationSpec
 from cdc_ops.core.pipeline import TableConfig
 from cdc_ops.errors import CdcError, LeaseHeldError, from_payload
 from cdc_ops.lake.manifests import is_landed

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 from cdc_ops.config.connections import connection_url
 from cdc_ops.config.loading import load_pipelines
 from cdc_ops.config.settings import Settings, load_settings
-from cdc_ops.core.operations import JobSpec, StepResult
+from cdc_ops.core.job_specs import JobSpec, StepResult
 from cdc_ops.core.pipeline import Pipeline, SourceConfig
 from cdc_ops.core.requests import RunRequest
 from cdc_ops.core.text import did_you_mean

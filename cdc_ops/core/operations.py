@@ -1,6 +1,6 @@
-"""Operations: the frozen plans that Spark executes, and the results that it returns.
+"""Operations: the frozen plans that Spark executes, and the results of each; `core.job_specs` puts them together.
 
-Everything between Airflow, the ledger and Spark is one of these values as JSON (core.wire): `JobSpec` in, `StepResult` out. They carry
+Everything between Airflow, the ledger and Spark is one of these values as JSON (core.wire): a `JobSpec` in, a `StepResult` out. They carry
 connection *names*, never credentials.
 """
 
@@ -13,16 +13,15 @@ from cdc_ops.core.buckets import Scope
 from cdc_ops.core.column_news import NO_NEWS, ColumnNews
 from cdc_ops.core.comparing import CompareSpec
 from cdc_ops.core.cursors import Cursor, CursorValue
-from cdc_ops.core.history import EventHistory, Replay
+from cdc_ops.core.history import Replay
 from cdc_ops.core.lateness import NONE_LATE, LateRows, Seen
 from cdc_ops.core.logs import LOG_COLUMNS, LogBatch, LogReading
-from cdc_ops.core.maintenance import MaintenancePlan, TableStats
-from cdc_ops.core.pipeline import SourceConfig
+from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.schema_changes import SchemaChange
 from cdc_ops.core.stored_as import LATEST, StoredAs
 from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.core.type_policies import NOTHING_NULLED, Nulled
-from cdc_ops.core.unknown_tables import NONE_UNKNOWN, KnownTables, UnknownTables
+from cdc_ops.core.unknown_tables import NONE_UNKNOWN, UnknownTables
 from cdc_ops.core.windows import Window
 
 
@@ -329,72 +328,3 @@ class OperationResult:
     stats: TableStats | None = None
     seconds: float = 0.0
     late: LateRows = NONE_LATE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableResult:
-    """What a Spark application did with one table; `error` is a `CdcError.to_payload` and `retryable` its kind."""
-
-    table: TableName
-    operations: tuple[OperationResult, ...] = ()
-    maintenance: TableStats | None = None
-    error: dict[str, str] | None = None
-    retryable: bool = False
-
-
-class Step(enum.StrEnum):
-    """The Spark steps; each has its entry point in spark_jobs/."""
-
-    EXTRACT = "extract"
-    MERGE = "merge"
-    SYNC = "sync"
-    MAINTAIN = "maintain"
-    VERIFY = "verify"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MaintenanceTask:
-    """Upkeep of one table; with its VACUUM that of its event history, if it has one."""
-
-    table: TableName
-    path: str
-    plan: MaintenancePlan
-    stats: TableStats
-    history: EventHistory | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobSpec:
-    """What one Spark application has to do: a step for a group of tables.
-
-    Args:
-        step: What to do.
-        pipeline, run_id: For names and logs.
-        source: Kind and connection *name*; the job finds the URL in its environment.
-        operations: In the order to be executed; several of one table stand in op_seq order, and a failed one ends its table.
-        maintenance: For the step `maintain`.
-        result_path: Where the `StepResult` goes.
-        package_version: The writer's version; a job of another version refuses.
-        known: Which tables the pipeline file speaks of now, for those that read archives.
-    """
-
-    step: Step
-    pipeline: str
-    run_id: str
-    source: SourceConfig
-    operations: tuple[OperationSpec, ...]
-    result_path: str
-    package_version: str
-    maintenance: tuple[MaintenanceTask, ...] = ()
-    known: KnownTables | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepResult:
-    """What one Spark application did, table by table."""
-
-    step: Step
-    run_id: str
-    tables: tuple[TableResult, ...]
-    started_at: datetime
-    finished_at: datetime

@@ -4,8 +4,8 @@ from datetime import datetime
 
 from pyspark.sql import SparkSession
 
+from cdc_ops.core.job_specs import MaintenanceTask
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operations import MaintenanceTask
 from cdc_ops.lake.deltalog import DeltaLog
 from cdc_ops.lake.session import private_session
 from cdc_ops.lake.tables import at, table_stats, translated_conflicts

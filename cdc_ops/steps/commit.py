@@ -10,8 +10,9 @@ from datetime import timedelta
 from cdc_ops.core.column_news import NO_NEWS, ColumnNews
 from cdc_ops.core.commits import LakeHead
 from cdc_ops.core.cursors import CursorValue
+from cdc_ops.core.job_specs import TableResult
 from cdc_ops.core.maintenance import carry_over
-from cdc_ops.core.operations import Counts, OperationKind, OperationResult, OperationSpec, Outcome, TableResult
+from cdc_ops.core.operations import Counts, OperationKind, OperationResult, OperationSpec, Outcome
 from cdc_ops.core.pipeline import TableConfig
 from cdc_ops.core.places import staging_root
 from cdc_ops.core.requests import RunRequest

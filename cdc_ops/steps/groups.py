@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cdc_ops.core.operations import OperationSpec, StepResult
+from cdc_ops.core.job_specs import StepResult
+from cdc_ops.core.operations import OperationSpec
 from cdc_ops.core.pipeline import TableConfig
 from cdc_ops.core.requests import RunRequest
 from cdc_ops.errors import CdcError, LeaseHeldError

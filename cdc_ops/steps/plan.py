@@ -12,7 +12,8 @@ from datetime import datetime
 from cdc_ops import __version__
 from cdc_ops.core.commits import LakeHead
 from cdc_ops.core.counters import CounterReadings
-from cdc_ops.core.operations import JobSpec, OperationKind, OperationResult, OperationSpec, Step
+from cdc_ops.core.job_specs import JobSpec, Step
+from cdc_ops.core.operations import OperationKind, OperationResult, OperationSpec
 from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, current_settings, known_tables, resolve_tables, select_tables
 from cdc_ops.core.requests import RunKind, RunRequest
 from cdc_ops.core.runs import Standing, TableState, compare, projected, scanned

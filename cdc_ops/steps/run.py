@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from cdc_ops.core.operations import JobSpec, MaintenanceTask, OperationSpec, Step, StepResult
+from cdc_ops.core.job_specs import JobSpec, MaintenanceTask, Step, StepResult
+from cdc_ops.core.operations import OperationSpec
 from cdc_ops.core.pipeline import TableConfig
 from cdc_ops.core.requests import RunRequest
 from cdc_ops.errors import CdcError

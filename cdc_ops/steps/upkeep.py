@@ -1,7 +1,7 @@
 """maintain, the half that needs no Spark: which upkeep is due, its leases and its results. The other half is cdc_ops.lake.maintenance."""
 
+from cdc_ops.core.job_specs import MaintenanceTask
 from cdc_ops.core.maintenance import plan_maintenance
-from cdc_ops.core.operations import MaintenanceTask
 from cdc_ops.core.pipeline import TableConfig
 from cdc_ops.core.places import event_history
 from cdc_ops.core.requests import RunRequest

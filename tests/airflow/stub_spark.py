@@ -16,20 +16,9 @@ from pathlib import Path
 from cdc_ops import __version__
 from cdc_ops.core import wire
 from cdc_ops.core.commits import commit_record
+from cdc_ops.core.job_specs import JobSpec, Step, StepResult, TableResult
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operations import (
-    Counts,
-    JobSpec,
-    Landing,
-    Manifest,
-    OperationResult,
-    OperationSpec,
-    Outcome,
-    Step,
-    StepResult,
-    TableResult,
-    app_id,
-)
+from cdc_ops.core.operations import Counts, Landing, Manifest, OperationResult, OperationSpec, Outcome, app_id
 from cdc_ops.core.records import render_record
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import CdcError, LakeConflictError, NullKeyError

@@ -8,7 +8,7 @@ import pytest
 
 from cdc_ops.airflow.connections import check_spark, ledger_url, source_url
 from cdc_ops.airflow.spark import application, application_environment
-from cdc_ops.core.operations import Step
+from cdc_ops.core.job_specs import Step
 from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind, SparkConfig, TargetConfig
 from cdc_ops.errors import ConfigError
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.operations import JobSpec, StepResult
+from cdc_ops.core.job_specs import JobSpec, StepResult
 from cdc_ops.core.requests import RunKind
 from cdc_ops.errors import JobLostError
 from cdc_ops.testing.servers import MariaDBServer

@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.archive_names import Layout
 from cdc_ops.core.archive_rules import ArchiveConfig, Heal, OnBadRecord, Start
-from cdc_ops.core.operations import JobSpec, OperationSpec, Outcome, StepResult
+from cdc_ops.core.job_specs import JobSpec, StepResult
+from cdc_ops.core.operations import OperationSpec, Outcome
 from cdc_ops.core.pipeline import Method
 from cdc_ops.core.places import quarantine_path, quarantine_root
 from cdc_ops.core.requests import ResyncMode, RunKind

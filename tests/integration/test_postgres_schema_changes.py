@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.operations import JobSpec, StepResult
+from cdc_ops.core.job_specs import JobSpec, StepResult
 from cdc_ops.core.pipeline import TableSettings
 from cdc_ops.core.requests import ResyncMode, RunKind
 from cdc_ops.errors import SchemaChangedError

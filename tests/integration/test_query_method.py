@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.cursors import CursorValue
-from cdc_ops.core.operations import JobSpec, StepResult
+from cdc_ops.core.job_specs import JobSpec, StepResult
 from cdc_ops.core.requests import ResyncMode, RunKind
 from cdc_ops.core.runs import Phase
 from cdc_ops.errors import JobLostError, LedgerBehindError, RequestError, TargetForeignError, TargetNotDeltaError

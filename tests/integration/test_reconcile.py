@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.operations import JobSpec, Outcome, Step, StepResult
+from cdc_ops.core.job_specs import JobSpec, Step, StepResult
+from cdc_ops.core.operations import Outcome
 from cdc_ops.core.requests import ResyncMode, RunKind
 from cdc_ops.errors import DeletesRefusedError, JobLostError
 from cdc_ops.state.base import TableRunStatus

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.operations import JobSpec, StepResult
+from cdc_ops.core.job_specs import JobSpec, StepResult
 from cdc_ops.core.pipeline import TableSettings
 from cdc_ops.core.requests import ResyncMode, RunKind
 from cdc_ops.core.schema_changes import SchemaPolicy
@@ -274,7 +274,7 @@ def test_a_landed_window_is_merged_with_the_columns_that_it_was_read_with(items:
     def landed_only(job: JobSpec) -> StepResult:
         from dataclasses import replace
 
-        from cdc_ops.core.operations import Step
+        from cdc_ops.core.job_specs import Step
 
         execute(items.spark, replace(job, step=Step.EXTRACT), items.url, print)
         raise JobLostError("killed")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.operations import JobSpec, StepResult
+from cdc_ops.core.job_specs import JobSpec, StepResult
 from cdc_ops.core.type_policies import OnOverflow, OnUnstorable
 from cdc_ops.errors import JobLostError, SourceTableError, UnstorableValueError
 from cdc_ops.lake.manifests import read_manifest

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc_ops.core.job_specs import MaintenanceTask
 from cdc_ops.core.maintenance import MaintenancePlan
 from cdc_ops.core.merging import plan_merge
-from cdc_ops.core.operations import ApplyMode, MaintenanceTask
+from cdc_ops.core.operations import ApplyMode
 from cdc_ops.lake.compare import compare_tables
 from cdc_ops.lake.log import read_head
 from cdc_ops.lake.maintenance import maintain

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from cdc_ops.airflow.journal import Journal, open_journal, summary, written
 from cdc_ops.core import wire
-from cdc_ops.core.operations import Counts, JobSpec, OperationResult, OperationSpec, Outcome, Step, StepResult, TableResult
+from cdc_ops.core.job_specs import JobSpec, Step, StepResult, TableResult
+from cdc_ops.core.operations import Counts, OperationResult, OperationSpec, Outcome
 from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind, TargetConfig
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import LakeConflictError

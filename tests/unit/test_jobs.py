@@ -5,7 +5,8 @@ from unittest.mock import Mock
 import pytest
 
 from cdc_ops import jobs
-from cdc_ops.core.operations import JobSpec, OperationResult, OperationSpec, Outcome, Step
+from cdc_ops.core.job_specs import JobSpec, Step
+from cdc_ops.core.operations import OperationResult, OperationSpec, Outcome
 from cdc_ops.core.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.tables import TableName
 from tests.state_values import spec

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from cdc_ops.core import wire
 from cdc_ops.core.commits import CommitRecord
 from cdc_ops.core.cursors import CursorType, CursorValue
+from cdc_ops.core.job_specs import JobSpec, StepResult, TableResult
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operations import JobSpec, Manifest, OperationResult, OperationSpec, StepResult, TableResult
+from cdc_ops.core.operations import Manifest, OperationResult, OperationSpec
 from cdc_ops.core.runs import TableState
 from cdc_ops.errors import StateError
 from cdc_ops.state.base import Lease, TableOverview, TableRun
