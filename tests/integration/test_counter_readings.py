@@ -46,6 +46,7 @@ def plan(world: World) -> TablePlan:
         return freeze_table(context, source, asked, config)
 
 
+@pytest.mark.local_store
 def test_plans_follow_inserts_that_overlap_for_ever_by_what_the_ledger_keeps(world: World) -> None:
     server, numbers, idle = world.server, list[int](), 0
     with ExitStack() as stack:
