@@ -1,6 +1,7 @@
 """A phase of a demo: a real Airflow run, followed by a comparison of source and lake; what all stories share."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -32,7 +33,7 @@ class Excuse:
         return not others and check.only_in_lake == self.only_in_lake
 
 
-class Play:
+class Play(ABC):
     """Tells a story on a stage.
 
     Args:
@@ -47,9 +48,9 @@ class Play:
         self._screen = screen
         self._told: set[str] = set()
 
+    @abstractmethod
     def settle(self) -> None:
         """Brings the source, and what is written of it, to rest, so that both sides can be compared after the run."""
-        raise NotImplementedError
 
     def _phase(self, title: str, start: Callable[[], str], excuses: Mapping[str, Excuse]) -> bool:
         stage, started = self._stage, time.monotonic()
