@@ -233,7 +233,9 @@ def _keep(context: Context, lease: Lease, state: TableState, plan: TablePlan) ->
 def _plan(context: Context, source: Source, request: RunRequest, config: TableConfig, base: Base) -> TablePlan:
     state, unfinished = base.state, _readable(context, source, request, config, base)
     if unfinished and not _queues_behind(request, config, unfinished):
-        told = foreign_warnings(base.head)
+        logs = (spec for spec in unfinished if spec.log is not None)  # whose columns may have grown since their plan
+        news = (change.meaning(config.pipeline, config.table) for spec in logs for change in spec.schema_changes)
+        told = (*foreign_warnings(base.head), *dict.fromkeys(news))
         return TablePlan(
             config=config,
             state=state,
