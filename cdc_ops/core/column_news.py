@@ -7,8 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from cdc_ops.core.table_changes import WITHOUT_EVENTS, TableChange, TableChangeKind
+
 SHOWN: Final = 3
 """Statements that a run shows."""
+CHANGES_SHOWN: Final = 8
+"""Changes of columns that a run shows, those first that left something unread."""
 STATEMENT_LENGTH: Final = 300
 """Characters that are kept of a statement."""
 
@@ -21,13 +25,15 @@ class ColumnNews:
         lacking: Columns that the source has, and that events of new rows do not speak of; NULL stands in them.
         rows: Events of new rows that lack one of them.
         unmapped: Names in those events that the table does not have.
-        statements: What changed the table itself, in the words of its source, cut; without the marks of a snapshot.
+        statements: What changed the table itself and is not understood, in the words of its source, cut; without the marks of a snapshot.
+        changes: What statements that are understood did.
     """
 
     lacking: tuple[str, ...] = ()
     rows: int = 0
     unmapped: tuple[str, ...] = ()
     statements: tuple[str, ...] = ()
+    changes: tuple[TableChange, ...] = ()
 
     @classmethod
     def total(cls, parts: Iterable["ColumnNews"]) -> "ColumnNews":
@@ -38,34 +44,67 @@ class ColumnNews:
             rows=sum(part.rows for part in found),
             unmapped=tuple(sorted({name for part in found for name in part.unmapped})),
             statements=tuple(dict.fromkeys(text for part in found for text in part.statements)),
+            changes=tuple(dict.fromkeys(change for part in found for change in part.changes)),
         )
 
     @property
     def warning(self) -> str:
-        """What the run says of it, "" if there is nothing to say."""
-        return "; ".join(filter(None, (self._of_rows(), self._of_statements())))
+        """What the run says of it, "" if there is nothing to say; `alert` is apart from it."""
+        return "; ".join(filter(None, (self._of_rows(), self._of_changes(), self._remedy(), self._of_statements())))
+
+    @property
+    def alert(self) -> str:
+        """What somebody has to look at: rows that are gone, or are others, and no event says so; "" if there is nothing."""
+        found = [change for change in self.changes if change.kind in WITHOUT_EVENTS]
+        if not found:
+            return ""
+        return (
+            f"statements in the archive took rows away without events: {_first(map(str, found))}; rows from before are in the lake as"
+            " they were: 'cdc-ops reconcile' compares the table with its source and deletes what that does not have,"
+            " 'cdc-ops resync --mode full' makes it anew"
+        )
 
     def _of_rows(self) -> str:
         if not self.lacking:
             return ""
         named = ", ".join(map(repr, self.lacking))
         strange = ", ".join(map(repr, self.unmapped))
-        others = f" They have {strange}, which the table does not have: 'renamed' says what was renamed" if strange else ""
-        columns = ",".join(self.lacking)
+        others = f". They have {strange}, which the table does not have: 'renamed' says what was renamed" if strange else ""
         return (
             f"{self.rows:,} events of new rows do not speak of columns that the source has: NULL stands in {named} of them; they are older"
-            f" than the column, or their tool does not write it: 'cdc-ops backfill --columns {columns}' reads it from the source.{others}"
+            f" than the column, or their tool does not write it{others}"
         )
+
+    def _of_changes(self) -> str:
+        found = [change for change in self.changes if change.kind not in WITHOUT_EVENTS]
+        if not found:
+            return ""
+        cast = any(change.kind is TableChangeKind.RETYPED for change in found)
+        verify = "; whether the server cast values, which writes no event, 'cdc-ops verify' shows" if cast else ""
+        shown = _first(map(str, sorted(found, key=lambda change: not change.unread)), CHANGES_SHOWN)
+        return f"statements in the archive changed the table: {shown}{verify}"
+
+    def _remedy(self) -> str:
+        columns = dict.fromkeys((*self.lacking, *(name for change in self.changes for name in change.unread)))
+        if not columns:
+            return ""
+        return f"'cdc-ops backfill --columns {','.join(columns)}' reads from the source what no event says of rows that are older"
 
     def _of_statements(self) -> str:
         if not self.statements:
             return ""
-        shown = "; ".join(f"«{text}»" for text in self.statements[:SHOWN])
-        more = f" and {len(self.statements) - SHOWN:,} more" if len(self.statements) > SHOWN else ""
+        shown = _first(f"«{text}»" for text in self.statements)
         return (
-            f"the archive has statements that changed the table itself: {shown}{more}; what they did to rows without events of their own"
+            f"the archive has statements that are not understood: {shown}; what they did to rows without events of their own"
             " (defaults, renamed columns, rows of a table that was dropped) is in no event: 'cdc-ops verify' finds it"
         )
+
+
+def _first(texts: Iterable[str], shown: int = SHOWN) -> str:
+    """Returns the first of many texts, and how many more there are."""
+    found = tuple(texts)
+    more = f" and {len(found) - shown:,} more" if len(found) > shown else ""
+    return "; ".join(found[:shown]) + more
 
 
 NO_NEWS: Final = ColumnNews()

@@ -155,6 +155,7 @@ class FormatFacts:
         names_table: False if records do not say of which table they are: then all of a folder are of one.
         container: What the files hold records in.
         column_names: What names of columns have to be, as a regular expression; empty = any.
+        statements: The SQL dialect of its statements: "mysql", which is understood; empty = another one, or none is ever written.
     """
 
     name: str
@@ -174,6 +175,7 @@ class FormatFacts:
     names_table: bool = True
     container: Container = Container.LINES
     column_names: str = ""
+    statements: str = ""
 
     @property
     def position_type(self) -> str:

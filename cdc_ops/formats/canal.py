@@ -40,6 +40,7 @@ CANAL: Final = FormatFacts(
     key_change="an UPDATE with a key column in 'old'",
     truncate="isDdl with type TRUNCATE",
     ddl="isDdl with the statement",
+    statements="mysql",
     lossy=(FULL_ROW_IMAGE,),
     unreadable=dict.fromkeys((ValueFamily.GEOMETRY, ValueFamily.VECTOR), "Canal's text of its bytes is not documented."),
     local_instants=True,

@@ -162,6 +162,7 @@ def mysql_facts(name: str) -> FormatFacts:
         key_change="a delete of the old key and an insert of the new one",
         truncate="op t, if skipped.operations=none",
         ddl="records with 'ddl' in the topic of schema changes",
+        statements="mysql",
         lossy=(*COMMON_LOSSES, time_precision("adaptive_time_microseconds"), _ROUNDED),
         settings={**COMMON_SETTINGS, spelled.UNSIGNED_MODE: "long"},
         unreadable=_MYSQL_UNREADABLE,
@@ -216,7 +217,7 @@ class DebeziumJson:
                 "reason": F.when(incomplete, INCOMPLETE).otherwise("it has neither an operation nor a statement"),
                 "op": body["op"],
                 "snapshot": is_snapshot(body["op"], source["snapshot"]),
-                "table": name_of(F.coalesce(schema, body["databaseName"]), source["table"]),
+                "table": name_of(F.coalesce(schema, body["databaseName"]), _one_table(body)),
                 "before": before,
                 "after": full,
                 "types": _types(F.col("r.fields")),
@@ -325,6 +326,12 @@ def _kind(body: Expr) -> Expr:
         .when(body["op"].isNotNull(), RecordKind.CHANGE.value)
         .otherwise(RecordKind.BAD.value)
     )
+
+
+def _one_table(body: Expr) -> Expr:
+    """Returns the table of an event; NULL for a statement of several, whose names Debezium 3.5 joins with commas."""
+    name = body["source"]["table"]
+    return F.when(body["ddl"].isNotNull() & name.contains(","), None).otherwise(name)
 
 
 def _types(fields: Expr) -> Expr:

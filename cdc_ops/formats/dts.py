@@ -44,6 +44,7 @@ FACTS: Final = FormatFacts(
     key_change="an UPDATE whose images differ in the key",
     truncate="recordType DDL with the statement",
     ddl="recordType DDL with the statement",
+    statements="mysql",
     lossy=(FULL_ROW_IMAGE,),
     unreadable=dict.fromkeys(
         (ValueFamily.BINARY, ValueFamily.GEOMETRY, ValueFamily.VECTOR), "The parser writes bytes as text, and does not say how."

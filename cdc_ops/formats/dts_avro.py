@@ -52,6 +52,7 @@ FACTS: Final = replace(
     delete="operation DELETE with beforeImages",
     truncate="operation DDL with the statement",
     ddl="operation DDL with the statement",
+    statements="mysql",
     unreadable=dict.fromkeys((ValueFamily.GEOMETRY, ValueFamily.VECTOR), "How DTS writes their bytes is not documented."),
     local_instants=False,
     container=Container.AVRO,

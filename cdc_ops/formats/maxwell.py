@@ -51,6 +51,7 @@ FACTS: Final = FormatFacts(
     key_change="an update with a key column in 'old'",
     truncate="not at all",
     ddl="types table-create, table-alter, table-drop, database-*, if output_ddl=true",
+    statements="mysql",
     lossy=(
         LossySetting(
             name="output_binlog_position",

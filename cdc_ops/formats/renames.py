@@ -1,13 +1,21 @@
 """Images of events that name a column as it was called when they were written; Spark expressions only."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from cdc_ops.core.events import FormatFacts
+from cdc_ops.core.merging import position_literal
+from cdc_ops.core.table_changes import Renaming
 from cdc_ops.core.tables import TableSchema
+from cdc_ops.formats.latest import place_of
 from cdc_ops.formats.values import rarely
+
+_NAMED: Final = ("before", "after", "types")
+"""What an envelope has by names of columns."""
 
 
 def with_names_of_now(envelopes: DataFrame, renamed: Iterable[tuple[str, str]], schema: TableSchema) -> DataFrame:
@@ -24,11 +32,37 @@ def with_names_of_now(envelopes: DataFrame, renamed: Iterable[tuple[str, str]], 
     for old, new in pairs:
         column = schema.column(new)
         name = column.name if column is not None else new
-        envelopes = envelopes.withColumns({image: _renamed(F.col(image), old, name) for image in ("before", "after", "types")})
+        envelopes = envelopes.withColumns({image: _renamed(F.col(image), old, name) for image in _NAMED})
+    return envelopes
+
+
+def with_names_from_before(envelopes: DataFrame, renamings: Iterable[Renaming], facts: FormatFacts) -> DataFrame:
+    """Gives values under the name that a column had before a statement to the column, in images that do not have its new name.
+
+    Args:
+        envelopes: What a format makes of records.
+        renamings: What statements among them say.
+        facts: Of the format.
+    """
+    place = place_of(envelopes, tuple(field.name for field in facts.order if field.of_delivery))
+    for one in renamings:
+        within = place < F.expr(position_literal(one.until))
+        if one.since:
+            within = within & (place >= F.expr(position_literal(one.since)))
+        named = {image: F.when(within, _renamed_alike(F.col(image), one.old, one.new)).otherwise(F.col(image)) for image in _NAMED}
+        envelopes = envelopes.withColumns(named)
     return envelopes
 
 
 def _renamed(entries: Expr, old: str, new: str) -> Expr:
     applies = F.map_contains_key(entries, old) & ~F.map_contains_key(entries, new)
     moved = F.transform_keys(entries, lambda name, _: F.when(name == old, new).otherwise(name))
+    return F.when(applies, rarely(F.lit(True), moved)).otherwise(entries)
+
+
+def _renamed_alike(entries: Expr, old: str, new: str) -> Expr:
+    """The same for names whose case may differ, as statements spell them."""
+    names = F.transform(F.map_keys(entries), F.lower)
+    applies = F.array_contains(names, old) & ~F.array_contains(names, new.lower())
+    moved = F.transform_keys(entries, lambda name, _: F.when(F.lower(name) == old, new).otherwise(name))
     return F.when(applies, rarely(F.lit(True), moved)).otherwise(entries)

@@ -245,9 +245,15 @@ def _settle(context: Context, lease: Lease, request: RunRequest, config: TableCo
         delta_version=store.table_state(config.pipeline, config.table).delta_version,
         told_before=told,
         counts=(counts := _total(reported.values())),
+        alert=_alert(opened.alert, counts.columns.alert),
         message=str(problem) if problem else "; ".join(filter(None, (_EQUAL if nothing else "", opened.message, counts.warning))),
     )
     return Settled(run=with_late_rows(run, config, frozen, reported), error=problem)
+
+
+def _alert(planned: str, found: str) -> str:
+    """Returns what somebody has to look at: what the plan said, and what reading showed; a step that is done again says it once."""
+    return planned if found in planned else "; ".join(filter(None, (planned, found)))
 
 
 def _problem(config: TableConfig, result: TableResult | None) -> CdcError:

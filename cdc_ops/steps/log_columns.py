@@ -1,51 +1,131 @@
 """What landed events tell of a table's columns: aggregates of the feed, and what they come to; Spark expressions only."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from pyspark.sql import Column, Row
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from cdc_ops.core.column_news import STATEMENT_LENGTH, ColumnNews
-from cdc_ops.core.events import WHOLE_ROW, RecordKind
+from cdc_ops.core.events import WHOLE_ROW, FormatFacts, RecordKind
+from cdc_ops.core.table_changes import Renaming, Statement, TableChange, renamings, told
 from cdc_ops.core.tables import TableName, TableSchema
+from cdc_ops.formats.ddl import MYSQL, table_changes
+from cdc_ops.formats.latest import place_of
 
 STATEMENT: Final = "statement"
-"""Column of a landed feed: a statement that changed this table."""
+"""Column of a landed feed: a statement that may have changed this table, and the database that its record names."""
+_READ_LENGTH: Final = 20_000
+"""Characters of a statement that are read; one that has as many may be cut, and is not understood."""
 
 
 def statement_of(table: TableName) -> Column:
-    """Returns the statement of a feed's row that changed the table, cut; what a snapshot writes of a table changed nothing.
+    """Returns the statement of a feed's row that may have changed the table; what a snapshot writes of a table changed nothing.
 
-    Of a statement whose record names no table, e.g. one that renames several, it is enough that it has the table's name in it.
+    Of a statement whose record names no table, e.g. one that renames several, it is enough that it has the table's name in it, or drops a
+    database.
     """
     name = F.col("table")
     known = F.coalesce(name["name"], F.lit("")) != ""
     of_it = F.when(known, (name["schema"] == table.schema) & (name["name"] == table.name))
-    of_it = of_it.otherwise(F.col("ddl").rlike(rf"(?is)(^|\W)\Q{table.name}\E(\W|$)"))
+    of_it = of_it.otherwise(F.col("ddl").rlike(rf"(?is)(^|\W)\Q{table.name}\E(\W|$)|\bdrop\s+(database|schema)\b"))
     mine = of_it & ~F.coalesce(F.col("snapshot"), F.lit(False))
-    found = F.when((F.col("kind") == RecordKind.DDL) & F.coalesce(mine, F.lit(False)), F.col("ddl"))
-    return F.substring(F.trim(found), 1, STATEMENT_LENGTH).alias(STATEMENT)
+    text = F.substring(F.trim("ddl"), 1, _READ_LENGTH).alias("text")
+    found = F.struct(text, F.coalesce(name["schema"], F.lit("")).alias("schema"))
+    return F.when((F.col("kind") == RecordKind.DDL) & F.coalesce(mine, F.lit(False)), found).alias(STATEMENT)
 
 
-def news_columns(schema: TableSchema) -> tuple[Column, ...]:
-    """Returns what `news_of` needs of each file: nearly always there is nothing to collect."""
+def news_columns(feed: DataFrame, schema: TableSchema, facts: FormatFacts) -> tuple[Column, ...]:
+    """Returns what `news_of` and `statements_of` need of each file: nearly always there is nothing to collect.
+
+    Args:
+        feed: The landed feed.
+        schema: The table.
+        facts: Of the format.
+    """
     every = F.array(*(F.lit(column.name) for column in schema.columns))
     lacks = (F.col("kind") == RecordKind.CHANGE) & F.col("op").isin(*WHOLE_ROW) & (F.col("present") != every)
+    said = F.col(STATEMENT)
+    place = place_of(feed, _of_delivery(facts)).alias("place")
     return (
         F.count_if(lacks).alias("lacking"),
         F.collect_set(F.when(lacks, F.col("present"))).alias("told"),
         F.flatten(F.collect_set(F.when(lacks, F.col("unmapped")))).alias("unmapped"),
-        F.collect_set(STATEMENT).alias("statements"),
+        F.collect_set(F.when(said.isNotNull(), F.struct(said["text"].alias("text"), said["schema"].alias("schema"), place))).alias(
+            "statements"
+        ),
     )
 
 
-def news_of(rows: Sequence[Row], schema: TableSchema) -> ColumnNews:
-    """Adds up what was found in each file."""
-    told = [set(names) for row in rows for names in row["told"]]
-    return ColumnNews(
-        lacking=tuple(column.name for column in schema.columns if any(column.name not in names for names in told)),
-        rows=sum(row["lacking"] for row in rows),
-        unmapped=tuple(sorted({name for row in rows for name in row["unmapped"]})),
-        statements=tuple(sorted({text for row in rows for text in row["statements"]})),
+def statements_of(rows: Iterable[Row], table: TableName, facts: FormatFacts) -> tuple[Statement, ...]:
+    """Returns the statements that were found in the files and are of the table, or not understood; of the same place each text once."""
+    found = {(one["text"], one["schema"], tuple(one["place"])) for row in rows for one in row["statements"]}
+    read = [_statement(text, schema, place, table, facts) for text, schema, place in sorted(found, key=str)]
+    return tuple(one for one in read if one.changes != ())
+
+
+def _statement(text: str, schema: str, place: tuple[int | None, ...], table: TableName, facts: FormatFacts) -> Statement:
+    readable = facts.statements == MYSQL and len(text) < _READ_LENGTH
+    known = tuple(number for number in place if number is not None)
+    return Statement(
+        text=text, place=known if len(known) == len(place) else (), changes=table_changes(text, table, schema) if readable else None
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Altered:
+    """How a table was altered while the events of a batch were written.
+
+    Args:
+        schema: The table, as the source has it.
+        facts: Of the format.
+        statements: Of the batch and the table, see `statements_of`.
+        renamed: Old and new names in the pipeline file, which win.
+    """
+
+    schema: TableSchema
+    facts: FormatFacts
+    statements: tuple[Statement, ...]
+    renamed: tuple[tuple[str, str], ...]
+
+    @property
+    def renamings(self) -> tuple[Renaming, ...]:
+        """Which events have columns under other names, beyond what the pipeline file says; () where events have no one order."""
+        if not self.statements or not self.facts.one_order:
+            return ()
+        said = {name.lower() for pair in self.renamed for name in pair}
+        return tuple(one for one in renamings(self.statements, self.schema.names) if not {one.old, one.new.lower()} & said)
+
+    def news(self, rows: Sequence[Row], truncates: Iterable[tuple[int, ...]]) -> ColumnNews:
+        """Adds up what was found in each file, once old names were read as `renamings` says.
+
+        Args:
+            rows: One per file, with the `news_columns`.
+            truncates: Positions of the TRUNCATEs among the events.
+        """
+        lacking = [set(names) for row in rows for names in row["told"]]
+        return ColumnNews(
+            lacking=tuple(column.name for column in self.schema.columns if any(column.name not in names for names in lacking)),
+            rows=sum(row["lacking"] for row in rows),
+            unmapped=tuple(sorted({name for row in rows for name in row["unmapped"]})),
+            statements=tuple(sorted({one.text[:STATEMENT_LENGTH] for one in self.statements if one.changes is None})),
+            changes=self._changes(truncates) if self.statements else (),
+        )
+
+    def _changes(self, truncates: Iterable[tuple[int, ...]]) -> tuple[TableChange, ...]:
+        by_setting = {(old.lower(), one.place) for old, _ in self.renamed if self.schema.column(old) is None for one in self.statements}
+        by_statement = {(one.old, one.until) for one in self.renamings}
+        kept = [index for index, field in enumerate(self.facts.order) if not field.of_delivery]
+        emptied = max((tuple(place[index] for index in kept) for place in truncates), default=())
+        found = told(self.statements, self.schema.names, by_setting | by_statement, emptied)
+        return tuple(replace(change, place=self._said(one.place)) for one, change in found)
+
+    def _said(self, place: tuple[int, ...]) -> str:
+        """Returns a place for people: the numbers that tell anything."""
+        names = [field.name for field in self.facts.order if not field.of_delivery]
+        return ", ".join(f"{name} {number}" for name, number in zip(names, place, strict=False) if name != "streamed" and number > 0)
+
+
+def _of_delivery(facts: FormatFacts) -> tuple[str, ...]:
+    return tuple(field.name for field in facts.order if field.of_delivery)

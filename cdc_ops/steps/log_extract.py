@@ -22,6 +22,7 @@ from cdc_ops.core.events import Operation, RecordKind
 from cdc_ops.core.logs import PRESENT, REST_IS_NULL, LogBatch, LogReading
 from cdc_ops.core.operations import Manifest, OperationSpec
 from cdc_ops.core.own_columns import SEQUENCE
+from cdc_ops.core.table_changes import Renaming
 from cdc_ops.core.tables import Column as TableColumn
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.type_policies import Nulled, NulledValues
@@ -40,13 +41,13 @@ from cdc_ops.formats.latest import (
     speaks_of_part,
     without_nulls,
 )
-from cdc_ops.formats.renames import with_names_of_now
+from cdc_ops.formats.renames import with_names_from_before, with_names_of_now
 from cdc_ops.lake.conf import archive_conf
 from cdc_ops.lake.quarantine import records_again
 from cdc_ops.lake.session import set_missing
 from cdc_ops.lake.staging import land
 from cdc_ops.steps.archives import after_reading, check_unchanged
-from cdc_ops.steps.log_columns import news_columns, news_of, statement_of
+from cdc_ops.steps.log_columns import Altered, news_columns, statement_of, statements_of
 from cdc_ops.steps.log_files import Opened, chosen_format, covers_of_files, kafka_names, open_alone, unread
 from cdc_ops.steps.log_order import check_order, instant, moment, order_columns
 from cdc_ops.steps.log_shared import SharedReadings
@@ -88,9 +89,7 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
         watch = watch_of(log, readings.known if readings else None)
         envelopes = _envelopes(spark, spec, log, opened, proven.merged)
         mine = watch.marked(envelopes, spec.table) if watch else records_of(envelopes, spec.table)
-        feed = _landed_feed(spark, mine, spec, log, (feed_folder(spec, attempt), watch))
-        looks = (*_seen_columns(feed, spec), *news_columns(spec.full_schema), *order_columns(feed, log, names))
-        rows_of_files = feed.groupBy("file").agg(*looks).collect()
+        feed, rows_of_files, altered = _feed_by_names_of_now(spark, mine, spec, log, (feed_folder(spec, attempt), watch))
         seen = _seen(rows_of_files, spec)
         if seen.bad and not log.quarantine:
             raise _bad_records(feed, spec.table, seen.bad)
@@ -107,7 +106,7 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
             unknown=watch.found(feed, seen.unknown, spec.table) if watch else NONE_UNKNOWN,
             last_change=seen.last_change,
             lowest=seen.lowest,
-            columns=news_of(rows_of_files, spec.full_schema),
+            columns=altered.news(rows_of_files, seen.truncates),
         )
         return _land_rows(spark, spec, attempt, feed, _Looked(seen=seen, reading=reading, check=lambda: check_unchanged(archive, frozen)))
 
@@ -192,10 +191,33 @@ def _records_again(spark: SparkSession, spec: OperationSpec, log: LogBatch) -> D
     return rows.join(F.broadcast(places), "file", "left").select("value", "file", "line", "partition", offset)
 
 
-def _landed_feed(spark: SparkSession, mine: DataFrame, spec: OperationSpec, log: LogBatch, place: tuple[str, Watch | None]) -> DataFrame:
+def _feed_by_names_of_now(
+    spark: SparkSession, mine: DataFrame, spec: OperationSpec, log: LogBatch, place: tuple[str, Watch | None]
+) -> tuple[DataFrame, list[Row], Altered]:
+    """Lands the feed of a table and looks at it; once more, if statements in it say that events from before have columns by other names.
+
+    What statements say follows from the frozen files and columns alone, so that each try reads the same.
+
+    Returns:
+        The landed feed, what was seen of each of its files, and what its statements did.
+    """
+    facts, schema = open_format(log.archive.format).facts, spec.full_schema
+    named = with_names_of_now(mine, log.renamed, schema)
+
+    def looked_at(renamings: tuple[Renaming, ...]) -> tuple[DataFrame, list[Row], Altered]:
+        feed = _landed_feed(spark, with_names_from_before(named, renamings, facts), spec, log, place)
+        looks = (*_seen_columns(feed, spec), *news_columns(feed, schema, facts), *order_columns(feed, log, kafka_names(log)))
+        rows = feed.groupBy("file").agg(*looks).collect()
+        return feed, rows, Altered(schema=schema, facts=facts, statements=statements_of(rows, spec.table, facts), renamed=log.renamed)
+
+    found = looked_at(())
+    renamings = found[2].renamings
+    return looked_at(renamings) if renamings else found
+
+
+def _landed_feed(spark: SparkSession, named: DataFrame, spec: OperationSpec, log: LogBatch, place: tuple[str, Watch | None]) -> DataFrame:
     """Lands the feed of a table: what the fold needs of it, and what is bad."""
     (folder, watch), form = place, open_format(log.archive.format)
-    named = with_names_of_now(mine, log.renamed, spec.full_schema)
     feed = canonical_feed(form, named, spec.full_schema, spec.keys, chosen_format(log))
     bad = F.col("kind").isin(RecordKind.BAD, *((RecordKind.UNKNOWN,) if watch and watch.keeps_raw else ()))
     names = (*_KEPT, *(_NOTED if log.history else ()), *(("table",) if watch else ()))

@@ -12,7 +12,8 @@ from cdc_ops.errors import JobLostError
 from cdc_ops.testing.servers import MariaDBServer
 from tests.integration.test_log_method import Sink, change, counts, log_world
 
-ALTER = "ALTER TABLE items RENAME COLUMN name TO title, ADD COLUMN region VARCHAR(5) DEFAULT 'eu', DROP COLUMN old"
+ALTER = """ALTER TABLE items RENAME COLUMN name TO title, CHANGE Colour tone VARCHAR(9), ADD COLUMN region VARCHAR(5) DEFAULT 'eu',
+    DROP COLUMN old"""
 SWAP = "RENAME TABLE items TO items_1, items_2 TO items"
 
 
@@ -26,44 +27,50 @@ def test_events_from_both_sides_of_an_alter_are_merged_and_what_none_of_them_tel
     world = log_world(mariadb, tmp_path, spark)
     world.configure(renamed=(("name", "title"),))
     world.sql(
-        "CREATE TABLE items (id INT PRIMARY KEY, title VARCHAR(20), region VARCHAR(5) DEFAULT 'eu')",
-        "INSERT INTO items VALUES (1, 'c', 'eu'), (2, 'b', 'us'), (3, 'd', 'eu')",
+        "CREATE TABLE items (id INT PRIMARY KEY, title VARCHAR(20), tone VARCHAR(9), region VARCHAR(5) DEFAULT 'eu')",
+        "INSERT INTO items VALUES (1, 'c', 'red', 'eu'), (2, 'b', NULL, 'us'), (3, 'd', 'blue', 'eu')",
     )
     sink, at = Sink(tmp_path / "archive", world.database, "items"), {"database": world.database}
 
-    def statement(text: str, **source: Any) -> dict[str, Any]:
-        record = change("", 300, **at)
+    def statement(text: str, pos: int = 300, **source: Any) -> dict[str, Any]:
+        record = change("", pos, **at)
         return record | {"op": None, "databaseName": world.database, "ddl": text, "source": record["source"] | source}
 
     sink.write(
-        change("c", 100, after={"id": 1, "name": "a", "old": 7}, **at),
-        change("c", 200, after={"id": 3, "name": "d", "old": 7}, **at),
+        statement("ALTER TABLE items CONVERT TO CHARACTER SET utf8mb4", 60),
+        statement(SWAP, 80, table="items_1,items"),
+        change("c", 100, after={"id": 1, "name": "a", "colour": "red", "old": 7}, **at),
+        change("c", 200, after={"id": 3, "name": "d", "colour": "green", "old": 7}, **at),
+        change("u", 250, before={"id": 3, "name": "d", "colour": "green"}, after={"id": 3, "name": "d", "colour": "blue", "old": 7}, **at),
         statement(ALTER),
-        statement(SWAP, table=None),
-        statement("CREATE TABLE other (id INT)", table=None),
-        statement("DROP TABLE items", snapshot="true"),
-        change("c", 400, after={"id": 2, "title": "b", "region": "us"}, **at),
-        change("u", 500, before={"id": 1, "title": "a", "region": "eu"}, after={"id": 1, "title": "c", "region": "eu"}, **at),
+        statement("CREATE TABLE other (id INT)", 310, table=None),
+        statement("DROP TABLE items", 320, snapshot="true"),
+        change("c", 400, after={"id": 2, "title": "b", "tone": None, "region": "us"}, **at),
+        change("u", 500, before={"id": 1}, after={"id": 1, "title": "c", "tone": "red", "region": "eu"}, **at),
     )
     report = world.run()
     assert counts(report) == (3, 0, 0)
-    assert world.lake("items", "id, title, region") == [(1, "c", "eu"), (2, "b", "us"), (3, "d", None)]
+    assert world.lake("items", "id, title, tone, region") == [(1, "c", "red", "eu"), (2, "b", None, "us"), (3, "d", "blue", None)]
     said = " ".join(report.warnings)
-    assert "2 events of new rows do not speak of columns that the source has: NULL stands in 'region'" in said
+    assert "2 events of new rows do not speak of columns that the source has: NULL stands in 'region' of them" in said
     assert "They have 'old', which the table does not have" in said
-    assert ALTER in said
-    assert SWAP in said
+    assert "column 'Colour' was renamed to 'tone' (file_no 3, pos 300): older events were read under the new name" in said
+    assert "column 'region' was added with DEFAULT 'eu' (file_no 3, pos 300)" in said
+    assert "'cdc-ops backfill --columns region'" in said
+    assert "«ALTER TABLE items CONVERT TO CHARACTER SET utf8mb4»" in said
     assert "CREATE TABLE other" not in said
-    assert "DROP TABLE" not in said, "a connector that starts writes it in its snapshot, and nothing was dropped"
+    assert "the table was dropped" not in said, "a connector that starts writes it in its snapshot, and nothing was dropped"
+    [run] = report.runs
+    assert "another table, 'items_2', was renamed to its name (file_no 3, pos 80)" in run.alert
     counts(world.run(kind=RunKind.BACKFILL, columns=("region",)))
-    assert world.lake("items", "id, title, region") == world.source("items")
-    sink.write(change("u", 600, before={"id": 3, "title": "d", "region": "eu"}, after={"id": 3, "title": "e", "region": "eu"}, **at))
+    assert world.lake("items", "id, title, tone, region") == world.source("items")
+    sink.write(change("u", 600, before={"id": 3}, after={"id": 3, "title": "e", "tone": "blue", "region": "eu"}, **at))
     assert world.run().warnings == ()
     # A run that is not heard of again has frozen a file; before the next one a column is added, and the file comes longer.
-    last = sink.write(change("u", 700, after={"id": 3, "title": "f", "region": "eu"}, **at))
+    last = sink.write(change("u", 700, after={"id": 3, "title": "f", "tone": "blue", "region": "eu"}, **at))
     world.run(execute_with=falls_silent)
     world.sql("ALTER TABLE items ADD COLUMN shade VARCHAR(5)")
-    event = change("u", 800, after={"id": 2, "title": "b", "region": "us", "shade": "red"}, **at)
+    event = change("u", 800, after={"id": 2, "title": "b", "tone": None, "region": "us", "shade": "red"}, **at)
     last.write_text(last.read_text() + json.dumps(event) + "\n")
     report = world.run()
     assert counts(report) == (0, 2, 0)
