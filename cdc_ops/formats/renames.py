@@ -12,6 +12,7 @@ from cdc_ops.core.merging import position_literal
 from cdc_ops.core.table_changes import Renaming
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.formats.latest import place_of
+from cdc_ops.formats.records import is_doubled
 from cdc_ops.formats.values import rarely
 
 _NAMED: Final = ("before", "after", "types")
@@ -55,7 +56,7 @@ def with_names_from_before(envelopes: DataFrame, renamings: Iterable[Renaming], 
 
 
 def _renamed(entries: Expr, old: str, new: str) -> Expr:
-    applies = F.map_contains_key(entries, old) & ~F.map_contains_key(entries, new)
+    applies = F.map_contains_key(entries, old) & ~F.map_contains_key(entries, new) & ~is_doubled(entries)
     moved = F.transform_keys(entries, lambda name, _: F.when(name == old, new).otherwise(name))
     return F.when(applies, rarely(F.lit(True), moved)).otherwise(entries)
 
@@ -63,6 +64,6 @@ def _renamed(entries: Expr, old: str, new: str) -> Expr:
 def _renamed_alike(entries: Expr, old: str, new: str) -> Expr:
     """The same for names whose case may differ, as statements spell them."""
     names = F.transform(F.map_keys(entries), F.lower)
-    applies = F.array_contains(names, old) & ~F.array_contains(names, new.lower())
+    applies = F.array_contains(names, old) & ~F.array_contains(names, new.lower()) & ~is_doubled(entries)
     moved = F.transform_keys(entries, lambda name, _: F.when(F.lower(name) == old, new).otherwise(name))
     return F.when(applies, rarely(F.lit(True), moved)).otherwise(entries)

@@ -5,10 +5,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.core.events import EventFormat
 from cdc_ops.core.feeds import RECORD_COLUMNS
+from cdc_ops.core.table_changes import Renaming
 from cdc_ops.formats.base import format_names, open_format
 from cdc_ops.formats.feed import canonical_feed, is_tableless, records_of
 from cdc_ops.formats.latest import latest_per_key
 from cdc_ops.formats.records import parsed
+from cdc_ops.formats.renames import with_names_from_before, with_names_of_now
 from tests.unit.test_events import schema
 
 COLUMNS = ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS)
@@ -55,6 +57,34 @@ def test_an_image_that_names_a_column_twice_is_bad_and_a_table_reads_strays_too(
     assert found == [("bad", after), ("bad", after), ("bad", "its image before names a column twice"), ("change", None)]
     assert [row.raw for row in envelopes.where(is_tableless()).collect()] == ["garbage"]
     assert records_of(envelopes, table.table).count() == len(texts)
+
+
+def test_events_before_a_statement_are_read_under_the_name_of_now_and_no_others(spark: SparkSession) -> None:
+    def event(pos: int, image: str) -> str:
+        return f'{{"op": "c", "after": {{{image}}}, {PLACE.replace("4", str(pos))}}}'
+
+    texts = (
+        *(
+            event(100, '"id": 1, "NAME": 7'),
+            event(200, '"id": 2, "name": 7'),
+            event(300, '"id": 3, "c": 7'),
+            event(400, '"id": 4, "name": 7'),
+        ),
+        *(event(100, '"id": 5, "name": 7, "c0": 8'), event(100, '"id": 6, "name": 7, "name": 8'), event(100, '"id": 7, "c": 7')),
+    )
+    form = open_format(CHOSEN.name)
+    envelopes = form.envelopes(records(spark, *texts), CHOSEN)
+    first = Renaming(old="name", new="c0", since=(), until=(1, 300, 1, -1, 0))
+    second = Renaming(old="c", new="c0", since=(1, 300, 1, -1, 0), until=(1, 400, 1, -1, 0))
+    named = with_names_from_before(envelopes, (first, second), form.facts)
+    feed = canonical_feed(form, named, schema("int"), ("id",), CHOSEN).orderBy("line").collect()
+    assert [(row.kind, row.after and row.after.c0) for row in feed] == [
+        *(("change", 7), ("change", 7), ("change", 7), ("change", None)),
+        *(("change", 8), ("bad", None), ("change", None)),
+    ]
+    by_setting = with_names_of_now(envelopes, [("name", "c0")], schema("int"))
+    feed = canonical_feed(form, by_setting, schema("int"), ("id",), CHOSEN).orderBy("line").collect()
+    assert [(row.kind, row.after and row.after.c0) for row in feed][3:6] == [("change", 7), ("change", 8), ("bad", None)]
 
 
 def test_a_record_is_parsed_once_on_its_way_to_the_last_state_of_a_key(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
