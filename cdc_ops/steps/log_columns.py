@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.column_news import STATEMENT_LENGTH, ColumnNews
 from cdc_ops.core.events import WHOLE_ROW, FormatFacts, RecordKind
-from cdc_ops.core.table_changes import Renaming, Statement, TableChange, renamings, told
+from cdc_ops.core.table_changes import Renaming, Statement, TableChange, TableChangeKind, renamings, told
 from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.formats.ddl import MYSQL, table_changes
 from cdc_ops.formats.latest import place_of
@@ -81,7 +81,7 @@ class Altered:
         schema: The table, as the source has it.
         facts: Of the format.
         statements: Of the batch and the table, see `statements_of`.
-        renamed: Old and new names in the pipeline file, which win.
+        renamed: Old and new names in the pipeline file, by which events were read before.
     """
 
     schema: TableSchema
@@ -94,8 +94,7 @@ class Altered:
         """Which events have columns under other names, beyond what the pipeline file says; () where events have no one order."""
         if not self.statements or not self.facts.one_order:
             return ()
-        said = {name.lower() for pair in self.renamed for name in pair}
-        return tuple(one for one in renamings(self.statements, self.schema.names) if not {one.old, one.new.lower()} & said)
+        return tuple(one for one in renamings(self.statements, self.schema.names) if (one.old, one.new.lower()) not in self._by_setting)
 
     def news(self, rows: Sequence[Row], truncates: Iterable[tuple[int, ...]]) -> ColumnNews:
         """Adds up what was found in each file, once old names were read as `renamings` says.
@@ -108,13 +107,24 @@ class Altered:
         return ColumnNews(
             lacking=tuple(column.name for column in self.schema.columns if any(column.name not in names for names in lacking)),
             rows=sum(row["lacking"] for row in rows),
-            unmapped=tuple(sorted({name for row in rows for name in row["unmapped"]})),
+            unmapped=tuple(sorted({name for row in rows for name in row["unmapped"] if name.lower() not in self._dropped})),
             statements=tuple(sorted({one.text[:STATEMENT_LENGTH] for one in self.statements if one.changes is None})),
             changes=self._changes(truncates) if self.statements else (),
         )
 
+    @property
+    def _by_setting(self) -> set[tuple[str, str]]:
+        """The pairs of the pipeline file that count, in lower case."""
+        has = self.schema.column
+        return {(old.lower(), new.lower()) for old, new in self.renamed if has(new) is not None and has(old) is None}
+
+    @property
+    def _dropped(self) -> set[str]:
+        changes = (change for one in self.statements for change in one.changes or ())
+        return {change.column.lower() for change in changes if change.kind is TableChangeKind.DROPPED}
+
     def _changes(self, truncates: Iterable[tuple[int, ...]]) -> tuple[TableChange, ...]:
-        by_setting = {(old.lower(), one.place) for old, _ in self.renamed if self.schema.column(old) is None for one in self.statements}
+        by_setting = {(old, one.place) for old, _ in self._by_setting for one in self.statements}
         by_statement = {(one.old, one.until) for one in self.renamings}
         kept = [index for index, field in enumerate(self.facts.order) if not field.of_delivery]
         emptied = max((tuple(place[index] for index in kept) for place in truncates), default=())

@@ -39,7 +39,7 @@ def test_events_from_both_sides_of_an_alter_are_merged_and_what_none_of_them_tel
     sink.write(
         statement("ALTER TABLE items CONVERT TO CHARACTER SET utf8mb4", 60),
         statement(SWAP, 80, table="items_1,items"),
-        change("c", 100, after={"id": 1, "name": "a", "colour": "red", "old": 7}, **at),
+        change("c", 100, after={"id": 1, "name": "a", "colour": "red", "old": 7, "older": 7}, **at),
         change("c", 200, after={"id": 3, "name": "d", "colour": "green", "old": 7}, **at),
         change("u", 250, before={"id": 3, "name": "d", "colour": "green"}, after={"id": 3, "name": "d", "colour": "blue", "old": 7}, **at),
         statement(ALTER),
@@ -53,7 +53,8 @@ def test_events_from_both_sides_of_an_alter_are_merged_and_what_none_of_them_tel
     assert world.lake("items", "id, title, tone, region") == [(1, "c", "red", "eu"), (2, "b", None, "us"), (3, "d", "blue", None)]
     said = " ".join(report.warnings)
     assert "2 events of new rows do not speak of columns that the source has: NULL stands in 'region' of them" in said
-    assert "They have 'old', which the table does not have" in said
+    assert "They have 'older', which the table does not have" in said
+    assert "column 'old' was dropped" in said
     assert "column 'Colour' was renamed to 'tone' (file_no 3, pos 300): older events were read under the new name" in said
     assert "column 'region' was added with DEFAULT 'eu' (file_no 3, pos 300)" in said
     assert "'cdc-ops backfill --columns region'" in said
