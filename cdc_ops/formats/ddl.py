@@ -16,6 +16,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 from cdc_ops.core.table_changes import TableChange, TableChangeKind
 from cdc_ops.core.tables import TableName
 
+# It warns of each statement that it does not take apart; the run says it.
+logging.getLogger("sqlglot").setLevel(logging.ERROR)
+
 MYSQL: Final = "mysql"
 _EXECUTED: Final = re.compile(r"/\*M?!")
 """Comments whose text the server executes, and the parser does not see."""
@@ -42,16 +45,11 @@ def table_changes(text: str, table: TableName, schema: str = "") -> tuple[TableC
     """
     if _EXECUTED.search(text):
         return None
-    parser = logging.getLogger("sqlglot")
-    level = parser.level
-    parser.setLevel(logging.ERROR)
     try:
         parsed = [one for one in sqlglot.parse(text, read=MYSQL) if one is not None]
         return _Reader(table, schema).changes(parsed[0]) if len(parsed) == 1 else None
     except (SqlglotError, RecursionError, _NotUnderstoodError):
         return None
-    finally:
-        parser.setLevel(level)
 
 
 class _Reader:
