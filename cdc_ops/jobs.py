@@ -87,11 +87,13 @@ def main(step: Step, argv: Sequence[str] | None = None) -> int:
 
 
 def connection_url(connection: str) -> str:
-    """Returns the source's URL from the environment, the one way in which credentials enter a Spark application.
+    """Returns the source's URL from the environment, the one way in which credentials enter a Spark application; "" without connection.
 
     Raises:
         EnvironmentSetupError: the variable is not set.
     """
+    if not connection:
+        return ""
     name = variable_name(connection)
     if not os.environ.get(name):
         raise EnvironmentSetupError(

@@ -29,11 +29,13 @@ _SPARK_EXAMPLE: Final = "airflow connections add {name} --conn-type spark --conn
 
 
 def source_url(source: SourceConfig) -> str:
-    """Returns the URL of a pipeline's source, with its password, which is masked in all logs from here on.
+    """Returns the URL of a pipeline's source, with its password, which is masked in all logs from here on; "" for one that is declared.
 
     Raises:
         ConfigError: Airflow has no such connection, or it cannot be a source of that kind.
     """
+    if source.is_declared:
+        return ""
     connection = find_connection(source.connection, f"airflow connections add {source.connection} --conn-uri '{_example(source.kind)}'")
     expected = _TYPES[source.kind]
     if (connection.conn_type or "").lower() not in expected:

@@ -65,10 +65,14 @@ def build_dag(pipeline: Pipeline) -> DAG:
         dag_id=dag_id(pipeline.name),
         max_active_runs=MAX_ACTIVE_RUNS,
         tags=sorted({"cdc", pipeline.source.kind.value, *pipeline.tags}),
-        description=pipeline.description or f"Keeps tables of {pipeline.source.connection} equal in {pipeline.target.root}",
+        description=pipeline.description or f"Keeps tables of {_origin(pipeline)} equal in {pipeline.target.root}",
         doc_md=doc_md(pipeline),
         params=params(pipeline),
     )
+
+
+def _origin(pipeline: Pipeline) -> str:
+    return pipeline.source.connection or pipeline.archive.url
 
 
 def build_reconcile_dag(pipeline: Pipeline) -> DAG:

@@ -6,8 +6,12 @@ from airflow.sdk import Param
 
 from cdc_ops.airflow.requests import INCREMENT, MODES
 from cdc_ops.core.pipeline import Pipeline, TableRule
+from cdc_ops.core.requests import ResyncMode
 
 _SECTION = "Read again (the watermark stays)"
+_DECLARED_MODES = (INCREMENT, ResyncMode.QUARANTINE.value, ResyncMode.REPLAY.value)
+"""What can be asked of tables without a database."""
+_DATABASE_ONLY = ("until", "keys", "columns", "accept_deletes")
 _SHOWN = 200
 """Entries of tables that the page lists; beyond it only their number helps."""
 
@@ -24,18 +28,19 @@ _MODE_TEXTS = {
 
 def params(pipeline: Pipeline) -> dict[str, Param]:
     """Returns the trigger form; every field has a valid default, which a DAG with a schedule must have."""
+    modes = _DECLARED_MODES if pipeline.source.is_declared else MODES
     exact = sorted(rule.pattern for rule in pipeline.tables if not rule.exclude)
     choice: dict[str, Any] = {} if any(rule.is_pattern for rule in pipeline.tables) else {"examples": exact}
     instant: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", "section": _SECTION}
-    return {
+    wanted = {
         "tables": Param(
             [], type="array", title="Tables", description="schema.table, one a line; none means all tables of the pipeline.", **choice
         ),
         "mode": Param(
             INCREMENT,
             type="string",
-            enum=list(MODES),
-            values_display=_MODE_TEXTS,
+            enum=list(modes),
+            values_display={mode: _MODE_TEXTS[mode] for mode in modes},
             title="What to read",
             description="Only an increment moves the watermark. The others read again what was missed or lost, and merge it.",
         ),
@@ -64,6 +69,7 @@ def params(pipeline: Pipeline) -> dict[str, Param]:
             section=_SECTION,
         ),
     }
+    return {name: one for name, one in wanted.items() if not (pipeline.source.is_declared and name in _DATABASE_ONLY)}
 
 
 def reconcile_params(pipeline: Pipeline) -> dict[str, Param]:
@@ -81,7 +87,7 @@ def doc_md(pipeline: Pipeline) -> str:
     left_out = [f"\nLeft out: {excluded}."] if excluded else []
     schedule = f"`{pipeline.schedule}` (UTC)" if pipeline.schedule else "none: triggered by hand or by other DAGs"
     facts = (
-        f"- **Source:** {pipeline.source.kind} through the connection `{pipeline.source.connection}`\n"
+        f"- **Source:** {_source_of(pipeline)}\n"
         f"- **Target:** `{pipeline.target.root}`\n"
         f"- **Spark:** connection `{pipeline.spark.connection}`, {pipeline.tables_per_job} tables per application\n"
         f"- **Schedule:** {schedule}\n"
@@ -89,6 +95,12 @@ def doc_md(pipeline: Pipeline) -> str:
     head = f"{pipeline.description}\n\n" if pipeline.description else ""
     table = "\n".join(["| tables | cursor | keys | overlap |", "|---|---|---|---|", *rows, *more, *left_out])
     return f"{head}{facts}\n{table}\n\n{_USAGE}"
+
+
+def _source_of(pipeline: Pipeline) -> str:
+    if pipeline.source.is_declared:
+        return f"the archive `{pipeline.archive.url}` alone; columns are declared in the pipeline's file"
+    return f"{pipeline.source.kind} through the connection `{pipeline.source.connection}`"
 
 
 def _row(pipeline: Pipeline, rule: TableRule) -> str:

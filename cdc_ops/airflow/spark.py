@@ -204,7 +204,7 @@ def application_environment(pipeline: Pipeline) -> dict[str, str]:
         ConfigError: the driver runs on the cluster, where an environment can only be given on the command line.
     """
     source = pipeline.source
-    sources = {variable_name(one.connection): one for one in (source, source.replica) if one is not None}
+    sources = {variable_name(one.connection): one for one in (source, source.replica) if one is not None and one.connection}
     if deploy_mode(pipeline) == "cluster":
         for variable in sources:
             _check_cluster_secret(pipeline, variable)

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainVa
 from typing_extensions import TypedDict
 
 from cdc_ops.config import values
+from cdc_ops.config.rules import SECTION_SCHEMAS
 from cdc_ops.config.shape import FieldShape, Kind, Section, document_section, entry_section
 from cdc_ops.core.text import did_you_mean
 
@@ -25,6 +26,7 @@ _PARSERS: Final[dict[Kind, tuple[Callable[[Any], Any], Callable[[Any], str]]]] =
 _FIXED_SCHEMAS: Final[dict[Kind, dict[str, Any]]] = {
     Kind.FLAG: {"type": "boolean"},
     Kind.RATIO: {"type": "number", "minimum": 0, "maximum": 1},
+    Kind.COLUMNS: {"type": "object", "additionalProperties": {"type": "object", "additionalProperties": {"type": "string"}}},
 }
 
 
@@ -51,6 +53,8 @@ def written(shape: FieldShape, value: Any) -> Any:
             return list(value)
         case Kind.PAIRS:
             return dict(value)
+        case Kind.COLUMNS:
+            return {table.name: dict(table.columns) for table in value}
         case _:
             return value.value if isinstance(value, Enum) else value
 
@@ -59,7 +63,8 @@ def written(shape: FieldShape, value: Any) -> Any:
 def _typed_dict(section: Section, partial: bool) -> Any:
     fields = {name: _annotated(shape, partial) for name, shape in section.fields.items()}
     made = cast(Any, TypedDict)(_title(section), fields, total=False)  # one that is put together at run time has no static type
-    made.__pydantic_config__ = ConfigDict(extra="forbid", strict=True, json_schema_extra={"description": section.doc})
+    extra = {"description": section.doc, **SECTION_SCHEMAS.get(section.cls, {})}
+    made.__pydantic_config__ = ConfigDict(extra="forbid", strict=True, json_schema_extra=extra)
     return made
 
 
@@ -96,6 +101,8 @@ def _leaf(shape: FieldShape) -> Any:
             return Annotated[list[Annotated[str, AfterValidator(_name)]], BeforeValidator(_as_list), AfterValidator(_distinct)]
         case Kind.PAIRS:
             return Annotated[dict[str, str], BeforeValidator(_nothing_is_empty)]
+        case Kind.COLUMNS:
+            return dict[Annotated[str, AfterValidator(values.parse_table_name)], dict[str, str]]
         case Kind.CHOICE:
             return Annotated[str, BeforeValidator(_null_is_a_word(shape)), AfterValidator(_choice(shape))]
         case _:

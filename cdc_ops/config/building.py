@@ -5,6 +5,7 @@ from typing import Any
 
 from cdc_ops.config.document import Document
 from cdc_ops.config.shape import FieldShape, Kind, Section, document_section, section_of
+from cdc_ops.core.declared import DeclaredTable
 from cdc_ops.core.pipeline import Pipeline, TableRule, TableSettings
 
 Data = Mapping[str, Any]
@@ -31,6 +32,8 @@ def _given(section: Section, data: Data) -> Iterator[tuple[FieldShape, Any]]:
                 yield shape, tuple(value)
             case Kind.PAIRS:
                 yield shape, tuple(sorted(value.items()))  # equal files give equal values
+            case Kind.COLUMNS:
+                yield shape, tuple(DeclaredTable(name=table, columns=tuple(columns.items())) for table, columns in value.items())
             case Kind.SECTION if shape.section is not None:
                 yield shape, shape.section.cls(**{inner.attribute: one for inner, one in _given(shape.section, value)})
             case _:

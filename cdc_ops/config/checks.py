@@ -6,6 +6,7 @@ from typing import Any, Final
 from cdc_ops.config.document import Document, Path
 from cdc_ops.config.explain import place_of
 from cdc_ops.config.problems import Mark, Problem, is_secret_conf
+from cdc_ops.config.sources import check_source
 from cdc_ops.core.pipeline import Method, SourceKind
 from cdc_ops.core.tables import TableName
 
@@ -27,8 +28,15 @@ def check_together(data: Data, document: Document, suspect: Container[Path] = ()
         suspect: Sections and entries that have errors; what seems to be missing in them may only be misspelt.
     """
     missing = () if ("defaults",) in suspect else _check_cursors(data, document, suspect)
-    logs = _check_logs(data, document)
-    return [*_check_sections(data, document), *_check_tables(data, document), *missing, *logs, *_check_paths(data, document)]
+    sources = () if ("source",) in suspect else check_source(data, document, _log_entries(data))
+    return [
+        *_check_sections(data, document),
+        *sources,
+        *_check_tables(data, document),
+        *missing,
+        *_check_logs(data, document),
+        *_check_paths(data, document),
+    ]
 
 
 def _check_sections(data: Data, document: Document) -> Iterator[Problem]:
@@ -96,6 +104,8 @@ def _check_columns(pattern: str, own: Data, defaults: Data, document: Document) 
 def _check_cursors(data: Data, document: Document, suspect: Container[Path]) -> Iterator[Problem]:
     usual = data.get("defaults", {}).get("cursor")
     logs = _log_entries(data)
+    if data.get("source", {}).get("kind") is SourceKind.DECLARED:
+        return  # which has no rows to read by one
     without = [
         pattern
         for pattern, entry in data.get("tables", {}).items()

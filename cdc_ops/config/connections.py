@@ -15,12 +15,14 @@ def connection_url(connection_id: str, environ: Mapping[str, str] = os.environ) 
     """Returns the URL of a connection, checked and in its canonical form.
 
     Args:
-        connection_id: The name that the pipeline file gives, e.g. `shop_db`.
+        connection_id: The name that the pipeline file gives, e.g. `shop_db`; "" for a source that is declared, which has no URL.
         environ: Where `CDC_OPS_CONN_SHOP_DB` is looked up.
 
     Raises:
         ConfigError: the variable is not set, or is no connection URL; the message shows nothing of its value.
     """
+    if not connection_id:
+        return ""
     variable = variable_name(connection_id)
     text = environ.get(variable, "")
     if not text.strip():

@@ -40,7 +40,7 @@ def _problem(error: Mapping[str, Any], document: Document) -> Problem:
         case "extra_forbidden":
             return _unknown_field(path, place.key)
         case "missing":
-            return _missing(path, place_of(document, path[:-1]).key)
+            return missing_field(path, document)
         case "value_error" if error["loc"][-1:] == ("[key]",):
             return Problem(mark=place.key, message=sentence(str(error["ctx"]["error"])))
         case "value_error":
@@ -83,7 +83,9 @@ def _homes() -> list[tuple[str, Iterable[str]]]:
     return homes
 
 
-def _missing(path: Path, mark: Mark) -> Problem:
+def missing_field(path: Path, document: Document) -> Problem:
+    """Returns the problem of a field that has to be there and is not."""
+    mark = place_of(document, path[:-1]).key
     shape = _shape_at(path)
     example = f" Write '{path[-1]}: {_example(shape)}'." if shape else ""
     return Problem(

@@ -9,7 +9,7 @@ from cdc_ops.config import values
 from cdc_ops.core.archive_rules import ArchiveConfig
 from cdc_ops.core.maintenance import MaintenancePolicy
 from cdc_ops.core.own_columns import OwnColumns
-from cdc_ops.core.pipeline import Pipeline, SourceConfig, SparkConfig, TableSettings, TargetConfig
+from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind, SparkConfig, TableSettings, TargetConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +58,7 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
     (SourceConfig, "jdbc_driver"): Rule(choices=("mariadb", "mysql")),
     (SourceConfig, "max_threads_running"): Rule(minimum=0, examples=(40,)),
     (SourceConfig, "max_load_wait"): Rule(minimum=_NO_TIME, examples=("30m",)),
+    (SourceConfig, "tables"): Rule(examples=({"SHOP.ORDERS": {"ID": "number(19) primary key", "NAME": "varchar2(40)"}},)),
     (SourceConfig, "max_readers"): Rule(minimum=0, maximum=256, examples=(8,)),
     (TargetConfig, "root"): _LOCATION,
     (TargetConfig, "staging"): Rule(
@@ -112,3 +113,12 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
     # Less would take files away from statements that are still reading them.
     (MaintenancePolicy, "retention"): Rule(minimum=timedelta(hours=1), examples=("7d",)),
 }
+
+SECTION_SCHEMAS: Final[dict[type, dict[str, Any]]] = {
+    SourceConfig: {
+        "if": {"properties": {"kind": {"const": SourceKind.DECLARED.value}}, "required": ["kind"]},
+        "then": {"required": ["tables"]},
+        "else": {"required": ["connection"]},
+    }
+}
+"""What editors know of sections whose fields depend on each other; `config.sources` and `config.checks` check it."""

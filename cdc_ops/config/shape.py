@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from cdc_ops.config.docstrings import field_docs, summary
 from cdc_ops.config.rules import RULES, Rule
+from cdc_ops.core.declared import DeclaredTable
 from cdc_ops.core.pipeline import Pipeline, TableRule, TableSettings
 
 
@@ -29,6 +30,7 @@ class Kind(enum.Enum):
     PAIRS = "mapping of text to text"
     SECTION = "section"
     TABLES = "mapping of names to sections"
+    COLUMNS = "mapping of tables to columns and their types"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +140,7 @@ def _kind(name: str, hint: Any, rule: Rule) -> Kind:
         tuple[str, ...]: Kind.NAMES,
         tuple[tuple[str, str], ...]: Kind.PAIRS,
         tuple[TableRule, ...]: Kind.TABLES,
+        tuple[DeclaredTable, ...]: Kind.COLUMNS,
     }
     if hint not in simple or isinstance(hint, types.UnionType):
         raise TypeError(f"field {name!r} of type {hint} has no form in pipeline files yet: add one to cdc_ops.config.shape")

@@ -165,6 +165,13 @@ def parse_table_pattern(text: str) -> str:
     raise ValueError(f"{text!r} is not of the form schema.table. Spaces at its ends, slashes and empty parts cannot be in it")
 
 
+def parse_table_name(text: str) -> str:
+    """Checks the name of a declared table: `schema.table`, and no pattern."""
+    if any(sign in text for sign in "*?["):
+        raise ValueError(f"{text!r} is a pattern, and columns are declared of one table. Write its name")
+    return parse_table_pattern(text)
+
+
 def parse_zone(text: str) -> str:
     """Checks an IANA time zone or an offset; "" stays."""
     if not text or _OFFSET.fullmatch(text) or text == "UTC":

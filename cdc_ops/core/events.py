@@ -156,6 +156,7 @@ class FormatFacts:
         container: What the files hold records in.
         column_names: What names of columns have to be, as a regular expression; empty = any.
         statements: The SQL dialect of its statements: "mysql", which is understood; empty = another one, or none is ever written.
+        sparse: True if rows need not have all columns: what a whole row does not name is NULL, and not older than its column.
     """
 
     name: str
@@ -176,6 +177,7 @@ class FormatFacts:
     container: Container = Container.LINES
     column_names: str = ""
     statements: str = ""
+    sparse: bool = False
 
     @property
     def position_type(self) -> str:

@@ -32,6 +32,7 @@ class LogBatch:
             reads the same folder looks after them.
         again: No files are read: the records that were set aside in `quarantine` are, once more.
         renamed: Old and new names of columns, for events from before they were renamed.
+        declared: All columns of the table by the pipeline file, where that is all that is known of it; what events have besides is told.
     """
 
     archive: ArchiveConfig
@@ -44,6 +45,7 @@ class LogBatch:
     again: bool = False
     renamed: tuple[tuple[str, str], ...] = ()
     unknown: str = ""
+    declared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

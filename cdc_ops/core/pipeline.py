@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from cdc_ops.core.archive_rules import ArchiveConfig, OnBadRecord
+from cdc_ops.core.declared import DeclaredTable, TypeDialect
 from cdc_ops.core.deletes import Deletes
 from cdc_ops.core.maintenance import MaintenancePolicy
 from cdc_ops.core.own_columns import DEFAULT_COLUMNS, OwnColumns
@@ -15,7 +16,7 @@ from cdc_ops.core.tables import TableName
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.core.type_policies import OnOverflow, OnUnstorable, TypePolicies
 from cdc_ops.core.unknown_tables import KnownTables
-from cdc_ops.errors import ConfigError, RequestError
+from cdc_ops.errors import ConfigError
 
 
 class SourceKind(enum.StrEnum):
@@ -24,6 +25,8 @@ class SourceKind(enum.StrEnum):
     MYSQL = "mysql"
     MARIADB = "mariadb"
     POSTGRES = "postgres"
+    DECLARED = "declared"
+    """No server at all: tables are fed from an archive alone, and the pipeline file says which columns they have."""
 
 
 class Execution(enum.StrEnum):
@@ -58,8 +61,8 @@ class SourceConfig:
     """Where rows come from.
 
     Args:
-        kind: The server's kind.
-        connection: Airflow connection id; outside Airflow the variable `CDC_OPS_CONN_<ID>` holds its URL.
+        kind: The server's kind; `declared`: there is none that could be asked, and `tables` says what it would.
+        connection: Airflow connection id; outside Airflow the variable `CDC_OPS_CONN_<ID>` holds its URL. Required, but for `declared`.
         snapshot_connection: The same of a replica that whole tables are read from (first loads, full resyncs, comparisons), to spare the
             source: each time only after it has applied what the source had committed; "" = the source itself. MySQL and MariaDB.
         time_zone: IANA zone or offset in which the application writes zone-less DATETIME cursors; "" = the server's global zone.
@@ -69,16 +72,25 @@ class SourceConfig:
         max_load_wait: How long a chunk waits for that before its table fails, to be tried again.
         max_readers: JDBC connections that one Spark application reads with at the same time at most, whatever `readers` of its tables
             says; 0 = no limit.
+        dialect: Of `declared`: whose types `tables` is written in; events of Debezium, Maxwell, Canal and DTS need that of their source.
+        tables: Of `declared`: the columns of each table, in order, as `name: type`; behind the type `not null` and `primary key` as in SQL.
     """
 
     kind: SourceKind
-    connection: str
+    connection: str = ""
     time_zone: str = ""
     jdbc_driver: str = "mariadb"
     max_threads_running: int = 0
     max_load_wait: timedelta = timedelta(minutes=30)
     max_readers: int = 0
     snapshot_connection: str = ""
+    dialect: TypeDialect = TypeDialect.DELTA
+    tables: tuple[DeclaredTable, ...] = ()
+
+    @property
+    def is_declared(self) -> bool:
+        """True if there is no server to ask: what a pipeline file says of its tables is all that is known."""
+        return self.kind is SourceKind.DECLARED
 
     @property
     def replica(self) -> "SourceConfig | None":
@@ -358,25 +370,6 @@ def reconcile_name(pipeline: str) -> str:
     return f"{pipeline}_reconcile"
 
 
-def select_tables(tables: tuple[TableConfig, ...], wanted: Iterable[str]) -> tuple[TableConfig, ...]:
-    """Returns the configs whose `schema.table` is wanted; all of them if nothing is named.
-
-    Raises:
-        RequestError: a wanted name is not one of the pipeline's tables.
-    """
-    asked = tuple(wanted)
-    known = {str(config.table): config for config in tables}
-    for name in asked:
-        if name not in known:
-            raise RequestError(
-                f"This pipeline has no table {name!r}.",
-                why=did_you_mean(name, known),
-                data="Nothing was read or written.",
-                next="Name tables as schema.table, spelled as in the pipeline file or the source.",
-            )
-    return tuple(known[name] for name in dict.fromkeys(asked)) if asked else tables
-
-
 def _matches(rule: TableRule, names: dict[str, TableName]) -> list[str]:
     if not rule.is_pattern:
         return [rule.pattern] if rule.pattern in names else []
@@ -386,9 +379,16 @@ def _matches(rule: TableRule, names: dict[str, TableName]) -> list[str]:
 def _no_such_table(pipeline: Pipeline, rule: TableRule, names: dict[str, TableName]) -> ConfigError:
     where = f" ({rule.origin})" if rule.origin else ""
     what = "pattern matches no table" if rule.is_pattern else "no such table"
+    declared = pipeline.source.is_declared
+    place = "in 'tables' of the source" if declared else f"at source connection {pipeline.source.connection!r}"
+    other = (
+        "declare its columns in 'tables' of the source."
+        if declared
+        else ("grant the user SELECT on the table: without it the source does not list it.")
+    )
     return ConfigError(
-        f"Pipeline {pipeline.name!r}, tables entry {rule.pattern!r}{where}: {what} at source connection {pipeline.source.connection!r}.",
+        f"Pipeline {pipeline.name!r}, tables entry {rule.pattern!r}{where}: {what} {place}.",
         why=did_you_mean(rule.pattern, names),
         data="Nothing was read or written; the watermark stays.",
-        next="Correct the name in the pipeline file, or grant the user SELECT on the table: without it the source does not list it.",
+        next=f"Correct the name in the pipeline file, or {other}",
     )

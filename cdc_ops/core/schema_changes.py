@@ -10,6 +10,7 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from cdc_ops.core.declared import BEGIN_ANEW
 from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.core.widening import canonical_type, common_type, holds
 from cdc_ops.errors import SchemaChangedError
@@ -75,9 +76,11 @@ class SchemaChange:
         """True if the Delta table has to be altered before rows with the new column can enter it."""
         return self.kind in (ChangeKind.ADDED, ChangeKind.RENAMED, ChangeKind.WIDENED)
 
-    def meaning(self, pipeline: str, table: TableName) -> str:
+    def meaning(self, pipeline: str, table: TableName, *, declared: bool = False) -> str:
         """Returns one sentence: how the change is applied, and what it means for the rows that are there."""
         match self.kind:
+            case ChangeKind.ADDED if declared:
+                return f"column {self.column} ({self.declared}) is new: it is added as {self.after}, NULL in the rows that are there"
             case ChangeKind.ADDED:
                 return (
                     f"column {self.column} ({self.declared}) is new: it is added as {self.after}, NULL in the rows that are there until"
@@ -118,11 +121,13 @@ class SchemaSettings:
         pipeline: Its name, for messages.
         policy: What to do.
         renamed: Old and new names of columns that were renamed at the source.
+        declared: The columns are those of the pipeline file, and there is no source to read anything from again.
     """
 
     pipeline: str
     policy: SchemaPolicy = SchemaPolicy.EVOLVE
     renamed: tuple[tuple[str, str], ...] = ()
+    declared: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,15 +292,22 @@ def _refused(policy: SchemaPolicy, changes: tuple[SchemaChange, ...], news: bool
 
 def _notes(settings: SchemaSettings, table: TableName, changes: tuple[SchemaChange, ...], left_out: set[str]) -> tuple[str, ...]:
     frozen = f"is new at the source and is not copied: schema_changes is '{settings.policy}'"
-    return tuple(
-        f"column {change.column} ({change.declared}) {frozen}" if change.column in left_out else change.meaning(settings.pipeline, table)
-        for change in changes
-    )
+
+    def told(change: SchemaChange) -> str:
+        if change.column in left_out:
+            return f"column {change.column} ({change.declared}) {frozen}"
+        return change.meaning(settings.pipeline, table, declared=settings.declared)
+
+    return tuple(map(told, changes))
 
 
 def _stopped(settings: SchemaSettings, table: TableName, refused: tuple[SchemaChange, ...]) -> SchemaChangedError:
     where = f"--pipeline {settings.pipeline} --table {table}"
-    remedies = [f"cdc-ops resync {where} --mode full   (reads all rows again into a new generation with the source's columns and keys)"]
+    remedies = [
+        f"Declare the columns and keys as they were. {BEGIN_ANEW}"
+        if settings.declared
+        else f"cdc-ops resync {where} --mode full   (reads all rows again into a new generation with the source's columns and keys)"
+    ]
     hard = tuple(change for change in refused if change.kind in (ChangeKind.RETYPED, ChangeKind.KEYS))
     if retyped := [change.column for change in hard if change.kind is ChangeKind.RETYPED]:
         remedies.append(f"or leave it out: 'except_column_list: [{', '.join(retyped)}]' in the pipeline file; the lake keeps its values")

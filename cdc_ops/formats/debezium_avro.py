@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from cdc_ops.core.events import Container, FormatFacts, LossySetting
-from cdc_ops.formats import debezium, debezium_unwrapped
+from cdc_ops.formats import debezium, debezium_servers, debezium_unwrapped
 from cdc_ops.formats.base import Format
 from cdc_ops.formats.debezium import DebeziumJson
 from cdc_ops.formats.debezium_unwrapped import DebeziumUnwrapped
@@ -72,6 +72,16 @@ def debezium_mysql_avro() -> Format:
 def debezium_postgres_avro() -> Format:
     """The format `debezium-postgres-avro`."""
     return _of(debezium.debezium_postgres())
+
+
+def debezium_sqlserver_avro() -> Format:
+    """The format `debezium-sqlserver-avro`."""
+    return _of(debezium_servers.debezium_sqlserver())
+
+
+def debezium_oracle_avro() -> Format:
+    """The format `debezium-oracle-avro`."""
+    return _of(debezium_servers.debezium_oracle())
 
 
 def debezium_mysql_unwrapped_avro() -> Format:

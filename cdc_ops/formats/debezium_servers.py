@@ -3,8 +3,7 @@
     SQL Server   commit_lsn, change_lsn, event_serial_no   hexadecimal numbers such as 00000027:00000758:0005
     Oracle       commit_scn, and the number of the change within its transaction
 
-There is no source of these kinds yet: columns are what the caller says they are, so a pipeline cannot be fed from them. Field layouts:
-Debezium's documentation of the two connectors.
+Field layouts: Debezium's documentation of the two connectors.
 """
 
 from typing import Final

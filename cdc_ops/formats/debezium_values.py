@@ -32,6 +32,7 @@ NEED_SCHEMAS: Final = (
 )
 """What cannot be read without knowing the column as it was when the record was written."""
 
+_MICRO_DIGITS: Final = 6
 _CONNECT: Final = "org.apache.kafka.connect.data."
 _TIME: Final = "io.debezium.time."
 PRECISE: Final = f"{_CONNECT}Decimal"
@@ -226,6 +227,8 @@ def _declared(column: Column, mode: str) -> str:
             return f"{_TIME}Micro{kind}"
         case "adaptive_time_microseconds" if is_time:
             return f"{_TIME}MicroTime"
+        case _ if fraction_digits(column) > _MICRO_DIGITS:
+            return f"{_TIME}Nano{kind}"
         case _:
             return f"{_TIME}Micro{kind}" if fine else f"{_TIME}{kind}"
 

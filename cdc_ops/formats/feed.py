@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.event_values import ValueFamily, family_of
-from cdc_ops.core.events import EventFormat, Images, Operation, RecordKind, check_format
+from cdc_ops.core.events import WHOLE_ROW, EventFormat, Images, Operation, RecordKind, check_format
 from cdc_ops.core.feeds import feed_columns, key_columns, struct_type
 from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.core.type_policies import OnUnstorable
@@ -75,7 +75,7 @@ def canonical_feed(form: Format, envelopes: DataFrame, schema: TableSchema, keys
         "previous_key": F.when(good & (old_key != key), old_key),
         "before": F.when(good, sides["before"].image),
         "after": F.when(row, sides["after"].image),
-        "present": F.when(row, sides["after"].present).otherwise(none),
+        "present": F.when(row, _present(sides["after"], sparse=form.facts.sparse)).otherwise(none),
         "nulled": F.when(row, sides["after"].lost).otherwise(none),
         "unmapped": F.when(good, _unmapped(sides, schema)).otherwise(none),
         "position": _given("position"),
@@ -83,6 +83,14 @@ def canonical_feed(form: Format, envelopes: DataFrame, schema: TableSchema, keys
         **{name: _given(name) for name in _CARRIED},
     }
     return checked.select(*(columns[name].cast(its_type).alias(name) for name, its_type in feed_columns(form.facts, schema, names)))
+
+
+def _present(after: "_Side", *, sparse: bool) -> Expr:
+    """Returns the columns that a row speaks of; a whole row of a sparse format speaks of all."""
+    if not sparse:
+        return after.present
+    every = F.array(*(F.lit(column.name) for column in after.schema.columns))
+    return F.when(_given("op").isin(*WHOLE_ROW), every).otherwise(after.present)
 
 
 def _given(name: str) -> Expr:

@@ -245,6 +245,7 @@ _LOADERS: Final[dict[SourceKind, str]] = {
     SourceKind.MYSQL: "cdc_ops.sources.mysql:MySQLSource",
     SourceKind.MARIADB: "cdc_ops.sources.mariadb:MariaDBSource",
     SourceKind.POSTGRES: "cdc_ops.sources.postgres:PostgresSource",
+    SourceKind.DECLARED: "cdc_ops.sources.declared:DeclaredSource",
 }
 
 
@@ -253,7 +254,7 @@ def open_source(config: SourceConfig, url: str) -> Source:
 
     Args:
         config: Kind and settings.
-        url: Connection URL with credentials, `mysql://user:password@host:port/database`.
+        url: Connection URL with credentials, `mysql://user:password@host:port/database`; "" for a source that is declared.
 
     Raises:
         ConfigError: the URL does not fit the kind, or the kind cannot be read.

@@ -8,7 +8,9 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from cdc_ops.core.column_news import STATEMENT_LENGTH, ColumnNews
+from cdc_ops.core.declared import DOCUMENT_COLUMN
 from cdc_ops.core.events import WHOLE_ROW, FormatFacts, RecordKind
+from cdc_ops.core.logs import LogBatch
 from cdc_ops.core.table_changes import Renaming, Statement, TableChange, TableChangeKind, renamings, told
 from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.formats.ddl import MYSQL, table_changes
@@ -36,19 +38,23 @@ def statement_of(table: TableName) -> Column:
     return F.when((F.col("kind") == RecordKind.DDL) & F.coalesce(mine, F.lit(False)), found).alias(STATEMENT)
 
 
-def news_columns(feed: DataFrame, schema: TableSchema, facts: FormatFacts) -> tuple[Column, ...]:
+def news_columns(feed: DataFrame, schema: TableSchema, facts: FormatFacts, log: LogBatch) -> tuple[Column, ...]:
     """Returns what `news_of` and `statements_of` need of each file: nearly always there is nothing to collect.
 
     Args:
         feed: The landed feed.
         schema: The table.
         facts: Of the format.
+        log: Names all columns that the pipeline file declares; and maybe one that has all of a document, also what is not declared.
     """
+    declared = () if dict(log.archive.settings).get(DOCUMENT_COLUMN) else log.declared
+    strange = F.array_except("unmapped", F.array(*(F.lit(name) for name in declared))) if declared else F.lit(None).cast("array<string>")
     every = F.array(*(F.lit(column.name) for column in schema.columns))
     lacks = (F.col("kind") == RecordKind.CHANGE) & F.col("op").isin(*WHOLE_ROW) & (F.col("present") != every)
     said = F.col(STATEMENT)
     place = place_of(feed, _of_delivery(facts)).alias("place")
     return (
+        F.flatten(F.collect_set(F.when(F.size(strange) > 0, strange))).alias("undeclared"),
         F.count_if(lacks).alias("lacking"),
         F.collect_set(F.when(lacks, F.col("present"))).alias("told"),
         F.flatten(F.collect_set(F.when(lacks, F.col("unmapped")))).alias("unmapped"),
@@ -82,12 +88,14 @@ class Altered:
         facts: Of the format.
         statements: Of the batch and the table, see `statements_of`.
         renamed: Old and new names in the pipeline file, by which events were read before.
+        declared: The columns are those of the pipeline file, and there is no source.
     """
 
     schema: TableSchema
     facts: FormatFacts
     statements: tuple[Statement, ...]
     renamed: tuple[tuple[str, str], ...]
+    declared: bool = False
 
     @property
     def renamings(self) -> tuple[Renaming, ...]:
@@ -110,6 +118,8 @@ class Altered:
             unmapped=tuple(sorted({name for row in rows for name in row["unmapped"] if name.lower() not in self._dropped})),
             statements=tuple(sorted({one.text[:STATEMENT_LENGTH] for one in self.statements if one.changes is None})),
             changes=self._changes(truncates) if self.statements else (),
+            undeclared=tuple(sorted({name for row in rows for name in row["undeclared"] if name.lower() not in self._dropped})),
+            declared=self.declared,
         )
 
     @property

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from cdc_ops.archives.base import open_archive
 from cdc_ops.core.archive_files import FrozenFiles
 from cdc_ops.core.archive_names import KafkaName, parse_name
+from cdc_ops.core.declared import BEGIN_ANEW
 from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.events import Operation, RecordKind
 from cdc_ops.core.logs import PRESENT, REST_IS_NULL, LogBatch, LogReading
@@ -179,7 +180,9 @@ def _records_again(spark: SparkSession, spec: OperationSpec, log: LogBatch) -> D
             f"What is in quarantine of {spec.table} cannot be replayed: {log.archive.format} has an order within a partition only.",
             why="A record that was set aside may be older than its row, and would set it back.",
             data="Nothing was written; the watermark stays.",
-            next=f"cdc-ops reconcile --pipeline {spec.pipeline} --table {spec.table}   (compares the table with its source)",
+            next=f"The next event of the whole row brings it right. {BEGIN_ANEW}."
+            if log.declared
+            else f"cdc-ops reconcile --pipeline {spec.pipeline} --table {spec.table}   (compares the table with its source)",
         )
     rows = records_again(spark, spec, log.quarantine)
     parsed = {
@@ -206,9 +209,10 @@ def _feed_by_names_of_now(
 
     def looked_at(renamings: tuple[Renaming, ...]) -> tuple[DataFrame, list[Row], Altered]:
         feed = _landed_feed(spark, with_names_from_before(named, renamings, facts), spec, log, place)
-        looks = (*_seen_columns(feed, spec), *news_columns(feed, schema, facts), *order_columns(feed, log, kafka_names(log)))
+        looks = (*_seen_columns(feed, spec), *news_columns(feed, schema, facts, log), *order_columns(feed, log, kafka_names(log)))
         rows = feed.groupBy("file").agg(*looks).collect()
-        return feed, rows, Altered(schema=schema, facts=facts, statements=statements_of(rows, spec.table, facts), renamed=log.renamed)
+        said, declared = statements_of(rows, spec.table, facts), bool(log.declared)
+        return feed, rows, Altered(schema=schema, facts=facts, statements=said, renamed=log.renamed, declared=declared)
 
     found = looked_at(())
     renamings = found[2].renamings

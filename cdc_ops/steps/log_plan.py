@@ -11,6 +11,7 @@ from cdc_ops.core.archive_names import BinlogName, DmsName, FileName, KafkaName
 from cdc_ops.core.archive_positions import ArchiveWatermark, Reached, advanced
 from cdc_ops.core.archive_rules import Start
 from cdc_ops.core.cursors import CursorValue, format_datetime
+from cdc_ops.core.declared import BEGIN_ANEW
 from cdc_ops.core.history import EventHistory, Replay
 from cdc_ops.core.logs import LogBatch
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec
@@ -21,7 +22,7 @@ from cdc_ops.errors import ArchiveChangedError, ArchiveError, ConfigError, Reque
 from cdc_ops.lake.deltalog import DeltaLog
 from cdc_ops.steps.archives import check_unchanged
 from cdc_ops.steps.healing import draft_healing, heals
-from cdc_ops.steps.orders import Draft, Order, new_spec, quarantine_of
+from cdc_ops.steps.orders import Draft, Order, declared_names, new_spec, quarantine_of
 from cdc_ops.steps.surveys import Survey, survey
 
 
@@ -39,7 +40,9 @@ def draft_log(order: Order) -> Draft:
             f"Table {table} has rows that did not come from its archive, so nobody knows with which event it has to go on.",
             why="It was read by query so far ('method: log' is new), or its commit records are gone.",
             data="Nothing was read or written; the watermark stays.",
-            next=f"cdc-ops resync --pipeline {order.facts.config.pipeline} --table {table} --mode full   (reads all rows, and then follows"
+            next=f"{BEGIN_ANEW}."
+            if order.facts.pipeline.source.is_declared
+            else f"cdc-ops resync --pipeline {order.facts.config.pipeline} --table {table} --mode full   (reads all rows, and then follows"
             " the archive from where it is now)",
         )
     before = order.state.archive or ArchiveWatermark()
@@ -65,6 +68,7 @@ def draft_log(order: Order) -> Draft:
             history=_history(order),
             renamed=order.facts.config.settings.renamed,
             unknown=quarantine_path(order.facts.pipeline, order.facts.config.table) if looks_after_unknown(order) else "",
+            declared=declared_names(order),
         ),
         watermark_after=bound.value,
         bound_method="archive",

@@ -198,6 +198,12 @@ def new_spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int
     )
 
 
+def declared_names(order: Order) -> tuple[str, ...]:
+    """Returns all columns that the pipeline file declares of a table, () where a source is asked for them."""
+    config = order.facts.config
+    return order.source.schema(config.table, types=config.settings.types).names if order.facts.pipeline.source.is_declared else ()
+
+
 def quarantine_of(facts: TableFacts) -> str:
     """Returns the Delta table of what cannot be read or placed of a table, "" if it stops at the first."""
     settings, archive = facts.config.settings, facts.pipeline.archive

@@ -14,9 +14,10 @@ from cdc_ops.core.commits import LakeHead
 from cdc_ops.core.counters import CounterReadings
 from cdc_ops.core.job_specs import JobSpec, Step
 from cdc_ops.core.operations import OperationKind, OperationResult, OperationSpec
-from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, current_settings, known_tables, resolve_tables, select_tables
+from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, current_settings, known_tables, resolve_tables
 from cdc_ops.core.requests import RunKind, RunRequest
 from cdc_ops.core.runs import Standing, TableState, compare, projected, scanned
+from cdc_ops.core.selection import select_tables
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.windows import SafeBound, fresh_instant
 from cdc_ops.errors import CdcError, RequestError
@@ -234,7 +235,8 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
     state, unfinished = base.state, _readable(context, source, request, config, base)
     if unfinished and not _queues_behind(request, config, unfinished):
         logs = (spec for spec in unfinished if spec.log is not None)  # whose columns may have grown since their plan
-        news = (change.meaning(config.pipeline, config.table) for spec in logs for change in spec.schema_changes)
+        declared = context.pipeline.source.is_declared
+        news = (change.meaning(config.pipeline, config.table, declared=declared) for spec in logs for change in spec.schema_changes)
         told = (*foreign_warnings(base.head), *dict.fromkeys(news))
         return TablePlan(
             config=config,

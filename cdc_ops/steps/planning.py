@@ -9,11 +9,12 @@ from cdc_ops.core.holds import hold_alert
 from cdc_ops.core.merging import keys_condition
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec, SnapshotProgress
 from cdc_ops.core.pipeline import Method
-from cdc_ops.core.requests import ResyncMode, RunKind
+from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.runs import Phase
 from cdc_ops.core.schema_changes import only_columns
 from cdc_ops.core.windows import SafeBound, Window, fresh_instant, next_watermark, next_window
 from cdc_ops.errors import RequestError
+from cdc_ops.sources.declared import no_database
 from cdc_ops.steps.bands import look_again, seen_after, to_read
 from cdc_ops.steps.log_plan import begins_with_snapshot, draft_log, draft_replay, reached_now, restarted
 from cdc_ops.steps.nulls import look_at_nulls, null_rows
@@ -30,10 +31,12 @@ def draft_operations(order: Order) -> Draft:
     """Drafts what a request means for a table in a given state.
 
     Raises:
-        RequestError: a backfill or resync of a table that has no snapshot yet.
+        RequestError: a backfill or resync of a table that has no snapshot yet, or what needs a database where there is none.
         SourceError: the source cannot answer, or its clock went back.
     """
     compared = not order.facts.cursor.columns
+    if order.facts.pipeline.source.is_declared:
+        _check_askable(order.request, order.table)
     match order.request.kind:
         case RunKind.RECONCILE:
             return draft_comparison(order)
@@ -51,6 +54,14 @@ def draft_operations(order: Order) -> Draft:
             return _snapshot(order)
         case RunKind.BACKFILL | RunKind.RESYNC:
             return _reread(order)
+
+
+def _check_askable(request: RunRequest, table: str) -> None:
+    """Refuses what needs a database: all but runs, and resyncs that read what the lake or the archive has."""
+    if request.kind is RunKind.RECONCILE:
+        raise no_database(f"Table {table} cannot be compared with its source")
+    if request.kind is RunKind.BACKFILL or request.mode in (ResyncMode.KEYS, ResyncMode.RANGE, ResyncMode.FULL):
+        raise no_database(f"Rows of {table} cannot be read again")
 
 
 def _snapshot(order: Order) -> Draft:

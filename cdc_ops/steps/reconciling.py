@@ -96,6 +96,8 @@ def decide(source: Source, facts: TableFacts, wanted: Strength | None = None) ->
 
 def method_of(source: Source, facts: TableFacts) -> str:
     """Returns how a table is kept equal, and why this way: its line in the decision table of `cdc-ops plan`."""
+    if facts.pipeline.source.is_declared:
+        return "change events of the archive, by their positions; columns as the pipeline file declares them"
     if facts.config.settings.method is Method.LOG:
         return "change events of the archive, by their positions; reconcile compares it with the source"
     if facts.cursor.columns:

@@ -12,7 +12,7 @@ from cdc_ops.core.pipeline import Method
 from cdc_ops.core.places import event_history, quarantine_path
 from cdc_ops.errors import RequestError
 from cdc_ops.lake.quarantined import read_quarantine
-from cdc_ops.steps.orders import Draft, Order, new_spec
+from cdc_ops.steps.orders import Draft, Order, declared_names, new_spec
 
 
 def draft_requeue(order: Order) -> Draft:
@@ -41,6 +41,7 @@ def draft_requeue(order: Order) -> Draft:
         quarantine=path,
         history=event_history(facts.pipeline, config, order.state.generation),
         again=True,
+        declared=declared_names(order),
     )
     spec = new_spec(order, OperationKind.REPLAY, order.source.now())
     return Draft(operations=(replace(spec, before=(), log=batch),))

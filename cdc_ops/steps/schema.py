@@ -160,7 +160,12 @@ def _decision(facts: TableFacts, head: LakeHead | None) -> Decision:
     settings = facts.config.settings
     if head is None:
         return Decision(schema=facts.schema, source=facts.schema)
-    asked = SchemaSettings(pipeline=facts.config.pipeline, policy=settings.schema_changes, renamed=settings.renamed)
+    asked = SchemaSettings(
+        pipeline=facts.config.pipeline,
+        policy=settings.schema_changes,
+        renamed=settings.renamed,
+        declared=facts.pipeline.source.is_declared,
+    )
     renamed = asked.renamed if asked.policy is not Policy.FREEZE else ()  # to rename a column is not to go on with the old ones
     changes = compare_columns(
         source_columns(head.columns, settings.deleted_column, (settings.operational_columns, head.own)), facts.schema, renamed

@@ -23,11 +23,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.archives.local import LocalArchive
+from cdc_ops.core.declared import TypeDialect, declared_column
 from cdc_ops.core.events import Container, EventFormat, FormatFacts, LossySetting, RecordKind, check_format
 from cdc_ops.core.feeds import RECORD_COLUMNS, feed_columns
 from cdc_ops.core.postgres_types import postgres_mapping
 from cdc_ops.core.tables import Column, TableName, TableSchema
-from cdc_ops.core.typemap import TypeMapping, mysql_mapping
+from cdc_ops.core.typemap import mysql_mapping
 from cdc_ops.errors import ConfigError, SourceTableError
 from cdc_ops.formats.base import Format, open_format
 from cdc_ops.formats.containers import dialect, open_files
@@ -57,8 +58,7 @@ class GoldenFolder:
     def __init__(self, folder: Path, container: Container = Container.LINES) -> None:
         self.folder, self.container = folder, container
         described = json.loads((folder / "table.json").read_text("utf-8"))
-        mapping = postgres_mapping if described["source"] == "postgres" else mysql_mapping
-        columns = [_column(name, declared, mapping(declared)) for name, declared in described["columns"].items()]
+        columns = [_column(name, declared, described["source"]) for name, declared in described["columns"].items()]
         table = TableName.parse(described["table"])
         self.keys = tuple(described["keys"])
         self.schema = TableSchema(table=table, columns=tuple(columns), primary_key=self.keys)
@@ -191,7 +191,10 @@ class FormatSuite:
             assert found.get(case, []) == golden.expected(case), case
 
 
-def _column(name: str, declared: str, mapping: TypeMapping | None) -> Column:
+def _column(name: str, declared: str, source: str) -> Column:
+    if source not in ("mysql", "postgres"):
+        return declared_column(name, declared, TypeDialect(source))[0]
+    mapping = postgres_mapping(declared) if source == "postgres" else mysql_mapping(declared)
     if mapping is None:
         raise ValueError(f"column {name!r}: no map knows {declared!r}")
     return Column(name=name, source_type=declared, delta_type=mapping.delta_type, nullable=True, expression=name, lossy=mapping.lossy)

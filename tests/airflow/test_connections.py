@@ -25,6 +25,13 @@ def define(patch: pytest.MonkeyPatch, name: str, value: str | None = None, **par
     patch.setenv(f"AIRFLOW_CONN_{name}", value or json.dumps(parts))
 
 
+def test_a_source_that_is_declared_needs_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    define(monkeypatch, "SPARK_DEFAULT", "spark://local")
+    declared = SourceConfig(kind=SourceKind.DECLARED)
+    assert source_url(declared) == ""
+    assert not [name for name in application_environment(replace(pipeline(), source=declared)) if name.startswith("CDC_OPS_CONN")]
+
+
 @pytest.mark.parametrize(
     ("value", "master"),
     [

@@ -167,6 +167,19 @@ def test_the_examples_that_ship_are_dags(monkeypatch: pytest.MonkeyPatch) -> Non
         assert "broken" not in dag.tags, dag.doc_md
 
 
+def test_a_pipeline_without_a_database_is_a_dag_whose_form_offers_what_needs_none(folder: Path) -> None:
+    source = "kind: declared, tables: {erp.orders: {id: bigint primary key}}"
+    head = HEAD.replace("kind: mariadb, connection: shop_db", source.replace("{", "{{").replace("}", "}}")).format(name="erp")
+    archive = "archive: {url: /archive, format: goldengate-json}\n"
+    (folder / "erp.yaml").write_text(archive + head.replace("cursor: [updated_at, id]", "method: log") + "  erp.orders:\n")
+    dag = build_dags(folder)["cdc_erp"]
+    assert "declared" in dag.tags, dag.doc_md
+    assert sorted(dag.params) == ["mode", "since", "tables"]
+    assert dag.params.get_param("mode").schema["enum"] == ["increment", "quarantine", "replay"]
+    assert dag.doc_md is not None
+    assert "`/archive` alone" in dag.doc_md
+
+
 def test_a_schedule_for_reconciling_makes_a_dag_of_its_own(folder: Path) -> None:
     file = folder / "shop.yaml"
     file.write_text(file.read_text().replace("description:", 'reconcile_schedule: "0 3 * * *"\ndescription:'))

@@ -1,9 +1,20 @@
 """Every format passes the public suite, with its golden files."""
 
+import json
 from pathlib import Path
+from typing import Final
 
-from cdc_ops.formats.base import format_names
+from pyspark.sql import SparkSession
+
+from cdc_ops.core.declared import TypeDialect, declared_column
+from cdc_ops.core.events import EventFormat
+from cdc_ops.core.feeds import RECORD_COLUMNS
+from cdc_ops.core.tables import TableName, TableSchema
+from cdc_ops.formats.base import format_names, open_format
+from cdc_ops.formats.feed import canonical_feed
 from cdc_ops.testing.format_suite import FormatSuite
+
+_RECORDS: Final = ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS)
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "formats"
 
@@ -43,6 +54,11 @@ class TestDebeziumOracle(FormatSuite):
     folder = GOLDEN / "debezium-oracle"
 
 
+class TestDebeziumMongoDb(FormatSuite):
+    name = "debezium-mongodb"
+    folder = GOLDEN / "debezium-mongodb"
+
+
 class TestDebeziumMySQLUnwrapped(FormatSuite):
     name = "debezium-mysql-unwrapped"
     folder = GOLDEN / "debezium-mysql-unwrapped"
@@ -61,6 +77,16 @@ class TestDebeziumMySQLAvro(FormatSuite):
 class TestDebeziumPostgresAvro(FormatSuite):
     name = "debezium-postgres-avro"
     folder = GOLDEN / "debezium-postgres-avro"
+
+
+class TestDebeziumSQLServerAvro(FormatSuite):
+    name = "debezium-sqlserver-avro"
+    folder = GOLDEN / "debezium-sqlserver-avro"
+
+
+class TestDebeziumOracleAvro(FormatSuite):
+    name = "debezium-oracle-avro"
+    folder = GOLDEN / "debezium-oracle-avro"
 
 
 class TestDebeziumMySQLUnwrappedAvro(FormatSuite):
@@ -101,6 +127,30 @@ class TestGoldenGate(FormatSuite):
 class TestHudi(FormatSuite):
     name = "hudi-cdc"
     folder = GOLDEN / "hudi-cdc"
+
+
+def test_a_document_that_was_gone_when_it_was_looked_up_changes_nothing_and_a_column_may_have_all_of_one(spark: SparkSession) -> None:
+    form, table = open_format("debezium-mongodb"), TableName(schema="shop", name="orders")
+    columns = (declared_column("_id", "string", TypeDialect.MONGODB)[0], declared_column("all", "json", TypeDialect.MONGODB)[0])
+    schema = TableSchema(table=table, columns=columns, primary_key=("_id",))
+
+    def fed(lookup: str, mode: str = "change_streams_update_full") -> list[tuple[object, ...]]:
+        settings = {"capture.mode": mode, "capture.mode.full.update.type": lookup, "document.column": "all"}
+        chosen = EventFormat(name="debezium-mongodb", settings=settings, accept=("capture.mode=change_streams_update_full",))
+        feed = canonical_feed(form, form.envelopes(records, chosen), schema, ("_id",), chosen)
+        return [tuple(row) for row in feed.select("kind", "op", "after.all", "reason").collect()]
+
+    def record(op: str, **parts: object) -> str:
+        return json.dumps({"key": {"id": '"a"'}, "value": {"op": op, "source": {"db": "shop", "collection": "orders"}, **parts}})
+
+    document = '{"_id": "a",  "n": {"$numberInt": "1"}}'
+    changed = record("u", updateDescription={"updatedFields": '{"n": 2}'})
+    lines = [(record("c", after=document), 0), (changed, 1), (record("d"), 2)]
+    records = spark.createDataFrame([(text, "f", line, 0, line) for text, line in lines], _RECORDS)
+    inserted, deleted = ("change", "c", document, None), ("change", "d", None, None)
+    assert fed("lookup") == [inserted, ("control", None, None, None), deleted]
+    part = "column 'all' of the image after: changed in part: all cannot be read as json"
+    assert fed("post_image") == [inserted, ("bad", None, None, part), deleted]
 
 
 def test_every_registered_format_is_proved_here() -> None:

@@ -75,5 +75,6 @@ def test_a_truncate_is_said_unless_an_event_at_its_place_or_behind_it_empties_th
 
 
 def test_names_that_only_older_events_have_are_not_asked_for_where_a_statement_dropped_them() -> None:
-    rows = [{"lacking": 2, "told": [["id"]], "unmapped": ["Old", "strange"]}]
-    assert altered("id a", "ALTER TABLE items DROP old").news(cast(Any, rows), ()).unmapped == ("strange",)
+    rows = [{"lacking": 2, "told": [["id"]], "unmapped": ["Old", "strange"], "undeclared": ["old", "odd"]}]
+    news = altered("id a", "ALTER TABLE items DROP old").news(cast(Any, rows), ())
+    assert (news.unmapped, news.undeclared) == (("strange",), ("odd",))

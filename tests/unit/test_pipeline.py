@@ -12,8 +12,8 @@ from cdc_ops.core.pipeline import (
     TableSettings,
     TargetConfig,
     resolve_tables,
-    select_tables,
 )
+from cdc_ops.core.selection import select_tables
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import ConfigError, RequestError
 

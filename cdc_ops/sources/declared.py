@@ -1,0 +1,164 @@
+"""A source that nobody asks: its tables are as the pipeline file declares them, and their rows come from an archive alone.
+
+What needs a database is refused in the same words everywhere; `config` refuses what a file can say of it, this what a run may ask for.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import NoReturn
+
+from cdc_ops.core.buckets import Scope
+from cdc_ops.core.counters import CounterReadings
+from cdc_ops.core.cursors import Cursor, CursorValue
+from cdc_ops.core.declared import BEGIN_ANEW, declared_schema
+from cdc_ops.core.pipeline import SourceConfig
+from cdc_ops.core.schema_changes import only_columns
+from cdc_ops.core.tables import TableName, TableSchema
+from cdc_ops.core.text import did_you_mean
+from cdc_ops.core.type_policies import DEFAULT_TYPES, TypePolicies
+from cdc_ops.core.windows import SafeBound, Window
+from cdc_ops.errors import RequestError, SourceTableError
+from cdc_ops.sources.base import DigestQuery, JdbcRead, SourcePosition
+from cdc_ops.sources.catalog import choose_columns
+from cdc_ops.sources.chunks import ChunkPlan, ChunkSize
+from cdc_ops.sources.session import NOTHING
+
+
+def no_database(what: str) -> RequestError:
+    """The error for what only a database could answer.
+
+    Args:
+        what: What cannot be done, without a full stop.
+    """
+    return RequestError(
+        f"{what}: the pipeline's source is declared, and there is no database that could be asked.",
+        why="With 'kind: declared' rows come from the archive alone.",
+        data=NOTHING,
+        next="Runs, 'cdc-ops gap', 'cdc-ops quarantine' and 'cdc-ops replay' need no database. For all else name the source:"
+        f" 'kind: mysql', mariadb or postgres, with its 'connection'. {BEGIN_ANEW}.",
+    )
+
+
+class DeclaredSource:
+    """See `Source` for what each method promises; those that would need a database raise RequestError.
+
+    Args:
+        config: With the tables.
+        url: Not used.
+    """
+
+    def __init__(self, config: SourceConfig, url: str = "") -> None:
+        self.config = config
+        self._tables = {TableName.parse(declared.name): declared for declared in config.tables}
+
+    def tables(self) -> tuple[TableName, ...]:
+        """Returns the tables that are declared."""
+        return tuple(sorted(self._tables))
+
+    def schema(
+        self, table: TableName, *, columns: Iterable[str] = (), except_columns: Iterable[str] = (), types: TypePolicies = DEFAULT_TYPES
+    ) -> TableSchema:
+        """Returns what the pipeline file says of a table."""
+        declared = self._tables.get(table)
+        if declared is None:
+            raise SourceTableError(
+                f"The columns of {table} are not declared.",
+                why=did_you_mean(str(table), map(str, self._tables)),
+                data=NOTHING,
+                next="Declare them in 'tables' of the pipeline's source.",
+            )
+        try:
+            schema = declared_schema(declared, self.config.dialect, types)
+        except ValueError as error:
+            raise SourceTableError(f"The columns of {table} cannot be read: {error}.", data=NOTHING, next="Correct the type.") from error
+        rows = [{"name": name} for name in schema.names]
+        return only_columns(schema, (row["name"] for row in choose_columns(table, rows, tuple(columns), tuple(except_columns))))
+
+    def now(self) -> datetime:
+        """Returns this machine's clock, UTC: there is no other."""
+        return datetime.now(UTC)
+
+    def undigestible(self, schema: TableSchema, columns: Iterable[str]) -> tuple[str, ...]:
+        """Refuses."""
+        _refuse()
+
+    def cursor(self, schema: TableSchema, columns: tuple[str, ...]) -> tuple[Cursor, tuple[str, ...]]:
+        """Refuses."""
+        _refuse()
+
+    def safe_bound(
+        self, schema: TableSchema, cursor: Cursor, overlap: timedelta, since: CursorValue | None, readings: CounterReadings | None = None
+    ) -> SafeBound:
+        """Refuses."""
+        _refuse()
+
+    def literal(self, schema: TableSchema, cursor: Cursor, instant: datetime) -> CursorValue:
+        """Refuses."""
+        _refuse()
+
+    def window_predicate(self, cursor: Cursor, window: Window) -> str:
+        """Refuses."""
+        _refuse()
+
+    def keys_predicate(self, schema: TableSchema, keys: tuple[str, ...], values: tuple[tuple[str, ...], ...]) -> str:
+        """Refuses."""
+        _refuse()
+
+    def moved_from(self, schema: TableSchema, keys: tuple[str, ...], before: tuple[str, ...]) -> str:
+        """Refuses."""
+        _refuse()
+
+    def count(self, table: TableName, where: str, limit: int) -> int:
+        """Refuses."""
+        _refuse()
+
+    def null_predicate(self, cursor: Cursor) -> str:
+        """Refuses."""
+        _refuse()
+
+    def checksum(self, table: TableName, expressions: tuple[str, ...], where: str) -> tuple[int, str]:
+        """Refuses."""
+        _refuse()
+
+    def slices(self, schema: TableSchema, keys: tuple[str, ...], where: str, parts: int) -> tuple[str, ...]:
+        """Refuses."""
+        _refuse()
+
+    def chunks(self, schema: TableSchema, keys: tuple[str, ...], size: ChunkSize, rest: str = "") -> ChunkPlan:
+        """Refuses."""
+        _refuse()
+
+    def running(self) -> int:
+        """Refuses."""
+        _refuse()
+
+    def position(self) -> SourcePosition:
+        """Refuses."""
+        _refuse()
+
+    def has_applied(self, position: SourcePosition, within: timedelta) -> bool:
+        """Refuses."""
+        _refuse()
+
+    def jdbc_read(self, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:
+        """Refuses."""
+        _refuse()
+
+    def extent(self, schema: TableSchema, key: str) -> tuple[int, int] | None:
+        """Refuses."""
+        _refuse()
+
+    def digest_read(self, query: DigestQuery) -> JdbcRead:
+        """Refuses."""
+        _refuse()
+
+    def scope_predicate(self, schema: TableSchema, scope: Scope) -> str:
+        """Refuses."""
+        _refuse()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _refuse() -> NoReturn:
+    raise no_database("Rows cannot be read or compared at the source")

@@ -1,0 +1,156 @@
+"""Tables that are fed from an archive alone, from the pipeline file to the lake: events of servers that nobody asks."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from cdc_ops.config.loading import load_pipeline
+from cdc_ops.core.job_specs import JobSpec, StepResult
+from cdc_ops.jobs import execute
+from cdc_ops.sources.base import open_source
+from cdc_ops.state.sql import open_store
+from cdc_ops.steps.context import Context
+from cdc_ops.steps.run import RunReport, run_pipeline
+from tests.stores import place
+from tests.world import request
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "formats"
+HEAD = """\
+pipeline: shop
+source:
+  kind: declared
+  dialect: {dialect}
+  tables:
+    {table}: {columns}
+target: {{root: "{root}/lake", staging: "{root}/staging"}}
+archive:
+  url: "{root}/archive/{{schema}}.{{table}}"
+  format: {format}
+  settings: {settings}
+  time_zone: "{zone}"
+  settle: 0s
+defaults: {{method: log}}
+tables:
+  {table}:
+"""
+
+
+class Declared:
+    """A pipeline file with one declared table, its archive, and runs of it."""
+
+    def __init__(self, folder: Path, spark: SparkSession, form: str, columns: dict[str, str], dialect: str) -> None:
+        self.folder, self.spark = folder, spark
+        folder.mkdir(exist_ok=True)
+        self.golden = GOLDEN / form
+        described = json.loads((self.golden / "table.json").read_text("utf-8"))
+        self.table = described["table"]
+        self.text = HEAD.format(
+            dialect=dialect,
+            table=self.table,
+            columns=json.dumps(columns),
+            root=place(folder),
+            format=form,
+            settings=json.dumps(described["settings"]),
+            zone=described.get("time_zone", ""),
+        )
+        (folder / "shop.yaml").write_text(self.text, "utf-8")
+        self.offset = 0
+
+    def archive(self, *cases: str) -> None:
+        """Archives the records of golden cases as one file."""
+        lines = [line for case in cases for line in (self.golden / f"{case}.jsonl").read_text("utf-8").splitlines() if line]
+        topic = place(self.folder) / "archive" / self.table / "partition=0"
+        topic.mkdir(parents=True, exist_ok=True)
+        (topic / f"{self.table}+0+{self.offset:010}.json").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        self.offset += len(lines)
+
+    def run(self) -> RunReport:
+        """One whole run in this process."""
+        pipeline = load_pipeline(self.folder / "shop.yaml", {})
+        with closing(open_store(f"sqlite:///{self.folder / 'ledger.db'}")) as store, closing(open_source(pipeline.source, "")) as source:
+            context = Context(pipeline=pipeline, store=store, connect=lambda config: open_source(config, ""))
+            return run_pipeline(context, source, request(), self._execute, print)
+
+    def lake(self) -> list[dict[str, Any]]:
+        """The rows of the Delta table, by their key."""
+        schema, _, name = self.table.partition(".")
+        rows = self.spark.read.format("delta").load(f"{place(self.folder)}/lake/{schema}/{name}").drop("_cdc_sequence").collect()
+        return sorted((row.asDict() for row in rows), key=str)
+
+    def _execute(self, job: JobSpec) -> StepResult:
+        return execute(self.spark, job, "", print)
+
+
+SQL_SERVER = {
+    "id": "bigint primary key",
+    "name": "nvarchar(40)",
+    "amount": "decimal(10,2)",
+    "born": "date",
+    "at": "datetime2(6)",
+    "seen": "datetimeoffset",
+    "took": "time(6)",
+    "flag": "bit",
+    "code": "varbinary(max)",
+    "uid": "uniqueidentifier",
+}
+ORACLE = {
+    "ID": "number(19) primary key",
+    "NAME": "varchar2(40)",
+    "AMOUNT": "number(10,2) not null",
+    "RATE": "number",
+    "BORN": "date",
+    "AT": "timestamp(6)",
+    "SEEN": "timestamp(6) with time zone",
+    "CODE": "raw(16)",
+    "PRICE": "binary_double",
+}
+GOLDENGATE = {
+    "id": "number(19) primary key",
+    "name": "varchar2(40 char)",
+    "amount": "number(20,10)",
+    "at": "timestamp(6)",
+    "seen": "timestamp(6) with time zone",
+    "doc": "clob",
+}
+
+
+MONGODB = {"_id": "objectId primary key", "name": "string", "price": "decimal(10,2)", "seen": "date", "flag": "bool", "doc": "object"}
+
+
+def test_events_of_servers_that_nobody_asks_become_tables(spark: SparkSession, tmp_path: Path) -> None:
+    sql_server = Declared(tmp_path / "sqlserver", spark, "debezium-sqlserver", SQL_SERVER, "sqlserver")
+    oracle = Declared(tmp_path / "oracle", spark, "debezium-oracle", ORACLE, "oracle")
+    goldengate = Declared(tmp_path / "goldengate", spark, "goldengate-json", GOLDENGATE, "oracle")
+    mongodb = Declared(tmp_path / "mongodb", spark, "debezium-mongodb", MONGODB, "mongodb")
+    sql_server.archive("snapshot", "insert", "update")
+    oracle.archive("insert", "update", "delete", "update_pk")
+    goldengate.archive("insert", "update")
+    mongodb.archive("snapshot", "insert", "update")
+    with ThreadPoolExecutor() as pool:
+        reports = list(pool.map(Declared.run, (sql_server, oracle, goldengate, mongodb)))
+    for report in reports:
+        assert not report.failures, [str(failure.error) for failure in report.failures]
+    nine, hundredth = datetime(2024, 3, 1, 9), datetime(2024, 3, 1, 9, 0, 0, 100000)
+    row = {"name": "Lee", "amount": Decimal("12.50"), "born": date(2024, 3, 1), "at": hundredth, "seen": nine.replace(microsecond=123456)}
+    row |= {"took": "01:02:03.004", "flag": True, "code": b"\0\xff", "uid": "00000000-0000-0000-0000-0000000000FF"}
+    assert sql_server.lake() == [{"id": 1, **row}, {"id": 2, **row}]
+    row = {"NAME": "Lee", "AMOUNT": Decimal("12.50"), "RATE": "1.500", "BORN": nine, "AT": hundredth, "CODE": b"\0\xff", "PRICE": 0.1}
+    assert oracle.lake() == [{"ID": Decimal(2), **row, "SEEN": nine.replace(microsecond=123456)}]
+    row = {"name": "Ann", "amount": Decimal("12.5"), "at": nine.replace(microsecond=250000), "seen": nine, "doc": '{"a": 1}'}
+    assert goldengate.lake() == [{"id": Decimal(1), **row}]
+    row = {"name": "Lee", "price": Decimal("12.50"), "seen": nine.replace(microsecond=123000), "doc": '{"z":1,"a":{"$numberLong":"5"}}'}
+    first, second = ({"_id": f"596e275826f08b2730779e0{number}", **row} for number in (1, 2))
+    assert mongodb.lake() == [{**first, "name": "Ann", "flag": None}, {**second, "flag": True}]
+    # What events have and the file has not is told.
+    undeclared = [text.partition("the lake has not: ")[2].partition(";")[0] for report in reports for text in report.warnings]
+    assert undeclared == [
+        "'price'",
+        "'big', 'born', 'flags', 'kind', 'price', 'took'",
+        "'any', 'big', 'code', 'n', 'rate', 'score', 'tags'",
+    ]

@@ -1,0 +1,276 @@
+"""Tables that no server is asked about: their types, what a pipeline file may say of them, and what is refused without a database."""
+
+import inspect
+import json
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cdc_ops.cli import app
+from cdc_ops.config.loading import load_pipeline
+from cdc_ops.core.column_news import ColumnNews
+from cdc_ops.core.declared import BEGIN_ANEW, DeclaredTable, TypeDialect, declared_column, declared_schema, dialect_of
+from cdc_ops.core.event_values import ValueFamily, family_of, fraction_digits
+from cdc_ops.core.pipeline import resolve_tables
+from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
+from cdc_ops.core.runs import TableState
+from cdc_ops.core.schema_changes import Recorded, SchemaSettings, compare_columns, decide
+from cdc_ops.core.table_changes import TableChange, TableChangeKind
+from cdc_ops.core.tables import TableName
+from cdc_ops.core.type_policies import OnOverflow, OnUnstorable, TypePolicies
+from cdc_ops.errors import ConfigError, RequestError, SchemaChangedError, SourceTableError
+from cdc_ops.jobs import connection_url
+from cdc_ops.sources.base import open_source
+from cdc_ops.sources.declared import DeclaredSource
+from cdc_ops.state.sql import open_store
+from cdc_ops.steps.orders import Order, read_facts
+from cdc_ops.steps.planning import draft_operations
+from cdc_ops.steps.reconciling import ask, method_of
+
+FILE = """\
+pipeline: shop
+source:
+  kind: declared
+  dialect: oracle
+  tables:
+    SHOP.ORDERS: {ID: number(19) primary key, NAME: varchar2(40), AMOUNT: "number(10,2) not null", NOTE: clob}
+    SHOP.LINES:
+      "NO": number(9) primary key
+target: {root: /lake, staging: /staging}
+archive: {url: "/archive/{schema}.{table}", format: debezium-oracle}
+defaults: {method: log, except_column_list: []}
+tables:
+  SHOP.ORDERS: {except_column_list: [NOTE]}
+  SHOP.L*:
+"""
+DELTA, SQL_SERVER, ORACLE = TypeDialect.DELTA, TypeDialect.SQLSERVER, TypeDialect.ORACLE
+MYSQL, POSTGRES, MONGODB = TypeDialect.MYSQL, TypeDialect.POSTGRES, TypeDialect.MONGODB
+
+TYPES = [
+    (DELTA, "bigint", "bigint", ValueFamily.INTEGER),
+    (DELTA, "decimal(10, 2)", "decimal(10,2)", ValueFamily.DECIMAL),
+    (DELTA, "timestamp", "timestamp", ValueFamily.INSTANT),
+    (DELTA, "timestamp_ntz", "timestamp_ntz", ValueFamily.WALL_CLOCK),
+    (DELTA, "string", "string", ValueFamily.TEXT),
+    (DELTA, "binary", "binary", ValueFamily.BINARY),
+    (SQL_SERVER, "TINYINT", "smallint", ValueFamily.INTEGER),
+    (SQL_SERVER, "bit", "boolean", ValueFamily.BOOLEAN),
+    (SQL_SERVER, "nvarchar(max)", "string", ValueFamily.TEXT),
+    (SQL_SERVER, "money", "decimal(19,4)", ValueFamily.DECIMAL),
+    (SQL_SERVER, "datetime2(3)", "timestamp_ntz", ValueFamily.WALL_CLOCK),
+    (SQL_SERVER, "datetimeoffset(7)", "timestamp", ValueFamily.INSTANT),
+    (SQL_SERVER, "time", "string", ValueFamily.TIME),
+    (SQL_SERVER, "timestamp", "binary", ValueFamily.BINARY),
+    (SQL_SERVER, "float(53)", "double", ValueFamily.FLOAT),
+    (ORACLE, "number", "string", ValueFamily.DECIMAL_TEXT),
+    (ORACLE, "NUMBER(10)", "decimal(10,0)", ValueFamily.DECIMAL),
+    (ORACLE, "varchar2(40 char)", "string", ValueFamily.TEXT),
+    (ORACLE, "clob", "string", ValueFamily.TEXT),
+    (ORACLE, "blob", "binary", ValueFamily.BINARY),
+    (ORACLE, "date", "timestamp_ntz", ValueFamily.WALL_CLOCK),
+    (ORACLE, "timestamp(9) with  time zone", "timestamp", ValueFamily.INSTANT),
+    (ORACLE, "double precision", "string", ValueFamily.DECIMAL_TEXT),
+    (MONGODB, "long", "bigint", ValueFamily.INTEGER),
+    (MONGODB, "decimal", "string", ValueFamily.DECIMAL_TEXT),
+    (MONGODB, "date", "timestamp", ValueFamily.INSTANT),
+    (MONGODB, "objectId", "string", ValueFamily.OTHER),
+    (MYSQL, "bigint(20) unsigned", "decimal(20,0)", ValueFamily.UNSIGNED_BIGINT),
+    (MYSQL, "enum('a','x not null')", "string", ValueFamily.ENUM),
+    (POSTGRES, "timestamp(3) without time zone", "timestamp_ntz", ValueFamily.WALL_CLOCK),
+    (POSTGRES, "inet", "string", ValueFamily.OTHER),
+]
+
+
+@pytest.mark.parametrize(("dialect", "text", "stored", "family"), TYPES, ids=str)
+def test_a_declared_type_is_stored_and_read_as_its_source_means_it(
+    dialect: TypeDialect, text: str, stored: str, family: ValueFamily
+) -> None:
+    column, is_key = declared_column("c", f"{text} NOT NULL primary key", dialect)
+    assert (column.delta_type, family_of(column), column.nullable, is_key) == (stored, family, False, True)
+    assert declared_column("c", text, dialect)[0].nullable
+
+
+def test_fractions_of_seconds_are_those_that_the_connector_goes_by() -> None:
+    declared = {"datetime": 3, "datetime2": 7, "datetime2(4)": 4, "time(2)": 2}
+    assert {text: fraction_digits(declared_column("c", text, SQL_SERVER)[0]) for text in declared} == declared
+    assert [fraction_digits(declared_column("c", text, ORACLE)[0]) for text in ("date", "timestamp", "timestamp(9)")] == [0, 6, 9]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text"),
+    [
+        *((DELTA, text) for text in ("varchar(3)", "decimal(39,0)", "decimal(2,3)", "string(3)", "", "bigint unsigned", "timestamp(3)")),
+        *((SQL_SERVER, text) for text in ("hierarchyid", "datetime2(8)", "bit(1)", "sql_variant", "money(3,2)")),
+        *((ORACLE, text) for text in ("number(10,-2)", "interval day to second", "long", "date(3)", "number(39)")),
+        *((MYSQL, text) for text in ("varchr(3)", "")),
+        *((MONGODB, text) for text in ("regex", "object primary key", "decimal(39,2)", "varchar")),
+        *((POSTGRES, text) for text in ("bigin", "mood")),
+    ],
+)
+def test_a_type_that_nobody_knows_is_not_guessed(dialect: TypeDialect, text: str) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        declared_column("c", text, dialect)
+
+
+def test_a_number_without_digits_follows_the_policy_for_decimals() -> None:
+    with pytest.raises(ValueError, match="38 digits"):
+        declared_column("c", "number", ORACLE, TypePolicies(decimal_overflow=OnOverflow.FAIL))
+
+
+def test_what_no_decimal_of_mongodb_holds_follows_the_policy() -> None:
+    columns = {policy: declared_column("c", "decimal(10,2)", MONGODB, TypePolicies(not_a_number=policy))[0] for policy in OnUnstorable}
+    assert {policy: (column.delta_type, column.lossy) for policy, column in columns.items()} == {
+        OnUnstorable.NULL: ("decimal(10,2)", True),
+        OnUnstorable.FAIL: ("decimal(10,2)", False),
+        OnUnstorable.STRING: ("string", False),
+    }
+
+
+def test_formats_that_read_values_by_their_source_say_by_which() -> None:
+    wanted = {"debezium-mysql-avro": MYSQL, "debezium-oracle": ORACLE, "dts-json": MYSQL, "canal": MYSQL, "ticdc-canal": MYSQL}
+    assert {name: dialect_of(name) for name in wanted} == wanted
+    assert [dialect_of(name) for name in ("goldengate-json", "aws-dms-csv", "mine:make")] == [None, None, None]
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CDC_OPS_LEDGER", f"sqlite:///{tmp_path / 'ledger.db'}")
+    monkeypatch.setenv("CDC_OPS_PIPELINES", str(tmp_path))
+    path = tmp_path / "shop.yaml"
+    path.write_text(FILE)
+    return path
+
+
+def test_a_file_says_columns_keys_and_order_of_its_tables(file: Path) -> None:
+    pipeline = load_pipeline(file, {})
+    source = open_source(pipeline.source, "")
+    assert source.tables() == (TableName(schema="SHOP", name="LINES"), TableName(schema="SHOP", name="ORDERS"))
+    schema = source.schema(source.tables()[1], except_columns=("note",))
+    assert [(column.name, column.delta_type, column.nullable) for column in schema.columns] == [
+        ("ID", "decimal(19,0)", False),
+        ("NAME", "string", True),
+        ("AMOUNT", "decimal(10,2)", False),
+    ]
+    assert schema.primary_key == ("ID",)
+    assert abs(source.now() - datetime.now(UTC)) < timedelta(minutes=1)
+    with pytest.raises(SourceTableError, match="no column 'NOPE'"):
+        source.schema(source.tables()[1], columns=("NOPE",))
+    with pytest.raises(SourceTableError, match=r"SHOP\.ORDER are not declared"):
+        source.schema(TableName(schema="SHOP", name="ORDER"))
+    configs = resolve_tables(pipeline, source.tables())
+    assert [str(config.table) for config in configs] == ["SHOP.LINES", "SHOP.ORDERS"]
+
+
+PROBLEMS = [
+    ("  dialect: oracle\n", "  dialect: oracle\n  connection: shop_db\n", ["'connection' is for a database"]),
+    ("  dialect: oracle\n", "", ["read by their source's own types", "dialect: oracle", "'number(19)' is no type of the dialect 'delta'"]),
+    ("  dialect: oracle\n", "  dialect: orcale\n", ["Did you mean 'oracle'?"]),
+    ("number(19)", "nmber(19)", ["'nmber(19)' is no type", "Did you mean 'number'?"]),
+    ("NAME: varchar2(40)", "NAME: ", ["Nothing stands at 'NAME'"]),
+    ("NAME: varchar2(40)", "id: varchar2(40)", ["'ID' and 'id' differ in case only"]),
+    ('      "NO": number(9) primary key\n', "      {}\n", ["'SHOP.LINES' has no columns"]),
+    ("SHOP.LINES:", "SHOP.LI*:", ["is a pattern, and columns are declared of one table"]),
+    ("  SHOP.L*:\n", "  SHOP.ORDER:\n", ["'SHOP.ORDER' is not declared in 'tables' of the source", "Did you mean 'SHOP.ORDERS'?"]),
+    ("method: log, ", "", ["'SHOP.ORDERS' is read by query", "method: log"]),
+    ("format: debezium-oracle", "format: debezium-oracle, start: snapshot", ["'start' reads rows from the database"]),
+    ("format: debezium-oracle", "format: debezium-oracle, heal: query", ["'heal' compares tables with the database"]),
+    ("pipeline: shop\n", 'pipeline: shop\nreconcile_schedule: "@daily"\n', ["'reconcile_schedule' compares tables with the database"]),
+    ("kind: declared", "kind: postgres\n  connection: c", ["'tables' is for sources of kind 'declared'", "'dialect' is for"]),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "said"), PROBLEMS, ids=[said[0] for _, _, said in PROBLEMS])
+def test_what_a_declared_source_cannot_be_or_do_is_told_with_its_line(file: Path, old: str, new: str, said: list[str]) -> None:
+    text = FILE.replace(old, new)
+    assert text != FILE
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_pipeline(file, {})
+    for part in said:
+        assert part in str(caught.value)
+
+
+REFUSED: list[dict[str, Any]] = [
+    {"kind": RunKind.RECONCILE},
+    {"kind": RunKind.BACKFILL, "since": datetime(2026, 1, 1, tzinfo=UTC), "until": datetime(2026, 1, 2, tzinfo=UTC)},
+    {"kind": RunKind.BACKFILL, "columns": ("NAME",)},
+    {"kind": RunKind.RESYNC, "mode": ResyncMode.FULL},
+    {"kind": RunKind.RESYNC, "mode": ResyncMode.KEYS, "keys": (("1",),), "tables": ("SHOP.ORDERS",)},
+]
+
+
+@pytest.mark.parametrize("parts", REFUSED, ids=[f"{parts['kind']} {parts.get('mode', '')}" for parts in REFUSED])
+def test_what_needs_a_database_is_refused_in_four_parts(file: Path, parts: dict[str, Any]) -> None:
+    pipeline = load_pipeline(file, {})
+    source = open_source(pipeline.source, "")
+    config = resolve_tables(pipeline, source.tables())[1]
+    facts = read_facts(pipeline, source, config)
+    state = TableState(pipeline="shop", table=config.table)
+    with closing(open_store(f"sqlite:///{file.parent / 'ledger.db'}")) as ledger:
+        order = Order(
+            source=source,
+            request=RunRequest(run_id="r", trigger="t", holder="h", **parts).checked(),
+            facts=facts,
+            state=state,
+            ledger=ledger,
+        )
+        with pytest.raises(RequestError, match="there is no database that could be asked") as caught:
+            draft_operations(order)
+    assert caught.value.why
+    assert caught.value.data
+    assert "kind: mysql" in caught.value.next
+    with pytest.raises(RequestError, match="no database"):
+        ask(source, facts, 2)  # cdc-ops verify
+    assert "reconcile" not in method_of(source, facts)
+
+
+def test_the_command_line_plans_a_declared_table_without_any_connection(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "archive" / "SHOP.ORDERS").mkdir(parents=True)
+    (tmp_path / "archive" / "SHOP.LINES").mkdir(parents=True)
+    file.write_text(FILE.replace("/archive/", f"{tmp_path}/archive/"))
+    result = CliRunner().invoke(app, ["plan", "--json"])
+    assert result.exit_code == 0, result.output
+    [document] = json.loads(result.output)
+    assert [(one["table"], one["idle"].partition(" in ")[0]) for one in document["tables"]] == [
+        ("SHOP.LINES", "no new file"),
+        ("SHOP.ORDERS", "no new file"),
+    ]
+    assert connection_url("") == ""
+
+
+def test_what_events_have_besides_the_declared_columns_is_told() -> None:
+    news = ColumnNews.total([ColumnNews(undeclared=("b",), declared=True), ColumnNews(undeclared=("a", "b"), declared=True)])
+    assert "does not declare, and the lake has not: 'a', 'b'; declare them" in news.warning
+    lacking = replace(news, lacking=("c",), rows=2, statements=("ALTER TABLE t ADD c int",)).warning
+    assert "backfill" not in lacking
+    assert "verify" not in lacking
+    dropped = replace(news, changes=(TableChange(kind=TableChangeKind.TRUNCATED),)).alert
+    assert dropped.endswith(BEGIN_ANEW)
+    assert "reconcile" not in dropped
+
+
+def test_what_is_said_of_changed_declarations_needs_no_database() -> None:
+    table = DeclaredTable(name="s.t", columns=(("id", "bigint primary key"), ("n", "string"), ("new", "int")))
+    now = declared_schema(table, DELTA)
+    asked = SchemaSettings(pipeline="p", declared=True)
+    decision = decide(asked, now, compare_columns([("id", "bigint"), ("n", "string")], now), Recorded())
+    assert decision.notes == ("column new (int) is new: it is added as int, NULL in the rows that are there",)
+    with pytest.raises(SchemaChangedError) as caught:
+        decide(asked, now, compare_columns([("id", "bigint"), ("n", "int")], now), Recorded())
+    assert "resync" not in caught.value.next
+    assert "another 'path'" in caught.value.next
+
+
+def test_every_method_that_would_ask_refuses(file: Path) -> None:
+    source: Any = open_source(load_pipeline(file, {}).source, "")
+    asking = {name for name in vars(DeclaredSource) if not name.startswith("_")} - {"tables", "schema", "now", "close"}
+    assert len(asking) > 15
+    for name in asking:
+        needed = [one for one in inspect.signature(getattr(source, name)).parameters.values() if one.default is one.empty]
+        with pytest.raises(RequestError, match="no database"):
+            getattr(source, name)(*(None for _ in needed))
