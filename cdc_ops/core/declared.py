@@ -149,6 +149,9 @@ _MONGODB: Final = {
 DOCUMENT_COLUMN: Final = "document.column"
 """Setting of formats of documents: the column that has the whole document."""
 
+_ORACLE_WHOLE: Final = re.compile(r"decimal\(([1-9]|1[0-8]),0\)")
+"""Numbers that Debezium's connector writes as whole numbers, and not as decimals: a record without schema does not show which."""
+_INT_DIGITS: Final = 9
 _NO_NUMBER: Final = "NaN, Infinity, -Infinity"
 """Values of MongoDB's decimals that no stored decimal holds."""
 _NO_KEYS: Final = ("object", "array", "json")
@@ -231,7 +234,10 @@ def _reader(known: dict[str, _Type], dialect: TypeDialect) -> Callable[[str, Typ
         if one is None or (arguments and not re.fullmatch(one.takes, arguments.strip())):
             raise ValueError(f"{kind!r} is no type of the dialect {dialect.value!r}. {did_you_mean(name, known)}")
         if one.stored == "decimal":
-            stored, known_as = _decimal(kind, arguments.strip() or one.default, types)
+            stored, known_as = _decimal(kind, arguments.strip(), one.default, types)
+            if dialect is TypeDialect.ORACLE and (whole := _ORACLE_WHOLE.fullmatch(stored)):
+                name = "int" if int(whole[1]) <= _INT_DIGITS else "bigint"
+                return name, name, False
             if dialect is not TypeDialect.MONGODB or stored == "string":
                 return stored, known_as, False
             mapping = under_policy(TypeMapping(delta_type=stored, flag=_NO_NUMBER), types.not_a_number, "")
@@ -241,16 +247,16 @@ def _reader(known: dict[str, _Type], dialect: TypeDialect) -> Callable[[str, Typ
     return read
 
 
-def _decimal(kind: str, digits: str, types: TypePolicies) -> tuple[str, str]:
+def _decimal(kind: str, digits: str, default: str, types: TypePolicies) -> tuple[str, str]:
     """Decimals with their digits; NUMBER of Oracle without any holds numbers of any scale, and is stored as text."""
-    precision, scale = (int(part) for part in f"{digits},0".split(",")[:2])
-    if digits.startswith("0"):
+    precision, scale = (int(part) for part in f"{digits or default},0".split(",")[:2])
+    if not (digits or precision):
         mapping = overflowing(types.decimal_overflow, "")
         if mapping.refusal:
             raise ValueError(mapping.refusal)
         return mapping.delta_type, kind.lower() if kind.lower() == "decimal" else "numeric"
-    if precision > MAX_DECIMAL_DIGITS or scale > precision:
-        raise ValueError(f"{kind!r}: a decimal has at most {MAX_DECIMAL_DIGITS} digits, and not more than all of them behind the point")
+    if not 0 < precision <= MAX_DECIMAL_DIGITS or scale > precision:
+        raise ValueError(f"{kind!r}: a decimal has 1 to {MAX_DECIMAL_DIGITS} digits, and not more than all of them behind the point")
     return f"decimal({precision},{scale})", f"numeric({precision},{scale})"
 
 
