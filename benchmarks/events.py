@@ -134,7 +134,8 @@ def last_states(spark: SparkSession, folder: Path) -> DataFrame:
         assert file.end_offset == following.start_offset, file
     form = open_format(CHOSEN.name)
     envelopes = records_of(form.envelopes(read_records(spark, files, counts), CHOSEN), table.table)
-    return latest_per_key(canonical_feed(form, envelopes, table, table.primary_key, CHOSEN), table, truncated=False, partial=False)
+    feed = canonical_feed(form, envelopes, table, table.primary_key, CHOSEN, before=False)
+    return latest_per_key(feed, table, truncated=False, partial=False)
 
 
 def fold(spark: SparkSession, folder: Path, events: int) -> None:

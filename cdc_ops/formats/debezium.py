@@ -45,6 +45,9 @@ _FIELDS: Final = (
 )
 _LAYOUT: Final = f"{_BODY}, schema struct<{_FIELDS}>, payload struct<{_BODY}>"
 
+_INCOMPLETE: Final = "__incomplete"
+"""Column of a parsed frame, see `lacks_values`: computed once."""
+
 STREAMED: Final = OrderField(name="streamed", type="tinyint", meaning="0 for rows of a snapshot: older than changes at the same place")
 TOTAL_ORDER: Final = OrderField(
     name="total_order", type="bigint", meaning="number within the transaction, from 'provide.transaction.metadata'; -1 without"
@@ -205,9 +208,10 @@ class DebeziumJson:
         """See `Format`."""
         frame = parsed(records, _LAYOUT, _body)
         body, before, after = F.col("r.body"), F.col("before"), F.col("after")
-        frame = frame.withColumns({name: unchanged_left_out(body[name]) for name in ("before", "after")})
+        images = {name: unchanged_left_out(body[name]) for name in ("before", "after")}
+        frame = frame.withColumns({**images, _INCOMPLETE: lacks_values(body["op"], body["after"])})
         full = F.when(body["op"] == Operation.UPDATE, F.coalesce(completed(before, after), after)).otherwise(after)
-        source, incomplete = body["source"], lacks_values(body["op"], body["after"])
+        source, incomplete = body["source"], F.col(_INCOMPLETE)
         schema = source["schema"] if self.schemas else source["db"]
         return envelopes(
             frame,

@@ -39,7 +39,9 @@ def is_tableless() -> Expr:
     return F.coalesce(F.col("table")["name"], F.lit("")) == ""
 
 
-def canonical_feed(form: Format, envelopes: DataFrame, schema: TableSchema, keys: Iterable[str], chosen: EventFormat) -> DataFrame:
+def canonical_feed(
+    form: Format, envelopes: DataFrame, schema: TableSchema, keys: Iterable[str], chosen: EventFormat, *, before: bool = True
+) -> DataFrame:
     """Types the envelopes of one table.
 
     A record whose images, key or position cannot be read exactly becomes `bad`, with the columns and the reason; nothing of it is applied.
@@ -50,6 +52,7 @@ def canonical_feed(form: Format, envelopes: DataFrame, schema: TableSchema, keys
         schema: The table, as the source has it.
         keys: The columns that identify a row.
         chosen: What the pipeline file says of the format.
+        before: False if nobody wants the rows before: then nothing is read of them but the key, and `before` is NULL.
 
     Raises:
         ConfigError: settings that lose data are not accepted.
@@ -57,7 +60,9 @@ def canonical_feed(form: Format, envelopes: DataFrame, schema: TableSchema, keys
     """
     names = tuple(keys)
     check_format(form.facts, chosen, schema, names)
-    sides = {name: _Side(schema, name, form, chosen) for name in _SIDES}
+    in_key = key_columns(schema, names)
+    wanted = schema.columns if before else tuple(column for column in schema.columns if column in in_key)
+    sides = {"before": _Side(schema, "before", form, chosen, wanted), "after": _Side(schema, "after", form, chosen, schema.columns)}
     kind, op = _given("kind"), _given("op")
     key, old_key, problems = F.col("__key"), F.col("__old_key"), _problems(sides, form)
     keyed = _read(_aligned(envelopes, schema), sides).withColumns(_keys(schema, names))
@@ -73,7 +78,7 @@ def canonical_feed(form: Format, envelopes: DataFrame, schema: TableSchema, keys
         "table": _given("table"),
         "key": F.when(good, key),
         "previous_key": F.when(good & (old_key != key), old_key),
-        "before": F.when(good, sides["before"].image),
+        "before": F.when(good, sides["before"].image) if before else F.lit(None),
         "after": F.when(row, sides["after"].image),
         "present": F.when(row, _present(sides["after"], sparse=form.facts.sparse)).otherwise(none),
         "nulled": F.when(row, sides["after"].lost).otherwise(none),
@@ -129,27 +134,28 @@ def _read(aligned: DataFrame, sides: dict[str, "_Side"]) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One image of a row, before or after; what it says is in the order of the table, see `_aligned`."""
+    """One image of a row, before or after; what it says is in the order of the table, see `_aligned`; `wanted` columns are read."""
 
     schema: TableSchema
     name: str
     form: Format
     chosen: EventFormat
+    wanted: tuple[Column, ...]
 
     def columns(self) -> list[Expr]:
         """What is read of an image: its row, which of its values are not NULL, how many of the table's columns it has, and what is lost."""
         texts, types, known = F.col(f"__in_order_{self.name}"), F.col("__in_order_types"), len(self.schema.columns)
         rows, lost = [], []
-        for index, column in enumerate(self.schema.columns):
+        for index, column in self._read:
             text = F.get(texts, F.lit(index))
             reading = self.form.reading(column, text, F.get(types, F.lit(index)), self.chosen)
             rows.append(reading.value.cast(column.delta_type).alias(column.name))
             lost.append(F.lit(False) if reading.unstorable is None else F.coalesce(reading.unstorable, F.lit(False)))
         counted = reduce(add, (has.cast("int") for has in self._has()))
         return [
-            F.when(texts.isNotNull(), F.struct(*rows)).cast(struct_type(self.schema.columns)).alias(f"__image_{self.name}"),
+            F.when(texts.isNotNull(), F.struct(*rows)).cast(struct_type(self.wanted)).alias(f"__image_{self.name}"),
             F.when(texts.isNull(), 0).when(self._is_plain, known).otherwise(rarely(F.lit(True), counted)).alias(f"__known_{self.name}"),
-            names_of(lost, self.schema).alias(f"__lost_{self.name}"),
+            names_of(lost, self.wanted).alias(f"__lost_{self.name}"),
         ]
 
     @property
@@ -176,7 +182,7 @@ class _Side:
     def present(self) -> Expr:
         """Names of the columns that the image has."""
         every = F.array(*(F.lit(column.name) for column in self.schema.columns))
-        some = rarely(F.lit(True), names_of(self._has(), self.schema))
+        some = rarely(F.lit(True), names_of(self._has(), self.schema.columns))
         return F.when(F.col(f"__known_{self.name}") == len(self.schema.columns), every).otherwise(some)
 
     @property
@@ -189,8 +195,13 @@ class _Side:
         return [F.coalesce(F.map_contains_key(_given(self.name), column.name), F.lit(False)) for column in self.schema.columns]
 
     def problems(self) -> list[tuple[Expr, Expr]]:
-        """Returns for each column whether something is wrong with its value, and what."""
-        return [found for index, column in enumerate(self.schema.columns) for found in self._problems(index, column)]
+        """Returns for each column that is wanted whether something is wrong with its value, and what."""
+        return [found for index, column in self._read for found in self._problems(index, column)]
+
+    @property
+    def _read(self) -> list[tuple[int, Column]]:
+        """The columns that are wanted, with their places in the table."""
+        return [(index, column) for index, column in enumerate(self.schema.columns) if column in self.wanted]
 
     def _problems(self, index: int, column: Column) -> list[tuple[Expr, Expr]]:
         lost = F.array_contains(self.lost, column.name)
@@ -203,9 +214,9 @@ class _Side:
         return found
 
 
-def names_of(conditions: list[Expr], schema: TableSchema) -> Expr:
-    """Returns the names of the columns whose condition is true, in the order of the table; nearly always these are all of them, or none."""
-    names = [column.name for column in schema.columns]
+def names_of(conditions: list[Expr], columns: Iterable[Column]) -> Expr:
+    """Returns the names of the columns whose condition is true, in their order; nearly always these are all of them, or none."""
+    names = [column.name for column in columns]
     some = F.array_compact(F.array(*(F.when(one, name) for one, name in zip(conditions, names, strict=True))))
     every = F.array(*map(F.lit, names))
     none = F.array().cast("array<string>")

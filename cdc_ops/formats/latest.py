@@ -230,7 +230,7 @@ def _last_values(once: GroupedData, common: Iterable[Expr], whole: Expr, schema:
     columns = [_last_value(column.name, whole).alias(f"c{index}") for index, column in enumerate(schema.columns)]
     folded = once.agg(F.max_by(F.col("event.op"), F.col("position")).alias("op"), *common, *columns)
     values = [F.col(f"c{index}")["value"].alias(column.name) for index, column in enumerate(schema.columns)]
-    return folded, values, names_of([F.col(f"c{index}")["present"] for index in range(len(columns))], schema)
+    return folded, values, names_of([F.col(f"c{index}")["present"] for index in range(len(columns))], schema.columns)
 
 
 def _last_value(name: str, whole: Expr) -> Expr:

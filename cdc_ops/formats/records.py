@@ -13,6 +13,7 @@ from cdc_ops.formats.base import ENVELOPE
 
 _END: Final = "__cdc_ops_end"
 _CORRUPT: Final = "_corrupt"
+_FOUND: Final = "__found"
 _TYPES: Final = dict(ENVELOPE)
 
 TOMBSTONE: Final = "tombstone"
@@ -25,8 +26,8 @@ def parsed(records: DataFrame, layout: str, take: Callable[[Expr], Expr] = lambd
     blanks behind its JSON, has no `r`.
 
     A record is parsed once. Spark moves expressions to where they are used: a filter would parse each record once, each column that has a
-    condition once more. It moves none over a row generator, so this is one, of one row. And parsers stop where a document ends, whatever
-    follows: within brackets, with a mark behind it, it has to end there.
+    condition once more. And parsers stop where a document ends, whatever follows: within brackets, with a mark behind it, it has to end
+    there.
     """
     return _parsed_once(records, f"struct<{layout}, {_END} boolean>", "r", lambda first, last: first[_END].isNull() & last[_END], take)
 
@@ -66,7 +67,13 @@ def _parsed_once(
         first, last = F.get(found["d"], F.lit(0)), F.get(found["d"], F.lit(1))
         return F.when(found[_CORRUPT].isNull() & (F.size(found["d"]) == 2) & is_marked(first, last), take(first))
 
-    return records.select("*", F.explode(F.transform(F.array(parsed_text), document)).alias(name))
+    found = records.select("*", _kept(parsed_text).alias(_FOUND))
+    return found.select(*records.columns, _kept(document(F.col(_FOUND))).alias(name))
+
+
+def _kept(value: Expr) -> Expr:
+    """Returns a value that is computed where it stands, and once: Spark moves and repeats nothing that has a running number in it."""
+    return F.when(F.monotonically_increasing_id() >= 0, value)
 
 
 def is_doubled(image: Expr) -> Expr:

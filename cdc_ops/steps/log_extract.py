@@ -222,7 +222,7 @@ def _feed_by_names_of_now(
 def _landed_feed(spark: SparkSession, named: DataFrame, spec: OperationSpec, log: LogBatch, place: tuple[str, Watch | None]) -> DataFrame:
     """Lands the feed of a table: what the fold needs of it, and what is bad."""
     (folder, watch), form = place, open_format(log.archive.format)
-    feed = canonical_feed(form, named, spec.full_schema, spec.keys, chosen_format(log))
+    feed = canonical_feed(form, named, spec.full_schema, spec.keys, chosen_format(log), before=bool(log.history))
     bad = F.col("kind").isin(RecordKind.BAD, *((RecordKind.UNKNOWN,) if watch and watch.keeps_raw else ()))
     names = (*_KEPT, *(_NOTED if log.history else ()), *(("table",) if watch else ()))
     kept = [*(F.col(name) for name in names), statement_of(spec.table)]

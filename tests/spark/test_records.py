@@ -59,6 +59,26 @@ def test_an_image_that_names_a_column_twice_is_bad_and_a_table_reads_strays_too(
     assert records_of(envelopes, table.table).count() == len(texts)
 
 
+def test_of_rows_before_that_nobody_wants_the_key_alone_is_read(spark: SparkSession) -> None:
+    texts = (
+        f'{{"op": "u", "before": {{"id": 1, "c0": 2, "c1": "x"}}, "after": {{"id": 1, "c0": 3, "c1": 4}}, {PLACE}}}',
+        f'{{"op": "d", "before": {{"id": 1, "c0": 2, "c1": "x"}}, {PLACE}}}',
+        f'{{"op": "d", "before": {{"id": 1, "c0": "x", "c1": 4}}, {PLACE}}}',
+        f'{{"op": "u", "before": {{"id": 1, "c0": 3, "c1": 4}}, "after": {{"id": 1, "c0": 3, "c1": "x"}}, {PLACE}}}',
+    )
+    form, table = open_format(CHOSEN.name), schema("int", "int")
+    envelopes = form.envelopes(records(spark, *texts), CHOSEN)
+    wanted, unwanted = (
+        canonical_feed(form, envelopes, table, ("c0", "id"), CHOSEN, before=before).orderBy("line").collect() for before in (True, False)
+    )
+    assert [row.kind for row in wanted] == ["bad"] * 4
+    assert [row.kind for row in unwanted] == ["change", "change", "bad", "bad"]
+    assert [row.before for row in unwanted] == [None] * 4
+    moved, deleted = unwanted[:2]
+    assert (tuple(moved.key), tuple(moved.previous_key), tuple(moved.after)) == ((3, 1), (2, 1), (1, 3, 4))
+    assert (tuple(deleted.key), deleted.previous_key, deleted.after) == ((2, 1), None, None)
+
+
 def test_events_before_a_statement_are_read_under_the_name_of_now_and_no_others(spark: SparkSession) -> None:
     def event(pos: int, image: str) -> str:
         return f'{{"op": "c", "after": {{{image}}}, {PLACE.replace("4", str(pos))}}}'
