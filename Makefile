@@ -74,8 +74,8 @@ check: setup ## Lint, format, types and import contracts
 
 .PHONY: test
 test: jars servers ## All tests: unit, then Spark, database servers and Airflow
-	@$(say) "all tests, in two processes: one has the Spark session and all tests that need it, the other the rest"
-	@$(BIN)/python -m pytest tests --numprocesses 2 --dist loadscope
+	@$(say) "all tests, in two processes: one begins with those that need Spark, the other with the rest"
+	@$(BIN)/python -m pytest tests --numprocesses 2 --dist loadscope --no-loadscope-reorder
 
 .PHONY: test-s3
 test-s3: jars servers ## The tests of lake, archives and whole runs, with everything they write on an S3 endpoint on loopback (s3a)

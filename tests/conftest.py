@@ -1,4 +1,4 @@
-"""What all tests share: one Spark session, in each process one server of each kind, and marks by folder."""
+"""What all tests share: in each process one Spark session and one server of each kind; and marks by folder."""
 
 import functools
 import logging
@@ -72,9 +72,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Gives one of two processes (`make test`) the tests that need the Spark session, and the other all the rest.
+    """Deals out to two processes (`make test`): all tests that need no Spark are one hand, those that do go file by file.
 
-    The groups of pytest-xdist are not for it: under pytest 9.2 their names do not get into the ids of tests.
+    So one process has the Spark session and the other all the rest; when that is done, it takes of the files that are left, with a session
+    of its own. The groups of pytest-xdist are not for it: under pytest 9.2 their names do not get into the ids of tests.
     """
     from xdist.scheduler import LoadScopeScheduling
 
@@ -84,7 +85,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class BySpark(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if needs_spark(nodeid.partition("::")[0]) else "others"
+            path = nodeid.partition("::")[0]
+            return path if needs_spark(path) else "others"
 
     return BySpark(config, log)
 
@@ -148,7 +150,7 @@ def store(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(scope="session")
 def spark(jar_folder: Path, tmp_path_factory: pytest.TempPathFactory, store: None) -> Iterator["SparkSession"]:
-    """The one session of the whole run."""
+    """The one session of a process."""
     from cdc_ops.lake.session import build_session
 
     warehouse = tmp_path_factory.mktemp("warehouse")
