@@ -8,7 +8,7 @@ from cdc_ops.config.document import Document, Path
 from cdc_ops.config.explain import missing_field, place_of
 from cdc_ops.config.problems import Problem, sentence
 from cdc_ops.core.archive_rules import Heal, Start
-from cdc_ops.core.declared import TypeDialect, declared_column, dialect_of
+from cdc_ops.core.declared import DOCUMENT_COLUMN, TypeDialect, declared_column, dialect_of
 from cdc_ops.core.pipeline import SourceKind
 from cdc_ops.core.text import did_you_mean
 
@@ -60,6 +60,16 @@ def _check_declared(data: Data, document: Document, logs: list[str]) -> Iterator
     yield from _check_types(source, document)
     yield from _check_dialect(data, document)
     yield from _check_entries(data, document, logs)
+    yield from _check_document_column(data, document)
+
+
+def _check_document_column(data: Data, document: Document) -> Iterator[Problem]:
+    name = data.get("archive", {}).get("settings", {}).get(DOCUMENT_COLUMN)
+    without = [table for table, columns in data["source"]["tables"].items() if name not in columns]
+    if name and without:
+        message = f"{DOCUMENT_COLUMN!r} is {name!r}, and {without[0]!r} has no column of that name: its documents would be nowhere."
+        mark = place_of(document, ("archive", "settings", DOCUMENT_COLUMN)).value
+        yield Problem(mark=mark, message=message, valid=f"Declare '{name}: json', or remove the setting.")
 
 
 def _check_types(source: Data, document: Document) -> Iterator[Problem]:

@@ -197,6 +197,8 @@ def declared_column(name: str, text: str, dialect: TypeDialect, types: TypePolic
     Raises:
         ValueError: the type is none of the dialect, or cannot be stored.
     """
+    if dialect is TypeDialect.MONGODB and "." in name:
+        raise ValueError(f"{name!r} has a dot in it: the log does not tell such a field from a part of another one")
     kind, said = text.strip(), set[str]()
     while found := _CONSTRAINT.search(kind):
         said.add("".join(found[1].lower().split()))

@@ -135,6 +135,11 @@ def test_what_no_decimal_of_mongodb_holds_follows_the_policy() -> None:
     }
 
 
+def test_a_field_of_mongodb_with_a_dot_in_its_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="has a dot in it"):
+        declared_column("a.b", "int", MONGODB)
+
+
 def test_formats_that_read_values_by_their_source_say_by_which() -> None:
     wanted = {"debezium-mysql-avro": MYSQL, "debezium-oracle": ORACLE, "dts-json": MYSQL, "canal": MYSQL, "ticdc-canal": MYSQL}
     assert {name: dialect_of(name) for name in wanted} == wanted
@@ -184,6 +189,11 @@ PROBLEMS = [
     ("format: debezium-oracle", "format: debezium-oracle, start: snapshot", ["'start' reads rows from the database"]),
     ("format: debezium-oracle", "format: debezium-oracle, heal: query", ["'heal' compares tables with the database"]),
     ("pipeline: shop\n", 'pipeline: shop\nreconcile_schedule: "@daily"\n', ["'reconcile_schedule' compares tables with the database"]),
+    (
+        "format: debezium-oracle",
+        "format: x, settings: {document.column: all}",
+        ["'all', and 'SHOP.ORDERS' has no column"],
+    ),
     ("kind: declared", "kind: postgres\n  connection: c", ["'tables' is for sources of kind 'declared'", "'dialect' is for"]),
 ]
 
