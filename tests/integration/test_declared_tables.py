@@ -3,7 +3,7 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from datetime import date, datetime
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -87,40 +87,10 @@ class Declared:
         return execute(self.spark, job, "", print)
 
 
-SQL_SERVER = {
-    "id": "bigint primary key",
-    "name": "nvarchar(40)",
-    "amount": "decimal(10,2)",
-    "born": "date",
-    "at": "datetime2(6)",
-    "seen": "datetimeoffset",
-    "took": "time(6)",
-    "flag": "bit",
-    "code": "varbinary(max)",
-    "uid": "uniqueidentifier",
-}
-ORACLE = {
-    "ID": "number(19) primary key",
-    "NAME": "varchar2(40)",
-    "AMOUNT": "number(10,2) not null",
-    "RATE": "number",
-    "BORN": "date",
-    "AT": "timestamp(6)",
-    "SEEN": "timestamp(6) with time zone",
-    "CODE": "raw(16)",
-    "PRICE": "binary_double",
-}
-GOLDENGATE = {
-    "id": "number(19) primary key",
-    "name": "varchar2(40 char)",
-    "amount": "number(20,10)",
-    "at": "timestamp(6)",
-    "seen": "timestamp(6) with time zone",
-    "doc": "clob",
-}
-
-
-MONGODB = {"_id": "objectId primary key", "name": "string", "price": "decimal(10,2)", "seen": "date", "flag": "bool", "doc": "object"}
+SQL_SERVER = {"id": "bigint primary key", "amount": "decimal(10,2)", "at": "datetime2(7)"}
+ORACLE = {"ID": "number(19) primary key", "RATE": "number", "SEEN": "timestamp(6) with time zone"}
+GOLDENGATE = {"id": "number(18) primary key", "name": "varchar2(40 char)", "at": "timestamp(6)"}
+MONGODB = {"_id": "objectId primary key", "name": "string", "flag": "bool"}
 
 
 def test_events_of_servers_that_nobody_asks_become_tables(spark: SparkSession, tmp_path: Path) -> None:
@@ -136,21 +106,18 @@ def test_events_of_servers_that_nobody_asks_become_tables(spark: SparkSession, t
         reports = list(pool.map(Declared.run, (sql_server, oracle, goldengate, mongodb)))
     for report in reports:
         assert not report.failures, [str(failure.error) for failure in report.failures]
-    nine, hundredth = datetime(2024, 3, 1, 9), datetime(2024, 3, 1, 9, 0, 0, 100000)
-    row = {"name": "Lee", "amount": Decimal("12.50"), "born": date(2024, 3, 1), "at": hundredth, "seen": nine.replace(microsecond=123456)}
-    row |= {"took": "01:02:03.004", "flag": True, "code": b"\0\xff", "uid": "00000000-0000-0000-0000-0000000000FF"}
+    nine = datetime(2024, 3, 1, 9)
+    row = {"amount": Decimal("12.50"), "at": nine.replace(microsecond=100000)}
     assert sql_server.lake() == [{"id": 1, **row}, {"id": 2, **row}]
-    row = {"NAME": "Lee", "AMOUNT": Decimal("12.50"), "RATE": "1.500", "BORN": nine, "AT": hundredth, "CODE": b"\0\xff", "PRICE": 0.1}
-    assert oracle.lake() == [{"ID": Decimal(2), **row, "SEEN": nine.replace(microsecond=123456)}]
-    row = {"name": "Ann", "amount": Decimal("12.5"), "at": nine.replace(microsecond=250000), "seen": nine, "doc": '{"a": 1}'}
-    assert goldengate.lake() == [{"id": Decimal(1), **row}]
-    row = {"name": "Lee", "price": Decimal("12.50"), "seen": nine.replace(microsecond=123000), "doc": '{"z":1,"a":{"$numberLong":"5"}}'}
-    first, second = ({"_id": f"596e275826f08b2730779e0{number}", **row} for number in (1, 2))
-    assert mongodb.lake() == [{**first, "name": "Ann", "flag": None}, {**second, "flag": True}]
+    assert oracle.lake() == [{"ID": Decimal(2), "RATE": "1.500", "SEEN": nine.replace(microsecond=123456)}]
+    assert goldengate.lake() == [{"id": 1, "name": "Ann", "at": nine.replace(microsecond=250000)}]
+    first, second = (f"596e275826f08b2730779e0{number}" for number in (1, 2))
+    assert mongodb.lake() == [{"_id": first, "name": "Ann", "flag": None}, {"_id": second, "name": "Lee", "flag": True}]
     # What events have and the file has not is told.
     undeclared = [text.partition("the lake has not: ")[2].partition(";")[0] for report in reports for text in report.warnings]
     assert undeclared == [
-        "'price'",
-        "'big', 'born', 'flags', 'kind', 'price', 'took'",
-        "'any', 'big', 'code', 'n', 'rate', 'score', 'tags'",
+        "'born', 'code', 'flag', 'name', 'price', 'seen', 'took', 'uid'",
+        "'AMOUNT', 'AT', 'BORN', 'CODE', 'NAME', 'PRICE'",
+        "'amount', 'big', 'born', 'doc', 'flags', 'kind', 'price', 'seen', 'took'",
+        "'any', 'big', 'code', 'doc', 'n', 'price', 'rate', 'score', 'seen', 'tags'",
     ]
