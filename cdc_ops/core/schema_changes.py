@@ -9,11 +9,15 @@ columns are always nullable. What is stored already is never cast down, and a va
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
 from cdc_ops.core.declared import BEGIN_ANEW
 from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.core.widening import canonical_type, common_type, holds
 from cdc_ops.errors import SchemaChangedError
+
+COPY_ANEW: Final = "copy the table with a pipeline of another name to another path"
+"""What is left where a table cannot go on as it is. A new path alone does not do: the ledger knows commits that are not there."""
 
 
 class SchemaPolicy(enum.StrEnum):

@@ -11,7 +11,7 @@ from cdc_ops.core.loose_keys import compare_rules
 from cdc_ops.core.operations import OperationSpec
 from cdc_ops.core.pipeline import TableConfig
 from cdc_ops.core.requests import RunRequest
-from cdc_ops.core.schema_changes import ChangeKind, SchemaChange, compare_columns, compare_keys
+from cdc_ops.core.schema_changes import COPY_ANEW, ChangeKind, SchemaChange, compare_columns, compare_keys
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.errors import SchemaChangedError, SourceTableError
 from cdc_ops.steps.orders import TableFacts
@@ -107,7 +107,7 @@ def replacing_schema(facts: TableFacts, head: LakeHead | None) -> TableSchema:
             data=_NOTHING,
             next="To give the deleted rows up: 'deletes: hard' in the pipeline file, the full resync again, then"
             f" 'deletes: {deletes}'."
-            " Or give the table a new 'path'.",
+            f" Or {COPY_ANEW}.",
         )
     types = {c.column: c.after if c.kind is ChangeKind.WIDENED else c.before for c in changes if c.kind in _STORED_OTHERWISE}
     columns = (replace(column, delta_type=types.get(column.name, column.delta_type)) for column in facts.schema.columns)

@@ -4,6 +4,7 @@ from cdc_ops.core.commits import LakeHead
 from cdc_ops.core.own_columns import OwnColumns
 from cdc_ops.core.pipeline import TableConfig
 from cdc_ops.core.requests import RunRequest
+from cdc_ops.core.schema_changes import COPY_ANEW
 from cdc_ops.core.stored_as import StoredAs
 from cdc_ops.core.widening import canonical_type
 from cdc_ops.errors import SchemaChangedError
@@ -59,5 +60,5 @@ def stored_otherwise(config: TableConfig, how: str, why: str, settings: str) -> 
         why=why,
         data=_NOTHING,
         next=f"cdc-ops resync --pipeline {config.pipeline} --table {config.table} --mode full   (replaces the table)\n"
-        f"        or put the setting back ({settings}), or give the table a new 'path'",
+        f"        or put the setting back ({settings}), or {COPY_ANEW}",
     )

@@ -180,10 +180,13 @@ def _check_columns(order: Order) -> None:
 def _range(order: Order) -> Draft:
     request, facts = order.request, order.facts
     if not facts.cursor.columns:
+        by_events = facts.config.settings.method is Method.LOG
         raise RequestError(
             f"Table {order.table} cannot be read by a range of time: it has no cursor.",
             data="Nothing was read or written.",
-            next="Nothing has to be done for it: every run compares the whole table.",
+            next="Use resync mode 'keys' or 'full'; or cdc-ops reconcile, which reads what differs."
+            if by_events
+            else "Nothing has to be done for it: every run compares the whole table.",
         )
     if not facts.cursor.lead.type.is_temporal or request.since is None or request.until is None:
         raise RequestError(

@@ -41,6 +41,7 @@ def draft_requeue(order: Order) -> Draft:
         quarantine=path,
         history=event_history(facts.pipeline, config, order.state.generation),
         again=True,
+        renamed=config.settings.renamed,
         declared=declared_names(order),
     )
     spec = new_spec(order, OperationKind.REPLAY, order.source.now())

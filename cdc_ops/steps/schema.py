@@ -13,6 +13,7 @@ from cdc_ops.core.loose_keys import alike, compare_rules
 from cdc_ops.core.operations import OperationSpec
 from cdc_ops.core.requests import ResyncMode, RunRequest
 from cdc_ops.core.schema_changes import (
+    COPY_ANEW,
     Decision,
     Recorded,
     SchemaSettings,
@@ -214,7 +215,7 @@ def _check_cursor(facts: TableFacts, head: LakeHead | None) -> None:
                 f"The cursor column {name} of {facts.config.table} is {column.source_type} now and is stored as {before}.",
                 why="The watermark is a value of the old type; read as one of the new type it could skip rows.",
                 data="Nothing was read or written; the watermark stays.",
-                next="Change the type back, or copy the table with a pipeline of another name to another path: it starts with a snapshot.",
+                next=f"Change the type back, or {COPY_ANEW}: it starts with a snapshot.",
             )
 
 
@@ -230,7 +231,7 @@ def _check_lead(facts: TableFacts, head: LakeHead | None) -> None:
         f"The cursor of {facts.config.table} is {facts.cursor.lead.name} now and {was} when the table was last written.",
         why="The watermark is a value of the old one; rows that stand before it by the new one would never be read.",
         data="Nothing was read or written; the watermark stays.",
-        next="Put the old 'cursor' back, or give the table a new 'path': there it starts with a snapshot.",
+        next=f"Put the old 'cursor' back, or {COPY_ANEW}: it starts with a snapshot.",
     )
 
 

@@ -11,7 +11,7 @@ from cdc_ops.core.own_columns import START
 from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, TableSettings
 from cdc_ops.core.places import tombstones_path
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
-from cdc_ops.core.schema_changes import ChangeKind, SchemaChange
+from cdc_ops.core.schema_changes import COPY_ANEW, ChangeKind, SchemaChange
 from cdc_ops.core.sequences import read_parts
 from cdc_ops.core.stored_as import LATEST, POSITION_TYPE, Sequence, SequenceKind, StoredAs
 from cdc_ops.core.tables import Column, TableSchema
@@ -175,7 +175,7 @@ def _contradicting_history(settings: TableSettings) -> Iterator[str]:
 
 
 def _check_versions(sequence: Sequence, config: TableConfig, request: RunRequest) -> None:
-    remedy = "Give the table a new 'path' to begin its history anew"
+    remedy = f"To begin its history anew, {COPY_ANEW}"
     if request.mode in (ResyncMode.REPLAY, ResyncMode.QUARANTINE):
         return
     if request.mode is ResyncMode.FULL:
