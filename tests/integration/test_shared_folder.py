@@ -49,10 +49,10 @@ def test_records_of_unknown_tables_are_set_aside_once_and_a_run_after_a_failure_
 
     genuine = log_extract.canonical_feed
 
-    def fails_for_b(form: Any, envelopes: Any, schema: Any, *others: Any) -> Any:
+    def fails_for_b(form: Any, envelopes: Any, schema: Any, *others: Any, **named: Any) -> Any:
         if schema.table.name == "b":
             raise RuntimeError("the disk is full")
-        return genuine(form, envelopes, schema, *others)
+        return genuine(form, envelopes, schema, *others, **named)
 
     sink.write(event("a", 1), event("b", 1), event("tmp", 1, "elsewhere"), event("b", 2), event("tmp", 2, "elsewhere"))
     with_policy(world, OnUnknownTable.FAIL)
