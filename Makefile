@@ -79,7 +79,7 @@ test: jars servers ## All tests: unit, then Spark, database servers and Airflow
 
 .PHONY: test-s3
 test-s3: jars servers ## The tests of lake, archives and whole runs, with everything they write on an S3 endpoint on loopback (s3a)
-	@CDC_OPS_TEST_STORE=s3 $(BIN)/python -m pytest tests/spark tests/integration
+	@CDC_OPS_TEST_STORE=s3 $(BIN)/python -m pytest tests/spark tests/integration --numprocesses 2 --dist loadscope --no-loadscope-reorder
 
 .PHONY: test-unit
 test-unit: setup ## The tests that need no Java: seconds
