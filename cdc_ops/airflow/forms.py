@@ -11,7 +11,6 @@ from cdc_ops.core.requests import ResyncMode
 _SECTION = "Read again (the watermark stays)"
 _DECLARED_MODES = (INCREMENT, ResyncMode.QUARANTINE.value, ResyncMode.REPLAY.value)
 """What can be asked of tables without a database."""
-_DATABASE_ONLY = ("until", "keys", "columns", "accept_deletes")
 _SHOWN = 200
 """Entries of tables that the page lists; beyond it only their number helps."""
 
@@ -32,7 +31,7 @@ def params(pipeline: Pipeline) -> dict[str, Param]:
     exact = sorted(rule.pattern for rule in pipeline.tables if not rule.exclude)
     choice: dict[str, Any] = {} if any(rule.is_pattern for rule in pipeline.tables) else {"examples": exact}
     instant: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", "section": _SECTION}
-    wanted = {
+    return {
         "tables": Param(
             [], type="array", title="Tables", description="schema.table, one a line; none means all tables of the pipeline.", **choice
         ),
@@ -45,6 +44,13 @@ def params(pipeline: Pipeline) -> dict[str, Param]:
             description="Only an increment moves the watermark. The others read again what was missed or lost, and merge it.",
         ),
         "since": Param(None, title="Since", description="Modes range and replay: from this instant on, with its time zone.", **instant),
+        **({} if pipeline.source.is_declared else _of_a_database(instant)),
+    }
+
+
+def _of_a_database(instant: dict[str, Any]) -> dict[str, Param]:
+    """Returns the fields of what reads rows at the source."""
+    return {
         "until": Param(None, title="Until", description="Mode range: up to, but without, this instant.", **instant),
         "keys": Param(
             [],
@@ -69,7 +75,6 @@ def params(pipeline: Pipeline) -> dict[str, Param]:
             section=_SECTION,
         ),
     }
-    return {name: one for name, one in wanted.items() if not (pipeline.source.is_declared and name in _DATABASE_ONLY)}
 
 
 def reconcile_params(pipeline: Pipeline) -> dict[str, Param]:

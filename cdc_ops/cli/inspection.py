@@ -96,7 +96,6 @@ def _verify_table(context: Context, source: Source, spark: LocalSpark, config: T
     facts = read_facts(context.pipeline, source, config)
     head = read_head(config.path, config.pipeline, config.table)
     schema = only_columns(facts.schema, (name for name, _ in head.columns)) if head else facts.schema
-    question = ask(source, replace(facts, schema=schema), config.settings.readers)
-    found = compare(spark.session(), source, question)
+    found = compare(spark.session(), source, ask(source, replace(facts, schema=schema), config.settings.readers))
     missing = [column.name for column in facts.schema.columns if schema.column(column.name) is None]
     return {"table": str(config.table), "equal": found.equal, "not_compared": missing, **wire.to_data(found)}

@@ -1,6 +1,6 @@
 """Images of events that name a column as it was called when they were written; Spark expressions only."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from pyspark.sql import Column as Expr
@@ -56,14 +56,18 @@ def with_names_from_before(envelopes: DataFrame, renamings: Iterable[Renaming], 
 
 
 def _renamed(entries: Expr, old: str, new: str) -> Expr:
-    applies = F.map_contains_key(entries, old) & ~F.map_contains_key(entries, new) & ~is_doubled(entries)
-    moved = F.transform_keys(entries, lambda name, _: F.when(name == old, new).otherwise(name))
-    return F.when(applies, rarely(F.lit(True), moved)).otherwise(entries)
+    applies = F.map_contains_key(entries, old) & ~F.map_contains_key(entries, new)
+    return _moved(entries, applies, lambda name: F.when(name == old, new).otherwise(name))
 
 
 def _renamed_alike(entries: Expr, old: str, new: str) -> Expr:
     """The same for names whose case may differ, as statements spell them."""
     names = F.transform(F.map_keys(entries), F.lower)
-    applies = F.array_contains(names, old) & ~F.array_contains(names, new.lower()) & ~is_doubled(entries)
-    moved = F.transform_keys(entries, lambda name, _: F.when(F.lower(name) == old, new).otherwise(name))
-    return F.when(applies, rarely(F.lit(True), moved)).otherwise(entries)
+    applies = F.array_contains(names, old) & ~F.array_contains(names, new.lower())
+    return _moved(entries, applies, lambda name: F.when(F.lower(name) == old, new).otherwise(name))
+
+
+def _moved(entries: Expr, applies: Expr, name_of: Callable[[Expr], Expr]) -> Expr:
+    """Returns entries under other names where that applies; what names a column twice stays as it is, and is bad later on."""
+    moved = F.transform_keys(entries, lambda name, _: name_of(name))
+    return F.when(applies & ~is_doubled(entries), rarely(F.lit(True), moved)).otherwise(entries)

@@ -36,15 +36,7 @@ def draft_log(order: Order) -> Draft:
     """
     archive, table = order.facts.pipeline.archive, order.facts.config.table
     if order.state.archive is None and order.state.watermark is not None:
-        raise StateError(
-            f"Table {table} has rows that did not come from its archive, so nobody knows with which event it has to go on.",
-            why="It was read by query so far ('method: log' is new), or its commit records are gone.",
-            data="Nothing was read or written; the watermark stays.",
-            next=f"{BEGIN_ANEW}."
-            if order.facts.pipeline.source.is_declared
-            else f"cdc-ops resync --pipeline {order.facts.config.pipeline} --table {table} --mode full   (reads all rows, and then follows"
-            " the archive from where it is now)",
-        )
+        raise _not_from_archive(order)
     before = order.state.archive or ArchiveWatermark()
     url, found = _surveyed(order, before)
     bound, missing = _listed_at(found), gap_error(str(table), found.gaps, before.streams) if found.gaps else None
@@ -77,6 +69,19 @@ def draft_log(order: Order) -> Draft:
     more = (f"{left:,} more files wait for the next run ('files_per_run')",) if left else ()
     alert = str(missing) if missing else ""
     return Draft(operations=(spec,), bound=bound, warnings=(*found.warnings(), *more), alert=alert, survey=found)
+
+
+def _not_from_archive(order: Order) -> StateError:
+    table = order.facts.config.table
+    return StateError(
+        f"Table {table} has rows that did not come from its archive, so nobody knows with which event it has to go on.",
+        why="It was read by query so far ('method: log' is new), or its commit records are gone.",
+        data="Nothing was read or written; the watermark stays.",
+        next=f"{BEGIN_ANEW}."
+        if order.facts.pipeline.source.is_declared
+        else f"cdc-ops resync --pipeline {order.facts.config.pipeline} --table {table} --mode full   (reads all rows, and then follows"
+        " the archive from where it is now)",
+    )
 
 
 def looks_after_unknown(order: Order) -> bool:

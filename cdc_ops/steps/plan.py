@@ -231,19 +231,22 @@ def _keep(context: Context, lease: Lease, state: TableState, plan: TablePlan) ->
     return told
 
 
+def _grown(unfinished: Iterable[OperationSpec], config: TableConfig, *, declared: bool) -> tuple[str, ...]:
+    """Returns what is said of columns that operations of an archive have got since their plan."""
+    logs = (spec for spec in unfinished if spec.log is not None)
+    news = (change.meaning(config.pipeline, config.table, declared=declared) for spec in logs for change in spec.schema_changes)
+    return tuple(dict.fromkeys(news))
+
+
 def _plan(context: Context, source: Source, request: RunRequest, config: TableConfig, base: Base) -> TablePlan:
     state, unfinished = base.state, _readable(context, source, request, config, base)
     if unfinished and not _queues_behind(request, config, unfinished):
-        logs = (spec for spec in unfinished if spec.log is not None)  # whose columns may have grown since their plan
-        declared = context.pipeline.source.is_declared
-        news = (change.meaning(config.pipeline, config.table, declared=declared) for spec in logs for change in spec.schema_changes)
-        told = (*foreign_warnings(base.head), *dict.fromkeys(news))
         return TablePlan(
             config=config,
             state=state,
             unfinished=unfinished,
             idle="finishes what an earlier run began",
-            warnings=told,
+            warnings=(*foreign_warnings(base.head), *_grown(unfinished, config, declared=context.pipeline.source.is_declared)),
             readings=state.readings,
         )
     facts = evolved(read_facts(context.pipeline, source, config), base.head, request)
