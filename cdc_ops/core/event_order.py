@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from cdc_ops.core.archive_positions import Newest, Position
+from cdc_ops.core.declared import BEGIN_ANEW
 from cdc_ops.errors import ArchiveOrderError
 
 
@@ -33,13 +34,14 @@ class FileChanges:
     behind_at: datetime | None = None
 
 
-def gone_on(table: str, files: Iterable[FileChanges], before: Iterable[Newest]) -> tuple[Newest, ...]:
+def gone_on(table: str, files: Iterable[FileChanges], before: Iterable[Newest], *, declared: bool = False) -> tuple[Newest, ...]:
     """Returns the newest change of each stream after a batch.
 
     Args:
         table: Whose, for messages.
         files: In the order in which the files of each stream were written.
         before: The newest change of each stream before it.
+        declared: There is no source whose rows could be read, for messages.
 
     Raises:
         ArchiveOrderError: changes that are newer by the source's clock have smaller positions.
@@ -52,9 +54,9 @@ def gone_on(table: str, files: Iterable[FileChanges], before: Iterable[Newest]) 
             newest[file.stream] = Newest(stream=file.stream, place=file.place, at=file.at)
             continue
         if first is not None and _is_later(file.behind_at, first.at):
-            raise _turned_back(table, file, first)
+            raise _turned_back(table, file, first, declared)
         if file.place < known.place and _is_later(file.at, known.at):
-            raise _turned_back(table, file, known)
+            raise _turned_back(table, file, known, declared)
         times = [at for at in (known.at, file.at) if at is not None]
         newest[file.stream] = Newest(stream=file.stream, place=max(known.place, file.place), at=max(times, default=None))
     return tuple(newest[stream] for stream in sorted(newest))
@@ -64,7 +66,7 @@ def _is_later(one: datetime | None, other: datetime | None) -> bool:
     return one is not None and other is not None and one > other
 
 
-def _turned_back(table: str, file: FileChanges, known: Newest) -> ArchiveOrderError:
+def _turned_back(table: str, file: FileChanges, known: Newest, declared: bool) -> ArchiveOrderError:
     place = ", ".join(map(str, known.place))
     return ArchiveOrderError(
         f"The order of events of {table} does not go on: {file.file} has changes from {file.behind_at or file.at} UTC with positions below"
@@ -72,5 +74,7 @@ def _turned_back(table: str, file: FileChanges, known: Newest) -> ArchiveOrderEr
         why="Another server writes the log now (failover, restore, RESET MASTER), and counts from elsewhere: its changes would all be taken"
         " for old ones.",
         data="Nothing of this batch was written; the watermark stays.",
-        next=f"cdc-ops resync --table {table} --mode full   (reads all rows, and then follows the new server's events)",
+        next=f"{BEGIN_ANEW}, which has to be that server's."
+        if declared
+        else f"cdc-ops resync --table {table} --mode full   (reads all rows, and then follows the new server's events)",
     )

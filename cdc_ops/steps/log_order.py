@@ -64,7 +64,7 @@ def check_order(rows: Iterable[Row], table: str, log: LogBatch, names: Mapping[s
     ]
     starts = {path: name.start_offset for path, name in names.items()}
     found.sort(key=lambda one: (one.stream, starts.get(one.file, 0), one.file))
-    return gone_on(table, found, log.before.newest), sum(one.behind for one in found)
+    return gone_on(table, found, log.before.newest, declared=bool(log.declared)), sum(one.behind for one in found)
 
 
 def _streams(names: Mapping[str, KafkaName]) -> dict[str, str]:

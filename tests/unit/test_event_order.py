@@ -43,6 +43,9 @@ def test_a_server_that_counts_from_elsewhere_is_found_out(files: list[FileChange
     with pytest.raises(ArchiveOrderError, match="does not go on") as caught:
         gone_on("s.t", files, BEFORE)
     assert "resync --table s.t --mode full" in caught.value.next
+    with pytest.raises(ArchiveOrderError) as caught:
+        gone_on("s.t", files, BEFORE, declared=True)
+    assert "resync" not in caught.value.next, "there is no database to read from"
 
 
 def test_without_times_nothing_can_be_told() -> None:
