@@ -28,6 +28,9 @@ class Operation(enum.StrEnum):
     """All rows of the table are gone; the event names no key."""
 
 
+MYSQL: Final = "mysql"
+"""The dialect of statements of MySQL and MariaDB, as sqlglot calls it: the one whose statements are understood."""
+
 WHOLE_ROW: Final = (Operation.READ, Operation.CREATE)
 """Events after which nothing of an older row is left."""
 
@@ -155,7 +158,7 @@ class FormatFacts:
         names_table: False if records do not say of which table they are: then all of a folder are of one.
         container: What the files hold records in.
         column_names: What names of columns have to be, as a regular expression; empty = any.
-        statements: The SQL dialect of its statements: "mysql", which is understood; empty = another one, or none is ever written.
+        statements: The SQL dialect of its statements: `MYSQL`, which is understood; empty = another one, or none is ever written.
         sparse: True if rows need not have all columns: what a whole row does not name is NULL, and not older than its column.
     """
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.event_values import ValueFamily, family_of, labels_of
-from cdc_ops.core.events import EventFormat, FormatFacts, Images, Operation, OrderField, RecordKind
+from cdc_ops.core.events import MYSQL, EventFormat, FormatFacts, Images, Operation, OrderField, RecordKind
 from cdc_ops.core.tables import Column
 from cdc_ops.formats import values
 from cdc_ops.formats.base import Format, Reading
@@ -40,7 +40,7 @@ CANAL: Final = FormatFacts(
     key_change="an UPDATE with a key column in 'old'",
     truncate="isDdl with type TRUNCATE",
     ddl="isDdl with the statement",
-    statements="mysql",
+    statements=MYSQL,
     lossy=(FULL_ROW_IMAGE,),
     unreadable=dict.fromkeys((ValueFamily.GEOMETRY, ValueFamily.VECTOR), "Canal's text of its bytes is not documented."),
     local_instants=True,

@@ -13,13 +13,13 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from cdc_ops.core.events import MYSQL
 from cdc_ops.core.table_changes import TableChange, TableChangeKind
 from cdc_ops.core.tables import TableName
 
 # It warns of each statement that it does not take apart; the run says it.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
-MYSQL: Final = "mysql"
 _EXECUTED: Final = re.compile(r"/\*M?!")
 """Comments whose text the server executes, and the parser does not see."""
 _WITHOUT_EFFECT: Final = (exp.AddConstraint, exp.AlterColumn, exp.DropPrimaryKey, exp.ForceProperty, exp.RenameIndex)

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.event_values import ValueFamily
-from cdc_ops.core.events import WHOLE_ROW, EventFormat, FormatFacts, Images, LossySetting, Operation, OrderField, RecordKind
+from cdc_ops.core.events import MYSQL, WHOLE_ROW, EventFormat, FormatFacts, Images, LossySetting, Operation, OrderField, RecordKind
 from cdc_ops.core.tables import Column
 from cdc_ops.formats import debezium_values as spelled
 from cdc_ops.formats.base import Format, Reading
@@ -165,7 +165,7 @@ def mysql_facts(name: str) -> FormatFacts:
         key_change="a delete of the old key and an insert of the new one",
         truncate="op t, if skipped.operations=none",
         ddl="records with 'ddl' in the topic of schema changes",
-        statements="mysql",
+        statements=MYSQL,
         lossy=(*COMMON_LOSSES, time_precision("adaptive_time_microseconds"), _ROUNDED),
         settings={**COMMON_SETTINGS, spelled.UNSIGNED_MODE: "long"},
         unreadable=_MYSQL_UNREADABLE,

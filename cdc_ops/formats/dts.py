@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.event_values import ValueFamily
-from cdc_ops.core.events import EventFormat, FormatFacts, Images, Operation, OrderField, RecordKind
+from cdc_ops.core.events import MYSQL, EventFormat, FormatFacts, Images, Operation, OrderField, RecordKind
 from cdc_ops.core.tables import Column
 from cdc_ops.formats import values
 from cdc_ops.formats.base import Format, Reading
@@ -44,7 +44,7 @@ FACTS: Final = FormatFacts(
     key_change="an UPDATE whose images differ in the key",
     truncate="recordType DDL with the statement",
     ddl="recordType DDL with the statement",
-    statements="mysql",
+    statements=MYSQL,
     lossy=(FULL_ROW_IMAGE,),
     unreadable=dict.fromkeys(
         (ValueFamily.BINARY, ValueFamily.GEOMETRY, ValueFamily.VECTOR), "The parser writes bytes as text, and does not say how."

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.event_values import ValueFamily, family_of
-from cdc_ops.core.events import Container, EventFormat, FormatFacts, Images, Operation, OrderField, RecordKind
+from cdc_ops.core.events import MYSQL, Container, EventFormat, FormatFacts, Images, Operation, OrderField, RecordKind
 from cdc_ops.core.tables import Column
 from cdc_ops.formats import dts, values
 from cdc_ops.formats.base import Format, Reading
@@ -52,7 +52,7 @@ FACTS: Final = replace(
     delete="operation DELETE with beforeImages",
     truncate="operation DDL with the statement",
     ddl="operation DDL with the statement",
-    statements="mysql",
+    statements=MYSQL,
     unreadable=dict.fromkeys((ValueFamily.GEOMETRY, ValueFamily.VECTOR), "How DTS writes their bytes is not documented."),
     local_instants=False,
     container=Container.AVRO,

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.event_values import ValueFamily, family_of
-from cdc_ops.core.events import EventFormat, FormatFacts, Images, LossySetting, Operation, OrderField, RecordKind
+from cdc_ops.core.events import MYSQL, EventFormat, FormatFacts, Images, LossySetting, Operation, OrderField, RecordKind
 from cdc_ops.core.tables import Column
 from cdc_ops.formats import values
 from cdc_ops.formats.base import Format, Reading
@@ -51,7 +51,7 @@ FACTS: Final = FormatFacts(
     key_change="an update with a key column in 'old'",
     truncate="not at all",
     ddl="types table-create, table-alter, table-drop, database-*, if output_ddl=true",
-    statements="mysql",
+    statements=MYSQL,
     lossy=(
         LossySetting(
             name="output_binlog_position",

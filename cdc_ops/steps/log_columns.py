@@ -9,11 +9,11 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.column_news import STATEMENT_LENGTH, ColumnNews
 from cdc_ops.core.declared import DOCUMENT_COLUMN
-from cdc_ops.core.events import WHOLE_ROW, FormatFacts, RecordKind
+from cdc_ops.core.events import MYSQL, WHOLE_ROW, FormatFacts, RecordKind
 from cdc_ops.core.logs import LogBatch
 from cdc_ops.core.table_changes import Renaming, Statement, TableChange, TableChangeKind, renamings, told
 from cdc_ops.core.tables import TableName, TableSchema
-from cdc_ops.formats.ddl import MYSQL, table_changes
+from cdc_ops.formats.ddl import table_changes
 from cdc_ops.formats.latest import place_of
 
 STATEMENT: Final = "statement"
