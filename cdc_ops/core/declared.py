@@ -57,6 +57,19 @@ _CONSTRAINT: Final = re.compile(r"\s+(not\s+null|primary\s+key)\s*$", re.IGNOREC
 _TYPE: Final = re.compile(r"^([a-z]\w*(?: precision)?)\s*(?:\(([^()]*)\))?\s*((?:with(?: local)? time zone)?)$")
 
 
+def way_on(command: str, does: str, *, declared: bool, first: str = "", then: str = "") -> str:
+    """Returns what is to be done about a table that cannot go on with its archive alone, as the `next` of an error.
+
+    Args:
+        command: The command of `cdc-ops` that reads the source's rows, with its options.
+        does: What it does, in words.
+        declared: True if there is no database whose rows it could read.
+        first: A sentence on what else helps then, before what is said anyway.
+        then: What is said of the pipeline that begins anew, from a comma on.
+    """
+    return f"{first} {BEGIN_ANEW}{then}.".lstrip() if declared else f"cdc-ops {command}   ({does})"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Type:
     """How a type is stored, as what the formats know it, and which arguments it takes.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from cdc_ops.core.archive_positions import Newest, Position
-from cdc_ops.core.declared import BEGIN_ANEW
+from cdc_ops.core.declared import way_on
 from cdc_ops.errors import ArchiveOrderError
 
 
@@ -74,7 +74,10 @@ def _turned_back(table: str, file: FileChanges, known: Newest, declared: bool) -
         why="Another server writes the log now (failover, restore, RESET MASTER), and counts from elsewhere: its changes would all be taken"
         " for old ones.",
         data="Nothing of this batch was written; the watermark stays.",
-        next=f"{BEGIN_ANEW}, which has to be that server's."
-        if declared
-        else f"cdc-ops resync --table {table} --mode full   (reads all rows, and then follows the new server's events)",
+        next=way_on(
+            f"resync --table {table} --mode full",
+            "reads all rows, and then follows the new server's events",
+            declared=declared,
+            then=", which has to be that server's",
+        ),
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cdc_ops.core.declared import BEGIN_ANEW
+from cdc_ops.core.declared import way_on
 from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.core.widening import canonical_type, common_type, holds
 from cdc_ops.errors import SchemaChangedError
@@ -306,11 +306,13 @@ def _notes(settings: SchemaSettings, table: TableName, changes: tuple[SchemaChan
 
 
 def _stopped(settings: SchemaSettings, table: TableName, refused: tuple[SchemaChange, ...]) -> SchemaChangedError:
-    where = f"--pipeline {settings.pipeline} --table {table}"
     remedies = [
-        f"Declare the columns and keys as they were. {BEGIN_ANEW}"
-        if settings.declared
-        else f"cdc-ops resync {where} --mode full   (reads all rows again into a new generation with the source's columns and keys)"
+        way_on(
+            f"resync --pipeline {settings.pipeline} --table {table} --mode full",
+            "reads all rows again into a new generation with the source's columns and keys",
+            declared=settings.declared,
+            first="Declare the columns and keys as they were.",
+        )
     ]
     hard = tuple(change for change in refused if change.kind in (ChangeKind.RETYPED, ChangeKind.KEYS))
     if retyped := [change.column for change in hard if change.kind is ChangeKind.RETYPED]:

@@ -1,10 +1,11 @@
 """What every step needs: the pipeline, the ledger and a way to reach the source. No Spark here."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from cdc_ops.core.pipeline import Pipeline, SourceConfig
+from cdc_ops.core.tables import TableName
 from cdc_ops.sources.base import Source
 from cdc_ops.state.base import StateStore
 
@@ -26,3 +27,14 @@ class Context:
     store: StateStore
     connect: Callable[[SourceConfig], Source]
     lease_ttl: timedelta = LEASE_TTL
+    _listed: list[tuple[TableName, ...]] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def tables(self, source: Source) -> tuple[TableName, ...]:
+        """Returns the tables that the pipeline's source has; it is asked once, however many tables of a run want to know.
+
+        Raises:
+            SourceError: it cannot be asked.
+        """
+        if not self._listed:
+            self._listed.append(source.tables())
+        return self._listed[0]

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from cdc_ops.archives.base import open_archive
 from cdc_ops.core.archive_files import FrozenFiles
 from cdc_ops.core.archive_names import KafkaName, parse_name
-from cdc_ops.core.declared import BEGIN_ANEW
+from cdc_ops.core.declared import way_on
 from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.events import Operation, RecordKind
 from cdc_ops.core.logs import PRESENT, REST_IS_NULL, LogBatch, LogReading
@@ -180,9 +180,12 @@ def _records_again(spark: SparkSession, spec: OperationSpec, log: LogBatch) -> D
             f"What is in quarantine of {spec.table} cannot be replayed: {log.archive.format} has an order within a partition only.",
             why="A record that was set aside may be older than its row, and would set it back.",
             data="Nothing was written; the watermark stays.",
-            next=f"The next event of the whole row brings it right. {BEGIN_ANEW}."
-            if log.declared
-            else f"cdc-ops reconcile --pipeline {spec.pipeline} --table {spec.table}   (compares the table with its source)",
+            next=way_on(
+                f"reconcile --pipeline {spec.pipeline} --table {spec.table}",
+                "compares the table with its source",
+                declared=bool(log.declared),
+                first="The next event of the whole row brings it right.",
+            ),
         )
     rows = records_again(spark, spec, log.quarantine)
     parsed = {

@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.declared import BEGIN_ANEW
+from cdc_ops.core.declared import way_on
 from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.history import may_be_noted
 from cdc_ops.core.logs import LogBatch, LogReading
@@ -98,7 +98,10 @@ def translated_gaps(spec: OperationSpec) -> Iterator[None]:
             " which the table does not have.",
             why="Its insert is not in the archive: the archive begins later, or events were removed from it.",
             data="Nothing of this batch was written; the watermark stays.",
-            next=f"Archive the tool's own snapshot, too. {BEGIN_ANEW}."
-            if spec.log is not None and spec.log.declared
-            else f"cdc-ops resync --pipeline {spec.pipeline} --table {spec.table} --mode full   (brings the rows from before the archive)",
+            next=way_on(
+                f"resync --pipeline {spec.pipeline} --table {spec.table} --mode full",
+                "brings the rows from before the archive",
+                declared=spec.log is not None and bool(spec.log.declared),
+                first="Archive the tool's own snapshot, too.",
+            ),
         ) from error

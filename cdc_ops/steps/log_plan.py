@@ -11,7 +11,7 @@ from cdc_ops.core.archive_names import BinlogName, DmsName, FileName, KafkaName
 from cdc_ops.core.archive_positions import ArchiveWatermark, Reached, advanced
 from cdc_ops.core.archive_rules import Start
 from cdc_ops.core.cursors import CursorValue, format_datetime
-from cdc_ops.core.declared import BEGIN_ANEW
+from cdc_ops.core.declared import way_on
 from cdc_ops.core.history import EventHistory, Replay
 from cdc_ops.core.logs import LogBatch
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec
@@ -77,10 +77,11 @@ def _not_from_archive(order: Order) -> StateError:
         f"Table {table} has rows that did not come from its archive, so nobody knows with which event it has to go on.",
         why="It was read by query so far ('method: log' is new), or its commit records are gone.",
         data="Nothing was read or written; the watermark stays.",
-        next=f"{BEGIN_ANEW}."
-        if order.facts.pipeline.source.is_declared
-        else f"cdc-ops resync --pipeline {order.facts.config.pipeline} --table {table} --mode full   (reads all rows, and then follows"
-        " the archive from where it is now)",
+        next=way_on(
+            f"resync --pipeline {order.facts.config.pipeline} --table {table} --mode full",
+            "reads all rows, and then follows the archive from where it is now",
+            declared=order.facts.pipeline.source.is_declared,
+        ),
     )
 
 
@@ -93,7 +94,7 @@ def looks_after_unknown(order: Order) -> bool:
     pipeline, table = order.facts.pipeline, order.facts.config.table
     if "{schema}" in pipeline.archive.url and "{table}" in pipeline.archive.url:
         return True
-    place, configs = pipeline.archive.location(table), resolve_tables(pipeline, order.source.tables())
+    place, configs = pipeline.archive.location(table), resolve_tables(pipeline, order.tables())
     return str(table) == min(
         str(one.table) for one in configs if one.settings.method is Method.LOG and pipeline.archive.location(one.table) == place
     )

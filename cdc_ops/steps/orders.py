@@ -1,6 +1,7 @@
 """What a draft is made from, and what it becomes: facts of a table at the source, an order, operations. Asks the source, writes nothing."""
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -17,7 +18,7 @@ from cdc_ops.core.requests import RunRequest
 from cdc_ops.core.runs import TableState
 from cdc_ops.core.schema_changes import SchemaChange
 from cdc_ops.core.stored_as import LATEST, StoredAs
-from cdc_ops.core.tables import Column, TableSchema
+from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.core.windows import SafeBound
 from cdc_ops.errors import CdcError, SourceTableError
@@ -76,13 +77,23 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """A request for one table, with all that is needed to draft it."""
+    """A request for one table, with all that is needed to draft it.
+
+    Args:
+        source: Open source.
+        request: What is asked for.
+        facts: What the source says of the table.
+        state: Where the table stands.
+        ledger: What is known of its archive.
+        tables: Returns all tables that the source has.
+    """
 
     source: Source
     request: RunRequest
     facts: TableFacts
     state: TableState
     ledger: StateReader
+    tables: Callable[[], tuple[TableName, ...]]
 
     @property
     def table(self) -> str:

@@ -8,6 +8,7 @@ An unfinished operation is resumed, never planned over. A table with nothing new
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from cdc_ops import __version__
 from cdc_ops.core.commits import LakeHead
@@ -250,7 +251,7 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
             readings=state.readings,
         )
     facts = evolved(read_facts(context.pipeline, source, config), base.head, request)
-    order = Order(source=source, request=request, facts=facts, state=projected(state, unfinished), ledger=context.store)
+    order = _order(context, source, request, facts, projected(state, unfinished))
     draft = draft_operations(order)
     taken = draft.bound or draft.unpassed
     return TablePlan(
@@ -276,6 +277,10 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
         survey=draft.survey,
         stopped=draft.stopped,
     )
+
+
+def _order(context: Context, source: Source, request: RunRequest, facts: TableFacts, state: TableState) -> Order:
+    return Order(source=source, request=request, facts=facts, state=state, ledger=context.store, tables=partial(context.tables, source))
 
 
 def _fresh_at(facts: TableFacts, state: TableState, draft: Draft) -> datetime | None:
@@ -304,7 +309,7 @@ def _readable(context: Context, source: Source, request: RunRequest, config: Tab
     if all(is_landed(spec) for spec in frozen):
         return frozen
     facts = read_facts(context.pipeline, source, config)
-    order = Order(source=source, request=request, facts=facts, state=base.state, ledger=context.store)
+    order = _order(context, source, request, facts, base.state)
 
     def brought_up(spec: OperationSpec) -> OperationSpec:
         spec = choosing_quarantine(refreshed(spec, facts, base.head, request), facts)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from cdc_ops.cli import app
 from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core.column_news import ColumnNews
-from cdc_ops.core.declared import BEGIN_ANEW, DeclaredTable, TypeDialect, declared_column, declared_schema, dialect_of
+from cdc_ops.core.declared import BEGIN_ANEW, DeclaredTable, TypeDialect, declared_column, declared_schema, dialect_of, way_on
 from cdc_ops.core.event_values import ValueFamily, family_of, fraction_digits
 from cdc_ops.core.pipeline import resolve_tables
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
@@ -28,7 +28,9 @@ from cdc_ops.jobs import connection_url
 from cdc_ops.sources.base import open_source
 from cdc_ops.sources.declared import DeclaredSource
 from cdc_ops.state.sql import open_store
+from cdc_ops.steps.context import Context
 from cdc_ops.steps.orders import Order, read_facts
+from cdc_ops.steps.plan import discover, plan_table
 from cdc_ops.steps.planning import draft_operations
 from cdc_ops.steps.reconciling import ask, method_of
 
@@ -232,6 +234,7 @@ def test_what_needs_a_database_is_refused_in_four_parts(file: Path, parts: dict[
             facts=facts,
             state=state,
             ledger=ledger,
+            tables=source.tables,
         )
         with pytest.raises(RequestError, match="there is no database that could be asked") as caught:
             draft_operations(order)
@@ -241,6 +244,25 @@ def test_what_needs_a_database_is_refused_in_four_parts(file: Path, parts: dict[
     with pytest.raises(RequestError, match="no database"):
         ask(source, facts, 2)  # cdc-ops verify
     assert "reconcile" not in method_of(source, facts)
+
+
+def test_the_source_lists_its_tables_once_for_all_that_share_a_folder(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = tmp_path / "archive" / "t" / "partition=0"
+    topic.mkdir(parents=True)
+    (topic / "t+0+0000000000.json").write_text("{}\n")
+    file.write_text(FILE.replace('"/archive/{schema}.{table}"', f"{tmp_path}/archive, settle: 0 s"))
+    pipeline = load_pipeline(file, {})
+    asked: list[str] = []
+    listed = DeclaredSource.tables
+    with closing(open_store(f"sqlite:///{tmp_path / 'ledger.db'}")) as ledger, closing(open_source(pipeline.source, "")) as source:
+        context = Context(pipeline=pipeline, store=ledger, connect=lambda config: open_source(config, ""))
+        request = RunRequest(run_id="r", trigger="t", holder="h").checked()
+        configs = discover(pipeline, source, request)
+        monkeypatch.setattr(DeclaredSource, "tables", lambda self: (asked.append("tables"), listed(self))[1])
+        plans = [plan_table(context, source, request, config) for config in configs]
+    logs = [spec.log for plan in plans for spec in plan.planned]
+    assert [bool(log and log.unknown) for log in logs] == [True, False]  # each reads the folder, the first looks after strangers
+    assert asked == ["tables"]
 
 
 def test_the_command_line_plans_a_declared_table_without_any_connection(file: Path, tmp_path: Path) -> None:
@@ -255,6 +277,13 @@ def test_the_command_line_plans_a_declared_table_without_any_connection(file: Pa
         ("SHOP.ORDERS", "no new file"),
     ]
     assert connection_url("") == ""
+
+
+def test_a_table_that_cannot_go_on_reads_its_rows_where_there_is_a_database_and_else_begins_anew() -> None:
+    command = ("resync --table s.t --mode full", "reads all rows")
+    assert way_on(*command, declared=False, first="Wait.", then=", now") == "cdc-ops resync --table s.t --mode full   (reads all rows)"
+    assert way_on(*command, declared=True) == f"{BEGIN_ANEW}."
+    assert way_on(*command, declared=True, first="Wait.", then=", now") == f"Wait. {BEGIN_ANEW}, now."
 
 
 def test_what_events_have_besides_the_declared_columns_is_told() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from cdc_ops.core.archive_files import FileRecord, FileStatus, ListedFile
 from cdc_ops.core.archive_names import DmsName, KafkaName, Layout, parse_name
-from cdc_ops.core.archive_positions import ArchiveWatermark, Cover, Reached
-from cdc_ops.core.archive_rules import ArchiveConfig
+from cdc_ops.core.archive_positions import ArchiveWatermark, Cover, Gap, Reached
+from cdc_ops.core.archive_rules import ArchiveConfig, Heal
 from cdc_ops.core.commits import commit_record
 from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.logs import PRESENT, LogBatch, LogReading
@@ -20,11 +20,12 @@ from cdc_ops.core.merging import plan_merge
 from cdc_ops.core.operations import Manifest, OperationSpec
 from cdc_ops.core.pipeline import Method, Pipeline, SourceConfig, SourceKind, TableRule, TableSettings, TargetConfig, resolve_tables
 from cdc_ops.core.records import parse_record, render_record
-from cdc_ops.core.runs import TableState, committed, rebuilt
+from cdc_ops.core.runs import Phase, TableState, committed, rebuilt
 from cdc_ops.core.tables import TableName
 from cdc_ops.lake.statements import merge_statement
 from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.steps.archives import keep, keep_frozen, keep_read
+from cdc_ops.steps.healing import heals
 from cdc_ops.steps.log_plan import first_files, looks_after_unknown
 from cdc_ops.steps.surveys import survey
 from tests.state_values import NOON, PIPELINE, spec, take
@@ -183,5 +184,15 @@ def test_one_table_of_each_folder_looks_after_records_of_unknown_tables(url: str
     for config in resolve_tables(pipeline, names):
         if config.settings.method is Method.LOG:
             facts = Mock(pipeline=pipeline, config=config)
-            looking += [str(config.table)] if looks_after_unknown(Mock(facts=facts, source=Mock(tables=lambda: tuple(names)))) else []
+            looking += [str(config.table)] if looks_after_unknown(Mock(facts=facts, tables=lambda: tuple(names))) else []
     assert looking == expected
+
+
+@pytest.mark.parametrize(("gtids", "versions", "expected"), [("", False, True), ("", True, False), (f"{'a' * 36}:1-5", False, False)])
+def test_a_gap_is_healed_where_one_comparison_can_stand_for_it(gtids: str, versions: bool, expected: bool) -> None:
+    """Not for tables of versions, and not for sets of transactions, of which one comparison must not pass two gaps."""
+    state = Mock(archive=replace(AT_NINE, gtids=gtids), phase=Phase.READY)
+    facts = Mock(stored_as=Mock(keeps_versions=versions), pipeline=Mock(archive=ArchiveConfig(heal=Heal.QUERY)))
+    gap = Gap(stream="t/0", low=(9,), high=(12,))
+    assert heals(Mock(facts=facts, state=state), (gap,)) is expected
+    assert not heals(Mock(facts=facts, state=state), ())

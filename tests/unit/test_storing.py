@@ -184,7 +184,7 @@ def test_single_columns_of_a_table_of_changes_are_not_filled() -> None:
     facts = TableFacts(pipeline=pipeline(), config=chosen, schema=SCHEMA, keys=("name",), cursor=CURSOR, warnings=())
     state = TableState(pipeline="shop", table=TABLE, watermark=watermark(1))
     asked = run(RunKind.BACKFILL, columns=("changed_at",))
-    order = Order(source=cast(Any, None), request=asked, facts=facts, state=state, ledger=cast(Any, None))
+    order = Order(source=cast(Any, None), request=asked, facts=facts, state=state, ledger=cast(Any, None), tables=tuple)
     with pytest.raises(RequestError, match="the rows at the source are changes"):
         draft_operations(order)
 
