@@ -92,3 +92,13 @@ def debezium_mysql_unwrapped_avro() -> Format:
 def debezium_postgres_unwrapped_avro() -> Format:
     """The format `debezium-postgres-unwrapped-avro`."""
     return _of(debezium_unwrapped.debezium_postgres_unwrapped())
+
+
+def debezium_sqlserver_unwrapped_avro() -> Format:
+    """The format `debezium-sqlserver-unwrapped-avro`."""
+    return _of(debezium_unwrapped.debezium_sqlserver_unwrapped())
+
+
+def debezium_oracle_unwrapped_avro() -> Format:
+    """The format `debezium-oracle-unwrapped-avro`."""
+    return _of(debezium_unwrapped.debezium_oracle_unwrapped())

@@ -90,28 +90,51 @@ def _lsn(text: Expr) -> Expr:
     return (high * F.lit(65536).cast("decimal(5,0)") + low).cast(_LSN_TYPE)
 
 
-def _sql_server_place(body: Expr, streamed: Expr) -> Expr:
-    source, none = body["source"], F.lit(LANDED_NUMBER)
-    change = F.when(streamed, _lsn(source["change_lsn"])).otherwise(none.cast(_LSN_TYPE))
+def sql_server_position(commit: Expr, change: Expr, serial: Expr, streamed: Expr) -> Expr:
+    """Returns the position of an event of SQL Server; NULL in a part of it makes the event bad.
+
+    Args:
+        commit: LSN of the commit, as text.
+        change: LSN of the change, as text; of rows of a snapshot it is not looked at.
+        serial: Number of the event of a change that makes several, NULL if it makes one.
+        streamed: Whether it was streamed, not read by a snapshot.
+    """
+    none = F.lit(LANDED_NUMBER)
     return F.struct(
-        _lsn(source["commit_lsn"]).alias("commit_lsn"),
+        _lsn(commit).alias("commit_lsn"),
         streamed.cast("tinyint").alias("streamed"),
-        change.alias("change_lsn"),
-        F.coalesce(source["event_serial_no"], none).cast("bigint").alias("event_serial_no"),
+        F.when(streamed, _lsn(change)).otherwise(none.cast(_LSN_TYPE)).alias("change_lsn"),
+        F.coalesce(serial, none).cast("bigint").alias("event_serial_no"),
         kafka_offset().alias("offset"),
     )
+
+
+def oracle_position(commit: Expr, scn: Expr, number: Expr, streamed: Expr) -> Expr:
+    """Returns the position of an event of Oracle; NULL in a part of it makes the event bad.
+
+    Args:
+        commit: SCN of the commit, as text; NULL for rows of a snapshot.
+        scn: SCN of the change, or the one that a snapshot was read at, as text.
+        number: Number of the change in its transaction, NULL if the record does not say: then its offset in Kafka stands for it.
+        streamed: Whether it was streamed, not read by a snapshot.
+    """
+    return F.struct(
+        F.when(streamed, commit).otherwise(F.coalesce(commit, scn)).try_cast(_SCN_TYPE).alias("commit_scn"),
+        streamed.cast("tinyint").alias("streamed"),
+        F.when(streamed, F.coalesce(number, F.col("offset"))).otherwise(F.lit(LANDED_NUMBER)).cast("bigint").alias("number"),
+        kafka_offset().alias("offset"),
+    )
+
+
+def _sql_server_place(body: Expr, streamed: Expr) -> Expr:
+    source = body["source"]
+    return sql_server_position(source["commit_lsn"], source["change_lsn"], source["event_serial_no"], streamed)
 
 
 def _oracle_place(body: Expr, streamed: Expr) -> Expr:
     source = body["source"]
-    scn = F.when(streamed, source["commit_scn"]).otherwise(F.coalesce(source["commit_scn"], source["scn"]))
-    number = F.coalesce(body["transaction"]["total_order"], source["txSeq"], F.col("offset"))
-    return F.struct(
-        scn.try_cast(_SCN_TYPE).alias("commit_scn"),
-        streamed.cast("tinyint").alias("streamed"),
-        F.when(streamed, number).otherwise(F.lit(LANDED_NUMBER)).cast("bigint").alias("number"),
-        kafka_offset().alias("offset"),
-    )
+    number = F.coalesce(body["transaction"]["total_order"], source["txSeq"])
+    return oracle_position(source["commit_scn"], source["scn"], number, streamed)
 
 
 def debezium_sqlserver() -> Format:

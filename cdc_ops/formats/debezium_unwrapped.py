@@ -6,6 +6,7 @@ The transformation leaves the row before out, and of the envelope it keeps what 
 that, and deletes have to be rewritten, or there are none. Field layouts: Debezium's documentation of event flattening.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -29,12 +30,14 @@ from cdc_ops.formats.debezium import (
     types_of,
     unchanged_left_out,
 )
+from cdc_ops.formats.debezium_servers import ORACLE, SQL_SERVER, oracle_position, sql_server_position
 from cdc_ops.formats.losses import NO_TRUNCATE
 from cdc_ops.formats.records import envelopes, instant_of_millis, name_of, parsed_members
 
 FIELDS: Final = "add.fields"
 PREFIX: Final = "add.fields.prefix"
 DELETES: Final = "delete.tombstone.handling.mode"
+_SKIPPED: Final = "skipped.operations"
 _DELETED: Final = "__deleted"
 _SCHEMA: Final = "fields array<struct<field: string, type: string, name: string, parameters: map<string, string>>>"
 _OPERATIONS: Final = (Operation.READ, Operation.CREATE, Operation.UPDATE, Operation.DELETE)
@@ -56,17 +59,19 @@ def _losses(needs: tuple[str, ...]) -> tuple[LossySetting, ...]:
             loses="A delete leaves no value, so that its row stays in the lake.",
             remedy="Set transforms.<name>.delete.tombstone.handling.mode=rewrite.",
         ),
-        NO_TRUNCATE,
     )
 
 
 def _flattened(facts: FormatFacts, needs: tuple[str, ...]) -> FormatFacts:
+    kept = tuple(item for item in facts.lossy if item.name != _SKIPPED)
+    truncates = len(kept) < len(facts.lossy)
     return replace(
         facts,
+        name=f"{facts.name}-unwrapped",
         snapshot="__op r",
         delete="__deleted true, with the row before; a tombstone may follow",
-        truncate="not at all: the transformation leaves it out",
-        lossy=(*(item for item in facts.lossy if item.name != "skipped.operations"), *_losses(needs)),
+        truncate="not at all: the transformation leaves it out" if truncates else facts.truncate,
+        lossy=(*kept, *_losses(needs), *((NO_TRUNCATE,) if truncates else ())),
         settings={**facts.settings, PREFIX: "__"},
         names_table=False,
     )
@@ -78,11 +83,13 @@ class DebeziumUnwrapped:
 
     Args:
         facts: Of the connector.
-        postgres: True if the source is Postgres, whose places are LSNs.
+        place: Makes the position of an event of its added fields and its operation.
+        schemas: True if tables are in schemas of a database, False if databases are the schemas.
     """
 
     facts: FormatFacts
-    postgres: bool = False
+    place: Callable[["Added", Expr], Expr]
+    schemas: bool = True
 
     def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
         """See `Format`."""
@@ -91,13 +98,13 @@ class DebeziumUnwrapped:
         wrapped = F.coalesce(F.array_sort(F.map_keys(whole)) == F.array(F.lit("payload"), F.lit("schema")), F.lit(False))
         payload = F.from_json(F.try_element_at(whole, F.lit("payload")), "map<string, string>")
         frame = frame.withColumn("b", F.when(wrapped, payload).otherwise(whole))
-        row, added = F.col("b"), _Added(F.col("b"), self.facts, chosen)
+        row, added = F.col("b"), Added(F.col("b"), self.facts, chosen)
         deleted = F.coalesce(F.try_element_at(row, F.lit(_DELETED)) == "true", F.lit(False))
         op = F.when(deleted, Operation.DELETE.value).otherwise(added.field("op"))
         frame = frame.withColumn("said", F.map_filter(row, lambda name, _: ~name.isin(_DELETED, *added.names)))
         image, incomplete = unchanged_left_out(F.col("said")), lacks_values(op, F.col("said"))
         fields = F.from_json(F.when(wrapped, F.try_element_at(whole, F.lit("schema"))), _SCHEMA)["fields"]
-        schema, table = added.field("schema" if self.postgres else "db"), added.field("table")
+        schema, table = added.field("schema" if self.schemas else "db"), added.field("table")
         named = schema.isNotNull() & table.isNotNull()
         return envelopes(
             frame,
@@ -108,14 +115,14 @@ class DebeziumUnwrapped:
                     F.concat(F.lit("it has no operation that is known: "), F.coalesce(op, F.lit("NULL")))
                 ),
                 "op": op,
-                "snapshot": is_snapshot(op, F.lit("false")),
+                "snapshot": ~_streamed(op),
                 "table": name_of(F.when(named, schema), F.when(named, table)),
                 "before": F.when(deleted, image),
                 "after": F.when(~deleted, image),
                 "types": types_of(fields),
                 "transaction": F.coalesce(added.field("transaction.id"), added.field("gtid"), added.field("txId")),
                 "source_time": instant_of_millis(added.field("ts_ms", top=False).try_cast("bigint")),
-                "position": self._position(added, op),
+                "position": self.place(added, op),
             },
         )
 
@@ -123,21 +130,8 @@ class DebeziumUnwrapped:
         """See `Format`."""
         return spelled.read(self.facts, column, text, kind, chosen)
 
-    def _position(self, added: "_Added", op: Expr) -> Expr:
-        streamed, total = ~is_snapshot(op, F.lit("false")), added.field("transaction.total_order").try_cast("bigint")
-        if self.postgres:
-            lsn = F.when(added.has("sequence"), added.field("lsn")).try_cast("bigint")
-            return postgres_position(added.field("sequence"), lsn, streamed, total)
-        # Who does not say that it is MySQL may be MariaDB, whose places do not tell the statements of a transaction apart.
-        connector, gtid = added.field("connector"), added.field("gtid")
-        source = F.struct(connector.alias("connector"), gtid.alias("gtid"))
-        vague = op.isNotNull() & streamed & (is_mariadb(source) | (connector.isNull() & gtid.isNull()))
-        ordered = F.coalesce(total, F.when(vague, F.col("offset")).otherwise(-1))
-        file = F.when(added.has("row"), added.field("file"))
-        return mysql_position(file, added.field("pos").try_cast("bigint"), streamed, ordered, added.field("row").try_cast("bigint"))
 
-
-class _Added:
+class Added:
     """The fields of the envelope that `add.fields` keeps beside the row."""
 
     def __init__(self, row: Expr, facts: FormatFacts, chosen: EventFormat) -> None:
@@ -161,6 +155,10 @@ class _Added:
         found = [self._by_field[each] for each in ((name,) if top else ()) + (f"source.{name}",) if each in self._by_field]
         return F.try_element_at(self._row, F.lit(found[0])) if found else F.lit(None).cast("string")
 
+    def number(self, name: str) -> Expr:
+        """As `field`, read as a number."""
+        return self.field(name).try_cast("bigint")
+
     def has(self, name: str) -> Expr:
         """True for records that have a field, NULL or not."""
         found = [self._by_field[each] for each in (name, f"source.{name}") if each in self._by_field]
@@ -180,12 +178,53 @@ def _kind(row: Expr, op: Expr, wrapped: Expr) -> Expr:
     )
 
 
+def _streamed(op: Expr) -> Expr:
+    """True for events that were streamed, not read by a snapshot."""
+    return ~is_snapshot(op, F.lit("false"))
+
+
+def _mysql_place(added: Added, op: Expr) -> Expr:
+    # Who does not say that it is MySQL may be MariaDB, whose places do not tell the statements of a transaction apart.
+    connector, gtid = added.field("connector"), added.field("gtid")
+    source = F.struct(connector.alias("connector"), gtid.alias("gtid"))
+    vague = op.isNotNull() & _streamed(op) & (is_mariadb(source) | (connector.isNull() & gtid.isNull()))
+    ordered = F.coalesce(added.number("transaction.total_order"), F.when(vague, F.col("offset")).otherwise(-1))
+    file = F.when(added.has("row"), added.field("file"))
+    return mysql_position(file, added.number("pos"), _streamed(op), ordered, added.number("row"))
+
+
+def _postgres_place(added: Added, op: Expr) -> Expr:
+    lsn = F.when(added.has("sequence"), added.number("lsn"))
+    return postgres_position(added.field("sequence"), lsn, _streamed(op), added.number("transaction.total_order"))
+
+
+def _sql_server_place(added: Added, op: Expr) -> Expr:
+    commit = F.when(added.has("event_serial_no"), added.field("commit_lsn"))
+    return sql_server_position(commit, added.field("change_lsn"), added.number("event_serial_no"), _streamed(op))
+
+
+def _oracle_place(added: Added, op: Expr) -> Expr:
+    number = F.coalesce(added.number("transaction.total_order"), added.number("txSeq"))
+    return oracle_position(added.field("commit_scn"), added.field("scn"), number, _streamed(op))
+
+
 def debezium_mysql_unwrapped() -> Format:
     """The format `debezium-mysql-unwrapped`."""
-    return DebeziumUnwrapped(facts=_flattened(mysql_facts("debezium-mysql-unwrapped"), ("op", "file", "pos", "row")))
+    facts = _flattened(mysql_facts("debezium-mysql"), ("op", "file", "pos", "row"))
+    return DebeziumUnwrapped(facts=facts, place=_mysql_place, schemas=False)
 
 
 def debezium_postgres_unwrapped() -> Format:
     """The format `debezium-postgres-unwrapped`."""
-    facts = _flattened(postgres_facts("debezium-postgres-unwrapped"), ("op", "lsn", "sequence"))
-    return DebeziumUnwrapped(facts=facts, postgres=True)
+    return DebeziumUnwrapped(facts=_flattened(postgres_facts("debezium-postgres"), ("op", "lsn", "sequence")), place=_postgres_place)
+
+
+def debezium_sqlserver_unwrapped() -> Format:
+    """The format `debezium-sqlserver-unwrapped`."""
+    facts = _flattened(SQL_SERVER, ("op", "commit_lsn", "change_lsn", "event_serial_no"))
+    return DebeziumUnwrapped(facts=facts, place=_sql_server_place)
+
+
+def debezium_oracle_unwrapped() -> Format:
+    """The format `debezium-oracle-unwrapped`."""
+    return DebeziumUnwrapped(facts=_flattened(ORACLE, ("op", "scn", "commit_scn")), place=_oracle_place)

@@ -69,6 +69,16 @@ class TestDebeziumPostgresUnwrapped(FormatSuite):
     folder = GOLDEN / "debezium-postgres-unwrapped"
 
 
+class TestDebeziumSQLServerUnwrapped(FormatSuite):
+    name = "debezium-sqlserver-unwrapped"
+    folder = GOLDEN / "debezium-sqlserver-unwrapped"
+
+
+class TestDebeziumOracleUnwrapped(FormatSuite):
+    name = "debezium-oracle-unwrapped"
+    folder = GOLDEN / "debezium-oracle-unwrapped"
+
+
 class TestDebeziumMySQLAvro(FormatSuite):
     name = "debezium-mysql-avro"
     folder = GOLDEN / "debezium-mysql-avro"
@@ -97,6 +107,16 @@ class TestDebeziumMySQLUnwrappedAvro(FormatSuite):
 class TestDebeziumPostgresUnwrappedAvro(FormatSuite):
     name = "debezium-postgres-unwrapped-avro"
     folder = GOLDEN / "debezium-postgres-unwrapped-avro"
+
+
+class TestDebeziumSQLServerUnwrappedAvro(FormatSuite):
+    name = "debezium-sqlserver-unwrapped-avro"
+    folder = GOLDEN / "debezium-sqlserver-unwrapped-avro"
+
+
+class TestDebeziumOracleUnwrappedAvro(FormatSuite):
+    name = "debezium-oracle-unwrapped-avro"
+    folder = GOLDEN / "debezium-oracle-unwrapped-avro"
 
 
 class TestCanal(FormatSuite):
