@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from cdc_ops.core.archive_files import ListedFile, ListedRange
+from cdc_ops.core.archive_rules import store_options
 from cdc_ops.errors import ConfigError, EnvironmentSetupError
 
 
@@ -70,8 +71,8 @@ def open_archive(url: str, options: Mapping[str, Any] | None = None) -> Archive:
 
     Args:
         url: A folder, or `s3://bucket/prefix`, `oss://…`, `abfs://…`, `gs://…`: whatever fsspec has a package for.
-        options: For fsspec's file system, e.g. `endpoint_url`. Credentials come from the store's own chain (environment, profile, role):
-            never from a pipeline's file.
+        options: For fsspec's file system, e.g. `endpoint_url`; see `store_options`. Credentials come from the store's own chain
+            (environment, profile, role): never from a pipeline's file.
 
     Raises:
         ConfigError: the URL cannot be meant.
@@ -87,7 +88,7 @@ def open_archive(url: str, options: Mapping[str, Any] | None = None) -> Archive:
         return LocalArchive((rest if is_url else url).removeprefix("file:"))
     kind = S3Archive if scheme in ("s3", "s3a") else OtherArchive
     try:
-        return kind(scheme.replace("s3a", "s3"), rest.rstrip("/"), dict(options or {}))
+        return kind(scheme.replace("s3a", "s3"), rest.rstrip("/"), store_options(options or {}))
     except ImportError as error:
         raise EnvironmentSetupError(
             f"There is no package here that reads {scheme}:// archives.",

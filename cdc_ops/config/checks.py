@@ -151,6 +151,9 @@ def _check_logs(data: Data, document: Document) -> Iterator[Problem]:
                 message=message,
                 valid="Remove it: the store's login comes from the environment, a profile or the machine's role.",
             )
+    if (anon := archive.get("options", {}).get("anon", "true")).lower() not in ("true", "false"):
+        message = f"'anon' is {anon!r}, which is neither yes nor no."
+        yield Problem(mark=_value(document, ("archive", "options", "anon")), message=message, valid='Write "true" or "false".')
 
 
 def _check_paths(data: Data, document: Document) -> Iterator[Problem]:

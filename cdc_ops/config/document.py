@@ -176,6 +176,7 @@ class _Reader:
         return self._left < 0
 
     def mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+        """Returns the fields of a mapping; one that stands twice is a problem, and the first one counts."""
         data: dict[str, Any] = {}
         for key, value in node.value:
             name = self._key(key)

@@ -1,8 +1,10 @@
 """How an archive of change events is read: what a pipeline file says of it. Pure."""
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from cdc_ops.core.archive_names import AIVEN_TEMPLATE, Layout
 from cdc_ops.core.tables import TableName
@@ -67,7 +69,8 @@ class ArchiveConfig:
         settings: Settings of the tool that wrote the events, where they are not its defaults, under the tool's own names.
         accept: Losses that are known and wanted, each as `setting=value`.
         time_zone: Zone in which the tool wrote local times, for formats that need it.
-        options: For the store, e.g. `endpoint_url`; never credentials, which come from the store's own chain.
+        options: For the store, e.g. `endpoint_url`; `true` and `false` are yes and no. Never credentials, which come from the store's own
+            chain.
         template: `file.name.template` of Aiven's sinks.
         settle: How long a file must not have changed before it is read, by the store's clock.
         relist: How often everything is listed, for files that came late.
@@ -108,3 +111,9 @@ class ArchiveConfig:
     def location(self, table: TableName) -> str:
         """Returns where the files of a table are."""
         return self.url.replace("{schema}", table.schema).replace("{table}", table.name).rstrip("/")
+
+
+def store_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a store's options as its package takes them: the texts `true` and `false`, in any case, would both mean yes there."""
+    booleans = {"true": True, "false": False}
+    return {name: booleans.get(str(value).lower(), value) for name, value in options.items()}

@@ -4,6 +4,8 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
+from cdc_ops.core.archive_rules import store_options
+
 EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
 USER_METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
 """The setting of a session that its commits carry."""
@@ -82,7 +84,7 @@ def archive_conf(url: str, options: Mapping[str, str]) -> dict[str, str]:
     own, found = f"spark.hadoop.fs.s3a.bucket.{rest.partition('/')[0]}", {}
     if endpoint := options.get("endpoint_url"):
         found = _endpoint(own, endpoint)
-    if options.get("anon", "").lower() == "true":
+    if store_options(options).get("anon") is True:
         found[f"{own}.aws.credentials.provider"] = "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
     return found
 

@@ -98,6 +98,7 @@ class _Shape:
 
     @classmethod
     def of(cls, spec: OperationSpec) -> "_Shape":
+        """Returns the shape of the table that an operation writes; without a sequence of its own it is by time."""
         stored, columns = spec.stored_as, tuple((column.name, column.delta_type) for column in spec.schema.columns)
         followed = {name.lower() for name in stored.tracked}
         tracked = tuple(index for index, (name, _) in enumerate(columns) if not followed or name.lower() in followed)
@@ -115,18 +116,22 @@ class _Shape:
 
     @property
     def image(self) -> Column:
+        """The values of a row of table or batch, as a struct whose fields are `c0`, `c1`, … in the order of `columns`."""
         return F.struct(*(F.col(quoted(name)).cast(kind).alias(f"c{index}") for index, (name, kind) in enumerate(self.columns)))
 
     @property
     def image_type(self) -> str:
+        """The type of `image`, as Spark SQL DDL."""
         return "struct<" + ", ".join(f"c{index}: {kind}" for index, (_, kind) in enumerate(self.columns)) + ">"
 
     @property
     def at_type(self) -> str:
+        """The type of a place in the order of versions: whether it is known, and which; unknown ones sort first."""
         return f"struct<known: boolean, sequence: {self.sequence}>"
 
     @property
     def mine_type(self) -> str:
+        """The type of what is known of the version that a row stands in, as Spark SQL DDL."""
         return f"struct<start: {self.at_type}, end: {self.sequence}, touched: array<{self.sequence}>, digest: {_DIGEST}>"
 
     def digest(self, columns: Iterable[int]) -> Column:

@@ -43,6 +43,7 @@ class _AvroSchemas:
         self._named: dict[str, Any] = {}
 
     def of(self, connect: Mapping[str, Any]) -> Any:
+        """Returns the Avro schema of one of Kafka Connect's; optional ones are unions with null, the type of the default first."""
         base = self._base(connect)
         if not connect.get("optional"):
             return base

@@ -237,6 +237,7 @@ class _Consumer:
         self._read = {name: self._getter(name, kind) for name, kind in (("destination", "java.lang.String"), ("value", "java.lang.Object"))}
 
     def handleBatch(self, records: Any, committer: Any) -> None:
+        """Archives a batch, and then tells the engine that it is done with."""
         with self._engine.batch():
             topics, values = (self._all(records, name) for name in ("destination", "value"))
             # Java joins what is NULL as the text null, which is no envelope.
@@ -246,6 +247,7 @@ class _Consumer:
             committer.markBatchFinished()
 
     def supportsTombstoneEvents(self) -> bool:
+        """Yes: they are archived like all others."""
         return True
 
     def _all(self, records: Any, name: str) -> list[str]:
@@ -270,6 +272,7 @@ class _Ending:
         self._engine = engine
 
     def handle(self, success: bool, message: str | None, error: Any) -> None:
+        """Passes on how it ended: what went wrong, or None."""
         self._engine.ended(None if success else f"{message} {error}")
 
     class Java:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cdc_ops.archives.base import open_archive
 from cdc_ops.archives.local import LocalArchive
+from cdc_ops.archives.remote import OtherArchive
 from cdc_ops.core.archive_files import ListedRange
 from cdc_ops.core.archive_listing import EVERYTHING, ListingMark, Scope, due_scope, merged_ranges, new_folders, next_ranges, parents
 from cdc_ops.core.archive_names import Aside, FileName, Layout, Stranger, parse_name
@@ -171,3 +172,11 @@ def test_a_url_that_names_nothing_is_refused() -> None:
             open_archive(url)
     with pytest.raises(EnvironmentSetupError, match="no package here that reads oss://"):
         open_archive("oss://bucket/prefix")
+
+
+@pytest.mark.parametrize(("written", "expected"), [("false", False), ("False", False), ("true", True)])
+def test_yes_and_no_among_the_options_of_a_store_are_no_texts(written: str, expected: bool) -> None:
+    archive = open_archive("s3://bucket/prefix", {"anon": written, "endpoint_url": "http://store:9000"})
+    assert isinstance(archive, OtherArchive)
+    store = archive._filesystem
+    assert (store.anon, store.endpoint_url) == (expected, "http://store:9000")

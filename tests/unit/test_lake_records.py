@@ -155,5 +155,6 @@ def test_the_store_of_an_archive_concerns_its_bucket_only() -> None:
         f"{own}.path.style.access": "true",
     }
     assert list(archive_conf("s3a://archive", {"anon": "true"})) == [f"{own}.aws.credentials.provider"]
+    assert archive_conf("s3a://archive", {"anon": "TRUE"}) == archive_conf("s3a://archive", {"anon": "true"})
     assert archive_conf("s3://archive", {"anon": "false"}) == {}
     assert archive_conf("/data/archive", {"endpoint_url": "http://store:9000"}) == {}
