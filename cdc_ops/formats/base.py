@@ -96,6 +96,7 @@ _FORMATS: Final[dict[str, str]] = {
     "debezium-postgres-avro": "cdc_ops.formats.debezium_avro:debezium_postgres_avro",
     "debezium-sqlserver-avro": "cdc_ops.formats.debezium_avro:debezium_sqlserver_avro",
     "debezium-oracle-avro": "cdc_ops.formats.debezium_avro:debezium_oracle_avro",
+    "debezium-mongodb-avro": "cdc_ops.formats.debezium_avro:debezium_mongodb_avro",
     "debezium-mysql-unwrapped-avro": "cdc_ops.formats.debezium_avro:debezium_mysql_unwrapped_avro",
     "debezium-postgres-unwrapped-avro": "cdc_ops.formats.debezium_avro:debezium_postgres_unwrapped_avro",
     "debezium-sqlserver-unwrapped-avro": "cdc_ops.formats.debezium_avro:debezium_sqlserver_unwrapped_avro",

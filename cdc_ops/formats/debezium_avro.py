@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import Final
 
 from cdc_ops.core.events import Container, FormatFacts, LossySetting
-from cdc_ops.formats import debezium, debezium_servers, debezium_unwrapped
+from cdc_ops.formats import debezium, debezium_mongodb, debezium_servers, debezium_unwrapped
 from cdc_ops.formats.base import Format
 from cdc_ops.formats.debezium import DebeziumJson
+from cdc_ops.formats.debezium_mongodb import DebeziumMongoDb
 from cdc_ops.formats.debezium_unwrapped import DebeziumUnwrapped
 from cdc_ops.formats.debezium_values import META_DATA, NEED_SCHEMAS, SCHEMAS
 
@@ -82,6 +83,11 @@ def debezium_sqlserver_avro() -> Format:
 def debezium_oracle_avro() -> Format:
     """The format `debezium-oracle-avro`."""
     return _of(debezium_servers.debezium_oracle())
+
+
+def debezium_mongodb_avro() -> Format:
+    """The format `debezium-mongodb-avro`: documents are texts in Avro too, so that neither converter nor sink changes what they say."""
+    return DebeziumMongoDb(facts=replace(debezium_mongodb.FACTS, name="debezium-mongodb-avro", container=Container.AVRO))
 
 
 def debezium_mysql_unwrapped_avro() -> Format:

@@ -99,6 +99,11 @@ class TestDebeziumOracleAvro(FormatSuite):
     folder = GOLDEN / "debezium-oracle-avro"
 
 
+class TestDebeziumMongoDbAvro(FormatSuite):
+    name = "debezium-mongodb-avro"
+    folder = GOLDEN / "debezium-mongodb-avro"
+
+
 class TestDebeziumMySQLUnwrappedAvro(FormatSuite):
     name = "debezium-mysql-unwrapped-avro"
     folder = GOLDEN / "debezium-mysql-unwrapped-avro"
