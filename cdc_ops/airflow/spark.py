@@ -26,7 +26,7 @@ from cdc_ops.core.job_specs import JobSpec, Step, StepResult
 from cdc_ops.core.pipeline import Pipeline
 from cdc_ops.errors import ConfigError, EnvironmentSetupError, JobLostError, StaleStateError
 from cdc_ops.lake import jars
-from cdc_ops.lake.conf import delta_conf, store_conf
+from cdc_ops.lake.conf import store_conf
 from cdc_ops.state.base import Lease
 from cdc_ops.steps.leases import LeaseKeeper
 from cdc_ops.steps.plan import build_job
@@ -55,7 +55,7 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
     def __init__(self, *, pipeline: Pipeline, step: Step, tables: Any, **kwargs: Any) -> None:
         super().__init__(
             conn_id=pipeline.spark.connection,
-            conf={**delta_conf(), **dict(pipeline.spark.conf)},
+            conf=dict(pipeline.spark.conf),
             driver_memory=pipeline.spark.driver_memory,
             name=f"cdc-ops {pipeline.name} {step}",
             durable=False,

@@ -1,4 +1,4 @@
-"""The Spark settings that every session with Delta needs; Spark-free, because the Airflow operator hands them to spark-submit."""
+"""The Spark settings of every session; Spark-free, because the Airflow operator hands those of stores to spark-submit."""
 
 import os
 from collections.abc import Mapping
@@ -6,27 +6,41 @@ from typing import Final
 
 from cdc_ops.core.archive_rules import store_options
 
+EXTENSIONS: Final = "spark.sql.extensions"
 EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
 USER_METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
 """The setting of a session that its commits carry."""
 CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 
-def delta_conf() -> dict[str, str]:
-    """Returns the settings that must hold wherever a job runs: local, spark-submit to any cluster, Spark Connect.
+def needed_conf(extensions: str = "") -> dict[str, str]:
+    """Returns the settings that must hold wherever a job runs, whoever has chosen others: values, commits and Delta itself depend on them.
+
+    Args:
+        extensions: Names of classes that somebody has chosen for `spark.sql.extensions`, separated by commas; Delta's goes with them.
+    """
+    chosen = [name for part in extensions.split(",") if (name := part.strip())]
+    return {
+        EXTENSIONS: ",".join(dict.fromkeys((*chosen, EXTENSION))),
+        "spark.sql.catalog.spark_catalog": CATALOG,
+        # One zone for literals, landed files and the table: a TIMESTAMP means the same instant in each of them.
+        "spark.sql.session.timeZone": "UTC",
+        # A cast that does not fit fails; without it NULL or another number would be merged.
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.legacy.charVarcharAsString": "true",
+        # INT96, the default, carries no statistics: no key ranges for pruning; milliseconds would cut values.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        # A commit whose answer got lost is recognised by its transaction id instead of failing (Delta 4.4, off by default).
+        "spark.databricks.delta.commit.idempotencyCheck.enabled": "true",
+    }
+
+
+def usual_conf() -> dict[str, str]:
+    """Returns settings for speed and quiet, of which anybody may choose others.
 
     Sizes of the machine are left out (`machine_conf`), because the process that submits is not the one that works.
     """
     return {
-        "spark.sql.extensions": EXTENSION,
-        "spark.sql.catalog.spark_catalog": CATALOG,
-        # One zone for literals, landed files and the table: a TIMESTAMP means the same instant in each of them.
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.legacy.charVarcharAsString": "true",
-        # INT96, the default, carries no statistics: no key ranges for pruning.
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        # A commit whose answer got lost is recognised by its transaction id instead of failing (Delta 4.4, off by default).
-        "spark.databricks.delta.commit.idempotencyCheck.enabled": "true",
         # Small batches become few files: merge shuffle partitions up to the advisory size instead of one file a core.
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",

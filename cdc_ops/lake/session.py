@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.lake import jars as jar_sets
-from cdc_ops.lake.conf import delta_conf, machine_conf, store_conf
+from cdc_ops.lake.conf import EXTENSIONS, machine_conf, needed_conf, store_conf, usual_conf
 
 _DRIVER_OPTIONS: Final = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
 _JVM_VARIABLES: Final = ("SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
@@ -22,20 +22,36 @@ def build_session(app_name: str, *, jars: str | Sequence[str] = (), extra_conf: 
     """Opens the Spark session with Delta, or returns the running one with these settings laid over it.
 
     Jars come from `jars`; failing that from the folder in `CDC_OPS_JARS`; failing that by coordinates, which costs seconds and a network
-    at every start. Under spark-submit the jars, the master and all settings of the command line are already there, and stay.
+    at every start. Under spark-submit the jars, the master and all settings of its command line and of `spark-defaults.conf` are already
+    there, and stay; but for those of `needed_conf`, which hold whatever was chosen.
 
     Args:
         app_name: Shown in Spark's own pages and logs.
         jars: Paths of jars, as a sequence or comma separated.
-        extra_conf: Settings over the package's own.
+        extra_conf: Settings over the package's usual ones.
     """
     builder = SparkSession.builder.appName(app_name)
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # what is set here would go over what spark-submit was given
-    stores = {} if submitted else store_conf(os.environ)
-    own = {**delta_conf(), **machine_conf(), **stores, **_jar_conf(jars), **collector_conf(extra_conf)}
-    for name, value in {**own, **extra_conf}.items():
+    for name, value in {**_jar_conf(jars), **_chosen_conf(extra_conf)}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _chosen_conf(extra_conf: Mapping[str, str]) -> dict[str, str]:
+    """Returns all settings but those of jars: what is needed, over what somebody has chosen, over what is usual."""
+    usual, stores = {**usual_conf(), **machine_conf()}, dict[str, str]()
+    if _is_submitted():  # what is set here goes over what spark-submit was given
+        from pyspark import SparkContext
+
+        given = {name: value for name in (*usual, EXTENSIONS) if (value := SparkContext.getSystemProperty(name))}
+    else:
+        given, stores = {}, store_conf(os.environ)
+    chosen = {**usual, **stores, **collector_conf(extra_conf), **given, **extra_conf}
+    return {**chosen, **needed_conf(chosen.get(EXTENSIONS, ""))}
+
+
+def _is_submitted() -> bool:
+    """True in a process that spark-submit has started: its JVM runs, with jars and settings."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def collector_conf(extra_conf: Mapping[str, str]) -> dict[str, str]:
@@ -49,7 +65,7 @@ def collector_conf(extra_conf: Mapping[str, str]) -> dict[str, str]:
     options = [*(extra_conf.get(name, "") for name in _DRIVER_OPTIONS), *(os.environ.get(name, "") for name in _JVM_VARIABLES)]
     if defaults is not None and defaults.is_file():
         options.append(defaults.read_text("utf-8", "replace"))
-    if "PYSPARK_GATEWAY_PORT" in os.environ or any(_COLLECTOR.search(option) for option in options):
+    if _is_submitted() or any(_COLLECTOR.search(option) for option in options):
         return {}
     return {"spark.driver.defaultJavaOptions": "-XX:+UseParallelGC"}
 
@@ -133,7 +149,7 @@ def _jar_conf(jars: str | Sequence[str]) -> dict[str, str]:
         return {"spark.jars": given}
     if folder := os.environ.get("CDC_OPS_JARS"):
         return {"spark.jars": jar_sets.jar_list(Path(folder))}
-    if "PYSPARK_GATEWAY_PORT" in os.environ:  # started by spark-submit, which has loaded the jars
+    if _is_submitted():
         return {}
     coordinates = ",".join(str(one) for one in jar_sets.RESOLVED)
     return {"spark.jars.packages": coordinates, "spark.jars.excludes": ",".join(jar_sets.NOT_TRANSITIVE)}

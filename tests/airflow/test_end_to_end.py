@@ -1,5 +1,6 @@
 """The whole way with nothing replaced: a real database, real Airflow runs, real Spark started by spark-submit."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,16 +11,31 @@ from cdc_ops.testing.servers import MariaDBServer
 from tests.airflow.stage import LINES, SALES, Stage, asset_events
 
 
+def settings_of(log: Path) -> dict[str, str]:
+    """The settings of an application, from Spark's log of its events."""
+    with log.open(encoding="utf-8") as lines:
+        return next(event["Spark Properties"] for line in lines if (event := json.loads(line))["Event"].endswith("EnvironmentUpdate"))
+
+
 @pytest.mark.timeout(1200)
 def test_a_snapshot_and_an_increment_arrive_in_delta(
     mariadb: MariaDBServer, jar_folder: Path, tmp_path: Path, metadata: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(server=mariadb, folder=tmp_path, patch=monkeypatch)
     stage.set_up()
+    events = tmp_path / "events"
+    events.mkdir()
+    told = {"enabled": "true", "compress": "false", "rolling.enabled": "false", "dir": str(events)}
+    chosen = {"spark.sql.session.timeZone": "Asia/Tokyo", **{f"spark.eventLog.{name}": value for name, value in told.items()}}
+    file = tmp_path / "pipelines" / "shop.yaml"
+    lines = "".join(f'    {name}: "{value}"\n' for name, value in chosen.items())
+    file.write_text(file.read_text().replace("  conf:\n", f"  conf:\n{lines}"))
     monkeypatch.setenv("CDC_OPS_JARS", str(jar_folder))
     first = stage.run()
     assert (first.state, stage.statuses(first)) == ("success", {SALES: "committed", LINES: "committed"})
     before = stage.watermarks()
+    applied = [settings_of(log) for log in events.iterdir() if not log.name.startswith(".")]
+    assert {(one["spark.sql.shuffle.partitions"], one["spark.sql.session.timeZone"]) for one in applied} == {("2", "UTC")}
 
     stage.sql("UPDATE sales SET amount = 99 WHERE id = 7", "INSERT INTO sales (id, name, amount) VALUES (101, 'new', 1)")
     second = stage.run()

@@ -12,7 +12,7 @@ from cdc_ops.core.records import parse_record, render_record
 from cdc_ops.core.widening import canonical_type
 from cdc_ops.errors import StateError, TargetSchemaError
 from cdc_ops.lake.columns import check_columns, has_statistics
-from cdc_ops.lake.conf import archive_conf, delta_conf, machine_conf, store_conf
+from cdc_ops.lake.conf import archive_conf, machine_conf, needed_conf, store_conf, usual_conf
 from cdc_ops.lake.statements import merge_statement
 from tests.lake_case import SCHEMA, SCHEMA_DDL, Case, schema, watermark
 
@@ -132,7 +132,7 @@ def test_binary_and_boolean_columns_have_no_statistics() -> None:
 
 
 def test_settings_are_text_and_sized_for_the_machine() -> None:
-    settings = {**delta_conf(), **machine_conf(2)}
+    settings = {**needed_conf(), **usual_conf(), **machine_conf(2)}
     assert all(isinstance(value, str) for value in settings.values())
     assert settings["spark.databricks.delta.snapshotPartitions"] == "2"
     assert settings["spark.sql.sources.parallelPartitionDiscovery.parallelism"] == "8"

@@ -1,10 +1,12 @@
-"""The collector of a JVM that this process starts: chosen for throughput, and never against a choice that was made."""
+"""What is set of a session: never against a choice that was made, but for what values and commits depend on."""
 
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 
-from cdc_ops.lake.session import collector_conf
+from cdc_ops.lake.conf import EXTENSION, EXTENSIONS, needed_conf
+from cdc_ops.lake.session import _chosen_conf, collector_conf
 
 PARALLEL = {"spark.driver.defaultJavaOptions": "-XX:+UseParallelGC"}
 
@@ -51,3 +53,23 @@ def test_a_collector_in_sparks_own_defaults_stays_the_only_one(tmp_path: Path, m
 def test_under_spark_submit_the_jvm_has_started_already(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "4711")
     assert collector_conf({}) == {}
+
+
+def test_what_spark_submit_was_given_stays_but_for_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"spark.sql.shuffle.partitions": "7", "spark.sql.session.timeZone": "Asia/Tokyo", EXTENSIONS: "org.example.Other"}
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "4711")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://store:9000")
+    monkeypatch.setattr(SparkContext, "getSystemProperty", given.get)
+    chosen = _chosen_conf({})
+    assert (chosen["spark.sql.shuffle.partitions"], chosen["spark.sql.session.timeZone"]) == ("7", "UTC")
+    assert chosen[EXTENSIONS] == f"org.example.Other,{EXTENSION}"
+    assert chosen["spark.sql.adaptive.enabled"] == "true"
+    assert not [name for name in chosen if "s3a" in name]
+
+
+def test_what_the_pipeline_chooses_stays_but_for_what_is_needed() -> None:
+    extensions = f"org.example.Other, {EXTENSION}"
+    chosen = _chosen_conf({"spark.sql.shuffle.partitions": "7", "spark.sql.parquet.outputTimestampType": "INT96", EXTENSIONS: extensions})
+    assert chosen["spark.sql.shuffle.partitions"] == "7"
+    assert chosen == {**chosen, **needed_conf(extensions)}
+    assert (chosen[EXTENSIONS], needed_conf()[EXTENSIONS]) == (f"org.example.Other,{EXTENSION}", EXTENSION)
