@@ -14,6 +14,7 @@ from cdc_ops.core.archive_names import DmsName, KafkaName, Layout, parse_name
 from cdc_ops.core.archive_positions import ArchiveWatermark, Cover, Gap, Reached
 from cdc_ops.core.archive_rules import ArchiveConfig, Heal
 from cdc_ops.core.commits import commit_record
+from cdc_ops.core.comparing import CompareSpec, DeleteGuard, Strength
 from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.logs import PRESENT, LogBatch, LogReading
 from cdc_ops.core.merging import plan_merge
@@ -24,9 +25,11 @@ from cdc_ops.core.runs import Phase, TableState, committed, rebuilt
 from cdc_ops.core.tables import TableName
 from cdc_ops.lake.statements import merge_statement
 from cdc_ops.state.sql import SqlStateStore, open_store
+from cdc_ops.steps import healing
 from cdc_ops.steps.archives import keep, keep_frozen, keep_read
-from cdc_ops.steps.healing import heals
+from cdc_ops.steps.healing import draft_healing, heals
 from cdc_ops.steps.log_plan import first_files, looks_after_unknown
+from cdc_ops.steps.orders import Draft
 from cdc_ops.steps.surveys import survey
 from tests.state_values import NOON, PIPELINE, spec, take
 
@@ -196,3 +199,16 @@ def test_a_gap_is_healed_where_one_comparison_can_stand_for_it(gtids: str, versi
     gap = Gap(stream="t/0", low=(9,), high=(12,))
     assert heals(Mock(facts=facts, state=state), (gap,)) is expected
     assert not heals(Mock(facts=facts, state=state), ())
+
+
+def test_one_comparison_passes_the_first_gap_of_each_stream_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is merged from between two gaps may set back rows that the second one changed: that one needs a comparison of its own."""
+    compare = CompareSpec(strength=Strength.WHOLE, buckets=None, readers=1, guard=DeleteGuard())
+    monkeypatch.setattr(healing, "draft_comparison", lambda order: Draft(operations=(replace(spec(), compare=compare),)))
+    ranges = [("t/0", 30, 40), ("t/0", 9, 12), ("t/1", 5, 6), ("t/0", 20, 21)]
+    gaps = tuple(Gap(stream=stream, low=(low,), high=(high,)) for stream, low, high in ranges)
+    [healed] = draft_healing(Mock(table="s.t"), AT_NINE, gaps).operations
+    assert healed.archive_after is not None
+    assert {one.stream: one.to for one in healed.archive_after.streams} == {"t/0": (12,), "t/1": (6,)}
+    assert {(one.stream, one.low, one.high) for one in healed.archive_after.accepted} == {("t/0", (9,), (12,)), ("t/1", (5,), (6,))}
+    assert healed.compare == replace(compare, heals=True)
