@@ -45,6 +45,7 @@ class ValueFamily(enum.StrEnum):
     VARBIT = "bit varying"
     SHAPE = "geometric type kept as text"
     INTERNAL = "type of Postgres's own workings, or of an extension, kept as text"
+    DOCUMENT = "document, or array, of MongoDB"
     OTHER = "another type kept as text"
 
 
@@ -95,6 +96,7 @@ _TEXT_BY_DECLARED: Final[dict[str, ValueFamily]] = {
         ValueFamily.TEXT,
     ),
     "uuid": ValueFamily.UUID,
+    **dict.fromkeys(("object", "array"), ValueFamily.DOCUMENT),
     **dict.fromkeys(
         (
             *("name", "xid", "xid8", "cid", "tid", "pg_lsn", "pg_snapshot", "txid_snapshot", "jsonpath", "tsquery"),

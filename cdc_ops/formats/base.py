@@ -92,6 +92,7 @@ _FORMATS: Final[dict[str, str]] = {
     "debezium-postgres-unwrapped": "cdc_ops.formats.debezium_unwrapped:debezium_postgres_unwrapped",
     "debezium-sqlserver-unwrapped": "cdc_ops.formats.debezium_unwrapped:debezium_sqlserver_unwrapped",
     "debezium-oracle-unwrapped": "cdc_ops.formats.debezium_unwrapped:debezium_oracle_unwrapped",
+    "debezium-mongodb-unwrapped": "cdc_ops.formats.debezium_mongodb_unwrapped:debezium_mongodb_unwrapped",
     "debezium-mysql-avro": "cdc_ops.formats.debezium_avro:debezium_mysql_avro",
     "debezium-postgres-avro": "cdc_ops.formats.debezium_avro:debezium_postgres_avro",
     "debezium-sqlserver-avro": "cdc_ops.formats.debezium_avro:debezium_sqlserver_avro",

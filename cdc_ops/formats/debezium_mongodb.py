@@ -25,7 +25,6 @@ from cdc_ops.formats.base import Format, Reading
 from cdc_ops.formats.debezium import is_snapshot
 from cdc_ops.formats.records import envelopes, instant_of_millis, name_of, parsed
 
-_ID: Final = "_id"
 _MODE: Final = "capture.mode"
 _LOOKUP: Final = "capture.mode.full.update.type"
 _BODY: Final = (
@@ -36,8 +35,8 @@ _BODY: Final = (
 _NAMES: Final = ("op", "before", "after", "updateDescription", "source", "ts_ms", "status", "transaction")
 _EVENT: Final = f"{_BODY}, payload struct<{_BODY}>"
 _LAYOUT: Final = f"{_EVENT}, key struct<id: string, payload: struct<id: string>>, value struct<{_EVENT}>"
-_SILENT: Final = "it does not say what changed"
-_NAMELESS: Final = "it does not say which document: it has neither a document from before nor a key"
+SILENT: Final = "it does not say what changed"
+NAMELESS: Final = "it does not say which document: it has neither a document from before nor a key"
 
 FACTS: Final = FormatFacts(
     name="debezium-mongodb",
@@ -132,7 +131,7 @@ class DebeziumMongoDb:
 def _reason(body: Expr, nameless: Expr) -> Expr:
     """Returns why an event cannot be applied; NULL if it can."""
     silent = (body["op"] == Operation.UPDATE) & body["after"].isNull() & body["updateDescription"].isNull()
-    return F.when(silent, _SILENT).when(body["op"].isin(Operation.UPDATE, Operation.DELETE) & nameless, _NAMELESS)
+    return F.when(silent, SILENT).when(body["op"].isin(Operation.UPDATE, Operation.DELETE) & nameless, NAMELESS)
 
 
 def _event(document: Expr) -> Expr:
@@ -155,17 +154,29 @@ def _with_document(document: Expr, name: str) -> Expr:
 
 
 def _patch(body: Expr, document: str) -> Expr:
-    """Returns what an update changed: top-level fields as they are now, NULL for those that are gone, and what it has a part of only."""
+    """Returns what an update changed, see `patch_of`."""
     told = body["updateDescription"]
     fields = spelled.fields_of(F.coalesce(told["updatedFields"], F.lit("{}")))
+    return patch_of(fields, told["removedFields"], told["truncatedArrays"]["field"], (document,) if document else ())
+
+
+def patch_of(fields: Expr, removed: Expr, cut: Expr, always: tuple[str, ...] = ()) -> Expr:
+    """Returns what an update changed: top-level fields as they are now, NULL for those that are gone, and what it has a part of only.
+
+    Args:
+        fields: What was set, by names or by paths with dots.
+        removed: What was removed, likewise; NULL = nothing.
+        cut: Arrays that became shorter; NULL = none.
+        always: Columns of which each update changes a part.
+    """
     none = F.array().cast("array<string>")
-    removed, cut = F.coalesce(told["removedFields"], none), F.coalesce(told["truncatedArrays"]["field"], none)
+    removed, cut = F.coalesce(removed, none), F.coalesce(cut, none)
     whole = F.map_filter(fields, lambda name, _: ~name.contains("."))
     gone = F.array_except(F.filter(removed, lambda name: ~name.contains(".")), F.map_keys(whole))
     paths = F.array_union(F.filter(F.array_union(F.map_keys(fields), removed), lambda name: name.contains(".")), cut)
     firsts = F.array_distinct(F.transform(paths, _first))
-    if document:
-        firsts = F.array_union(firsts, F.array(F.lit(document)))
+    if always:
+        firsts = F.array_union(firsts, F.array(*(F.lit(name) for name in always)))
     parts = F.array_except(firsts, F.concat(F.map_keys(whole), gone))
     return F.map_concat(
         whole,

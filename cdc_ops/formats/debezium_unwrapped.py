@@ -38,12 +38,13 @@ FIELDS: Final = "add.fields"
 PREFIX: Final = "add.fields.prefix"
 DELETES: Final = "delete.tombstone.handling.mode"
 _SKIPPED: Final = "skipped.operations"
-_DELETED: Final = "__deleted"
+DELETED: Final = "__deleted"
 _SCHEMA: Final = "fields array<struct<field: string, type: string, name: string, parameters: map<string, string>>>"
 _OPERATIONS: Final = (Operation.READ, Operation.CREATE, Operation.UPDATE, Operation.DELETE)
 
 
-def _losses(needs: tuple[str, ...]) -> tuple[LossySetting, ...]:
+def flat_losses(needs: tuple[str, ...]) -> tuple[LossySetting, ...]:
+    """Returns what is lost by settings of the transformation, which has to add fields of these names."""
     return (
         LossySetting(
             name=FIELDS,
@@ -71,7 +72,7 @@ def _flattened(facts: FormatFacts, needs: tuple[str, ...]) -> FormatFacts:
         snapshot="__op r",
         delete="__deleted true, with the row before; a tombstone may follow",
         truncate="not at all: the transformation leaves it out" if truncates else facts.truncate,
-        lossy=(*kept, *_losses(needs), *((NO_TRUNCATE,) if truncates else ())),
+        lossy=(*kept, *flat_losses(needs), *((NO_TRUNCATE,) if truncates else ())),
         settings={**facts.settings, PREFIX: "__"},
         names_table=False,
     )
@@ -93,27 +94,20 @@ class DebeziumUnwrapped:
 
     def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
         """See `Format`."""
-        frame = parsed_members(records, lower=False).withColumn("r", F.when(F.col("m").isNotNull(), F.struct("m")))
-        whole = F.col("m")
-        wrapped = F.coalesce(F.array_sort(F.map_keys(whole)) == F.array(F.lit("payload"), F.lit("schema")), F.lit(False))
-        payload = F.from_json(F.try_element_at(whole, F.lit("payload")), "map<string, string>")
-        frame = frame.withColumn("b", F.when(wrapped, payload).otherwise(whole))
+        frame, wrapped, fields = opened(records)
         row, added = F.col("b"), Added(F.col("b"), self.facts, chosen)
-        deleted = F.coalesce(F.try_element_at(row, F.lit(_DELETED)) == "true", F.lit(False))
+        deleted = F.coalesce(F.try_element_at(row, F.lit(DELETED)) == "true", F.lit(False))
         op = F.when(deleted, Operation.DELETE.value).otherwise(added.field("op"))
-        frame = frame.withColumn("said", F.map_filter(row, lambda name, _: ~name.isin(_DELETED, *added.names)))
+        frame = frame.withColumn("said", F.map_filter(row, lambda name, _: ~name.isin(DELETED, *added.names)))
         image, incomplete = unchanged_left_out(F.col("said")), lacks_values(op, F.col("said"))
-        fields = F.from_json(F.when(wrapped, F.try_element_at(whole, F.lit("schema"))), _SCHEMA)["fields"]
         schema, table = added.field("schema" if self.schemas else "db"), added.field("table")
         named = schema.isNotNull() & table.isNotNull()
         return envelopes(
             frame,
             self.facts,
             {
-                "kind": F.when(incomplete, RecordKind.BAD.value).otherwise(_kind(row, op, wrapped)),
-                "reason": F.when(incomplete, INCOMPLETE).otherwise(
-                    F.concat(F.lit("it has no operation that is known: "), F.coalesce(op, F.lit("NULL")))
-                ),
+                "kind": F.when(incomplete, RecordKind.BAD.value).otherwise(kind_of(row, op, wrapped)),
+                "reason": F.when(incomplete, INCOMPLETE).otherwise(unknown(op)),
                 "op": op,
                 "snapshot": ~_streamed(op),
                 "table": name_of(F.when(named, schema), F.when(named, table)),
@@ -165,7 +159,22 @@ class Added:
         return F.coalesce(F.map_contains_key(self._row, found[0]), F.lit(False)) if found else F.lit(False)
 
 
-def _kind(row: Expr, op: Expr, wrapped: Expr) -> Expr:
+def opened(records: DataFrame) -> tuple[DataFrame, Expr, Expr]:
+    """Returns records with their members `m` and those of the flat record `b`, whether there is a schema around it, and its fields."""
+    frame = parsed_members(records, lower=False).withColumn("r", F.when(F.col("m").isNotNull(), F.struct("m")))
+    whole = F.col("m")
+    wrapped = F.coalesce(F.array_sort(F.map_keys(whole)) == F.array(F.lit("payload"), F.lit("schema")), F.lit(False))
+    payload = F.from_json(F.try_element_at(whole, F.lit("payload")), "map<string, string>")
+    fields = F.from_json(F.when(wrapped, F.try_element_at(whole, F.lit("schema"))), _SCHEMA)["fields"]
+    return frame.withColumn("b", F.when(wrapped, payload).otherwise(whole)), wrapped, fields
+
+
+def unknown(op: Expr) -> Expr:
+    """Returns why a record with such an operation is bad."""
+    return F.concat(F.lit("it has no operation that is known: "), F.coalesce(op, F.lit("NULL")))
+
+
+def kind_of(row: Expr, op: Expr, wrapped: Expr) -> Expr:
     """What a record is. Heartbeats and borders of transactions are not flattened; they have no operation."""
     names = F.map_keys(row)
     heartbeat = (F.size(names) == 1) & F.array_contains(names, "ts_ms")

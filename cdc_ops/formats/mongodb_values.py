@@ -24,10 +24,23 @@ TEXT: Final = '"'
 IN_PART: Final = "changed in part: "
 """Stands for the value of a field of which a record has a part only."""
 
+_NUMBERS: Final = ("int32", "int64")
+_CONNECT: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("int", "long"), _NUMBERS),
+    "double": ("double", "float64", *_NUMBERS),
+    **dict.fromkeys(("decimal", "numeric"), ("string", *_NUMBERS)),
+    "bool": ("boolean",),
+    "date": ("int64",),
+    "bindata": ("bytes",),
+}
+"""Kafka Connect's types of values of a declared type; those of all others are texts."""
+_TIMESTAMP: Final = "org.apache.kafka.connect.data.Timestamp"
 _EXACT_DIGITS: Final = 15
 """Whole numbers of so many digits are doubles exactly."""
 _LAST_MILLI: Final = 9223372036854775
 _SPECIAL: Final = ("NaN", "Infinity", "-Infinity")
+_WHOLE: Final = r"^-?\d+$"
+_DECIMAL: Final = r"^(-?\d+(\.\d+)?(E[+-]?\d+)?|NaN|-?Infinity)$"
 
 
 def fields_of(document: Expr) -> Expr:
@@ -63,6 +76,32 @@ def read(column: Column, text: Expr) -> Reading:
     return readers.get(DeclaredType.parse(column.source_type).base, lambda: Reading(value=_json(plain)))()
 
 
+def read_flat(column: Column, text: Expr, kind: Expr) -> Reading:
+    """Reads one value of a document that `ExtractNewDocumentState` made of Kafka Connect's types.
+
+    Args:
+        column: Whose value, declared in MongoDB's own types; none that may hold a document or an array.
+        text: As `fields_of` has it.
+        kind: The field's schema, NULL if the record has none.
+    """
+    base = DeclaredType.parse(column.source_type).base
+    is_time = F.coalesce(kind["name"], F.lit("")) == _TIMESTAMP
+    fits = kind.isNull() | (kind["type"].isin(*_CONNECT.get(base, ("string",))) & (is_time == F.lit(base == "date")))
+    plain = F.when(fits & ~text.startswith(IN_PART), text)
+    word = F.when(plain.startswith(TEXT), F.substring(plain, 2, 2**31 - 1))
+    number = F.when(plain.rlike(_WHOLE), plain)
+    readers: dict[str, Callable[[], Reading]] = {
+        **dict.fromkeys(("int", "long"), lambda: Reading(value=number.try_cast(column.delta_type))),
+        "double": lambda: Reading(value=F.coalesce(_double(plain), _double(F.when(word.isin(*_SPECIAL), word)))),
+        **dict.fromkeys(("decimal", "numeric"), lambda: _digits(column, F.coalesce(F.when(word.rlike(_DECIMAL), word), number))),
+        "bool": lambda: Reading(value=F.when(plain.isin("true", "false"), plain == "true")),
+        "date": lambda: Reading(value=_since_1970(number.try_cast("bigint"))),
+        "objectid": lambda: Reading(value=F.when(word.rlike("^[0-9a-fA-F]{24}$"), word)),
+        "bindata": lambda: Reading(value=F.try_to_binary(word, F.lit("base64"))),
+    }
+    return readers.get(base, lambda: Reading(value=word))()
+
+
 def _of(text: Expr, name: str, value: str) -> Expr:
     """Returns what stands in {"$name": value}, NULL for anything else."""
     pattern = rf'^\{{\s*"\${name}"\s*:\s*{value}\s*\}}$'
@@ -71,7 +110,7 @@ def _of(text: Expr, name: str, value: str) -> Expr:
 
 def _whole(text: Expr) -> Expr:
     number = r'"(-?\d+)"'
-    return F.coalesce(F.when(text.rlike(r"^-?\d+$"), text), _of(text, "numberLong", number), _of(text, "numberInt", number))
+    return F.coalesce(F.when(text.rlike(_WHOLE), text), _of(text, "numberLong", number), _of(text, "numberInt", number))
 
 
 def _double(text: Expr) -> Expr:
@@ -85,7 +124,10 @@ def _double(text: Expr) -> Expr:
 
 def _decimal(column: Column, text: Expr) -> Reading:
     """Decimals and whole numbers; NaN and the infinities have no stored form but as text."""
-    digits = F.coalesce(_of(text, "numberDecimal", r'"([^"]+)"'), _whole(text))
+    return _digits(column, F.coalesce(_of(text, "numberDecimal", r'"([^"]+)"'), _whole(text)))
+
+
+def _digits(column: Column, digits: Expr) -> Reading:
     if DeclaredType.parse(column.delta_type).base != "decimal":
         return Reading(value=digits)
     special = digits.isin(*_SPECIAL)
@@ -94,8 +136,11 @@ def _decimal(column: Column, text: Expr) -> Reading:
 
 def _instant(text: Expr) -> Expr:
     millis = F.coalesce(_of(text, "date", r"(-?\d+)"), _of(text, "date", r'\{\s*"\$numberLong"\s*:\s*"(-?\d+)"\s*\}')).try_cast("bigint")
-    counted = F.when(millis.between(-_LAST_MILLI, _LAST_MILLI), F.timestamp_millis(millis))
-    return F.coalesce(counted, values.zoned_instant(_of(text, "date", r'"([^"]+)"')).value)
+    return F.coalesce(_since_1970(millis), values.zoned_instant(_of(text, "date", r'"([^"]+)"')).value)
+
+
+def _since_1970(millis: Expr) -> Expr:
+    return F.when(millis.between(-_LAST_MILLI, _LAST_MILLI), F.timestamp_millis(millis))
 
 
 def _bytes(text: Expr) -> Expr:

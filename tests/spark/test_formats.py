@@ -1,10 +1,12 @@
 """Every format passes the public suite, with its golden files."""
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from cdc_ops.core.declared import TypeDialect, declared_column
 from cdc_ops.core.events import EventFormat
@@ -77,6 +79,11 @@ class TestDebeziumSQLServerUnwrapped(FormatSuite):
 class TestDebeziumOracleUnwrapped(FormatSuite):
     name = "debezium-oracle-unwrapped"
     folder = GOLDEN / "debezium-oracle-unwrapped"
+
+
+class TestDebeziumMongoDbUnwrapped(FormatSuite):
+    name = "debezium-mongodb-unwrapped"
+    folder = GOLDEN / "debezium-mongodb-unwrapped"
 
 
 class TestDebeziumMySQLAvro(FormatSuite):
@@ -176,6 +183,19 @@ def test_a_document_that_was_gone_when_it_was_looked_up_changes_nothing_and_a_co
     assert fed("lookup") == [inserted, ("control", None, None, None), deleted]
     part = "column 'all' of the image after: changed in part: all cannot be read as json"
     assert fed("post_image") == [inserted, ("bad", None, None, part), deleted]
+
+
+def test_flattened_documents_without_schemas_are_read_by_their_columns_where_that_is_accepted(spark: SparkSession) -> None:
+    form, texts = (
+        open_format("debezium-mongodb-unwrapped"),
+        {"int": "7", "date": "1709283600123", "decimal(10,2)": '"12.50', "binData": '"AP8='},
+    )
+    chosen = EventFormat(name="debezium-mongodb-unwrapped", settings={"schemas.enable": "false"})
+    none = F.lit(None).cast("struct<type: string, name: string, scale: int>")
+    columns = [declared_column("c", kind, TypeDialect.MONGODB)[0] for kind in texts]
+    read = [form.reading(column, F.lit(text), none, chosen).value for column, text in zip(columns, texts.values(), strict=True)]
+    [row] = spark.range(1).select(read[0], F.unix_millis(read[1]), read[2], read[3]).collect()
+    assert tuple(row) == (7, 1709283600123, Decimal("12.50"), b"\x00\xff")
 
 
 def test_every_registered_format_is_proved_here() -> None:

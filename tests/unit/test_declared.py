@@ -16,6 +16,7 @@ from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core.column_news import ColumnNews
 from cdc_ops.core.declared import BEGIN_ANEW, DeclaredTable, TypeDialect, declared_column, declared_schema, dialect_of, way_on
 from cdc_ops.core.event_values import ValueFamily, family_of, fraction_digits
+from cdc_ops.core.events import EventFormat, check_format
 from cdc_ops.core.pipeline import resolve_tables
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.runs import TableState
@@ -24,6 +25,7 @@ from cdc_ops.core.table_changes import TableChange, TableChangeKind
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.type_policies import OnOverflow, OnUnstorable, TypePolicies
 from cdc_ops.errors import ConfigError, RequestError, SchemaChangedError, SourceTableError
+from cdc_ops.formats.base import open_format
 from cdc_ops.jobs import connection_url
 from cdc_ops.sources.base import open_source
 from cdc_ops.sources.declared import DeclaredSource
@@ -142,8 +144,25 @@ def test_a_field_of_mongodb_with_a_dot_in_its_name_is_refused() -> None:
         declared_column("a.b", "int", MONGODB)
 
 
+@pytest.mark.parametrize("kind", ["object", "array", "json"])
+def test_flattened_documents_have_no_columns_whose_values_lose_their_types(kind: str) -> None:
+    declared = DeclaredTable(name="shop.orders", columns=(("_id", "objectId primary key"), ("inner", kind)))
+    facts = open_format("debezium-mongodb-unwrapped").facts
+    chosen = EventFormat(name=facts.name, accept=tuple(item.accepted_by(item.default) for item in facts.lossy))
+    with pytest.raises(SourceTableError, match="cannot carry column 'inner'") as caught:
+        check_format(facts, chosen, declared_schema(declared, MONGODB), ("_id",))
+    assert "dates as numbers" in caught.value.why
+    check_format(facts, chosen, declared_schema(replace(declared, columns=declared.columns[:1]), MONGODB), ("_id",))
+
+
+def test_flattened_records_of_a_server_without_truncate_need_not_accept_that_it_is_left_out() -> None:
+    lossy = {name: {item.name for item in open_format(f"debezium-{name}-unwrapped").facts.lossy} for name in ("sqlserver", "oracle")}
+    assert [name for name, settings in lossy.items() if "truncate" in settings] == ["oracle"]
+
+
 def test_formats_that_read_values_by_their_source_say_by_which() -> None:
     wanted = {"debezium-mysql-avro": MYSQL, "debezium-oracle": ORACLE, "dts-json": MYSQL, "canal": MYSQL, "ticdc-canal": MYSQL}
+    wanted |= {"debezium-mongodb-unwrapped": MONGODB, "debezium-oracle-unwrapped-avro": ORACLE}
     assert {name: dialect_of(name) for name in wanted} == wanted
     assert [dialect_of(name) for name in ("goldengate-json", "aws-dms-csv", "mine:make")] == [None, None, None]
 

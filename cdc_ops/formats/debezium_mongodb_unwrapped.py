@@ -1,0 +1,147 @@
+r"""Debezium's change events of MongoDB flattened by ExtractNewDocumentState, as JSON with or without schemas; inside Spark.
+
+    {"_id": "596e…", "n": 7, "__deleted": false, "__op": "u", "__updateDescription_updatedFields": "{\"n\": 7}",
+     "__updateDescription_removedFields": ["a"]}
+
+The transformation makes Kafka Connect's types of BSON's: dates are milliseconds, decimals and ids texts, bytes base64. What is within
+documents and arrays loses its types, so that no column can have one. An update comes with the whole document or with what changed, and
+nothing tells which; but what changed is told by `updateDescription`, and applying that is right for both. A document that was replaced
+has none. Field layouts: Debezium's documentation and source of the transformation.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pyspark.sql import Column as Expr
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_ops.core.event_values import ValueFamily
+from cdc_ops.core.events import EventFormat, FormatFacts, LossySetting, Operation, RecordKind, setting
+from cdc_ops.core.tables import Column
+from cdc_ops.formats import debezium_mongodb, mongodb_values
+from cdc_ops.formats.base import Format, Reading
+from cdc_ops.formats.debezium import is_snapshot, types_of
+from cdc_ops.formats.debezium_mongodb import NAMELESS, SILENT, patch_of
+from cdc_ops.formats.debezium_unwrapped import DELETED, PREFIX, Added, flat_losses, kind_of, opened, unknown
+from cdc_ops.formats.debezium_values import SCHEMAS
+from cdc_ops.formats.records import envelopes, instant_of_millis, name_of
+
+_ID: Final = "_id"
+_UPDATED: Final = "updateDescription.updatedFields"
+_REMOVED: Final = "updateDescription.removedFields"
+_OF_ENVELOPE: Final = ("skipped.operations", "cursor.oversize.handling.mode")
+
+_FLATTENED: Final = (
+    LossySetting(
+        name="delete.tombstone.handling.mode.rewrite-with-id",
+        safe=("true",),
+        default="false",
+        loses="A delete does not say which document is gone, unless the connector has the document from before"
+        " (capture.mode=change_streams_update_full_with_pre_image).",
+        remedy="Set transforms.<name>.delete.tombstone.handling.mode.rewrite-with-id=true.",
+    ),
+    LossySetting(
+        name=SCHEMAS,
+        safe=("true",),
+        default="true",
+        loses="Without schemas a record does not tell dates from numbers, nor bytes and decimals from texts: a value of another type than"
+        " its column's may be taken for one of it.",
+        remedy="Set value.converter.schemas.enable=true in the connector.",
+    ),
+    LossySetting(
+        name="flatten.struct",
+        safe=("false",),
+        default="false",
+        loses="Fields of documents within a document get names that others may have, and a document that takes another's place leaves those"
+        " of the other one behind.",
+        remedy="Set transforms.<name>.flatten.struct=false.",
+    ),
+    LossySetting(
+        name="field.name.adjustment.mode",
+        safe=("none",),
+        default="none",
+        loses="Fields may have other names than in the documents.",
+        remedy="Set transforms.<name>.field.name.adjustment.mode=none.",
+    ),
+)
+FACTS: Final = replace(
+    debezium_mongodb.FACTS,
+    name="debezium-mongodb-unwrapped",
+    snapshot="__op r",
+    delete="__deleted true, with the document before or its _id; a tombstone may follow",
+    lossy=(
+        *(item for item in debezium_mongodb.FACTS.lossy if item.name in _OF_ENVELOPE),
+        *flat_losses(("op", _UPDATED, _REMOVED)),
+        *_FLATTENED,
+    ),
+    settings={PREFIX: "__"},
+    unreadable=dict.fromkeys(
+        (ValueFamily.DOCUMENT, ValueFamily.JSON),
+        "ExtractNewDocumentState writes what is in documents and arrays without its types: dates as numbers, ids and decimals as texts.",
+    ),
+    names_table=False,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DebeziumMongoDbUnwrapped:
+    """The format `debezium-mongodb-unwrapped`."""
+
+    facts: FormatFacts = FACTS
+
+    def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
+        """See `Format`."""
+        frame, wrapped, fields = opened(records)
+        row, added = F.col("b"), Added(F.col("b"), self.facts, chosen)
+        deleted = F.coalesce(F.try_element_at(row, F.lit(DELETED)) == "true", F.lit(False))
+        op = F.when(deleted, Operation.DELETE.value).otherwise(added.field("op"))
+        document = mongodb_values.fields_of(F.when(wrapped, F.try_element_at(F.col("m"), F.lit("payload"))).otherwise(F.col("value")))
+        said = F.map_filter(document, lambda name, _: ~name.isin(DELETED, *added.names))
+        removed = F.from_json(added.field(_REMOVED), "array<string>")
+        patched = (op == Operation.UPDATE) & (added.field(_UPDATED).isNotNull() | removed.isNotNull())
+        frame = frame.withColumn("said", said).withColumn("patch", F.when(patched, patch_of(F.col("said"), removed, F.lit(None))))
+        image, database, collection = F.col("said"), added.field("db"), added.field("collection")
+        named = database.isNotNull() & collection.isNotNull()
+        reason = _reason(added, op, deleted, image)
+        return envelopes(
+            frame,
+            self.facts,
+            {
+                "kind": F.when(reason.isNotNull(), RecordKind.BAD.value).otherwise(kind_of(row, op, wrapped)),
+                "reason": F.coalesce(reason, unknown(op)),
+                # A document that was replaced has all of its fields in the record.
+                "op": F.when((op == Operation.UPDATE) & F.col("patch").isNull(), Operation.CREATE.value).otherwise(op),
+                "snapshot": is_snapshot(op, F.lit("false")),
+                "table": name_of(F.when(named, database), F.when(named, collection)),
+                "before": F.when(deleted, image),
+                "after": F.when(~deleted, F.coalesce(F.col("patch"), image)),
+                "types": types_of(fields),
+                "transaction": F.coalesce(
+                    added.field("transaction.id"), F.concat(added.field("lsid"), F.lit(":"), added.field("txnNumber"))
+                ),
+                "source_time": instant_of_millis(added.field("ts_ms", top=False).try_cast("bigint")),
+                "position": F.struct(F.col("offset").cast("bigint").alias("offset")),
+            },
+        )
+
+    def reading(self, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+        """See `Format`."""
+        reading = mongodb_values.read_flat(column, text, kind)
+        if setting(self.facts, chosen, SCHEMAS) != "true":
+            return reading
+        lost = None if reading.unstorable is None else kind.isNotNull() & reading.unstorable
+        return Reading(value=F.when(kind.isNotNull(), reading.value), unstorable=lost)
+
+
+def _reason(added: Added, op: Expr, deleted: Expr, image: Expr) -> Expr:
+    """Returns why an event cannot be applied; NULL if it can."""
+    told = added.has(_UPDATED) & added.has(_REMOVED)
+    silent = ((op == Operation.UPDATE) & ~told) | (deleted & (added.field("op") != Operation.DELETE))
+    nameless = (op == Operation.DELETE) & ~F.map_contains_key(image, _ID)
+    return F.when(silent, SILENT).when(nameless, NAMELESS)
+
+
+def debezium_mongodb_unwrapped() -> Format:
+    """The format `debezium-mongodb-unwrapped`."""
+    return DebeziumMongoDbUnwrapped()
