@@ -32,7 +32,15 @@ _UPDATED: Final = "updateDescription.updatedFields"
 _REMOVED: Final = "updateDescription.removedFields"
 _OF_ENVELOPE: Final = ("skipped.operations", "cursor.oversize.handling.mode")
 
+_FIELDS, _DELETES = flat_losses(("op", _UPDATED, _REMOVED))
 _FLATTENED: Final = (
+    replace(
+        _FIELDS,
+        loses="What is not named is not in the records: without it nobody knows what happened, which fields an update removed, nor whether"
+        " it has the whole document.",
+        remedy=f"Set transforms.<name>.add.fields={','.join(_FIELDS.needs)}, and repeat it here.",
+    ),
+    _DELETES,
     LossySetting(
         name="delete.tombstone.handling.mode.rewrite-with-id",
         safe=("true",),
@@ -70,11 +78,7 @@ FACTS: Final = replace(
     name="debezium-mongodb-unwrapped",
     snapshot="__op r",
     delete="__deleted true, with the document before or its _id; a tombstone may follow",
-    lossy=(
-        *(item for item in debezium_mongodb.FACTS.lossy if item.name in _OF_ENVELOPE),
-        *flat_losses(("op", _UPDATED, _REMOVED)),
-        *_FLATTENED,
-    ),
+    lossy=(*(item for item in debezium_mongodb.FACTS.lossy if item.name in _OF_ENVELOPE), *_FLATTENED),
     settings={PREFIX: "__"},
     unreadable=dict.fromkeys(
         (ValueFamily.DOCUMENT, ValueFamily.JSON),
