@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
 from operator import add, and_
 from typing import Final
 
@@ -13,6 +12,7 @@ from pyspark.sql import functions as F
 from cdc_ops.core.event_values import ValueFamily, family_of
 from cdc_ops.core.events import WHOLE_ROW, EventFormat, Images, Operation, RecordKind, check_format
 from cdc_ops.core.feeds import feed_columns, key_columns, struct_type
+from cdc_ops.core.halves import joined_by_halves
 from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.core.type_policies import OnUnstorable
 from cdc_ops.formats.base import Format
@@ -151,7 +151,7 @@ class _Side:
             reading = self.form.reading(column, text, F.get(types, F.lit(index)), self.chosen)
             rows.append(reading.value.cast(column.delta_type).alias(column.name))
             lost.append(F.lit(False) if reading.unstorable is None else F.coalesce(reading.unstorable, F.lit(False)))
-        counted = reduce(add, (has.cast("int") for has in self._has()))
+        counted = joined_by_halves(add, (has.cast("int") for has in self._has()))
         return [
             F.when(texts.isNotNull(), F.struct(*rows)).cast(struct_type(self.wanted)).alias(f"__image_{self.name}"),
             F.when(texts.isNull(), 0).when(self._is_plain, known).otherwise(rarely(F.lit(True), counted)).alias(f"__known_{self.name}"),
@@ -220,7 +220,7 @@ def names_of(conditions: list[Expr], columns: Iterable[Column]) -> Expr:
     some = F.array_compact(F.array(*(F.when(one, name) for one, name in zip(conditions, names, strict=True))))
     every = F.array(*map(F.lit, names))
     none = F.array().cast("array<string>")
-    all_of_them = reduce(and_, conditions)
+    all_of_them = joined_by_halves(and_, conditions)
     return F.when(all_of_them, every).when(~any_of(conditions), none).otherwise(rarely(F.lit(True), some))
 
 

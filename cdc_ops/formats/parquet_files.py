@@ -21,6 +21,7 @@ from pyspark.sql import types as T
 from cdc_ops.core.feeds import RECORD_COLUMNS
 from cdc_ops.errors import ArchiveFileError
 from cdc_ops.formats.files import FileLines, RecordFile, by_place, escaped, file_lines, path_of
+from cdc_ops.formats.values import any_of
 
 _TYPES: Final = dict(RECORD_COLUMNS)
 _PLACES: Final = "__uri string, __known bigint, file string, partition int, __start bigint"
@@ -109,7 +110,7 @@ def _rows(frame: DataFrame, schema: T.StructType) -> DataFrame:
     row = F.to_json(F.struct(*columns), _JSON)
     texts = [_named(field.name) for field in schema.fields if isinstance(field.dataType, T.StringType)]
     if texts:
-        garbled = reduce(lambda left, right: left | right, (F.coalesce(~F.is_valid_utf8(text), F.lit(False)) for text in texts))
+        garbled = any_of([~F.is_valid_utf8(text) for text in texts])
         row = F.when(garbled, F.concat_ws(",", *texts)).otherwise(row)
     place = (F.col("_metadata.file_path").alias("__uri"), F.col("_metadata.row_index").alias("line"))
     return frame.select(row.alias("value"), *place)

@@ -4,13 +4,14 @@ Nothing here rounds, wraps or guesses: text that is not a value of the type beco
 """
 
 from collections.abc import Callable
-from functools import reduce
+from operator import or_
 from typing import Final
 
 from pyspark.sql import Column as Expr
 from pyspark.sql import functions as F
 
 from cdc_ops.core.event_values import ValueFamily, byte_length, family_of, fraction_digits, scale_of, trims_fractions
+from cdc_ops.core.halves import joined_by_halves
 from cdc_ops.core.tables import Column
 from cdc_ops.core.typemap import DeclaredType
 from cdc_ops.formats.base import Reading
@@ -248,4 +249,4 @@ def from_text(column: Column, text: Expr, zone: str) -> Reading:
 
 def any_of(conditions: list[Expr]) -> Expr:
     """True if one of the conditions is; NULL counts as false."""
-    return reduce(lambda left, right: left | right, (F.coalesce(item, F.lit(False)) for item in conditions), F.lit(False))
+    return joined_by_halves(or_, (F.coalesce(item, F.lit(False)) for item in conditions), F.lit(False))

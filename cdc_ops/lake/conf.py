@@ -46,6 +46,8 @@ def usual_conf() -> dict[str, str]:
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
         # Spark keeps 100 generated classes, Delta's own plans need more for one table: each small MERGE compiled 43 of them anew, now 6.
         "spark.sql.codegen.cache.maxEntries": "1000",
+        # PySpark would look up the line of Python of each Column function, and tell Java: half of the time that a feed takes to be planned.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "WARN",

@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.cursors import CursorValue
+from cdc_ops.core.halves import joined_by_halves
 from cdc_ops.core.lateness import NONE_LATE, LateRows, measured
 from cdc_ops.core.merging import spark_literal
 from cdc_ops.core.operations import OperationSpec
@@ -69,7 +70,7 @@ def _unknown(spec: OperationSpec, rows: DataFrame, lake: DataFrame) -> DataFrame
     if spec.deleted_column:  # a row that is marked there and living here, or the other way round, is another one
         marker = spec.deleted_column.lower()
         found = found & ((is_marked(F.col(quoted(f"__lake_{marker}"))) if marker in stored else F.lit(False)) == deleted)
-    equal = reduce(and_, (same(column.name) for column in spec.schema.columns), found)
+    equal = found & joined_by_halves(and_, (same(column.name) for column in spec.schema.columns))
     if spec.delete_where and not spec.deleted_column:  # a deleted row that the lake lacks is as it should be, and one that it has is not
         equal = (equal & ~deleted) | (~found & deleted)
     same_cursor = reduce(and_, (same(name) for name in spec.cursor.column_names), found)

@@ -1,12 +1,12 @@
 """stage: from landed rows to a batch with one row per key, ready for one statement. Spark expressions only; nothing is executed here."""
 
-from functools import reduce
 from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.deletes import DELETE_MARK
+from cdc_ops.core.halves import joined_by_halves
 from cdc_ops.core.logs import PRESENT, REST_IS_NULL
 from cdc_ops.core.merging import folds_nulls
 from cdc_ops.core.operations import ApplyMode, OperationSpec
@@ -60,7 +60,7 @@ def last_states(rows: DataFrame, spec: OperationSpec) -> DataFrame:
 def _present(spec: OperationSpec, kept: dict[str, Column], anew: Column) -> Column:
     """Returns the names of the columns that a row speaks of; NULL if of all, as a row does that begins anew."""
     names = [F.when(kept[name].isNotNull(), F.lit(name)) if name in kept else F.lit(name) for name in spec.schema.names]
-    silent = reduce(or_, (value.isNull() for value in kept.values()), F.lit(False))
+    silent = joined_by_halves(or_, (value.isNull() for value in kept.values()), F.lit(False))
     return F.when(silent & ~anew, F.array_compact(F.array(*names, F.lit(REST_IS_NULL))))
 
 

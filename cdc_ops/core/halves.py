@@ -1,0 +1,31 @@
+"""Conditions of many columns as one: joined by halves, so that none of them lies deep. No Spark here."""
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+
+def joined_by_halves(join: Callable[[Item, Item], Item], items: Iterable[Item], empty: Item | None = None) -> Item:
+    """Returns items joined in their order, the joined first half with the joined second one.
+
+    Joined one after the other, a thousand items lie a thousand deep in each other; what goes through an expression by calling itself, as
+    Spark's analyzer does, has its stack run over at a few hundred.
+
+    Args:
+        join: Joins two neighbours; it does not matter which neighbours are joined first.
+        items: What is to be joined.
+        empty: What is returned if there are no items; None = there is at least one.
+
+    Raises:
+        ValueError: there are no items, and nothing is given for that.
+    """
+    found = list(items)
+    if not found:
+        if empty is None:
+            raise ValueError("there is nothing to join")
+        return empty
+    while len(found) > 1:
+        pairs = [join(*found[start : start + 2]) for start in range(0, len(found) - 1, 2)]
+        found = [*pairs, *found[2 * len(pairs) :]]
+    return found[0]
