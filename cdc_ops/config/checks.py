@@ -7,6 +7,7 @@ from cdc_ops.config.document import Document, Path
 from cdc_ops.config.explain import place_of
 from cdc_ops.config.problems import Mark, Problem, is_secret_conf
 from cdc_ops.config.sources import check_source
+from cdc_ops.core.archive_names import Layout
 from cdc_ops.core.pipeline import Method, SourceKind
 from cdc_ops.core.tables import TableName
 
@@ -154,6 +155,13 @@ def _check_logs(data: Data, document: Document) -> Iterator[Problem]:
     if (anon := archive.get("options", {}).get("anon", "true")).lower() not in ("true", "false"):
         message = f"'anon' is {anon!r}, which is neither yes nor no."
         yield Problem(mark=_value(document, ("archive", "options", "anon")), message=message, valid='Write "true" or "false".')
+    if archive.get("layout") is Layout.BINLOG:
+        message = "No format reads the server's binlogs: a table of such an archive would never get a row."
+        yield Problem(
+            mark=_value(document, ("archive", "layout")),
+            message=message,
+            valid="Archive change events, e.g. of Debezium, Maxwell or Canal.",
+        )
 
 
 def _check_paths(data: Data, document: Document) -> Iterator[Problem]:

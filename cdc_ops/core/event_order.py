@@ -34,11 +34,13 @@ class FileChanges:
     behind_at: datetime | None = None
 
 
-def gone_on(table: str, files: Iterable[FileChanges], before: Iterable[Newest], *, declared: bool = False) -> tuple[Newest, ...]:
+def gone_on(
+    pipeline: str, table: str, files: Iterable[FileChanges], before: Iterable[Newest], *, declared: bool = False
+) -> tuple[Newest, ...]:
     """Returns the newest change of each stream after a batch.
 
     Args:
-        table: Whose, for messages.
+        pipeline, table: Whose, for messages.
         files: In the order in which the files of each stream were written.
         before: The newest change of each stream before it.
         declared: There is no source whose rows could be read, for messages.
@@ -54,9 +56,9 @@ def gone_on(table: str, files: Iterable[FileChanges], before: Iterable[Newest], 
             newest[file.stream] = Newest(stream=file.stream, place=file.place, at=file.at)
             continue
         if first is not None and _is_later(file.behind_at, first.at):
-            raise _turned_back(table, file, first, declared)
+            raise _turned_back((pipeline, table), file, first, declared)
         if file.place < known.place and _is_later(file.at, known.at):
-            raise _turned_back(table, file, known, declared)
+            raise _turned_back((pipeline, table), file, known, declared)
         times = [at for at in (known.at, file.at) if at is not None]
         newest[file.stream] = Newest(stream=file.stream, place=max(known.place, file.place), at=max(times, default=None))
     return tuple(newest[stream] for stream in sorted(newest))
@@ -66,7 +68,8 @@ def _is_later(one: datetime | None, other: datetime | None) -> bool:
     return one is not None and other is not None and one > other
 
 
-def _turned_back(table: str, file: FileChanges, known: Newest, declared: bool) -> ArchiveOrderError:
+def _turned_back(names: tuple[str, str], file: FileChanges, known: Newest, declared: bool) -> ArchiveOrderError:
+    pipeline, table = names
     place = ", ".join(map(str, known.place))
     return ArchiveOrderError(
         f"The order of events of {table} does not go on: {file.file} has changes from {file.behind_at or file.at} UTC with positions below"
@@ -75,7 +78,7 @@ def _turned_back(table: str, file: FileChanges, known: Newest, declared: bool) -
         " for old ones.",
         data="Nothing of this batch was written; the watermark stays.",
         next=way_on(
-            f"resync --table {table} --mode full",
+            f"resync --pipeline {pipeline} --table {table} --mode full",
             "reads all rows, and then follows the new server's events",
             declared=declared,
             then=", which has to be that server's",

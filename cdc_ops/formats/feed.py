@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from operator import add, and_
+from operator import and_
 from typing import Final
 
 from pyspark.sql import Column as Expr
@@ -15,7 +15,7 @@ from cdc_ops.core.feeds import feed_columns, key_columns, struct_type
 from cdc_ops.core.halves import joined_by_halves
 from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.core.type_policies import OnUnstorable
-from cdc_ops.formats.base import Format
+from cdc_ops.formats.base import Format, Reading
 from cdc_ops.formats.records import is_doubled
 from cdc_ops.formats.values import any_of, rarely
 
@@ -62,7 +62,7 @@ def canonical_feed(
     check_format(form.facts, chosen, schema, names)
     in_key = key_columns(schema, names)
     wanted = schema.columns if before else tuple(column for column in schema.columns if column in in_key)
-    sides = {"before": _Side(schema, "before", form, chosen, wanted), "after": _Side(schema, "after", form, chosen, schema.columns)}
+    sides = {name: _side(schema, name, form, chosen, columns) for name, columns in (("before", wanted), ("after", schema.columns))}
     kind, op = _given("kind"), _given("op")
     key, old_key, problems = F.col("__key"), F.col("__old_key"), _problems(sides, form)
     keyed = _read(_aligned(envelopes, schema), sides).withColumns(_keys(schema, names))
@@ -132,30 +132,41 @@ def _read(aligned: DataFrame, sides: dict[str, "_Side"]) -> DataFrame:
     return aligned.select(*given, *(column for side in sides.values() for column in side.columns()))
 
 
+def _side(schema: TableSchema, name: str, form: Format, chosen: EventFormat, wanted: Iterable[Column]) -> "_Side":
+    """Returns an image of which the wanted columns are read."""
+    texts, types, read = F.col(f"__in_order_{name}"), F.col("__in_order_types"), []
+    for index, column in enumerate(schema.columns):
+        if column in wanted:
+            text, kind = F.get(texts, F.lit(index)), F.get(types, F.lit(index))
+            read.append((column, text, form.reading(column, text, kind, chosen)))
+    return _Side(schema, name, tuple(read))
+
+
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One image of a row, before or after; what it says is in the order of the table, see `_aligned`; `wanted` columns are read."""
+    """One image of a row, before or after; what it says is in the order of the table, see `_aligned`.
+
+    Args:
+        schema: The table.
+        name: `before` or `after`.
+        read: The columns that are read of it, with the text and the reading of each.
+    """
 
     schema: TableSchema
     name: str
-    form: Format
-    chosen: EventFormat
-    wanted: tuple[Column, ...]
+    read: tuple[tuple[Column, Expr, Reading], ...]
 
     def columns(self) -> list[Expr]:
-        """What is read of an image: its row, which of its values are not NULL, how many of the table's columns it has, and what is lost."""
-        texts, types, known = F.col(f"__in_order_{self.name}"), F.col("__in_order_types"), len(self.schema.columns)
-        rows, lost = [], []
-        for index, column in self._read:
-            text = F.get(texts, F.lit(index))
-            reading = self.form.reading(column, text, F.get(types, F.lit(index)), self.chosen)
-            rows.append(reading.value.cast(column.delta_type).alias(column.name))
-            lost.append(F.lit(False) if reading.unstorable is None else F.coalesce(reading.unstorable, F.lit(False)))
-        counted = joined_by_halves(add, (has.cast("int") for has in self._has()))
+        """What is read of an image: its row, how many of the table's columns it has, and what is lost."""
+        texts, known = F.col(f"__in_order_{self.name}"), len(self.schema.columns)
+        rows = [reading.value.cast(column.delta_type).alias(column.name) for column, _, reading in self.read]
+        lost = {column: F.coalesce(reading.unstorable, F.lit(False)) for column, _, reading in self.read if reading.unstorable is not None}
+        image = F.when(texts.isNotNull(), F.struct(*rows)).cast(struct_type([column for column, _, _ in self.read]))
+        found = F.when(texts.isNull(), 0).when(self._is_plain, known).otherwise(rarely(F.lit(True), F.size(self._found)))
         return [
-            F.when(texts.isNotNull(), F.struct(*rows)).cast(struct_type(self.wanted)).alias(f"__image_{self.name}"),
-            F.when(texts.isNull(), 0).when(self._is_plain, known).otherwise(rarely(F.lit(True), counted)).alias(f"__known_{self.name}"),
-            names_of(lost, self.wanted).alias(f"__lost_{self.name}"),
+            image.alias(f"__image_{self.name}"),
+            found.alias(f"__known_{self.name}"),
+            names_of(list(lost.values()), lost).alias(f"__lost_{self.name}"),
         ]
 
     @property
@@ -182,7 +193,7 @@ class _Side:
     def present(self) -> Expr:
         """Names of the columns that the image has."""
         every = F.array(*(F.lit(column.name) for column in self.schema.columns))
-        some = rarely(F.lit(True), names_of(self._has(), self.schema.columns))
+        some = F.coalesce(rarely(F.lit(True), self._found), F.array().cast("array<string>"))
         return F.when(F.col(f"__known_{self.name}") == len(self.schema.columns), every).otherwise(some)
 
     @property
@@ -190,33 +201,32 @@ class _Side:
         """True for an image that is as the table is; it is kept in the table's order only."""
         return F.col(f"__plain_{self.name}")
 
-    def _has(self) -> list[Expr]:
-        """Whether an image that is not plain has a column, for each of them."""
-        return [F.coalesce(F.map_contains_key(_given(self.name), column.name), F.lit(False)) for column in self.schema.columns]
+    @property
+    def _found(self) -> Expr:
+        """Names of the columns that an image has which is not plain, in the order of the table."""
+        return F.array_intersect(F.array(*(F.lit(column.name) for column in self.schema.columns)), F.map_keys(_given(self.name)))
 
     def problems(self) -> list[tuple[Expr, Expr]]:
         """Returns for each column that is wanted whether something is wrong with its value, and what."""
-        return [found for index, column in self._read for found in self._problems(index, column)]
+        return [found for column, text, reading in self.read for found in self._problems(column, text, reading)]
 
-    @property
-    def _read(self) -> list[tuple[int, Column]]:
-        """The columns that are wanted, with their places in the table."""
-        return [(index, column) for index, column in enumerate(self.schema.columns) if column in self.wanted]
-
-    def _problems(self, index: int, column: Column) -> list[tuple[Expr, Expr]]:
-        lost = F.array_contains(self.lost, column.name)
-        text = F.get(F.col(f"__in_order_{self.name}"), F.lit(index))
+    def _problems(self, column: Column, text: Expr, reading: Reading) -> list[tuple[Expr, Expr]]:
         said = F.concat(F.lit(f"column {column.name!r} of the image {self.name}: "), F.substring(text, 1, 40))
-        unreadable = text.isNotNull() & self.image[column.name].isNull() & ~lost
-        found = [(unreadable, F.concat(said, F.lit(f" cannot be read as {column.source_type}")))]
-        if _must_not_be_lost(self.schema, column):
-            found.append((lost, F.concat(said, F.lit(" has no stored form, and the policy is to fail"))))
-        return found
+        told = F.concat(said, F.lit(f" cannot be read as {column.source_type}"))
+        unread = text.isNotNull() & self.image[column.name].isNull()
+        if reading.unstorable is None:
+            return [(unread, told)]
+        lost = F.array_contains(self.lost, column.name)
+        if not _must_not_be_lost(self.schema, column):
+            return [(unread & ~lost, told)]
+        return [(unread & ~lost, told), (lost, F.concat(said, F.lit(" has no stored form, and the policy is to fail")))]
 
 
 def names_of(conditions: list[Expr], columns: Iterable[Column]) -> Expr:
     """Returns the names of the columns whose condition is true, in their order; nearly always these are all of them, or none."""
     names = [column.name for column in columns]
+    if not names:
+        return F.array().cast("array<string>")
     some = F.array_compact(F.array(*(F.when(one, name) for one, name in zip(conditions, names, strict=True))))
     every = F.array(*map(F.lit, names))
     none = F.array().cast("array<string>")

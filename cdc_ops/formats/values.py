@@ -249,4 +249,4 @@ def from_text(column: Column, text: Expr, zone: str) -> Reading:
 
 def any_of(conditions: list[Expr]) -> Expr:
     """True if one of the conditions is; NULL counts as false."""
-    return joined_by_halves(or_, (F.coalesce(item, F.lit(False)) for item in conditions), F.lit(False))
+    return F.coalesce(joined_by_halves(or_, conditions, F.lit(False)), F.lit(False))

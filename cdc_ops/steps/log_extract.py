@@ -94,7 +94,7 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
         seen = _seen(rows_of_files, spec)
         if seen.bad and not log.quarantine:
             raise _bad_records(feed, spec.table, seen.bad)
-        newest, behind = (log.before.newest, 0) if log.again else check_order(rows_of_files, str(spec.table), log, names)
+        newest, behind = (log.before.newest, 0) if log.again else check_order(rows_of_files, spec, log, names)
         reading = LogReading(
             watermark=replace(proven.watermark, newest=newest),
             covers=covers,

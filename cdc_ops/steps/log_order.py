@@ -12,6 +12,7 @@ from cdc_ops.core.event_order import FileChanges, gone_on
 from cdc_ops.core.events import Operation, RecordKind
 from cdc_ops.core.logs import LogBatch
 from cdc_ops.core.merging import position_literal
+from cdc_ops.core.operations import OperationSpec
 from cdc_ops.formats.latest import place_of
 
 
@@ -37,12 +38,12 @@ def order_columns(feed: DataFrame, log: LogBatch, names: Mapping[str, KafkaName]
     )
 
 
-def check_order(rows: Iterable[Row], table: str, log: LogBatch, names: Mapping[str, KafkaName]) -> tuple[tuple[Newest, ...], int]:
+def check_order(rows: Iterable[Row], spec: OperationSpec, log: LogBatch, names: Mapping[str, KafkaName]) -> tuple[tuple[Newest, ...], int]:
     """Returns the newest change of each stream once a feed is merged, and how many changes are older than what the table has.
 
     Args:
         rows: One per file, with `file` and the `order_columns`.
-        table: Whose, for messages.
+        spec: Whose, for messages.
         log: What was read.
         names: What the names of its files say.
 
@@ -64,7 +65,8 @@ def check_order(rows: Iterable[Row], table: str, log: LogBatch, names: Mapping[s
     ]
     starts = {path: name.start_offset for path, name in names.items()}
     found.sort(key=lambda one: (one.stream, starts.get(one.file, 0), one.file))
-    return gone_on(table, found, log.before.newest, declared=bool(log.declared)), sum(one.behind for one in found)
+    newest = gone_on(spec.pipeline, str(spec.table), found, log.before.newest, declared=bool(log.declared))
+    return newest, sum(one.behind for one in found)
 
 
 def _streams(names: Mapping[str, KafkaName]) -> dict[str, str]:

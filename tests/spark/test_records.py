@@ -107,6 +107,15 @@ def test_events_before_a_statement_are_read_under_the_name_of_now_and_no_others(
     ]
 
 
+def test_a_table_of_hundreds_of_columns_is_read(spark: SparkSession) -> None:
+    form, table = open_format(CHOSEN.name), schema(*["int"] * 300)
+    after = ", ".join(f'"{column.name}": {number}' for number, column in enumerate(table.columns))
+    envelopes = form.envelopes(records(spark, f'{{"op": "c", "after": {{{after}}}, {PLACE}}}'), CHOSEN)
+    feed = canonical_feed(form, envelopes, table, ("id",), CHOSEN, before=False)
+    [row] = feed.select("kind", "after").collect()
+    assert (row.kind, *row.after) == ("change", *range(len(table.columns)))
+
+
 def test_a_record_is_parsed_once_on_its_way_to_the_last_state_of_a_key(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     form, table = open_format(CHOSEN.name), schema("int")
     envelopes = records_of(form.envelopes(records(spark, "{}"), CHOSEN), table.table)

@@ -106,6 +106,7 @@ CASES = [
     ("{keys: [id]}", "{method: log}", 9, 3, ["'shop.orders' has 'method: log'", "no 'url' and no 'format'"]),
     ("defaults:", "archive: {options: {endpoint_url: 'http://s:1', key: a}}\ndefaults:", 5, 49, ["'key' is a secret", "environment"]),
     ("defaults:", "archive: {options: {sas_token: a}}\ndefaults:", 5, 21, ["'sas_token' is a secret"]),
+    ("defaults:", "archive: {layout: binlog}\ndefaults:", 5, 19, ["No format reads the server's binlogs", "Debezium"]),
     ("defaults:", "archive: {options: {anon: 'no'}}\ndefaults:", 5, 27, ["'anon' is 'no', which is neither yes nor no", "true"]),
     ("{keys: [id]}", "{path: /lake}", 9, 23, ["holds the target's root"]),
     ("{keys: [id]}", "{path: /lake/shop}", 9, 23, ["'shop.customers'", "lie in each other"]),

@@ -20,7 +20,7 @@ def changes(file: str, place: tuple[int, ...], at: int | None, behind: int | Non
 
 
 def test_events_that_go_on_move_the_newest_change_of_their_stream() -> None:
-    found = gone_on("s.t", [changes("a", (7, 900), 12), changes("b", (8, 4), 11), changes("c", (1, 1), 1, stream="t/1")], BEFORE)
+    found = gone_on("shop", "s.t", [changes("a", (7, 900), 12), changes("b", (8, 4), 11), changes("c", (1, 1), 1, stream="t/1")], BEFORE)
     assert found == (
         Newest(stream="t/0", place=(8, 4), at=minute(12)),
         Newest(stream="t/1", place=(1, 1), at=minute(1)),
@@ -28,7 +28,7 @@ def test_events_that_go_on_move_the_newest_change_of_their_stream() -> None:
 
 
 def test_old_events_that_are_delivered_again_are_no_other_server() -> None:
-    assert gone_on("s.t", [changes("a", (7, 300), 9, behind=9), changes("b", (7, 500), 10, behind=10)], BEFORE) == BEFORE
+    assert gone_on("shop", "s.t", [changes("a", (7, 300), 9, behind=9), changes("b", (7, 500), 10, behind=10)], BEFORE) == BEFORE
 
 
 @pytest.mark.parametrize(
@@ -41,15 +41,15 @@ def test_old_events_that_are_delivered_again_are_no_other_server() -> None:
 )
 def test_a_server_that_counts_from_elsewhere_is_found_out(files: list[FileChanges]) -> None:
     with pytest.raises(ArchiveOrderError, match="does not go on") as caught:
-        gone_on("s.t", files, BEFORE)
-    assert "resync --table s.t --mode full" in caught.value.next
+        gone_on("shop", "s.t", files, BEFORE)
+    assert "resync --pipeline shop --table s.t --mode full" in caught.value.next
     with pytest.raises(ArchiveOrderError) as caught:
-        gone_on("s.t", files, BEFORE, declared=True)
+        gone_on("shop", "s.t", files, BEFORE, declared=True)
     assert "resync" not in caught.value.next, "there is no database to read from"
 
 
 def test_without_times_nothing_can_be_told() -> None:
-    assert gone_on("s.t", [changes("a", (3, 40), None)], BEFORE)[0].place == (7, 500)
+    assert gone_on("shop", "s.t", [changes("a", (3, 40), None)], BEFORE)[0].place == (7, 500)
 
 
 def test_the_newest_changes_stay_in_the_watermark_until_a_batch_moves_them() -> None:

@@ -1,0 +1,23 @@
+"""Items joined by halves."""
+
+import pytest
+
+from cdc_ops.core.halves import joined_by_halves
+
+
+def depth(item: object) -> int:
+    return 1 + max(map(depth, item)) if isinstance(item, tuple) else 0
+
+
+@pytest.mark.parametrize("size", range(1, 40))
+def test_the_order_stays_and_nothing_lies_deeper_than_it_has_to(size: int) -> None:
+    items = [chr(ord("A") + index) for index in range(size)]
+    assert joined_by_halves(lambda left, right: left + right, items) == "".join(items)
+    nested = joined_by_halves(lambda left, right: (left, right), items)
+    assert depth(nested) == (size - 1).bit_length()
+
+
+def test_of_no_items_the_empty_one_is_returned_if_there_is_one() -> None:
+    assert joined_by_halves(max, [], 7) == 7
+    with pytest.raises(ValueError, match="nothing to join"):
+        joined_by_halves(max, [])
