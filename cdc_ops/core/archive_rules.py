@@ -65,7 +65,8 @@ class ArchiveConfig:
         format: What wrote the events, e.g. `debezium-mysql`; see docs/formats.md.
         start: What a table begins with: `archive`, its first events, which the tool's own snapshot has to be among; or `snapshot`, the
             source's rows by JDBC, and then the events from where the archive was before.
-        layout: Who named the files: `kafka-connect`, `aiven`, `aws-dms` or `plain`; no format reads files of `binlog`, so that it is refused.
+        layout: Who named the files: `kafka-connect`, `aiven`, `aws-dms` or `plain`; `binlog` is refused, because no format reads such
+            files.
         settings: Settings of the tool that wrote the events, where they are not its defaults, under the tool's own names.
         accept: Losses that are known and wanted, each as `setting=value`.
         time_zone: Zone in which the tool wrote local times, for formats that need it.
