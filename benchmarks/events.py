@@ -1,15 +1,21 @@
 """Archived Debezium events into a Delta table's rows, beside Spark counting the same JSON files.
 
 Files of JSON lines, named as Kafka Connect's sink names them, of one partition; without schemas; five events a key: an insert, updates, and
-at the end of every tenth key a delete. What is timed is counting the lines, records, envelopes, the typed feed, the last state of each
-key, and writing that as Delta.
+at the end of every tenth key a delete. Four things are timed, each in a process of its own:
+
+    count   Spark counts the files: `spark.read.json(files).count()`
+    bare    a job as one writes it by hand: the values by their types, the last event of each key, written as Delta; nothing is checked
+    fold    what `bare` does, with lines counted and numbered, and each value read exactly or its record refused
+    run     a whole run of a pipeline: listing, proof of completeness, events landed, looked at and folded, MERGE, ledger
 """
 
 import argparse
+import json
 import os
 import shutil
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -17,16 +23,29 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks._harness import BENCH, LOCAL, ROOT, Series, report, run
+from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core.events import EventFormat
+from cdc_ops.core.requests import RunRequest
 from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.core.typemap import mysql_mapping
 from cdc_ops.formats.base import open_format
 from cdc_ops.formats.feed import canonical_feed, records_of
 from cdc_ops.formats.files import RecordFile, count_lines, read_records
 from cdc_ops.formats.latest import latest_per_key
+from cdc_ops.jobs import execute
 from cdc_ops.lake import jars
 from cdc_ops.lake.session import build_session
+from cdc_ops.sources.base import open_source
+from cdc_ops.state.sql import open_store
+from cdc_ops.steps.context import Context
+from cdc_ops.steps.run import run_pipeline
 
+PARTS: Final = {
+    "count": "spark.read.json(files).count()",
+    "bare": "by hand, nothing checked",
+    "fold": "files -> last states in Delta",
+    "run": "whole run of a pipeline",
+}
 PER_KEY: Final = 5
 FILE_BYTES: Final = 75_000_000
 EVENT_BYTES: Final = 830
@@ -149,6 +168,62 @@ def fold(spark: SparkSession, folder: Path, events: int) -> None:
     assert tuple(found.collect()[0]) == (keys, (keys + 9) // 10, 0, keys), found.collect()
 
 
+_BARE: Final = """op string, before struct<id: bigint>,
+  after struct<id: bigint, customer_id: int, status: string, total: string, currency: string, quantity: smallint, weight: double,
+    note: string, express: tinyint, ordered_on: int, created_at: bigint, updated_at: bigint>,
+  source struct<db: string, table: string, file: string, pos: bigint, row: bigint>"""
+_BARE_ROW: Final = """named_struct('customer_id', after.customer_id, 'status', after.status, 'total', CAST(after.total AS DECIMAL(12,2)),
+  'currency', after.currency, 'quantity', after.quantity, 'weight', after.weight, 'note', after.note, 'express', after.express,
+  'ordered_on', date_from_unix_date(after.ordered_on), 'created_at', CAST(timestamp_millis(after.created_at) AS TIMESTAMP_NTZ),
+  'updated_at', CAST(timestamp_micros(after.updated_at) AS TIMESTAMP_NTZ))"""
+
+
+def bare(spark: SparkSession, folder: Path, events: int) -> None:
+    """Writes the last states with as little as Spark can do it with, and checks how many there are."""
+    lake = folder.with_suffix(".bare")
+    shutil.rmtree(lake, ignore_errors=True)
+    read = (
+        spark.read.schema(_BARE).json([file.uri for file in record_files(folder)]).where("source.db = 'shop' AND source.table = 'orders'")
+    )
+    key = F.coalesce("after.id", "before.id").cast("decimal(20,0)").alias("id")
+    place = F.struct(F.regexp_extract("source.file", r"(\d+)$", 1).cast("bigint").alias("file_no"), "source.pos", "source.row")
+    changes = read.select(key, place.alias("position"), F.struct("op", F.expr(_BARE_ROW).alias("row")).alias("event"))
+    latest = changes.groupBy("id").agg(F.max_by("event", "position").alias("event"), F.max("position").alias("position"))
+    latest.select("id", "event.row.*", "event.op", "position").write.format("delta").save(str(lake))
+    assert spark.read.format("delta").load(str(lake)).count() == events // PER_KEY
+
+
+def whole_run(spark: SparkSession, folder: Path, events: int) -> None:
+    """Feeds a table from the files as `cdc-ops run` does, from the pipeline file to the ledger, and checks how many rows it has."""
+    work = folder.with_suffix(".run")
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    columns = {name: f"{kind}{' primary key' if name == 'id' else ''}" for name, kind in DECLARED.items()}
+    described = {
+        "pipeline": "bench_events",
+        "source": {"kind": "declared", "dialect": "mysql", "tables": {"shop.orders": columns}},
+        "target": {"root": f"{work}/lake", "staging": f"{work}/staging"},
+        "archive": {
+            "url": str(folder),
+            "format": CHOSEN.name,
+            "settings": dict(CHOSEN.settings),
+            "accept": [*CHOSEN.accept],
+            "settle": "0s",
+        },
+        "defaults": {"method": "log"},
+        "tables": {"shop.orders": None},
+    }
+    (work / "pipeline.yaml").write_text(json.dumps(described), "utf-8")
+    pipeline = load_pipeline(work / "pipeline.yaml", {})
+    request = RunRequest(run_id="bench", trigger="bench", holder="bench").checked()
+    with closing(open_store(f"sqlite:///{work / 'ledger.db'}")) as store, closing(open_source(pipeline.source, "")) as source:
+        context = Context(pipeline=pipeline, store=store, connect=lambda config: open_source(config, ""))
+        report = run_pipeline(context, source, request, lambda job: execute(spark, job, "", print), print)
+    assert not report.failures, report.failures
+    deletes = (events // PER_KEY + 9) // 10
+    assert spark.read.format("delta").load(f"{work}/lake/shop/orders").count() == events // PER_KEY - deletes
+
+
 def work(part: str, folder: Path, events: int, memory: str) -> None:
     """What a measured process does: prints the seconds without Spark's start."""
     spark = session(memory)
@@ -157,7 +232,7 @@ def work(part: str, folder: Path, events: int, memory: str) -> None:
     if part == "count":
         assert count_json(spark, folder) == events
     else:
-        fold(spark, folder, events)
+        {"bare": bare, "fold": fold, "run": whole_run}[part](spark, folder, events)
     print(f"{time.monotonic() - begun:.2f}")
 
 
@@ -166,7 +241,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=5_000_000)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--memory", default="3g", help="heap of Spark's driver")
-    parser.add_argument("--part", choices=("count", "fold"), help="what a measured process is to do")
+    parser.add_argument("--part", choices=PARTS, help="what a measured process is to do")
     options = parser.parse_args()
     folder = BENCH / f"events_{options.events}"
     if options.part:
@@ -174,7 +249,7 @@ def main() -> None:
         return
     BENCH.mkdir(parents=True, exist_ok=True)
     ensure_files(folder, options.events)
-    series = {"count": Series("spark.read.json(files).count()"), "fold": Series("files -> last states in Delta")}
+    series = {name: Series(title) for name, title in PARTS.items()}
     inner: dict[str, list[float]] = {name: [] for name in series}
     for _ in range(options.rounds):
         for name, one in series.items():
@@ -184,10 +259,13 @@ def main() -> None:
             inner[name].append(float(measured.output.split()[-1]))
     size = sum(file.size for file in record_files(folder))
     best = {name: min(seconds) for name, seconds in inner.items()}
-    speed = f"{options.events / best['fold']:,.0f} events/s, {size / 1e6 / best['fold']:,.0f} MB/s"
-    ratio = f"ratio {best['fold'] / best['count']:.2f} ({best['fold']:.1f} s / {best['count']:.1f} s, best of each, without Spark's start)"
+    lines = [
+        f"{name}: {seconds:.1f} s, {seconds / best['count']:.2f} times the count, {options.events / seconds:,.0f} events/s,"
+        f" {size / 1e6 / seconds:,.0f} MB/s (best, without Spark's start)"
+        for name, seconds in best.items()
+    ]
     title = f"{options.events:,} events of {options.events // PER_KEY:,} keys, {size / 1e6:,.0f} MB in {len(record_files(folder))} files"
-    report(title, (*(one.line() for one in series.values()), speed, ratio))
+    report(title, (*(one.line() for one in series.values()), *lines))
 
 
 if __name__ == "__main__":
