@@ -195,14 +195,14 @@ def bare(spark: SparkSession, folder: Path, events: int) -> None:
 
 def whole_run(spark: SparkSession, folder: Path, events: int) -> None:
     """Feeds a table from the files as `cdc-ops run` does, from the pipeline file to the ledger, and checks how many rows it has."""
-    work = folder.with_suffix(".run")
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir()
+    place = folder.with_suffix(".run")
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
     columns = {name: f"{kind}{' primary key' if name == 'id' else ''}" for name, kind in DECLARED.items()}
     described = {
         "pipeline": "bench_events",
         "source": {"kind": "declared", "dialect": "mysql", "tables": {"shop.orders": columns}},
-        "target": {"root": f"{work}/lake", "staging": f"{work}/staging"},
+        "target": {"root": f"{place}/lake", "staging": f"{place}/staging"},
         "archive": {
             "url": str(folder),
             "format": CHOSEN.name,
@@ -213,15 +213,15 @@ def whole_run(spark: SparkSession, folder: Path, events: int) -> None:
         "defaults": {"method": "log"},
         "tables": {"shop.orders": None},
     }
-    (work / "pipeline.yaml").write_text(json.dumps(described), "utf-8")
-    pipeline = load_pipeline(work / "pipeline.yaml", {})
+    (place / "pipeline.yaml").write_text(json.dumps(described), "utf-8")
+    pipeline = load_pipeline(place / "pipeline.yaml", {})
     request = RunRequest(run_id="bench", trigger="bench", holder="bench").checked()
-    with closing(open_store(f"sqlite:///{work / 'ledger.db'}")) as store, closing(open_source(pipeline.source, "")) as source:
+    with closing(open_store(f"sqlite:///{place / 'ledger.db'}")) as store, closing(open_source(pipeline.source, "")) as source:
         context = Context(pipeline=pipeline, store=store, connect=lambda config: open_source(config, ""))
         report = run_pipeline(context, source, request, lambda job: execute(spark, job, "", print), print)
     assert not report.failures, report.failures
     deletes = (events // PER_KEY + 9) // 10
-    assert spark.read.format("delta").load(f"{work}/lake/shop/orders").count() == events // PER_KEY - deletes
+    assert spark.read.format("delta").load(f"{place}/lake/shop/orders").count() == events // PER_KEY - deletes
 
 
 def work(part: str, folder: Path, events: int, memory: str) -> None:

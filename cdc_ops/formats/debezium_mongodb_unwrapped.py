@@ -24,7 +24,7 @@ from cdc_ops.formats.base import Format, Reading
 from cdc_ops.formats.debezium import is_snapshot, types_of
 from cdc_ops.formats.debezium_mongodb import NAMELESS, SILENT, patch_of
 from cdc_ops.formats.debezium_unwrapped import DELETED, PREFIX, Added, flat_losses, kind_of, opened, unknown
-from cdc_ops.formats.debezium_values import SCHEMAS
+from cdc_ops.formats.debezium_values import SCHEMAS, only_typed
 from cdc_ops.formats.records import envelopes, instant_of_millis, name_of
 
 _ID: Final = "_id"
@@ -132,10 +132,7 @@ class DebeziumMongoDbUnwrapped:
     def reading(self, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
         """See `Format`."""
         reading = mongodb_values.read_flat(column, text, kind)
-        if setting(self.facts, chosen, SCHEMAS) != "true":
-            return reading
-        lost = None if reading.unstorable is None else kind.isNotNull() & reading.unstorable
-        return Reading(value=F.when(kind.isNotNull(), reading.value), unstorable=lost)
+        return only_typed(reading, kind) if setting(self.facts, chosen, SCHEMAS) == "true" else reading
 
 
 def _reason(added: Added, op: Expr, deleted: Expr, image: Expr) -> Expr:

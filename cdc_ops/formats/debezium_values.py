@@ -69,9 +69,14 @@ def read(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen: Eve
     reading = _read(facts, column, text, kind, chosen)
     said_by = META_DATA if facts.container is Container.AVRO else SCHEMAS
     if family_of(column) in NEED_SCHEMAS and setting(facts, chosen, said_by) == "true":
-        lost = None if reading.unstorable is None else kind.isNotNull() & reading.unstorable
-        return Reading(value=F.when(kind.isNotNull(), reading.value), unstorable=lost)
+        return only_typed(reading, kind)
     return reading
+
+
+def only_typed(reading: Reading, kind: Expr) -> Reading:
+    """Returns a reading of those values alone whose record says how they are written."""
+    lost = None if reading.unstorable is None else kind.isNotNull() & reading.unstorable
+    return Reading(value=F.when(kind.isNotNull(), reading.value), unstorable=lost)
 
 
 def _read(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:

@@ -94,7 +94,7 @@ def _present(after: "_Side", *, sparse: bool) -> Expr:
     """Returns the columns that a row speaks of; a whole row of a sparse format speaks of all."""
     if not sparse:
         return after.present
-    every = F.array(*(F.lit(column.name) for column in after.schema.columns))
+    every = all_names(after.schema.columns)
     return F.when(_given("op").isin(*WHOLE_ROW), every).otherwise(after.present)
 
 
@@ -113,7 +113,7 @@ def _aligned(envelopes: DataFrame, schema: TableSchema) -> DataFrame:
     given = [F.col(name).alias(f"__e_{name}") for name in envelopes.columns if name not in (*_SIDES, "types")]
     columns = []
     for name in (*_SIDES, "types"):
-        image, names = F.col(name), F.array(*(F.lit(column.name) for column in schema.columns))
+        image, names = F.col(name), all_names(schema.columns)
         plain = F.coalesce(F.map_keys(image) == names, F.lit(False))
         found = rarely(image.isNotNull(), _entries(image, names))
         columns.append(F.when(plain, F.map_values(image)).otherwise(found).alias(f"__in_order_{name}"))
@@ -192,7 +192,7 @@ class _Side:
     @property
     def present(self) -> Expr:
         """Names of the columns that the image has."""
-        every = F.array(*(F.lit(column.name) for column in self.schema.columns))
+        every = all_names(self.schema.columns)
         some = F.coalesce(rarely(F.lit(True), self._found), F.array().cast("array<string>"))
         return F.when(F.col(f"__known_{self.name}") == len(self.schema.columns), every).otherwise(some)
 
@@ -204,7 +204,7 @@ class _Side:
     @property
     def _found(self) -> Expr:
         """Names of the columns that an image has which is not plain, in the order of the table."""
-        return F.array_intersect(F.array(*(F.lit(column.name) for column in self.schema.columns)), F.map_keys(_given(self.name)))
+        return F.array_intersect(all_names(self.schema.columns), F.map_keys(_given(self.name)))
 
     def problems(self) -> list[tuple[Expr, Expr]]:
         """Returns for each column that is wanted whether something is wrong with its value, and what."""
@@ -220,6 +220,11 @@ class _Side:
         if not _must_not_be_lost(self.schema, column):
             return [(unread & ~lost, told)]
         return [(unread & ~lost, told), (lost, F.concat(said, F.lit(" has no stored form, and the policy is to fail")))]
+
+
+def all_names(columns: Iterable[Column]) -> Expr:
+    """Returns the names of columns as an array, in their order."""
+    return F.array(*(F.lit(column.name) for column in columns))
 
 
 def names_of(conditions: list[Expr], columns: Iterable[Column]) -> Expr:
@@ -276,7 +281,7 @@ def _problems(sides: dict[str, _Side], form: Format) -> list[tuple[Expr, Expr]]:
 
 
 def _unmapped(sides: dict[str, _Side], schema: TableSchema) -> Expr:
-    names, none = F.array(*(F.lit(column.name) for column in schema.columns)), F.array().cast("array<string>")
+    names, none = all_names(schema.columns), F.array().cast("array<string>")
     strange = {name: rarely(F.lit(True), F.array_except(F.map_keys(_given(name)), names)) for name in sides}
     before, after = (F.when(side.is_plain, none).otherwise(strange[name]) for name, side in sides.items())
     return F.coalesce(after, before, none)

@@ -20,7 +20,7 @@ from cdc_ops.core.events import WHOLE_ROW, FormatFacts, Operation, RecordKind
 from cdc_ops.core.logs import REST_IS_NULL
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.errors import TiedEventsError
-from cdc_ops.formats.feed import names_of
+from cdc_ops.formats.feed import all_names, names_of
 
 DELETED: Final = "deleted"
 WHOLE: Final = "whole"
@@ -66,7 +66,7 @@ def latest_per_key(
             tied      boolean  two events at one place say different things; see `refuse_ties`
     """
     names = [column.name for column in schema.columns]
-    every = F.array(*map(F.lit, names))
+    every = all_names(schema.columns)
     changes = _expanded(feed, deletes=deletes, every=every)
     if truncated and deletes:
         changes = _after_barrier(changes, feed)
@@ -177,7 +177,7 @@ def refuse_ties(latest: DataFrame, schema: TableSchema) -> None:
 
 def speaks_of_part(schema: TableSchema) -> Expr:
     """True for an update of a feed that does not speak of all columns."""
-    every = F.array(*(F.lit(column.name) for column in schema.columns))
+    every = all_names(schema.columns)
     return (F.col("kind") == RecordKind.CHANGE) & (F.col("op") == Operation.UPDATE) & (F.col("present") != every)
 
 

@@ -14,6 +14,7 @@ from cdc_ops.core.logs import LogBatch
 from cdc_ops.core.table_changes import Renaming, Statement, TableChange, TableChangeKind, renamings, told
 from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.formats.ddl import table_changes
+from cdc_ops.formats.feed import all_names
 from cdc_ops.formats.latest import place_of
 
 STATEMENT: Final = "statement"
@@ -49,7 +50,7 @@ def news_columns(feed: DataFrame, schema: TableSchema, facts: FormatFacts, log: 
     """
     declared = () if dict(log.archive.settings).get(DOCUMENT_COLUMN) else log.declared
     strange = F.array_except("unmapped", F.array(*(F.lit(name) for name in declared))) if declared else F.lit(None).cast("array<string>")
-    every = F.array(*(F.lit(column.name) for column in schema.columns))
+    every = all_names(schema.columns)
     lacks = (F.col("kind") == RecordKind.CHANGE) & F.col("op").isin(*WHOLE_ROW) & (F.col("present") != every)
     said = F.col(STATEMENT)
     place = place_of(feed, _of_delivery(facts)).alias("place")
