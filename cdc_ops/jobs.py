@@ -8,9 +8,9 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
@@ -22,6 +22,7 @@ from cdc_ops.core import wire
 from cdc_ops.core.connections import variable_name
 from cdc_ops.core.job_specs import JobSpec, MaintenanceTask, Step, StepResult, TableResult
 from cdc_ops.core.operations import Landing, OperationResult, OperationSpec
+from cdc_ops.core.phases import RunPhase, phases_text
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import CdcError, EnvironmentSetupError, UnforeseenJobError
 from cdc_ops.lake.files import read_text, write_text
@@ -36,6 +37,7 @@ from cdc_ops.steps.merge import merge
 from cdc_ops.steps.progress import Pace, chunk_line
 from cdc_ops.steps.readers import ReaderLimit, connections_of
 from cdc_ops.steps.replicas import ReplicaReads
+from cdc_ops.steps.stopwatch import Stopwatch, measured, stopwatch
 
 PARALLEL_TABLES = 4
 """Tables of a group that run at the same time in one application."""
@@ -58,6 +60,14 @@ class JobContext:
     readers: ReaderLimit
     readings: SharedReadings
 
+    @contextmanager
+    def held(self, table: TableName, connections: int) -> Iterator[None]:
+        """Holds connections of the source; the wait for them is a phase if there is one (`max_readers`)."""
+        with ExitStack() as stack:
+            with measured(RunPhase.WAITING) if self.readers.limited and connections else nullcontext():
+                stack.enter_context(self.readers.held(table, connections))
+            yield
+
 
 def main(step: Step, argv: Sequence[str] | None = None) -> int:
     """Entry point of the spark_jobs files: one argument, the path of the JobSpec.
@@ -76,13 +86,14 @@ def main(step: Step, argv: Sequence[str] | None = None) -> int:
             data="Nothing was read or written.",
             next="Install the same version on both sides.",
         )
-    spark = build_session(f"cdc-ops {spec.pipeline} {step}")
+    with stopwatch() as watch, measured(RunPhase.SPARK_START):
+        spark = build_session(f"cdc-ops {spec.pipeline} {step}")
     try:
         replica = spec.source.snapshot_connection
         result = execute(spark, spec, connection_url(spec.source.connection), print, connection_url(replica) if replica else "")
     finally:
         spark.stop()
-    write_text(spec.result_path, wire.dumps(result))
+    write_text(spec.result_path, wire.dumps(replace(result, phases=watch.phases)))
     return 0
 
 
@@ -115,7 +126,7 @@ def execute(spark: SparkSession, spec: JobSpec, url: str, say: Progress, replica
         say: Receives one line per event, for logs and progress bars.
         replica_url: The same of the replica that whole tables are read from; "" = the source reads them itself.
     """
-    started = datetime.now(UTC)
+    started, began = datetime.now(UTC), time.monotonic()
     replica = spec.source.replica if replica_url else None
     guarded = open_source(replica, replica_url) if replica else open_source(spec.source, url)
     context = JobContext(
@@ -133,7 +144,8 @@ def execute(spark: SparkSession, spec: JobSpec, url: str, say: Progress, replica
     finally:
         guarded.close()
         context.readings.close()
-    return StepResult(step=spec.step, run_id=spec.run_id, tables=tables, started_at=started, finished_at=datetime.now(UTC))
+    seconds = round(time.monotonic() - began, 3)
+    return StepResult(step=spec.step, run_id=spec.run_id, tables=tables, started_at=started, finished_at=datetime.now(UTC), seconds=seconds)
 
 
 def _tasks(context: JobContext, spec: JobSpec) -> list[Callable[[], TableResult]]:
@@ -149,16 +161,25 @@ def _bound(function: Callable[..., TableResult], *arguments: object) -> Callable
 
 
 def _run_table(context: JobContext, step: Step, table: TableName, operations: tuple[OperationSpec, ...]) -> TableResult:
+    with stopwatch() as watch:
+        result = _run_operations(context, step, table, operations)
+    return replace(result, phases=watch.phases)
+
+
+def _run_operations(context: JobContext, step: Step, table: TableName, operations: tuple[OperationSpec, ...]) -> TableResult:
     done: list[OperationResult] = []
     spark, pace = context.spark.newSession(), Pace()
     try:
         # A source is one connection, which two threads must not ask at the same time.
         with closing(context.connect()) as source, closing(ReplicaReads(source, context.connect_replica, context.say)) as replica:
             for spec in operations:
-                reads = _reads(step, spec)
-                if reads and spec.kind.is_snapshot:
-                    context.guard.wait(table)
-                done.append(_run_operation(context, spark, replica.source_of(spec) if reads else source, step, spec))
+                with stopwatch() as watch:
+                    reads = _reads(step, spec)
+                    if reads and spec.kind.is_snapshot and context.guard.limited:
+                        with measured(RunPhase.WAITING):
+                            context.guard.wait(table)
+                    result = _run_operation(context, spark, replica.source_of(spec) if reads else source, step, spec)
+                done.append(_told(context, spec, result, watch))
                 pace.add(done[-1].counts, done[-1].seconds)
                 if line := chunk_line(spec, pace):
                     context.say(line)
@@ -178,14 +199,19 @@ def _run_operation(context: JobContext, spark: SparkSession, source: Source, ste
     attempt = uuid.uuid4().hex[:12]
     staged, direct = (connections_of(spec) if spec.landing is landing else 0 for landing in (Landing.STAGED, Landing.DIRECT))
     if step is not Step.MERGE:
-        with context.readers.held(spec.table, staged):
+        with context.held(spec.table, staged):
             result = extract(spark, source, spec, attempt, context.readings)
     if step is not Step.EXTRACT:
-        with context.readers.held(spec.table, direct):
+        with context.held(spec.table, direct):
             result = merge(spark, source, spec)
-    seconds = round(time.monotonic() - started, 3)
-    context.say(f"{spec.table}: operation {spec.op_seq} {result.outcome}, {result.counts.read:,} rows read, {seconds:.1f} s")
-    return replace(result, seconds=seconds)
+    return replace(result, seconds=round(time.monotonic() - started, 3))
+
+
+def _told(context: JobContext, spec: OperationSpec, result: OperationResult, watch: Stopwatch) -> OperationResult:
+    """Says how an operation ended, and returns its result with the phases that were measured."""
+    ended = f"{spec.table}: operation {spec.op_seq} {result.outcome}, {result.counts.read:,} rows read"
+    context.say(f"{ended}, {result.seconds:.1f} s ({phases_text(watch.phases)})" if watch.phases else f"{ended}, {result.seconds:.1f} s")
+    return replace(result, phases=watch.phases)
 
 
 def _maintain_table(context: JobContext, task: MaintenanceTask) -> TableResult:

@@ -6,6 +6,7 @@ from pathlib import Path
 from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operations import Counts, OperationKind, SnapshotProgress
+from cdc_ops.core.phases import PhaseSeconds, RunPhase
 from cdc_ops.core.runs import TableState
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.windows import Window
@@ -24,6 +25,18 @@ ERROR = SourceAccessError(
 
 def position(moment: datetime) -> CursorValue:
     return CursorValue(parts=(moment.strftime("%Y-%m-%d %H:%M:%S.%f"),))
+
+
+PHASES = tuple(
+    PhaseSeconds(phase=phase, seconds=seconds)
+    for phase, seconds in (
+        (RunPhase.PLAN, 0.4),
+        (RunPhase.SPARK_START, 9),
+        (RunPhase.LANDING, 7.25),
+        (RunPhase.MERGE, 24),
+        (RunPhase.COMMIT, 0.2),
+    )
+)
 
 
 class Filler:
@@ -90,6 +103,7 @@ class Filler:
                 message=message,
                 alert=alert,
                 advice=advice,
+                phases=PHASES if rows else (),
             )
         )
 

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from cdc_ops.core import wire
 from cdc_ops.core.job_specs import JobSpec, Step, StepResult, TableResult
 from cdc_ops.core.operations import OperationResult, Outcome
+from cdc_ops.core.phases import Phases, PhaseSeconds, RunPhase, added
 from cdc_ops.core.pipeline import Pipeline
 from cdc_ops.core.tables import TableName
 from cdc_ops.lake.files import open_filesystem, read_text, write_text
@@ -61,6 +62,19 @@ class Journal:
             return None
         return wire.loads(StepResult, text)
 
+    def told(self, result: StepResult, attempt: int, seconds: float) -> StepResult:
+        """Puts into the result of a try how long starting and ending its application took, which only its caller can know.
+
+        Args:
+            result: As the application wrote it.
+            attempt: The try.
+            seconds: From the submission of the application to its end.
+        """
+        around = max(round(seconds - result.seconds, 3), 0.0)
+        complete = replace(result, phases=(PhaseSeconds(phase=RunPhase.SPARK_START, seconds=around),))
+        write_text(self.result_path(result.step, attempt), wire.dumps(complete))
+        return complete
+
     def tries(self) -> tuple[tuple[JobSpec, StepResult | None], ...]:
         """Returns all tries that moved rows, in the order in which they ran: job and result."""
         found = sorted(((_ORDER.index(step), attempt), step, attempt) for step, attempt in self._attempts())
@@ -102,18 +116,23 @@ def written(tries: Iterable[tuple[JobSpec, StepResult | None]]) -> frozenset[str
 def summary(tries: Iterable[tuple[JobSpec, StepResult | None]]) -> StepResult | None:
     """Folds all tries into one result: per operation the report of the try that wrote it, per table the error of the last try.
 
+    The phases of all tries are added up.
+
     A table whose last try left no result has no error here: the commit step sees its open operations and says that the job was lost.
     """
     tables: dict[TableName, TableResult] = {}
     last: StepResult | None = None
+    application: Phases = ()
     for job, result in tries:
         reported = {table.table: table for table in result.tables} if result else {}
         for name in dict.fromkeys(spec.table for spec in job.operations):
             seen = reported.get(name, TableResult(table=name))
             before = tables.get(name, TableResult(table=name))
-            tables[name] = replace(seen, operations=_newer(before.operations, seen.operations))
+            phases = added(before.phases, seen.phases)
+            tables[name] = replace(seen, operations=_newer(before.operations, seen.operations), phases=phases)
         last = result or last
-    return replace(last, tables=tuple(tables.values())) if last else None
+        application = added(application, result.phases if result else ())
+    return replace(last, tables=tuple(tables.values()), phases=application) if last else None
 
 
 def _newer(before: tuple[OperationResult, ...], seen: tuple[OperationResult, ...]) -> tuple[OperationResult, ...]:

@@ -6,6 +6,7 @@ line, not in Spark's configuration, not in a template field, and so not in logs,
 
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,7 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
             lost.append(lease)
             self.on_kill()
 
-        failure = ""
+        failure, began = "", time.monotonic()
         with LeaseKeeper(task.context.store, leases, task.context.lease_ttl, stop):
             try:
                 super().execute(context)
@@ -118,7 +119,7 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
                 _close_output(self._hook)
         result = task.journal.result(job.step, task.attempt)
         if result is not None:
-            return result
+            return task.journal.told(result, task.attempt, time.monotonic() - began)
         raise _lease_lost(lost[0]) if lost else _job_lost(self.step, failure)
 
     def _prepare(self, spec_path: str, step: Step) -> None:

@@ -19,6 +19,7 @@ from cdc_ops.airflow.journal import expire_journals, summary
 from cdc_ops.airflow.spark import application_environment
 from cdc_ops.airflow.surroundings import PLANNED, Task, connect, label, opened, planned_tables
 from cdc_ops.config.settings import load_settings
+from cdc_ops.core.phases import phases_text
 from cdc_ops.core.pipeline import Pipeline
 from cdc_ops.lake import jars
 from cdc_ops.state.base import TableRun, TableRunStatus
@@ -96,6 +97,8 @@ def commit_task(pipeline: Pipeline, tables: Any, alias: AssetAlias, **options: A
             _show(context, label(tables, f"{len(done)} of {len(group.configs)} committed" if failures else ""))
             for run in runs:
                 log.info(line_of(run))
+                if run.phases:
+                    log.info("%s: %s", run.table, phases_text(run.phases))
             emit(context, alias, group.configs, done)
             settled = {run.table for run in runs}
             own = {str(failure.config.table): failure.error for failure in failures if failure.config.table not in settled}

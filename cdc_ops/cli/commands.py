@@ -9,6 +9,7 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from cdc_ops.cli import render
+from cdc_ops.cli.phases import print_phases
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opened
 from cdc_ops.core import wire
 from cdc_ops.core.comparing import Strength
@@ -218,6 +219,7 @@ def run_all(folder: Path | None, names: list[str], request: RunRequest, as_json:
             reports[pipeline.name] = run_pipeline(context, source, request, spark.execute, say)
         if not as_json:
             render.print_report(pipeline.name, reports[pipeline.name])
+            print_phases(reports[pipeline.name])
     if as_json:
         render.print_json({name: render.report_data(report) for name, report in reports.items()})
     _exit_after(reports)

@@ -5,7 +5,7 @@ import socket
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -14,6 +14,7 @@ from cdc_ops.config.connections import connection_url
 from cdc_ops.config.loading import load_pipelines
 from cdc_ops.config.settings import Settings, load_settings
 from cdc_ops.core.job_specs import JobSpec, StepResult
+from cdc_ops.core.phases import Phases, RunPhase
 from cdc_ops.core.pipeline import Pipeline, SourceConfig
 from cdc_ops.core.requests import RunRequest
 from cdc_ops.core.text import did_you_mean
@@ -21,6 +22,7 @@ from cdc_ops.errors import ConfigError
 from cdc_ops.sources.base import Source, open_source
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.context import Context
+from cdc_ops.steps.stopwatch import measured, stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,6 +80,7 @@ class LocalSpark:
     pipeline: Pipeline
     say: "Callable[[str], None]"
     _spark: "SparkSession | None" = None
+    _phases: Phases = ()
 
     def session(self) -> "SparkSession":
         """Returns the session, starting it if need be."""
@@ -89,7 +92,9 @@ class LocalSpark:
             folder = self.pipeline.spark.jars
             conf = {"spark.driver.memory": self.pipeline.spark.driver_memory, **dict(self.pipeline.spark.conf)}
             jars = jar_list(Path(folder)).split(",") if folder else ()
-            self._spark = build_session(f"cdc-ops {self.pipeline.name}", jars=jars, extra_conf=conf)
+            with stopwatch() as watch, measured(RunPhase.SPARK_START):
+                self._spark = build_session(f"cdc-ops {self.pipeline.name}", jars=jars, extra_conf=conf)
+            self._phases = watch.phases
         return self._spark
 
     def execute(self, job: JobSpec) -> StepResult:
@@ -98,7 +103,9 @@ class LocalSpark:
 
         replica = job.source.snapshot_connection
         replica_url = connection_url(replica) if replica else ""
-        return execute(self.session(), job, connection_url(job.source.connection), self.say, replica_url)
+        result = execute(self.session(), job, connection_url(job.source.connection), self.say, replica_url)
+        started, self._phases = self._phases, ()  # told with the first job, which it was started for
+        return replace(result, phases=started)
 
     def __enter__(self) -> Self:
         return self

@@ -7,6 +7,7 @@ from datetime import datetime
 from cdc_ops.core.history import EventHistory
 from cdc_ops.core.maintenance import MaintenancePlan, TableStats
 from cdc_ops.core.operations import OperationResult, OperationSpec
+from cdc_ops.core.phases import Phases
 from cdc_ops.core.pipeline import SourceConfig
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.unknown_tables import KnownTables
@@ -14,13 +15,17 @@ from cdc_ops.core.unknown_tables import KnownTables
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableResult:
-    """What a Spark application did with one table; `error` is a `CdcError.to_payload` and `retryable` its kind."""
+    """What a Spark application did with one table; `error` is a `CdcError.to_payload` and `retryable` its kind.
+
+    `phases` are what the time went to, that of an operation which failed included.
+    """
 
     table: TableName
     operations: tuple[OperationResult, ...] = ()
     maintenance: TableStats | None = None
     error: dict[str, str] | None = None
     retryable: bool = False
+    phases: Phases = ()
 
 
 class Step(enum.StrEnum):
@@ -72,10 +77,12 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """What one Spark application did, table by table."""
+    """What one Spark application did, table by table; `phases` are what it did once for all of them, and `seconds` its work on them."""
 
     step: Step
     run_id: str
     tables: tuple[TableResult, ...]
     started_at: datetime
     finished_at: datetime
+    phases: Phases = ()
+    seconds: float = 0.0

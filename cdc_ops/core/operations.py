@@ -17,6 +17,7 @@ from cdc_ops.core.history import Replay
 from cdc_ops.core.lateness import NONE_LATE, LateRows, Seen
 from cdc_ops.core.logs import LOG_COLUMNS, LogBatch, LogReading
 from cdc_ops.core.maintenance import TableStats
+from cdc_ops.core.phases import Phases
 from cdc_ops.core.schema_changes import SchemaChange
 from cdc_ops.core.stored_as import LATEST, StoredAs
 from cdc_ops.core.tables import Column, TableName, TableSchema
@@ -328,3 +329,5 @@ class OperationResult:
     stats: TableStats | None = None
     seconds: float = 0.0
     late: LateRows = NONE_LATE
+    phases: Phases = ()
+    """What the seconds were spent on."""

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from cdc_ops.core.comparing import GivenUp
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operations import Counts, OperationKind, OperationResult, OperationSpec
+from cdc_ops.core.phases import Phases
 from cdc_ops.core.runs import TableState
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.windows import Window
@@ -65,6 +66,7 @@ class TableRun:
         advice: What late rows ask for, "" without any.
         alert: What somebody has to look at although the run goes on, "" if nothing.
         told_before: Delta version up to which the asset events of earlier runs have told of the table, None if of nothing.
+        phases: What the run spent its time on.
     """
 
     pipeline: str
@@ -86,6 +88,7 @@ class TableRun:
     advice: str = ""
     alert: str = ""
     told_before: int | None = None
+    phases: Phases = ()
 
     @property
     def notices(self) -> tuple[str, ...]:

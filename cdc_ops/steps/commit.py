@@ -13,6 +13,7 @@ from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.job_specs import TableResult
 from cdc_ops.core.maintenance import carry_over
 from cdc_ops.core.operations import Counts, OperationKind, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.phases import PLANNING, Phases, RunPhase, added
 from cdc_ops.core.pipeline import TableConfig
 from cdc_ops.core.places import staging_root
 from cdc_ops.core.requests import RunRequest
@@ -26,6 +27,7 @@ from cdc_ops.state.base import Lease, TableRun, TableRunStatus
 from cdc_ops.steps.archives import keep_read
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.lateness import with_late_rows
+from cdc_ops.steps.stopwatch import measured, stopwatch
 from cdc_ops.steps.telling import told_before
 
 STAGING_KEPT = timedelta(days=3)
@@ -53,7 +55,9 @@ class Settled:
     error: CdcError | None
 
 
-def commit_table(context: Context, request: RunRequest, config: TableConfig, result: TableResult | None) -> Settled:
+def commit_table(
+    context: Context, request: RunRequest, config: TableConfig, result: TableResult | None, application: Phases = ()
+) -> Settled:
     """Settles what Spark did with one table and releases its lease.
 
     Args:
@@ -61,6 +65,7 @@ def commit_table(context: Context, request: RunRequest, config: TableConfig, res
         request: The run.
         config: The table.
         result: What Spark reported, None if it left no report.
+        application: Phases of the Spark application itself.
 
     Returns:
         The table's line, which is also stored. Operations that did not get through stay frozen for the next run.
@@ -71,12 +76,20 @@ def commit_table(context: Context, request: RunRequest, config: TableConfig, res
     store = context.store
     lease = store.acquire(config.pipeline, config.table, request.holder, ttl=context.lease_ttl, live=True, purpose="commit")
     try:
-        settled = _settle(context, lease, request, config, result)
+        with stopwatch() as watch, measured(RunPhase.COMMIT):
+            settled = _settle(context, lease, request, config, result)
+        settled = _with_phases(settled, result, added(application, watch.phases))
         store.record(settled.run)
         _expire_staging(context, config)
         return settled
     finally:
         store.release(lease)
+
+
+def _with_phases(settled: Settled, result: TableResult | None, others: Phases) -> Settled:
+    """Adds to the phases of the plan, which stand in the run's line already, those of Spark's work and others."""
+    planned = tuple(item for item in settled.run.phases if item.phase in PLANNING)
+    return replace(settled, run=replace(settled.run, phases=added(planned, result.phases if result else (), others)))
 
 
 def catch_up(context: Context, lease: Lease, config: TableConfig, reported: dict[str, OperationResult] | None = None) -> Base:

@@ -21,6 +21,7 @@ from cdc_ops.core.comparing import CompareSpec, Digests, Strength, added, differ
 from cdc_ops.core.loose_keys import source_names
 from cdc_ops.core.merging import plan_merge
 from cdc_ops.core.operations import Counts, Manifest, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import StateError
@@ -34,6 +35,7 @@ from cdc_ops.lake.staging import land, read_landed
 from cdc_ops.sources.base import DigestQuery, Source
 from cdc_ops.steps.reading import read_marked, read_rows
 from cdc_ops.steps.stage import apply_deletes, is_deleted, latest_per_key
+from cdc_ops.steps.stopwatch import measured
 
 WORTH_SPLITTING: Final = 10_000
 """Rows in differing ranges from which another pair of checksums is cheaper than reading them all."""
@@ -125,7 +127,8 @@ def land_differences(spark: SparkSession, source: Source, spec: OperationSpec, a
             columns=columns_of(compare, spec.schema, spec.keys),
             slices=spec.slices,
         )
-        scope = find_scope(sides, compare.buckets).scope
+        with measured(RunPhase.COMPARING):
+            scope = find_scope(sides, compare.buckets).scope
     if scope.is_empty:
         fingerprint = spec.schema.fingerprint
         manifest = Manifest(
@@ -186,7 +189,8 @@ def _changes(spark: SparkSession, spec: OperationSpec, manifest: Manifest, lande
     condition = scope_condition(spec.schema, manifest.scope or WHOLE)
     part = lake.where(condition) if condition else lake
     folder = f"{spec.staging.rstrip('/')}/changes-{uuid.uuid4().hex[:12]}"
-    return find_changes(spark, spec, latest_per_key(landed, spec), part, folder)
+    with measured(RunPhase.COMPARING):
+        return find_changes(spark, spec, latest_per_key(landed, spec), part, folder)
 
 
 def _replace(spark: SparkSession, spec: OperationSpec, manifest: Manifest, landed: DataFrame, lake: DataFrame) -> OperationResult:

@@ -7,6 +7,7 @@ manifest is never redone; reading the same window again later is harmless, becau
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.operations import Counts, Landing, Manifest, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.phases import RunPhase
 from cdc_ops.lake.manifests import is_landed
 from cdc_ops.lake.staging import land, read_manifest
 from cdc_ops.sources.base import Source
@@ -15,6 +16,7 @@ from cdc_ops.steps.log_extract import land_events
 from cdc_ops.steps.log_shared import SharedReadings
 from cdc_ops.steps.reading import read_marked
 from cdc_ops.steps.schema import check_source
+from cdc_ops.steps.stopwatch import measured
 from cdc_ops.steps.unplaced import check_places
 from cdc_ops.steps.unstorable import translated_failures
 
@@ -38,7 +40,8 @@ def extract(
     """
     if spec.landing is Landing.DIRECT:
         return _result(spec, None)
-    manifest = read_manifest(spec.staging) if is_landed(spec) else _land(spark, source, spec, attempt, readings)
+    with measured(RunPhase.LANDING):
+        manifest = read_manifest(spec.staging) if is_landed(spec) else _land(spark, source, spec, attempt, readings)
     return _result(spec, manifest)
 
 

@@ -117,7 +117,7 @@ def commit_group(
     failures: list[TableFailure] = []
     for config in configs:
         try:
-            settled = commit_table(context, request, config, reported.get(config.table))
+            settled = commit_table(context, request, config, reported.get(config.table), result.phases if result else ())
         except CdcError as error:
             failures.append(_failed(context, request, config, error))
             continue
@@ -142,6 +142,7 @@ def _failed(context: Context, request: RunRequest, config: TableConfig, error: C
             finished_at=now,
             message=str(error),
             alert=opened.alert if opened else "",
+            phases=opened.phases if opened else (),
         )
     )
     return TableFailure(config=config, error=error)

@@ -37,6 +37,11 @@ class LoadGuard:
         self._sleep = sleep
         self._one_asks = threading.Lock()
 
+    @property
+    def limited(self) -> bool:
+        """True if chunks may have to wait at all."""
+        return self._source.config.max_threads_running > 0
+
     def wait(self, table: TableName) -> None:
         """Returns when the source is calm.
 

@@ -23,6 +23,7 @@ from cdc_ops.core.events import Operation, RecordKind
 from cdc_ops.core.logs import PRESENT, REST_IS_NULL, LogBatch, LogReading
 from cdc_ops.core.operations import Manifest, OperationSpec
 from cdc_ops.core.own_columns import SEQUENCE
+from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.table_changes import Renaming
 from cdc_ops.core.tables import Column as TableColumn
 from cdc_ops.core.tables import TableName
@@ -54,6 +55,7 @@ from cdc_ops.steps.log_order import check_order, instant, moment, order_columns
 from cdc_ops.steps.log_shared import SharedReadings
 from cdc_ops.steps.log_unknown import Watch, watch_of
 from cdc_ops.steps.stage import is_deleted
+from cdc_ops.steps.stopwatch import measured
 
 _KEPT: Final = (
     *("kind", "op", "key", "previous_key", "after", "present", "nulled", "unmapped", "position", "source_time", "reason", "file", "line"),
@@ -84,7 +86,10 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
     set_missing(spark, archive_conf(log.url, dict(log.archive.options)))
     frozen, names = FrozenFiles(files=log.files), kafka_names(log)
     with closing(open_archive(log.url, dict(log.archive.options))) as archive:
-        opened = (readings.part_of(spark, spec) if readings else None) or open_alone(spark, log, archive)
+        opened = readings.part_of(spark, spec) if readings else None
+        if opened is None:
+            with measured(RunPhase.COUNTING):
+                opened = open_alone(spark, log, archive)
         covers = covers_of_files(opened.files, names)
         proven = after_reading(log, covers, table=str(spec.table))
         watch = watch_of(log, readings.known if readings else None)
@@ -126,7 +131,8 @@ def _land_rows(spark: SparkSession, spec: OperationSpec, attempt: str, feed: Dat
         reading = replace(looked.reading, partial=landed.get["partial"], deletes=landed.get["deletes"])
         return replace(manifest, log=reading, nulled=seen.nulled)
 
-    return land(spark, rows, spec, attempt, looked.check, finished)
+    with measured(RunPhase.FOLD):
+        return land(spark, rows, spec, attempt, looked.check, finished)
 
 
 def _envelopes(spark: SparkSession, spec: OperationSpec, log: LogBatch, opened: Opened, merged: tuple[str, ...]) -> DataFrame:

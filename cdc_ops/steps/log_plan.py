@@ -15,6 +15,7 @@ from cdc_ops.core.declared import way_on
 from cdc_ops.core.history import EventHistory, Replay
 from cdc_ops.core.logs import LogBatch
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec
+from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.pipeline import Method, resolve_tables
 from cdc_ops.core.places import event_history, quarantine_path
 from cdc_ops.core.windows import SafeBound
@@ -23,6 +24,7 @@ from cdc_ops.lake.deltalog import DeltaLog
 from cdc_ops.steps.archives import check_unchanged
 from cdc_ops.steps.healing import draft_healing, heals
 from cdc_ops.steps.orders import Draft, Order, declared_names, new_spec, quarantine_of
+from cdc_ops.steps.stopwatch import measured
 from cdc_ops.steps.surveys import Survey, survey
 
 
@@ -183,7 +185,7 @@ def relisted(order: Order, spec: OperationSpec, log: LogBatch) -> OperationSpec:
         spec: The operation.
         log: What it reads.
     """
-    with closing(open_archive(log.url, dict(log.archive.options))) as opened:
+    with measured(RunPhase.LISTING), closing(open_archive(log.url, dict(log.archive.options))) as opened:
         try:
             check_unchanged(opened, FrozenFiles(files=log.files))
             return spec
@@ -236,5 +238,5 @@ def _surveyed(order: Order, before: ArchiveWatermark) -> tuple[str, Survey]:
             next="Add 'archive:' with 'url' and 'format' to the pipeline file, or set 'method: query'.",
         )
     url = archive.location(table)
-    with closing(open_archive(url, dict(archive.options))) as opened:
+    with measured(RunPhase.LISTING), closing(open_archive(url, dict(archive.options))) as opened:
         return url, survey(opened, archive, order.ledger, (order.facts.config.pipeline, table), before)

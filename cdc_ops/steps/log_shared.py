@@ -10,7 +10,7 @@ are, reads for itself.
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -22,6 +22,7 @@ from cdc_ops.archives.base import open_archive
 from cdc_ops.core.archive_files import FrozenFiles, ListedFile, check_frozen
 from cdc_ops.core.archive_rules import ArchiveConfig
 from cdc_ops.core.operations import Landing, OperationSpec
+from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.shared_files import cohorts
 from cdc_ops.core.unknown_tables import KnownTables
 from cdc_ops.errors import ArchiveChangedError
@@ -35,6 +36,7 @@ from cdc_ops.lake.session import neighbour, set_missing
 from cdc_ops.steps.archives import present_files
 from cdc_ops.steps.log_files import Opened, open_alone
 from cdc_ops.steps.log_unknown import watch_of
+from cdc_ops.steps.stopwatch import measured
 
 _STRAYS: Final = -1
 """The part of what no table could be found for: all tables read it."""
@@ -104,7 +106,8 @@ class SharedReadings:
         group = self._groups.get((log.url, log.archive)) if log is not None else None
         if log is None or group is None or log.again or not open_format(log.archive.format).facts.names_table:
             return None
-        reading = group.reading(self._read)
+        with measured(RunPhase.SHARED_READING) if len(group.operations) > 1 else nullcontext():
+            reading = group.reading(self._read)
         if reading is None:
             return None
         check_frozen(FrozenFiles(files=log.files), reading.present)

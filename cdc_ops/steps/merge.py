@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.merging import plan_merge
 from cdc_ops.core.operations import ApplyMode, Landing, Manifest, OperationResult, OperationSpec
+from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.runs import check_base
 from cdc_ops.errors import StateError
 from cdc_ops.lake.late import without_known
@@ -27,6 +28,7 @@ from cdc_ops.steps.reading import read_marked
 from cdc_ops.steps.replay import replay
 from cdc_ops.steps.schema import check_source
 from cdc_ops.steps.stage import applied, apply_deletes, is_deleted, last_states
+from cdc_ops.steps.stopwatch import measured
 from cdc_ops.steps.unplaced import translated_order, without_unplaced
 from cdc_ops.steps.unstorable import translated_failures
 
@@ -45,6 +47,11 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
         DataError: rows without key, or with values that cannot be stored and must not become NULL.
         LakeError: the table is not what the operation expects, or somebody else committed.
     """
+    with measured(RunPhase.COPY if spec.landing is Landing.DIRECT and spec.replay is None else RunPhase.MERGE):
+        return _merge(spark, source, spec)
+
+
+def _merge(spark: SparkSession, source: Source, spec: OperationSpec) -> OperationResult:
     head = read_head(spec.path, spec.pipeline, spec.table)
     check_base(spec, head)
     taken = head is not None and (head.txn_version or 0) >= spec.op_seq

@@ -15,6 +15,7 @@ from cdc_ops.core.commits import LakeHead
 from cdc_ops.core.counters import CounterReadings
 from cdc_ops.core.job_specs import JobSpec, Step
 from cdc_ops.core.operations import OperationKind, OperationResult, OperationSpec
+from cdc_ops.core.phases import Phases, RunPhase
 from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, current_settings, known_tables, resolve_tables
 from cdc_ops.core.requests import RunKind, RunRequest
 from cdc_ops.core.runs import Standing, TableState, compare, projected, scanned
@@ -34,6 +35,7 @@ from cdc_ops.steps.orders import Draft, Order, TableFacts, choosing_quarantine, 
 from cdc_ops.steps.planning import draft_operations
 from cdc_ops.steps.reconciling import method_of, sealed
 from cdc_ops.steps.schema import evolved, refreshed
+from cdc_ops.steps.stopwatch import measured, stopwatch
 from cdc_ops.steps.surveys import Survey
 
 KIND_OF_RUN = {
@@ -148,8 +150,9 @@ def freeze_table(context: Context, source: Source, request: RunRequest, config: 
     live = request.kind is RunKind.INCREMENT
     lease = store.acquire(config.pipeline, config.table, request.holder, ttl=context.lease_ttl, live=live, purpose=request.kind.value)
     try:
-        plan = _freeze(context, source, request, config, lease)
-        store.record(_table_run(request, plan, started))
+        with stopwatch() as watch, measured(RunPhase.PLAN):
+            plan = _freeze(context, source, request, config, lease)
+        store.record(_table_run(request, plan, started, watch.phases))
     except BaseException:
         store.release(lease)
         raise
@@ -338,7 +341,7 @@ def _queues_behind(request: RunRequest, config: TableConfig, unfinished: tuple[O
     return True
 
 
-def _table_run(request: RunRequest, plan: TablePlan, started: datetime) -> TableRun:
+def _table_run(request: RunRequest, plan: TablePlan, started: datetime, phases: Phases) -> TableRun:
     first = plan.operations[0] if plan.operations else None
     return TableRun(
         pipeline=plan.config.pipeline,
@@ -354,4 +357,5 @@ def _table_run(request: RunRequest, plan: TablePlan, started: datetime) -> Table
         message="; ".join(part for part in (plan.idle, *plan.warnings) if part),
         schema_changes=plan.schema_changes,
         alert=plan.alert,
+        phases=phases,
     )

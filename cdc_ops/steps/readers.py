@@ -25,6 +25,11 @@ class ReaderLimit:
         self._changed = threading.Condition()
         self._queue: list[object] = []
 
+    @property
+    def limited(self) -> bool:
+        """True if the source allows so many connections and no more."""
+        return self._most > 0
+
     @contextmanager
     def held(self, table: TableName, connections: int) -> Iterator[None]:
         """Holds so many connections for the body of the `with`; more than the source allows count as all of them."""

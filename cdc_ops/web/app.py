@@ -84,7 +84,9 @@ class _Pages:
             loader=PackageLoader("cdc_ops.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
         self._jinja.globals.update(version=__version__, Health=Health)
-        self._jinja.filters.update(duration=view.duration, ago=view.ago, size=view.size, instant=view.instant, took=view.took)
+        self._jinja.filters.update(
+            duration=view.duration, ago=view.ago, size=view.size, instant=view.instant, took=view.took, spent=view.spent
+        )
         self.style = (files("cdc_ops.web") / "style.css").read_text("utf-8")
 
     def overview(self, visible: Visible, only: Health | None) -> HTMLResponse:

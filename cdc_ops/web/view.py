@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from cdc_ops.core.phases import phases_text
 from cdc_ops.core.runs import Phase
 from cdc_ops.state.base import TableOverview, TableRun, TableRunStatus
 
@@ -181,6 +182,11 @@ def size(value: int | None) -> str:
 def instant(value: datetime | None) -> str:
     """Returns an instant to the second, UTC."""
     return _NOTHING if value is None else f"{value:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def spent(run: TableRun) -> str:
+    """Returns what a run spent its time on, "" if that was not measured."""
+    return phases_text(run.phases)
 
 
 def took(run: TableRun) -> str:

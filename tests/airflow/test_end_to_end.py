@@ -47,3 +47,6 @@ def test_a_snapshot_and_an_increment_arrive_in_delta(
     assert head.txn_version == 2
     read = [line.counts.read for line in stage.ledger.table_runs("shop", run_id=second.id) if str(line.table) == SALES]
     assert read == [2]
+    [line] = [line for line in stage.ledger.table_runs("shop", run_id=second.id) if str(line.table) == SALES]
+    assert [item.phase.value for item in line.phases] == ["plan", "start of Spark", "landing", "merge", "commit"]
+    assert all(item.seconds > 0 for item in line.phases)

@@ -153,7 +153,10 @@ def test_events_are_followed_from_run_to_run_and_read_once(mariadb: MariaDBServe
     sink, db = Sink(tmp_path / "archive", world.database, "items"), world.database
     a, b, c = ({"id": n, "name": name, "price": f"{n}.50"} for n, name in ((1, "a"), (2, "b"), (3, "c")))
     sink.write(*(change("r", 100 + n, after=image, database=db) for n, image in enumerate((a, b, c))))
-    assert counts(world.run()) == (3, 0, 0)
+    report = world.run()
+    assert counts(report) == (3, 0, 0)
+    phases = ["plan", "listing", "counting", "landing", "fold", "merge", "commit"]
+    assert [item.phase.value for item in report.runs[0].phases] == phases
     jobs = world.jobs
     report = world.run()
     assert counts(report) == (0, 0, 0)

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.job_specs import JobSpec, StepResult
+from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.requests import ResyncMode, RunKind
 from cdc_ops.core.runs import Phase
 from cdc_ops.errors import JobLostError, LedgerBehindError, RequestError, TargetForeignError, TargetNotDeltaError
@@ -29,7 +30,9 @@ def world(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> World:
 @pytest.fixture
 def orders(world: World) -> World:
     world.sql(ORDERS, "INSERT INTO orders (customer, amount) SELECT CONCAT('c', seq), seq / 7 FROM seq_1_to_1000")
-    assert_done(world.run())
+    report = world.run()
+    assert_done(report)
+    assert [item.phase for item in report.runs[0].phases] == [RunPhase.PLAN, RunPhase.COPY, RunPhase.COMMIT]
     return world
 
 
@@ -49,6 +52,7 @@ def test_snapshot_then_increment_makes_the_lake_equal_to_the_source(orders: Worl
     assert_done(report)
     assert report.runs[0].counts.read == 11
     assert (report.runs[0].counts.updated, report.runs[0].counts.inserted) == (10, 1)
+    assert [item.phase for item in report.runs[0].phases] == [RunPhase.PLAN, RunPhase.LANDING, RunPhase.MERGE, RunPhase.COMMIT]
     assert orders.lake("orders") == orders.source("orders")
     assert orders.data_commits("orders") == [1, 2]
 

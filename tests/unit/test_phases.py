@@ -1,0 +1,155 @@
+"""What a run spends its time on: measured once and nowhere twice, carried with results and records, shown where runs are shown."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc_ops.airflow.journal import Journal, summary
+from cdc_ops.cli import render
+from cdc_ops.cli.phases import print_phases
+from cdc_ops.core import wire
+from cdc_ops.core.job_specs import JobSpec, Step, StepResult, TableResult
+from cdc_ops.core.operations import OperationResult, Outcome
+from cdc_ops.core.phases import PhaseSeconds, RunPhase, added, phases_text
+from cdc_ops.core.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.tables import TableName
+from cdc_ops.lake.files import write_text
+from cdc_ops.state.base import TableRun, TableRunStatus
+from cdc_ops.steps import stopwatch as clock
+from cdc_ops.steps.run import RunReport
+from cdc_ops.steps.stopwatch import measured, stopwatch
+from tests.state_values import spec
+
+TABLE = TableName(schema="shop", name="orders")
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def spent(**seconds: float) -> tuple[PhaseSeconds, ...]:
+    return tuple(PhaseSeconds(phase=RunPhase[name.upper()], seconds=value) for name, value in seconds.items())
+
+
+RUN = TableRun(
+    pipeline="shop",
+    table=TABLE,
+    run_id="r",
+    trigger="cli",
+    kind=spec(1).kind,
+    status=TableRunStatus.COMMITTED,
+    started_at=NOW,
+    phases=spent(plan=0.25, spark_start=7, landing=1.24, merge=4),
+)
+
+
+class Seconds:
+    """A clock that goes on by one second each time that it is looked at."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def monotonic(self) -> float:
+        self.now += 1
+        return self.now
+
+
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "time", Seconds())
+
+
+@pytest.mark.usefixtures("seconds")
+def test_a_phase_within_another_one_is_taken_off_it() -> None:
+    with stopwatch() as watch:
+        with measured(RunPhase.LANDING):
+            with measured(RunPhase.COUNTING):
+                pass
+            with measured(RunPhase.FOLD):
+                pass
+        with measured(RunPhase.COUNTING):
+            pass
+    assert watch.phases == spent(counting=2, landing=3, fold=1)
+
+
+@pytest.mark.usefixtures("seconds")
+def test_a_stopwatch_around_others_has_what_they_measured_also_of_what_failed() -> None:
+    with stopwatch() as table:
+        with stopwatch() as operation, measured(RunPhase.MERGE):
+            pass
+        with pytest.raises(ValueError, match="broken"), stopwatch(), measured(RunPhase.MERGE):
+            raise ValueError("broken")
+    assert operation.phases == spent(merge=1)
+    assert table.phases == spent(merge=2)
+
+
+def test_nothing_is_measured_where_nobody_asked() -> None:
+    with measured(RunPhase.MERGE):
+        pass
+    with stopwatch() as watch:
+        pass
+    assert watch.phases == ()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        RUN,
+        OperationResult(op_seq=1, operation_id="o", outcome=Outcome.APPLIED, phases=spent(merge=1)),
+        TableResult(table=TABLE, phases=spent(merge=1)),
+        StepResult(step=Step.SYNC, run_id="r", tables=(), started_at=NOW, finished_at=NOW, phases=spent(spark_start=1), seconds=2),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_results_and_records_carry_phases_and_are_read_without_them(value: Any) -> None:
+    assert wire.loads(type(value), wire.dumps(value)) == value
+    older = {name: item for name, item in json.loads(wire.dumps(value)).items() if name not in {"phases", "seconds"}}
+    assert wire.loads(type(value), json.dumps(older)).phases == ()
+
+
+def test_phases_of_all_tries_of_a_run_are_added_up(tmp_path: Path) -> None:
+    journal = Journal(folder=str(tmp_path), map_index=0)
+    tries = (
+        (Step.EXTRACT, 1, Outcome.LANDED, spent(landing=3)),
+        (Step.MERGE, 1, None, spent(merge=2)),
+        (Step.MERGE, 2, Outcome.APPLIED, spent(merge=4)),
+    )
+    for step, number, outcome, phases in tries:
+        job = JobSpec(
+            step=step,
+            pipeline="shop",
+            run_id="r",
+            source=SourceConfig(kind=SourceKind.MYSQL, connection="shop_db"),
+            operations=(replace(spec(1), table=TABLE, operation_id="o"),),
+            result_path=journal.result_path(step, number),
+            package_version="1",
+        )
+        journal.write(job, number)
+        done = (OperationResult(op_seq=1, operation_id="o", outcome=outcome),) if outcome else ()
+        tables = (TableResult(table=TABLE, operations=done, phases=phases, error=None if done else {"type": "LakeConflictError"}),)
+        result = StepResult(step=step, run_id="r", tables=tables, started_at=NOW, finished_at=NOW, phases=spent(spark_start=1), seconds=5)
+        write_text(job.result_path, wire.dumps(result))
+        journal.told(result, number, 15.5)
+    found = summary(journal.tries())
+    assert found is not None
+    assert found.phases == spent(spark_start=31.5)
+    assert found.tables[0].phases == spent(landing=3, merge=6)
+
+
+def test_the_report_has_a_line_for_each_table_that_was_worked_on(capsys: pytest.CaptureFixture[str]) -> None:
+    idle = replace(RUN, table=TableName(schema="shop", name="idle"), phases=spent(plan=0.1))
+    report = RunReport(runs=(RUN, idle), failures=())
+    print_phases(report)
+    assert capsys.readouterr().out == "shop.orders: 12.5 s: plan 0.2 s, start of Spark 7.0 s, landing 1.2 s, merge 4.0 s\n"
+    assert [item["phase"] for item in render.report_data(report)["tables"][0]["phases"]] == ["plan", "start of Spark", "landing", "merge"]
+
+
+def test_each_phase_is_explained_in_the_operations_page() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/operations.md").read_text("utf-8")
+    table = page.split("## Where the time goes")[1].split("\n## ")[0]
+    assert [line.split("|")[1].strip(" *") for line in table.splitlines() if line.startswith("| **")] == [phase.value for phase in RunPhase]
+
+
+def test_phases_come_in_the_order_of_a_run() -> None:
+    assert phases_text(added(spent(commit=1), spent(merge=2, plan=3))) == "plan 3.0 s, merge 2.0 s, commit 1.0 s"
