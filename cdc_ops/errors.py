@@ -10,6 +10,7 @@ the first kind and fails at once on the second.
     |-- RequestError            what a run was asked to do makes no sense (unknown table, naive datetime, since > until)
     |-- SourceError             the source database refuses or misbehaves
     |   |-- SourceUnreachableError (retryable)
+    |   |-- SourceInterruptedError (retryable) the server, or somebody on it, ended a statement of ours
     |   |-- SourceBusyError        (retryable) above the load guard's limit
     |   |-- SourceAccessError      login or grant
     |   |-- SourceTableError       table, key or cursor column missing or unusable
@@ -101,6 +102,12 @@ class SourceError(CdcError):
 
 class SourceUnreachableError(SourceError):
     """The source does not answer; it may later."""
+
+    retryable = True
+
+
+class SourceInterruptedError(SourceError):
+    """The source ended one of our statements: it was killed, ran too long or lost a conflict. Later it may run through."""
 
     retryable = True
 

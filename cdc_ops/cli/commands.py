@@ -88,14 +88,17 @@ def plan(given: Given = None, folder: Folder = None, pipeline: Names = None, tab
     """Show what `run` would do now; reads source, lake and ledger, writes nothing, starts no Spark."""
     with guarded(as_json):
         request = new_request(tables=tuple(table or ()))
-        documents = []
+        documents, errors = [], list[CdcError]()
         for chosen in chosen_pipelines(folder, _named(given, pipeline)):
             plans = _plans(chosen, request)
+            errors += [item for _, item in plans if isinstance(item, CdcError)]
             documents.append({"pipeline": chosen.name, "tables": [{"table": name, **_plan_data(item)} for name, item in plans]})
             if not as_json:
                 render.print_plans(chosen.name, plans)
     if as_json:
         render.print_json(documents)
+    if errors:
+        raise typer.Exit(TRY_AGAIN if all(error.retryable for error in errors) else TABLES_FAILED)
 
 
 @app.command()

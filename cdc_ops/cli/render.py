@@ -111,7 +111,10 @@ def print_report(pipeline: str, report: RunReport) -> None:
             out.print(f"[dim]{run.table}: {escape(run.message.split('; ')[0])}[/]", highlight=False, soft_wrap=True)
     for warning in report.warnings:
         err.print(f"[yellow]warning[/] {escape(warning)}", soft_wrap=True)
+    shown = {run.table for run in report.runs}
     for failure in report.failures:
+        if failure.config.table not in shown:  # it has no line above
+            err.print(f"[red]failed[/] {escape(str(failure.config.table))}", soft_wrap=True)
         print_error(failure.error, as_json=False)
 
 

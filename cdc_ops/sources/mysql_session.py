@@ -16,6 +16,7 @@ from cdc_ops.sources.session import (
     SqlSession,
     check_mode,
     check_options,
+    interrupted,
     one_line,
     unreachable,
 )
@@ -35,8 +36,16 @@ _SSL_MODES: Final = ("disabled", "required", "verify_ca", "verify_identity")
 _OPTIONS: Final = ("ssl_mode", "ssl_ca")
 
 _ACCESS: Final = frozenset((1044, 1045, 1129, 1130, 1142, 1143, 1227, 1251, 1370, 1405, 1524, 1698, 1820, 1862, 3118, 4151))
-_UNREACHABLE: Final = frozenset((2002, 2003, 2005, 2006, 2013, 2014, 2055, 1053, 1077, 1079, 1152, 1184))
-_BUSY: Final = frozenset((1040, 1203, 1226, 4031))
+_UNREACHABLE: Final = frozenset(
+    (
+        *(2002, 2003, 2005, 2006, 2013, 2014, 2027, 2055),  # of the client
+        *(1053, 1077, 1079, 3032),  # the server stops, or is in offline mode
+        *(1152, 1158, 1159, 1160, 1161, 1184, 1927, 3169, 4031),  # the server ended the connection, or was told to
+    )
+)
+_INTERRUPTED: Final = frozenset((1205, 1213, 1317, 1969, 3024))
+"""A statement was killed, waited too long for a lock, was the victim of a deadlock, or ran longer than it may."""
+_BUSY: Final = frozenset((1040, 1041, 1135, 1203, 1226))
 _TABLE: Final = frozenset((1049, 1054, 1146, 1932))
 _TLS: Final = 2026
 
@@ -122,6 +131,8 @@ def source_error(error: BaseException, address: Address) -> CdcError:
         return _access_error(code, text, address)
     if code in _UNREACHABLE or code == 0:
         return unreachable(f"Cannot reach the database server at {address.place}.", text, "Check host, port and network")
+    if code in _INTERRUPTED:
+        return interrupted(address.place, text)
     if code in _BUSY:
         return unreachable(f"The server at {address.place} takes no more connections.", text, "Lower 'readers', or raise its limit")
     if code in _TABLE:

@@ -14,6 +14,7 @@ from cdc_ops.sources.session import (
     SqlSession,
     check_mode,
     check_options,
+    interrupted,
     one_line,
     unreachable,
 )
@@ -41,11 +42,18 @@ _SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "veri
 _OPTIONS: Final = ("sslmode", "sslrootcert")
 
 _TABLE: Final = frozenset(("3D000", "3F000", "42P01", "42703"))
-_BUSY: Final = frozenset(("53300", "53400", "57P03"))
-_LOST: Final = frozenset(("57P01", "57P02", "57P05", "40001", "40P01"))
+_BUSY: Final = frozenset(("53000", "53200", "53300", "53400"))
+_LOST: Final = frozenset(("57P01", "57P02", "57P03", "57P05"))
+_INTERRUPTED: Final = frozenset(("57014", "40001", "40P01", "55P03", "25P03", "25P04"))
+"""A statement was cancelled or ran too long, a standby had to go on with its replay, or a lock was not to be had."""
+_LOST_TEXTS: Final = (
+    *("connection has been closed unexpectedly", "closed the connection", "eof detected", "connection refused", "connection reset"),
+    *("timeout expired", "timed out", "could not translate host name", "failed to resolve host", "no route to host", "is unreachable"),
+)
 _LOGIN_TEXTS: Final = ("password authentication failed", "no pg_hba.conf entry", "no password supplied", "authentication failed", "role ")
-_BUSY_TEXTS: Final = ("too many", "remaining connection slots", "starting up", "shutting down", "not accepting", "not yet accepting")
-_TLS_TEXTS: Final = ("ssl", "certificate")
+_BUSY_TEXTS: Final = ("too many", "remaining connection slots")
+_STARTING_TEXTS: Final = ("starting up", "shutting down", "not accepting", "not yet accepting", "in recovery mode")
+_TLS_TEXTS: Final = ("certificate", "does not support ssl")
 
 
 class PostgresAddress(ServerAddress):
@@ -134,6 +142,8 @@ def source_error(error: BaseException, address: PostgresAddress) -> CdcError:
         return SourceTableError(
             f"The database server at {address.place} does not know a name.", why=text, data=NOTHING, next="Correct the name, or create it."
         )
+    if state in _INTERRUPTED:
+        return interrupted(address.place, text)
     if state in _BUSY:
         return unreachable(f"The server at {address.place} takes no more connections.", text, "Lower 'readers', or raise its limit")
     if not state or state.startswith("08") or state in _LOST:
@@ -152,6 +162,11 @@ def _state_of_text(text: str) -> str:
         return "3D000"
     if any(one in words for one in _BUSY_TEXTS):
         return "53300"
+    if any(one in words for one in _STARTING_TEXTS):
+        return "57P03"
     if any(one in words for one in _LOGIN_TEXTS):
         return "28000"
-    return "TLS" if any(one in words for one in _TLS_TEXTS) else ""
+    if any(one in words for one in _TLS_TEXTS):
+        return "TLS"
+    # A server that goes away over TLS ends an "SSL connection": that is no refusal.
+    return "TLS" if "ssl" in words and not any(one in words for one in _LOST_TEXTS) else ""

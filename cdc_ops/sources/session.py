@@ -5,6 +5,7 @@ What differs between servers (the driver, what every session sets, what an error
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 import sqlalchemy
@@ -14,7 +15,7 @@ from sqlalchemy.pool import NullPool
 
 from cdc_ops.core.connections import ConnectionUrl
 from cdc_ops.core.text import did_you_mean
-from cdc_ops.errors import CdcError, ConfigError, SourceUnreachableError
+from cdc_ops.errors import CdcError, ConfigError, SourceInterruptedError, SourceUnreachableError
 
 Row = dict[str, Any]
 
@@ -127,13 +128,12 @@ class SqlSession:
         self.rows(sql)
 
     def close(self) -> None:
-        """Closes the connection, if one is open; a later question opens another."""
-        if self._connection is not None:
-            try:
-                self._connection.close()
-            except exc.DBAPIError:
-                self._connection.invalidate()  # it was lost before: there is nothing left to close
-            self._connection = None
+        """Closes the connection, if one is open; a later question opens another. Never fails, whatever the server is doing."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            # A connection that the server has ended cannot be closed politely, and nothing hangs on it: sessions only read.
+            with suppress(exc.SQLAlchemyError, OSError):
+                connection.close()
 
     def _prepare(self, connection: Connection) -> None:
         """Sets what every session needs."""
@@ -161,12 +161,16 @@ class SqlSession:
         try:
             self._prepare(connection)
         except exc.DBAPIError as error:
-            self._give_up(error)
+            self.close()  # without its settings a session would read times in another zone
+            raise self._explain(error) from None
+        except BaseException:
+            self.close()
+            raise
         return connection
 
     def _give_up(self, error: exc.DBAPIError) -> NoReturn:
         problem = self._explain(error)
-        if isinstance(problem, SourceUnreachableError) or error.connection_invalidated:
+        if problem.retryable or error.connection_invalidated:
             self.close()
         raise problem from None
 
@@ -174,6 +178,17 @@ class SqlSession:
 def unreachable(what: str, why: str, check: str) -> SourceUnreachableError:
     """The error for a server that may answer later."""
     return SourceUnreachableError(what, why=why, data=NOTHING, next=f"{check}; a scheduled run tries again by itself.")
+
+
+def interrupted(place: str, why: str) -> SourceInterruptedError:
+    """The error for a statement that the server did not run to its end, and may run at another time."""
+    return SourceInterruptedError(
+        f"The database server at {place} ended a statement of cdc-ops before it was done.",
+        why=why,
+        data=NOTHING,
+        next="Nothing, if it was a single case: a scheduled run tries again by itself. If it repeats, look for a limit on the run time of"
+        " statements, or for a tool that ends long ones, and exempt the user of the connection.",
+    )
 
 
 def one_line(text: str) -> str:

@@ -5,13 +5,14 @@ Plan with a bounded wait for leases, and commit. Airflow tasks and the CLI both 
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from cdc_ops.core.job_specs import StepResult
 from cdc_ops.core.operations import OperationSpec
 from cdc_ops.core.pipeline import TableConfig
 from cdc_ops.core.requests import RunRequest
-from cdc_ops.errors import CdcError, LeaseHeldError
+from cdc_ops.errors import CdcError, LeaseHeldError, LedgerUnavailableError
 from cdc_ops.sources.base import Source
 from cdc_ops.state.base import Lease, TableRun, TableRunStatus
 from cdc_ops.steps.commit import commit_table
@@ -82,9 +83,10 @@ def plan_group(
 
 def _forget(context: Context, configs: tuple[TableConfig, ...]) -> None:
     """Keeps the ledger small; here, because every run comes by, also one whose tables are idle or fail."""
-    before = context.store.now() - context.pipeline.keep_history
-    for config in configs:
-        context.store.prune(config.pipeline, config.table, before)
+    with suppress(LedgerUnavailableError):  # the next run does it; what was planned is worth more
+        before = context.store.now() - context.pipeline.keep_history
+        for config in configs:
+            context.store.prune(config.pipeline, config.table, before)
 
 
 def hold(context: Context, request: RunRequest, configs: tuple[TableConfig, ...]) -> tuple[Lease, ...]:
@@ -128,6 +130,12 @@ def commit_group(
 
 
 def _failed(context: Context, request: RunRequest, config: TableConfig, error: CdcError) -> TableFailure:
+    with suppress(LedgerUnavailableError):  # the failure itself is what the run reports, with or without a line in the ledger
+        _record_failure(context, request, config, error)
+    return TableFailure(config=config, error=error)
+
+
+def _record_failure(context: Context, request: RunRequest, config: TableConfig, error: CdcError) -> None:
     now = context.store.now()
     opened = context.store.table_run(config.pipeline, config.table, request.run_id)
     context.store.record(
@@ -145,4 +153,3 @@ def _failed(context: Context, request: RunRequest, config: TableConfig, error: C
             phases=opened.phases if opened else (),
         )
     )
-    return TableFailure(config=config, error=error)

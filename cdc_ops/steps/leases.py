@@ -6,7 +6,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
-from cdc_ops.errors import LedgerUnavailableError, StaleStateError
+from cdc_ops.errors import CdcError, StaleStateError
 from cdc_ops.state.base import Lease, StateStore
 
 
@@ -47,5 +47,5 @@ class LeaseKeeper:
                 except StaleStateError:
                     self._on_lost(lease)
                     return
-                except LedgerUnavailableError:
-                    break  # the lease may outlive the outage; if not, the next renewal says so
+                except CdcError:
+                    break  # the lease may outlive an outage of the ledger; if not, the next renewal says so

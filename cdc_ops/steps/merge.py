@@ -63,8 +63,12 @@ def _merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operatio
     if spec.landing is Landing.DIRECT:
         check_source(source, spec)
         rows = read_marked(spark, source.jdbc_read(spec.full_schema, spec.slices), spec.full_schema, spec.source_keys)
-        with translated_failures(spec.table), translated_order(spec):
-            return apply(spark, spec, apply_deletes(rows, spec), plan_merge(spec, None), None)
+        try:
+            with translated_failures(spec.table), translated_order(spec):
+                return apply(spark, spec, apply_deletes(rows, spec), plan_merge(spec, None), None)
+        except Exception:  # as in extract: says what a driver's message only hints at
+            check_source(source, spec)
+            raise
     manifest = read_manifest(spec.staging)
     if manifest is None or manifest.operation_id != spec.operation_id:
         raise StateError(

@@ -1,15 +1,16 @@
 """A whole run without Airflow: the same verbs in the same order, with Spark in this process or wherever `execute` sends a job."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from cdc_ops.core.job_specs import JobSpec, MaintenanceTask, Step, StepResult
 from cdc_ops.core.operations import OperationSpec
 from cdc_ops.core.pipeline import TableConfig
 from cdc_ops.core.requests import RunRequest
-from cdc_ops.errors import CdcError
+from cdc_ops.core.tables import TableName
+from cdc_ops.errors import CdcError, LedgerUnavailableError
 from cdc_ops.sources.base import Source
-from cdc_ops.state.base import Lease, TableRun
+from cdc_ops.state.base import Lease, TableRun, TableRunStatus
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.groups import TableFailure, commit_group, hold, plan_group
 from cdc_ops.steps.leases import LeaseKeeper
@@ -49,36 +50,76 @@ def run_pipeline(context: Context, source: Source, request: RunRequest, execute:
         CdcError: nothing could be started at all; failures of single tables are in the report.
     """
     configs = discover(context.pipeline, source, request)
-    runs: list[TableRun] = []
-    failures: list[TableFailure] = []
-    warnings: list[str] = []
-    for group in group_tables(configs, context.pipeline.tables_per_job):
-        plan = plan_group(context, source, request, group, say)
-        failures += plan.failures
-        warnings += [f"{item.table}: {text}" for item in plan.plans for text in item.warnings]
+    run = _Run(context=context, source=source, request=request, execute=execute, say=say)
+    groups = group_tables(configs, context.pipeline.tables_per_job)
+    for number, group in enumerate(groups):
+        try:
+            run.group(group)
+        except LedgerUnavailableError as error:
+            run.fail(tuple(config for left in groups[number:] for config in left), error)
+            break  # nothing can be planned or settled without a ledger
+        except CdcError as error:
+            run.fail(group, error)
+    return RunReport(runs=tuple(run.runs.values()), failures=tuple(run.failures), warnings=tuple(run.warnings))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """A run under way: what is known of its tables is kept, whatever ends it."""
+
+    context: Context
+    source: Source
+    request: RunRequest
+    execute: Execute
+    say: Say
+    runs: dict[TableName, TableRun] = field(default_factory=dict)
+    failures: list[TableFailure] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def group(self, group: tuple[TableConfig, ...]) -> None:
+        """Takes one group through all verbs.
+
+        Raises:
+            CdcError: the group as a whole cannot go on, because its ledger does not answer, say.
+        """
+        context, request = self.context, self.request
+        plan = plan_group(context, self.source, request, group, self.say)
+        self.failures += plan.failures
+        self.warnings += [f"{item.table}: {text}" for item in plan.plans for text in item.warnings]
         busy = tuple(item for item in plan.plans if item.operations)
         if busy:
-            failures += _work(context, request, busy, execute, say)
-        _maintain(context, request, group, execute)
-        recorded = (context.store.table_run(c.pipeline, c.table, request.run_id) for c in group)
-        known = [run for run in recorded if run is not None]
-        warnings += [f"{run.table}: {text}" for run in known for text in (run.alert, run.advice, run.counts.warning) if text]
-        runs += known
-    return RunReport(runs=tuple(runs), failures=tuple(failures), warnings=tuple(warnings))
+            self._work(busy)
+        _maintain(context, request, group, self.execute)
+        for config in group:
+            known = context.store.table_run(config.pipeline, config.table, request.run_id)
+            if known is not None:
+                self.runs[known.table] = known
+                self.warnings += [f"{known.table}: {text}" for text in (known.alert, known.advice, known.counts.warning) if text]
 
+    def fail(self, configs: tuple[TableConfig, ...], error: CdcError) -> None:
+        """Puts an error to the tables whose own outcome is not known."""
+        known = {failure.config.table for failure in self.failures}
+        known |= {table for table, run in self.runs.items() if run.status is TableRunStatus.COMMITTED}
+        self.failures += [TableFailure(config=config, error=error) for config in configs if config.table not in known]
 
-def _work(context: Context, request: RunRequest, busy: tuple[TablePlan, ...], execute: Execute, say: Say) -> tuple[TableFailure, ...]:
-    leases = hold(context, request, tuple(plan.config for plan in busy))
-    operations = tuple(spec for plan in busy for spec in plan.operations)
-    start_attempts(context, leases, operations)
-    result, lost = None, None
-    with LeaseKeeper(context.store, leases, context.lease_ttl, lambda lease: say(f"lease of {lease.table} lost; another run finishes it")):
-        try:
-            result = execute(build_job(context.pipeline, request, Step.SYNC, operations, ""))
-        except CdcError as error:
-            lost = error
-    _, failures = commit_group(context, request, tuple(plan.config for plan in busy), result)
-    return failures if lost is None else tuple(replace(failure, error=lost) for failure in failures)
+    def _work(self, busy: tuple[TablePlan, ...]) -> None:
+        context, request, lost = self.context, self.request, None
+        configs = tuple(plan.config for plan in busy)
+        leases = hold(context, request, configs)
+        operations = tuple(spec for plan in busy for spec in plan.operations)
+        start_attempts(context, leases, operations)
+        result = None
+        with LeaseKeeper(context.store, leases, context.lease_ttl, self._lost):
+            try:
+                result = self.execute(build_job(context.pipeline, request, Step.SYNC, operations, ""))
+            except CdcError as error:
+                lost = error
+        runs, failures = commit_group(context, request, configs, result)
+        self.runs |= {run.table: run for run in runs}
+        self.failures += failures if lost is None else [replace(failure, error=lost) for failure in failures]
+
+    def _lost(self, lease: Lease) -> None:
+        self.say(f"lease of {lease.table} lost; another run finishes it")
 
 
 def start_attempts(context: Context, leases: tuple[Lease, ...], operations: tuple[OperationSpec, ...]) -> None:
