@@ -227,7 +227,7 @@ def _maintain_table(context: JobContext, task: MaintenanceTask) -> TableResult:
 
 def _failed(context: JobContext, table: TableName, done: tuple[OperationResult, ...], error: Exception) -> TableResult:
     known = error if isinstance(error, CdcError) else _unexpected(table, error)
-    context.say(f"{table}: {known}")
+    context.say(f"{table}: failed with {type(known).__name__}: {known.what}")  # the whole error is in the result, which is reported
     return TableResult(table=table, operations=done, error=known.to_payload(), retryable=known.retryable)
 
 

@@ -25,6 +25,7 @@ from cdc_ops.lake import jars
 from cdc_ops.state.base import TableRun, TableRunStatus
 from cdc_ops.steps.groups import GroupPlan, commit_group, plan_group
 from cdc_ops.steps.plan import discover, group_tables
+from cdc_ops.steps.telling import unchanged_text, warned_before
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ def plan_task(pipeline: Pipeline, tables: Any, **options: Any) -> Any:
                 source.close()
             busy = [str(item.table) for item in planned.plans if item.operations]
             context["ti"].xcom_push(key=PLANNED, value=busy)
-            _tell(planned)
+            _tell(here, planned)
             if planned.failures:
                 raise tables_failed("plan", {str(failure.config.table): failure.error for failure in planned.failures})
             if not busy:
@@ -156,7 +157,7 @@ def line_of(run: TableRun) -> str:
     return f"{run.table}: {run.status} ({run.kind}{rows}{version}){message}"
 
 
-def _tell(planned: GroupPlan) -> None:
+def _tell(here: Task, planned: GroupPlan) -> None:
     for item in planned.plans:
         rows = sum(spec.expected_rows for spec in item.operations)
         log.info(
@@ -164,8 +165,12 @@ def _tell(planned: GroupPlan) -> None:
         )
         if item.alert:
             log.error("%s: %s", item.table, item.alert)
+        before = warned_before(here.context.store, item.config.pipeline, item.table, here.request.run_id) if item.warnings else ()
         for text in item.warnings:
-            log.warning("%s: %s", item.table, text)
+            if text not in before:
+                log.warning("%s: %s", item.table, text)
+        if text := unchanged_text(sum(text in before for text in item.warnings), "an earlier run's log of this task has them"):
+            log.info("%s: %s", item.table, text)
 
 
 def _lines_of_run(here: Task, tables: int) -> dict[str, TableRun]:

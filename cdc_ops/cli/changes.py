@@ -8,6 +8,7 @@ from cdc_ops.cli import render
 from cdc_ops.cli.commands import Folder, app, guarded, progress
 from cdc_ops.cli.session import LocalSpark
 from cdc_ops.cli.tables import free_folder, place_of_table, write_rows
+from cdc_ops.cli.verbosity import verbose_option
 from cdc_ops.core.change_ranges import ChangeMode, parse_bound
 from cdc_ops.lake.feed_log import find_range
 
@@ -15,6 +16,7 @@ _END = "a Delta version, an instant with its zone (ISO 8601), or watermark:VALUE
 
 
 @app.command()
+@verbose_option
 def changes(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
     table: Annotated[str, typer.Argument(help="schema.table", metavar="TABLE")],
     begin: Annotated[str, typer.Option("--from", help=f"What has been seen already: {_END}. Changes come after it.")],

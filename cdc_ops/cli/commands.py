@@ -11,9 +11,11 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from cdc_ops.cli import render
 from cdc_ops.cli.phases import print_phases
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opened
+from cdc_ops.cli.verbosity import verbose_option
 from cdc_ops.core import wire
 from cdc_ops.core.comparing import Strength
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest, parse_instant
+from cdc_ops.core.tables import TableName
 from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, LakeError, RequestError, SourceError, StateError
 from cdc_ops.steps.plan import TablePlan, discover, plan_table
 from cdc_ops.steps.run import RunReport, run_pipeline
@@ -92,7 +94,7 @@ def plan(given: Given = None, folder: Folder = None, pipeline: Names = None, tab
         for chosen in chosen_pipelines(folder, _named(given, pipeline)):
             plans = _plans(chosen, request)
             errors += [item for _, item in plans if isinstance(item, CdcError)]
-            documents.append({"pipeline": chosen.name, "tables": [{"table": name, **_plan_data(item)} for name, item in plans]})
+            documents.append({"pipeline": chosen.name, "tables": [{"table": str(name), **_plan_data(item)} for name, item in plans]})
             if not as_json:
                 render.print_plans(chosen.name, plans)
     if as_json:
@@ -102,6 +104,7 @@ def plan(given: Given = None, folder: Folder = None, pipeline: Names = None, tab
 
 
 @app.command()
+@verbose_option
 def run(given: Given = None, folder: Folder = None, pipeline: Names = None, table: Tables = None, as_json: Json = False) -> None:
     """Carry tables forward: snapshot first, then increments."""
     with guarded(as_json):
@@ -110,6 +113,7 @@ def run(given: Given = None, folder: Folder = None, pipeline: Names = None, tabl
 
 
 @app.command()
+@verbose_option
 def backfill(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
     pipeline: One,
     since: Since = "",
@@ -134,6 +138,7 @@ def backfill(  # noqa: PLR0913, PLR0917  a command line has as many parameters a
 
 
 @app.command()
+@verbose_option
 def resync(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
     pipeline: One,
     mode: Annotated[ResyncMode, typer.Option(help="What to read again.")],
@@ -158,6 +163,7 @@ def resync(  # noqa: PLR0913, PLR0917  a command line has as many parameters as 
 
 
 @app.command()
+@verbose_option
 def reconcile(
     pipeline: Names = None,
     table: Tables = None,
@@ -189,14 +195,14 @@ def _named(given: list[str] | None, options: list[str] | None) -> list[str]:
     return list(dict.fromkeys((given or []) + (options or [])))
 
 
-def _plans(chosen: Any, request: RunRequest) -> list[tuple[str, TablePlan | CdcError]]:
-    plans: list[tuple[str, TablePlan | CdcError]] = []
+def _plans(chosen: Any, request: RunRequest) -> list[tuple[TableName, TablePlan | CdcError]]:
+    plans: list[tuple[TableName, TablePlan | CdcError]] = []
     with opened(chosen) as (context, source):
         for config in discover(chosen, source, request):
             try:
-                plans.append((str(config.table), plan_table(context, source, request, config)))
+                plans.append((config.table, plan_table(context, source, request, config)))
             except CdcError as error:
-                plans.append((str(config.table), error))
+                plans.append((config.table, error))
     return plans
 
 
@@ -217,14 +223,16 @@ def _plan_data(item: TablePlan | CdcError) -> dict[str, Any]:
 def run_all(folder: Path | None, names: list[str], request: RunRequest, as_json: bool) -> None:
     """Does what a request asks for with each of some pipelines, and says what became of it."""
     reports: dict[str, RunReport] = {}
+    logs: dict[str, str] = {}
     for pipeline in chosen_pipelines(folder, names):
         with progress(as_json) as say, opened(pipeline) as (context, source), LocalSpark(pipeline, say) as spark:
             reports[pipeline.name] = run_pipeline(context, source, request, spark.execute, say)
+            logs[pipeline.name] = spark.log
         if not as_json:
-            render.print_report(pipeline.name, reports[pipeline.name])
+            render.print_report(pipeline.name, reports[pipeline.name], spark.log)
             print_phases(reports[pipeline.name])
     if as_json:
-        render.print_json({name: render.report_data(report) for name, report in reports.items()})
+        render.print_json({name: {**render.report_data(report), "spark_log": logs[name]} for name, report in reports.items()})
     _exit_after(reports)
 
 
@@ -240,7 +248,7 @@ def progress(quiet: bool) -> Iterator[Callable[[str], None]]:
     if quiet:
         yield lambda line: None
     elif not render.err.is_terminal:
-        yield lambda line: render.err.print(line, highlight=False, soft_wrap=True, markup=False)
+        yield render.show_line
     else:
         columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
         with Progress(*columns, console=render.err, transient=True) as bar:

@@ -7,6 +7,7 @@ import typer
 from cdc_ops.cli.commands import Folder, Json, One, app, guarded, progress, run_all
 from cdc_ops.cli.session import LocalSpark, new_request
 from cdc_ops.cli.tables import free_folder, place_of_table, write_rows
+from cdc_ops.cli.verbosity import verbose_option
 from cdc_ops.core.history import parse_point
 from cdc_ops.core.pipeline import current_settings
 from cdc_ops.core.places import history_root
@@ -15,6 +16,7 @@ from cdc_ops.core.tables import TableName
 
 
 @app.command("as-of")
+@verbose_option
 def as_of(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
     table: Annotated[str, typer.Argument(help="schema.table", metavar="TABLE")],
     at: Annotated[str, typer.Option(help="A time of the source with its zone (ISO 8601), or position:3,154; included.")],
@@ -40,6 +42,7 @@ def as_of(  # noqa: PLR0913, PLR0917  a command line has as many parameters as i
 
 
 @app.command()
+@verbose_option
 def replay(
     pipeline: One,
     table: Annotated[list[str] | None, typer.Option("--table", "-t", help="schema.table; repeatable; default all of the pipeline.")] = None,

@@ -9,6 +9,7 @@ import typer
 from cdc_ops.cli import render
 from cdc_ops.cli.commands import TABLES_FAILED, Folder, Json, Names, Tables, app, guarded, progress, state_app
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opened
+from cdc_ops.cli.verbosity import verbose_option
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core import wire
 from cdc_ops.core.cursors import CursorValue
@@ -40,6 +41,7 @@ def status(pipeline: Names = None, as_json: Json = False) -> None:
 
 
 @app.command()
+@verbose_option
 def verify(folder: Folder = None, pipeline: Names = None, table: Tables = None, as_json: Json = False) -> None:
     """Compare source and lake, by checksums and then row by row; writes nothing. Changes under way show up as differences."""
     documents: list[dict[str, Any]] = []

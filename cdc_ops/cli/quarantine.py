@@ -9,6 +9,7 @@ from rich.markup import escape
 from cdc_ops.cli import render
 from cdc_ops.cli.commands import Folder, Json, Names, One, Tables, app, guarded, run_all
 from cdc_ops.cli.session import chosen_pipelines, new_request
+from cdc_ops.cli.verbosity import verbose_option
 from cdc_ops.core.pipeline import Pipeline
 from cdc_ops.core.places import quarantine_path, quarantine_root
 from cdc_ops.core.requests import ResyncMode, RunKind
@@ -63,6 +64,7 @@ def show(
 
 
 @quarantine_app.command("replay")
+@verbose_option
 def replay(
     pipeline: One,
     table: Annotated[list[str] | None, typer.Option("--table", "-t", help="schema.table; repeatable; default all that have some.")] = None,

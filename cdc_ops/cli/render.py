@@ -7,30 +7,25 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from cdc_ops.cli.layout import Grid, print_sentence, show_grid
+from cdc_ops.cli.verbosity import is_verbose
 from cdc_ops.core import wire
-from cdc_ops.core.operations import OperationKind
 from cdc_ops.core.runs import TableState
+from cdc_ops.core.tables import TableName
 from cdc_ops.errors import CdcError
 from cdc_ops.state.base import TableOverview, TableRun, TableRunStatus
+from cdc_ops.steps.groups import TableFailure
 from cdc_ops.steps.plan import TablePlan
 from cdc_ops.steps.run import RunReport
+from cdc_ops.steps.telling import unchanged_text
 
 out = Console()
 err = Console(stderr=True)
 
-WIDE = 140
-"""Columns of a terminal from which on the whole status fits."""
-
 MANY = 5
-"""Chunks of a snapshot from which on a plan shows them in one line."""
+"""Parts of a snapshot from which on a plan shows them in one line."""
 
-BROAD = 120
-"""Columns of a terminal from which on windows fit into their table; in a narrower one they stand below, a line each."""
-
-_DETAILS = {"reads", "window"}
-_FOR_WIDE = {"pipeline", "phase", "files", "held by"}
 _COLOURS = {TableRunStatus.COMMITTED: "green", TableRunStatus.IDLE: "dim", TableRunStatus.FAILED: "red"}
 
 
@@ -39,93 +34,103 @@ def print_json(data: Any) -> None:
     print(json.dumps(data, indent=2, ensure_ascii=False))
 
 
+def show_line(line: str) -> None:
+    """Shows a line of a log as it is, on standard error."""
+    err.print(line, highlight=False, soft_wrap=True, markup=False)
+
+
 def print_error(error: CdcError, as_json: bool) -> None:
     """Prints an error: on standard error for people, as a document for machines."""
     if as_json:
         print_json({"error": error.to_payload(), "retryable": error.retryable})
     else:
-        err.print(f"[bold red]{type(error).__name__}[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        print_sentence(err, str(error), name=type(error).__name__, colour="bold red")
 
 
-def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    table = Table(title=title, title_justify="left", header_style="bold", expand=False)
-    for column in columns:
-        table.add_column(column, overflow="fold", justify="right" if column in {"rows", "read", "files", "version"} else "left")
-    for row in rows:
-        table.add_row(*row)
-    out.print(table)
+def by_schema(rows: Iterable[tuple[TableName, Sequence[str]]], pipeline: str = "") -> dict[str, list[Sequence[str]]]:
+    """Returns the rows of tables by schema, which then is said once; each row begins with the table's own name."""
+    groups: dict[str, list[Sequence[str]]] = {}
+    for table, cells in rows:
+        label = ", ".join(filter(None, (pipeline and f"pipeline {pipeline}", f"schema {table.schema}" if table.schema else "")))
+        groups.setdefault(label, []).append((escape(table.name), *cells))
+    return groups
 
 
-def _table_and_details(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Shows a table whose windows, which a narrow terminal would break over many lines, then stand below it."""
-    detail = next(index for index, name in enumerate(columns) if name in _DETAILS)
-    if out.width >= BROAD:
-        _table(title, columns, rows)
-        return
-    _table(title, [*columns[:detail], *columns[detail + 1 :]], [[*row[:detail], *row[detail + 1 :]] for row in rows])
-    for row in rows:
-        if row[detail]:
-            out.print(f"[dim]{row[0]}[/] {row[detail]}", highlight=False, soft_wrap=True)
-
-
-def print_plans(pipeline: str, plans: Sequence[tuple[str, TablePlan | CdcError]]) -> None:
+def print_plans(pipeline: str, plans: Sequence[tuple[TableName, TablePlan | CdcError]]) -> None:
     """Shows what a run would do; what there is to say about a table stands below, on lines of their own."""
-    rows: list[tuple[str, ...]] = []
-    notes: list[tuple[str, str]] = []
+    rows: list[tuple[TableName, tuple[str, ...]]] = []
+    notes: list[tuple[TableName, str]] = []
     for name, plan in plans:
         if isinstance(plan, CdcError):
-            rows.append((name, "[red]refused[/]", "", ""))
+            rows.append((name, ("[red]refused[/]", "", "", "")))
             notes.append((name, str(plan)))
             continue
-        rows += _plan_rows(name, plan)
+        method = escape(plan.method)
+        rows += [(name, (*cells, "" if number else method)) for number, cells in enumerate(_plan_rows(plan))]
         notes += [(name, text) for text in (plan.alert, plan.how, *plan.warnings) if text]
-    _table_and_details(f"Plan of {pipeline}", ("table", "what", "reads", "rows"), rows)
-    methods = [(name, escape(plan.method)) for name, plan in plans if not isinstance(plan, CdcError) and plan.method]
-    if methods:
-        _table("Methods", ("table", "how it is kept equal"), methods)
+    columns = ("table", "what", "reads", "rows", "method")
+    details = frozenset({"reads", "method"})
+    show_grid(out, Grid(title=f"Plan of {pipeline}", columns=columns, groups=_told_once(by_schema(rows)), below=details))
     for name, text in notes:
-        out.print(f"[yellow]{escape(name)}[/] {escape(text)}", soft_wrap=True, highlight=False)
+        print_sentence(out, text, name=str(name))
 
 
-def _plan_rows(name: str, plan: TablePlan) -> list[tuple[str, ...]]:
+def _told_once(groups: dict[str, list[Sequence[str]]]) -> dict[str, list[Sequence[str]]]:
+    """Leaves a table's name out of its second row and those that follow."""
+    return {
+        label: [row if not number or rows[number - 1][0] != row[0] else ("", *row[1:]) for number, row in enumerate(rows)]
+        for label, rows in groups.items()
+    }
+
+
+def _plan_rows(plan: TablePlan) -> list[tuple[str, ...]]:
     if not plan.operations:
-        return [(name, "[dim]idle[/]", escape(plan.idle), "")]
+        return [("[dim]idle[/]", escape(plan.idle), "")]
     rows: list[tuple[str, ...]] = []
-    if len(plan.planned) > MANY and all(spec.kind is OperationKind.SNAPSHOT_CHUNK for spec in plan.planned) and not plan.unfinished:
+    if len(plan.planned) > MANY and all(spec.kind.is_snapshot for spec in plan.planned) and not plan.unfinished:
         slices, whole = sum(len(spec.slices) for spec in plan.planned), sum(spec.expected_rows for spec in plan.planned)
-        return [(name, f"{len(plan.planned):,} snapshot chunks", f"{slices:,} slices", f"{whole:,}")]
+        return [(f"snapshot in {len(plan.planned):,} parts", f"{slices:,} slices", f"{whole:,}")]
     for spec in plan.operations:
         interrupted = ", interrupted" if spec in plan.unfinished else ""
-        cut = f"{len(spec.slices)} slice{'s' if len(spec.slices) != 1 else ''}"
+        cut = f"{len(spec.slices)} slices" if len(spec.slices) > 1 else ""
         window = str(spec.window) if spec.window else spec.extent if spec.log is not None else cut
-        rows.append((name, f"{spec.kind}{interrupted}", escape(window), f"{spec.expected_rows:,}" if spec.log is None else ""))
+        rows.append((f"{spec.words}{interrupted}", escape(window), f"{spec.expected_rows:,}" if spec.log is None else ""))
     return rows
 
 
-def print_report(pipeline: str, report: RunReport) -> None:
-    """Shows what a run did."""
-    columns = ("table", "kind", "status", "read", "+ / ~ / -", "version", "window")
-    _table_and_details(f"Run of {pipeline}", columns, [_run_row(run) for run in report.runs])
+def print_report(pipeline: str, report: RunReport, spark_log: str = "") -> None:
+    """Shows what a run did, and where Spark's log is if a table failed."""
+    columns = ("table", "what", "status", "read", "inserted", "updated", "deleted", "version", "window")
+    groups = by_schema((run.table, _run_row(run)) for run in report.runs)
+    show_grid(
+        out, Grid(title=f"Run of {pipeline}", columns=columns, groups=groups, spare=frozenset({"version"}), below=frozenset({"window"}))
+    )
     for run in report.runs:
         if run.status is TableRunStatus.IDLE:
-            out.print(f"[dim]{run.table}: {escape(run.message.split('; ')[0])}[/]", highlight=False, soft_wrap=True)
-    for warning in report.warnings:
-        err.print(f"[yellow]warning[/] {escape(warning)}", soft_wrap=True)
-    shown = {run.table for run in report.runs}
+            print_sentence(out, run.message.split("; ")[0], name=str(run.table), colour="dim")
+    for warning in (*report.warnings, *(report.unchanged if is_verbose() else ())):
+        print_sentence(err, warning, name="warning")
+    if text := unchanged_text(0 if is_verbose() else len(report.unchanged), "-v shows them"):
+        print_sentence(err, text, colour="dim")
+    failed: dict[str, list[TableFailure]] = {}
     for failure in report.failures:
-        if failure.config.table not in shown:  # it has no line above
-            err.print(f"[red]failed[/] {escape(str(failure.config.table))}", soft_wrap=True)
-        print_error(failure.error, as_json=False)
+        failed.setdefault(str(failure.error), []).append(failure)
+    for failures in failed.values():  # what stopped several tables is said once
+        names = [str(failure.config.table) for failure in failures]
+        if not all(name in failures[0].error.what for name in names):
+            print_sentence(err, ", ".join(names), name="failed", colour="bold red")
+        print_error(failures[0].error, as_json=False)
+    if report.failures and spark_log:
+        show_line(f"Spark's log: {spark_log}")
 
 
 def _run_row(run: TableRun) -> tuple[str, ...]:
     colour = _COLOURS.get(run.status, "yellow")
-    done = run.status is TableRunStatus.COMMITTED
-    counts = f"{run.counts.inserted:,} / {run.counts.updated:,} / {run.counts.deleted:,}" if done else ""
-    read = f"{run.counts.read:,}" if done else ""
+    counts = (run.counts.read, run.counts.inserted, run.counts.updated, run.counts.deleted)
+    shown = [f"{count:,}" if run.status is TableRunStatus.COMMITTED else "" for count in counts]
     version = str(run.delta_version) if run.delta_version is not None else ""
     window = escape(str(run.window)) if run.window else ""
-    return (str(run.table), str(run.kind), f"[{colour}]{run.status}[/]", read, counts, version, window)
+    return (run.kind.words, f"[{colour}]{run.status}[/]", *shown, version, window)
 
 
 def report_data(report: RunReport) -> dict[str, Any]:
@@ -134,6 +139,7 @@ def report_data(report: RunReport) -> dict[str, Any]:
         "tables": [wire.to_data(run) for run in report.runs],
         "failures": [{"table": str(f.config.table), "retryable": f.error.retryable, **f.error.to_payload()} for f in report.failures],
         "warnings": list(report.warnings),
+        "unchanged_warnings": list(report.unchanged),
     }
 
 
@@ -142,18 +148,17 @@ def print_verification(documents: Sequence[dict[str, Any]]) -> None:
     rows = []
     for found in documents:
         verdict = "[green]equal[/]" if found["equal"] else "[red]differs[/]"
-        differing = (found["only_in_source"], found["only_in_lake"], found["different"])
-        rows.append(
-            (found["table"], verdict, f"{found['rows_source']:,}", f"{found['rows_lake']:,}", " / ".join(f"{n:,}" for n in differing))
-        )
-    _table("Source and lake", ("table", "verdict", "rows at source", "rows in lake", "missing / extra / different"), rows)
+        counts = (found[name] for name in ("rows_source", "rows_lake", "only_in_source", "only_in_lake", "different"))
+        rows.append((TableName.parse(found["table"]), (verdict, *(f"{count:,}" for count in counts))))
+    columns = ("table", "verdict", "at source", "in lake", "missing", "extra", "different")
+    show_grid(out, Grid(title="Rows of source and lake", columns=columns, groups=by_schema(rows)))
     for found in documents:
         if found.get("not_compared"):
             text = f"not compared, because the lake does not have them (yet): {', '.join(found['not_compared'])}"
-            out.print(f"[yellow]{escape(found['table'])}[/] {escape(text)}", soft_wrap=True, highlight=False)
+            print_sentence(out, text, name=found["table"])
         if found.get("kept"):
             text = f"{found['kept']:,} rows are in the lake only, and stay ('deletes: ignore')"
-            out.print(f"{escape(found['table'])} {escape(text)}", soft_wrap=True, highlight=False)
+            print_sentence(out, text, name=found["table"])
 
 
 def print_status(rows: Sequence[TableOverview]) -> None:
@@ -161,31 +166,41 @@ def print_status(rows: Sequence[TableOverview]) -> None:
     if not rows:
         out.print("The ledger knows no table yet. Next: cdc-ops run")
         return
-    columns = ("pipeline", "table", "phase", "watermark", "fresh", "version", "files", "last run", "held by")
-    shown = [name for name in columns if out.width >= WIDE or name not in _FOR_WIDE]
-    _table("Tables", shown, [[cell for name, cell in zip(columns, _status_row(row), strict=True) if name in shown] for row in rows])
+    columns = ("table", "phase", "watermark", "fresh", "version", "files", "last run", "result", "at", "held by")
+    groups: dict[str, list[Sequence[str]]] = {}
+    for row in rows:
+        for label, cells in by_schema([(row.state.table, _status_row(row))], row.state.pipeline).items():
+            groups.setdefault(label, []).extend(cells)
+    spare = frozenset({"phase", "version", "files", "last run", "at"})
+    whole = show_grid(out, Grid(title="Tables", columns=columns, groups=groups, spare=spare, below=frozenset({"held by"})))
     for row in rows:
         for text in (*row.last_run.notices, *row.last_run.schema_changes) if row.last_run else ():
-            out.print(f"[yellow]{escape(str(row.state.table))}[/] {escape(text)}", soft_wrap=True, highlight=False)
-    if len(shown) < len(columns):
+            print_sentence(out, text, name=str(row.state.table))
+    if not whole:
         out.print("[dim]A wider terminal shows more; --json shows all.[/]")
 
 
 def _status_row(row: TableOverview) -> tuple[str, ...]:
     state, run = row.state, row.last_run
     colour = _COLOURS.get(run.status, "yellow") if run else "dim"
-    last = f"[{colour}]{run.kind} {run.status}[/] {run.started_at:%m-%d %H:%M:%S}" if run else ""
     return (
-        state.pipeline,
-        str(state.table),
         f"{state.phase} {state.snapshot.done}/{state.snapshot.total}" if state.snapshot else str(state.phase),
-        str(state.watermark or ""),
+        _reached(state),
         age(state),
         str(state.delta_version if state.delta_version is not None else ""),
         f"{row.stats.files:,}" if row.stats else "",
-        last,
-        row.lease.holder if row.lease else "",
+        run.kind.words if run else "",
+        f"[{colour}]{run.status}[/]" if run else "",
+        f"{run.started_at:%m-%d %H:%M:%S}" if run else "",
+        escape(row.lease.holder) if row.lease else "",
     )
+
+
+def _reached(state: TableState) -> str:
+    """Returns the watermark; of a table without cursor, whose watermark stays at its first load, when it was last compared."""
+    if state.compared_at is not None:
+        return f"compared {state.compared_at:%Y-%m-%d %H:%M:%S}"
+    return escape(str(state.watermark or ""))
 
 
 def age(state: TableState, now: datetime | None = None) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import urllib.parse
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,9 +11,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from cdc_ops.cli.render import show_line
+from cdc_ops.cli.verbosity import is_verbose
 from cdc_ops.config.connections import connection_url
 from cdc_ops.config.loading import load_pipelines
 from cdc_ops.config.settings import Settings, load_settings
+from cdc_ops.core.connections import ConnectionUrl
 from cdc_ops.core.job_specs import JobSpec, StepResult
 from cdc_ops.core.phases import Phases, RunPhase
 from cdc_ops.core.pipeline import Pipeline, SourceConfig
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import SparkSession
+
+    from cdc_ops.lake.jvm_log import JvmLog
 
 
 def chosen_pipelines(folder: Path | None, names: list[str]) -> tuple[Pipeline, ...]:
@@ -75,25 +81,39 @@ def opened(pipeline: Pipeline) -> Iterator[tuple[Context, Source]]:
 
 @dataclass(slots=True)
 class LocalSpark:
-    """Spark in this process, started with the first job and stopped at the end of the `with` block."""
+    """Spark in this process, started with the first job and stopped at the end of the `with` block.
+
+    Args:
+        pipeline: Whose tables it works on.
+        say: Receives one line per event.
+    """
 
     pipeline: Pipeline
     say: "Callable[[str], None]"
     _spark: "SparkSession | None" = None
     _phases: Phases = ()
+    _log: "JvmLog | None" = None
+
+    @property
+    def log(self) -> str:
+        """The JVM's log file, "" if no JVM was started here."""
+        return str(self._log.path) if self._log is not None and self._log.path.exists() else ""
 
     def session(self) -> "SparkSession":
         """Returns the session, starting it if need be."""
         from cdc_ops.lake.jars import jar_list
+        from cdc_ops.lake.jvm_log import JvmLog
         from cdc_ops.lake.session import build_session
 
         if self._spark is None:
-            self.say("starting Spark")
+            echo = show_line if is_verbose() else None
+            self._log = JvmLog.of_process(load_settings(os.environ).logs, secrets=_secrets(self.pipeline.source), echo=echo)
+            self.say(f"starting Spark; its log: {self._log.path}")
             folder = self.pipeline.spark.jars
             conf = {"spark.driver.memory": self.pipeline.spark.driver_memory, **dict(self.pipeline.spark.conf)}
             jars = jar_list(Path(folder)).split(",") if folder else ()
             with stopwatch() as watch, measured(RunPhase.SPARK_START):
-                self._spark = build_session(f"cdc-ops {self.pipeline.name}", jars=jars, extra_conf=conf)
+                self._spark = build_session(f"cdc-ops {self.pipeline.name}", jars=jars, extra_conf=conf, log=self._log)
             self._phases = watch.phases
         return self._spark
 
@@ -114,3 +134,10 @@ class LocalSpark:
         if self._spark is not None:
             with suppress(Exception):  # a JVM that was killed cannot be stopped; its work is judged by what it left in the lake
                 self._spark.stop()
+
+
+def _secrets(source: SourceConfig) -> set[str]:
+    """Returns the passwords of a source and its replica, as they are and as they stand in a URL."""
+    urls = (connection_url(name) for name in (source.connection, source.snapshot_connection) if name)
+    passwords = {ConnectionUrl.parse(url).password for url in urls}
+    return passwords | {urllib.parse.quote(password, safe="") for password in passwords}

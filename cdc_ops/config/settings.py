@@ -37,6 +37,11 @@ VARIABLES: Final = (
         meaning="Folder of the jars for Delta and the databases; without it Spark resolves them by their coordinates at every start.",
     ),
     Variable(
+        name="CDC_OPS_LOGS",
+        default="`$CDC_OPS_HOME/logs`",
+        meaning="Folder for the logs of Spark, one file a run of `cdc-ops`; the newest 20 stay. In Airflow they are in the tasks' logs.",
+    ),
+    Variable(
         name="CDC_OPS_CONN_<ID>",
         default="none",
         meaning="URL of the connection `<id>`, upper-cased, other characters than letters and digits as `_`. Used outside Airflow.",
@@ -54,12 +59,14 @@ class Settings:
         ledger: SQLAlchemy URL of the ledger; hidden, it may carry a password.
         pipelines: Folder of the pipeline files.
         jars: Folder of jars, None to resolve them at every start.
+        logs: Folder of the log files of Spark's JVM.
     """
 
     home: Path
     ledger: str = field(repr=False)
     pipelines: Path
     jars: Path | None
+    logs: Path
 
 
 def load_settings(environ: Mapping[str, str] = os.environ) -> Settings:
@@ -75,6 +82,7 @@ def load_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         ledger=_ledger(environ.get("CDC_OPS_LEDGER", "").strip()) or f"sqlite:///{home / 'ledger.db'}",
         pipelines=_folder(environ, "CDC_OPS_PIPELINES") or Path("dags/pipelines"),
         jars=_folder(environ, "CDC_OPS_JARS"),
+        logs=_folder(environ, "CDC_OPS_LOGS") or home / "logs",
     )
 
 

@@ -38,6 +38,11 @@ class OperationKind(enum.StrEnum):
     REPLAY = "replay"
 
     @property
+    def words(self) -> str:
+        """The kind as people read it."""
+        return "snapshot" if self is OperationKind.SNAPSHOT_CHUNK else str(self)
+
+    @property
     def is_snapshot(self) -> bool:
         """True for the chunks of a first read."""
         return self is OperationKind.SNAPSHOT_CHUNK
@@ -208,6 +213,15 @@ class OperationSpec:
             return f"about {self.expected_rows:,} rows"
         count = len(self.log.files)
         return f"{count:,} archived file{'s' if count != 1 else ''} with {sum(file.size for file in self.log.files):,} bytes"
+
+    @property
+    def words(self) -> str:
+        """What it is, in words: `increment`, or `snapshot, part 2 of 3`."""
+        progress = self.snapshot_after or self.snapshot_before
+        if not self.kind.is_snapshot or progress is None:
+            return self.kind.words
+        part = progress.total if self.snapshot_after is None else progress.done
+        return f"{self.kind.words}, part {part:,} of {progress.total:,}"
 
     @property
     def full_schema(self) -> TableSchema:

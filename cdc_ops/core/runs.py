@@ -38,6 +38,7 @@ class TableState:
         seen: What the last live operation's plan saw of the rows just below the watermark; None if that is not known.
         readings: Of an auto-increment cursor that writers hold back: the readings of its counter (`core.counters`), for the next plan.
         archive: The watermark of a table that is fed from an archive.
+        compared_at: Of a table without cursor, which is compared as a whole: up to when it has been, UTC. Its watermark never moves.
     """
 
     pipeline: str
@@ -55,6 +56,7 @@ class TableState:
     nulls: str = ""
     readings: CounterReadings | None = None
     archive: ArchiveWatermark | None = None
+    compared_at: datetime | None = None
 
     @property
     def phase(self) -> "Phase":
@@ -104,7 +106,15 @@ def committed(state: TableState, spec: OperationSpec, delta_version: int, archiv
         seen=spec.seen_after if spec.kind.is_live else state.seen,
         nulls=spec.nulls_after if spec.kind.is_live else state.nulls,
         archive=archive or spec.archive_after or state.archive,
+        compared_at=_compared_at(state, spec),
     )
+
+
+def _compared_at(state: TableState, spec: OperationSpec) -> datetime | None:
+    """Returns up to when a table without cursor has been compared, or read, as a whole; None for tables with a cursor or an archive."""
+    if spec.cursor.columns or spec.log is not None or spec.archive_after is not None:
+        return None
+    return spec.fresh_at or state.compared_at
 
 
 def projected(state: TableState, unfinished: tuple[OperationSpec, ...]) -> TableState:
@@ -148,7 +158,7 @@ def unchanged(state: TableState, spec: OperationSpec) -> TableState:
     """
     if spec.compare is None or state.op_seq != spec.op_seq - 1:
         raise _stale(state, spec)
-    return replace(state, op_seq=spec.op_seq, fresh_at=spec.fresh_at or state.fresh_at)
+    return replace(state, op_seq=spec.op_seq, fresh_at=spec.fresh_at or state.fresh_at, compared_at=_compared_at(state, spec))
 
 
 def scanned(state: TableState, to: CursorValue, fresh_at: datetime | None) -> TableState:

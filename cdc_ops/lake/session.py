@@ -12,13 +12,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.lake import jars as jar_sets
 from cdc_ops.lake.conf import EXTENSIONS, machine_conf, needed_conf, store_conf, usual_conf
+from cdc_ops.lake.jvm_log import JvmLog
 
 _DRIVER_OPTIONS: Final = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
 _JVM_VARIABLES: Final = ("SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 _COLLECTOR: Final = re.compile(r"-XX:\+Use\w+GC\b")
 
 
-def build_session(app_name: str, *, jars: str | Sequence[str] = (), extra_conf: Mapping[str, str] = {}) -> SparkSession:
+def build_session(
+    app_name: str, *, jars: str | Sequence[str] = (), extra_conf: Mapping[str, str] = {}, log: JvmLog | None = None
+) -> SparkSession:
     """Opens the Spark session with Delta, or returns the running one with these settings laid over it.
 
     Jars come from `jars`; failing that from the folder in `CDC_OPS_JARS`; failing that by coordinates, which costs seconds and a network
@@ -29,9 +32,13 @@ def build_session(app_name: str, *, jars: str | Sequence[str] = (), extra_conf: 
         app_name: Shown in Spark's own pages and logs.
         jars: Paths of jars, as a sequence or comma separated.
         extra_conf: Settings over the package's usual ones.
+        log: Where the JVM writes if this process starts one; None = to this process's standard output and error.
     """
+    conf = {**_jar_conf(jars), **_chosen_conf(extra_conf)}
+    if log is not None and not _is_submitted():
+        log.start_jvm(conf)
     builder = SparkSession.builder.appName(app_name)
-    for name, value in {**_jar_conf(jars), **_chosen_conf(extra_conf)}.items():
+    for name, value in conf.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 

@@ -65,6 +65,7 @@ class TableRun:
         max_commit_lag: How far below it the oldest of them lay, in seconds; None without any, and for counting cursors.
         advice: What late rows ask for, "" without any.
         alert: What somebody has to look at although the run goes on, "" if nothing.
+        warnings: What the plan warned of; the next run tells only what is new.
         told_before: Delta version up to which the asset events of earlier runs have told of the table, None if of nothing.
         phases: What the run spent its time on.
     """
@@ -87,6 +88,7 @@ class TableRun:
     max_commit_lag: float | None = None
     advice: str = ""
     alert: str = ""
+    warnings: tuple[str, ...] = ()
     told_before: int | None = None
     phases: Phases = ()
 

@@ -358,4 +358,5 @@ def _table_run(request: RunRequest, plan: TablePlan, started: datetime, phases: 
         schema_changes=plan.schema_changes,
         alert=plan.alert,
         phases=phases,
+        warnings=plan.warnings,
     )

@@ -15,6 +15,7 @@ from cdc_ops.steps.context import Context
 from cdc_ops.steps.groups import TableFailure, commit_group, hold, plan_group
 from cdc_ops.steps.leases import LeaseKeeper
 from cdc_ops.steps.plan import TablePlan, build_job, discover, group_tables
+from cdc_ops.steps.telling import warned_before
 from cdc_ops.steps.upkeep import due_maintenance, lease_maintenance
 
 Execute = Callable[[JobSpec], StepResult]
@@ -29,6 +30,8 @@ class RunReport:
     failures: tuple[TableFailure, ...]
     warnings: tuple[str, ...] = ()
     """What the operator should know, alerts and advice included."""
+    unchanged: tuple[str, ...] = ()
+    """Warnings that the run before this one gave too."""
 
     @property
     def retryable(self) -> bool:
@@ -60,7 +63,9 @@ def run_pipeline(context: Context, source: Source, request: RunRequest, execute:
             break  # nothing can be planned or settled without a ledger
         except CdcError as error:
             run.fail(group, error)
-    return RunReport(runs=tuple(run.runs.values()), failures=tuple(run.failures), warnings=tuple(run.warnings))
+    return RunReport(
+        runs=tuple(run.runs.values()), failures=tuple(run.failures), warnings=tuple(run.warnings), unchanged=tuple(run.unchanged)
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -75,6 +80,7 @@ class _Run:
     runs: dict[TableName, TableRun] = field(default_factory=dict)
     failures: list[TableFailure] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
 
     def group(self, group: tuple[TableConfig, ...]) -> None:
         """Takes one group through all verbs.
@@ -85,7 +91,8 @@ class _Run:
         context, request = self.context, self.request
         plan = plan_group(context, self.source, request, group, self.say)
         self.failures += plan.failures
-        self.warnings += [f"{item.table}: {text}" for item in plan.plans for text in item.warnings]
+        for item in plan.plans:
+            self._warn(item)
         busy = tuple(item for item in plan.plans if item.operations)
         if busy:
             self._work(busy)
@@ -101,6 +108,11 @@ class _Run:
         known = {failure.config.table for failure in self.failures}
         known |= {table for table, run in self.runs.items() if run.status is TableRunStatus.COMMITTED}
         self.failures += [TableFailure(config=config, error=error) for config in configs if config.table not in known]
+
+    def _warn(self, plan: TablePlan) -> None:
+        before = warned_before(self.context.store, plan.config.pipeline, plan.table, self.request.run_id) if plan.warnings else ()
+        for text in plan.warnings:
+            (self.unchanged if text in before else self.warnings).append(f"{plan.table}: {text}")
 
     def _work(self, busy: tuple[TablePlan, ...]) -> None:
         context, request, lost = self.context, self.request, None

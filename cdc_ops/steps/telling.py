@@ -1,8 +1,9 @@
-"""Up to where those who follow a table have been told of it: asset events chain up, whatever happened between them."""
+"""What has been told of a table already: up to where asset events chain up, and which warnings are not new."""
 
 from collections.abc import Sequence
 
-from cdc_ops.state.base import TableRun, TableRunStatus
+from cdc_ops.core.tables import TableName
+from cdc_ops.state.base import StateReader, TableRun, TableRunStatus
 
 
 def told_before(lines: Sequence[TableRun], run_id: str, settled: int | None) -> int | None:
@@ -19,3 +20,14 @@ def told_before(lines: Sequence[TableRun], run_id: str, settled: int | None) -> 
     # No event goes out for a run that failed, not even if it has committed something, and none for the command line's.
     told = last.run_id != run_id and last.status is TableRunStatus.COMMITTED and last.trigger != "cli"
     return last.delta_version if told else last.told_before
+
+
+def warned_before(reader: StateReader, pipeline: str, table: TableName, run_id: str) -> tuple[str, ...]:
+    """Returns the warnings of the run before this one: those among them that still hold are not told again."""
+    lines = reader.history(pipeline, table, limit=2)
+    return next((line.warnings for line in lines if line.run_id != run_id), ())
+
+
+def unchanged_text(count: int, how: str) -> str:
+    """Returns the line that stands for warnings which are not repeated, "" for none; `how` says where they are shown."""
+    return f"{count} earlier warning{'s' if count != 1 else ''} unchanged; {how}" if count else ""

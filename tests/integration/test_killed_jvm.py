@@ -1,5 +1,9 @@
-"""SIGKILL for the Spark JVM in the middle of a run of `cdc-ops`; the next run makes the same table, with one data commit per batch."""
+"""SIGKILL for the Spark JVM in the middle of a run of `cdc-ops`; the next run makes the same table, with one data commit per batch.
 
+These JVMs talk as much as a JVM can, and on standard output: nothing of it may stand beside the JSON there.
+"""
+
+import json
 import os
 import signal
 import subprocess
@@ -17,6 +21,8 @@ from tests.world import ORDERS, World
 
 TRY_AGAIN = 6
 PATIENCE = 240
+LOUD = "-XX:TieredStopAtLevel=1 -XX:+PrintCompilation -Xlog:gc*:stdout -Xlog:class+load:stdout"
+LOUD_SIGNS = ("[gc", "java.lang.Object source: shared objects file", "java.lang.Object::<init>")
 
 
 @pytest.fixture
@@ -47,18 +53,24 @@ def rows_are_committed(world: World) -> bool:
 
 @pytest.mark.parametrize("moment", [landing_has_begun, merge_is_next, rows_are_committed])
 def test_a_killed_jvm_costs_a_retry_and_no_row(world: World, jar_folder: Path, moment: Callable[[World], bool]) -> None:
-    command = subprocess.Popen(
-        [sys.executable, "-m", "cdc_ops.cli", "run"], env=environment(world, jar_folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    try:
-        wait_for(lambda: moment(world) or command.poll() is not None)
-        for pid in java_children(command.pid):
-            os.kill(pid, signal.SIGKILL)
-        output = command.communicate(timeout=PATIENCE)[0].decode()
-    finally:
-        command.kill()
-    assert command.returncode in ({TRY_AGAIN} if moment is not rows_are_committed else {0, TRY_AGAIN}), output
-    assert world.server.password not in output
+    out, err = world.folder / "stdout", world.folder / "stderr"
+    with out.open("wb") as stdout, err.open("wb") as stderr:
+        call = [sys.executable, "-m", "cdc_ops.cli", "run", "--json"]
+        command = subprocess.Popen(call, env=environment(world, jar_folder), stdout=stdout, stderr=stderr)
+        try:
+            wait_for(lambda: moment(world) or command.poll() is not None)
+            for pid in java_children(command.pid):
+                os.kill(pid, signal.SIGKILL)
+            command.wait(timeout=PATIENCE)
+        finally:
+            command.kill()
+    output, told = out.read_text("utf-8"), err.read_text("utf-8")
+    assert command.returncode in ({TRY_AGAIN} if moment is not rows_are_committed else {0, TRY_AGAIN}), output + told
+    report = json.loads(output)["shop"]
+    spark_log = Path(report["spark_log"]).read_text("utf-8")
+    assert all(sign in spark_log for sign in LOUD_SIGNS), spark_log[:5000]
+    assert not any(sign in output + told for sign in LOUD_SIGNS)
+    assert world.server.password not in output + told + spark_log
     assert not world.run().failures
     assert world.lake("orders") == world.source("orders")
     assert world.data_commits("orders") == [1, 2]
@@ -78,13 +90,13 @@ spark:
   conf:
     spark.master: "local[2]"
     spark.sql.shuffle.partitions: "2"
-    spark.driver.extraJavaOptions: "-XX:TieredStopAtLevel=1"  # these JVMs end before better machine code would have paid
+    spark.driver.extraJavaOptions: "{LOUD}"
 tables:
   {world.database}.orders: {{cursor: [updated_at, id], overlap: 0s}}
 """
     )
     places = {"CDC_OPS_PIPELINES": str(folder), "CDC_OPS_LEDGER": world.ledger, "CDC_OPS_JARS": str(jars)}
-    return {**os.environ, **places, "CDC_OPS_CONN_SHOP_DB": world.url}
+    return {**os.environ, **places, "CDC_OPS_LOGS": str(world.folder / "logs"), "CDC_OPS_CONN_SHOP_DB": world.url}
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

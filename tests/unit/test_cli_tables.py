@@ -47,10 +47,11 @@ def test_a_plan_is_on_one_line_a_table_and_says_why_a_table_is_idle(shown: Strin
     config = TableConfig(pipeline="shop", table=TABLE, settings=TableSettings(), path="/lake")
     state = TableState(pipeline="shop", table=TABLE)
     busy = TablePlan(config=config, state=state, planned=(replace(Case(root="x").operation(1), window=WINDOW, expected_rows=20_000),))
-    render.print_plans("shop", [("shop.orders", busy), ("shop.items", TablePlan(config=config, state=state, idle="no row in [a, b)"))])
+    idle = TablePlan(config=config, state=state, idle="no row in [a, b)")
+    render.print_plans("shop", [(TABLE, busy), (TableName(schema="shop", name="items"), idle)])
     lines = shown.getvalue().splitlines()
     assert any(str(WINDOW) in line for line in lines)
-    assert any("shop.items" in line and "no row in [a, b)" in line for line in lines)
+    assert any("items" in line and "no row in [a, b)" in line for line in lines)
 
 
 def test_edits_by_others_are_named_with_version_and_operation() -> None:

@@ -1,11 +1,14 @@
-"""Asset events chain up: each begins where the one before it ended."""
+"""What has been told already: asset events chain up, and a warning is not repeated."""
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from cdc_ops.core.operations import OperationKind
 from cdc_ops.core.tables import TableName
 from cdc_ops.state.base import TableRun, TableRunStatus
-from cdc_ops.steps.telling import told_before
+from cdc_ops.state.sql import open_store
+from cdc_ops.steps.telling import told_before, unchanged_text, warned_before
 
 
 def line(
@@ -47,3 +50,23 @@ def test_what_no_event_has_told_of_is_told_by_the_next_one() -> None:
 
 def test_a_commit_step_that_is_tried_again_tells_the_same() -> None:
     assert told_before([line("own", TableRunStatus.COMMITTED, 9, told=7), COMMITTED], "own", 9) == 7
+
+
+def test_a_warning_is_old_if_the_run_before_this_one_gave_it(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'ledger.db'}")
+    name = OWN.table
+    store.release(store.acquire("shop", name, "test", ttl=timedelta(minutes=1), live=True))
+    assert warned_before(store, "shop", name, "first") == ()
+    store.record(replace(OWN, run_id="first", warnings=("no index", "no zone")))
+    assert warned_before(store, "shop", name, "first") == (), "a step that is done again tells its own run's warnings again"
+    later = OWN.started_at + timedelta(minutes=1)
+    store.record(replace(OWN, run_id="second", started_at=later, warnings=("no index",)))
+    assert warned_before(store, "shop", name, "second") == ("no index", "no zone")
+    assert warned_before(store, "shop", name, "third") == ("no index",), "what was gone for a run is new when it comes back"
+    store.close()
+
+
+def test_unchanged_warnings_are_a_number() -> None:
+    assert unchanged_text(0, "-v shows them") == ""
+    assert unchanged_text(1, "-v shows them") == "1 earlier warning unchanged; -v shows them"
+    assert unchanged_text(2, "-v shows them") == "2 earlier warnings unchanged; -v shows them"

@@ -1,0 +1,153 @@
+"""How text is fitted to a terminal: no name is broken in the middle, and no line is longer than the terminal is wide.
+
+What does not fit beside each other stands below each other. Where the output is no terminal, sentences are one line each, for `grep`.
+"""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.markup import escape
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+NUMBERS: Final = frozenset(
+    {"rows", "read", "inserted", "updated", "deleted", "files", "version", "at source", "in lake", "missing", "extra", "different"}
+)
+"""Columns whose cells stand on the right."""
+
+_PLAIN: Final = frozenset({"what", "reads", "window", "method", "status", "verdict", "phase", "last run", "result"})
+"""Columns whose cells say themselves what they are."""
+
+_COPIED: Final = ("cdc-ops ", "export ")
+_BEHIND_LABEL: Final = " " * len("  why:  ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """What is shown as a table, or as blocks of lines where a table would be too wide.
+
+    Args:
+        title: What the rows are.
+        columns: Their names; the first is what a row is about.
+        groups: Rows by what they share, e.g. the schema, which is then said once. Cells are rich markup; a row whose first cell is empty
+            goes on with the row above.
+        spare: Columns that are left out where the table would be too wide.
+        below: Columns that then stand below the table, a line for each row.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    groups: Mapping[str, Sequence[Sequence[str]]]
+    spare: frozenset[str] = frozenset()
+    below: frozenset[str] = frozenset()
+
+    def without(self, names: frozenset[str]) -> "Grid":
+        """Returns the grid without some columns."""
+        kept = [index for index, name in enumerate(self.columns) if name not in names]
+        groups = {label: [[row[index] for index in kept] for row in rows] for label, rows in self.groups.items()}
+        return Grid(title=self.title, columns=tuple(self.columns[index] for index in kept), groups=groups)
+
+
+def show_grid(console: Console, grid: Grid) -> bool:
+    """Prints a grid.
+
+    Returns:
+        Whether all of its columns were shown.
+    """
+    for left_out in (frozenset[str](), grid.spare - grid.below, grid.below, grid.spare | grid.below):
+        tables = _tables(grid.without(left_out))
+        if all(Measurement.get(console, console.options.update(width=10_000), table).maximum <= console.width for table in tables):
+            for table in tables:
+                console.print(table)
+            _print_below(console, grid, left_out & grid.below)
+            return not left_out - grid.below
+    for label, rows in grid.groups.items():
+        console.print(f"[bold]{escape(_titled(grid.title, label))}[/]", soft_wrap=True, highlight=False)
+        for row in rows:
+            _print_block(console, grid.columns, row)
+    return True
+
+
+def print_sentence(console: Console, text: str, *, name: str = "", colour: str = "yellow") -> None:
+    """Prints a sentence about something that is named, or an error with its labels, wrapped between words on a terminal.
+
+    Lines with a command stay as they are, so that they can be copied.
+    """
+    for number, line in enumerate(text.splitlines() or [""]):
+        start = f"{name} " if name and not number else ""
+        for part in _wrapped(console, f"{start}{line}"):
+            shown = Text(part)
+            if not number and name and part.startswith(name):
+                shown.stylize(colour, 0, len(name))
+            console.print(shown, soft_wrap=True, highlight=False)
+            name = ""
+
+
+def _wrapped(console: Console, line: str) -> list[str]:
+    if not console.is_terminal or any(sign in line for sign in _COPIED):
+        return [line]
+    inner = _BEHIND_LABEL if line.startswith(" ") else ""
+    return textwrap.wrap(line, console.width, subsequent_indent=inner, break_long_words=False, break_on_hyphens=False) or [""]
+
+
+def _titled(title: str, label: str) -> str:
+    return f"{title}, {label}" if label else title
+
+
+def _tables(grid: Grid) -> list[Table]:
+    """Returns a table for each group, their columns below each other's."""
+    rows = [row for group in grid.groups.values() for row in group]
+    widths = [max(map(_width, (name, *(row[at] for row in rows)))) for at, name in enumerate(grid.columns)]
+    tables = []
+    for label, group in grid.groups.items():
+        title = escape(_titled(grid.title, label))
+        table = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=box.SIMPLE_HEAD, pad_edge=False)
+        for name, width in zip(grid.columns, widths, strict=True):
+            table.add_column(name, no_wrap=True, min_width=width, justify="right" if name in NUMBERS else "left")
+        for row in group:
+            table.add_row(*row)
+        tables.append(table)
+    return tables
+
+
+def _width(markup: str) -> int:
+    return cell_len(Text.from_markup(markup).plain)
+
+
+def _print_below(console: Console, grid: Grid, names: frozenset[str]) -> None:
+    for rows in grid.groups.values():
+        name = ""
+        for row in rows:
+            name = row[0] or name
+            told = ", ".join(_said(column, cell) for column, cell in zip(grid.columns, row, strict=True) if column in names and cell)
+            if told:
+                console.print(f"[dim]{name}[/] {told}", highlight=False, soft_wrap=True)
+
+
+def _print_block(console: Console, columns: Sequence[str], row: Sequence[str]) -> None:
+    if row[0]:
+        console.print(row[0], highlight=False, soft_wrap=True)
+    line = ""
+    for column, cell in list(zip(columns, row, strict=True))[1:]:
+        if not cell:
+            continue
+        said = _said(column, cell)
+        if line and _width(f"  {line}, {said}") >= console.width:
+            console.print(f"  {line},", highlight=False, soft_wrap=True)
+            line = ""
+        line = f"{line}, {said}" if line else said
+    if line:
+        console.print(f"  {line}", highlight=False, soft_wrap=True)
+
+
+def _said(column: str, cell: str) -> str:
+    """Returns a cell with the name of its column: `7 deleted`, `version 7`, or just `increment`."""
+    if column in _PLAIN:
+        return cell
+    return f"{cell} [dim]{column}[/]" if column in NUMBERS - {"version"} else f"[dim]{column}[/] {cell}"

@@ -1,0 +1,143 @@
+"""Where the JVM of this process writes: a file of its own, so that only our own lines reach the terminal and standard output.
+
+A JVM that PySpark starts inherits standard output and error. Spark's warnings would stand between our lines, and what the JVM itself says
+("CodeCache is full") would stand before the JSON of `--json`. So the JVM gets a pipe. A thread copies it into the file, takes known
+secrets out, and keeps the file small. Under spark-submit the JVM is older than this process and keeps the log that it has.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import IO, ClassVar, Final
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+
+from cdc_ops.errors import EnvironmentSetupError
+
+KEPT: Final = 20
+"""Log files that stay in the folder."""
+
+LIMIT: Final = 32 << 20
+"""Bytes of a log file; then it becomes `<name>.1`, in place of an older one, and a new file begins."""
+
+_SHORT: Final = 4
+"""A shorter secret is not taken out: it stands in other words too. The servers' own rules refuse such passwords."""
+
+_TAIL: Final = 12
+_PATIENCE: Final = 5.0
+
+
+class JvmLog:
+    """The log file of the JVM of this process. Nothing is created before the JVM starts.
+
+    Args:
+        folder: Where the files are; it is created if need be, for its owner only.
+        secrets: Texts that are replaced by `***`.
+        echo: Receives each line as well, e.g. to show it on a terminal.
+        limit: Bytes after which a new file begins.
+    """
+
+    _running: ClassVar["JvmLog | None"] = None
+
+    def __init__(self, folder: Path, *, secrets: Iterable[str] = (), echo: Callable[[str], None] | None = None, limit: int = LIMIT) -> None:
+        self.path = folder / f"spark-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}.log"
+        self._secrets: list[bytes] = []
+        self._echo = echo
+        self._limit = limit
+        self.hide(secrets)
+
+    @classmethod
+    def of_process(cls, folder: Path, *, secrets: Iterable[str] = (), echo: Callable[[str], None] | None = None) -> "JvmLog":
+        """Returns the log of the JVM that this process started, also for a second session; a new one if it has not started any."""
+        if cls._running is None:
+            return cls(folder, secrets=secrets, echo=echo)
+        cls._running.hide(secrets)
+        return cls._running
+
+    def hide(self, secrets: Iterable[str]) -> None:
+        """Adds texts that are replaced by `***` from now on."""
+        known = {*self._secrets, *(secret.encode() for secret in secrets if len(secret) >= _SHORT)}
+        self._secrets = sorted(known, key=len, reverse=True)
+
+    def start_jvm(self, conf: Mapping[str, str]) -> None:
+        """Starts the JVM that the next Spark session of this process will use, unless there is one.
+
+        Raises:
+            EnvironmentSetupError: it does not start, or the log file cannot be written.
+        """
+        if SparkContext._gateway is not None:
+            return
+        spark_conf = SparkConf().setAll(list(conf.items()))
+        file = self._open()
+        reading, writing = os.pipe()
+        copy = threading.Thread(target=self._copy, args=(reading, file), name="jvm-log", daemon=True)
+        copy.start()
+        try:
+            gateway = launch_gateway(spark_conf, {"stdout": writing, "stderr": writing})  # type: ignore[no-untyped-call]
+        except (PySparkRuntimeError, OSError) as error:
+            os.close(writing)
+            copy.join(_PATIENCE)
+            raise self._not_started(error) from error
+        os.close(writing)
+        SparkContext._ensure_initialized(gateway=gateway, conf=spark_conf)
+        JvmLog._running = self
+
+    def _open(self) -> IO[bytes]:
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for old in sorted(self.path.parent.glob("spark-*.log*"), key=_written_at)[: 1 - KEPT]:
+                old.unlink(missing_ok=True)
+            return self._new_file()
+        except OSError as error:
+            raise EnvironmentSetupError(
+                f"The log of Spark's JVM cannot be written to {self.path.parent}.",
+                why=str(error),
+                data="Nothing was read or written.",
+                next="Set CDC_OPS_LOGS to a folder that this user may write to.",
+            ) from error
+
+    def _new_file(self) -> IO[bytes]:
+        return open(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb", buffering=0)
+
+    def _copy(self, reading: int, file: IO[bytes]) -> None:
+        """Copies until the JVM ends. It reads on whatever happens: a JVM whose pipe is full stands still."""
+        with open(reading, "rb") as lines:
+            size, target = 0, file
+            for raw in lines:
+                line = self._masked(raw)
+                try:
+                    if size + len(line) > self._limit:
+                        target.close()
+                        self.path.replace(self.path.with_name(f"{self.path.name}.1"))
+                        size, target = 0, self._new_file()
+                    size += target.write(line)
+                except (OSError, ValueError):  # the disk is full, or a new file could not be opened: the work goes on without its log
+                    size = 0
+                if self._echo is not None:
+                    self._echo(line.decode("utf-8", "replace").rstrip("\n"))
+            target.close()
+
+    def _masked(self, line: bytes) -> bytes:
+        for secret in self._secrets:
+            line = line.replace(secret, b"***")
+        return line
+
+    def _not_started(self, error: Exception) -> EnvironmentSetupError:
+        said = self.path.read_text("utf-8", "replace").splitlines()[-_TAIL:]
+        return EnvironmentSetupError(
+            "The JVM for Spark did not start.",
+            why="\n        ".join(said) or str(error),
+            data="Nothing was read or written.",
+            next=f"Check that Java 17 is installed (java -version), and 'spark' in the pipeline file. The JVM's whole log: {self.path}",
+        )
+
+
+def _written_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # another process has just removed it
+        return 0.0
