@@ -93,7 +93,8 @@ def _wrapped(console: Console, line: str) -> list[str]:
     if not console.is_terminal or any(sign in line for sign in _COPIED):
         return [line]
     inner = _BEHIND_LABEL if line.startswith(" ") else ""
-    return textwrap.wrap(line, console.width, subsequent_indent=inner, break_long_words=False, break_on_hyphens=False) or [""]
+    width = max(console.width - (cell_len(line) - len(line)), 1)  # signs that are two cells wide
+    return textwrap.wrap(line, width, subsequent_indent=inner, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _titled(title: str, label: str) -> str:

@@ -143,24 +143,6 @@ def report_data(report: RunReport) -> dict[str, Any]:
     }
 
 
-def print_verification(documents: Sequence[dict[str, Any]]) -> None:
-    """Shows what a comparison of source and lake found."""
-    rows = []
-    for found in documents:
-        verdict = "[green]equal[/]" if found["equal"] else "[red]differs[/]"
-        counts = (found[name] for name in ("rows_source", "rows_lake", "only_in_source", "only_in_lake", "different"))
-        rows.append((TableName.parse(found["table"]), (verdict, *(f"{count:,}" for count in counts))))
-    columns = ("table", "verdict", "at source", "in lake", "missing", "extra", "different")
-    show_grid(out, Grid(title="Rows of source and lake", columns=columns, groups=by_schema(rows)))
-    for found in documents:
-        if found.get("not_compared"):
-            text = f"not compared, because the lake does not have them (yet): {', '.join(found['not_compared'])}"
-            print_sentence(out, text, name=found["table"])
-        if found.get("kept"):
-            text = f"{found['kept']:,} rows are in the lake only, and stay ('deletes: ignore')"
-            print_sentence(out, text, name=found["table"])
-
-
 def print_status(rows: Sequence[TableOverview]) -> None:
     """Shows every table that the ledger knows."""
     if not rows:

@@ -103,6 +103,7 @@ class CompareSpec:
         guard: How many deletes are too many.
         why: Why it is done this way, for people.
         heals: It stands for events that an archive lacks: it commits even if nothing differs, because its commit passes them.
+        scope: What a verification found to differ: only this is read, without another look at checksums. None = checksums tell.
         seals: The last operation that was given up and that the lake has no later number than: it may commit nothing any more once this
             one looks at the table. None if there is none.
     """
@@ -113,6 +114,7 @@ class CompareSpec:
     guard: DeleteGuard
     why: str = ""
     heals: bool = False
+    scope: Scope | None = None
     seals: GivenUp | None = None
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from cdc_ops.core.buckets import Scope
 from cdc_ops.core.comparing import Strength
 from cdc_ops.errors import RequestError
 
@@ -52,6 +53,7 @@ class RunRequest:
         columns: For a backfill: read these columns only, and set them in the rows that the lake has; all rows if there is no range.
         strength: What a reconcile compares; None = the keys of tables with a cursor, all columns of the others.
         accept_deletes: Deletes that a reconcile of one table may bring, whatever the table's limits; 0 = its limits hold.
+        scope: For a reconcile of one table: the part of it that a verification found to differ; None = it compares the whole table.
     """
 
     run_id: str
@@ -66,6 +68,7 @@ class RunRequest:
     columns: tuple[str, ...] = ()
     strength: Strength | None = None
     accept_deletes: int = 0
+    scope: Scope | None = None
 
     @property
     def replaces_table(self) -> bool:
@@ -128,13 +131,15 @@ class RunRequest:
 
     def _check_reconcile(self, ranged: bool) -> None:
         if self.kind is not RunKind.RECONCILE:
-            if self.strength or self.accept_deletes:
+            if self.strength or self.accept_deletes or self.scope:
                 raise self._contradiction("Only a reconcile accepts deletes, or is told what to compare.", "Drop them, or reconcile.")
             return
         if self.mode or ranged or self.keys:
             raise self._contradiction("A reconcile takes neither range nor keys nor resync mode.", "Drop them: it compares whole tables.")
         if self.accept_deletes and len(self.tables) != 1:
             raise self._contradiction("Deletes are accepted for one table.", "Name exactly one table.")
+        if self.scope and (len(self.tables) != 1 or self.strength is not Strength.ROWS):
+            raise self._contradiction("A part that is compared is one of one table, by rows.", "Name one table, and strength rows.")
 
     def _contradiction(self, what: str, remedy: str) -> RequestError:
         names = ("mode", "since", "until", "keys", "columns", "tables")

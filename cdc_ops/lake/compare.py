@@ -122,7 +122,8 @@ def _summary(groups: Sequence[Row]) -> TableComparison:
     def keys(kind: str) -> int:
         return sum(group["keys"] for group in groups if group["kind"] == kind)
 
-    samples = sorted((group["kind"], tuple(str(part) for part in group["sample"])) for group in groups if group["kind"])
+    named = ((group["kind"], group["sample"]) for group in groups if group["kind"])
+    samples = sorted((kind, tuple("NULL" if part is None else str(part) for part in key)) for kind, key in named)
     return TableComparison(
         rows_source=sum(group["rows_source"] for group in groups),
         rows_lake=sum(group["rows_lake"] for group in groups),

@@ -115,20 +115,7 @@ def land_differences(spark: SparkSession, source: Source, spec: OperationSpec, a
     compare = _compare_of(spec)
     if compare.seals is not None:
         seal(spark, spec, compare.seals)
-    scope = WHOLE
-    # Columns that the lake does not have yet cannot be summed up there; keys it always has.
-    altered = any(spec.schema.column(change.column) for change in spec.schema_changes)
-    if compare.buckets is not None and (compare.strength is Strength.KEYS or not altered):
-        sides = Sides(
-            spark=spark,
-            source=source,
-            lake=_living(spec),
-            schema=spec.schema,
-            columns=columns_of(compare, spec.schema, spec.keys),
-            slices=spec.slices,
-        )
-        with measured(RunPhase.COMPARING):
-            scope = find_scope(sides, compare.buckets).scope
+    scope = _scope_of(spark, source, spec, compare)
     if scope.is_empty:
         fingerprint = spec.schema.fingerprint
         manifest = Manifest(
@@ -141,6 +128,26 @@ def land_differences(spark: SparkSession, source: Source, spec: OperationSpec, a
     slices = spec.slices if scope.is_whole else tuple(source.scope_predicate(spec.schema, one) for one in scope.parts(compare.readers))
     rows = read_marked(spark, source.jdbc_read(spec.full_schema, slices), spec.full_schema, spec.source_keys)
     return land(spark, rows, spec, attempt, check, lambda manifest: replace(manifest, scope=scope))
+
+
+def _scope_of(spark: SparkSession, source: Source, spec: OperationSpec, compare: CompareSpec) -> Scope:
+    """Returns the part of a table that has to be read: what a verification found, or what checksums tell now."""
+    # Columns that the lake does not have yet cannot be summed up there; keys it always has.
+    altered = any(spec.schema.column(change.column) for change in spec.schema_changes)
+    if compare.buckets is None or (compare.strength is not Strength.KEYS and altered):
+        return WHOLE
+    if compare.scope is not None:
+        return compare.scope
+    sides = Sides(
+        spark=spark,
+        source=source,
+        lake=_living(spec),
+        schema=spec.schema,
+        columns=columns_of(compare, spec.schema, spec.keys),
+        slices=spec.slices,
+    )
+    with measured(RunPhase.COMPARING):
+        return find_scope(sides, compare.buckets).scope
 
 
 def merge_differences(spark: SparkSession, spec: OperationSpec, manifest: Manifest, *, taken: bool) -> OperationResult:

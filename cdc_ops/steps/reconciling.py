@@ -52,9 +52,11 @@ def draft_comparison(order: Order) -> Draft:
         expected_rows=facts.schema.approximate_rows,
         landing=Landing.STAGED,
         mode=ApplyMode.MERGE if facts.keys else ApplyMode.OVERWRITE,
-        compare=CompareSpec(strength=strength, buckets=buckets, readers=order.readers, guard=guard, why=why, seals=sealed(order)),
-        # Everything that was committed before now is in what the comparison reads.
-        fresh_at=now if not facts.cursor.columns and settings.method is Method.QUERY else None,
+        compare=CompareSpec(
+            strength=strength, buckets=buckets, readers=order.readers, guard=guard, why=why, scope=order.request.scope, seals=sealed(order)
+        ),
+        # Everything that was committed before now is in what the comparison reads, unless it reads a part only.
+        fresh_at=now if not facts.cursor.columns and settings.method is Method.QUERY and order.request.scope is None else None,
     )
     return Draft(operations=(spec,))
 

@@ -4,11 +4,12 @@ Checksums of key buckets come first, where the table's columns allow them; only 
 equal tables ship nothing but one line per bucket.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.buckets import WHOLE, Scope
+from cdc_ops.core.text import quoted
 from cdc_ops.lake.compare import TableComparison, compare_tables
 from cdc_ops.lake.digests import scope_condition
 from cdc_ops.lake.living import LakeRows
@@ -19,6 +20,19 @@ from cdc_ops.steps.reconciling import Question
 from cdc_ops.steps.stage import is_deleted
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What a comparison of source and lake found.
+
+    Args:
+        comparison: How they differ.
+        scope: The part of the table in which they do, the whole of it where no checksums could tell; empty if checksums are equal.
+    """
+
+    comparison: TableComparison
+    scope: Scope
+
+
 def verify(spark: SparkSession, source: Source, question: Question) -> TableComparison:
     """Compares a table at the source, as it is now, with the lake.
 
@@ -27,11 +41,16 @@ def verify(spark: SparkSession, source: Source, question: Question) -> TableComp
         source: Asked how to read; it opens no connection here.
         question: What is compared (`cdc_ops.steps.reconciling.ask`).
     """
+    return find_differences(spark, source, question).comparison
+
+
+def find_differences(spark: SparkSession, source: Source, question: Question) -> Verification:
+    """Does the same, and says where they differ, which is what a repair has to read."""
     lake = _lake(question)
     stored = {name.lower() for name in lake.read(spark).columns}
     columns = tuple(column.name for column in question.schema.columns)
     if question.buckets is None or any(name.lower() not in stored for name in columns):
-        return _by_rows(spark, source, question, WHOLE)
+        return Verification(comparison=verify_part(spark, source, question, WHOLE), scope=WHOLE)
     sides = Sides(
         spark=spark, source=source, lake=lake, schema=question.schema, columns=columns, slices=question.slices
     )  # fmt: skip
@@ -40,11 +59,15 @@ def verify(spark: SparkSession, source: Source, question: Question) -> TableComp
         rows_source=found.rows_source, rows_lake=found.rows_lake, only_in_source=0, only_in_lake=0, different=0
     )  # fmt: skip
     if found.scope.is_empty:
-        return equal
-    return replace(_by_rows(spark, source, question, found.scope), rows_source=equal.rows_source, rows_lake=equal.rows_lake)
+        return Verification(comparison=equal, scope=found.scope)
+    part = verify_part(spark, source, question, found.scope)
+    return Verification(
+        comparison=replace(part, rows_source=equal.rows_source, rows_lake=equal.rows_lake), scope=found.scope
+    )  # fmt: skip
 
 
-def _by_rows(spark: SparkSession, source: Source, question: Question, scope: Scope) -> TableComparison:
+def verify_part(spark: SparkSession, source: Source, question: Question, scope: Scope) -> TableComparison:
+    """Compares a part of a table row by row."""
     parts = (
         question.slices if scope.is_whole else tuple(source.scope_predicate(question.schema, one) for one in scope.parts(question.readers))
     )
@@ -55,7 +78,7 @@ def _by_rows(spark: SparkSession, source: Source, question: Question, scope: Sco
     lake = _lake(question).read(spark)
     condition = scope_condition(question.schema, scope)
     part = lake.where(condition) if condition else lake
-    found = compare_tables(rows, part.select(*rows.columns), question.keys or tuple(rows.columns))
+    found = compare_tables(rows, part.select(*map(quoted, rows.columns)), question.keys or tuple(rows.columns))
     return found.without_deletes() if question.ignores_deletes else found
 
 

@@ -1,10 +1,14 @@
 """verify from end to end: equal tables ship nothing, and what differs is named."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc_ops.cli.session import LocalSpark
+from cdc_ops.cli.verify import Look
+from cdc_ops.core.job_specs import JobSpec, StepResult
 from cdc_ops.lake.compare import TableComparison
 from cdc_ops.sources.base import JdbcRead, open_source
 from cdc_ops.steps.orders import read_facts
@@ -53,3 +57,58 @@ def test_what_differs_is_counted_and_named(world: World) -> None:
     assert (found.only_in_lake, found.only_in_source, found.different) == (1, 1, 1)
     assert (found.rows_source, found.rows_lake) == (ROWS - 1, ROWS - 1)
     assert found.samples == (("different", ("1000",)), ("only in lake", ("5",)), ("only in source", ("2000",)))
+
+
+def repaired(world: World, *, repair: bool = True) -> dict[str, Any]:
+    """What `cdc-ops verify --repair` tells of the table, in the shared session."""
+    source = open_source(world.pipeline.source, world.url)
+    context = world.context()
+    try:
+        [config] = discover(world.pipeline, source, request())
+        look = Look(context=context, source=source, spark=HereSpark(world), say=print)
+        return look.document(config, repair=repair)
+    finally:
+        source.close()
+        context.store.close()
+
+
+class HereSpark(LocalSpark):
+    """The shared session in place of one of the command's own."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(pipeline=world.pipeline, say=print, _spark=world.spark)
+        self._world = world
+
+    def execute(self, job: JobSpec) -> StepResult:
+        return self._world.execute(job)
+
+
+def test_what_differs_is_repaired_in_one_operation_that_reads_little_and_leaves_the_watermark(world: World) -> None:
+    many = f"SELECT seq FROM seq_1_to_{ROWS} WHERE seq BETWEEN 1000 AND 1010"
+    world.sql("DELETE FROM orders WHERE id = 5", f"UPDATE orders SET amount = 1, updated_at = '2020-01-01' WHERE id IN ({many})")
+    world.spark.sql(f"DELETE FROM delta.`{world.path('orders')}` WHERE id = 2000")
+    before = world.state("orders")
+    assert "repair" not in repaired(world, repair=False)
+    assert world.state("orders") == before
+    found = repaired(world)
+    assert (found["only_in_lake"], found["only_in_source"], found["different"]) == (1, 1, 11)
+    [run] = found["repair"]["run"]["tables"]
+    assert (run["kind"], run["status"]) == ("reconcile", "committed")
+    assert tuple(run["counts"][name] for name in ("inserted", "updated", "deleted")) == (1, 11, 1)
+    assert run["counts"]["read"] < ROWS / 2
+    assert found["repair"]["equal"]
+    after = world.state("orders")
+    assert (after.op_seq, after.watermark) == (before.op_seq + 1, before.watermark)
+    assert compared(world, []).equal
+    assert world.lake("orders", "id, amount") == world.source("orders", "id, amount")
+    assert repaired(world)["equal"]
+    assert world.state("orders") == after
+
+
+def test_a_repair_deletes_no_more_than_a_reconcile_may_and_says_what_is_left(world: World) -> None:
+    world.sql("DELETE FROM orders WHERE id > 2000")
+    found = repaired(world)
+    [failure] = found["repair"]["run"]["failures"]
+    assert failure["error"] == "DeletesRefusedError"
+    assert (found["repair"]["equal"], found["repair"]["left"]["only_in_lake"]) == (False, ROWS - 2000)
+    assert len(world.lake("orders", "id")) == ROWS

@@ -117,7 +117,7 @@ def test_keys_may_be_composite_binary_and_null(spark: SparkSession) -> None:
     source = spark.sql("SELECT * FROM VALUES (X'00FF', 1), (X'00FF', NULL), (X'01', 1) AS t(k, n)")
     assert compare_tables(source, source, ("k", "n")).equal
     found = compare_tables(source, source.where("n IS NOT NULL"), ("k", "n"))
-    assert (found.only_in_source, found.samples) == (1, (("only in source", ("00FF", "None")),))
+    assert (found.only_in_source, found.samples) == (1, (("only in source", ("00FF", "NULL")),))
 
 
 def test_types_of_different_width_compare_by_value(spark: SparkSession) -> None:

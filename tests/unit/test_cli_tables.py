@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from cdc_ops.cli import render
+from cdc_ops.cli.verify import print_verification
 from cdc_ops.core.commits import ForeignChange, LakeHead
 from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.operations import OperationKind
@@ -15,6 +16,7 @@ from cdc_ops.core.pipeline import TableConfig, TableSettings
 from cdc_ops.core.runs import TableState
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.windows import Window
+from cdc_ops.errors import RequestError
 from cdc_ops.state.base import TableRun, TableRunStatus
 from cdc_ops.steps.plan import TablePlan, foreign_warnings
 from cdc_ops.steps.run import RunReport
@@ -67,7 +69,60 @@ def test_an_untouched_table_and_one_that_is_refused_anyway_have_no_such_warning(
     assert [foreign_warnings(head) for head in (None, HEAD, restored)] == [(), (), ()]
 
 
+FOUND = {
+    "table": "shop.orders_of_customers", "pipeline": "shop", "keys": ["customer", "no"], "columns": ["customer", "no", "amount"],
+    "equal": False, "not_compared": [], "rows_source": 3_000, "rows_lake": 3_000, "only_in_source": 1, "only_in_lake": 1,
+    "different": 2_000, "duplicates": 0, "kept": 0,
+    "samples": [("different", ("a, b", "1000")), ("only in lake", ("Ä", "5")), ("only in source", ("c\n", "-2.50"))],
+}  # fmt: skip
+
+
 def test_a_verification_says_which_columns_it_did_not_compare(shown: StringIO) -> None:
-    found = {"rows_source": 1, "rows_lake": 1, "only_in_source": 0, "only_in_lake": 0, "different": 0}
-    render.print_verification([{"table": "shop.orders", "equal": True, "not_compared": ["note"], **found}])
+    equal = {"only_in_source": 0, "only_in_lake": 0, "different": 0, "samples": ()}
+    print_verification([{**FOUND, **equal, "equal": True, "not_compared": ["note"]}])
     assert "not compared, because the lake does not have them (yet): note" in shown.getvalue()
+    assert "--repair" not in shown.getvalue()
+
+
+def test_a_verification_names_the_keys_that_differ_a_line_each_in_any_terminal(shown: StringIO) -> None:
+    print_verification([FOUND])
+    lines = shown.getvalue().splitlines()
+    for line in (
+        'shop.orders_of_customers different customer="a, b", no=1000',
+        "shop.orders_of_customers extra     customer=Ä, no=5",
+        'shop.orders_of_customers missing   customer="c\\n", no=-2.50',
+        "shop.orders_of_customers and more: 1,999 different",
+        "Next: cdc-ops verify --repair reads again what differs, and merges it.",
+    ):
+        assert line in lines
+
+
+def test_a_verification_of_a_table_without_keys_names_rows_by_their_values(shown: StringIO) -> None:
+    print_verification([{**FOUND, "keys": [], "samples": [("only in lake", ("a", "1", "NULL"))]}])
+    assert "it has no keys: rows are named by all their values" in shown.getvalue()
+    assert "extra     customer=a, no=1, amount=NULL" in shown.getvalue()
+
+
+def test_a_repair_says_what_it_did_and_what_is_left(shown: StringIO) -> None:
+    done = {"status": "committed", "counts": {"inserted": 1, "updated": 1999, "deleted": 1}}
+    left = {"only_in_source": 0, "only_in_lake": 0, "different": 0, "duplicates": 2}
+    repair = {"equal": False, "run": {"tables": [done], "failures": []}, "left": left}
+    print_verification([{**FOUND, "repair": repair}])
+    assert "repaired: 1 inserted, 1,999 updated, 1 deleted" in shown.getvalue()
+    assert "compared again: 0 missing, 0 extra, 0 different, 2 rows too many" in shown.getvalue()
+    refused = {"error": "DeletesRefusedError", "what": "2,000 of 3,000 rows would be deleted.", "why": "", "data": "", "next": "See."}
+    print_verification([{**FOUND, "repair": {**repair, "run": {"tables": [], "failures": [refused]}}}])
+    assert "not repaired: 2,000 of 3,000 rows would be deleted. Next: See." in shown.getvalue()
+
+
+def test_a_table_that_cannot_be_compared_is_named_among_the_others(shown: StringIO) -> None:
+    failed = {
+        "table": "shop.gone",
+        "pipeline": "shop",
+        "equal": False,
+        "error": RequestError("No such table.").to_payload(),
+        "retryable": False,
+    }
+    print_verification([failed, {**FOUND, "samples": ()}])
+    assert "No such table." in shown.getvalue()
+    assert "failed" in shown.getvalue()

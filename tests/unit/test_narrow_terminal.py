@@ -11,6 +11,7 @@ from rich.console import Console
 
 from cdc_ops.cli import render
 from cdc_ops.cli.verbosity import verbose_option
+from cdc_ops.cli.verify import print_verification
 from cdc_ops.core.cursors import Cursor, CursorValue
 from cdc_ops.core.operations import Counts, OperationKind, SnapshotProgress
 from cdc_ops.core.pipeline import TableConfig, TableSettings
@@ -91,8 +92,10 @@ def a_status() -> None:
 
 
 def a_verification() -> None:
-    counts = {"rows_source": 1_234_567, "rows_lake": 1_234_560, "only_in_source": 7, "only_in_lake": 0, "different": 12}
-    render.print_verification([{"table": str(table), "equal": False, "not_compared": ["note", "a_column_"], **counts} for table in TABLES])
+    counts = {"rows_source": 1_234_567, "rows_lake": 1_234_560, "only_in_source": 7, "only_in_lake": 0, "different": 12, "duplicates": 3}
+    samples = [("different", ("4711", "a customer with a name of many words, which does not fit on a line of a narrow terminal"))]
+    found = {"equal": False, "not_compared": ["note", "a_column_"], "keys": ["id", "customer"], "samples": samples, **counts}
+    print_verification([{"table": str(table), "pipeline": "shop", **found} for table in TABLES])
 
 
 @pytest.mark.parametrize("show", [a_plan, a_run, a_status, a_verification])

@@ -82,8 +82,16 @@ def test_the_common_type_is_what_delta_widens_both_to(stored: str, now: str, com
     [
         ("bigint", "int", True),
         ("int", "bigint", False),
+        ("decimal(3,0)", "tinyint", True),
+        ("decimal(2,0)", "tinyint", False),
+        ("decimal(5,0)", "smallint", True),
+        ("decimal(4,0)", "smallint", False),
         ("decimal(10,0)", "int", True),
         ("decimal(9,0)", "int", False),
+        ("decimal(19,0)", "bigint", True),
+        ("decimal(18,0)", "bigint", False),
+        ("decimal(21,2)", "bigint", True),
+        ("decimal(20,2)", "bigint", False),
         ("string", "int", False),
     ],
 )
