@@ -43,6 +43,7 @@ the first kind and fails at once on the second.
     |   |-- LedgerUnavailableError (retryable)
     |   |-- LedgerBehindError      the lake knows more: rebuild
     |   |-- LakeBehindError        the table was restored or replaced
+    |   |-- LandedRowsLostError    (retryable) files of a landed window are gone
     |   |-- StaleStateError        (retryable) a newer holder moved on
     |   `-- LeaseHeldError         (retryable) another run works on the table
     `-- JobError                a Spark application ended without a usable result
@@ -248,6 +249,12 @@ class LedgerBehindError(StateError):
 
 class LakeBehindError(StateError):
     """The lake lacks commits that the ledger knows: the table was restored, replaced or dropped."""
+
+
+class LandedRowsLostError(StateError):
+    """Files of a landed window are gone or not what was written; the next try reads the same window again."""
+
+    retryable = True
 
 
 class StaleStateError(StateError):

@@ -29,7 +29,7 @@ from cdc_ops.lake.files import read_text, write_text
 from cdc_ops.lake.maintenance import maintain
 from cdc_ops.lake.session import build_session
 from cdc_ops.sources.base import Source, open_source
-from cdc_ops.steps.extract import extract
+from cdc_ops.steps.extract import damage_of, extract
 from cdc_ops.steps.guard import LoadGuard
 from cdc_ops.steps.history_upkeep import maintain_history
 from cdc_ops.steps.log_shared import SharedReadings
@@ -189,8 +189,8 @@ def _run_operations(context: JobContext, step: Step, table: TableName, operation
 
 
 def _reads(step: Step, spec: OperationSpec) -> bool:
-    """True if a step reads the rows of an operation at the source."""
-    return step is Step.SYNC or (step is Step.EXTRACT) == (spec.landing is Landing.STAGED)
+    """True if a step reads the rows of an operation at the source; a merge does so too if what was landed is damaged."""
+    return step is Step.SYNC or (step is Step.EXTRACT) == (spec.landing is Landing.STAGED) or bool(damage_of(spec))
 
 
 def _run_operation(context: JobContext, spark: SparkSession, source: Source, step: Step, spec: OperationSpec) -> OperationResult:
@@ -198,7 +198,9 @@ def _run_operation(context: JobContext, spark: SparkSession, source: Source, ste
     context.say(f"{spec.table}: {step} operation {spec.op_seq} ({spec.kind}), {spec.extent}")
     attempt = uuid.uuid4().hex[:12]
     staged, direct = (connections_of(spec) if spec.landing is landing else 0 for landing in (Landing.STAGED, Landing.DIRECT))
-    if step is not Step.MERGE:
+    if damage := damage_of(spec):
+        context.say(f"{spec.table}: the landed rows of operation {spec.op_seq} are damaged ({damage}); the same window is read again")
+    if step is not Step.MERGE or damage:
         with context.held(spec.table, staged):
             result = extract(spark, source, spec, attempt, context.readings)
     if step is not Step.EXTRACT:

@@ -1,8 +1,12 @@
 """What the ledger promises of leases, on whatever database it is kept."""
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta, tzinfo
 
 import pytest
 
@@ -12,6 +16,42 @@ from cdc_ops.state import schema
 from cdc_ops.state.base import Lease
 from cdc_ops.state.sql import SqlStateStore, open_store
 from tests.state_values import ORDERS, PIPELINE, TTL, LedgerFixtures, at_once, fresh, race, run, spec, take
+
+
+class Holding:
+    """A process of its own that takes the lease of the table and then does nothing until it is killed."""
+
+    CODE = """
+import sys
+from cdc_ops.errors import LeaseHeldError
+from cdc_ops.state.processes import this_process
+from cdc_ops.state.sql import open_store
+from tests.state_values import take
+name = this_process().sign("cli:dead")
+try:
+    take(open_store(sys.argv[1]), name)
+    print(name, "took", flush=True)
+except LeaseHeldError:
+    print(name, "refused", flush=True)
+sys.stdin.read()
+"""
+
+    def __init__(self, url: str) -> None:
+        command = [sys.executable, "-c", self.CODE, url]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self.name, how = self._process.stdout.readline().split()
+        self.refused = how == "refused"
+
+    def kill(self) -> None:
+        """SIGKILL; its parent, this process, is slow to ask how it ended."""
+        self._process.send_signal(signal.SIGKILL)
+        os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+
+    def end(self) -> None:
+        """SIGKILL, and asks."""
+        self._process.kill()
+        self._process.communicate()
 
 
 class LeaseContract(LedgerFixtures):
@@ -65,6 +105,71 @@ class LeaseContract(LedgerFixtures):
         while store.now() < lease.expires_at:
             pass
         assert take(store, "b").token == 2
+
+    @pytest.mark.parametrize("shift", [timedelta(days=1), timedelta(days=-1)])
+    def test_a_local_clock_that_is_a_day_off_neither_ends_a_lease_nor_prolongs_it(
+        self, store: SqlStateStore, expire: Callable[..., None], monkeypatch: pytest.MonkeyPatch, shift: timedelta
+    ) -> None:
+        class Shifted(datetime):
+            @classmethod
+            def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+                return datetime.now(tz) + shift
+
+        clocks = [module for name, module in sys.modules.items() if name.startswith("cdc_ops.state") and hasattr(module, "datetime")]
+        assert any(module.__name__ == "cdc_ops.state.leases" for module in clocks)
+        for module in clocks:
+            monkeypatch.setattr(module, "datetime", Shifted)
+        before = store.now()
+        lease = take(store, "a")
+        assert before + TTL <= lease.expires_at <= store.now() + TTL
+        assert store.lease(PIPELINE, ORDERS) == lease
+        with pytest.raises(LeaseHeldError):
+            take(store, "b")
+        renewed = store.renew(lease, TTL)
+        assert before + TTL <= renewed.expires_at <= store.now() + TTL
+        expire(schema.tables, "expires_at")
+        assert store.lease(PIPELINE, ORDERS) is None
+        assert take(store, "b").token == lease.token + 1
+
+    def test_a_process_that_was_killed_holds_nothing_any_more_and_keeps_nobody_waiting(self, url: str, store: SqlStateStore) -> None:
+        holder = Holding(url)
+        try:
+            with pytest.raises(LeaseHeldError, match=r"held by cli:dead for work of") as refused:
+                take(store, "b")
+            assert "cdc-ops unlock shop.orders --pipeline" in refused.value.next
+            holder.kill()
+            taken = take(store, "b")
+        finally:
+            holder.end()
+        assert (taken.token, taken.instead_of) == (2, holder.name)
+        assert store.lease(PIPELINE, ORDERS) == replace(taken, instead_of="")
+
+    def test_a_killed_run_that_waited_is_not_waited_for(self, url: str, store: SqlStateStore) -> None:
+        held = take(store, "backfill-1", live=False)
+        holder = Holding(url)
+        try:
+            assert holder.refused
+            store.release(held)
+            with pytest.raises(LeaseHeldError, match="kept for cli:dead, which waits"):
+                take(store, "backfill-2", live=False)
+            holder.kill()
+            assert take(store, "backfill-2", live=False).token == 2
+        finally:
+            holder.end()
+
+    def test_a_lease_is_unlocked_once_and_its_holder_can_write_no_more(self, store: SqlStateStore) -> None:
+        lease = take(store, "airflow:cdc_shop:manual")
+        store.unlock(lease)
+        assert store.lease(PIPELINE, ORDERS) is None
+        for late in (lambda: store.renew(lease, TTL), lambda: store.freeze(lease, fresh(), (spec(1),))):
+            with pytest.raises(StaleStateError, match="or was unlocked"):
+                late()
+        store.release(lease)
+        other = take(store, "b")
+        assert other.token == lease.token + 2
+        with pytest.raises(StaleStateError, match="It is held by b now"):
+            store.unlock(lease)
+        assert store.lease(PIPELINE, ORDERS) == other
 
     def test_renewing_extends_also_late_as_long_as_nobody_took_the_table(self, store: SqlStateStore, expire: Callable[..., None]) -> None:
         lease = take(store, "a", ttl=timedelta(seconds=1))

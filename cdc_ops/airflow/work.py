@@ -13,7 +13,7 @@ from cdc_ops.core.job_specs import Step, StepResult
 from cdc_ops.core.operations import Landing, OperationSpec
 from cdc_ops.core.pipeline import TableConfig
 from cdc_ops.errors import CdcError, LeaseHeldError, from_payload
-from cdc_ops.lake.manifests import is_landed
+from cdc_ops.lake.manifests import find_landed, is_landed
 from cdc_ops.state.base import Lease, TableRunStatus
 from cdc_ops.steps.groups import hold
 from cdc_ops.steps.run import start_attempts
@@ -108,7 +108,15 @@ def _ready(step: Step, left: tuple[OperationSpec, ...]) -> tuple[OperationSpec, 
         case Step.EXTRACT:
             return tuple(spec for spec in left if spec.landing is Landing.STAGED and not is_landed(spec))
         case Step.MERGE:
-            missing = next((index for index, spec in enumerate(left) if spec.landing is Landing.STAGED and not is_landed(spec)), len(left))
+            missing = next((index for index, spec in enumerate(left) if not _can_merge(spec)), len(left))
             return left[:missing]
         case _:
             return left
+
+
+def _can_merge(spec: OperationSpec) -> bool:
+    """True if an operation has been extracted; of one whose landed files are damaged by now, the merge reads the window again."""
+    if spec.landing is not Landing.STAGED:
+        return True
+    landed = find_landed(spec)
+    return landed.manifest is not None or bool(landed.damage)

@@ -12,6 +12,7 @@ from cdc_ops.cli import gaps as gaps  # registers its commands
 from cdc_ops.cli import history as history  # registers its commands
 from cdc_ops.cli import inspection as inspection  # registers its commands
 from cdc_ops.cli import quarantine as quarantine
+from cdc_ops.cli import unlocking as unlocking  # registers its command
 from cdc_ops.cli import verify as verify  # registers its command
 from cdc_ops.cli import versions as versions  # registers --version
 from cdc_ops.cli import views as views  # registers its command

@@ -174,7 +174,7 @@ def _status_row(row: TableOverview) -> tuple[str, ...]:
         run.kind.words if run else "",
         f"[{colour}]{run.status}[/]" if run else "",
         f"{run.started_at:%m-%d %H:%M:%S}" if run else "",
-        escape(row.lease.holder) if row.lease else "",
+        escape(row.lease.holder_name) if row.lease else "",
     )
 
 

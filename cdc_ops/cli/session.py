@@ -20,10 +20,12 @@ from cdc_ops.core.connections import ConnectionUrl
 from cdc_ops.core.job_specs import JobSpec, StepResult
 from cdc_ops.core.phases import Phases, RunPhase
 from cdc_ops.core.pipeline import Pipeline, SourceConfig
+from cdc_ops.core.processes import LOCAL
 from cdc_ops.core.requests import RunRequest
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import ConfigError
 from cdc_ops.sources.base import Source, open_source
+from cdc_ops.state.processes import this_process
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.stopwatch import measured, stopwatch
@@ -56,7 +58,8 @@ def chosen_pipelines(folder: Path | None, names: list[str]) -> tuple[Pipeline, .
 def new_request(**parts: object) -> RunRequest:
     """Returns a request of this process with a run id of its own."""
     identity = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
-    return RunRequest(run_id=f"cli:{identity}", trigger="cli", holder=f"cli:{identity}", **parts).checked()  # type: ignore[arg-type]
+    name, process = f"{LOCAL}{identity}", this_process()
+    return RunRequest(run_id=name, trigger="cli", holder=process.sign(name) if process else name, **parts).checked()  # type: ignore[arg-type]
 
 
 def connect(config: SourceConfig) -> Source:

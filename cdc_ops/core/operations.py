@@ -277,6 +277,8 @@ class Manifest:
         scope: The part of the table that was found to differ and was read, for operations that compare.
         log: What reading an archive showed, for operations that do.
         quarantined: Rows that are to be set aside (`OperationSpec.quarantine`).
+        feed_files, feed_bytes: What was landed of the feed, if the merge reads that too; 0 if it does not.
+        reread: Why the window was read again although it had been landed before, "" if it had not.
     """
 
     operation_id: str
@@ -291,11 +293,17 @@ class Manifest:
     scope: Scope | None = None
     log: LogReading | None = None
     quarantined: int = 0
+    feed_files: int = 0
+    feed_bytes: int = 0
+    reread: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Rows of one operation: read, what they did to the table, which values became NULL, what was set aside, came late or lacks columns."""
+    """Rows of one operation: read, what they did to the table, which values became NULL, what was set aside, came late or lacks columns.
+
+    `reread` has, for each window that was read again although it had been landed, why.
+    """
 
     read: int = 0
     inserted: int = 0
@@ -307,13 +315,15 @@ class Counts:
     behind: int = 0
     columns: ColumnNews = NO_NEWS
     unknown: UnknownTables = NONE_UNKNOWN
+    reread: tuple[str, ...] = ()
 
     @property
     def warning(self) -> str:
         """What the run says of values and records that are not in the table as they came, "" if there is nothing to say."""
         aside = f"{self.quarantined:,} records are in quarantine: 'cdc-ops quarantine list' says why" if self.quarantined else ""
         behind = f"{self.behind:,} events are older than the newest that the table had, and changed nothing newer" if self.behind else ""
-        return "; ".join(filter(None, (self.nulled.warning, aside, behind, self.unknown.warning, self.columns.warning)))
+        reread = "; ".join(f"the landed rows were damaged ({why}), so the same window was read again" for why in self.reread)
+        return "; ".join(filter(None, (reread, self.nulled.warning, aside, behind, self.unknown.warning, self.columns.warning)))
 
 
 class Outcome(enum.StrEnum):

@@ -3,7 +3,9 @@
     <operation's staging folder>/<attempt>/part-*.parquet    the rows of one try
     <operation's staging folder>/manifest.json               names the try that is complete; written last, at once
 
-Files without a manifest are not landed, whoever left them. Nothing is deleted on the way out of a step: `expire` clears up later.
+Files without a manifest are not landed, whoever left them. A manifest whose files are not all there says that they were landed and are
+damaged now: the operation reads its frozen window again, into a new try. Nothing is deleted on the way out of a step: `expire` clears up
+later.
 """
 
 from collections.abc import Collection
@@ -12,9 +14,23 @@ from datetime import UTC, datetime
 
 from cdc_ops.core import wire
 from cdc_ops.core.operations import Manifest, OperationSpec
+from cdc_ops.errors import StateError
 from cdc_ops.lake.files import open_filesystem, read_text, write_text
 
 MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed:
+    """What the staging area has of an operation.
+
+    Args:
+        manifest: Of its rows, None unless all of them are there as they were written.
+        damage: Why rows that had been landed cannot be used any more, "" if they can or there are none.
+    """
+
+    manifest: Manifest | None = None
+    damage: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,18 +47,58 @@ def read_manifest(staging: str) -> Manifest | None:
     Raises:
         StateError: the manifest was written by another version of the package, or damaged.
     """
+    path = f"{staging.rstrip('/')}/{MANIFEST}"
     try:
-        text = read_text(f"{staging.rstrip('/')}/{MANIFEST}")
+        text = read_text(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except UnicodeDecodeError as error:
+        raise StateError(f"{path} is not a text file.", why=str(error), data="Nothing was read or written.") from error
     return wire.loads(Manifest, text)
 
 
-def is_landed(spec: OperationSpec) -> bool:
-    """True if an operation's rows are in the staging area, read with the columns that it has; it needs the source no more."""
-    manifest = read_manifest(spec.staging)
+def find_manifest(staging: str) -> Manifest | None:
+    """Reads a manifest for what it says of a commit that is done; None if there is none, or it cannot be read any more."""
+    try:
+        return read_manifest(staging)
+    except StateError:
+        return None
+
+
+def find_landed(spec: OperationSpec) -> Landed:
+    """Looks whether an operation's rows are in the staging area, read with the columns that it has, and all of them."""
+    try:
+        manifest = read_manifest(spec.staging)
+    except StateError as error:
+        return Landed(damage=f"the manifest cannot be read ({error.why})")
     wanted = (spec.operation_id, spec.schema.fingerprint)
-    return manifest is not None and (manifest.operation_id, manifest.schema_fingerprint) == wanted
+    if manifest is None or (manifest.operation_id, manifest.schema_fingerprint) != wanted:
+        return Landed()
+    damage = find_damage(spec.staging, manifest)
+    return Landed(damage=damage) if damage else Landed(manifest=manifest)
+
+
+def find_damage(staging: str, manifest: Manifest) -> str:
+    """Returns what is missing of landed files, "" if they are there with the sizes that were written."""
+    wanted = [(manifest.attempt, manifest.files, manifest.bytes)]
+    if manifest.feed_files:
+        wanted.append((feed_name(manifest.attempt), manifest.feed_files, manifest.feed_bytes))
+    for folder, count, size in wanted:
+        files = landed_files(staging, folder)
+        found = sum(file.bytes for file in files)
+        if (len(files), found) != (count, size):
+            return f"{len(files):,} of {count:,} files are there, with {found:,} of {size:,} bytes"
+    return ""
+
+
+def feed_name(attempt: str) -> str:
+    """Returns the folder name of the feed that a try has landed beside its rows."""
+    return f"{attempt}-feed"
+
+
+def is_landed(spec: OperationSpec) -> bool:
+    """True if an operation's rows are in the staging area, all of them; it needs the source no more."""
+    return find_landed(spec).manifest is not None
 
 
 def write_manifest(staging: str, manifest: Manifest) -> None:

@@ -20,9 +20,9 @@ from cdc_ops.core.operations import KeyRange, Manifest, OperationSpec
 from cdc_ops.core.text import quoted
 from cdc_ops.core.type_policies import Nulled
 from cdc_ops.core.widening import canonical_type
-from cdc_ops.errors import StateError
+from cdc_ops.errors import LandedRowsLostError
 from cdc_ops.lake.files import open_filesystem
-from cdc_ops.lake.manifests import expire, landed_files, read_manifest, write_manifest
+from cdc_ops.lake.manifests import expire, find_damage, landed_files, read_manifest, write_manifest
 from cdc_ops.lake.marks import count_marks, is_mark
 
 __all__ = ["expire", "land", "read_landed", "read_manifest"]
@@ -79,23 +79,41 @@ def land(
 
 
 def read_landed(spark: SparkSession, spec: OperationSpec, manifest: Manifest) -> DataFrame:
-    """Returns the landed rows.
+    """Returns the landed rows: all of them, or none.
 
     Raises:
-        StateError: files of the manifest are not there, or are not the ones that were written.
+        LandedRowsLostError: files of the manifest are not there, or are not the ones that were written.
     """
-    files = landed_files(spec.staging, manifest.attempt)
-    size = sum(file.bytes for file in files)
-    if len(files) != manifest.files or size != manifest.bytes or manifest.schema_fingerprint != spec.schema.fingerprint:
-        raise StateError(
-            f"The landed rows of operation {spec.op_seq} of {spec.table} are not complete: {len(files)} files with {size} bytes,"
-            f" the manifest says {manifest.files} files with {manifest.bytes} bytes.",
-            why="Somebody removed or replaced files in the staging area, or the operation was planned anew with other columns.",
-            data="Nothing was written to the table; the watermark stays.",
-            next=f"Delete {spec.staging.rstrip('/')}/manifest.json and run again: the same window is read again.",
-        )
+    damage = find_damage(spec.staging, manifest)
+    if not damage and manifest.schema_fingerprint != spec.schema.fingerprint:
+        damage = "they were read with other columns"
+    if damage:
+        raise _lost(spec, damage)
     columns = ", ".join(f"{quoted(column.name)} {column.delta_type}" for column in spec.read_schema.columns)
-    return spark.read.schema(columns).parquet(f"{spec.staging.rstrip('/')}/{manifest.attempt}")
+    rows = spark.read.schema(columns).parquet(f"{spec.staging.rstrip('/')}/{manifest.attempt}")
+    listed = len(rows.inputFiles())  # Spark lists them itself: what vanishes after that fails the read, and is not left out of it
+    if listed != manifest.files:
+        raise _lost(spec, f"{listed:,} of {manifest.files:,} files are there")
+    return rows
+
+
+def check_feed(spec: OperationSpec, manifest: Manifest) -> None:
+    """Checks that the feed of landed events is there, where the merge reads it.
+
+    Raises:
+        LandedRowsLostError: files of it are gone.
+    """
+    if damage := find_damage(spec.staging, manifest):
+        raise _lost(spec, damage)
+
+
+def _lost(spec: OperationSpec, damage: str) -> LandedRowsLostError:
+    return LandedRowsLostError(
+        f"The landed rows of operation {spec.op_seq} of {spec.table} are not complete: {damage}.",
+        why=f"Somebody removed or replaced files below {spec.staging}.",
+        data="Nothing was written to the table; the watermark stays.",
+        next="Nothing to do: the next try reads the same window again.",
+    )
 
 
 class _Footers:

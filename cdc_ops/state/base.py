@@ -12,6 +12,7 @@ from cdc_ops.core.comparing import GivenUp
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operations import Counts, OperationKind, OperationResult, OperationSpec
 from cdc_ops.core.phases import Phases
+from cdc_ops.core.processes import holder_name
 from cdc_ops.core.runs import TableState
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.windows import Window
@@ -35,10 +36,12 @@ class Lease:
 
     Args:
         pipeline, table: Which.
-        holder: Who, e.g. `airflow:cdc_shop:scheduled__2026-01-01T00:00` or `cli:host:pid:uuid`.
+        holder: Who, e.g. `airflow:cdc_shop:scheduled__2026-01-01T00:00` or `cli:host:pid:uuid`, which ends in the identity of its process
+            (`core.processes`).
         token: Fencing number, larger than any earlier one of this table.
         expires_at: By the ledger database's clock, UTC.
         purpose: What for, shown to those who wait.
+        instead_of: Who held it when it was taken, and is certain to have ended; "" if it was free.
     """
 
     pipeline: str
@@ -47,6 +50,12 @@ class Lease:
     token: int
     expires_at: datetime
     purpose: str = ""
+    instead_of: str = ""
+
+    @property
+    def holder_name(self) -> str:
+        """The holder as people read it."""
+        return holder_name(self.holder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,8 +180,9 @@ class StateStore(StateReader, ArchiveStore):
     def acquire(self, pipeline: str, table: TableName, holder: str, *, ttl: timedelta, live: bool, purpose: str = "") -> Lease:
         """Takes or renews the table's lease, at once.
 
-        The same holder gets its own lease back with its token. A lease that has expired goes to the caller with a larger token. While a
-        live run waits for the table, other kinds are refused.
+        The same holder gets its own lease back with its token. A lease that has expired goes to the caller with a larger token, and so does
+        one whose holder was a process of this machine and is certain to be gone. While a live run waits for the table, other kinds are
+        refused.
 
         Raises:
             LeaseHeldError: somebody else holds it; the message says who, what for and until when.
@@ -189,6 +199,14 @@ class StateStore(StateReader, ArchiveStore):
     @abstractmethod
     def release(self, lease: Lease) -> None:
         """Gives a lease back; a lease that is no longer ours is left alone."""
+
+    @abstractmethod
+    def unlock(self, lease: Lease) -> None:
+        """Takes a lease away from its holder, whoever that is: its next renewal fails, and its operation is finished by another run.
+
+        Raises:
+            StaleStateError: the lease has ended or is another one by now.
+        """
 
     @abstractmethod
     def freeze(self, lease: Lease, expected: TableState, planned: tuple[OperationSpec, ...]) -> None:

@@ -1,20 +1,23 @@
 """Leases: who may write a table, until when by the ledger database's clock, and that live runs go first.
 
+A process of this machine that is certain to be gone holds nothing any more (`state.processes`): nobody waits for the end of its lease.
 A table's row keeps its token for ever, so tokens grow over releases and expiries. A token is what writes are fenced with: a lease that has
 expired but was taken by nobody still writes, because nothing can have happened in between.
 """
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, delete, select, update
 
+from cdc_ops.core.processes import holder_name
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import LeaseHeldError, StaleStateError
 from cdc_ops.state import rows
 from cdc_ops.state.base import Lease
+from cdc_ops.state.processes import holder_is_gone
 from cdc_ops.state.schema import tables, utc_now, waiters
 
 LIVE_WAIT: Final = timedelta(seconds=60)
@@ -58,13 +61,14 @@ def acquire(connection: Connection, claim: Claim) -> Lease | LeaseHeldError:
     held = bool(row.holder) and row.expires_at > now
     if held and row.holder == claim.holder:
         return _grant(connection, claim, row.token, now)
-    if held:
+    gone = held and holder_is_gone(row.holder)
+    if held and not gone:
         if claim.live:
             _mark_waiting(connection, claim, now)
         return _held(lease_of(row), claim)
     if not claim.live and (waiting := _waiting(connection, claim, now)):
         return _stand_back(*waiting, claim)
-    return _grant(connection, claim, row.token + 1, now)
+    return replace(_grant(connection, claim, row.token + 1, now), instead_of=row.holder if gone else "")
 
 
 def renew(connection: Connection, lease: Lease, ttl: timedelta) -> Lease:
@@ -78,6 +82,20 @@ def release(connection: Connection, lease: Lease) -> None:
     """Gives a lease back if it is still the table's."""
     ours = (rows.of(tables, lease.pipeline, lease.table), tables.c.holder == lease.holder, tables.c.token == lease.token)
     connection.execute(update(tables).where(*ours).values(holder="", purpose="", expires_at=None))
+
+
+def unlock(connection: Connection, lease: Lease) -> None:
+    """Takes a lease away; see `StateStore.unlock`."""
+    row = connection.execute(select(tables).where(rows.of(tables, lease.pipeline, lease.table)).with_for_update()).first()
+    if row is None or (row.token, row.holder) != (lease.token, lease.holder):
+        raise StaleStateError(
+            f"Table {lease.table} of pipeline {lease.pipeline!r} is not held by {lease.holder_name} any more.",
+            why=f"It is held by {holder_name(row.holder)} now." if row is not None and row.holder else "The lease was given back.",
+            data="Nothing was changed.",
+            next="'cdc-ops status' shows who holds it.",
+        )
+    freed = {"holder": "", "purpose": "", "expires_at": None, "token": row.token + 1}
+    connection.execute(update(tables).where(rows.of(tables, lease.pipeline, lease.table)).values(freed))
 
 
 def hold(connection: Connection, lease: Lease) -> Row[Any]:
@@ -124,8 +142,8 @@ def _mark_waiting(connection: Connection, claim: Claim, now: datetime) -> None:
 
 def _waiting(connection: Connection, claim: Claim, now: datetime) -> tuple[str, datetime] | None:
     query = select(waiters.c.holder, waiters.c.until).where(rows.of(waiters, claim.pipeline, claim.table), waiters.c.until > now)
-    row = connection.execute(query.order_by(waiters.c.until.desc()).limit(1)).first()
-    return None if row is None else (row.holder, row.until)
+    found = connection.execute(query.order_by(waiters.c.until.desc()))
+    return next(((row.holder, row.until) for row in found if not holder_is_gone(row.holder)), None)
 
 
 def _waiter(holder: str) -> str:
@@ -135,17 +153,19 @@ def _waiter(holder: str) -> str:
 def _held(lease: Lease, claim: Claim) -> LeaseHeldError:
     purpose = f" for {lease.purpose}" if lease.purpose else ""
     return LeaseHeldError(
-        f"Table {lease.table} of pipeline {lease.pipeline!r} is held by {lease.holder}{purpose} until {_moment(lease.expires_at)}.",
+        f"Table {lease.table} of pipeline {lease.pipeline!r} is held by {lease.holder_name}{purpose} until {_moment(lease.expires_at)}.",
         why="A table has one writer at a time."
         + (" This run goes first when it is free." if claim.live else " Increments go first when it is free."),
         data="Nothing was read or written.",
-        next="Nothing to do: retry. If its holder is dead, the lease ends by itself at that time.",
+        next="Nothing to do: retry. If its holder is dead, the lease ends by itself at that time; to end it now:"
+        f" cdc-ops unlock {lease.table} --pipeline {lease.pipeline}",
     )
 
 
 def _stand_back(holder: str, until: datetime, claim: Claim) -> LeaseHeldError:
     return LeaseHeldError(
-        f"Table {claim.table} of pipeline {claim.pipeline!r} is kept for {holder}, which waits for it, until {_moment(until)}.",
+        f"Table {claim.table} of pipeline {claim.pipeline!r} is kept for {holder_name(holder)}, which waits for it,"
+        f" until {_moment(until)}.",
         why="Increments go before backfills and resyncs.",
         data="Nothing was read or written.",
         next="Nothing to do: retry.",
@@ -156,11 +176,12 @@ def _lost(lease: Lease, row: Row[Any] | None) -> StaleStateError:
     if row is None:
         why = "The ledger does not know the table any more."
     elif row.token != lease.token:
-        why = f"The lease has expired and was taken: its token was {lease.token}, the newest is {row.token} ({row.holder or 'released'})."
+        newest = f"{row.token} ({holder_name(row.holder) or 'released'})"
+        why = f"It has expired and was taken, or was unlocked: its token was {lease.token}, the newest is {newest}."
     else:
         why = "It was given back."
     return StaleStateError(
-        f"The lease of {lease.holder} on {lease.table} is lost.",
+        f"The lease of {lease.holder_name} on {lease.table} is lost.",
         why=why,
         data="The ledger was not written; the Delta table decides what happened.",
         next="Nothing to do: the next run plans against the newest state.",

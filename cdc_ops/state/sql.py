@@ -179,6 +179,11 @@ class SqlStateStore(SqlArchiveStore, SqlStateReader, StateStore):
         with self._database.write() as connection:
             leases.release(connection, lease)
 
+    def unlock(self, lease: Lease) -> None:
+        """See `StateStore`. The token moves on, so that the old holder cannot write either."""
+        with self._database.write() as connection:
+            leases.unlock(connection, lease)
+
     def freeze(self, lease: Lease, expected: TableState, planned: tuple[OperationSpec, ...]) -> None:
         """See `StateStore`."""
         _check_table(lease, (expected, *planned))

@@ -22,7 +22,7 @@ from cdc_ops.core.type_policies import Nulled
 from cdc_ops.core.unknown_tables import NONE_UNKNOWN, UnknownTables
 from cdc_ops.errors import CdcError, DeletesRefusedError, JobLostError, LedgerBehindError, StaleStateError, StateError, from_payload
 from cdc_ops.lake.log import find_commit, read_head
-from cdc_ops.lake.manifests import expire, read_manifest
+from cdc_ops.lake.manifests import expire, find_manifest
 from cdc_ops.state.base import Lease, TableRun, TableRunStatus
 from cdc_ops.steps.archives import keep_read
 from cdc_ops.steps.context import Context
@@ -178,7 +178,7 @@ def _settle_next(context: Context, lease: Lease, state: TableState, spec: Operat
     if result.stats is not None:
         previous = context.store.stats(spec.pipeline, spec.table)
         result = replace(result, stats=carry_over(previous, result.stats, context.store.now()))
-    reading = manifest.log if spec.log and (manifest := read_manifest(spec.staging)) else None
+    reading = manifest.log if spec.log and (manifest := find_manifest(spec.staging)) else None
     if reading and reading.last_change:
         spec = replace(spec, fresh_at=reading.last_change)
     context.store.settle(lease, state, committed(state, spec, found.version, found.record.archive), spec, result)
@@ -188,7 +188,7 @@ def _settle_next(context: Context, lease: Lease, state: TableState, spec: Operat
 
 def _unreported(spec: OperationSpec, version: int) -> OperationResult:
     """What is known of an operation whose application died after its commit."""
-    manifest = read_manifest(spec.staging)
+    manifest = find_manifest(spec.staging)
     lossy = any(column.lossy for column in spec.schema.columns)
     return OperationResult(
         op_seq=spec.op_seq,
@@ -201,6 +201,7 @@ def _unreported(spec: OperationSpec, version: int) -> OperationResult:
             behind=manifest.log.behind if manifest and manifest.log else 0,
             columns=manifest.log.columns if manifest and manifest.log else NO_NEWS,
             unknown=manifest.log.unknown if manifest and manifest.log else NONE_UNKNOWN,
+            reread=(manifest.reread,) if manifest and manifest.reread else (),
         ),
     )
 
@@ -309,6 +310,7 @@ def _total(results: Iterable[OperationResult]) -> Counts:
         behind=sum(c.behind for c in counts),
         columns=ColumnNews.total(c.columns for c in counts),
         unknown=UnknownTables.total(c.unknown for c in counts),
+        reread=tuple(dict.fromkeys(why for c in counts for why in c.reread)),
     )
 
 

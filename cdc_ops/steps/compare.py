@@ -99,7 +99,9 @@ def columns_of(compare: CompareSpec, schema: TableSchema, keys: tuple[str, ...])
     return tuple(dict.fromkeys((*keys, *source_names(schema, keys)))) if compare.strength is Strength.KEYS else schema.names
 
 
-def land_differences(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str, check: Callable[[], None]) -> Manifest:
+def land_differences(
+    spark: SparkSession, source: Source, spec: OperationSpec, attempt: str, check: Callable[[], None], reread: str = ""
+) -> Manifest:
     """Finds what differs, reads it and lands it; if nothing does, a manifest says so and nothing is read.
 
     Args:
@@ -108,6 +110,7 @@ def land_differences(spark: SparkSession, source: Source, spec: OperationSpec, a
         spec: The frozen operation.
         attempt: Folder name of this try, unique.
         check: Called when all rows are written and not yet declared landed; what it raises leaves them undeclared.
+        reread: Why this is done although it had been landed before, "" if it had not.
 
     Raises:
         LakeConflictError: an operation that was given up commits at this moment.
@@ -119,7 +122,7 @@ def land_differences(spark: SparkSession, source: Source, spec: OperationSpec, a
     if scope.is_empty:
         fingerprint = spec.schema.fingerprint
         manifest = Manifest(
-            operation_id=spec.operation_id, attempt=attempt, rows=0, bytes=0, schema_fingerprint=fingerprint, scope=scope
+            operation_id=spec.operation_id, attempt=attempt, rows=0, bytes=0, schema_fingerprint=fingerprint, scope=scope, reread=reread
         )  # fmt: skip
         write_manifest(spec.staging, manifest)
         return manifest
@@ -127,7 +130,7 @@ def land_differences(spark: SparkSession, source: Source, spec: OperationSpec, a
         scope = WHOLE  # rows that have no name cannot be exchanged one by one
     slices = spec.slices if scope.is_whole else tuple(source.scope_predicate(spec.schema, one) for one in scope.parts(compare.readers))
     rows = read_marked(spark, source.jdbc_read(spec.full_schema, slices), spec.full_schema, spec.source_keys)
-    return land(spark, rows, spec, attempt, check, lambda manifest: replace(manifest, scope=scope))
+    return land(spark, rows, spec, attempt, check, lambda manifest: replace(manifest, scope=scope, reread=reread))
 
 
 def _scope_of(spark: SparkSession, source: Source, spec: OperationSpec, compare: CompareSpec) -> Scope:

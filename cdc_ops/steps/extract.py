@@ -1,15 +1,18 @@
 """extract: reads one frozen window of the source over JDBC and lands it as Parquet in the staging area. Runs in Spark.
 
-The rows are read once. What follows works on the landed files, so the source may move on and merge may be retried alone. A complete
-manifest is never redone; reading the same window again later is harmless, because rows that changed since come with the next window.
+The rows are read once. What follows works on the landed files, so the source may move on and merge may be retried alone. A window that
+has landed is not read again unless files of it are gone; reading it again later is harmless, because rows that changed since come with the
+next window.
 """
+
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.operations import Counts, Landing, Manifest, OperationResult, OperationSpec, Outcome
 from cdc_ops.core.phases import RunPhase
-from cdc_ops.lake.manifests import is_landed
-from cdc_ops.lake.staging import land, read_manifest
+from cdc_ops.lake.manifests import find_landed
+from cdc_ops.lake.staging import land
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.compare import land_differences
 from cdc_ops.steps.log_extract import land_events
@@ -40,26 +43,39 @@ def extract(
     """
     if spec.landing is Landing.DIRECT:
         return _result(spec, None)
+    landed = find_landed(spec)
+    if landed.manifest is not None:
+        return _result(spec, landed.manifest)
     with measured(RunPhase.LANDING):
-        manifest = read_manifest(spec.staging) if is_landed(spec) else _land(spark, source, spec, attempt, readings)
-    return _result(spec, manifest)
+        return _result(spec, _land(spark, source, spec, attempt, readings, landed.damage))
 
 
-def _land(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str, readings: SharedReadings | None) -> Manifest:
+def damage_of(spec: OperationSpec) -> str:
+    """Returns why the landed rows of an operation cannot be used, so that the next step reads its window again; "" if they can."""
+    return find_landed(spec).damage if spec.landing is Landing.STAGED else ""
+
+
+def _land(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str, readings: SharedReadings | None, reread: str) -> Manifest:
+    def finished(manifest: Manifest) -> Manifest:
+        return replace(check_places(spark, spec, manifest), reread=reread)
+
     if spec.log is not None:
-        return land_events(spark, spec, spec.log, attempt, readings)
+        return land_events(spark, spec, spec.log, attempt, readings, reread)
     check_source(source, spec)
     try:
         with translated_failures(spec.table):
             if spec.compare is not None:
-                return land_differences(spark, source, spec, attempt, lambda: check_source(source, spec))
+                return land_differences(spark, source, spec, attempt, lambda: check_source(source, spec), reread)
             rows = read_marked(spark, source.jdbc_read(spec.read_schema, spec.slices), spec.read_schema, spec.source_keys)
-            return land(spark, rows, spec, attempt, lambda: check_source(source, spec), lambda landed: check_places(spark, spec, landed))
+            return land(spark, rows, spec, attempt, lambda: check_source(source, spec), finished)
     except Exception:  # a failing write raises Py4J's own error, not PySpark's
         check_source(source, spec)  # says what a driver's message only hints at
         raise
 
 
 def _result(spec: OperationSpec, manifest: Manifest | None) -> OperationResult:
-    counts = Counts(read=manifest.rows, bytes=manifest.bytes, nulled=manifest.nulled) if manifest else Counts()
+    counts = Counts()
+    if manifest is not None:
+        again = (manifest.reread,) if manifest.reread else ()
+        counts = Counts(read=manifest.rows, bytes=manifest.bytes, nulled=manifest.nulled, reread=again)
     return OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.LANDED, counts=counts)

@@ -45,6 +45,7 @@ from cdc_ops.formats.latest import (
 )
 from cdc_ops.formats.renames import with_names_from_before, with_names_of_now
 from cdc_ops.lake.conf import archive_conf
+from cdc_ops.lake.manifests import feed_name, landed_files
 from cdc_ops.lake.quarantine import records_again
 from cdc_ops.lake.session import set_missing
 from cdc_ops.lake.staging import land
@@ -65,7 +66,9 @@ _NOTED: Final = ("before", "snapshot", "transaction", "ddl")
 _SHOWN: Final = 5
 
 
-def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt: str, readings: SharedReadings | None = None) -> Manifest:
+def land_events(
+    spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt: str, readings: SharedReadings | None = None, reread: str = ""
+) -> Manifest:
     """Reads the files of an operation and lands what their events come to: one row per key, or for SCD type 2 one row per change of a key.
 
     Args:
@@ -74,6 +77,7 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
         log: What it reads.
         attempt: Folder name of this try, unique.
         readings: Of the job that it belongs to; None = it reads its files for itself.
+        reread: Why this is done although it had been landed before, "" if it had not.
 
     Raises:
         ArchiveChangedError: a file is not what it was when it was frozen; the next run freezes anew.
@@ -114,7 +118,8 @@ def land_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt
             lowest=seen.lowest,
             columns=altered.news(rows_of_files, seen.truncates),
         )
-        return _land_rows(spark, spec, attempt, feed, _Looked(seen=seen, reading=reading, check=lambda: check_unchanged(archive, frozen)))
+        looked = _Looked(seen=seen, reading=reading, check=lambda: check_unchanged(archive, frozen), reread=reread)
+        return _land_rows(spark, spec, attempt, feed, looked)
 
 
 def _land_rows(spark: SparkSession, spec: OperationSpec, attempt: str, feed: DataFrame, looked: "_Looked") -> Manifest:
@@ -129,7 +134,15 @@ def _land_rows(spark: SparkSession, spec: OperationSpec, attempt: str, feed: Dat
         if tied.get["n"]:
             refuse_ties(folded, spec.full_schema)
         reading = replace(looked.reading, partial=landed.get["partial"], deletes=landed.get["deletes"])
-        return replace(manifest, log=reading, nulled=seen.nulled)
+        feed_files = landed_files(spec.staging, feed_name(attempt)) if reads_feed(spec, reading) else ()
+        return replace(
+            manifest,
+            log=reading,
+            nulled=seen.nulled,
+            feed_files=len(feed_files),
+            feed_bytes=sum(file.bytes for file in feed_files),
+            reread=looked.reread,
+        )
 
     with measured(RunPhase.FOLD):
         return land(spark, rows, spec, attempt, looked.check, finished)
@@ -149,7 +162,12 @@ def _counted() -> tuple[Column, Column]:
 
 def feed_folder(spec: OperationSpec, attempt: str) -> str:
     """Returns where the feed of a try is landed, beside its rows."""
-    return f"{spec.staging.rstrip('/')}/{attempt}-feed"
+    return f"{spec.staging.rstrip('/')}/{feed_name(attempt)}"
+
+
+def reads_feed(spec: OperationSpec, reading: LogReading) -> bool:
+    """True if the merge of landed events reads their feed too: for the event history, and for what is or was in quarantine."""
+    return spec.log is not None and bool(reading.quarantined or spec.log.again or spec.log.history)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,11 +186,12 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Looked:
-    """What a look at a landed feed showed, before it is folded, and the check that its files are still the same."""
+    """What a look at a landed feed showed, before it is folded; the check that its files are the same; why they were read again."""
 
     seen: _Seen
     reading: LogReading
     check: Callable[[], None]
+    reread: str
 
 
 def _records_again(spark: SparkSession, spec: OperationSpec, log: LogBatch) -> DataFrame:

@@ -24,7 +24,7 @@ from cdc_ops.lake.history_rows import Kept, event_rows
 from cdc_ops.lake.living import with_deleted
 from cdc_ops.lake.merge import apply
 from cdc_ops.lake.quarantine import resolve, set_aside
-from cdc_ops.lake.staging import read_landed
+from cdc_ops.lake.staging import check_feed, read_landed
 from cdc_ops.lake.statements import INCOMPLETE
 from cdc_ops.steps.log_extract import feed_folder
 from cdc_ops.steps.stage import is_deleted
@@ -48,6 +48,7 @@ def merge_events(spark: SparkSession, spec: OperationSpec, manifest: Manifest, r
     spec = replace(spec, archive_after=reading.watermark)
     plan, batch = plan_merge(spec, manifest), marked(read_landed(spark, spec, manifest), spec)
     plan, batch = with_deleted(spark, spec, plan, batch)
+    check_feed(spec, manifest)
     if reading.quarantined and spec.log is not None and not spec.log.again:
         set_aside(spark, spec, spec.log.quarantine or spec.log.unknown, feed_folder(spec, manifest.attempt))
     if spec.log is not None:

@@ -11,7 +11,7 @@ from cdc_ops.core.merging import plan_merge
 from cdc_ops.core.operations import ApplyMode, Landing, Manifest, OperationResult, OperationSpec
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.runs import check_base
-from cdc_ops.errors import StateError
+from cdc_ops.errors import LandedRowsLostError
 from cdc_ops.lake.late import without_known
 from cdc_ops.lake.living import with_deleted
 from cdc_ops.lake.log import read_head
@@ -43,7 +43,7 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
 
     Raises:
         SchemaChangedError: the table was altered at the source after the plan.
-        StateError: the operation has not been landed, or its table does not stand where the plan found it.
+        StateError: the operation has not landed as a whole, or its table does not stand where the plan found it.
         DataError: rows without key, or with values that cannot be stored and must not become NULL.
         LakeError: the table is not what the operation expects, or somebody else committed.
     """
@@ -71,11 +71,11 @@ def _merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operatio
             raise
     manifest = read_manifest(spec.staging)
     if manifest is None or manifest.operation_id != spec.operation_id:
-        raise StateError(
+        raise LandedRowsLostError(
             f"Operation {spec.op_seq} of {spec.table} has not been extracted: {spec.staging} holds no manifest of it.",
             why="The extract step did not finish, or the staging area was emptied.",
             data="Nothing was written; the watermark stays.",
-            next="Run the extract step again; it reads the same window.",
+            next="Nothing to do: the next run reads the same window again.",
         )
     if spec.compare is not None:
         result = merge_differences(spark, spec, manifest, taken=taken)
@@ -84,7 +84,8 @@ def _merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operatio
     else:
         with translated_order(spec):
             result = _merge_rows(spark, spec, manifest)
-    return replace(result, counts=replace(result.counts, nulled=manifest.nulled))
+    reread = (manifest.reread,) if manifest.reread else ()
+    return replace(result, counts=replace(result.counts, nulled=manifest.nulled, reread=reread))
 
 
 def _merge_rows(spark: SparkSession, spec: OperationSpec, manifest: Manifest) -> OperationResult:

@@ -14,9 +14,10 @@ from cdc_ops import __version__
 from cdc_ops.core.commits import LakeHead
 from cdc_ops.core.counters import CounterReadings
 from cdc_ops.core.job_specs import JobSpec, Step
-from cdc_ops.core.operations import OperationKind, OperationResult, OperationSpec
+from cdc_ops.core.operations import Landing, OperationKind, OperationResult, OperationSpec
 from cdc_ops.core.phases import Phases, RunPhase
 from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, current_settings, known_tables, resolve_tables
+from cdc_ops.core.processes import holder_name
 from cdc_ops.core.requests import RunKind, RunRequest
 from cdc_ops.core.runs import Standing, TableState, compare, projected, scanned
 from cdc_ops.core.selection import select_tables
@@ -24,7 +25,7 @@ from cdc_ops.core.tables import TableName
 from cdc_ops.core.windows import SafeBound, fresh_instant
 from cdc_ops.errors import CdcError, RequestError
 from cdc_ops.lake.log import read_head
-from cdc_ops.lake.manifests import is_landed
+from cdc_ops.lake.manifests import find_landed, is_landed
 from cdc_ops.sources.base import Source
 from cdc_ops.state.base import Lease, StateReader, TableRun, TableRunStatus
 from cdc_ops.steps.archives import keep, keep_frozen
@@ -133,7 +134,17 @@ def plan_table(context: Context, source: Source, request: RunRequest, config: Ta
     plan = _plan(context, source, request, config, Base(state=state, head=head))
     if plan.stopped is not None:
         raise plan.stopped
-    return plan
+    return replace(plan, warnings=(*plan.warnings, *_damaged(plan.unfinished)))
+
+
+def _damaged(unfinished: Iterable[OperationSpec]) -> tuple[str, ...]:
+    """Says which operations a run would read again; a run says it itself, when it has done so."""
+    found = ((spec, find_landed(spec).damage) for spec in unfinished if spec.landing is Landing.STAGED)
+    return tuple(
+        f"the landed rows of operation {spec.op_seq} are damaged ({damage}); a run reads the same window again"
+        for spec, damage in found
+        if damage
+    )
 
 
 def freeze_table(context: Context, source: Source, request: RunRequest, config: TableConfig) -> TablePlan:
@@ -152,6 +163,9 @@ def freeze_table(context: Context, source: Source, request: RunRequest, config: 
     try:
         with stopwatch() as watch, measured(RunPhase.PLAN):
             plan = _freeze(context, source, request, config, lease)
+        if lease.instead_of:
+            taken = f"the table was held by {holder_name(lease.instead_of)}, a process of this machine that is gone; this run took over"
+            plan = replace(plan, warnings=(*plan.warnings, taken))
         store.record(_table_run(request, plan, started, watch.phases))
     except BaseException:
         store.release(lease)

@@ -58,8 +58,14 @@ def table_result(job: JobSpec, name: TableName, how: str) -> TableResult:
 def operation_result(step: Step, spec: OperationSpec) -> OperationResult:
     if step is Step.EXTRACT or (step is Step.SYNC and spec.landing is Landing.STAGED):
         manifest = Manifest(
-            operation_id=spec.operation_id, attempt="a", rows=spec.expected_rows, bytes=1, schema_fingerprint=spec.schema.fingerprint
+            operation_id=spec.operation_id,
+            attempt="a",
+            rows=spec.expected_rows,
+            bytes=1,
+            files=1,
+            schema_fingerprint=spec.schema.fingerprint,
         )
+        write_text(f"{spec.staging}/a/part-0.parquet", "1")
         write_manifest(spec.staging, manifest)
     counts = Counts(read=spec.expected_rows, updated=spec.expected_rows)
     if step is Step.EXTRACT:

@@ -3,14 +3,17 @@
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from cdc_ops.core.merging import plan_merge
 from cdc_ops.core.operations import OperationSpec
-from cdc_ops.errors import NullKeyError, StateError
-from cdc_ops.lake.manifests import landed_files
+from cdc_ops.errors import LandedRowsLostError, NullKeyError
+from cdc_ops.lake import staging
+from cdc_ops.lake.manifests import Landed, find_landed, landed_files
 from cdc_ops.lake.staging import land, read_landed, read_manifest
 from tests.lake_case import Case, schema
 
@@ -89,8 +92,47 @@ def test_landed_rows_that_vanished_are_missed(spark: SparkSession, tmp_path: Pat
     spec = Case(root=str(tmp_path)).operation(1, schema=schema(("k", "bigint")), keys=("k",))
     manifest = land(spark, spark.range(100).repartition(2).toDF("k"), spec, "first")
     Path(landed_files(spec.staging, "first")[0].path).unlink()
-    with pytest.raises(StateError, match="not complete"):
+    with pytest.raises(LandedRowsLostError, match="not complete: 1 of 2 files"):
+        read_landed(spark, spec, manifest)
+    again = land(spark, spark.range(100).repartition(2).toDF("k"), spec, "second")
+    assert read_landed(spark, spec, again).count() == 100
+    with pytest.raises(LandedRowsLostError, match="1 of 2 files"):  # a zombie that still has the first manifest: the two never mix
         read_landed(spark, spec, manifest)
     shutil.rmtree(f"{spec.staging}/first")
-    with pytest.raises(StateError, match="not complete: 0 files"):
+    with pytest.raises(LandedRowsLostError, match="not complete: 0 of 2 files"):
         read_landed(spark, spec, manifest)
+
+
+@pytest.mark.local_store
+def test_landed_rows_that_vanish_between_the_check_and_the_read_are_missed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = Case(root=str(tmp_path)).operation(1, schema=schema(("k", "bigint")), keys=("k",))
+    manifest = land(spark, spark.range(100).repartition(2).toDF("k"), spec, "first")
+
+    def vanishing(*_: object) -> str:
+        Path(landed_files(spec.staging, "first")[0].path).unlink()
+        return ""
+
+    monkeypatch.setattr(staging, "find_damage", vanishing)
+    with pytest.raises(LandedRowsLostError, match="1 of 2 files"):
+        read_landed(spark, spec, manifest)
+
+
+@pytest.mark.parametrize("moment", ["writing", "checking", "finishing"])
+def test_a_try_that_fails_before_all_of_it_is_written_and_checked_has_not_landed(spark: SparkSession, tmp_path: Path, moment: str) -> None:
+    spec = Case(root=str(tmp_path)).operation(1, schema=schema(("k", "bigint")), keys=("k",))
+    rows = spark.range(2).toDF("k")
+    seen: list[int] = []
+
+    def fail(*_: object) -> Any:
+        seen.append(len(landed_files(spec.staging, "first")))
+        raise RuntimeError("killed here")
+
+    steps = {"checking": {"check": fail}, "finishing": {"finish": fail}}
+    failing = rows.withColumn("k", F.when(F.col("k") == 1, F.raise_error(F.lit("killed here"))).otherwise(F.col("k")))
+    with pytest.raises(Exception, match="killed here"):
+        land(spark, failing if moment == "writing" else rows, spec, "first", **steps.get(moment, {}))
+    assert moment == "writing" or min(seen) > 0, "the rows were written before"
+    assert find_landed(spec) == Landed()
+    assert read_manifest(spec.staging) is None

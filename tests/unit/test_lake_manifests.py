@@ -1,18 +1,32 @@
 """The staging area without Spark: what counts as landed, and what is cleared up."""
 
 import os
+import signal
 import subprocess
 import sys
 import uuid
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from cdc_ops.core.operations import KeyRange, Manifest
+from cdc_ops.core import wire
+from cdc_ops.core.operations import KeyRange, Manifest, OperationSpec
 from cdc_ops.errors import StateError
 from cdc_ops.lake.files import open_filesystem, read_text, write_text
-from cdc_ops.lake.manifests import expire, expire_folders, landed_files, read_manifest, write_manifest
+from cdc_ops.lake.manifests import (
+    Landed,
+    expire,
+    expire_folders,
+    find_landed,
+    find_manifest,
+    is_landed,
+    landed_files,
+    read_manifest,
+    write_manifest,
+)
+from tests.lake_case import Case
 
 MANIFEST = Manifest(
     operation_id="o", attempt="a", rows=3, bytes=9, schema_fingerprint="f", key_ranges=(KeyRange(column="id", low="1", high="2"),), files=1
@@ -44,15 +58,91 @@ def test_files_without_a_manifest_are_not_landed(root: str) -> None:
     assert read_manifest(f"{root}/1") is None
 
 
-def test_a_write_that_was_killed_leaves_no_manifest(tmp_path: Path) -> None:
-    (tmp_path / ".0123.tmp").write_text('{"operation_id": "o"')
-    assert read_manifest(str(tmp_path)) is None
+@pytest.mark.parametrize("moment", ["fsync", "replace"])
+def test_a_write_that_was_killed_leaves_no_manifest(tmp_path: Path, moment: str) -> None:
+    """SIGKILL when the text is in its file, and right before it gets its name."""
+    code = (
+        "import os, signal, sys; from cdc_ops.lake.files import write_text\n"
+        f"os.{moment} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "write_text(sys.argv[1], sys.argv[2])"
+    )
+    for staging, before in ((tmp_path / "new", None), (tmp_path / "landed", MANIFEST)):
+        if before is not None:
+            write_manifest(str(staging), before)
+        text = wire.dumps(replace(MANIFEST, attempt="b"))
+        killed = subprocess.run([sys.executable, "-c", code, str(staging / "manifest.json"), text], check=False, timeout=60)
+        assert killed.returncode == -signal.SIGKILL
+        assert [path.read_text() for path in staging.glob(".*.tmp")] == [text], "it was killed while it wrote"
+        assert read_manifest(str(staging)) == before
 
 
-def test_a_damaged_manifest_is_refused(root: str) -> None:
+def test_a_landed_window_is_landed_as_long_as_its_files_are_what_was_written(root: str) -> None:
+    spec = Case(root="/nowhere").operation(1, staging=f"{root}/1")
+    assert find_landed(spec) == Landed()
+    write_manifest(spec.staging, landed(spec))
+    assert find_landed(spec) == Landed(manifest=landed(spec))
+    assert is_landed(spec)
+
+
+def test_a_window_of_another_operation_or_of_other_columns_is_neither_landed_nor_damaged(root: str) -> None:
+    spec = Case(root="/nowhere").operation(1, staging=f"{root}/1")
+    manifest = landed(spec)
+    for other in (replace(manifest, operation_id="x"), replace(manifest, schema_fingerprint="x")):
+        write_manifest(spec.staging, other)
+        assert find_landed(spec) == Landed()
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        ("some gone", "1 of 2 files are there, with 3 of 6 bytes"),
+        ("all gone", "0 of 2 files are there, with 0 of 6 bytes"),
+        ("truncated", "2 of 2 files are there, with 4 of 6 bytes"),
+        ("one too many", "3 of 2 files are there, with 9 of 6 bytes"),
+        ("feed gone", "0 of 1 files are there, with 0 of 3 bytes"),
+        ("manifest cut off", "the manifest cannot be read"),
+        ("manifest no text", "the manifest cannot be read"),
+        ("manifest empty", "the manifest cannot be read"),
+    ],
+)
+def test_a_window_that_is_partly_gone_is_damaged_and_says_what_is_missing(root: str, harm: str, said: str) -> None:
+    spec = Case(root="/nowhere").operation(1, staging=f"{root}/1")
+    write_manifest(spec.staging, landed(spec))
+    filesystem, inner = open_filesystem(spec.staging)
+    content = filesystem.cat_file(f"{inner}/manifest.json")
+    match harm:
+        case "some gone":
+            filesystem.rm(f"{inner}/a/part-0.parquet")
+        case "all gone":
+            filesystem.rm(f"{inner}/a", recursive=True)
+        case "truncated":
+            filesystem.pipe_file(f"{inner}/a/part-1.parquet", b"1")
+        case "one too many":
+            put(f"{spec.staging}/a/part-2.parquet")
+        case "feed gone":
+            filesystem.rm(f"{inner}/a-feed/part-0.parquet")
+        case _:
+            wrong = {"manifest cut off": content[:-9], "manifest no text": b"\xff" + content, "manifest empty": b""}
+            filesystem.pipe_file(f"{inner}/manifest.json", wrong[harm])
+    found = find_landed(spec)
+    assert found.manifest is None
+    assert said in found.damage
+    assert not is_landed(spec)
+
+
+def landed(spec: OperationSpec) -> Manifest:
+    """Lands two files of three bytes, and a feed of one."""
+    for name in ("a/part-0.parquet", "a/part-1.parquet", "a/_SUCCESS", "a-feed/part-0.parquet", "killed/part-0.parquet"):
+        put(f"{spec.staging}/{name}")
+    manifest = replace(MANIFEST, operation_id=spec.operation_id, schema_fingerprint=spec.schema.fingerprint, files=2, bytes=6)
+    return replace(manifest, feed_files=1, feed_bytes=3)
+
+
+def test_a_damaged_manifest_is_refused_and_after_the_commit_it_is_as_if_there_were_none(root: str) -> None:
     write_text(f"{root}/1/manifest.json", '{"operation_id": "o"}')
     with pytest.raises(StateError):
         read_manifest(f"{root}/1")
+    assert find_manifest(f"{root}/1") is None
 
 
 def test_text_is_replaced_as_a_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> None:

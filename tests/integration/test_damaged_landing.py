@@ -1,0 +1,120 @@
+"""Somebody removes files of a window that has landed and is not merged: the next try reads the same window again, and says so."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc_ops.core.job_specs import JobSpec, Step, StepResult
+from cdc_ops.core.operations import Manifest, OperationSpec
+from cdc_ops.errors import JobLostError
+from cdc_ops.jobs import execute
+from cdc_ops.lake.manifests import LandedFile, landed_files, read_manifest
+from cdc_ops.state.sql import open_store
+from cdc_ops.testing.servers import MariaDBServer
+from tests.stores import at
+from tests.world import ORDERS, World
+
+Harm = Callable[[OperationSpec, Manifest], None]
+
+
+def one_file_gone(spec: OperationSpec, manifest: Manifest) -> None:
+    at(parquet(spec, manifest)[0].path).unlink()
+
+
+def one_file_cut_off(spec: OperationSpec, manifest: Manifest) -> None:
+    path = at(parquet(spec, manifest)[-1].path)
+    path.write_bytes(path.read_bytes()[:-5])
+
+
+def manifest_half_written(spec: OperationSpec, manifest: Manifest) -> None:
+    path = at(f"{spec.staging}/manifest.json")
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def parquet(spec: OperationSpec, manifest: Manifest) -> tuple[LandedFile, ...]:
+    files = landed_files(spec.staging, manifest.attempt)
+    assert len(files) > 1, "else all of the window is gone"
+    return files
+
+
+def open_operation(world: World) -> OperationSpec:
+    with open_store(world.ledger) as store:
+        [spec] = store.open_operations("shop", world.name("orders"))
+    return spec
+
+
+def step(world: World, job: JobSpec, which: Step) -> StepResult:
+    return execute(world.spark, replace(job, step=which), world.url, world.say)
+
+
+@pytest.fixture
+def world(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> World:
+    world = World(mariadb, tmp_path, spark)
+    world.sql(ORDERS, "INSERT INTO orders (customer, amount) SELECT CONCAT('c', seq), seq / 7 FROM seq_1_to_400")
+    assert not world.run().failures
+    world.sql("UPDATE orders SET amount = amount + 1 WHERE id > 100", "INSERT INTO orders (customer, amount) VALUES ('new', 1)")
+    return world
+
+
+@pytest.mark.local_store
+@pytest.mark.parametrize("harm", [one_file_gone, manifest_half_written])
+def test_a_window_that_was_damaged_after_a_kill_is_read_again_by_the_next_run(
+    world: World, harm: Harm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cdc_ops.steps.planning.COUNT_LIMIT", 50)  # several slices, so several files
+
+    def killed(job: JobSpec) -> StepResult:
+        step(world, job, Step.EXTRACT)
+        raise JobLostError("killed after extract")
+
+    assert world.run(execute_with=killed).retryable
+    spec = open_operation(world)
+    first = read_manifest(spec.staging)
+    assert first is not None
+    harm(spec, first)
+    world.sql("INSERT INTO orders (customer, amount) VALUES ('after the window', 2)")
+    report = world.run()
+    assert not report.failures, report.failures[0].error
+    assert any("the landed rows were damaged" in text and "same window was read again" in text for text in report.warnings), report.warnings
+    [run] = report.runs
+    assert "the same window was read again" in run.message
+    assert run.window == spec.window
+    again = read_manifest(spec.staging)
+    assert again is not None
+    assert again.attempt != first.attempt
+    assert (again.rows, bool(again.reread)) == (first.rows, True)
+    assert world.lake("orders") == [row for row in world.source("orders") if row[1] != "after the window"]
+    assert not world.run().failures
+    assert world.lake("orders") == world.source("orders")
+    assert world.data_commits("orders") == [1, 2, 3]
+
+
+@pytest.mark.local_store
+def test_a_window_that_is_damaged_before_its_merge_is_read_again_by_the_merge(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdc_ops.steps.planning.COUNT_LIMIT", 50)
+    lines: list[str] = []
+    world.say = lines.append
+    attempts: list[str] = []
+
+    def apart(job: JobSpec) -> StepResult:
+        [spec] = job.operations
+        step(world, job, Step.EXTRACT)
+        manifest: Any = read_manifest(spec.staging)
+        attempts.append(manifest.attempt)
+        one_file_cut_off(spec, manifest)
+        result = step(world, job, Step.MERGE)
+        attempts.append(read_manifest(spec.staging).attempt)  # type: ignore[union-attr]
+        return result
+
+    report = world.run(execute_with=apart)
+    assert not report.failures, report.failures[0].error
+    assert len(set(attempts)) == 2
+    assert [line for line in lines if "are damaged" in line and "the same window is read again" in line]
+    [run] = report.runs
+    assert run.counts.reread
+    assert world.lake("orders") == world.source("orders")
+    assert world.data_commits("orders") == [1, 2]
