@@ -11,9 +11,10 @@ from cdc_ops.cli.session import chosen_pipelines, new_request, opened
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core import wire
 from cdc_ops.core.cursors import CursorValue
+from cdc_ops.core.pipeline import TableConfig
 from cdc_ops.errors import RequestError
 from cdc_ops.state.sql import open_reader
-from cdc_ops.steps.commit import rebuild_table
+from cdc_ops.steps.commit import Rebuilt, rebuild_table
 from cdc_ops.steps.plan import discover
 
 
@@ -50,14 +51,18 @@ def rebuild(
         for chosen in chosen_pipelines(folder, pipeline or []):
             with opened(chosen) as (context, source):
                 for config in discover(chosen, source, request):
-                    state = rebuild_table(context, request, config, watermark=low)
-                    done.append({"table": str(config.table), "state": wire.to_data(state)})
+                    done.append(_rebuilt(config, rebuild_table(context, request, config, watermark=low)))
     if as_json:
         render.print_json(done)
         return
     for item in done:
-        known = item["state"]
-        text = (
-            f"operation {known['op_seq']}, Delta version {known['delta_version']}" if known else "no Delta table; it starts with a snapshot"
-        )
-        render.out.print(f"[green]rebuilt[/] {item['table']}: {text}", soft_wrap=True)
+        known, discarded = item["state"], len(item["discarded"])
+        there = f"operation {known['op_seq']}, Delta version {known['delta_version']}"
+        text = there if item["has_table"] else "no Delta table; the next run reads it from the beginning"
+        plans = f"; {discarded} unfinished operation{'s were' if discarded > 1 else ' was'} discarded" if discarded else ""
+        render.out.print(f"[green]rebuilt[/] {item['table']}: {text}{plans}", soft_wrap=True)
+
+
+def _rebuilt(config: TableConfig, found: Rebuilt) -> dict[str, Any]:
+    discarded = [spec.op_seq for spec in found.discarded]
+    return {"table": str(config.table), "state": wire.to_data(found.state), "has_table": found.has_table, "discarded": discarded}

@@ -6,6 +6,7 @@ tests/unit/test_commit_protocol.py drives them through crashes, pauses, doubles 
 """
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -177,7 +178,7 @@ def rebuilt(record: CommitRecord, delta_version: int, *, txn_version: int | None
         record: The record of `LakeHead`; after a RESTORE an older one than the newest.
         delta_version: The head's version, so that a RESTORE up to there counts as seen.
         txn_version: The recorded txnVersion: numbers that the log has seen stay used, also when the rows were restored to before them.
-        settled: The `op_seq` of the ledger's old state, if it has one: numbers that it burnt stay burnt.
+        settled: The last number that the ledger's old state had settled or drawn, if it has one (`last_drawn`): it stays used.
     """
     taken = max(record.op_seq, txn_version or 0)
     return TableState(
@@ -206,7 +207,7 @@ def rebuilt_from_data(
         low: A position that the true watermark had reached: somebody's decision. The largest cursor in the table is *not* one, because
             snapshots, backfills and resyncs read rows from above the safe bound (docs/adr/0002).
         delta_version: The head's version.
-        settled: The `op_seq` of the ledger's old state, if it has one.
+        settled: As for `rebuilt`.
     """
     return TableState(
         pipeline=pipeline,
@@ -218,6 +219,26 @@ def rebuilt_from_data(
         scanned_to=low,
         delta_version=delta_version,
     )
+
+
+def begun_anew(state: TableState, *, settled: int) -> TableState:
+    """Returns the state of a table that the lake does not have (any more): it begins again, and no number of it is drawn twice.
+
+    Args:
+        state: The ledger's old state.
+        settled: As for `rebuilt`.
+    """
+    generation = state.generation + (1 if state.committed_op_seq else 0)
+    return TableState(pipeline=state.pipeline, table=state.table, generation=generation, op_seq=settled)
+
+
+def last_drawn(state: TableState, open_operations: Iterable[OperationSpec]) -> int:
+    """Returns the last number that the ledger has settled or drawn: operations that are discarded burn theirs.
+
+    A try of a discarded operation that is still alive commits under a number that is less than any that follows: Delta skips it after
+    the next commit, and before that the next plan finds in the lake what the ledger does not know.
+    """
+    return max((state.op_seq, *(spec.op_seq for spec in open_operations)))
 
 
 def check_base(spec: OperationSpec, head: LakeHead | None) -> None:

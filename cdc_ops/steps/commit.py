@@ -17,7 +17,19 @@ from cdc_ops.core.phases import PLANNING, Phases, RunPhase, added
 from cdc_ops.core.pipeline import TableConfig
 from cdc_ops.core.places import staging_root
 from cdc_ops.core.requests import RunRequest
-from cdc_ops.core.runs import Standing, TableState, abandoned, adopted, committed, compare, rebuilt, rebuilt_from_data, unchanged
+from cdc_ops.core.runs import (
+    Standing,
+    TableState,
+    abandoned,
+    adopted,
+    begun_anew,
+    committed,
+    compare,
+    last_drawn,
+    rebuilt,
+    rebuilt_from_data,
+    unchanged,
+)
 from cdc_ops.core.type_policies import Nulled
 from cdc_ops.core.unknown_tables import NONE_UNKNOWN, UnknownTables
 from cdc_ops.errors import CdcError, DeletesRefusedError, JobLostError, LedgerBehindError, StaleStateError, StateError, from_payload
@@ -53,6 +65,21 @@ class Settled:
 
     run: TableRun
     error: CdcError | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilt:
+    """What `state rebuild` made of a table's ledger state.
+
+    Args:
+        state: As it is now.
+        has_table: False if there is no Delta table with rows of ours: the table begins again.
+        discarded: Operations that were open; their numbers are burnt.
+    """
+
+    state: TableState
+    has_table: bool
+    discarded: tuple[OperationSpec, ...]
 
 
 def commit_table(
@@ -121,7 +148,7 @@ def catch_up(context: Context, lease: Lease, config: TableConfig, reported: dict
                 store.settle(lease, state, adopted(state, head.record, head.record_version), None, None)
 
 
-def rebuild_table(context: Context, request: RunRequest, config: TableConfig, *, watermark: CursorValue | None = None) -> TableState | None:
+def rebuild_table(context: Context, request: RunRequest, config: TableConfig, *, watermark: CursorValue | None = None) -> Rebuilt:
     """Rebuilds a table's ledger state from the newest commit record in its Delta log; open operations are discarded.
 
     Args:
@@ -129,7 +156,7 @@ def rebuild_table(context: Context, request: RunRequest, config: TableConfig, *,
         watermark: Where to go on if the log holds no record any more: at most the true watermark, so that rows are read twice, not lost.
 
     Returns:
-        The state, or None if there is no Delta table.
+        The state, and what was discarded. Without a Delta table the table begins again, under numbers that were never drawn.
 
     Raises:
         StateError: the log holds no commit record any more; the text says how to go on.
@@ -322,12 +349,17 @@ def _give_way(context: Context, lease: Lease, config: TableConfig) -> None:
         _rebuild(context, lease, config)
 
 
-def _rebuild(context: Context, lease: Lease, config: TableConfig, watermark: CursorValue | None = None) -> TableState | None:
+def _rebuild(context: Context, lease: Lease, config: TableConfig, watermark: CursorValue | None = None) -> Rebuilt:
     head = read_head(config.path, config.pipeline, config.table)
-    if head is None:
-        return None
-    settled = context.store.table_state(config.pipeline, config.table).op_seq
-    if head.record is not None and head.record_version is not None:
+    old, discarded = (
+        context.store.table_state(config.pipeline, config.table),
+        context.store.open_operations(config.pipeline, config.table),
+    )
+    settled = last_drawn(old, discarded)
+    has_table = head is not None and not head.created_by_us
+    if head is None or head.created_by_us:
+        state = begun_anew(old, settled=settled)
+    elif head.record is not None and head.record_version is not None:
         state = rebuilt(head.record, head.version, txn_version=head.txn_version, settled=settled)
     elif watermark is not None and head.txn_version is not None:
         state = rebuilt_from_data(config.pipeline, config.table, head.txn_version, watermark, delta_version=head.version, settled=settled)
@@ -341,4 +373,4 @@ def _rebuild(context: Context, lease: Lease, config: TableConfig, watermark: Cur
             "        VALUE is a cursor value up to which the table is surely complete; rows from there on are read again.",
         )
     context.store.replace_state(lease, state)
-    return state
+    return Rebuilt(state=state, has_table=has_table, discarded=discarded)

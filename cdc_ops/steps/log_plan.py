@@ -1,10 +1,12 @@
 """Drafts of the log method: what an archive holds that a table does not have yet, as one frozen operation. No Spark here."""
 
+import hashlib
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
 
 from cdc_ops.archives.base import open_archive
+from cdc_ops.core import wire
 from cdc_ops.core.archive_files import FrozenFiles, ListedFile
 from cdc_ops.core.archive_gaps import gap_error
 from cdc_ops.core.archive_names import BinlogName, DmsName, FileName, KafkaName
@@ -23,7 +25,7 @@ from cdc_ops.errors import ArchiveChangedError, ArchiveError, ConfigError, Reque
 from cdc_ops.lake.deltalog import DeltaLog
 from cdc_ops.steps.archives import check_unchanged
 from cdc_ops.steps.healing import draft_healing, heals
-from cdc_ops.steps.orders import Draft, Order, declared_names, new_spec, quarantine_of
+from cdc_ops.steps.orders import Draft, Order, declared_names, new_spec, quarantine_of, staging_of
 from cdc_ops.steps.stopwatch import measured
 from cdc_ops.steps.surveys import Survey, survey
 
@@ -174,25 +176,67 @@ def restarted(order: Order) -> ArchiveWatermark:
     return advanced(before, reached_now(order).streams)
 
 
-def relisted(order: Order, spec: OperationSpec, log: LogBatch) -> OperationSpec:
-    """Returns a frozen operation that is not landed with the files as they are now, if one of its own has changed or is gone.
+def as_configured_now(order: Order, spec: OperationSpec, log: LogBatch) -> OperationSpec:
+    """Returns a frozen operation that has landed nothing as the pipeline file wants it read now; its files are those of now too.
 
-    Number and identity stay. A try that has read the old files and lands them all the same does no harm: rows and watermark of a try
-    stand in one manifest.
+    Format, settings and accepted losses may be what it failed for: after they are corrected it has to be read by the new ones. Number and
+    identity stay, and so do its files, unless one of them has changed or is gone or the archive is another one. If it is read otherwise
+    than before, it lands in another staging folder: a try of the old reading that is still alive cannot land for the new one.
 
     Args:
         order: The table.
         spec: The operation.
         log: What it reads.
     """
+    now = _configured(order, log)
+    elsewhere = (now.url, now.archive.layout, now.archive.template) != (log.url, log.archive.layout, log.archive.template)
+    if not now.again:
+        now = _relisted(order, spec, now, anew=elsewhere)
+    if _reading_of(now) == _reading_of(log):
+        return replace(spec, log=now)
+    named = hashlib.sha256(_reading_of(now).encode()).hexdigest()[:8]
+    return replace(spec, log=now, staging=f"{staging_of(order.facts.pipeline, spec)}-{named}")
+
+
+def reads_otherwise(before: OperationSpec, after: OperationSpec) -> bool:
+    """True if the pipeline file was changed so that an operation's records are read in another way."""
+    return before.log is not None and after.log is not None and _reading_of(before.log) != _reading_of(after.log)
+
+
+def _configured(order: Order, log: LogBatch) -> LogBatch:
+    """Returns a batch with the archive of now; a table that is not fed from one any more finishes what it began with the old one."""
+    pipeline, config = order.facts.pipeline, order.facts.config
+    archive = pipeline.archive
+    if config.settings.method is not Method.LOG or not archive.url or not archive.format:
+        return log
+    unknown = quarantine_path(pipeline, config.table) if not log.again and looks_after_unknown(order) else ""
+    renamed = config.settings.renamed
+    return replace(
+        log, archive=archive, url=archive.location(config.table), renamed=renamed, unknown=unknown, declared=declared_names(order)
+    )
+
+
+def _reading_of(log: LogBatch) -> str:
+    """Returns what decides, besides the files, which rows their records come to."""
+    rules = log.archive
+    return wire.dumps((log.url, rules.layout, rules.template, rules.format, rules.settings, rules.accept, rules.time_zone))
+
+
+def _relisted(order: Order, spec: OperationSpec, log: LogBatch, *, anew: bool) -> LogBatch:
+    """Returns a batch with the files as they are now, if one of its own has changed or is gone, or if they are to be listed anew.
+
+    A try that has read the old files and lands them all the same does no harm: rows and watermark of a try stand in one manifest.
+    """
     with measured(RunPhase.LISTING), closing(open_archive(log.url, dict(log.archive.options))) as opened:
         try:
-            check_unchanged(opened, FrozenFiles(files=log.files))
-            return spec
+            if not anew:
+                check_unchanged(opened, FrozenFiles(files=log.files))
+                return log
         except ArchiveChangedError:
-            found = survey(opened, log.archive, order.ledger, (spec.pipeline, spec.table), log.before, full=True)
+            pass
+        found = survey(opened, log.archive, order.ledger, (spec.pipeline, spec.table), log.before, full=True)
     files = first_files(found.files.files, found.names, log.archive.files_per_run)
-    return replace(spec, log=replace(log, files=files, decisions=found.decisions))
+    return replace(log, files=files, decisions=found.decisions)
 
 
 def first_files(files: tuple[ListedFile, ...], names: Iterable[FileName], limit: int) -> tuple[ListedFile, ...]:

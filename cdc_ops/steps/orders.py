@@ -173,7 +173,7 @@ def new_spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int
     """A spec with what all kinds share: a staged MERGE that leaves the watermark where it is."""
     facts, state, config, identity = order.facts, order.state, order.facts.config, uuid.uuid4().hex
     op_seq = state.op_seq + 1 + ahead
-    return OperationSpec(
+    spec = OperationSpec(
         pipeline=config.pipeline,
         table=config.table,
         op_seq=op_seq,
@@ -183,7 +183,7 @@ def new_spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int
         generation=state.generation,
         planned_at=planned_at,
         path=config.path,
-        staging=f"{staging_root(facts.pipeline, config.table)}/{op_seq}-{identity[:12]}",
+        staging="",
         schema=facts.schema,
         keys=facts.keys,
         cursor=facts.cursor,
@@ -207,6 +207,12 @@ def new_spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int
         quarantine=quarantine_of(facts) if config.settings.method is Method.QUERY else "",
         before=before_columns(order.source, facts.schema, facts.keys, config.settings.before_key),
     )
+    return replace(spec, staging=staging_of(facts.pipeline, spec))
+
+
+def staging_of(pipeline: Pipeline, spec: OperationSpec) -> str:
+    """Returns an operation's own folder in the staging area: no other operation has it, whatever number that draws."""
+    return f"{staging_root(pipeline, spec.table)}/{spec.op_seq}-{spec.operation_id[:12]}"
 
 
 def declared_names(order: Order) -> tuple[str, ...]:

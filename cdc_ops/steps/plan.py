@@ -31,7 +31,7 @@ from cdc_ops.state.base import Lease, StateReader, TableRun, TableRunStatus
 from cdc_ops.steps.archives import keep, keep_frozen
 from cdc_ops.steps.commit import Base, catch_up, give_up_hopeless
 from cdc_ops.steps.context import Context
-from cdc_ops.steps.log_plan import relisted
+from cdc_ops.steps.log_plan import as_configured_now, reads_otherwise
 from cdc_ops.steps.orders import Draft, Order, TableFacts, choosing_quarantine, read_facts
 from cdc_ops.steps.planning import draft_operations
 from cdc_ops.steps.reconciling import method_of, sealed
@@ -256,15 +256,29 @@ def _grown(unfinished: Iterable[OperationSpec], config: TableConfig, *, declared
     return tuple(dict.fromkeys(news))
 
 
+def _corrected(frozen: Iterable[OperationSpec], unfinished: Iterable[OperationSpec]) -> tuple[str, ...]:
+    """Says which operations are read by other settings of the archive than those that they were planned with."""
+    return tuple(
+        f"operation {now.op_seq} had landed nothing, and its files are read by the settings of now: the pipeline's archive was changed"
+        for before, now in zip(frozen, unfinished, strict=True)
+        if reads_otherwise(before, now)
+    )
+
+
 def _plan(context: Context, source: Source, request: RunRequest, config: TableConfig, base: Base) -> TablePlan:
-    state, unfinished = base.state, _readable(context, source, request, config, base)
+    state, frozen = base.state, context.store.open_operations(config.pipeline, config.table)
+    unfinished = _readable(context, source, request, config, base, frozen)
     if unfinished and not _queues_behind(request, config, unfinished):
         return TablePlan(
             config=config,
             state=state,
             unfinished=unfinished,
             idle="finishes what an earlier run began",
-            warnings=(*foreign_warnings(base.head), *_grown(unfinished, config, declared=context.pipeline.source.is_declared)),
+            warnings=(
+                *foreign_warnings(base.head),
+                *_corrected(frozen, unfinished),
+                *_grown(unfinished, config, declared=context.pipeline.source.is_declared),
+            ),
             readings=state.readings,
         )
     facts = evolved(read_facts(context.pipeline, source, config), base.head, request)
@@ -320,9 +334,10 @@ def _key_warnings(facts: TableFacts, state: TableState) -> tuple[str, ...]:
     )
 
 
-def _readable(context: Context, source: Source, request: RunRequest, config: TableConfig, base: Base) -> tuple[OperationSpec, ...]:
-    """The unfinished operations, those that still need the source brought to the columns that it has now."""
-    frozen = context.store.open_operations(config.pipeline, config.table)
+def _readable(
+    context: Context, source: Source, request: RunRequest, config: TableConfig, base: Base, frozen: tuple[OperationSpec, ...]
+) -> tuple[OperationSpec, ...]:
+    """The unfinished operations, those that have landed nothing brought to the columns, and the archive's settings, of now."""
     if all(is_landed(spec) for spec in frozen):
         return frozen
     facts = read_facts(context.pipeline, source, config)
@@ -332,7 +347,7 @@ def _readable(context: Context, source: Source, request: RunRequest, config: Tab
         spec = choosing_quarantine(refreshed(spec, facts, base.head, request), facts)
         if spec.compare is not None:
             spec = replace(spec, compare=replace(spec.compare, seals=sealed(order)))
-        return relisted(order, spec, spec.log) if spec.log is not None else spec
+        return as_configured_now(order, spec, spec.log) if spec.log is not None else spec
 
     return tuple(spec if is_landed(spec) else brought_up(spec) for spec in frozen)
 

@@ -12,10 +12,14 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core.job_specs import JobSpec, StepResult
+from cdc_ops.core.operations import Outcome
+from cdc_ops.errors import JobLostError
 from cdc_ops.jobs import execute
 from cdc_ops.sources.base import open_source
 from cdc_ops.state.sql import open_store
+from cdc_ops.steps.commit import Rebuilt, rebuild_table
 from cdc_ops.steps.context import Context
+from cdc_ops.steps.plan import discover
 from cdc_ops.steps.run import RunReport, run_pipeline
 from tests.stores import place
 from tests.world import request
@@ -61,6 +65,9 @@ class Declared:
         )
         (folder / "shop.yaml").write_text(self.text, "utf-8")
         self.offset = 0
+        self.jobs: list[JobSpec] = []
+        self.dies = False
+        """If jobs die before they do anything, as a Spark application that cannot start."""
 
     def archive(self, *cases: str) -> None:
         """Archives the records of golden cases as one file."""
@@ -83,8 +90,29 @@ class Declared:
         rows = self.spark.read.format("delta").load(f"{place(self.folder)}/lake/{schema}/{name}").drop("_cdc_sequence").collect()
         return sorted((row.asDict() for row in rows), key=str)
 
-    def _execute(self, job: JobSpec) -> StepResult:
+    def correct(self, old: str, new: str) -> None:
+        """Replaces a part of the pipeline file."""
+        text = (self.folder / "shop.yaml").read_text("utf-8")
+        assert old in text
+        (self.folder / "shop.yaml").write_text(text.replace(old, new), "utf-8")
+
+    def rebuild(self) -> Rebuilt:
+        """`cdc-ops state rebuild`."""
+        pipeline = load_pipeline(self.folder / "shop.yaml", {})
+        with closing(open_store(f"sqlite:///{self.folder / 'ledger.db'}")) as store, closing(open_source(pipeline.source, "")) as source:
+            context = Context(pipeline=pipeline, store=store, connect=lambda config: open_source(config, ""))
+            (config,) = discover(pipeline, source, request())
+            return rebuild_table(context, request(), config)
+
+    def execute(self, job: JobSpec) -> StepResult:
+        """Runs a job in the shared session."""
         return execute(self.spark, job, "", print)
+
+    def _execute(self, job: JobSpec) -> StepResult:
+        self.jobs.append(job)
+        if self.dies:
+            raise JobLostError("The Spark application did not start.")
+        return self.execute(job)
 
 
 SQL_SERVER = {"id": "bigint primary key", "amount": "decimal(10,2)", "at": "datetime2(7)"}
@@ -121,3 +149,35 @@ def test_events_of_servers_that_nobody_asks_become_tables(spark: SparkSession, t
         "'amount', 'big', 'born', 'doc', 'flags', 'kind', 'price', 'seen', 'took'",
         "'any', 'big', 'code', 'doc', 'n', 'price', 'rate', 'score', 'seen', 'tags'",
     ]
+
+
+def test_a_corrected_pipeline_file_is_what_an_operation_that_failed_is_read_by_and_a_discarded_one_finds_its_number_taken(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    world = Declared(tmp_path / "w", spark, "debezium-sqlserver", SQL_SERVER, "sqlserver")
+    world.archive("snapshot")
+    world.correct("format: debezium-sqlserver", "format: debezium-postgres")
+    (failure,) = world.run().failures
+    assert "records of the archive of dbo.orders cannot be read exactly" in str(failure.error)
+    world.correct("format: debezium-postgres", "format: debezium-sqlserver")
+    report = world.run()
+    assert not report.failures, [str(failure.error) for failure in report.failures]
+    assert [operation.op_seq for job in world.jobs for operation in job.operations] == [1, 1]
+    assert [row["id"] for row in world.lake()] == [1]
+
+    world.archive("insert", "update")
+    world.dies = True
+    assert len(world.run().failures) == 1
+    (zombie,) = world.jobs[2:]
+    rebuilt = world.rebuild()
+    assert [spec.op_seq for spec in rebuilt.discarded] == [2]
+    world.dies = False
+    assert not world.run().failures
+    (fourth,) = world.jobs[3:]
+    assert [operation.op_seq for operation in fourth.operations] == [3]
+    rows = world.lake()
+    assert [row["id"] for row in rows] == [1, 2]
+    (late,) = world.execute(zombie).tables
+    assert [operation.outcome for operation in late.operations] == [Outcome.NUMBER_TAKEN]
+    assert world.lake() == rows
+    assert not world.run().failures

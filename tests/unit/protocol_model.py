@@ -23,6 +23,7 @@ from cdc_ops.core.runs import (
     check_base,
     committed,
     compare,
+    last_drawn,
     projected,
     rebuilt,
     rebuilt_from_data,
@@ -467,7 +468,7 @@ class World:
     def _follow_table(self, token: int) -> None:
         head, state = self.lake.head(), self.ledger.state
         assert head is not None
-        taken, settled = head.txn_version, state.op_seq
+        taken, settled = head.txn_version, last_drawn(state, self.ledger.operations)
         if Mechanism.NUMBERS_STAY_USED in self.off:
             taken, settled = None, 0
         if head.record is not None:
@@ -476,7 +477,7 @@ class World:
             low = 0
             if Mechanism.GIVEN_LOW in self.off:
                 low = max((row.cursor for row in self.lake.rows), default=0)
-            new = rebuilt_from_data(PIPELINE, TABLE, head.txn_version or 0, position(low), delta_version=head.version, settled=state.op_seq)
+            new = rebuilt_from_data(PIPELINE, TABLE, head.txn_version or 0, position(low), delta_version=head.version, settled=settled)
         self.ledger.replace_state(token, new)
 
     def lose_ledger(self, instead: Ledger | None = None) -> None:

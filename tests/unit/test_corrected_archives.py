@@ -1,0 +1,115 @@
+"""What a corrected pipeline file does to a run that failed because of it, and what `state rebuild` discards: plans, no Spark."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cdc_ops.cli import app
+from cdc_ops.core.operations import Manifest, OperationSpec
+from cdc_ops.core.runs import Phase
+from cdc_ops.core.tables import TableName
+from cdc_ops.lake.manifests import is_landed, write_manifest
+from tests.declared_world import DeclaredWorld
+
+ORDERS = TableName(schema="shop", name="orders")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> DeclaredWorld:
+    world = DeclaredWorld(tmp_path)
+    world.archive(0)
+    return world
+
+
+def land(spec: OperationSpec) -> None:
+    write_manifest(
+        spec.staging,
+        Manifest(operation_id=spec.operation_id, attempt="a", rows=0, bytes=0, schema_fingerprint=spec.schema.fingerprint),
+    )
+
+
+def test_an_operation_that_has_landed_nothing_takes_format_settings_and_accept_of_now(world: DeclaredWorld) -> None:
+    (frozen,) = world.plan().planned
+    world.correct("format: maxwell", 'format: debezium-mysql, settings: {decimal.handling.mode: string}, accept: ["skipped.operations=t"]')
+    plan = world.plan()
+    (resumed,) = plan.unfinished
+    assert plan.planned == ()
+    assert frozen.log is not None
+    assert resumed.log is not None
+    assert (resumed.op_seq, resumed.operation_id, resumed.log.files) == (frozen.op_seq, frozen.operation_id, frozen.log.files)
+    assert resumed.log.archive.format == "debezium-mysql"
+    assert resumed.log.archive.settings == (("decimal.handling.mode", "string"),)
+    assert resumed.log.archive.accept == ("skipped.operations=t",)
+    assert world.plan().unfinished == (resumed,)  # it is kept: a third run finds what the second has written
+    assert any("read by the settings of now" in text for text in plan.warnings)
+
+
+def test_rows_that_a_try_lands_by_the_old_settings_are_not_taken_for_those_of_the_new_ones(world: DeclaredWorld) -> None:
+    (frozen,) = world.plan().planned
+    world.correct("format: maxwell", "format: debezium-mysql")
+    (resumed,) = world.plan().unfinished
+    land(frozen)  # a try that was still alive
+    assert not is_landed(resumed)
+    assert world.plan().unfinished == (resumed,)
+
+
+def test_an_operation_that_has_landed_stays_as_it_was_read(world: DeclaredWorld) -> None:
+    (frozen,) = world.plan().planned
+    land(frozen)
+    world.correct("format: maxwell", "format: debezium-mysql")
+    assert world.plan().unfinished == (frozen,)
+
+
+def test_an_operation_that_has_landed_nothing_reads_the_files_of_a_corrected_url(world: DeclaredWorld) -> None:
+    (frozen,) = world.plan().planned
+    world.archive(0, "{}\n{}\n", folder="right")
+    world.archive(2, folder="right")
+    world.correct("/archive", "/right")
+    (resumed,) = world.plan().unfinished
+    assert frozen.log is not None
+    assert resumed.log is not None
+    assert resumed.log.url == f"{world.folder}/right"
+    assert [(file.path, file.size) for file in resumed.log.files] == [
+        ("t/partition=0/t+0+0000000000.json", 6),
+        ("t/partition=0/t+0+0000000002.json", 3),
+    ]
+
+
+def test_an_operation_whose_pipeline_file_was_not_touched_stays_as_it_was_frozen(world: DeclaredWorld) -> None:
+    (frozen,) = world.plan().planned
+    assert world.plan().unfinished == (frozen,)
+    assert world.plan(freeze=False).unfinished == (frozen,)
+
+
+def test_state_rebuild_discards_open_operations_of_a_table_that_the_lake_does_not_have_and_burns_their_numbers(
+    world: DeclaredWorld,
+) -> None:
+    (frozen,) = world.plan().planned
+    rebuilt = world.rebuild()
+    assert [spec.operation_id for spec in rebuilt.discarded] == [frozen.operation_id]
+    assert (rebuilt.has_table, rebuilt.state.phase, rebuilt.state.op_seq) == (False, Phase.NEW, 1)
+    with world.store() as store:
+        assert store.open_operations("shop", ORDERS) == ()
+        assert store.table_state("shop", ORDERS) == rebuilt.state
+    shown = world.plan(freeze=False)
+    assert (shown.unfinished, shown.idle) == ((), "")
+    (planned,) = world.plan().planned
+    assert planned.op_seq == frozen.op_seq + 1  # a try of the discarded one that commits later finds a larger number, or is found
+
+
+def test_the_command_says_what_it_has_discarded_and_with_what_the_table_begins(
+    world: DeclaredWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CDC_OPS_LEDGER", f"sqlite:///{world.folder / 'ledger.db'}")
+    monkeypatch.setenv("CDC_OPS_PIPELINES", str(world.folder))
+    world.plan()
+    told = CliRunner().invoke(app, ["state", "rebuild"])
+    assert told.exit_code == 0, told.output
+    assert "no Delta table" in told.output
+    assert "1 unfinished operation was discarded" in told.output
+    (plan,) = json.loads(CliRunner().invoke(app, ["plan", "--json"]).output)
+    assert "interrupted" not in json.dumps(plan)
+    (again,) = json.loads(CliRunner().invoke(app, ["state", "rebuild", "--json"]).output)
+    assert (again["discarded"], again["state"]["op_seq"]) == ([], 1)
