@@ -1,15 +1,27 @@
 """A pipeline file with one declared table and an archive in a folder: plans of the log method without server and Spark."""
 
+import json
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cdc_ops.config.loading import load_pipeline
+from cdc_ops.core.archive_positions import Cover
+from cdc_ops.core.archive_rules import Heal
+from cdc_ops.core.commits import commit_record
+from cdc_ops.core.job_specs import TableResult
+from cdc_ops.core.logs import LogReading
+from cdc_ops.core.operations import Manifest, OperationResult, OperationSpec, Outcome, app_id
+from cdc_ops.core.pipeline import Pipeline
+from cdc_ops.core.records import render_record
 from cdc_ops.core.requests import RunRequest
+from cdc_ops.lake.manifests import write_manifest
 from cdc_ops.sources.base import open_source
+from cdc_ops.state.base import TableRun
 from cdc_ops.state.sql import SqlStateStore, open_store
-from cdc_ops.steps.commit import Rebuilt, rebuild_table
-from cdc_ops.steps.context import Context
+from cdc_ops.steps.archives import after_reading
+from cdc_ops.steps.commit import Rebuilt, commit_table, rebuild_table
+from cdc_ops.steps.context import LEASE_TTL, Context
 from cdc_ops.steps.plan import TablePlan, discover, freeze_table, plan_table
 
 FILE = """\
@@ -26,6 +38,13 @@ tables:
   shop.orders:
 """
 
+SCHEMA = json.dumps(
+    {
+        "type": "struct",
+        "fields": [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in (("id", "long"), ("name", "string"))],
+    }
+)
+
 
 @dataclass
 class DeclaredWorld:
@@ -33,6 +52,8 @@ class DeclaredWorld:
 
     folder: Path
     runs: int = 0
+    heal: Heal = Heal.STOP
+    ttl = LEASE_TTL
 
     def __post_init__(self) -> None:
         self.file.write_text(FILE.replace("@", str(self.folder)))
@@ -61,7 +82,7 @@ class DeclaredWorld:
 
     def plan(self, *, freeze: bool = True) -> TablePlan:
         """Plans the table as a new run does, and gives its lease back."""
-        pipeline = load_pipeline(self.file, {})
+        pipeline = self._pipeline()
         with closing(self.store()) as store, closing(open_source(pipeline.source, "")) as source:
             context = Context(pipeline=pipeline, store=store, connect=lambda config: open_source(config, ""))
             request = self._request()
@@ -72,13 +93,55 @@ class DeclaredWorld:
             store.release(store.acquire("shop", config.table, request.holder, ttl=context.lease_ttl, live=True))
             return plan
 
+    def run(self) -> TableRun:
+        """One whole run, with what Spark would do: files are counted, and a commit of the table stands in its Delta log."""
+        plan = self.plan()
+        pipeline = self._pipeline()
+        results = [self._apply(spec) for spec in plan.operations]
+        with closing(self.store()) as store:
+            context = Context(pipeline=pipeline, store=store, connect=lambda config: open_source(config, ""))
+            done = TableResult(table=plan.table, operations=tuple(results))
+            settled = commit_table(context, replace(self._request(), run_id=f"run-{self.runs - 1}"), plan.config, done)
+        assert settled.error is None
+        return settled.run
+
+    def _apply(self, spec: OperationSpec) -> OperationResult:
+        assert spec.log is not None
+        covers = []
+        for file in spec.log.files:
+            offset, lines = int(file.path[-15:-5]), (self.folder / "archive" / file.path).read_bytes().count(b"\n")
+            covers.append(Cover(file=file.path, stream="t/0", low=(offset,), high=(offset + lines,)))
+        proven = after_reading(spec.log, covers, table=str(spec.table))
+        reading = LogReading(watermark=proven.watermark, covers=tuple(covers), merged=proven.merged, gaps=proven.gaps)
+        write_manifest(
+            spec.staging,
+            Manifest(operation_id=spec.operation_id, attempt="a", rows=0, bytes=0, schema_fingerprint=spec.schema.fingerprint, log=reading),
+        )
+        log = Path(spec.path) / "_delta_log"
+        log.mkdir(parents=True, exist_ok=True)
+        record = commit_record(replace(spec, archive_after=proven.watermark), rows=0, package_version="1")
+        version = spec.op_seq - 1
+        actions: list[dict[str, object]] = [
+            {"commitInfo": {"timestamp": version, "operation": "MERGE", "userMetadata": render_record(record)}},
+            {"txn": {"appId": app_id(spec.pipeline, spec.table), "version": spec.op_seq, "lastUpdated": 1}},
+            {"add": {"path": f"part-{version}.parquet", "size": 1, "dataChange": True}},
+        ]
+        if not version:
+            actions += [{"protocol": {"minReaderVersion": 1}}, {"metaData": {"id": "x", "schemaString": SCHEMA, "configuration": {}}}]
+        (log / f"{version:020d}.json").write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+        return OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.APPLIED, delta_version=version)
+
     def rebuild(self) -> Rebuilt:
         """`cdc-ops state rebuild`."""
-        pipeline = load_pipeline(self.file, {})
+        pipeline = self._pipeline()
         with closing(self.store()) as store, closing(open_source(pipeline.source, "")) as source:
             context = Context(pipeline=pipeline, store=store, connect=lambda config: open_source(config, ""))
             (config,) = discover(pipeline, source, self._request())
             return rebuild_table(context, self._request(), config)
+
+    def _pipeline(self) -> Pipeline:
+        pipeline = load_pipeline(self.file, {})
+        return replace(pipeline, archive=replace(pipeline.archive, heal=self.heal))
 
     def _request(self) -> RunRequest:
         self.runs += 1

@@ -110,7 +110,10 @@ def commit_task(pipeline: Pipeline, tables: Any, alias: AssetAlias, **options: A
 
 
 def outcome_task(pipeline: Pipeline, **options: Any) -> Any:
-    """Adds the task that says how each table of the run fared, and fails if one of them did not come through."""
+    """Adds the task that says how each table of the run fared, and fails if one of them did not come through.
+
+    So it does if one waits at a gap in its archive that somebody has to look at, although what comes before the gap is merged.
+    """
 
     @task(task_id="outcome", trigger_rule="all_done", **options)
     def outcome() -> None:
@@ -126,10 +129,8 @@ def outcome_task(pipeline: Pipeline, **options: Any) -> Any:
             log.info(line_of(runs[name]) if name in runs else f"{name}: not looked at")
             for text in runs[name].notices if name in runs else ():
                 log.error("%s: %s", name, text)
-        wrong = [name for name in names if name not in runs or runs[name].status not in _FINE]
-        broken = _failed_tasks(context)
-        if wrong or broken:
-            raise AirflowFailException(_verdict(wrong, runs, broken))
+        if verdict := verdict_of(names, runs, _failed_tasks(context)):
+            raise AirflowFailException(verdict)
 
     return outcome()
 
@@ -184,12 +185,22 @@ def _failed_tasks(context: Any) -> list[str]:
     return sorted(name for name, state in states.items() if state in _FAILED_STATES)
 
 
-def _verdict(wrong: Sequence[str], runs: dict[str, TableRun], broken: Sequence[str]) -> str:
+def verdict_of(names: Sequence[str], runs: dict[str, TableRun], broken: Sequence[str]) -> str:
+    """Returns why a run has failed, "" if it has not.
+
+    Args:
+        names: The tables of the run.
+        runs: Their lines in the run's record, as far as there are any.
+        broken: Tasks that failed.
+    """
+    wrong = [name for name in names if name not in runs or runs[name].status not in _FINE]
+    waiting = [name for name in names if name in runs and name not in wrong and runs[name].waits_for_somebody]
     lines = [f"{len(wrong)} tables did not come through." if len(wrong) != 1 else "1 table did not come through."] if wrong else []
     lines += [f"- {line_of(runs[name]) if name in runs else f'{name}: not looked at'}" for name in wrong]
-    lines += [f"{name}: {run.alert}" for name, run in sorted(runs.items()) if run.alert]
+    lines += [f"Waiting at a gap in its archive, with all that comes before it merged: {', '.join(waiting)}."] if waiting else []
     lines += [f"Failed tasks: {', '.join(broken)}; each log says why."] if broken else []
-    return "\n".join(lines)
+    alerts = [f"{name}: {run.alert}" for name, run in sorted(runs.items()) if run.alert]
+    return "\n".join((*lines, *alerts)) if lines else ""
 
 
 def _show(context: Any, text: str) -> None:

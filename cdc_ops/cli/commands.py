@@ -23,7 +23,8 @@ from cdc_ops.steps.run import RunReport, run_pipeline
 app = typer.Typer(
     name="cdc-ops",
     help="Keeps Delta Lake tables equal to operational database tables, in batches.",
-    epilog="Exit codes: 0 done, 2 usage, configuration or request, 3 source, 4 ledger or lake, 5 tables failed, 6 try again, 1 unforeseen.",
+    epilog="Exit codes: 0 done, 2 usage, configuration or request, 3 source, 4 ledger or lake, 5 tables failed, 6 try again,"
+    " 7 all came through, and one waits at a gap in its archive, 1 unforeseen.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -40,7 +41,7 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on standar
 Since = Annotated[str, typer.Option(help="Start of the range, inclusive, ISO 8601 with zone.")]
 Until = Annotated[str, typer.Option(help="End of the range, exclusive, ISO 8601 with zone.")]
 
-TABLES_FAILED, TRY_AGAIN = 5, 6
+TABLES_FAILED, TRY_AGAIN, ARCHIVE_GAP = 5, 6, 7
 
 
 def main() -> None:
@@ -240,6 +241,8 @@ def _exit_after(reports: dict[str, RunReport]) -> None:
     failed = [report for report in reports.values() if report.failures]
     if failed:
         raise typer.Exit(TRY_AGAIN if all(report.retryable for report in failed) else TABLES_FAILED)
+    if any(run.waits_for_somebody for report in reports.values() for run in report.runs):
+        raise typer.Exit(ARCHIVE_GAP)
 
 
 @contextmanager

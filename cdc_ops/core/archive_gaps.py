@@ -12,11 +12,15 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
 from cdc_ops.core.archive_names import BinlogName, FileName, KafkaName
 from cdc_ops.core.archive_positions import AcceptedGap, ArchiveWatermark, Cover, Gap, Position, Reached, shown
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import ArchiveGapError
+
+SHOWN: Final = 5
+"""Gaps that a message names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,12 +207,37 @@ class GapRecord:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingEvents:
+    """What a run that came through has met: its table has everything before the gaps, and nothing behind them.
+
+    Args:
+        gaps: What is missing.
+        healing: The next run compares the table with its source, and goes on behind the first of them; else somebody has to act.
+    """
+
+    gaps: tuple[Gap, ...]
+    healing: bool = False
+
+    def alert(self, table: str) -> str:
+        """Returns what somebody has to look at."""
+        then = (
+            "The next run compares the table with its source instead ('heal: query')."
+            if self.healing
+            else "The table stops there. Bring the files back, or give up exactly this range: see 'cdc-ops gap list'."
+        )
+        return f"The archive of {table} has a gap: {_listed(self.gaps)}. What comes before it is merged, what comes behind it waits. {then}"
+
+
+def _listed(gaps: tuple[Gap, ...]) -> str:
+    return "; ".join(map(str, gaps[:SHOWN])) + (f"; and {len(gaps) - SHOWN} more" if len(gaps) > SHOWN else "")
+
+
 def gap_error(table: str, gaps: tuple[Gap, ...], to: tuple[Reached, ...]) -> ArchiveGapError:
     """Returns the error that stops a table whose archive misses something."""
-    listed = "; ".join(map(str, gaps[:5])) + (f"; and {len(gaps) - 5} more" if len(gaps) > 5 else "")
     safe = ", ".join(f"{item.stream} {shown(item.to)}" for item in to) or "nowhere"
     return ArchiveGapError(
-        f"The archive of {table} has a gap: {listed}.",
+        f"The archive of {table} has a gap: {_listed(gaps)}.",
         why="No file that is listed holds these positions, and a file that comes after them is there.",
         data=f"Nothing behind the gap was merged; the table is complete up to {safe}. Other tables go on.",
         next="Bring the files back; the gap closes by itself. Or give up exactly this range: see 'cdc-ops gap list'.",

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from cdc_ops.core.archive_files import ListedFile
-from cdc_ops.core.archive_positions import AcceptedGap, ArchiveWatermark, Cover
+from cdc_ops.core.archive_positions import AcceptedGap, ArchiveWatermark, Cover, Gap
 from cdc_ops.core.archive_rules import ArchiveConfig
 from cdc_ops.core.column_news import NO_NEWS, ColumnNews
 from cdc_ops.core.deletes import DELETE_MARK
@@ -68,6 +68,7 @@ class LogReading:
         lowest: The smallest position among them; () if there was none.
         columns: What the events tell of the columns.
         unknown: What was found of tables that the pipeline file does not speak of; nothing where another table looks after them.
+        gaps: What is missing behind the files that were merged, as far as their contents show it.
     """
 
     watermark: ArchiveWatermark
@@ -84,6 +85,7 @@ class LogReading:
     lowest: tuple[int, ...] = ()
     columns: ColumnNews = NO_NEWS
     unknown: UnknownTables = NONE_UNKNOWN
+    gaps: tuple[Gap, ...] = ()
 
 
 PRESENT: Final = "__cdc_present"

@@ -110,9 +110,22 @@ class SqlArchiveStore(SqlArchiveReader, ArchiveStore):
                 if record.status is GapStatus.OPEN and gap_id not in fresh:
                     _put_gap(connection, replace(record, status=GapStatus.CLOSED))
             for gap_id, record in fresh.items():
-                if gap_id not in known or known[gap_id].status is GapStatus.CLOSED:
+                if gap_id not in known:
                     _put_gap(connection, record)
+                elif (before := known[gap_id]).status is GapStatus.CLOSED:
+                    status = GapStatus.OPEN if before.decision is None else GapStatus.ACCEPTED
+                    _put_gap(connection, replace(record, status=status, decision=before.decision))
         return SqlArchiveReader.archive_gaps(self, lease.pipeline, lease.table)
+
+    def close_gaps(self: "_Reading", lease: Lease, passed: Iterable[GapRecord]) -> None:
+        """See `ArchiveStore`."""
+        closed = [replace(record, status=GapStatus.CLOSED) for record in passed]
+        if not closed:
+            return
+        with self._database.write() as connection:
+            leases.hold(connection, lease)
+            for record in closed:
+                _put_gap(connection, record)
 
     def accept_gap(self: "_Reading", pipeline: str, gap_id: str, *, who: str, why: str) -> GapRecord:
         """See `ArchiveStore`."""

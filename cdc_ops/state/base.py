@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from cdc_ops.core.archive_gaps import MissingEvents
 from cdc_ops.core.comparing import GivenUp
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operations import Counts, OperationKind, OperationResult, OperationSpec
@@ -75,6 +76,7 @@ class TableRun:
         advice: What late rows ask for, "" without any.
         alert: What somebody has to look at although the run goes on, "" if nothing.
         warnings: What the plan warned of; the next run tells only what is new.
+        missing: What the table's archive misses, of which the alert speaks; None if nothing does.
         told_before: Delta version up to which the asset events of earlier runs have told of the table, None if of nothing.
         phases: What the run spent its time on.
     """
@@ -100,11 +102,17 @@ class TableRun:
     warnings: tuple[str, ...] = ()
     told_before: int | None = None
     phases: Phases = ()
+    missing: MissingEvents | None = None
 
     @property
     def notices(self) -> tuple[str, ...]:
         """What is to be said of the run besides its status, most urgent first."""
         return tuple(text for text in (self.alert, self.advice) if text)
+
+    @property
+    def waits_for_somebody(self) -> bool:
+        """True if the table has come through up to a gap in its archive, and goes on only when somebody has acted."""
+        return self.missing is not None and not self.missing.healing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

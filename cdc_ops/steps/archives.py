@@ -27,7 +27,7 @@ from cdc_ops.core.archive_files import (
 )
 from cdc_ops.core.archive_gaps import GapRecord, gap_error
 from cdc_ops.core.archive_names import Aside, FileName, Stranger, parse_name
-from cdc_ops.core.archive_positions import ArchiveWatermark, Cover, advanced
+from cdc_ops.core.archive_positions import ArchiveWatermark, Cover, Gap, advanced
 from cdc_ops.core.logs import LogBatch, LogReading
 from cdc_ops.core.operations import OperationSpec
 from cdc_ops.state.base import Lease, StateStore
@@ -119,10 +119,12 @@ class Proven:
     Args:
         watermark: Up to where the table has everything once the files within reach are merged.
         merged: Those files: they lie before the first gap of their stream.
+        gaps: What is missing behind them.
     """
 
     watermark: ArchiveWatermark
     merged: tuple[str, ...]
+    gaps: tuple[Gap, ...] = ()
 
 
 def names_of(batch: LogBatch) -> dict[str, FileName]:
@@ -147,8 +149,8 @@ def after_reading(batch: LogBatch, covers: Iterable[Cover], *, table: str) -> Pr
     ends = {proof.stream: proof.gaps[0].low for proof in proofs if proof.gaps}
     behind = {cover.file for cover in read if cover.stream in ends and cover.low >= ends[cover.stream]}
     merged = tuple(file.path for file in batch.files if file.path not in behind)
+    gaps = tuple(gap for proof in proofs for gap in proof.gaps)
     if batch.files and not merged:
-        gaps = tuple(gap for proof in proofs for gap in proof.gaps)
         raise gap_error(table, gaps, tuple(proof.reached for proof in proofs))
     used = tuple(item for proof in proofs for item in proof.used)
-    return Proven(watermark=advanced(batch.before, tuple(proof.reached for proof in proofs), used), merged=merged)
+    return Proven(watermark=advanced(batch.before, tuple(proof.reached for proof in proofs), used), merged=merged, gaps=gaps)

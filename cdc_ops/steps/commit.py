@@ -38,6 +38,7 @@ from cdc_ops.lake.manifests import expire, find_manifest
 from cdc_ops.state.base import Lease, TableRun, TableRunStatus
 from cdc_ops.steps.archives import keep_read
 from cdc_ops.steps.context import Context
+from cdc_ops.steps.gaps import keep_gaps, with_missing_events
 from cdc_ops.steps.lateness import with_late_rows
 from cdc_ops.steps.stopwatch import measured, stopwatch
 from cdc_ops.steps.telling import told_before
@@ -208,9 +209,11 @@ def _settle_next(context: Context, lease: Lease, state: TableState, spec: Operat
     reading = manifest.log if spec.log and (manifest := find_manifest(spec.staging)) else None
     if reading and reading.last_change:
         spec = replace(spec, fresh_at=reading.last_change)
-    context.store.settle(lease, state, committed(state, spec, found.version, found.record.archive), spec, result)
+    after = committed(state, spec, found.version, found.record.archive)
+    context.store.settle(lease, state, after, spec, result)
     if reading:
         keep_read(context.store, lease, spec, reading, context.store.now())
+    keep_gaps(context.store, lease, after.archive, reading.gaps if reading else ())
 
 
 def _unreported(spec: OperationSpec, version: int) -> OperationResult:
@@ -289,7 +292,8 @@ def _settle(context: Context, lease: Lease, request: RunRequest, config: TableCo
         alert=_alert(opened.alert, counts.columns.alert),
         message=str(problem) if problem else "; ".join(filter(None, (_EQUAL if nothing else "", opened.message, counts.warning))),
     )
-    return Settled(run=with_late_rows(run, config, frozen, reported), error=problem)
+    run = with_late_rows(run, config, frozen, reported)
+    return Settled(run=with_missing_events(run, context, config, frozen), error=problem)
 
 
 def _alert(planned: str, found: str) -> str:

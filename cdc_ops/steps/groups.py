@@ -153,5 +153,6 @@ def _record_failure(context: Context, request: RunRequest, config: TableConfig, 
             alert=opened.alert if opened else "",
             phases=opened.phases if opened else (),
             warnings=opened.warnings if opened else warned_before(context.store, config.pipeline, config.table, request.run_id),
+            missing=opened.missing if opened else None,
         )
     )

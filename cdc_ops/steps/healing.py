@@ -8,8 +8,9 @@ row may show a state that lies between the gap and now, as after any snapshot.
 from dataclasses import replace
 
 from cdc_ops.core.archive_positions import AcceptedGap, ArchiveWatermark, Gap, Reached, advanced
-from cdc_ops.core.archive_rules import Heal
-from cdc_ops.core.runs import Phase
+from cdc_ops.core.archive_rules import ArchiveConfig, Heal
+from cdc_ops.core.runs import Phase, TableState
+from cdc_ops.core.stored_as import StoredAs
 from cdc_ops.steps.orders import Draft, Order
 from cdc_ops.steps.reconciling import draft_comparison
 
@@ -22,10 +23,13 @@ def heals(order: Order, gaps: tuple[Gap, ...]) -> bool:
     Versions of rows have no place among events. A watermark of GTIDs, which no run has today, is left out too: gaps in two sources of a
     set may lie before different files, and rows that the first of these sets back behind the second gap would not be compared again.
     """
-    versions, gtids = order.facts.stored_as.keeps_versions, bool(order.state.archive and order.state.archive.gtids)
-    return (
-        order.facts.pipeline.archive.heal is Heal.QUERY and bool(gaps) and order.state.phase is Phase.READY and not versions and not gtids
-    )
+    return bool(gaps) and can_heal(order.facts.pipeline.archive, order.state, order.facts.stored_as)
+
+
+def can_heal(archive: ArchiveConfig, state: TableState, stored_as: StoredAs) -> bool:
+    """True if a gap in the archive of a table is one that a comparison with the source can stand for; see `heals`."""
+    gtids = bool(state.archive and state.archive.gtids)
+    return archive.heal is Heal.QUERY and state.phase is Phase.READY and not stored_as.keeps_versions and not gtids
 
 
 def draft_healing(order: Order, before: ArchiveWatermark, gaps: tuple[Gap, ...]) -> Draft:

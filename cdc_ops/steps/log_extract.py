@@ -108,6 +108,7 @@ def land_events(
             watermark=replace(proven.watermark, newest=newest),
             covers=covers,
             merged=proven.merged,
+            gaps=proven.gaps,
             events=seen.events,
             truncates=() if spec.stored_as.ignores_deletes else seen.truncates,
             behind=behind,

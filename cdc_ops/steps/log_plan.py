@@ -8,7 +8,7 @@ from dataclasses import replace
 from cdc_ops.archives.base import open_archive
 from cdc_ops.core import wire
 from cdc_ops.core.archive_files import FrozenFiles, ListedFile
-from cdc_ops.core.archive_gaps import gap_error
+from cdc_ops.core.archive_gaps import MissingEvents, gap_error
 from cdc_ops.core.archive_names import BinlogName, DmsName, FileName, KafkaName
 from cdc_ops.core.archive_positions import ArchiveWatermark, Reached, advanced
 from cdc_ops.core.archive_rules import Start
@@ -71,8 +71,8 @@ def draft_log(order: Order) -> Draft:
     )
     left = len(found.files.files) - len(files)
     more = (f"{left:,} more files wait for the next run ('files_per_run')",) if left else ()
-    alert = str(missing) if missing else ""
-    return Draft(operations=(spec,), bound=bound, warnings=(*found.warnings(), *more), alert=alert, survey=found)
+    met = MissingEvents(gaps=found.gaps, healing=heals(order, found.gaps)) if found.gaps else None
+    return Draft(operations=(spec,), bound=bound, warnings=(*found.warnings(), *more), missing=met, survey=found)
 
 
 def _not_from_archive(order: Order) -> StateError:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from cdc_ops.core.archive_gaps import MissingEvents
 from cdc_ops.core.archive_rules import OnBadRecord
 from cdc_ops.core.change_ranges import CHANGE_FEED
 from cdc_ops.core.conditions import check_condition
@@ -132,7 +133,8 @@ class Draft:
         unpassed: The bound instead, if it has not passed the watermark: what it warns of, and keeps, is worth having all the same.
         how: How the table was cut into operations, "" if it was not.
         warnings: What makes the read slow, each with its fix.
-        alert: What is to be said of a writer that has held the bound back for too long, or of a gap in an archive.
+        alert: What is to be said of a writer that has held the bound back for too long, or of a gap that is healed.
+        missing: What an archive misses behind the files that are read; None if nothing.
         survey: What was seen of the table's archive, for the ledger.
         stopped: Why the table cannot go on, although what was seen is worth keeping.
     """
@@ -144,6 +146,7 @@ class Draft:
     how: str = ""
     warnings: tuple[str, ...] = ()
     alert: str = ""
+    missing: MissingEvents | None = None
     survey: Survey | None = None
     stopped: CdcError | None = None
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from functools import partial
 
 from cdc_ops import __version__
+from cdc_ops.core.archive_gaps import MissingEvents
 from cdc_ops.core.commits import LakeHead
 from cdc_ops.core.counters import CounterReadings
 from cdc_ops.core.job_specs import JobSpec, Step
@@ -74,6 +75,7 @@ class TablePlan:
         method: How the table is kept equal, and why this way; "" while an earlier run's operations are finished.
         schema_changes: Those of the warnings that are about changed columns.
         alert: What somebody has to look at now although the run goes on, "" if nothing.
+        missing: What the table's archive misses behind the files that are read, a part of the alert; None if nothing.
     """
 
     config: TableConfig
@@ -87,6 +89,7 @@ class TablePlan:
     how: str = ""
     schema_changes: tuple[str, ...] = ()
     alert: str = ""
+    missing: MissingEvents | None = None
     method: str = ""
     readings: CounterReadings | None = None
     survey: Survey | None = None
@@ -302,7 +305,8 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
         ),
         how=draft.how,
         schema_changes=facts.notes,
-        alert=draft.alert,
+        alert=" ".join(filter(None, (draft.alert, draft.missing.alert(str(config.table)) if draft.missing else ""))),
+        missing=draft.missing,
         method=method_of(source, facts),
         readings=taken.readings if taken else state.readings,
         survey=draft.survey,
@@ -388,4 +392,5 @@ def _table_run(request: RunRequest, plan: TablePlan, started: datetime, phases: 
         alert=plan.alert,
         phases=phases,
         warnings=plan.warnings,
+        missing=plan.missing,
     )

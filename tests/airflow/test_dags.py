@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,11 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 
 from cdc_ops.airflow.dags import build_dags
+from cdc_ops.airflow.tasks import verdict_of
+from cdc_ops.core.archive_gaps import MissingEvents
+from cdc_ops.core.archive_positions import Gap
+from tests.state_values import ORDERS
+from tests.state_values import run as table_run
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = """
@@ -189,3 +195,16 @@ def test_a_schedule_for_reconciling_makes_a_dag_of_its_own(folder: Path) -> None
     assert own.task_ids == dags["cdc_shop"].task_ids
     assert sorted(own.params) == ["accept_deletes", "tables"]
     assert "reconcile" in own.tags
+
+
+def test_a_run_whose_table_waits_at_a_gap_is_red_unless_the_next_run_heals_it() -> None:
+    """The tasks are green, because what comes before the gap is merged; the outcome is not, because somebody has to act."""
+    name, gap = str(ORDERS), Gap(stream="orders/0", low=(10,), high=(20,))
+    missing = MissingEvents(gaps=(gap,))
+    line = replace(table_run("r"), missing=missing, alert=missing.alert(name))
+    verdict = verdict_of([name], {name: line}, ())
+    assert "Waiting at a gap in its archive" in verdict
+    assert "orders/0: 10 up to, not including, 20" in verdict
+    assert verdict_of([name], {name: replace(line, missing=replace(missing, healing=True))}, ()) == ""
+    assert verdict_of([name], {name: table_run("r")}, ()) == ""
+    assert "1 table did not come through" in verdict_of([name], {}, ())

@@ -3,6 +3,7 @@
 import itertools
 import json
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -84,6 +85,12 @@ def log_world(server: MariaDBServer, folder: Path, spark: SparkSession, kind: st
 def only_error(report: RunReport) -> Exception:
     [failure] = report.failures
     return failure.error
+
+
+def open_gaps(world: World) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """What `cdc-ops gap list` shows."""
+    with closing(open_store(world.ledger)) as store:
+        return [(record.gap.low, record.gap.high) for record in store.archive_gaps("shop")]
 
 
 def counts(report: RunReport) -> tuple[int, int, int]:
@@ -193,7 +200,11 @@ def test_a_gap_stops_its_table_and_no_other_until_it_is_signed_off(mariadb: Mari
     text = lost.read_text()
     lost.unlink()
     other.write(change("c", 100, after={"id": 9, "name": "x", "price": "9.00"}, table="others", database=db))
-    assert not world.run().failures
+    met = world.run()
+    assert not met.failures
+    assert [run.waits_for_somebody for run in met.runs] == [True, False]  # which each run that meets a gap says itself
+    assert any(f"{sink.topic}/0: 1 up to, not including, 2" in text for text in met.warnings)
+    assert open_gaps(world) == [((1,), (2,))]
     assert (world.lake("items", "id"), world.lake("others", "id")) == ([(1,)], [(9,)])  # what lies before the gap is merged
     other.write(change("u", 200, after={"id": 9, "name": "y", "price": "9.00"}, table="others", database=db))
     error = only_error(world.run())
@@ -205,6 +216,7 @@ def test_a_gap_stops_its_table_and_no_other_until_it_is_signed_off(mariadb: Mari
     store.accept_gap("shop", gap.gap_id, who="somebody", why="the bucket was cleared")
     store.close()
     assert not world.run().failures
+    assert open_gaps(world) == []
     assert world.lake("items", "id") == [(1,), (3,)]
     state = world.state("items")
     assert state.archive is not None
@@ -230,10 +242,15 @@ def test_a_gap_is_healed_by_a_comparison_with_the_source(mariadb: MariaDBServer,
     lost.unlink()
     sink.write(change("u", 300, after=row[3] | {"name": "behind"}, database=db))
     world.sql("INSERT INTO items VALUES (1, 'lost', 1.00), (3, 'behind', 1.00), (4, 'first', 1.00)")
-    assert counts(world.run()) == (3, 0, 0)  # what lies before the gap
+    met = world.run()
+    assert counts(met) == (3, 0, 0)  # what lies before the gap
+    assert f"{sink.topic}/0: 3 up to, not including, 6" in met.runs[0].alert
+    assert not met.runs[0].waits_for_somebody
+    assert open_gaps(world) == [((3,), (6,))]
     report = world.run()
     assert counts(report) == (1, 2, 1)
     assert f"{sink.topic}/0: 3 up to, not including, 6" in report.runs[0].alert
+    assert open_gaps(world) == []  # the comparison stands for it
     state = world.state("items").archive
     assert state is not None
     assert [(one.who, one.low, one.high) for one in state.accepted] == [("heal: query", (3,), (6,))]
