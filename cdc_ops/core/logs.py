@@ -33,6 +33,7 @@ class LogBatch:
         again: No files are read: the records that were set aside in `quarantine` are, once more.
         renamed: Old and new names of columns, for events from before they were renamed.
         declared: All columns of the table by the pipeline file, where that is all that is known of it; what events have besides is told.
+        stored: Columns that the lake has and the table has not (any more); events may speak of them, and they are not missing anywhere.
     """
 
     archive: ArchiveConfig
@@ -46,6 +47,7 @@ class LogBatch:
     renamed: tuple[tuple[str, str], ...] = ()
     unknown: str = ""
     declared: tuple[str, ...] = ()
+    stored: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,16 @@ NO_TRUNCATE: Final = LossySetting(
     remedy="Do not truncate the table, or resync it afterwards.",
 )
 
+ENUM_ERRORS: Final = LossySetting(
+    name="enum_errors",
+    safe=("none",),
+    default="null",
+    loses="The error value of an ENUM, '' with the number 0, which a session without strict mode stores for texts that are no label, comes"
+    " as NULL.",
+    remedy="Use a strict sql_mode in all sessions, correct the rows that have '', and set 'enum_errors: none'.",
+    families=(ValueFamily.ENUM,),
+)
+
 CUT_FRACTIONS: Final = LossySetting(
     name="fractions",
     safe=("kept",),

@@ -18,7 +18,7 @@ from cdc_ops.core.events import MYSQL, EventFormat, FormatFacts, Images, LossySe
 from cdc_ops.core.tables import Column
 from cdc_ops.formats import values
 from cdc_ops.formats.base import Format, Reading
-from cdc_ops.formats.losses import CUT_FRACTIONS, FULL_ROW_IMAGE, NO_TRUNCATE
+from cdc_ops.formats.losses import CUT_FRACTIONS, ENUM_ERRORS, FULL_ROW_IMAGE, NO_TRUNCATE
 from cdc_ops.formats.records import binlog_place, completed, envelopes, is_truncate, kafka_offset, name_of, parsed, variant_texts
 
 _LAYOUT: Final = (
@@ -69,6 +69,7 @@ FACTS: Final = FormatFacts(
         ),
         NO_TRUNCATE,
         CUT_FRACTIONS,
+        ENUM_ERRORS,
         FULL_ROW_IMAGE,
     ),
     unreadable={

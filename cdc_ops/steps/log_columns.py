@@ -11,7 +11,7 @@ from cdc_ops.core.column_news import STATEMENT_LENGTH, ColumnNews
 from cdc_ops.core.declared import DOCUMENT_COLUMN
 from cdc_ops.core.events import MYSQL, WHOLE_ROW, FormatFacts, RecordKind
 from cdc_ops.core.logs import LogBatch
-from cdc_ops.core.table_changes import Renaming, Statement, TableChange, TableChangeKind, renamings, told
+from cdc_ops.core.table_changes import WITHOUT_EVENTS, Renaming, Statement, TableChange, TableChangeKind, renamings, told
 from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.formats.ddl import table_changes
 from cdc_ops.formats.feed import all_names
@@ -90,6 +90,8 @@ class Altered:
         statements: Of the batch and the table, see `statements_of`.
         renamed: Old and new names in the pipeline file, by which events were read before.
         declared: The columns are those of the pipeline file, and there is no source.
+        stored: Columns that the lake has and the table has not.
+        begins: The batch is the table's first: it has no row from before.
     """
 
     schema: TableSchema
@@ -97,6 +99,8 @@ class Altered:
     statements: tuple[Statement, ...]
     renamed: tuple[tuple[str, str], ...]
     declared: bool = False
+    stored: tuple[str, ...] = ()
+    begins: bool = False
 
     @property
     def renamings(self) -> tuple[Renaming, ...]:
@@ -105,21 +109,22 @@ class Altered:
             return ()
         return tuple(one for one in renamings(self.statements, self.schema.names) if (one.old, one.new.lower()) not in self._by_setting)
 
-    def news(self, rows: Sequence[Row], truncates: Iterable[tuple[int, ...]]) -> ColumnNews:
+    def news(self, rows: Sequence[Row], truncates: Iterable[tuple[int, ...]], lowest: tuple[int, ...] = ()) -> ColumnNews:
         """Adds up what was found in each file, once old names were read as `renamings` says.
 
         Args:
             rows: One per file, with the `news_columns`.
             truncates: Positions of the TRUNCATEs among the events.
+            lowest: The smallest position among them; () if there is none.
         """
         lacking = [set(names) for row in rows for names in row["told"]]
         return ColumnNews(
             lacking=tuple(column.name for column in self.schema.columns if any(column.name not in names for names in lacking)),
             rows=sum(row["lacking"] for row in rows),
-            unmapped=tuple(sorted({name for row in rows for name in row["unmapped"] if name.lower() not in self._dropped})),
+            unmapped=tuple(sorted({name for row in rows for name in row["unmapped"] if name.lower() not in self._known})),
             statements=tuple(sorted({one.text[:STATEMENT_LENGTH] for one in self.statements if one.changes is None})),
-            changes=self._changes(truncates) if self.statements else (),
-            undeclared=tuple(sorted({name for row in rows for name in row["undeclared"] if name.lower() not in self._dropped})),
+            changes=self._changes(truncates, lowest) if self.statements else (),
+            undeclared=tuple(sorted({name for row in rows for name in row["undeclared"] if name.lower() not in self._known})),
             declared=self.declared,
         )
 
@@ -130,17 +135,28 @@ class Altered:
         return {(old.lower(), new.lower()) for old, new in self.renamed if has(new) is not None and has(old) is None}
 
     @property
-    def _dropped(self) -> set[str]:
+    def _known(self) -> set[str]:
+        """Names in events that nobody has to be asked for: the table had such a column, or the lake has it."""
         changes = (change for one in self.statements for change in one.changes or ())
-        return {change.column.lower() for change in changes if change.kind is TableChangeKind.DROPPED}
+        dropped = {change.column.lower() for change in changes if change.kind is TableChangeKind.DROPPED}
+        return dropped | {name.lower() for name in self.stored}
 
-    def _changes(self, truncates: Iterable[tuple[int, ...]]) -> tuple[TableChange, ...]:
+    def _changes(self, truncates: Iterable[tuple[int, ...]], lowest: tuple[int, ...]) -> tuple[TableChange, ...]:
         by_setting = {(old, one.place) for old, _ in self._by_setting for one in self.statements}
         by_statement = {(one.old, one.until) for one in self.renamings}
         kept = [index for index, field in enumerate(self.facts.order) if not field.of_delivery]
         emptied = max((tuple(place[index] for index in kept) for place in truncates), default=())
         found = told(self.statements, self.schema.names, by_setting | by_statement, emptied)
-        return tuple(replace(change, place=self._said(one.place)) for one, change in found)
+        first = tuple(lowest[index] for index in kept) if lowest else ()
+        return tuple(
+            replace(change, place=self._said(one.place))
+            for one, change in found
+            if not (change.kind in WITHOUT_EVENTS and self._is_before_all_rows(one.place, first))
+        )
+
+    def _is_before_all_rows(self, place: tuple[int, ...], first: tuple[int, ...]) -> bool:
+        """True for a place at which the table had no row, so that no statement there took one away."""
+        return self.begins and (not first or (bool(place) and place <= first))
 
     def _said(self, place: tuple[int, ...]) -> str:
         """Returns a place for people: the numbers that tell anything."""

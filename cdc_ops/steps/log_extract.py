@@ -117,7 +117,7 @@ def land_events(
             unknown=watch.found(feed, seen.unknown, spec.table) if watch else NONE_UNKNOWN,
             last_change=seen.last_change,
             lowest=seen.lowest,
-            columns=altered.news(rows_of_files, seen.truncates),
+            columns=altered.news(rows_of_files, seen.truncates, seen.lowest),
         )
         looked = _Looked(seen=seen, reading=reading, check=lambda: check_unchanged(archive, frozen), reread=reread)
         return _land_rows(spark, spec, attempt, feed, looked)
@@ -241,7 +241,11 @@ def _feed_by_names_of_now(
         looks = (*_seen_columns(feed, spec), *news_columns(feed, schema, facts, log), *order_columns(feed, log, kafka_names(log)))
         rows = feed.groupBy("file").agg(*looks).collect()
         said, declared = statements_of(rows, spec.table, facts), bool(log.declared)
-        return feed, rows, Altered(schema=schema, facts=facts, statements=said, renamed=log.renamed, declared=declared)
+        begins = spec.watermark_before is None and not log.before.streams
+        table = Altered(
+            schema=schema, facts=facts, statements=said, renamed=log.renamed, declared=declared, stored=log.stored, begins=begins
+        )
+        return feed, rows, table
 
     found = looked_at(())
     renamings = found[2].renamings

@@ -65,6 +65,7 @@ def draft_log(order: Order) -> Draft:
             renamed=order.facts.config.settings.renamed,
             unknown=quarantine_path(order.facts.pipeline, order.facts.config.table) if looks_after_unknown(order) else "",
             declared=declared_names(order),
+            stored=order.facts.stored,
         ),
         watermark_after=bound.value,
         bound_method="archive",

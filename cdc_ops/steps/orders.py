@@ -46,6 +46,7 @@ class TableFacts:
         notes: What is said of changed columns; a part of the warnings.
         stored_as: How the table is stored.
         hidden: Columns that are read and not stored.
+        stored: Columns that the lake has and the source has not.
     """
 
     pipeline: Pipeline
@@ -59,6 +60,7 @@ class TableFacts:
     notes: tuple[str, ...] = ()
     stored_as: StoredAs = LATEST
     hidden: tuple[Column, ...] = ()
+    stored: tuple[str, ...] = ()
 
     @property
     def keys_are_primary(self) -> bool:

@@ -326,8 +326,11 @@ def _fresh_at(facts: TableFacts, state: TableState, draft: Draft) -> datetime | 
 
 
 def _key_warnings(facts: TableFacts, state: TableState) -> tuple[str, ...]:
-    """Warns, until the first load is done, of key columns in which the source holds texts for equal that the lake tells apart."""
-    if state.watermark is not None:
+    """Warns, until the first load is done, of key columns in which the source holds texts for equal that the lake tells apart.
+
+    Not where rows follow events: one of a key that is written otherwise names the old spelling too, and takes its row away.
+    """
+    if state.watermark is not None or facts.config.settings.method is Method.LOG:
         return ()
     columns = (column for key in facts.keys if (column := facts.schema.column(key)) is not None and column.loose)
     return tuple(

@@ -69,6 +69,7 @@ def evolved(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> Ta
         fingerprint=facts.schema.fingerprint,
         warnings=facts.warnings + notes,
         notes=notes,
+        stored=tuple(name for name, _ in head.columns if facts.schema.column(name) is None) if head else (),
     )
 
 

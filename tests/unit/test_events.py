@@ -1,5 +1,7 @@
 """What formats declare of themselves, and what is refused of it before anything is read."""
 
+from dataclasses import replace
+
 import pytest
 
 from cdc_ops.core.event_values import ValueFamily, family_of, fraction_digits, trims_fractions
@@ -10,6 +12,7 @@ from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.core.type_policies import OnUnstorable, TypePolicies
 from cdc_ops.core.typemap import mysql_mapping
 from cdc_ops.errors import ConfigError, SourceTableError
+from cdc_ops.formats.base import open_format
 
 ROUNDS = LossySetting(
     name="decimals", safe=("exact",), default="rounded", loses="Digits.", remedy="Set decimals=exact.", families=(ValueFamily.DECIMAL,)
@@ -134,6 +137,16 @@ def test_a_loss_is_no_matter_where_it_does_not_touch_a_column_or_is_accepted_or_
     check_format(facts(ROUNDS), EventFormat(name="mine", settings={"decimals": "exact"}), schema("decimal(10,2)"), ("id",))
     with pytest.raises(ConfigError, match="fractions=cut"):
         check_format(facts(CUTS), EventFormat(name="mine"), schema("timestamp(3)"), ("id",))
+
+
+def test_maxwells_null_for_the_error_value_of_an_enum_is_a_loss_that_is_accepted_or_ruled_out() -> None:
+    form, settings = open_format("maxwell"), {"output_binlog_position": "true", "output_xoffset": "true"}
+    given = EventFormat(name="maxwell", settings=settings, accept=("truncate=dropped",), time_zone="UTC")
+    check_format(form.facts, given, schema("int"), ("id",))
+    with pytest.raises(ConfigError, match="enum_errors=null loses data of") as caught:
+        check_format(form.facts, given, schema("enum('new','paid')"), ("id",))
+    assert "sql_mode" in caught.value.next
+    check_format(form.facts, replace(given, settings={**settings, "enum_errors": "none"}), schema("enum('new','paid')"), ("id",))
 
 
 def test_a_loss_may_hang_on_a_mark_on_a_list_and_on_the_declared_type() -> None:

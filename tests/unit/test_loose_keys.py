@@ -6,13 +6,15 @@ import pytest
 
 from cdc_ops.core.commits import LakeHead, commit_record
 from cdc_ops.core.loose_keys import alike, compare_rules, rules_of, source_names, with_key_columns
-from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
+from cdc_ops.core.pipeline import Method, Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
+from cdc_ops.core.runs import TableState
 from cdc_ops.core.schema_changes import drift
 from cdc_ops.core.tables import TableSchema
 from cdc_ops.errors import SchemaChangedError
 from cdc_ops.sources.mysql_catalog import normal_text
 from cdc_ops.steps.orders import TableFacts
+from cdc_ops.steps.plan import _key_warnings
 from cdc_ops.steps.schema import evolved, refreshed
 from tests.lake_case import CURSOR, PIPELINE, TABLE, Case, schema
 
@@ -52,6 +54,15 @@ def test_a_new_table_and_a_new_generation_match_rows_as_the_source_does() -> Non
         column = planned.schema.column("_key_code")
         assert column is not None
         assert (column.expression, column.delta_type, column.normalises) == ("weight(code, general_ci)", "string", "code")
+
+
+def test_only_tables_whose_rows_are_read_by_query_are_warned_of_spellings() -> None:
+    """An event of a changed key names the old one too, as it was written: nothing is left under it."""
+    read, new = facts(loose()), TableState(pipeline=PIPELINE, table=TABLE)
+    [warning] = _key_warnings(read, new)
+    assert "'code'" in warning
+    followed = replace(read, config=replace(read.config, settings=TableSettings(method=Method.LOG)))
+    assert _key_warnings(followed, new) == ()
 
 
 def test_a_table_that_was_made_without_goes_on_without() -> None:
