@@ -41,7 +41,14 @@ tables:
 SCHEMA = json.dumps(
     {
         "type": "struct",
-        "fields": [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in (("id", "long"), ("name", "string"))],
+        "fields": [
+            {"name": name, "type": kind, "nullable": True, "metadata": {}}
+            for name, kind in (
+                ("id", "long"),
+                ("name", "string"),
+                ("_cdc_sequence", {"type": "array", "elementType": "long", "containsNull": True}),
+            )
+        ],
     }
 )
 

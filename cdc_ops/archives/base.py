@@ -9,11 +9,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from cdc_ops.core.archive_files import ListedFile, ListedRange
 from cdc_ops.core.archive_rules import store_options
 from cdc_ops.errors import ConfigError, EnvironmentSetupError
+
+HASHED: Final = "blake2b:"
+"""What an etag of our own making begins with, in place of one that a store does not give."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +63,10 @@ class Archive(ABC):
     @abstractmethod
     def tail(self, path: str, size: int) -> bytes:
         """Returns the last bytes of a file, fewer if it is shorter."""
+
+    def content_hash(self, path: str) -> str:
+        """Returns a hash of a file's contents, beginning with `HASHED`; "" where the store's etag does that, or the file is gone."""
+        return ""
 
     @abstractmethod
     def close(self) -> None:

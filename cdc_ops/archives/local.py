@@ -1,12 +1,13 @@
 """Archives in folders of this machine, or of one that is mounted. Its clock is the machine's."""
 
+import hashlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cdc_ops.archives.base import Archive, Listing
+from cdc_ops.archives.base import HASHED, Archive, Listing
 from cdc_ops.core.archive_files import ListedFile, ListedRange
 from cdc_ops.errors import ArchiveError
 
@@ -59,6 +60,14 @@ class LocalArchive(Archive):
         with open(self._root / path, "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - size))
             return file.read()
+
+    def content_hash(self, path: str) -> str:
+        """See `Archive`."""
+        try:
+            with open(self._root / path, "rb") as file:
+                return f"{HASHED}{hashlib.file_digest(file, hashlib.blake2b).hexdigest()[:32]}"
+        except FileNotFoundError:
+            return ""
 
     def close(self) -> None:
         """See `Archive`."""

@@ -114,12 +114,14 @@ class Stock:
         same: How many are known and unchanged.
         gone: Files that are not listed any more after they were consumed; their store's lifecycle rules may do that.
         lost: Files that are not listed any more and were not consumed.
+        touched: Records of files that were written again, or touched, and hold what they held: with the time of now.
     """
 
     arrivals: tuple[Arrival, ...] = ()
     same: int = 0
     gone: tuple[FileRecord, ...] = ()
     lost: tuple[FileRecord, ...] = ()
+    touched: tuple[FileRecord, ...] = ()
 
     def of(self, *verdicts: Verdict) -> tuple[ListedFile, ...]:
         """Returns the files with one of these verdicts."""
@@ -137,7 +139,12 @@ class Stock:
             Verdict.SHORTER: "was uploaded again with less in it; what it held before was consumed and stays",
             Verdict.REPLACED: "was uploaded again with the same size and other contents; it is read again",
         }
-        found = tuple(f"{item.file.path} {texts[item.verdict]}" for item in self.arrivals if item.verdict in texts)
+        unknown = "was written again with the same size, and nobody knows whether it holds the same; it is read again"
+        found = tuple(
+            f"{item.file.path} {unknown if item.verdict is Verdict.REPLACED and not item.file.etag else texts[item.verdict]}"
+            for item in self.arrivals
+            if item.verdict in texts
+        )
         return (*found, *(f"{item.file.path} was removed before it was consumed" for item in self.lost))
 
 
@@ -196,6 +203,11 @@ def take_stock(
         same=sum(arrival.verdict is Verdict.SAME for arrival in judged),
         gone=tuple(record for record in absent if record.status is FileStatus.CONSUMED),
         lost=tuple(record for record in absent if record.status is not FileStatus.CONSUMED),
+        touched=tuple(
+            replace(record, file=arrival.file)
+            for arrival in judged
+            if arrival.verdict is Verdict.SAME and (record := known[arrival.file.path]).file.modified != arrival.file.modified
+        ),
     )
 
 
@@ -223,11 +235,11 @@ def is_settled(file: ListedFile, known: FileRecord | None, clock: datetime, sett
 
 
 def noticed(stock: Stock, known: Mapping[str, FileRecord], clock: datetime) -> tuple[FileRecord, ...]:
-    """Returns what the ledger has to keep of a listing that is not part of an operation: who waits, is empty or lost.
+    """Returns what the ledger has to keep of a listing that is not part of an operation: who waits, is empty, touched or lost.
 
     A file that waits in the form in which it waited before keeps the time at which it was first seen like that.
     """
-    kept: list[FileRecord] = []
+    kept = list(stock.touched)
     for arrival in stock.arrivals:
         before = known.get(arrival.file.path)
         if arrival.verdict is Verdict.WAIT:
@@ -280,7 +292,7 @@ def _difference(file: ListedFile, now: ListedFile | None) -> str:
         return ""
     if file.size != now.size:
         return f"{file.path} has {now.size:,} bytes instead of {file.size:,}"
-    return f"{file.path} has other contents"
+    return f"{file.path} {'has other contents' if file.etag and now.etag else 'was written again'}"
 
 
 def frozen_records(frozen: FrozenFiles, operation_id: str, run_id: str, clock: datetime) -> tuple[FileRecord, ...]:

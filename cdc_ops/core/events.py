@@ -183,6 +183,11 @@ class FormatFacts:
     sparse: bool = False
 
     @property
+    def writes_tombstones(self) -> bool:
+        """True if a record without a value may follow a delete."""
+        return "tombstone" in self.delete
+
+    @property
     def position_type(self) -> str:
         """The type of the feed's `position` as Spark SQL DDL; structs of numbers compare field by field."""
         return "struct<" + ", ".join(f"{part.name}: {part.type}" for part in self.order) + ">"

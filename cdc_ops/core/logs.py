@@ -70,6 +70,7 @@ class LogReading:
         lowest: The smallest position among them; () if there was none.
         columns: What the events tell of the columns.
         unknown: What was found of tables that the pipeline file does not speak of; nothing where another table looks after them.
+        blank: Empty lines between records, of tools that write no records without a value.
         gaps: What is missing behind the files that were merged, as far as their contents show it.
     """
 
@@ -88,6 +89,7 @@ class LogReading:
     columns: ColumnNews = NO_NEWS
     unknown: UnknownTables = NONE_UNKNOWN
     gaps: tuple[Gap, ...] = ()
+    blank: int = 0
 
 
 PRESENT: Final = "__cdc_present"

@@ -316,6 +316,7 @@ class Counts:
     columns: ColumnNews = NO_NEWS
     unknown: UnknownTables = NONE_UNKNOWN
     reread: tuple[str, ...] = ()
+    blank: int = 0
 
     @property
     def warning(self) -> str:
@@ -323,7 +324,9 @@ class Counts:
         aside = f"{self.quarantined:,} records are in quarantine: 'cdc-ops quarantine list' says why" if self.quarantined else ""
         behind = f"{self.behind:,} events are older than the newest that the table had, and changed nothing newer" if self.behind else ""
         reread = "; ".join(f"the landed rows were damaged ({why}), so the same window was read again" for why in self.reread)
-        return "; ".join(filter(None, (reread, self.nulled.warning, aside, behind, self.unknown.warning, self.columns.warning)))
+        lines = "line of the files is" if self.blank == 1 else "lines of the files are"
+        blank = f"{self.blank:,} {lines} empty, where the tool writes none: they count as records and change nothing" if self.blank else ""
+        return "; ".join(filter(None, (reread, self.nulled.warning, aside, behind, blank, self.unknown.warning, self.columns.warning)))
 
 
 class Outcome(enum.StrEnum):

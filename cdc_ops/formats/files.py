@@ -66,12 +66,14 @@ class FileLines:
     Args:
         path, partition, start_offset: As in `RecordFile`.
         lines: Its records; empty lines at the end are none.
+        blank: Of these, those that are empty: records without a value.
     """
 
     path: str
     partition: int | None
     start_offset: int | None
     lines: int
+    blank: int = 0
 
     @property
     def end_offset(self) -> int | None:
@@ -81,7 +83,10 @@ class FileLines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A part of a file that one task reads: `rows` records, whose running numbers begin with `first`; the last that counts is `last`."""
+    """A part of a file that one task reads: `rows` records, whose running numbers begin with `first`; the last that counts is `last`.
+
+    `blank` of them are empty.
+    """
 
     uri: str
     start: int
@@ -89,6 +94,7 @@ class Block:
     first: int
     rows: int
     last: int | None
+    blank: int = 0
 
 
 class Place(NamedTuple):
@@ -133,13 +139,14 @@ def count_lines(spark: SparkSession, files: Sequence[RecordFile]) -> LineCounts:
         return LineCounts(files=file_lines(files, {}), scan=None, places=())
     scan = _scan(spark, [file.uri for file in at.values()])
     text = F.when(~_is_blank(F.col("value")), F.col("__id"))
-    counted = scan.groupBy(*SCAN_KEY).agg(F.min("__id"), F.count("*"), F.max(text))
-    lines = {}
+    counted = scan.groupBy(*SCAN_KEY).agg(F.min("__id"), F.count("*"), F.max(text), F.count("*") - F.count(text))
+    lines, blank = {}, {}
     places: list[Place] = []
     for file, blocks in blocks_of(at, counted.collect()):
         lines[file.path] = _lines(file, blocks)
+        blank[file.path] = _blank_between(blocks, lines[file.path])
         places += places_of(file, blocks, lines[file.path])
-    return LineCounts(files=file_lines(files, lines), scan=scan, places=tuple(places))
+    return LineCounts(files=file_lines(files, lines, blank), scan=scan, places=tuple(places))
 
 
 def blocks_of(at: Mapping[str, RecordFile], counted: Iterable[Row]) -> Iterator[tuple[RecordFile, list[Block]]]:
@@ -147,11 +154,12 @@ def blocks_of(at: Mapping[str, RecordFile], counted: Iterable[Row]) -> Iterator[
 
     Args:
         at: The files by the paths in their URIs.
-        counted: Of each block its `SCAN_KEY`, the first of its running numbers, how many there are, and the last one that counts.
+        counted: Of each block its `SCAN_KEY`, the first of its running numbers, how many there are, the last one that counts, and of
+            lines how many are empty.
     """
     of_file: dict[str, list[Block]] = {}
-    for uri, start, length, first, rows, last in counted:
-        block = Block(uri=uri, start=start, length=length, first=first, rows=rows, last=last)
+    for uri, start, length, first, rows, last, *blank in counted:
+        block = Block(uri=uri, start=start, length=length, first=first, rows=rows, last=last, blank=blank[0] if blank else 0)
         of_file.setdefault(unquote(path_of(uri)), []).append(block)
     for place, file in at.items():
         yield file, sorted(of_file.pop(place, ()), key=lambda block: block.start)
@@ -296,6 +304,11 @@ def _lines(file: RecordFile, blocks: Sequence[Block]) -> int:
     return lines
 
 
+def _blank_between(blocks: Sequence[Block], lines: int) -> int:
+    """Returns how many of the first lines of a file are empty; all behind these are."""
+    return sum(block.blank for block in blocks) - (sum(block.rows for block in blocks) - lines)
+
+
 def places_of(file: RecordFile, blocks: Sequence[Block], records: int) -> Iterator[Place]:
     """Yields the blocks of a file as `numbered` needs them."""
     base = 0
@@ -304,8 +317,15 @@ def places_of(file: RecordFile, blocks: Sequence[Block], records: int) -> Iterat
         base += part.rows
 
 
-def file_lines(files: Iterable[RecordFile], counted: Mapping[str, int]) -> tuple[FileLines, ...]:
+def file_lines(files: Iterable[RecordFile], counted: Mapping[str, int], blank: Mapping[str, int] | None = None) -> tuple[FileLines, ...]:
     """Returns what files were found to hold, by the counts of their paths; those without one hold nothing."""
     return tuple(
-        FileLines(path=one.path, partition=one.partition, start_offset=one.start_offset, lines=counted.get(one.path, 0)) for one in files
+        FileLines(
+            path=one.path,
+            partition=one.partition,
+            start_offset=one.start_offset,
+            lines=counted.get(one.path, 0),
+            blank=(blank or {}).get(one.path, 0),
+        )
+        for one in files
     )

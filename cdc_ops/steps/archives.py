@@ -10,11 +10,12 @@ What a survey freezes is read by every try, and only what `after_reading` has pr
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from cdc_ops.archives.base import Archive
+from cdc_ops.archives.base import Archive, open_archive
 from cdc_ops.core.archive_files import (
     FileStatus,
     FrozenFiles,
@@ -33,6 +34,10 @@ from cdc_ops.core.operations import OperationSpec
 from cdc_ops.state.base import Lease, StateStore
 from cdc_ops.steps.surveys import Survey, proofs_of
 
+HASHED_FILE: Final = 64 * 2**20
+"""Bytes of the largest file that is hashed."""
+HASHED_AT_ONCE: Final = 2**30
+"""Bytes that one plan hashes."""
 FEW: Final = 20
 """Files that are asked for one by one, a request each; a listing shows 1,000 for one."""
 
@@ -66,6 +71,26 @@ def keep_frozen(store: StateStore, lease: Lease, spec: OperationSpec, clock: dat
     if spec.log is not None:
         files = FrozenFiles(files=spec.log.files)
         store.put_files(lease, frozen_records(files, spec.operation_id, spec.run_id, clock))
+
+
+def with_hashes(spec: OperationSpec) -> OperationSpec:
+    """Returns an operation whose files carry a hash of what is in them where their store tells size and time only.
+
+    It is kept with the files, so that one that is written again with the same bytes is not taken for another. That they are read with
+    these bytes, size and time say, as ever: this is not what `check_unchanged` goes by. Large files go without, because hashing reads
+    all of a file.
+    """
+    if spec.log is None or not any(not file.etag for file in spec.log.files):
+        return spec
+    left, files = HASHED_AT_ONCE, []
+    with closing(open_archive(spec.log.url, dict(spec.log.archive.options))) as opened:
+        for file in spec.log.files:
+            if file.etag or file.size > min(HASHED_FILE, left):
+                files.append(file)
+                continue
+            left -= file.size
+            files.append(replace(file, etag=opened.content_hash(file.path)))
+    return replace(spec, log=replace(spec.log, files=tuple(files)))
 
 
 def keep_read(store: StateStore, lease: Lease, spec: OperationSpec, reading: LogReading, clock: datetime) -> None:

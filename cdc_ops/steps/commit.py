@@ -229,6 +229,7 @@ def _unreported(spec: OperationSpec, version: int) -> OperationResult:
             nulled=manifest.nulled if manifest else Nulled(counted=not lossy),
             quarantined=(manifest.log.quarantined if manifest.log else manifest.quarantined) if manifest else 0,
             behind=manifest.log.behind if manifest and manifest.log else 0,
+            blank=manifest.log.blank if manifest and manifest.log else 0,
             columns=manifest.log.columns if manifest and manifest.log else NO_NEWS,
             unknown=manifest.log.unknown if manifest and manifest.log else NONE_UNKNOWN,
             reread=(manifest.reread,) if manifest and manifest.reread else (),
@@ -342,6 +343,7 @@ def _total(results: Iterable[OperationResult]) -> Counts:
         columns=ColumnNews.total(c.columns for c in counts),
         unknown=UnknownTables.total(c.unknown for c in counts),
         reread=tuple(dict.fromkeys(why for c in counts for why in c.reread)),
+        blank=sum(c.blank for c in counts),
     )
 
 

@@ -109,6 +109,7 @@ def land_events(
             covers=covers,
             merged=proven.merged,
             gaps=proven.gaps,
+            blank=_blank_lines(opened, log, proven.merged),
             events=seen.events,
             truncates=() if spec.stored_as.ignores_deletes else seen.truncates,
             behind=behind,
@@ -154,6 +155,12 @@ def _envelopes(spark: SparkSession, spec: OperationSpec, log: LogBatch, opened: 
     if log.again:
         return open_format(log.archive.format).envelopes(_records_again(spark, spec, log), chosen_format(log))
     return opened.envelopes(lambda found: unread(found, opened.read, log, merged))
+
+
+def _blank_lines(opened: Opened, log: LogBatch, merged: tuple[str, ...]) -> int:
+    """Returns how many lines of the files that are merged are empty, 0 for formats in which that may be the end of a delete."""
+    tombstones = open_format(log.archive.format).facts.writes_tombstones
+    return 0 if tombstones else sum(file.blank for file in opened.files if file.path in set(merged))
 
 
 def _counted() -> tuple[Column, Column]:

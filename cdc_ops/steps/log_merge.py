@@ -58,7 +58,7 @@ def merge_events(spark: SparkSession, spec: OperationSpec, manifest: Manifest, r
     if spec.log is not None and spec.log.again and result.outcome is not Outcome.NUMBER_TAKEN:  # else nothing of it was merged
         resolve(spark, spec, spec.log.quarantine, feed_folder(spec, manifest.attempt))
     counts = replace(result.counts, read=reading.events, quarantined=reading.quarantined, behind=reading.behind)
-    counts = replace(counts, unknown=reading.unknown, columns=reading.columns)
+    counts = replace(counts, unknown=reading.unknown, columns=reading.columns, blank=reading.blank)
     return replace(result, counts=counts)
 
 

@@ -48,7 +48,7 @@ def draft_log(order: Order) -> Draft:
     if missing and not files and heals(order, found.gaps):
         return replace(draft_healing(order, before, found.gaps), warnings=found.warnings(), survey=found)
     if not files:
-        idle = f"no new file in {url}"
+        idle = f"no finished file in {url}: {found.waiting}" if found.waiting else f"no new file in {url}"
         return Draft(idle=idle, bound=bound, warnings=found.warnings(), survey=found, stopped=missing)
     spec = replace(
         new_spec(order, OperationKind.INCREMENT, order.source.now()),
@@ -73,7 +73,7 @@ def draft_log(order: Order) -> Draft:
     left = len(found.files.files) - len(files)
     more = (f"{left:,} more files wait for the next run ('files_per_run')",) if left else ()
     met = MissingEvents(gaps=found.gaps, healing=heals(order, found.gaps)) if found.gaps else None
-    return Draft(operations=(spec,), bound=bound, warnings=(*found.warnings(), *more), missing=met, survey=found)
+    return Draft(operations=(spec,), bound=bound, warnings=(*found.warnings(), *more), missing=met, how=found.waiting, survey=found)
 
 
 def _not_from_archive(order: Order) -> StateError:

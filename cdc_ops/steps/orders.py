@@ -133,7 +133,7 @@ class Draft:
         idle: Why there are none.
         bound: The bound.
         unpassed: The bound instead, if it has not passed the watermark: what it warns of, and keeps, is worth having all the same.
-        how: How the table was cut into operations, "" if it was not.
+        how: How the table was cut into operations, or which files of an archive wait, "" if there is nothing to say.
         warnings: What makes the read slow, each with its fix.
         alert: What is to be said of a writer that has held the bound back for too long, or of a gap that is healed.
         missing: What an archive misses behind the files that are read; None if nothing.

@@ -29,7 +29,7 @@ from cdc_ops.lake.log import read_head
 from cdc_ops.lake.manifests import find_landed, is_landed
 from cdc_ops.sources.base import Source
 from cdc_ops.state.base import Lease, StateReader, TableRun, TableRunStatus
-from cdc_ops.steps.archives import keep, keep_frozen
+from cdc_ops.steps.archives import keep, keep_frozen, with_hashes
 from cdc_ops.steps.commit import Base, catch_up, give_up_hopeless
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.log_plan import as_configured_now, reads_otherwise
@@ -236,6 +236,7 @@ def _freeze(context: Context, source: Source, request: RunRequest, config: Table
     if plan.stopped is not None:
         raise plan.stopped
     if plan.planned:
+        plan = replace(plan, planned=tuple(map(with_hashes, plan.planned)))
         context.store.freeze(lease, state, plan.planned)
         for spec in plan.planned:
             keep_frozen(context.store, lease, spec, context.store.now())

@@ -8,8 +8,9 @@ Nothing is written here, and nothing needs Spark; steps.archives keeps what was 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Final
 
-from cdc_ops.archives.base import Archive, Listing
+from cdc_ops.archives.base import HASHED, Archive, Listing
 from cdc_ops.core.archive_endings import is_finished
 from cdc_ops.core.archive_files import (
     ArrivalRules,
@@ -42,6 +43,9 @@ from cdc_ops.core.tables import TableName
 from cdc_ops.errors import ArchiveFileError
 from cdc_ops.state.base import StateReader
 
+SHOWN: Final = 3
+"""Waiting files that a run names."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
@@ -59,6 +63,8 @@ class Survey:
         decisions: Gaps that were accepted.
         strangers: Files that the layout does not know.
         mark: What the next listing starts from.
+        unfinished: Files whose last bytes show that they are still being written.
+        settle: How long a file must not have changed before it is read.
     """
 
     scope: Scope
@@ -72,6 +78,8 @@ class Survey:
     decisions: tuple[AcceptedGap, ...]
     strangers: tuple[Stranger, ...]
     mark: ListingMark
+    unfinished: frozenset[str] = frozenset()
+    settle: timedelta = timedelta(0)
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -93,6 +101,26 @@ class Survey:
         )
         left = (f"{len(self.strangers)} files have names that nobody knows and are ignored",) if self.strangers else ()
         return (*self.stock.warnings, *waits, *left)
+
+    @property
+    def waiting(self) -> str:
+        """Which files are not finished yet, since when they wait and why, and how many they hold back; "" if none waits."""
+        waits = self.stock.of(Verdict.WAIT)
+        if not waits:
+            return ""
+        shown = ", ".join(self._why(file) for file in waits[:SHOWN]) + (f" and {len(waits) - SHOWN} more" if len(waits) > SHOWN else "")
+        behind = 0 if self.gaps else len(self.stock.to_read) - len(self.files.files)
+        held = f", and {behind} file{'s' if behind > 1 else ''} behind what waits {'are' if behind > 1 else 'is'} held back"
+        return shown + (held if behind else "")
+
+    def _why(self, file: ListedFile) -> str:
+        since = file.modified or (self.known[file.path].since if file.path in self.known else self.listing.clock)
+        why = (
+            "it ends in the middle of a record, or its writer has not closed it"
+            if file.path in self.unfinished
+            else f"it was written less than {self.settle} ago ('settle')"
+        )
+        return f"{file.path} waits since {since:%Y-%m-%d %H:%M:%S} UTC: {why}"
 
     @property
     def _waiting(self) -> tuple[ListedFile, ...]:
@@ -170,7 +198,7 @@ def _judged(look: _Look, listing: Listing, ranges: tuple[ListedRange, ...], scop
     passed = _passed(look, names, known)
     kept = tuple(name for name in names if name.path not in passed)
     paths = {name.path for name in kept}
-    listed = [file for file in listing.files if file.path in paths]
+    listed = [_hashed_again(look.archive, file, known.get(file.path)) for file in listing.files if file.path in paths]
     unfinished, ended = _endings(look, kept, known, listing)
     stock = take_stock(listed, known, listing.clock, ArrivalRules(settle=look.rules.settle, unfinished=unfinished), ranges)
     decisions = _decisions(look)
@@ -193,7 +221,20 @@ def _judged(look: _Look, listing: Listing, ranges: tuple[ListedRange, ...], scop
         decisions=decisions,
         strangers=strangers,
         mark=mark,
+        unfinished=unfinished,
+        settle=look.rules.settle,
     )
+
+
+def _hashed_again(archive: Archive, file: ListedFile, known: FileRecord | None) -> ListedFile:
+    """Returns a file that was written again, and may be the same as before, with the hash of what is in it now.
+
+    Only where the store tells no more than size and time, and the hash of what was read is kept.
+    """
+    kept = known is not None and known.status is FileStatus.CONSUMED and known.file.etag.startswith(HASHED)
+    if known is None or not kept or file.etag or file.size != known.file.size or file.modified == known.file.modified:
+        return file
+    return replace(file, etag=archive.content_hash(file.path))
 
 
 def _believed(known: Mapping[str, FileRecord], watermark: ArchiveWatermark) -> dict[str, FileRecord]:

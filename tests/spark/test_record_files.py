@@ -96,6 +96,7 @@ def test_empty_lines_count_between_records_and_not_behind_them(spark: SparkSessi
     files = [put(tmp_path, name, data) for name, data in texts.items()]
     counted = count_lines(spark, files)
     assert [one.lines for one in counted.files] == [4, 2, 0, 0, 0]
+    assert [one.blank for one in counted.files] == [2, 0, 0, 0, 0]
     found = read_records(spark, files, counted).orderBy("file", "line").collect()
     assert [(row.file, row.line, row.value.rstrip("\r")) for row in found] == [
         ("end.json", 0, "{}"),

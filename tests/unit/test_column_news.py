@@ -3,6 +3,7 @@
 from cdc_ops.core.column_news import NO_NEWS, SHOWN, ColumnNews
 from cdc_ops.core.operations import Counts
 from cdc_ops.core.wire import dumps, loads
+from cdc_ops.formats.base import open_format
 
 
 def test_nothing_is_said_where_events_speak_of_all_columns() -> None:
@@ -34,6 +35,14 @@ def test_statements_are_said_in_their_own_words_and_not_all_of_many() -> None:
     assert texts[-1] not in said
     assert "and 2 more" in said
     assert "'cdc-ops verify'" in said
+
+
+def test_empty_lines_are_said() -> None:
+    assert "1 line of the files is empty" in Counts(blank=1).warning
+    assert "1,200 lines of the files are empty" in Counts(blank=1200).warning
+    assert Counts().warning == ""
+    assert not open_format("maxwell").facts.writes_tombstones  # where it is said
+    assert open_format("debezium-mysql").facts.writes_tombstones
 
 
 def test_operations_add_up() -> None:
