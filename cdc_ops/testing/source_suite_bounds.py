@@ -1,6 +1,5 @@
 """The part of the conformance suite for sources that proves the safe bound: nothing that commits later falls below it."""
 
-import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Final
@@ -63,7 +62,8 @@ class SourceBoundSuite:
         reader.run("BEGIN", "SELECT * FROM events")
         held = _bound(harness, source, "at").held_by
         assert (reader.label in held) if harness.statements.readers_hold else held == ""
-        time.sleep(0.1)
+        begun = source.now()
+        wait_until(lambda: source.now() > begun, "the next instant of the server's clock")
         before = source.now()
         reader.run(harness.statements.touch.format(id=1))
         # What the answer above relies on: where a reader does not hold back, what it writes later is stamped later.
@@ -94,9 +94,10 @@ class SourceBoundSuite:
         gone.run(begin.format(name="suite-1"), harness.statements.touch.format(id=3))
         written = _stamp(harness, gone, 3)
         gone.run(*(statement.format(name="suite-1") for statement in prepare))
+        connection = gone.label
         gone.close()
         try:
-            time.sleep(0.3)  # until the server has noticed that the connection is gone
+            wait_until(lambda: connection not in _bound(harness, source, "at", since=since).held_by, "the end of the connection")
             bound = _bound(harness, source, "at", since=since)
             assert bound.held_by
             assert bound.value.parts[0] <= written

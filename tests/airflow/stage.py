@@ -135,6 +135,17 @@ class Stage:
         return {str(line.table): line.status.value for line in self.ledger.table_runs("shop", run_id=run.id)}
 
 
+def handed_on(run: Run) -> list[tuple[str, str, Any]]:
+    """What the tasks of a run have handed on by XCom, as it is stored: task, key and value."""
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        rows = session.scalars(select(XComModel).where(XComModel.run_id == run.id)).all()
+        return [(row.task_id.removeprefix("tables."), row.key, XComModel.deserialize_value(row)) for row in rows]
+
+
 def asset_events(run: Run) -> dict[str, dict[str, Any]]:
     """The asset events of a run: name and extra."""
     from airflow.models.asset import AssetEvent

@@ -36,6 +36,7 @@ def main() -> None:
         print("java.lang.OutOfMemoryError: Java heap space", flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(float(how.pop("sleep", 0)))
+    Path(os.environ["STUB_CALLS"]).with_suffix(".awake").touch()  # nobody has stopped it in its sleep
     if how.pop("once", False):
         Path(os.environ["STUB_PLAN"]).write_text("{}")
     started = datetime.now(UTC)

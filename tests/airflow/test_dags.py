@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
+from airflow.sdk.exceptions import ParamValidationError
 
 from cdc_ops.airflow.dags import build_dags
 from cdc_ops.airflow.tasks import verdict_of
@@ -93,6 +94,16 @@ def test_the_trigger_form_has_defaults_and_offers_the_tables_where_they_are_know
     assert "examples" not in dags["cdc_shop"].params.get_param("tables").schema
 
 
+def test_the_trigger_form_asks_for_instants_as_such(folder: Path) -> None:
+    """Airflow's form offers a calendar for these, with a time and its zone, and checks what is typed in."""
+    params = bag().dags["cdc_shop"].params
+    for name in ("since", "until"):
+        assert params.get_param(name).schema["format"] == "date-time"
+        with pytest.raises(ParamValidationError):
+            params.get_param(name).resolve("yesterday")
+        assert params.get_param(name).resolve("2026-01-31T00:00:00+00:00")
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [
@@ -145,30 +156,27 @@ def test_two_processes_with_different_hash_seeds_serialize_the_same(folder: Path
 
 
 MEASURE = """
-import sys, time
+import sys
 import airflow.sdk
 import cdc_ops.airflow.dags as dags
-started = time.process_time()
 built = dags.build_dags(sys.argv[1])
-seconds = time.process_time() - started
 loaded = sorted({name.partition(".")[0] for name in sys.modules} & {"pyspark", "delta", "pandas", "deltalake", "pyarrow"})
-print("RESULT", seconds, sum(len(dag.tasks) for dag in built.values()), loaded)
+print("RESULT", sum(len(dag.tasks) for dag in built.values()), loaded)
 """
 
 
-def test_five_hundred_tables_cost_no_tasks_no_spark_and_little_time(tmp_path: Path) -> None:
+def test_five_hundred_tables_cost_no_tasks_and_no_spark(tmp_path: Path) -> None:
     write(tmp_path / "many", "many", [f"shop.table_{number:03}" for number in range(500)])
-    seconds, tasks, loaded = in_process(MEASURE, str(tmp_path / "many")).split(maxsplit=2)
+    tasks, loaded = in_process(MEASURE, str(tmp_path / "many")).split(maxsplit=1)
     assert loaded.strip() == "[]"
     assert int(tasks) == 7
-    assert float(seconds) < 5  # CPU time; about 0.5 s where nothing else runs
 
 
 def test_the_examples_that_ship_are_dags(monkeypatch: pytest.MonkeyPatch) -> None:
     shipped = ROOT / "dags" / "pipelines"
-    if not shipped.is_dir():
-        pytest.skip("no example pipeline in this tree")
-    for dag in build_dags(shipped).values():
+    dags = build_dags(shipped)
+    assert len(dags) >= len(list(shipped.rglob("*.yaml"))) > 0
+    for dag in dags.values():
         assert isinstance(dag, DAG)
         assert "broken" not in dag.tags, dag.doc_md
 

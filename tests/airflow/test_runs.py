@@ -2,7 +2,6 @@
 
 import sqlite3
 import threading
-import time
 from contextlib import closing
 from datetime import timedelta
 from functools import partial
@@ -16,7 +15,8 @@ from cdc_ops.errors import LeaseHeldError
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.context import Context
 from cdc_ops.testing.servers import MariaDBServer
-from tests.airflow.stage import LINES, SALES, Stage, asset_events
+from cdc_ops.testing.source_harness import wait_until
+from tests.airflow.stage import LINES, SALES, Stage, asset_events, handed_on
 
 GREEN = {"discover": "success", "plan": "success", "extract": "success", "merge": "success", "commit": "success", "outcome": "success"}
 IDLE = {"discover": "success", "plan": "success", "extract": "skipped", "merge": "skipped", "commit": "skipped", "outcome": "success"}
@@ -64,6 +64,26 @@ def test_a_snapshot_then_nothing_new_then_one_table_fails_and_heals(stage: Stage
     assert [(call["step"], call["tables"]) for call in stage.calls()] == [("merge", [SALES])], "what was landed is not read again"
 
 
+def test_what_tasks_hand_on_is_names_and_never_operations(stage: Stage) -> None:
+    first = stage.run()
+    stage.change()
+    second = stage.run()
+    assert (first.state, second.state) == ("success", "success")
+    for run in (first, second):
+        handed = handed_on(run)
+        assert ("discover", "return_value") in {(task, key) for task, key, _ in handed}
+        named = {name for _, _, value in handed for name in flat(value)}
+        assert {SALES, LINES} <= named
+        assert named <= {SALES, LINES}, "nothing but names of tables: what is to be done is in the ledger"
+
+
+def flat(value: object) -> list[object]:
+    """What lists within lists, and values of mappings, come to."""
+    if isinstance(value, dict):
+        return [one for part in value.values() for one in flat(part)]
+    return [one for part in value for one in flat(part)] if isinstance(value, list | tuple) else [value]
+
+
 def test_a_table_that_cannot_be_extracted_does_not_stop_the_others(stage: Stage) -> None:
     stage.run()
     stage.change()
@@ -108,10 +128,10 @@ def test_an_application_is_stopped_when_another_run_has_taken_its_table(stage: S
     stage.plan({"merge": {"sleep": 120}})
     thief = threading.Thread(target=steal, args=(stage, TableName.parse(SALES)))
     thief.start()
-    started = time.monotonic()
     run = stage.run()
     thief.join()
-    assert time.monotonic() - started < 100
+    assert len(stage.calls()) == 1
+    assert not (stage.folder / "calls.awake").exists(), "the application ran to its end"
     assert (run.state, run.tasks["merge"], run.tasks["commit"]) == ("failed", "failed", "failed")
     with open_store(f"sqlite:///{stage.folder}/ledger.db") as store:
         assert store.lease("shop", TableName.parse(SALES)).holder == "thief"
@@ -119,21 +139,23 @@ def test_an_application_is_stopped_when_another_run_has_taken_its_table(stage: S
 
 def steal(stage: Stage, table: TableName) -> None:
     """Lets a table's lease run out while Spark works, as if the worker had been asleep, and takes it."""
-    while not (stage.folder / "calls.jsonl").exists():
-        time.sleep(0.1)
+    wait_until((stage.folder / "calls.jsonl").exists, "the start of Spark")
     expire = "UPDATE cdc_tables SET expires_at = '2000-01-01 00:00:00.000000' WHERE table_name = ?"
     with (
         closing(sqlite3.connect(stage.folder / "ledger.db", timeout=30)) as database,
         open_store(f"sqlite:///{stage.folder}/ledger.db") as store,
     ):
-        while True:
+
+        def is_taken() -> bool:
             with database:
                 database.execute(expire, (table.name,))
             try:
                 store.acquire("shop", table, "thief", ttl=timedelta(minutes=5), live=True)
             except LeaseHeldError:  # it was renewed in between
-                continue
-            return
+                return False
+            return True
+
+        wait_until(is_taken, "the lease of the thief")
 
 
 def test_a_resync_of_keys_moves_no_watermark_and_says_so(stage: Stage) -> None:
@@ -176,6 +198,7 @@ def test_the_password_is_in_the_environment_of_the_application_and_nowhere_else(
     stage.run()
     calls = stage.calls()
     spellings = {stage.server.password, quote(stage.server.password, safe="")}
+    assert [call["step"] for call in calls] == ["merge", "extract", "merge"]
     for call in calls:
         assert quote(stage.server.password, safe="") in call["environ"]["CDC_OPS_CONN_SHOP_DB"]
         assert not any(spelling in argument for argument in call["argv"] for spelling in spellings)

@@ -21,6 +21,7 @@ from cdc_ops.demo.play import Excuse, task_line
 from cdc_ops.demo.report import Screen, TableReport, print_tables, verdict
 from cdc_ops.demo.secrecy import PasswordWatch, telling_parts
 from cdc_ops.demo.services import ProcessInfo, Service, is_running, stop_all
+from cdc_ops.testing.source_harness import wait_until
 
 PASSWORD = "aB3-dE6_gH9@:/%#+& ?zY8xW7vU6tS"
 EQUAL = TableCheck(table="shop.sales", rows_source=4, rows_lake=4, only_in_source=0, only_in_lake=0, different=0, duplicates=0)
@@ -68,15 +69,13 @@ def is_alive(pid: int) -> bool:
 def test_stopping_a_service_ends_what_it_has_started_too(tmp_path: Path) -> None:
     service = Service("shell", tmp_path / "pids", tmp_path / "logs")
     service.start(["/bin/sh", "-c", "trap '' TERM; sleep 60 & echo $!; exec sleep 60"], os.environ, tmp_path)
-    while not (child := service.log.read_text().strip()):
-        pass
+    wait_until(lambda: service.log.read_text().endswith("\n"), "the service's own child")
+    child = int(service.log.read_text())
     assert is_running(tmp_path / "pids" / "shell.pid")
     assert stop_all(tmp_path / "pids", timeout=0.2) == ("shell",)
     assert not (tmp_path / "pids" / "shell.pid").exists()
-    while service.exit_code() is None:
-        pass
-    while is_alive(int(child)):  # it has been killed, and goes when the kernel comes to it; the test's own limit ends the wait
-        pass
+    wait_until(lambda: service.exit_code() is not None, "the end of the service")
+    wait_until(lambda: not is_alive(child), "the end of its child, which goes when the kernel comes to it")
 
 
 def test_a_later_process_with_the_same_number_is_left_alone(tmp_path: Path) -> None:
