@@ -67,11 +67,12 @@ def _of_a_database(instant: dict[str, Any]) -> dict[str, Param]:
             section=_SECTION,
         ),
         "accept_deletes": Param(
-            0,
-            type="integer",
+            "",
+            type=["string", "integer"],
             minimum=0,
+            pattern=r"^(\d+|\d{1,3}(\.\d+)?\s*%)?$",
             title="Accept deletes",
-            description="Mode reconcile, one table: delete up to so many rows, whatever the table's limits are.",
+            description="Mode reconcile, one table: delete up to so many rows (500) or such a share (30%), whatever its limits are.",
             section=_SECTION,
         ),
     }

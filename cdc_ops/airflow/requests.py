@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, NoReturn
 
+from cdc_ops.core.comparing import parse_accepted
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest, parse_instant
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import RequestError
@@ -91,9 +92,10 @@ def _reconcile(facts: DagRunFacts) -> RunRequest:
         _refuse("A backfill reads a range, and a reconcile compares whole tables.", "Drop the mode, or trigger a run with it.")
     if facts.conf.get("mode") not in (None, INCREMENT, RECONCILE):
         _refuse(f"mode={facts.conf['mode']!r} has no place in the DAG that reconciles.", "Trigger the pipeline's other DAG.")
-    accepted = facts.conf.get("accept_deletes") or 0
-    if isinstance(accepted, bool) or not isinstance(accepted, int):
-        _refuse(f"accept_deletes={accepted!r} is no whole number.", "Give the number that the refusal named.")
+    accepted = facts.conf.get("accept_deletes") or ""
+    if isinstance(accepted, bool) or not isinstance(accepted, int | str):
+        _refuse(f"accept_deletes={accepted!r} is neither a number nor a share.", "Write 500 for rows, or 30% for a share of them.")
+    number, ratio = parse_accepted(str(accepted))
     return RunRequest(
         run_id=facts.run_id,
         trigger=facts.run_type,
@@ -104,7 +106,8 @@ def _reconcile(facts: DagRunFacts) -> RunRequest:
         until=_instant(facts.conf, "until"),
         keys=_keys(facts.conf),
         columns=_names(facts.conf, "columns", "Give a list of column names."),
-        accept_deletes=accepted,
+        accept_deletes=number,
+        accept_delete_ratio=ratio,
     ).checked()
 
 

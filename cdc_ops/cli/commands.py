@@ -13,7 +13,7 @@ from cdc_ops.cli.phases import print_phases
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opened
 from cdc_ops.cli.verbosity import verbose_option
 from cdc_ops.core import wire
-from cdc_ops.core.comparing import Strength
+from cdc_ops.core.comparing import Strength, parse_accepted
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest, parse_instant
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, LakeError, RequestError, SourceError, StateError
@@ -169,17 +169,22 @@ def reconcile(
     pipeline: Names = None,
     table: Tables = None,
     rows: Annotated[bool, typer.Option("--rows", help="Compare all columns, not only the keys of tables that have a cursor.")] = False,
-    accept_deletes: Annotated[int, typer.Option(help="Delete up to so many rows of one table, whatever its limits are.", min=0)] = 0,
+    accept_deletes: Annotated[
+        str,
+        typer.Option(help="Delete up to so many rows of one table (500), or such a share of them (30%), whatever its limits are."),
+    ] = "",
     folder: Folder = None,
     as_json: Json = False,
 ) -> None:
     """Compare source and lake by checksums; delete what is gone, merge what differs. The watermark stays."""
     with guarded(as_json):
+        number, ratio = parse_accepted(accept_deletes)
         request = new_request(
             kind=RunKind.RECONCILE,
             tables=tuple(table or ()),
             strength=Strength.ROWS if rows else None,
-            accept_deletes=accept_deletes,
+            accept_deletes=number,
+            accept_delete_ratio=ratio,
         )
         run_all(folder, pipeline or [], request, as_json)
 

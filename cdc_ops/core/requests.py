@@ -53,6 +53,7 @@ class RunRequest:
         columns: For a backfill: read these columns only, and set them in the rows that the lake has; all rows if there is no range.
         strength: What a reconcile compares; None = the keys of tables with a cursor, all columns of the others.
         accept_deletes: Deletes that a reconcile of one table may bring, whatever the table's limits; 0 = its limits hold.
+        accept_delete_ratio: The same as a share of the table's rows.
         scope: For a reconcile of one table: the part of it that a verification found to differ; None = it compares the whole table.
     """
 
@@ -68,7 +69,13 @@ class RunRequest:
     columns: tuple[str, ...] = ()
     strength: Strength | None = None
     accept_deletes: int = 0
+    accept_delete_ratio: float = 0.0
     scope: Scope | None = None
+
+    @property
+    def accepts_deletes(self) -> bool:
+        """True if it may bring more deletes than the table's limits allow."""
+        return bool(self.accept_deletes or self.accept_delete_ratio)
 
     @property
     def replaces_table(self) -> bool:
@@ -131,12 +138,12 @@ class RunRequest:
 
     def _check_reconcile(self, ranged: bool) -> None:
         if self.kind is not RunKind.RECONCILE:
-            if self.strength or self.accept_deletes or self.scope:
+            if self.strength or self.accepts_deletes or self.scope:
                 raise self._contradiction("Only a reconcile accepts deletes, or is told what to compare.", "Drop them, or reconcile.")
             return
         if self.mode or ranged or self.keys:
             raise self._contradiction("A reconcile takes neither range nor keys nor resync mode.", "Drop them: it compares whole tables.")
-        if self.accept_deletes and len(self.tables) != 1:
+        if self.accepts_deletes and len(self.tables) != 1:
             raise self._contradiction("Deletes are accepted for one table.", "Name exactly one table.")
         if self.scope and (len(self.tables) != 1 or self.strength is not Strength.ROWS):
             raise self._contradiction("A part that is compared is one of one table, by rows.", "Name one table, and strength rows.")

@@ -44,7 +44,12 @@ def draft_comparison(order: Order) -> Draft:
     strength, why = decide(order.source, facts, order.request.strength)
     now = order.source.now()
     slices = order.slices("")
-    guard = DeleteGuard(max_ratio=settings.max_delete_ratio, max_rows=settings.max_delete_rows, accepted=order.request.accept_deletes)
+    guard = DeleteGuard(
+        max_ratio=settings.max_delete_ratio,
+        max_rows=settings.max_delete_rows,
+        accepted=order.request.accept_deletes,
+        accepted_ratio=order.request.accept_delete_ratio,
+    )
     buckets = None if strength is Strength.WHOLE else _cut(order.source, facts)
     spec = replace(
         new_spec(order, OperationKind.RECONCILE, now),

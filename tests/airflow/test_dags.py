@@ -88,7 +88,7 @@ def test_the_verbs_are_tasks_mapped_over_groups_of_tables(folder: Path) -> None:
 
 def test_the_trigger_form_has_defaults_and_offers_the_tables_where_they_are_known(folder: Path) -> None:
     dags = bag().dags
-    defaults = {"tables": [], "mode": "increment", "since": None, "until": None, "keys": [], "columns": [], "accept_deletes": 0}
+    defaults = {"tables": [], "mode": "increment", "since": None, "until": None, "keys": [], "columns": [], "accept_deletes": ""}
     assert dags["cdc_shop"].params.dump() == defaults
     assert dags["cdc_crm"].params.get_param("tables").schema["examples"] == ["crm.accounts", "crm.leads"]
     assert "examples" not in dags["cdc_shop"].params.get_param("tables").schema

@@ -116,14 +116,15 @@ def test_more_deletes_than_are_allowed_stop_before_anything_is_written(orders: W
     [failure] = reconcile(orders).failures
     assert isinstance(failure.error, DeletesRefusedError)
     assert f"{ROWS:,} of {ROWS:,} rows" in failure.error.what
-    assert f"--accept-deletes {ROWS}" in failure.error.next
+    assert "--accept-deletes 100%" in failure.error.next
     assert orders.lake("orders", "id") == before
     orders.sql(f"INSERT INTO orders (id, amount, updated_at) VALUES (1, 1, {NOW[orders.schema == 'public']})")
     assert_done(orders.run())  # increments do not wait for the decision
     assert orders.data_commits("orders") == [1, 3]
     name = str(orders.name("orders"))
     assert reconcile(orders, tables=(name,), accept_deletes=ROWS - 2).failures
-    assert_done(reconcile(orders, tables=(name,), accept_deletes=ROWS - 1))
+    assert reconcile(orders, tables=(name,), accept_delete_ratio=0.5).failures
+    assert_done(reconcile(orders, tables=(name,), accept_delete_ratio=1.0))
     assert equal(orders)
 
 

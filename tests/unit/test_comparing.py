@@ -1,10 +1,12 @@
 """Comparing by checksums: what differs is found, and too many deletes are stopped."""
 
+import re
+
 import pytest
 
 from cdc_ops.core.buckets import Buckets
 from cdc_ops.core.canonical import spark_field
-from cdc_ops.core.comparing import DeleteGuard, Strength, added, differing
+from cdc_ops.core.comparing import DeleteGuard, Strength, added, differing, parse_accepted
 from cdc_ops.core.requests import RunKind, RunRequest
 from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.errors import DeletesRefusedError, RequestError
@@ -35,6 +37,10 @@ def test_a_bucket_differs_by_rows_by_checksum_or_by_being_on_one_side_only() -> 
         (DeleteGuard(max_rows=5, accepted=6), 6, 1_000, True),
         (DeleteGuard(accepted=6), 700, 1_000, False),
         (DeleteGuard(max_ratio=1.0), 1_000, 1_000, True),
+        (DeleteGuard(accepted_ratio=0.3), 300, 1_000, True),
+        (DeleteGuard(accepted_ratio=0.3), 301, 1_000, False),
+        (DeleteGuard(max_rows=5, accepted_ratio=0.3), 300, 1_000, True),
+        (DeleteGuard(accepted_ratio=1.0), 1_000, 1_000, True),
     ],
 )
 def test_deletes_are_allowed_up_to_the_limits_or_to_what_was_accepted(guard: DeleteGuard, deletes: int, rows: int, allowed: bool) -> None:
@@ -46,8 +52,32 @@ def test_a_refusal_says_how_many_which_and_how_to_accept_them() -> None:
         DeleteGuard().check(2_000, 3_000, ["1", "2"], pipeline="shop", table="shop.orders")
     assert "2,000 of 3,000 rows of shop.orders" in str(caught.value)
     assert "1; 2" in str(caught.value)
-    assert "cdc-ops reconcile --pipeline shop --table shop.orders --accept-deletes 2000" in caught.value.next
+    assert "cdc-ops reconcile --pipeline shop --table shop.orders --accept-deletes 74%" in caught.value.next
     assert not caught.value.retryable
+
+
+@pytest.mark.parametrize(("deletes", "rows"), [(101, 1_000), (273, 1_000), (299, 1_000), (2_000, 3_000), (11, 11), (6, 1_000_000)])
+def test_what_a_refusal_offers_is_enough_when_the_source_has_moved_on(deletes: int, rows: int) -> None:
+    with pytest.raises(DeletesRefusedError) as caught:
+        DeleteGuard(max_ratio=0.0, max_rows=5 if deletes > 5 else 0).check(deletes, rows, [], pipeline="p", table="s.t")
+    found = re.search(r"--accept-deletes (\S+)", caught.value.next)
+    assert found is not None
+    number, ratio = parse_accepted(found[1])
+    guard = DeleteGuard(max_ratio=0.0, max_rows=5, accepted=number, accepted_ratio=ratio)
+    assert guard.allows(min(deletes + deletes // 20, rows), rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"), [("", (0, 0.0)), ("0", (0, 0.0)), ("500", (500, 0.0)), ("30%", (0, 0.3)), (" 12.5 % ", (0, 0.125))]
+)
+def test_accepted_deletes_are_a_number_or_a_share(text: str, read: tuple[int, float]) -> None:
+    assert parse_accepted(text) == read
+
+
+@pytest.mark.parametrize("text", ["-1", "1e3", "0.3", "101%", "%", "30 percent", "all"])
+def test_what_is_neither_a_number_nor_a_share_is_refused(text: str) -> None:
+    with pytest.raises(RequestError, match="no number of deletes"):
+        parse_accepted(text)
 
 
 def test_floats_have_no_text_that_both_sides_share_on_any_server() -> None:

@@ -113,6 +113,9 @@ def test_run_requests_need_no_airflow() -> None:
 def test_the_mode_reconcile_and_every_run_of_the_reconcile_dag_compare_by_checksums() -> None:
     asked = run_request(facts(mode="reconcile", tables=["shop.orders"], accept_deletes=7))
     assert (asked.kind, asked.tables, asked.accept_deletes) == (RunKind.RECONCILE, ("shop.orders",), 7)
+    for written, number, ratio in (("7", 7, 0.0), ("30%", 0, 0.3), ("", 0, 0.0)):
+        asked = run_request(facts(mode="reconcile", tables=["shop.orders"], accept_deletes=written))
+        assert (asked.accept_deletes, asked.accept_delete_ratio) == (number, ratio)
     for run_type in (*RUN_TYPES, "backfill"):
         own = DagRunFacts(dag_id="cdc_shop_reconcile", run_id="r", run_type=run_type, conf={}, interval=HOUR, reconcile=True)
         assert (run_request(own).kind, run_request(own).since) == (RunKind.RECONCILE, None)
@@ -124,7 +127,9 @@ def test_the_mode_reconcile_and_every_run_of_the_reconcile_dag_compare_by_checks
         {"run_type": "backfill", "mode": "reconcile"},
         {"mode": "increment", "accept_deletes": 7, "tables": ["shop.orders"]},
         {"mode": "reconcile", "accept_deletes": 7},
-        {"mode": "reconcile", "accept_deletes": "7", "tables": ["shop.orders"]},
+        {"mode": "reconcile", "accept_deletes": "7 rows", "tables": ["shop.orders"]},
+        {"mode": "reconcile", "accept_deletes": True, "tables": ["shop.orders"]},
+        {"mode": "reconcile", "accept_deletes": "30%"},
         {"mode": "reconcile", "keys": ["1"]},
     ],
 )
