@@ -27,6 +27,7 @@ from cdc_ops.core.tables import TableName
 from cdc_ops.errors import CdcError, EnvironmentSetupError, UnforeseenJobError
 from cdc_ops.lake.files import read_text, write_text
 from cdc_ops.lake.maintenance import maintain
+from cdc_ops.lake.manifests import read_manifest
 from cdc_ops.lake.session import build_session
 from cdc_ops.sources.base import Source, open_source
 from cdc_ops.steps.extract import damage_of, extract
@@ -34,7 +35,7 @@ from cdc_ops.steps.guard import LoadGuard
 from cdc_ops.steps.history_upkeep import maintain_history
 from cdc_ops.steps.log_shared import SharedReadings
 from cdc_ops.steps.merge import merge
-from cdc_ops.steps.progress import Pace, chunk_line
+from cdc_ops.steps.progress import Pace, chunk_line, merge_line
 from cdc_ops.steps.readers import ReaderLimit, connections_of
 from cdc_ops.steps.replicas import ReplicaReads
 from cdc_ops.steps.stopwatch import Stopwatch, measured, stopwatch
@@ -204,6 +205,8 @@ def _run_operation(context: JobContext, spark: SparkSession, source: Source, ste
         with context.held(spec.table, staged):
             result = extract(spark, source, spec, attempt, context.readings)
     if step is not Step.EXTRACT:
+        if spec.landing is Landing.STAGED and (landed := read_manifest(spec.staging)) is not None:
+            context.say(merge_line(spec, landed.rows))
         with context.held(spec.table, direct):
             result = merge(spark, source, spec)
     return replace(result, seconds=round(time.monotonic() - started, 3))

@@ -1,6 +1,6 @@
 """`cdc-ops`: the same steps as in Airflow, from a shell, with Spark in this process.
 
-    validate  plan  run  status  backfill  resync  verify  schema  state rebuild  gap list  gap accept
+    validate  check  plan  run  status  backfill  resync  verify  schema  state rebuild  gap list  gap accept
     quarantine list  quarantine show  changes  as-of  replay
 
 Exit codes: 0 done (idle tables included), 2 wrong usage, configuration or request, 3 the source refuses, 4 ledger and lake disagree or the
@@ -9,6 +9,7 @@ came through, but one waits at a gap in its archive for somebody, 1 anything unf
 """
 
 from cdc_ops.cli import changes as changes  # registers its command
+from cdc_ops.cli import check as check  # registers its command
 from cdc_ops.cli import gaps as gaps  # registers its commands
 from cdc_ops.cli import history as history  # registers its commands
 from cdc_ops.cli import inspection as inspection  # registers its commands

@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from cdc_ops.cli import render
-from cdc_ops.cli.commands import Folder, app, guarded, progress
+from cdc_ops.cli.commands import Folder, app, guarded
+from cdc_ops.cli.progress import progress
 from cdc_ops.cli.session import LocalSpark
 from cdc_ops.cli.tables import free_folder, place_of_table, write_rows
 from cdc_ops.cli.verbosity import verbose_option

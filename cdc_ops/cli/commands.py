@@ -1,16 +1,17 @@
 """The commands of `cdc-ops`; each loads pipelines, asks the steps, and shows the answer."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from cdc_ops.cli import render
 from cdc_ops.cli.phases import print_phases
+from cdc_ops.cli.progress import progress
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opened
+from cdc_ops.cli.trial import Trial, print_trial, try_pipelines
 from cdc_ops.cli.verbosity import verbose_option
 from cdc_ops.core import wire
 from cdc_ops.core.comparing import Strength, parse_accepted
@@ -37,6 +38,7 @@ Names = Annotated[list[str] | None, typer.Option("--pipeline", "-p", help="Pipel
 Given = Annotated[list[str] | None, typer.Argument(help="Pipelines, the same as --pipeline.", metavar="[PIPELINE]...")]
 Tables = Annotated[list[str] | None, typer.Option("--table", "-t", help="schema.table; repeatable; default all of the pipeline.")]
 One = Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors and alerts; the result stays.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Since = Annotated[str, typer.Option(help="Start of the range, inclusive, ISO 8601 with zone.")]
 Until = Annotated[str, typer.Option(help="End of the range, exclusive, ISO 8601 with zone.")]
@@ -106,11 +108,36 @@ def plan(given: Given = None, folder: Folder = None, pipeline: Names = None, tab
 
 @app.command()
 @verbose_option
-def run(given: Given = None, folder: Folder = None, pipeline: Names = None, table: Tables = None, as_json: Json = False) -> None:
-    """Carry tables forward: snapshot first, then increments."""
+def run(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
+    given: Given = None,
+    folder: Folder = None,
+    pipeline: Names = None,
+    table: Tables = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "--sample", help="A trial: read at most so many rows of each table into a folder of their own.", min=0)
+    ] = 0,
+    into: Annotated[str, typer.Option(help="Folder of a trial, which must not be there; default one for temporary files.")] = "",
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Carry tables forward: snapshot first, then increments. With --limit only try them: ledger, lake and watermark stay as they are."""
     with guarded(as_json):
-        request = new_request(tables=tuple(table or ()))
-        run_all(folder, _named(given, pipeline), request, as_json)
+        names, tables = _named(given, pipeline), tuple(table or ())
+        if limit:
+            _try(try_pipelines(folder, names, tables, limit, into, quiet or as_json), as_json)
+            return
+        if into:
+            raise RequestError("--into is the folder of a trial.", data="Nothing was read.", next="Add --limit 100, or leave it out.")
+        run_all(folder, names, new_request(tables=tables), as_json, quiet)
+
+
+def _try(trial: Trial, as_json: bool) -> None:
+    if as_json:
+        render.print_json(trial.data())
+    else:
+        print_trial(trial)
+    if trial.refused:
+        raise typer.Exit(TRY_AGAIN if all(error.retryable for error in trial.refused.values()) else TABLES_FAILED)
 
 
 @app.command()
@@ -124,6 +151,7 @@ def backfill(  # noqa: PLR0913, PLR0917  a command line has as many parameters a
         str, typer.Option(help="Fill these columns only, separated by commas, in the rows that the lake has; all rows without a range.")
     ] = "",
     folder: Folder = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Read a range of time again and merge it, or fill single columns; the watermark stays."""
@@ -135,7 +163,7 @@ def backfill(  # noqa: PLR0913, PLR0917  a command line has as many parameters a
             until=parse_instant(until, "until") if until else None,
             columns=tuple(name.strip() for name in columns.split(",") if name.strip()),
         )
-        run_all(folder, [pipeline], request, as_json)
+        run_all(folder, [pipeline], request, as_json, quiet)
 
 
 @app.command()
@@ -148,6 +176,7 @@ def resync(  # noqa: PLR0913, PLR0917  a command line has as many parameters as 
     until: Until = "",
     key: Annotated[list[str] | None, typer.Option(help="Key of a row; parts of a composite key separated by commas; repeatable.")] = None,
     folder: Folder = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Read keys, a range or everything again; the watermark stays. Rows that are gone at the source are deleted (keys, full)."""
@@ -160,12 +189,12 @@ def resync(  # noqa: PLR0913, PLR0917  a command line has as many parameters as 
             until=parse_instant(until, "until") if until else None,
             keys=tuple(tuple(part.strip() for part in text.split(",")) for text in key or ()),
         )
-        run_all(folder, [pipeline], request, as_json)
+        run_all(folder, [pipeline], request, as_json, quiet)
 
 
 @app.command()
 @verbose_option
-def reconcile(
+def reconcile(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
     pipeline: Names = None,
     table: Tables = None,
     rows: Annotated[bool, typer.Option("--rows", help="Compare all columns, not only the keys of tables that have a cursor.")] = False,
@@ -174,6 +203,7 @@ def reconcile(
         typer.Option(help="Delete up to so many rows of one table (500), or such a share of them (30%), whatever its limits are."),
     ] = "",
     folder: Folder = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Compare source and lake by checksums; delete what is gone, merge what differs. The watermark stays."""
@@ -186,7 +216,7 @@ def reconcile(
             accept_deletes=number,
             accept_delete_ratio=ratio,
         )
-        run_all(folder, pipeline or [], request, as_json)
+        run_all(folder, pipeline or [], request, as_json, quiet)
 
 
 @app.command()
@@ -226,17 +256,19 @@ def _plan_data(item: TablePlan | CdcError) -> dict[str, Any]:
     }
 
 
-def run_all(folder: Path | None, names: list[str], request: RunRequest, as_json: bool) -> None:
-    """Does what a request asks for with each of some pipelines, and says what became of it."""
+def run_all(folder: Path | None, names: list[str], request: RunRequest, as_json: bool, quiet: bool = False) -> None:
+    """Does what a request asks for with each of some pipelines, and says what became of it; `quiet` leaves warnings out."""
     reports: dict[str, RunReport] = {}
     logs: dict[str, str] = {}
     for pipeline in chosen_pipelines(folder, names):
-        with progress(as_json) as say, opened(pipeline) as (context, source), LocalSpark(pipeline, say) as spark:
+        with progress(as_json or quiet) as say, opened(pipeline) as (context, source), LocalSpark(pipeline, say) as spark:
             reports[pipeline.name] = run_pipeline(context, source, request, spark.execute, say)
             logs[pipeline.name] = spark.log
         if not as_json:
-            render.print_report(pipeline.name, reports[pipeline.name], spark.log)
-            print_phases(reports[pipeline.name])
+            report = reports[pipeline.name]
+            render.print_report(pipeline.name, report.only_alerts if quiet else report, spark.log)
+            if not quiet:
+                print_phases(report)
     if as_json:
         render.print_json({name: {**render.report_data(report), "spark_log": logs[name]} for name, report in reports.items()})
     _exit_after(reports)
@@ -248,21 +280,3 @@ def _exit_after(reports: dict[str, RunReport]) -> None:
         raise typer.Exit(TRY_AGAIN if all(report.retryable for report in failed) else TABLES_FAILED)
     if any(run.waits_for_somebody for report in reports.values() for run in report.runs):
         raise typer.Exit(ARCHIVE_GAP)
-
-
-@contextmanager
-def progress(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Yields a function that shows the latest line of what is going on: a moving line on a terminal, plain lines elsewhere."""
-    if quiet:
-        yield lambda line: None
-    elif not render.err.is_terminal:
-        yield render.show_line
-    else:
-        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-        with Progress(*columns, console=render.err, transient=True) as bar:
-            task = bar.add_task("planning", total=None)
-
-            def say(line: str) -> None:
-                bar.update(task, description=line.splitlines()[0] if line else "")
-
-            yield say

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from cdc_ops.cli.commands import Folder, Json, One, app, guarded, progress, run_all
+from cdc_ops.cli.commands import Folder, Json, One, Quiet, app, guarded, run_all
+from cdc_ops.cli.progress import progress
 from cdc_ops.cli.session import LocalSpark, new_request
 from cdc_ops.cli.tables import free_folder, place_of_table, write_rows
 from cdc_ops.cli.verbosity import verbose_option
@@ -48,10 +49,11 @@ def replay(
     table: Annotated[list[str] | None, typer.Option("--table", "-t", help="schema.table; repeatable; default all of the pipeline.")] = None,
     since: Annotated[str, typer.Option(help="Apply events from this time of the source on over the rows there are, ISO 8601.")] = "",
     folder: Folder = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Make tables anew from their event history, or apply its events from a time on again; the watermark stays."""
     with guarded(as_json):
         instant = parse_instant(since, "since") if since else None
         request = new_request(kind=RunKind.RESYNC, mode=ResyncMode.REPLAY, tables=tuple(table or ()), since=instant)
-        run_all(folder, [pipeline], request, as_json)
+        run_all(folder, [pipeline], request, as_json, quiet)

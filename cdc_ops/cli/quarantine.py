@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from cdc_ops.cli import render
-from cdc_ops.cli.commands import Folder, Json, Names, One, Tables, app, guarded, run_all
+from cdc_ops.cli.commands import Folder, Json, Names, One, Quiet, Tables, app, guarded, run_all
 from cdc_ops.cli.session import chosen_pipelines, new_request
 from cdc_ops.cli.verbosity import verbose_option
 from cdc_ops.core.pipeline import Pipeline
@@ -69,6 +69,7 @@ def replay(
     pipeline: One,
     table: Annotated[list[str] | None, typer.Option("--table", "-t", help="schema.table; repeatable; default all that have some.")] = None,
     folder: Folder = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Read records that were set aside once more, by the settings of now, and merge them in their order; what is bad still, stays."""
@@ -79,7 +80,7 @@ def replay(
             raise RequestError(
                 "There is no record in quarantine.", data="Nothing was read or written.", next="'cdc-ops quarantine list' shows them."
             )
-        run_all(folder, [pipeline], new_request(kind=RunKind.RESYNC, mode=ResyncMode.QUARANTINE, tables=names), as_json)
+        run_all(folder, [pipeline], new_request(kind=RunKind.RESYNC, mode=ResyncMode.QUARANTINE, tables=names), as_json, quiet)
 
 
 def _records(pipeline: Pipeline, tables: list[str]) -> Iterator[tuple[Pipeline, TableName, QuarantinedRecord]]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from cdc_ops.cli import render
-from cdc_ops.cli.commands import TABLES_FAILED, TRY_AGAIN, Folder, Json, Names, Tables, app, guarded, progress
+from cdc_ops.cli.commands import TABLES_FAILED, TRY_AGAIN, Folder, Json, Names, Quiet, Tables, app, guarded
 from cdc_ops.cli.layout import Grid, print_sentence, show_grid
+from cdc_ops.cli.progress import progress
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opened
 from cdc_ops.cli.verbosity import verbose_option
 from cdc_ops.core import wire
@@ -45,6 +46,7 @@ def verify(
     pipeline: Names = None,
     table: Tables = None,
     repair: Annotated[bool, typer.Option("--repair", help="Read again what differs, merge it, and compare that part once more.")] = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Compare source and lake, by checksums and then row by row, and name keys that differ. Without --repair it writes nothing.
@@ -55,7 +57,7 @@ def verify(
     with guarded(as_json):
         request = new_request(tables=tuple(table or ()))
         for chosen in chosen_pipelines(folder, pipeline or []):
-            with progress(as_json) as say, opened(chosen) as (context, source), LocalSpark(chosen, say) as spark:
+            with progress(as_json or quiet) as say, opened(chosen) as (context, source), LocalSpark(chosen, say) as spark:
                 look = Look(context=context, source=source, spark=spark, say=say)
                 documents += [look.document(config, repair=repair) for config in discover(chosen, source, request)]
     if as_json:

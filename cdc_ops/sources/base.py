@@ -17,6 +17,7 @@ from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.core.type_policies import DEFAULT_TYPES, TypePolicies
 from cdc_ops.core.windows import SafeBound, Window
 from cdc_ops.errors import ConfigError
+from cdc_ops.sources.access import SourceAccess
 from cdc_ops.sources.chunks import ChunkPlan, ChunkSize
 
 
@@ -80,6 +81,18 @@ class Source(Protocol):
     """A source database. Implementations open connections lazily and close them in `close`."""
 
     config: SourceConfig
+
+    def access(self, overlap: timedelta) -> SourceAccess:
+        """Connects, and returns who the server is and what the user may see of its writers.
+
+        Args:
+            overlap: How far windows stay behind where the user does not see them, for the message.
+        """
+        ...
+
+    def first_rows(self, schema: TableSchema, rows: int) -> JdbcRead:
+        """Returns how Spark reads at most so many rows, the first by the primary key; the server stops there, whatever the table's size."""
+        ...
 
     def tables(self) -> tuple[TableName, ...]:
         """Returns the base tables that the user may read, without the server's own schemas."""

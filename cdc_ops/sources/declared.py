@@ -18,6 +18,7 @@ from cdc_ops.core.text import did_you_mean
 from cdc_ops.core.type_policies import DEFAULT_TYPES, TypePolicies
 from cdc_ops.core.windows import SafeBound, Window
 from cdc_ops.errors import RequestError, SourceTableError
+from cdc_ops.sources.access import SourceAccess
 from cdc_ops.sources.base import DigestQuery, JdbcRead, SourcePosition
 from cdc_ops.sources.catalog import choose_columns
 from cdc_ops.sources.chunks import ChunkPlan, ChunkSize
@@ -50,6 +51,14 @@ class DeclaredSource:
     def __init__(self, config: SourceConfig, url: str = "") -> None:
         self.config = config
         self._tables = {TableName.parse(declared.name): declared for declared in config.tables}
+
+    def access(self, overlap: timedelta) -> SourceAccess:
+        """Refuses."""
+        _refuse()
+
+    def first_rows(self, schema: TableSchema, rows: int) -> JdbcRead:
+        """Refuses."""
+        _refuse()
 
     def tables(self) -> tuple[TableName, ...]:
         """Returns the tables that are declared."""

@@ -1,7 +1,7 @@
 """What all SQL sources have in common: catalog, bounds, cuts and predicates put together; typing cursors and reading is each one's own."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -13,6 +13,7 @@ from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.core.type_policies import DEFAULT_TYPES, TypePolicies
 from cdc_ops.core.windows import SafeBound, Window
 from cdc_ops.errors import RequestError, SourceError
+from cdc_ops.sources.access import SourceAccess
 from cdc_ops.sources.base import DigestQuery, JdbcRead, SourcePosition
 from cdc_ops.sources.bounds import BoundRequest, BoundStrategy, ClockBound, Probe
 from cdc_ops.sources.chunks import ChunkPlan, ChunkSize
@@ -106,6 +107,30 @@ class SqlSource:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._shown})"
+
+    def access(self, overlap: timedelta) -> SourceAccess:
+        """Connects, and asks who the server is and what the user may see."""
+        session, probe = self._parts.session, self._parts.probe
+        version = str(session.row("SELECT VERSION() AS version")["version"]).split(" on ")[0]
+        seen, replica = probe.observe(), probe.replica()
+        return SourceAccess(
+            place=session.place,
+            version=version,
+            account=seen.account,
+            missing_grant="" if seen.complete else probe.missing_grant(seen, f"windows stay {overlap.total_seconds():g} s behind"),
+            replica=replica.warning(overlap) if replica else "",
+        )
+
+    def first_rows(self, schema: TableSchema, rows: int) -> JdbcRead:
+        """Returns how Spark reads the first rows by the primary key: one slice, which ends there."""
+        dialect = self._parts.dialect
+        # Qualified, it is the column that the index has, and not what the SELECT makes of it under the same name.
+        keys = ", ".join(f"{dialect.table(schema.table)}.{dialect.name(key)}" for key in schema.primary_key)
+        read = self.jdbc_read(schema, ("",))
+        [relation] = read.relations
+        select, alias = relation.removeprefix("(").rsplit(")", 1)
+        # Without a primary key the order would cost a sort of the whole table.
+        return replace(read, relations=(f"({select}{f' ORDER BY {keys}' if keys else ''} LIMIT {int(rows)}){alias}",))
 
     def tables(self) -> tuple[TableName, ...]:
         """Returns the base tables that the user may read."""

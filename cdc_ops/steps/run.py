@@ -34,6 +34,11 @@ class RunReport:
     """Warnings that the run before this one gave too."""
 
     @property
+    def only_alerts(self) -> "RunReport":
+        """The report without warnings but for the alerts: what somebody has to look at although the run goes on."""
+        return replace(self, warnings=tuple(f"{run.table}: {run.alert}" for run in self.runs if run.alert))
+
+    @property
     def retryable(self) -> bool:
         """True if every failure may heal by running again."""
         return all(failure.error.retryable for failure in self.failures)

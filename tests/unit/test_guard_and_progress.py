@@ -13,7 +13,7 @@ from cdc_ops.core.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import SourceBusyError
 from cdc_ops.steps.guard import LOOK_AGAIN_SECONDS, LoadGuard
-from cdc_ops.steps.progress import Pace, chunk_line, clock_text
+from cdc_ops.steps.progress import Pace, chunk_line, merge_line, rows_text, span_text
 from tests.lake_case import Case
 
 TABLE = TableName(schema="shop", name="orders")
@@ -74,9 +74,9 @@ def test_a_line_per_chunk_says_rows_bytes_and_what_is_left() -> None:
     pace = Pace()
     pace.add(Counts(read=100_000, bytes=5 * 1024**2), 10.0)
     line = chunk_line(spec, pace)
-    assert line.endswith(": chunk 3 of 10, about 300,000 of 1,000,000 rows, 5 MiB written, 10,000 rows/s, about 1:10 left")
+    assert line.endswith(": 3 of 10 parts, 300 k of about 1.0 M rows, 10 s, about 1 min 10 s left, 10,000 rows/s, 5 MiB written")
     last = chunk_line(replace(spec, snapshot_before=progress(9), snapshot_after=None), pace)
-    assert ": chunk 10 of 10, about 1,000,000 of 1,000,000 rows" in last
+    assert ": 10 of 10 parts, 1.0 M of about 1.0 M rows" in last
     assert "left" not in last
 
 
@@ -85,5 +85,12 @@ def test_other_operations_and_tables_of_one_chunk_have_no_such_line() -> None:
     assert chunk_line(replace(Case(root="x").operation(1), kind=OperationKind.SNAPSHOT_CHUNK), Pace()) == ""
 
 
-def test_spans_are_written_as_a_clock_shows_them() -> None:
-    assert [clock_text(seconds) for seconds in (0, 59.6, 3599, 7325)] == ["0:00", "1:00", "59:59", "2:02:05"]
+def test_spans_and_numbers_of_rows_are_written_for_people() -> None:
+    assert [span_text(seconds) for seconds in (0, 59.6, 3599, 7325)] == ["0 s", "1 min", "59 min 59 s", "2 h 2 min"]
+    assert [rows_text(rows) for rows in (7, 9_999, 10_000, 999_400, 5_040_000)] == ["7", "9,999", "10 k", "999 k", "5.0 M"]
+
+
+def test_a_merge_says_how_many_rows_go_into_what() -> None:
+    spec = Case(root="/lake").operation(3)
+    assert merge_line(replace(spec, delta_version_before=7), 1234) == f"{spec.table}: merges 1,234 rows into version 7 at {spec.path}"
+    assert merge_line(replace(spec, delta_version_before=None), 1).startswith(f"{spec.table}: merges 1 row into a new table at ")

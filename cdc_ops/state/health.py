@@ -1,0 +1,53 @@
+"""How a ledger stands, for `cdc-ops check`: nothing is created, upgraded or written."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import update
+
+from cdc_ops.state import leases
+from cdc_ops.state.database import Database
+from cdc_ops.state.migrate import is_current, ledger_version
+from cdc_ops.state.schema import tables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerHealth:
+    """What a ledger answers.
+
+    Args:
+        shown: Its URL without password.
+        version: The version of its tables, None if there is no ledger yet.
+        current: False if the next run creates or upgrades it.
+        now: Its clock, UTC.
+    """
+
+    shown: str
+    version: str | None
+    current: bool
+    now: datetime
+
+
+def ledger_health(url: str) -> LedgerHealth:
+    """Connects to a ledger, and tries whether it may be written: by an update that no row matches.
+
+    Raises:
+        ConfigError: the URL cannot be meant, or the database refuses the login.
+        StateError: the ledger is newer than this code, or refuses to be written.
+        LedgerUnavailableError: its database does not answer.
+    """
+    reader = Database(url, read_only=True)
+    try:
+        with reader.read() as connection:
+            version, now = ledger_version(connection), leases.clock(connection)
+    finally:
+        reader.close()
+    current = is_current(version, reader.shown)
+    if current:
+        writer = Database(url, read_only=False)
+        try:
+            with writer.write() as connection:
+                connection.execute(update(tables).where(tables.c.token < 0).values(token=0, purpose=""))
+        finally:
+            writer.close()
+    return LedgerHealth(shown=reader.shown, version=version, current=current, now=now)

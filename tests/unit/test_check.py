@@ -1,0 +1,121 @@
+"""`cdc-ops check` without any server: each thing is tried, whatever else fails, and nothing of it stays behind."""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cdc_ops.cli import app
+from cdc_ops.errors import EnvironmentSetupError, LakeError
+from cdc_ops.lake.jars import DEFAULT
+from cdc_ops.lake.probes import broken_jars, java_version, probe_folder
+from cdc_ops.state.health import ledger_health
+from cdc_ops.state.sql import open_store
+
+PASSWORD = "s3cret-word"
+PIPELINE = """
+pipeline: shop
+source: {{kind: mysql, connection: shop_db}}
+target: {{root: {folder}/lake, staging: {folder}/staging}}
+tables:
+  shop.orders: {{cursor: updated_at}}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CDC_OPS_LEDGER", f"sqlite:///{tmp_path / 'home' / 'ledger.db'}")
+    monkeypatch.setenv("CDC_OPS_PIPELINES", str(tmp_path))
+    monkeypatch.setenv("CDC_OPS_CONN_SHOP_DB", f"mysql://cdc:{PASSWORD}@127.0.0.1:1/shop")
+    monkeypatch.delenv("CDC_OPS_JARS", raising=False)
+    (tmp_path / "shop.yaml").write_text(PIPELINE.format(folder=tmp_path))
+    return tmp_path
+
+
+def check(*arguments: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    result = CliRunner().invoke(app, ["check", "--json", *arguments])
+    assert PASSWORD not in result.output
+    found = json.loads(result.stdout)
+    assert len(found) >= 7
+    return result.exit_code, {one["what"]: one for one in found}
+
+
+def test_a_source_that_does_not_answer_leaves_the_rest_to_be_checked_and_decides_the_exit_code(folder: Path) -> None:
+    before = set(folder.rglob("*"))
+    code, found = check("shop")
+    assert code == found["source"]["code"] == 6
+    verdicts = {what: one["verdict"] for what, one in found.items()}
+    assert verdicts == {
+        "ledger": "ok", "Java": "ok", "PySpark": "ok", "source": "failed", "jars": "warning", "target": "ok", "staging": "ok",
+    }  # fmt: skip
+    assert found["source"]["error"] == "SourceUnreachableError"
+    assert set(folder.rglob("*")) == before
+
+
+def test_people_get_a_table_with_what_to_do(folder: Path) -> None:
+    result = CliRunner().invoke(app, ["check"])
+    assert result.exit_code == 6
+    text = " ".join(result.stdout.split())
+    assert "Check of shop" in text
+    assert "CDC_OPS_JARS" in text
+    assert "5 ok, 1 warning, 1 failed" in text
+    assert PASSWORD not in result.output
+
+
+def test_a_wrong_variable_and_an_unwritable_target_are_told_together(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CDC_OPS_CONN_SHOP_DB")
+    (folder / "lake").write_text("a file, where the lake should be")
+    code, found = check()
+    assert code == 2
+    assert (found["source"]["error"], found["target"]["error"]) == ("ConfigError", "LakeError")
+    assert found["staging"]["verdict"] == "ok"
+
+
+def test_jars_that_are_missing_or_cut_off_fail_the_check(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jars = folder / "jars"
+    jars.mkdir()
+    for one in DEFAULT:
+        with zipfile.ZipFile(jars / one.file_name, "w") as jar:
+            jar.writestr("x", "y")
+    monkeypatch.setenv("CDC_OPS_JARS", str(jars))
+    assert check()[1]["jars"]["verdict"] == "ok"
+    whole = (jars / DEFAULT[0].file_name).read_bytes()
+    (jars / DEFAULT[0].file_name).write_bytes(whole[: len(whole) // 2])
+    (jars / DEFAULT[1].file_name).unlink()
+    assert broken_jars(jars, DEFAULT) == (DEFAULT[0].file_name, DEFAULT[1].file_name)
+    found = check()[1]["jars"]
+    assert (found["verdict"], found["next"]) == ("failed", f"python -m cdc_ops.lake.jars {jars}")
+
+
+def test_a_probe_leaves_nothing_in_a_folder_and_no_folder_that_was_not_there(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    probe_folder(str(tmp_path / "kept"))
+    probe_folder(f"{tmp_path}/made/for/it")
+    assert [path.name for path in tmp_path.rglob("*")] == ["kept"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LakeError, match="cannot be written"):
+        probe_folder(str(tmp_path / "file" / "below"))
+
+
+def test_java_tells_its_version_and_what_is_no_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, number = java_version()
+    assert text.startswith(str(number))
+    assert number >= 17
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").write_text("#!/bin/sh\necho nothing like it\n")
+    (tmp_path / "bin" / "java").chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(EnvironmentSetupError, match="does not tell its version"):
+        java_version()
+
+
+def test_the_health_of_a_ledger_is_asked_without_making_one(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    assert ledger_health(url).version is None
+    assert not (tmp_path / "ledger.db").exists()
+    open_store(url).close()
+    health = ledger_health(url)
+    assert (health.current, health.version is None) == (True, False)
