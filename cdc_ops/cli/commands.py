@@ -1,6 +1,6 @@
 """The commands of `cdc-ops`; each loads pipelines, asks the steps, and shows the answer."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -66,6 +66,12 @@ def exit_code(error: CdcError) -> int:
             return TABLES_FAILED
 
 
+def code_of_all(errors: Iterable[CdcError]) -> int:
+    """Returns the exit code of tables that failed: the one that all of them have, else that somebody has to look at them."""
+    codes = {exit_code(error) for error in errors}
+    return codes.pop() if len(codes) == 1 else TABLES_FAILED
+
+
 @contextmanager
 def guarded(as_json: bool) -> Iterator[None]:
     """Turns an error of the package into its text and its exit code."""
@@ -103,7 +109,7 @@ def plan(given: Given = None, folder: Folder = None, pipeline: Names = None, tab
     if as_json:
         render.print_json(documents)
     if errors:
-        raise typer.Exit(TRY_AGAIN if all(error.retryable for error in errors) else TABLES_FAILED)
+        raise typer.Exit(code_of_all(errors))
 
 
 @app.command()
@@ -275,8 +281,8 @@ def run_all(folder: Path | None, names: list[str], request: RunRequest, as_json:
 
 
 def _exit_after(reports: dict[str, RunReport]) -> None:
-    failed = [report for report in reports.values() if report.failures]
-    if failed:
-        raise typer.Exit(TRY_AGAIN if all(report.retryable for report in failed) else TABLES_FAILED)
+    errors = [failure.error for report in reports.values() for failure in report.failures]
+    if errors:
+        raise typer.Exit(code_of_all(errors))
     if any(run.waits_for_somebody for report in reports.values() for run in report.runs):
         raise typer.Exit(ARCHIVE_GAP)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cdc_ops.core.commits import CommitRecord, ForeignChange, LakeHead
-from cdc_ops.core.operations import app_id
+from cdc_ops.core.operations import Counts, app_id
 from cdc_ops.core.records import parse_record
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import TargetNotDeltaError
@@ -78,6 +78,30 @@ class FoundCommit:
     version: int
     record: CommitRecord
     metrics: Mapping[str, str]
+
+
+def commit_counts(commit: FoundCommit, rows: int | None) -> Counts:
+    """Returns what a commit did to its table.
+
+    Args:
+        commit: The commit.
+        rows: Rows that were read for it; None = as many as the statement had.
+    """
+    metrics = commit.metrics
+
+    def number(*names: str) -> int:
+        return next((int(metrics[name]) for name in names if name in metrics), 0)
+
+    merged = "numTargetRowsInserted" in metrics
+    # To Delta a row that is marked as deleted is an updated one.
+    marked = commit.record.marked + (number("numTargetRowsNotMatchedBySourceUpdated") if commit.record.deleted_column else 0)
+    return Counts(
+        read=rows if rows is not None else number("numSourceRows", "numOutputRows"),
+        inserted=number("numTargetRowsInserted", "numOutputRows"),
+        updated=max(number("numTargetRowsUpdated") - marked, 0),
+        deleted=number("numTargetRowsDeleted") + marked,
+        bytes=number("numTargetBytesAdded") if merged else number("numOutputBytes"),
+    )
 
 
 def find_commit(path: str, wanted: str | int) -> FoundCommit | None:

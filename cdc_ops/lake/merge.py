@@ -18,14 +18,14 @@ from pyspark.sql import functions as F
 from cdc_ops import __version__
 from cdc_ops.core.commits import commit_record
 from cdc_ops.core.merging import MergePlan
-from cdc_ops.core.operations import ApplyMode, Counts, OperationResult, OperationSpec, Outcome, app_id
+from cdc_ops.core.operations import ApplyMode, OperationResult, OperationSpec, Outcome, app_id
 from cdc_ops.core.records import render_record
 from cdc_ops.core.text import quoted
 from cdc_ops.core.type_policies import Nulled
-from cdc_ops.errors import DuplicateKeyError
+from cdc_ops.errors import DuplicateKeyError, LakeConflictError
 from cdc_ops.lake.conf import USER_METADATA
 from cdc_ops.lake.living import stamped
-from cdc_ops.lake.log import FoundCommit, find_commit
+from cdc_ops.lake.log import commit_counts, find_commit
 from cdc_ops.lake.marks import mark_names, observe_marks
 from cdc_ops.lake.ordering import in_order
 from cdc_ops.lake.session import computed, once, private_session, shared_view
@@ -58,12 +58,13 @@ def apply(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: Merg
 
     Raises:
         DuplicateKeyError: two rows of the batch change the same row of the table.
-        LakeConflictError: somebody else committed meanwhile; nothing was written.
+        LakeConflictError: somebody else committed meanwhile, and not this operation; nothing was written.
         LakeError: the table cannot take the batch.
     """
     started = time.monotonic()
     ensure_table(spark, spec)
-    with _translated(spec, batch, plan):
+    version, nulled = None, Nulled(counted=not mark_names(batch))
+    with _found_committed(spec), _translated(spec, batch, plan):
         plan, batch = in_order(spark, spec, plan, batch)
         if plan.mode is not ApplyMode.MERGE:
             batch = stamped(batch, plan)
@@ -76,7 +77,7 @@ def apply(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: Merg
             result,
             outcome=Outcome.APPLIED if version == commit.version else Outcome.ALREADY_APPLIED,
             delta_version=commit.version,
-            counts=replace(_counts(commit, rows), nulled=nulled),
+            counts=replace(commit_counts(commit, rows), nulled=nulled),
             late=commit.record.late,
             stats=table_stats(spark, spec.path, commit.version),
         )
@@ -113,22 +114,14 @@ def _execute(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: M
         return int(committed), nulled()
 
 
-def _counts(commit: FoundCommit, rows: int | None) -> Counts:
-    metrics = commit.metrics
-
-    def number(*names: str) -> int:
-        return next((int(metrics[name]) for name in names if name in metrics), 0)
-
-    merged = "numTargetRowsInserted" in metrics
-    # To Delta a row that is marked as deleted is an updated one.
-    marked = commit.record.marked + (number("numTargetRowsNotMatchedBySourceUpdated") if commit.record.deleted_column else 0)
-    return Counts(
-        read=rows if rows is not None else number("numSourceRows", "numOutputRows"),
-        inserted=number("numTargetRowsInserted", "numOutputRows"),
-        updated=max(number("numTargetRowsUpdated") - marked, 0),
-        deleted=number("numTargetRowsDeleted") + marked,
-        bytes=number("numTargetBytesAdded") if merged else number("numOutputBytes"),
-    )
+@contextmanager
+def _found_committed(spec: OperationSpec) -> Iterator[None]:
+    """Lets a conflict pass if it was another attempt that committed this operation: that is what was to be done."""
+    try:
+        yield
+    except LakeConflictError:
+        if find_commit(spec.path, spec.operation_id) is None:
+            raise
 
 
 @contextmanager

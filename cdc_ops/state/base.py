@@ -77,6 +77,7 @@ class TableRun:
         alert: What somebody has to look at although the run goes on, "" if nothing.
         warnings: What the plan warned of; the next run tells only what is new.
         missing: What the table's archive misses, of which the alert speaks; None if nothing does.
+        note: How its rows came to be committed, where it was not by this run's own statement; "" otherwise.
         told_before: Delta version up to which the asset events of earlier runs have told of the table, None if of nothing.
         phases: What the run spent its time on.
     """
@@ -100,6 +101,7 @@ class TableRun:
     advice: str = ""
     alert: str = ""
     warnings: tuple[str, ...] = ()
+    note: str = ""
     told_before: int | None = None
     phases: Phases = ()
     missing: MissingEvents | None = None

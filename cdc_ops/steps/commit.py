@@ -33,7 +33,7 @@ from cdc_ops.core.runs import (
 from cdc_ops.core.type_policies import Nulled
 from cdc_ops.core.unknown_tables import NONE_UNKNOWN, UnknownTables
 from cdc_ops.errors import CdcError, DeletesRefusedError, JobLostError, LedgerBehindError, StaleStateError, StateError, from_payload
-from cdc_ops.lake.log import find_commit, read_head
+from cdc_ops.lake.log import FoundCommit, commit_counts, find_commit, read_head
 from cdc_ops.lake.manifests import expire, find_manifest
 from cdc_ops.state.base import Lease, TableRun, TableRunStatus
 from cdc_ops.steps.archives import keep_read
@@ -202,7 +202,7 @@ def _settle_next(context: Context, lease: Lease, state: TableState, spec: Operat
             data="Nothing was written; the watermark stays.",
             next=f"cdc-ops state rebuild --pipeline {spec.pipeline} --table {spec.table}",
         )
-    result = reported.setdefault(spec.operation_id, _unreported(spec, found.version))
+    result = reported.setdefault(spec.operation_id, _unreported(spec, found))
     if result.stats is not None:
         previous = context.store.stats(spec.pipeline, spec.table)
         result = replace(result, stats=carry_over(previous, result.stats, context.store.now()))
@@ -216,16 +216,18 @@ def _settle_next(context: Context, lease: Lease, state: TableState, spec: Operat
     keep_gaps(context.store, lease, after.archive, reading.gaps if reading else ())
 
 
-def _unreported(spec: OperationSpec, version: int) -> OperationResult:
-    """What is known of an operation whose application died after its commit."""
+def _unreported(spec: OperationSpec, found: FoundCommit) -> OperationResult:
+    """What commit and manifest tell of an operation whose application died after its commit, or lost to another attempt."""
     manifest = find_manifest(spec.staging)
     lossy = any(column.lossy for column in spec.schema.columns)
     return OperationResult(
         op_seq=spec.op_seq,
         operation_id=spec.operation_id,
         outcome=Outcome.ALREADY_APPLIED,
-        delta_version=version,
-        counts=Counts(
+        delta_version=found.version,
+        late=found.record.late,
+        counts=replace(
+            commit_counts(found, manifest.log.events if manifest and manifest.log else found.record.rows),
             nulled=manifest.nulled if manifest else Nulled(counted=not lossy),
             quarantined=(manifest.log.quarantined if manifest.log else manifest.quarantined) if manifest else 0,
             behind=manifest.log.behind if manifest and manifest.log else 0,
@@ -290,11 +292,26 @@ def _settle(context: Context, lease: Lease, request: RunRequest, config: TableCo
         delta_version=store.table_state(config.pipeline, config.table).delta_version,
         told_before=told,
         counts=(counts := _total(reported.values())),
+        note=(note := "" if problem else _note(frozen, reported, lost=result is None)),
         alert=_alert(opened.alert, counts.columns.alert),
-        message=str(problem) if problem else "; ".join(filter(None, (_EQUAL if nothing else "", opened.message, counts.warning))),
+        message=str(problem) if problem else "; ".join(filter(None, (_EQUAL if nothing else "", opened.message, note, counts.warning))),
     )
     run = with_late_rows(run, config, frozen, reported)
     return Settled(run=with_missing_events(run, context, config, frozen), error=problem)
+
+
+def _note(frozen: tuple[OperationSpec, ...], reported: dict[str, OperationResult], *, lost: bool) -> str:
+    """Says which operations were committed, and not by a statement whose report this run has.
+
+    Args:
+        frozen: What the run worked on.
+        reported: What became of it.
+        lost: There is no report at all.
+    """
+    how = "was committed before its Spark application was lost" if lost else "was committed by another attempt"
+    known = (item for spec in frozen if (item := reported.get(spec.operation_id)))
+    elsewhere = [item for item in known if item.outcome is Outcome.ALREADY_APPLIED]
+    return "; ".join(f"operation {item.op_seq} {how} (Delta version {item.delta_version}), whose counts these are" for item in elsewhere)
 
 
 def _alert(planned: str, found: str) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from cdc_ops.core.job_specs import StepResult
-from cdc_ops.core.operations import OperationSpec
+from cdc_ops.core.job_specs import StepResult, TableResult
+from cdc_ops.core.operations import OperationSpec, Outcome
 from cdc_ops.core.pipeline import TableConfig
 from cdc_ops.core.requests import RunRequest
 from cdc_ops.errors import CdcError, LeaseHeldError, LedgerUnavailableError
@@ -22,6 +22,9 @@ from cdc_ops.steps.telling import warned_before
 
 POLL_SECONDS = 2.0
 """Pause between two looks at a lease that somebody else holds."""
+
+
+_IN_LAKE = (Outcome.APPLIED, Outcome.ALREADY_APPLIED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +124,9 @@ def commit_group(
     for config in configs:
         try:
             settled = commit_table(context, request, config, reported.get(config.table), result.phases if result else ())
+        except LeaseHeldError as error:
+            failures.append(_failed(context, request, config, _lost(config, error, reported.get(config.table))))
+            continue
         except CdcError as error:
             failures.append(_failed(context, request, config, error))
             continue
@@ -128,6 +134,20 @@ def commit_group(
         if settled.error is not None:
             failures.append(TableFailure(config=config, error=settled.error))
     return tuple(runs), tuple(failures)
+
+
+def _lost(config: TableConfig, held: LeaseHeldError, result: TableResult | None) -> LeaseHeldError:
+    """Says what became of a run's work on a table that another run holds by now."""
+    written = [item for item in result.operations if item.outcome in _IN_LAKE] if result else []
+    done = ", ".join(f"operation {item.op_seq} in Delta version {item.delta_version}" for item in written)
+    return LeaseHeldError(
+        f"This run lost its lease on {config.table} while it worked. {held.what}",
+        why="The lease was not renewed in time, because the process or its machine stood still, or somebody unlocked the table.",
+        data=f"Committed, once: {done}. The ledger is brought up to that by the run that holds the table."
+        if done
+        else "This run committed nothing; what it had read is merged by the run that holds the table.",
+        next="Nothing to do: the run that holds the table finishes what is open.",
+    )
 
 
 def _failed(context: Context, request: RunRequest, config: TableConfig, error: CdcError) -> TableFailure:

@@ -106,7 +106,9 @@ class _Run:
             known = context.store.table_run(config.pipeline, config.table, request.run_id)
             if known is not None:
                 self.runs[known.table] = known
-                self.warnings += [f"{known.table}: {text}" for text in (known.alert, known.advice, known.counts.warning) if text]
+                self.warnings += [
+                    f"{known.table}: {text}" for text in (known.alert, known.advice, known.note, known.counts.warning) if text
+                ]
 
     def fail(self, configs: tuple[TableConfig, ...], error: CdcError) -> None:
         """Puts an error to the tables whose own outcome is not known."""

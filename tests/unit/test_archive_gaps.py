@@ -232,3 +232,13 @@ def test_any_cut_of_a_history_into_batches_ends_at_the_same_watermark(ends: list
         arrived, left = [*arrived, *left[:count]], left[count:]
         position = prove(STREAM, position, arrived).to
     assert position == (at,)
+
+
+def test_an_accepted_gap_before_a_later_open_one_is_passed_and_the_open_one_stops() -> None:
+    files = [cover(0, 10), cover(20, 30), cover(40, 50), cover(60, 70)]
+    decisions = (accepted(50, 60), accepted(10, 20), accepted(1, 3))
+    proof = prove(STREAM, (5,), files, accepted=decisions)
+    assert (proof.to, [(gap.low, gap.high) for gap in proof.gaps]) == ((30,), [((30,), (40,))])
+    assert proof.used == (accepted(10, 20),), "neither what lies before the watermark nor what lies behind the open gap was relied on"
+    assert missing(*files, decisions=(accepted(30, 40),), watermark=5) == (10, [(10, 20), (50, 60)])
+    assert missing(*files, decisions=(accepted(10, 20), accepted(30, 40)), watermark=5) == (50, [(50, 60)])

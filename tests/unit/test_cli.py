@@ -4,13 +4,18 @@ import json
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from cdc_ops import errors
-from cdc_ops.cli import app
+from cdc_ops.cli import app, commands
 from cdc_ops.cli.commands import exit_code
 from cdc_ops.cli.reference import reference_markdown
+from cdc_ops.core.pipeline import TableConfig, TableSettings
+from cdc_ops.core.tables import TableName
 from cdc_ops.errors import CdcError
+from cdc_ops.steps.groups import TableFailure
+from cdc_ops.steps.run import RunReport
 
 ROOT = Path(__file__).resolve().parents[2]
 PIPELINE = """
@@ -56,6 +61,27 @@ def test_every_error_has_a_documented_exit_code(kind: type[CdcError]) -> None:
     code = exit_code(kind("x"))
     assert code in {2, 3, 4, 5, 6}
     assert (code == 6) == kind.retryable
+
+
+@pytest.mark.parametrize(
+    ("failed", "code"),
+    [
+        ((errors.LedgerBehindError,), 4),
+        ((errors.LakeBehindError, errors.TargetForeignError), 4),
+        ((errors.SchemaChangedError, errors.SourceTableError), 3),
+        ((errors.SourceUnreachableError, errors.LeaseHeldError), 6),
+        ((errors.LedgerBehindError, errors.LeaseHeldError), 5),
+        ((errors.LedgerBehindError, errors.SchemaChangedError), 5),
+        ((errors.NullKeyError,), 5),
+    ],
+)
+def test_tables_that_failed_alike_end_with_their_documented_exit_code(failed: tuple[type[CdcError], ...], code: int) -> None:
+    table = TableConfig(pipeline="shop", table=TableName(schema="s", name="t"), settings=TableSettings(), path="/p")
+    failures = tuple(TableFailure(config=table, error=kind("x")) for kind in failed)
+    with pytest.raises(typer.Exit) as ended:
+        commands._exit_after({"shop": RunReport(runs=(), failures=failures[:1]), "crm": RunReport(runs=(), failures=failures[1:])})
+    assert ended.value.exit_code == code
+    commands._exit_after({"shop": RunReport(runs=(), failures=())})
 
 
 def test_validate_names_the_files(folder: Path) -> None:

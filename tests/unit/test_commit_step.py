@@ -1,0 +1,161 @@
+"""commit, without Spark: what a run says of operations that another attempt has committed, or whose report is lost."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from cdc_ops.core.commits import commit_record
+from cdc_ops.core.job_specs import StepResult, TableResult
+from cdc_ops.core.operations import Counts, Manifest, OperationKind, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
+from cdc_ops.core.records import render_record
+from cdc_ops.core.requests import RunRequest
+from cdc_ops.core.runs import TableState
+from cdc_ops.errors import LakeConflictError, LeaseHeldError
+from cdc_ops.lake.manifests import write_manifest
+from cdc_ops.state.base import TableRun, TableRunStatus
+from cdc_ops.state.sql import SqlStateStore, open_store
+from cdc_ops.steps.context import Context
+from cdc_ops.steps.groups import TableFailure, commit_group
+from tests.lake_case import PIPELINE, TABLE, Case
+from tests.state_values import NOON, TTL
+from tests.unit.test_lake_log import ADD, OURS, Log
+
+METRICS = {
+    "numTargetRowsInserted": "1",
+    "numTargetRowsUpdated": "10",
+    "numTargetRowsDeleted": "2",
+    "numSourceRows": "13",
+    "numTargetBytesAdded": "99",
+}
+REQUEST = RunRequest(run_id="run", trigger="cli", holder="cli:me")
+
+
+@dataclass
+class Shop:
+    """A table with one frozen operation, its ledger and its Delta log."""
+
+    store: SqlStateStore
+    context: Context
+    config: TableConfig
+    spec: OperationSpec
+    log: Log
+
+    def commit_in_lake(self) -> None:
+        """What Spark does: the operation's commit."""
+        record = render_record(commit_record(self.spec, rows=65_255, package_version="1"))
+        txn = {"txn": {"appId": OURS, "version": self.spec.op_seq, "lastUpdated": 1}}
+        self.log.commit(1, "MERGE", txn, ADD, info={"userMetadata": record, "operationMetrics": METRICS})
+
+    def settle(
+        self, *operations: OperationResult, error: Exception | None = None, lost: bool = False
+    ) -> tuple[TableRun | None, list[TableFailure]]:
+        """The commit step of a run."""
+        payload = error.to_payload() if isinstance(error, LakeConflictError) else None
+        table = TableResult(table=TABLE, operations=operations, error=payload, retryable=True)
+        result = StepResult(step="sync", run_id="run", tables=(table,), started_at=NOON, finished_at=NOON)  # type: ignore[arg-type]
+        runs, failures = commit_group(self.context, REQUEST, (self.config,), None if lost else result)
+        return (runs[0] if runs else None), list(failures)
+
+    def done(self, outcome: Outcome, **counts: int) -> OperationResult:
+        return OperationResult(
+            op_seq=self.spec.op_seq, operation_id=self.spec.operation_id, outcome=outcome, delta_version=1, counts=Counts(**counts)
+        )
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    case = Case(root=str(tmp_path))
+    spec = replace(case.operation(1), kind=OperationKind.INCREMENT, run_id="run")
+    pipeline = Pipeline(
+        name=PIPELINE,
+        source=SourceConfig(kind=SourceKind.MYSQL, connection="c"),
+        target=TargetConfig(root=str(tmp_path / "lake"), staging=str(tmp_path / "staging")),
+        tables=(),
+    )
+    with open_store(f"sqlite:///{tmp_path / 'ledger.db'}") as store:
+        lease = store.acquire(PIPELINE, TABLE, REQUEST.holder, ttl=TTL, live=True)
+        store.freeze(lease, TableState(pipeline=PIPELINE, table=TABLE), (spec,))
+        log = Log(case.path)
+        log.create()
+        context = Context(pipeline=pipeline, store=store, connect=lambda _: pytest.fail("nothing is asked of the source"))
+        yield Shop(store, context, TableConfig(pipeline=PIPELINE, table=TABLE, settings=TableSettings(), path=case.path), spec, log)
+
+
+def test_an_attempt_that_failed_while_another_one_committed_has_the_counts_of_the_commit(shop: Shop) -> None:
+    shop.commit_in_lake()
+    run, failures = shop.settle(error=LakeConflictError("Somebody else committed"))
+    assert not failures
+    assert run is not None
+    assert (run.status, run.delta_version) == (TableRunStatus.COMMITTED, 1)
+    assert run.counts == Counts(read=65_255, inserted=1, updated=10, deleted=2, bytes=99)
+    assert run.note == "operation 1 was committed by another attempt (Delta version 1), whose counts these are"
+    assert run.note in run.message
+    assert "Somebody else" not in run.message
+
+
+def test_an_application_that_is_lost_after_its_commit_has_the_counts_of_the_commit(shop: Shop) -> None:
+    shop.commit_in_lake()
+    run, failures = shop.settle(lost=True)
+    assert not failures
+    assert run is not None
+    assert run.counts.read == 65_255
+    assert run.note == "operation 1 was committed before its Spark application was lost (Delta version 1), whose counts these are"
+
+
+def test_a_run_that_committed_itself_says_nothing_of_it(shop: Shop) -> None:
+    shop.commit_in_lake()
+    run, _ = shop.settle(shop.done(Outcome.APPLIED, read=5))
+    assert run is not None
+    assert (run.counts.read, run.note, run.message) == (5, "", "")
+
+
+def test_a_window_that_was_read_again_is_told_also_if_the_report_is_lost(shop: Shop) -> None:
+    shop.commit_in_lake()
+    manifest = Manifest(
+        operation_id=shop.spec.operation_id,
+        attempt="b",
+        rows=3,
+        bytes=9,
+        schema_fingerprint=shop.spec.schema.fingerprint,
+        reread="1 of 2 files",
+    )
+    write_manifest(shop.spec.staging, manifest)
+    run, _ = shop.settle(lost=True)
+    assert run is not None
+    assert "the landed rows were damaged (1 of 2 files), so the same window was read again" in run.message
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_a_run_that_lost_its_lease_says_whether_its_rows_are_in_the_table(shop: Shop, written: bool) -> None:
+    lease = shop.store.lease(PIPELINE, TABLE)
+    assert lease is not None
+    shop.store.unlock(lease)
+    shop.store.acquire(PIPELINE, TABLE, "rival", ttl=timedelta(minutes=5), live=True)
+    if written:
+        shop.commit_in_lake()
+    run, [failure] = shop.settle(*([shop.done(Outcome.APPLIED, read=5)] if written else []))
+    assert run is None
+    assert isinstance(failure.error, LeaseHeldError)
+    assert failure.error.what.startswith(
+        "This run lost its lease on shop.orders while it worked. Table shop.orders of pipeline 'shop' is held by rival"
+    )
+    said = "Committed, once: operation 1 in Delta version 1." if written else "This run committed nothing"
+    assert failure.error.data.startswith(said)
+    assert "Nothing was read or written" not in str(failure.error)
+    assert shop.store.open_operations(PIPELINE, TABLE) == (shop.spec,), "the ledger is the rival's to write"
+
+
+def test_a_conflict_with_another_attempt_of_the_same_operation_is_no_failure_and_any_other_is(shop: Shop) -> None:
+    from cdc_ops.lake.merge import _found_committed
+
+    with pytest.raises(LakeConflictError), _found_committed(shop.spec):
+        raise LakeConflictError("Somebody else committed")
+    shop.commit_in_lake()
+    with _found_committed(shop.spec):
+        raise LakeConflictError("Somebody else committed")
+    with pytest.raises(LakeConflictError), _found_committed(replace(shop.spec, operation_id="of another plan")):
+        raise LakeConflictError("Somebody else committed")
