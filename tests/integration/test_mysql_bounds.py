@@ -11,6 +11,7 @@ from pathlib import Path
 import pymysql
 import pymysql.cursors
 import pytest
+import sqlalchemy
 
 from cdc_ops.core.connections import ConnectionUrl
 from cdc_ops.core.cursors import Cursor, CursorValue, parse_datetime
@@ -27,6 +28,7 @@ from cdc_ops.testing.servers import DatabaseServer
 DB = "bound_tests"
 CONFIG = SourceConfig(kind=SourceKind.MARIADB, connection="test")
 OVERLAP = timedelta(seconds=1)
+AFTER = "after_cursor_execute"
 
 
 class Client:
@@ -122,6 +124,18 @@ def wait_until(condition: Callable[[], object]) -> None:
 
 
 @contextmanager
+def acting(source: MySQLSource, moment: str, act: Callable[[str], None]) -> Iterator[None]:
+    """Acts in between the looks of a source at its server: at each statement, at one of SQLAlchemy's events."""
+
+    def reached(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        act(statement)
+
+    sqlalchemy.event.listen(source._session._engine, moment, reached)
+    yield
+    sqlalchemy.event.remove(source._session._engine, moment, reached)
+
+
+@contextmanager
 def background(statement: Callable[[], object]) -> Iterator[None]:
     thread = threading.Thread(target=statement)
     thread.start()
@@ -203,6 +217,32 @@ def test_a_statement_that_innodb_does_not_know_yet_holds_back(
     assert f"a statement of cdc@127.0.0.1 on connection {waiter.id}" in bound.held_by
     [[written]] = waiter.run("SELECT CAST(fine AS CHAR) FROM events WHERE id = 2")
     assert bound.value.parts[0] < str(written)
+
+
+def test_a_statement_that_ends_between_the_looks_and_leaves_its_transaction_open_holds_back(
+    source: MySQLSource, server: DatabaseServer, connect: Callable[[], Client]
+) -> None:
+    """It is unknown to InnoDB at the first look, and no statement any more at the second."""
+    schema, cursor = table_and_cursor(source, "fine")
+    locker, waiter = connect(), connect()
+    locker.run("LOCK TABLES events READ")
+    update = threading.Thread(target=lambda: waiter.run("BEGIN", "UPDATE events SET v = 16 WHERE id = 2"))
+    update.start()
+    wait_until(lambda: is_running(server, waiter))
+    let_go: list[str] = []
+
+    def let_it_go(statement: str) -> None:
+        if not let_go and ("processlist" in statement or "innodb_trx" in statement):
+            let_go.append(statement)
+            locker.run("UNLOCK TABLES")
+            update.join(30)
+
+    with acting(source, AFTER, let_it_go):
+        bound = source.safe_bound(schema, cursor, OVERLAP, None)
+    assert let_go
+    [[written]] = waiter.run("SELECT CAST(fine AS CHAR) FROM events WHERE v = 16")
+    assert bound.value.parts[0] <= str(written)
+    assert f"connection {waiter.id}" in bound.held_by
 
 
 def test_a_prepared_transaction_without_a_connection_holds_back(

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import psycopg
 import pytest
+import sqlalchemy
 
 from cdc_ops.core.connections import ConnectionUrl
 from cdc_ops.core.cursors import Cursor, CursorValue, parse_datetime
@@ -103,6 +104,18 @@ def wait_until(condition: Callable[[], object]) -> None:
 
 
 @contextmanager
+def after_each_statement(source: PostgresSource, act: Callable[[str], None]) -> Iterator[None]:
+    """Acts whenever the source has had an answer from its server: in between its looks."""
+
+    def answered(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        act(statement)
+
+    sqlalchemy.event.listen(source._session._engine, "after_cursor_execute", answered)
+    yield
+    sqlalchemy.event.remove(source._session._engine, "after_cursor_execute", answered)
+
+
+@contextmanager
 def background(statement: Callable[[], object]) -> Iterator[None]:
     thread = threading.Thread(target=statement)
     thread.start()
@@ -135,6 +148,16 @@ def test_an_open_writer_holds_the_bound_exactly_at_its_start(source: PostgresSou
     assert "UPDATE" not in bound.held_by
     writer.run("COMMIT")
     assert bound_of(source, "fine").held_by == ""
+
+
+def test_of_two_open_writers_the_one_that_began_first_holds_the_bound(source: PostgresSource, connect: Callable[[], Client]) -> None:
+    first, second = connect(), connect()
+    first.run("BEGIN", "UPDATE events SET v = 21, fine = now() WHERE id = 1")
+    second.run("BEGIN", "UPDATE events SET v = 22, fine = now() WHERE id = 2")
+    [[written]] = first.run(WRITTEN.format(21))
+    bound = bound_of(source, "fine")
+    assert bound.value.parts[0] == str(written)
+    assert f"connection {first.id}" in bound.held_by
 
 
 def test_a_transaction_that_has_only_read_so_far_holds_back_because_it_may_write_with_its_old_now(
@@ -204,6 +227,27 @@ def test_a_prepared_transaction_holds_the_watermark_where_it_is(source: Postgres
     finally:
         other.run("ROLLBACK PREPARED 'cdc-1'")
     assert bound_of(source, "fine").held_by == ""
+
+
+def test_what_is_prepared_between_the_looks_at_the_server_holds_back(source: PostgresSource, connect: Callable[[], Client]) -> None:
+    schema, cursor = table_and_cursor(source, "fine")
+    writer, other = connect(), connect()
+    writer.run("BEGIN", "UPDATE events SET v = 23, fine = now() WHERE id = 3")
+    [[written]] = writer.run(WRITTEN.format(23))
+    prepared: list[str] = []
+
+    def prepare(statement: str) -> None:
+        if not prepared and ("pg_stat_activity" in statement or "pg_prepared_xacts" in statement):
+            prepared.append(statement)
+            writer.run("PREPARE TRANSACTION 'cdc-3'")
+
+    try:
+        with after_each_statement(source, prepare):
+            bound = source.safe_bound(schema, cursor, OVERLAP, None)
+        assert prepared
+        assert bound.value.parts[0] <= str(written)
+    finally:
+        other.run("ROLLBACK PREPARED 'cdc-3'")
 
 
 def test_a_transaction_of_another_database_holds_nothing_back(source: PostgresSource, server: PostgresServer) -> None:

@@ -35,6 +35,12 @@ def test_a_finer_cut_splits_buckets_and_never_crosses_their_borders(extent: tupl
     assert finer.number(key) // FINER == buckets.number(key)
 
 
+def test_buckets_whose_width_has_no_such_parts_are_not_cut_finer() -> None:
+    buckets = Buckets(keys=("id",), count=3, low=0, width=2 * FINER)
+    assert buckets.finer() == Buckets(keys=("id",), count=3 * FINER, low=0, width=2)
+    assert Buckets(keys=("id",), count=3, low=0, width=2 * FINER + 1).finer() is None
+
+
 @given(members=st.sets(st.integers(0, 4_999), max_size=900), readers=st.integers(1, 9))
 def test_a_bounded_scope_holds_what_differs_and_its_parts_tile_it(members: set[int], readers: int) -> None:
     buckets = Buckets(keys=("id",), count=5_000, low=0, width=10)

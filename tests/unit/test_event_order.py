@@ -1,12 +1,17 @@
 """Places of events that turn back while the source's clock goes on: another server writes the log."""
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from cdc_ops.core.archive_names import KafkaName
 from cdc_ops.core.archive_positions import ArchiveWatermark, Newest, Reached, advanced
 from cdc_ops.core.event_order import FileChanges, gone_on
 from cdc_ops.errors import ArchiveOrderError
+from cdc_ops.steps.log_order import check_order
+from tests.lake_case import Case
 
 BEFORE = (Newest(stream="t/0", place=(7, 500), at=datetime(2026, 1, 1, 12, 10, tzinfo=UTC)),)
 
@@ -29,6 +34,7 @@ def test_events_that_go_on_move_the_newest_change_of_their_stream() -> None:
 
 def test_old_events_that_are_delivered_again_are_no_other_server() -> None:
     assert gone_on("shop", "s.t", [changes("a", (7, 300), 9, behind=9), changes("b", (7, 500), 10, behind=10)], BEFORE) == BEFORE
+    assert gone_on("shop", "s.t", [changes("a", (7, 300), 9, behind=9)], BEFORE) == BEFORE
 
 
 @pytest.mark.parametrize(
@@ -55,3 +61,23 @@ def test_without_times_nothing_can_be_told() -> None:
 def test_the_newest_changes_stay_in_the_watermark_until_a_batch_moves_them() -> None:
     before = ArchiveWatermark(newest=BEFORE)
     assert advanced(before, (Reached(stream="t/0", to=(9,)),)).newest == BEFORE
+
+
+def test_files_are_looked_at_in_the_order_of_their_offsets_whatever_their_names_sort_by() -> None:
+    """As rows of Spark: `check_order` finds the stream and the offset of each in its name."""
+    offsets = {"t+0+9": 9, "t+0+10": 10, "t+0+8": 8}
+    names = {path: KafkaName(path=path, topic="t", partition=0, start_offset=offset, digits=1) for path, offset in offsets.items()}
+    log, spec = cast(Any, SimpleNamespace(before=ArchiveWatermark(), declared=())), Case(root="/r").operation(1)
+
+    def rows(places: dict[str, int]) -> Any:
+        at = {"t+0+8": 1, "t+0+9": 2, "t+0+10": 3}
+        return [
+            {"file": path, "place": [place], "at": f"2026-01-01T12:{at[path]:02}:00", "behind": place, "behind_at": None}
+            for path, place in places.items()
+        ]
+
+    newest, behind = check_order(rows({"t+0+8": 100, "t+0+10": 300, "t+0+9": 200}), spec, log, names)
+    assert newest == (Newest(stream="t/0", place=(300,), at=minute(3)),)
+    assert behind == 600
+    with pytest.raises(ArchiveOrderError, match=r"t\+0\+10 has changes"):  # the last file of them, and the first by name
+        check_order(rows({"t+0+8": 100, "t+0+10": 5, "t+0+9": 200}), spec, log, names)

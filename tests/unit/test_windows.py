@@ -107,10 +107,11 @@ def test_windows_of_coarse_cursors_leave_no_gap_and_share_only_the_unit_that_was
     watermark, windows = first, []
     for at in rest:
         reach = CursorValue(parts=(lead.literal(lead.moment(at.parts[0]) + lead.unit),))
-        window = next_window(cursor, watermark, replace(bound(at), reach=reach))
+        reached = replace(bound(at), reach=reach)
+        window = next_window(cursor, watermark, reached)
         assert window is not None
         windows.append(window)
-        watermark = next_watermark(cursor, watermark, bound(at))
+        watermark = next_watermark(cursor, watermark, reached)
     assert windows[0].low == first
     for before, after in pairwise(windows):
         assert before.high is not None
