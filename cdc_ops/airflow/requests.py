@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn
 
 from cdc_ops.core.comparing import parse_accepted
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest, parse_instant
-from cdc_ops.core.text import did_you_mean
+from cdc_ops.core.text import did_you_mean, split_list
 from cdc_ops.errors import RequestError
 
 INCREMENT: Final = "increment"
@@ -159,7 +159,7 @@ def _keys(conf: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
 
 def _key(item: Any) -> tuple[str, ...]:
     """One key: a value, or the parts of a composite key as a list or separated by commas."""
-    parts = item if isinstance(item, list) else item.split(",") if isinstance(item, str) else [item]
+    parts = item if isinstance(item, list) else split_list(item) if isinstance(item, str) else [item]
     for part in parts:
         if isinstance(part, bool | float) or not isinstance(part, str | int):
             _refuse(f"keys holds {part!r}, neither a text nor a whole number.", "Write the value as text, as the source prints it.")

@@ -17,6 +17,7 @@ from cdc_ops.core import wire
 from cdc_ops.core.comparing import Strength, parse_accepted
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest, parse_instant
 from cdc_ops.core.tables import TableName
+from cdc_ops.core.text import split_list
 from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, LakeError, RequestError, SourceError, StateError
 from cdc_ops.steps.plan import TablePlan, discover, plan_table
 from cdc_ops.steps.run import RunReport, run_pipeline
@@ -154,7 +155,11 @@ def backfill(  # noqa: PLR0913, PLR0917  a command line has as many parameters a
     until: Until = "",
     table: Tables = None,
     columns: Annotated[
-        str, typer.Option(help="Fill these columns only, separated by commas, in the rows that the lake has; all rows without a range.")
+        str,
+        typer.Option(
+            help="Fill these columns only, separated by commas, in the rows that the lake has; all rows without a range. A name that holds"
+            " a comma stands in double quotes."
+        ),
     ] = "",
     folder: Folder = None,
     quiet: Quiet = False,
@@ -167,7 +172,7 @@ def backfill(  # noqa: PLR0913, PLR0917  a command line has as many parameters a
             tables=tuple(table or ()),
             since=parse_instant(since, "since") if since else None,
             until=parse_instant(until, "until") if until else None,
-            columns=tuple(name.strip() for name in columns.split(",") if name.strip()),
+            columns=tuple(filter(None, split_list(columns))),
         )
         run_all(folder, [pipeline], request, as_json, quiet)
 
@@ -180,7 +185,12 @@ def resync(  # noqa: PLR0913, PLR0917  a command line has as many parameters as 
     table: Tables = None,
     since: Since = "",
     until: Until = "",
-    key: Annotated[list[str] | None, typer.Option(help="Key of a row; parts of a composite key separated by commas; repeatable.")] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Key of a row; parts of a composite key separated by commas, one that holds a comma in double quotes; repeatable."
+        ),
+    ] = None,
     folder: Folder = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -193,7 +203,7 @@ def resync(  # noqa: PLR0913, PLR0917  a command line has as many parameters as 
             tables=tuple(table or ()),
             since=parse_instant(since, "since") if since else None,
             until=parse_instant(until, "until") if until else None,
-            keys=tuple(tuple(part.strip() for part in text.split(",")) for text in key or ()),
+            keys=tuple(map(split_list, key or ())),
         )
         run_all(folder, [pipeline], request, as_json, quiet)
 

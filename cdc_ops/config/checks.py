@@ -173,7 +173,7 @@ def _check_paths(data: Data, document: Document) -> Iterator[Problem]:
         return
     root, staging = target["root"].rstrip("/"), target["staging"].rstrip("/")
     usual = {name: TableName.parse(name) for name in entries.keys() - own.keys()}
-    taken = {name: f"{root}/{table.schema}/{table.name}" for name, table in usual.items()} | own
+    taken = {name: f"{root}/{table.folder}" for name, table in usual.items()} | own
     for name, path in own.items():
         at = _value(document, ("tables", name, "path"))
         places = {"the target's root": root, "the staging area": staging, **taken}

@@ -103,7 +103,8 @@ class TargetConfig:
     """Where Delta tables live.
 
     Args:
-        root: URI or absolute folder; a table's path is `<root>/<schema>/<table>` unless it has its own.
+        root: URI or absolute folder; a table's path is `<root>/<schema>/<table>` unless it has its own. Signs of names that no folder
+            may have, or that Spark reads as a pattern, are written as `%2F`.
         staging: URI or absolute folder for landed windows, manifests, job specs and results.
     """
 
@@ -363,7 +364,7 @@ def current_settings(pipeline: Pipeline, table: TableName) -> TableSettings | No
 
 def table_path(pipeline: Pipeline, table: TableName, settings: TableSettings) -> str:
     """Returns the path of a table's Delta folder."""
-    return settings.path or f"{pipeline.target.root.rstrip('/')}/{table.schema}/{table.name}"
+    return settings.path or f"{pipeline.target.root.rstrip('/')}/{table.folder}"
 
 
 def reconcile_name(pipeline: str) -> str:

@@ -2,7 +2,7 @@
 
 from cdc_ops.core.history import EventHistory, generation_path
 from cdc_ops.core.pipeline import Pipeline, TableConfig
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.tables import TableName, folder_name
 
 
 def quarantine_root(pipeline: Pipeline) -> str:
@@ -12,22 +12,22 @@ def quarantine_root(pipeline: Pipeline) -> str:
 
 def quarantine_path(pipeline: Pipeline, table: TableName) -> str:
     """Returns the path of the Delta table that holds a table's records which cannot be read."""
-    return f"{quarantine_root(pipeline)}/{table.schema}/{table.name}"
+    return f"{quarantine_root(pipeline)}/{table.folder}"
 
 
 def tombstones_path(pipeline: Pipeline, table: TableName) -> str:
     """Returns the path of the Delta table that remembers which keys of a table were deleted."""
-    return f"{pipeline.target.root.rstrip('/')}/_cdc_tombstones/{pipeline.name}/{table.schema}/{table.name}"
+    return f"{pipeline.target.root.rstrip('/')}/_cdc_tombstones/{pipeline.name}/{table.folder}"
 
 
 def staging_root(pipeline: Pipeline, table: TableName) -> str:
     """Returns the folder below which a table's operations land."""
-    return f"{pipeline.target.staging.rstrip('/')}/{pipeline.name}/{table}"
+    return f"{pipeline.target.staging.rstrip('/')}/{pipeline.name}/{folder_name(str(table))}"
 
 
 def history_root(pipeline: Pipeline, table: TableName) -> str:
     """Returns the folder of a table's event history."""
-    return f"{pipeline.target.root.rstrip('/')}/_cdc_events/{pipeline.name}/{table.schema}/{table.name}"
+    return f"{pipeline.target.root.rstrip('/')}/_cdc_events/{pipeline.name}/{table.folder}"
 
 
 def event_history(pipeline: Pipeline, config: TableConfig, generation: int) -> EventHistory | None:

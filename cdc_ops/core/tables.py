@@ -1,10 +1,30 @@
 """Tables: names, columns and keys of a source table as the plan saw them, and a fingerprint that freezes them."""
 
 import hashlib
+import re
 from dataclasses import dataclass, replace
+from typing import Final
 
 from cdc_ops.core import wire
 from cdc_ops.core.type_policies import DEFAULT_TYPES, OnUnstorable, TypePolicies
+
+_UNFIT: Final = re.compile(r"[\x00-\x1f\x7f/\\:*?\[\]{}]|^\.{1,2}$")
+"""What no folder may be called, and what Hadoop reads as a pattern of several paths, or refuses."""
+_LONGEST_FOLDER: Final = 200
+"""Bytes; most file systems end at 255."""
+
+
+def folder_name(name: str) -> str:
+    """Returns the folder of a schema or a table: its name, with signs that stores and Spark do not take as they are written as `%5B`."""
+    told = _UNFIT.sub(lambda found: "".join(f"%{ord(sign):02X}" for sign in found[0]), name)
+    if len(told.encode()) <= _LONGEST_FOLDER:
+        return told
+    return told.encode()[: _LONGEST_FOLDER // 2].decode(errors="ignore") + "~" + hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+def name_of_folder(folder: str) -> str:
+    """Returns the name that a folder stands for."""
+    return re.sub(r"%([0-9A-F]{2})", lambda found: sign if _UNFIT.fullmatch(sign := chr(int(found[1], 16))) else found[0], folder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -16,6 +36,11 @@ class TableName:
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.name}"
+
+    @property
+    def folder(self) -> str:
+        """Where what belongs to the table is below a root: `schema/table`."""
+        return f"{folder_name(self.schema)}/{folder_name(self.name)}"
 
     @classmethod
     def parse(cls, text: str) -> "TableName":

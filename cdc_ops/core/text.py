@@ -1,5 +1,6 @@
 """Small wording helpers for messages and statements."""
 
+import csv
 import difflib
 from collections.abc import Iterable
 
@@ -20,3 +21,9 @@ def did_you_mean(word: str, known: Iterable[str], limit: int = 8) -> str:
 def quoted(name: str) -> str:
     """Returns a Spark SQL identifier."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    """Returns the parts of a list with commas between; a part that holds a comma itself stands in double quotes, as in CSV."""
+    parts = next(csv.reader([text], skipinitialspace=True), [""]) if '"' in text else text.split(",")
+    return tuple(part.strip() for part in parts)

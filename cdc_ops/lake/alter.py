@@ -4,6 +4,8 @@ They carry no transaction id and no commit record, change no rows, and each is l
 died between two of them, or between them and the statement, goes on where it stopped.
 """
 
+import re
+from collections.abc import Mapping
 from typing import Final
 
 from pyspark.errors import AnalysisException
@@ -16,7 +18,7 @@ from cdc_ops.core.schema_changes import ChangeKind, SchemaChange
 from cdc_ops.core.text import quoted
 from cdc_ops.core.widening import canonical_type, holds
 from cdc_ops.errors import ConfigError
-from cdc_ops.lake.columns import has_statistics
+from cdc_ops.lake.columns import column_list, has_statistics, listed_columns
 from cdc_ops.lake.deltalog import DeltaLog, LogState
 from cdc_ops.lake.statements import path_name, text_literal
 
@@ -24,6 +26,10 @@ SPECIAL: Final = frozenset(" ,;{}()\n\t=")
 """Characters in column names that need Delta's column mapping."""
 INDEXED: Final = "delta.dataSkippingStatsColumns"
 MAPPING: Final = "delta.columnMapping.mode"
+FILE_RETENTION: Final = "delta.deletedFileRetentionDuration"
+LOG_RETENTION: Final = "delta.logRetentionDuration"
+_LOG_RETENTION_HOURS: Final = 30 * 24
+"""Delta's default; it refuses a log that is kept for less time than removed files are."""
 _NTZ: Final = "delta.feature.timestampNtz"
 _MOMENT: Final = "timestamp_ntz"
 
@@ -52,7 +58,9 @@ def alter_table(spark: SparkSession, spec: OperationSpec, state: LogState) -> tu
 
 
 def record_changes(spark: SparkSession, spec: OperationSpec, state: LogState) -> None:
-    """Sets what others find a table's changes by, where the operation wants it and it is not: its change feed is never switched off.
+    """Sets what is recorded of a table's changes, and for how long, where the operation wants it and it is not.
+
+    Its change feed is never switched off.
 
     Raises:
         ConfigError: the table has a column of a name that the feed needs.
@@ -61,6 +69,7 @@ def record_changes(spark: SparkSession, spec: OperationSpec, state: LogState) ->
     wanted = {CHANGE_FEED: "true"} if chosen.get(CHANGE_FEED, "").lower() == "true" else {}
     if EVENT_HISTORY in chosen:
         wanted[EVENT_HISTORY] = chosen[EVENT_HISTORY]
+    wanted |= retention_properties(chosen)
     try:
         _enable(spark, spec.path, wanted, state)
     except AnalysisException as error:
@@ -70,6 +79,19 @@ def record_changes(spark: SparkSession, spec: OperationSpec, state: LogState) ->
             data="Nothing was written; the watermark stays.",
             next="Leave 'change_feed' out for this table, or exclude the columns that Delta's feed has the names of.",
         ) from error
+
+
+def retention_properties(chosen: Mapping[str, str]) -> dict[str, str]:
+    """Returns for how long removed files and the log are kept, as far as it is chosen: Delta wants the log to be kept as long as files."""
+    kept = {name: chosen[name] for name in (FILE_RETENTION, LOG_RETENTION) if name in chosen}
+    if _hours(kept.get(FILE_RETENTION, "")) > _LOG_RETENTION_HOURS:
+        kept.setdefault(LOG_RETENTION, kept[FILE_RETENTION])
+    return kept
+
+
+def _hours(interval: str) -> int:
+    match = re.fullmatch(r"interval (\d+) (hour|day|week)s?", interval.strip().lower())
+    return int(match[1]) * {"hour": 1, "day": 24, "week": 168}[match[2]] if match else 0
 
 
 def _newest(path: str) -> LogState:
@@ -107,11 +129,11 @@ def _prepare_replacement(spark: SparkSession, spec: OperationSpec, state: LogSta
     """Takes columns that the new generation lacks out of those that have statistics: Delta refuses to replace the schema otherwise."""
     if any(canonical_type(column.delta_type) == _MOMENT for column in spec.schema.columns):
         _enable(spark, spec.path, _feature(state), state)
-    indexed = [name.strip().strip("`") for name in state.property(INDEXED).split(",") if name.strip()]
+    indexed = listed_columns(state.property(INDEXED))
     kept = {column.name.lower() for column in spec.schema.columns if has_statistics(column.delta_type)}
     if all(name.lower() in kept for name in indexed):
         return
-    left = ",".join(quoted(name) for name in indexed if name.lower() in kept)
+    left = column_list(name for name in indexed if name.lower() in kept)
     change = f"SET TBLPROPERTIES ('{INDEXED}' = {text_literal(left)})" if left else f"UNSET TBLPROPERTIES ('{INDEXED}')"
     spark.sql(f"ALTER TABLE {path_name(spec.path)} {change}")
 

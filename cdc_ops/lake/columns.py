@@ -1,18 +1,32 @@
 """Does a Delta table take the columns of an operation? Spark-free, so that a plan can ask before Spark starts."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from cdc_ops.core.tables import TableSchema
+from cdc_ops.core.text import quoted
 from cdc_ops.core.widening import canonical_type, holds
 from cdc_ops.errors import TargetSchemaError
 
+_LISTED: Final = re.compile(r"\s*((?:`(?:[^`]|``)*`|[^`,])+)")
 _WITHOUT_STATISTICS: Final = ("binary", "boolean", "array", "map", "struct", "variant")
 
 
 def has_statistics(delta_type: str) -> bool:
     """True if Delta keeps smallest and largest values of such a column, by which files are skipped."""
     return not canonical_type(delta_type).startswith(_WITHOUT_STATISTICS)
+
+
+def column_list(names: Iterable[str]) -> str:
+    """Returns the value of a property that lists columns, as `delta.dataSkippingStatsColumns`: Delta reads it as identifiers of SQL."""
+    return ",".join(map(quoted, names))
+
+
+def listed_columns(text: str) -> list[str]:
+    """Returns the columns that such a property lists, with backticks around them or without."""
+    found = (match[1].strip() for match in _LISTED.finditer(text))
+    return [name[1:-1].replace("``", "`") if name.startswith("`") and name.endswith("`") else name for name in found if name]
 
 
 def check_columns(path: str, stored: Sequence[tuple[str, str]], schema: TableSchema) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.tables import TableName, name_of_folder
 from cdc_ops.lake.files import open_filesystem
 
 
@@ -65,7 +65,8 @@ def quarantined_tables(root: str) -> tuple[TableName, ...]:
             return []
 
     places = (table for schema in below(top) for table in below(schema))
-    return tuple(TableName(schema=place.split("/")[-2], name=place.split("/")[-1]) for place in places)
+    names = ([name_of_folder(part) for part in place.split("/")[-2:]] for place in places)
+    return tuple(TableName(schema=schema, name=name) for schema, name in names)
 
 
 def _rows(path: str) -> Iterator[QuarantinedRecord]:

@@ -1,6 +1,5 @@
 """Delta tables themselves: made once from an operation's schema, checked before each statement, measured after it."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -13,8 +12,8 @@ from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operations import OperationSpec
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import ConfigError, LakeConflictError, TargetForeignError, TargetSchemaError
-from cdc_ops.lake.alter import SPECIAL, alter_table, record_changes
-from cdc_ops.lake.columns import check_columns, has_statistics
+from cdc_ops.lake.alter import INDEXED, SPECIAL, alter_table, record_changes, retention_properties
+from cdc_ops.lake.columns import check_columns, column_list, has_statistics
 from cdc_ops.lake.deltalog import DeltaLog, LogState
 from cdc_ops.lake.log import OWNER_PIPELINE, OWNER_TABLE, check_empty
 from cdc_ops.lake.statements import path_name, text_literal
@@ -24,9 +23,6 @@ _RESERVED: Final = {
     "delta.appendOnly": "changed and deleted rows could not be written",
 }
 _CONFLICTS: Final = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
-_FILE_RETENTION: Final = "delta.deletedFileRetentionDuration"
-_LOG_RETENTION_HOURS: Final = 30 * 24
-"""Delta's default; it refuses a log that is kept for less time than removed files are."""
 
 
 def ensure_table(spark: SparkSession, spec: OperationSpec) -> None:
@@ -91,12 +87,11 @@ def creation_properties(spec: OperationSpec) -> dict[str, str]:
             )
     defaults = {"delta.enableDeletionVectors": "true", "delta.enableTypeWidening": "true"}
     if indexed := _indexed_columns(spec):
-        defaults["delta.dataSkippingStatsColumns"] = ",".join(indexed)
+        defaults[INDEXED] = column_list(indexed)
     if any(SPECIAL & set(column.name) for column in spec.schema.columns):
         defaults["delta.columnMapping.mode"] = "name"
     defaults |= dict(spec.properties)
-    if _hours(defaults.get(_FILE_RETENTION, "")) > _LOG_RETENTION_HOURS:
-        defaults.setdefault("delta.logRetentionDuration", defaults[_FILE_RETENTION])
+    defaults |= retention_properties(defaults)
     return {**defaults, OWNER_PIPELINE: spec.pipeline, OWNER_TABLE: str(spec.table)}
 
 
@@ -158,18 +153,9 @@ def _create_statement(spec: OperationSpec) -> str:
 def _indexed_columns(spec: OperationSpec) -> list[str]:
     wanted = dict.fromkeys((*spec.keys, *spec.source_keys, *spec.cursor.column_names))
     found = (spec.schema.column(name) for name in wanted)
-    indexed = [_index_name(column.name) for column in found if column is not None and has_statistics(column.delta_type)]
+    indexed = [column.name for column in found if column is not None and has_statistics(column.delta_type)]
     # Who looks for what has come since a time reads few files by it.
-    return indexed + [_index_name(name) for name in (spec.stored_as.own.synced_at,) if indexed and name]
-
-
-def _index_name(name: str) -> str:
-    return name if name.isidentifier() else quoted(name)
-
-
-def _hours(interval: str) -> int:
-    match = re.fullmatch(r"interval (\d+) (hour|day|week)s?", interval.strip().lower())
-    return int(match[1]) * {"hour": 1, "day": 24, "week": 168}[match[2]] if match else 0
+    return indexed + [name for name in (spec.stored_as.own.synced_at,) if indexed and name]
 
 
 def _creation_error(spec: OperationSpec, error: PySparkException) -> ConfigError:

@@ -30,7 +30,7 @@ def type_columns(schema: TableSchema, names: tuple[str, ...], typed: Callable[[C
         raise SourceTableError(f"Table {schema.table} has no cursor column.", data=NOTHING, next="Name one: 'cursor: updated_at'.")
     columns = []
     for name in names:
-        if "(" in name:
+        if "(" in name and schema.column(name) is None:
             columns.append(_type_coalesce(schema, name, typed))
             continue
         column = _existing(schema, name)

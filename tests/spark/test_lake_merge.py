@@ -215,10 +215,27 @@ def test_a_new_table_has_the_properties_of_the_policy(lake: Lake) -> None:
     spec = lake.case.operation(1, ApplyMode.APPEND, properties=(("delta.enableDeletionVectors", "false"), ("note", "it's ours"), kept))
     ensure_table(lake.spark, spec)
     properties = {row["key"]: row["value"] for row in lake.spark.sql(f"SHOW TBLPROPERTIES delta.`{lake.path}`").collect()}
-    assert properties["delta.dataSkippingStatsColumns"] == "id,updated_at"
+    assert properties["delta.dataSkippingStatsColumns"] == "`id`,`updated_at`"
     assert properties["delta.enableTypeWidening"] == "true"
     assert properties["delta.logRetentionDuration"] == "interval 1000 hours"
     assert (properties["delta.enableDeletionVectors"], properties["note"]) == ("false", "it's ours")
+
+
+def test_a_table_that_is_there_follows_the_retention_of_the_policy(lake: Lake) -> None:
+    def properties(op_seq: int, hours: int) -> dict[str, str]:
+        kept = (("delta.deletedFileRetentionDuration", f"interval {hours} hours"), ("note", str(op_seq)))
+        ensure_table(lake.spark, lake.case.operation(op_seq, ApplyMode.APPEND, properties=kept))
+        return {row["key"]: row["value"] for row in lake.spark.sql(f"SHOW TBLPROPERTIES delta.`{lake.path}`").collect()}
+
+    assert properties(1, 168)["delta.deletedFileRetentionDuration"] == "interval 168 hours"
+    longer = properties(2, 1000)
+    assert longer["delta.deletedFileRetentionDuration"] == "interval 1000 hours"
+    assert longer["delta.logRetentionDuration"] == "interval 1000 hours"
+    assert longer["note"] == "1", "other properties are those that the table was made with"
+    assert properties(3, 48)["delta.deletedFileRetentionDuration"] == "interval 48 hours"
+    version = read_head(lake.path, PIPELINE, TABLE)
+    properties(4, 48)
+    assert read_head(lake.path, PIPELINE, TABLE) == version
 
 
 def test_odd_names_and_keys_without_statistics_make_a_table_too(lake: Lake) -> None:

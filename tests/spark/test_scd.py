@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -314,3 +314,20 @@ def test_nulls_of_updates_keep_what_was_there_however_the_changes_are_cut(spark:
     else:
         places = [(key, start[0], end and end[0], *values) for key, start, end, *values in expected_versions(completed(events))]
         assert lake.versions() == sorted(places, key=str)
+
+
+def test_deletes_are_remembered_for_the_late_window_and_by_the_generation_that_told_them(spark: SparkSession, tmp_path: Path) -> None:
+    stored = StoredAs(tombstones=str(tmp_path / "tombstones"), late_window=timedelta(days=1))
+    spec = Case(root=str(tmp_path)).operation(1, stored_as=stored)
+    tombstones.remember(spark, spec, spark.sql("SELECT 7L AS id, array(5L) AS place"), "place")
+    tombstones.remember(spark, spec, spark.sql("SELECT 8L AS id, array(6L) AS place"), "place")  # the same operation again
+
+    def remembered(**changes: Any) -> list[tuple[int, list[int]]]:
+        found = tombstones.recalled(spark, replace(spec, op_seq=2, **changes))
+        assert found is not None
+        return [(row["key"]["k0"], row["sequence"]) for row in found.collect()]
+
+    assert remembered() == [(7, [5])]
+    assert remembered(planned_at=spec.planned_at + timedelta(days=1)) == [(7, [5])]
+    assert remembered(planned_at=spec.planned_at + timedelta(days=1, microseconds=1)) == []
+    assert remembered(generation=spec.generation + 1) == [], "a table that was made anew has its rows from the source"
