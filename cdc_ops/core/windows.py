@@ -73,7 +73,8 @@ def next_window(cursor: Cursor, watermark: CursorValue, bound: SafeBound) -> Win
             f"The source's position ({bound.clock}) is behind the watermark ({watermark}).",
             why="The source's clock or counter went back: a fail-over, a restored backup, a replica that lags, a changed time zone.",
             data="Nothing was read; the watermark stays.",
-            next="Wait until the source has caught up, or correct its clock.",
+            next="Wait until the source has caught up, or correct its clock. If the cursor has no zone: name the zone in which it is"
+            " written in 'time_zone' of the source (source.time_zone), as in earlier runs.",
         )
     high = bound.reach or bound.value
     if not _precedes(low, cursor.order(high)):

@@ -14,7 +14,7 @@ from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue
 from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.core.windows import SafeBound
 from cdc_ops.sources.observation import Observation, ReplicaState, Writer
-from cdc_ops.sources.zones import WallClock, clock_of, earliest_to_come, parse_zone, require_zone
+from cdc_ops.sources.zones import WallClock, clock_of, earliest_to_come, latest_so_far, parse_zone, require_zone
 
 METHOD_WRITERS: Final = "oldest-writer"
 METHOD_OVERLAP: Final = "clock-overlap"
@@ -78,6 +78,10 @@ class Probe(Protocol):
         """Returns the name of the zone in which sessions begin, and False if only the server itself may know it."""
         ...
 
+    def session_zones(self) -> tuple[str, ...]:
+        """Returns the names of the zones in which others write now, or in which new sessions begin where others cannot be seen."""
+        ...
+
     def wall_clock(self, instants: tuple[datetime, ...]) -> tuple[datetime, ...]:
         """Turns instants into wall-clock times of a zone that only the server knows."""
         ...
@@ -133,6 +137,11 @@ class ClockBound:
         """Returns the wall-clock time of an instant in the lead column's terms."""
         clock, _ = self._wall_clock(cursor)
         return clock((instant,))[0]
+
+    def latest(self, cursor: Cursor, instant: datetime) -> datetime:
+        """Returns the greatest wall-clock time that writers can have put into the lead column up to an instant."""
+        clock, _ = self._wall_clock(cursor)
+        return latest_so_far(instant, clock)
 
     def _bound(self, request: BoundRequest, look: _Look, clock: WallClock, warnings: tuple[str, ...]) -> SafeBound:
         seen, replica, oldest = look.seen, look.replica, look.seen.oldest

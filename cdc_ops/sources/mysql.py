@@ -13,7 +13,7 @@ from cdc_ops.sources.digests import DigestSql
 from cdc_ops.sources.mysql_borders import MySQLBorders
 from cdc_ops.sources.mysql_bounds import MySQLProbe
 from cdc_ops.sources.mysql_catalog import Catalog
-from cdc_ops.sources.mysql_cursors import cursor_warnings, type_cursor
+from cdc_ops.sources.mysql_cursors import cursor_warnings, is_stamped, type_cursor
 from cdc_ops.sources.mysql_jdbc import build_read
 from cdc_ops.sources.mysql_positions import MySQLPositions
 from cdc_ops.sources.mysql_session import Address, MySQLSession
@@ -52,9 +52,12 @@ class MySQLSource(SqlSource):
     def cursor(self, schema: TableSchema, columns: tuple[str, ...]) -> tuple[Cursor, tuple[str, ...]]:
         """Types the cursor columns, and warns of what makes them slow or incomplete."""
         cursor = type_cursor(schema, columns)
-        extras = {row["name"]: str(row["extra"] or "") for row in self._catalog.column_rows(schema.table)}
+        rows = self._catalog.column_rows(schema.table)
+        extras = {row["name"]: str(row["extra"] or "") for row in rows}
+        stamped = any(row["name"] == cursor.lead.name and is_stamped(row) for row in rows)
         expressions = None if self._session.is_mariadb else self._catalog.expression_indexes(schema.table)
-        return cursor, cursor_warnings(schema, cursor, extras, self._dialect, expressions)
+        warnings = cursor_warnings(schema, cursor, extras, self._dialect, expressions)
+        return cursor, (*warnings, *self._zones.warnings(schema, cursor, stamped=stamped))
 
     def jdbc_read(self, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:
         """Returns how Spark reads those slices; opens no connection."""

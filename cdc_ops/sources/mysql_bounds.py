@@ -1,6 +1,7 @@
 """What a safe bound needs to know of a MySQL or MariaDB server."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from cdc_ops.core.tables import TableName
 from cdc_ops.sources.mysql_catalog import Catalog
@@ -8,6 +9,14 @@ from cdc_ops.sources.mysql_replica import replica_state
 from cdc_ops.sources.mysql_session import MySQLSession
 from cdc_ops.sources.mysql_writers import CACHE_SECONDS, observe, server_start
 from cdc_ops.sources.observation import Observation, ReplicaState, Writer
+
+_SESSION_ZONES: Final = (
+    "SELECT DISTINCT v.VARIABLE_VALUE AS zone FROM performance_schema.variables_by_thread AS v"
+    " JOIN performance_schema.threads AS t ON t.THREAD_ID = v.THREAD_ID WHERE v.VARIABLE_NAME = 'time_zone'"
+    " AND t.PROCESSLIST_ID IS NOT NULL AND t.PROCESSLIST_USER IS NOT NULL"
+    " AND t.PROCESSLIST_USER <> SUBSTRING_INDEX(CURRENT_USER(), '@', 1)"
+)
+"""Sessions of our own user are left out: they only read, in UTC."""
 
 
 class MySQLProbe:
@@ -57,6 +66,15 @@ class MySQLProbe:
         zones = self._session.row("SELECT @@global.time_zone AS zone, @@system_time_zone AS system_zone")
         system = zones["zone"] == "SYSTEM"
         return zones["system_zone"] if system else zones["zone"], not system
+
+    def session_zones(self) -> tuple[str, ...]:
+        """Returns the zones of other users' sessions (MySQL, with SELECT on performance_schema); else the global one, of new sessions."""
+        if not self._session.is_mariadb:
+            rows = self._session.rows_if_allowed(_SESSION_ZONES) or []
+            begins = self.zone()[0] if rows else ""
+            if zones := {begins if row["zone"] == "SYSTEM" else str(row["zone"]) for row in rows}:
+                return tuple(sorted(zones))
+        return (self.zone()[0],)
 
     def wall_clock(self, instants: tuple[datetime, ...]) -> tuple[datetime, ...]:
         """Turns instants into wall-clock times of the server's own zone."""

@@ -60,7 +60,8 @@ class Catalog:
         """Returns name, declared type, nullability and extras of a table's columns, in order."""
         rows = self._session.rows(
             "SELECT TABLE_SCHEMA AS table_schema, TABLE_NAME AS table_name, COLUMN_NAME AS name, COLUMN_TYPE AS declared,"
-            " IS_NULLABLE AS nullable, EXTRA AS extra, COLLATION_NAME AS collation FROM information_schema.columns"
+            " IS_NULLABLE AS nullable, EXTRA AS extra, COLUMN_DEFAULT AS preset, COLLATION_NAME AS collation"
+            " FROM information_schema.columns"
             f" WHERE {self._of(table)} ORDER BY ORDINAL_POSITION"
         )
         return [row for row in rows if _is(table, row)]

@@ -8,6 +8,7 @@ from cdc_ops.core.tables import Column, TableSchema
 from cdc_ops.core.typemap import DeclaredType
 from cdc_ops.sources.cursors import index_warning, null_warning, type_columns
 from cdc_ops.sources.dialect import Dialect
+from cdc_ops.sources.session import Row
 
 _WHOLE: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint"))
 
@@ -39,6 +40,12 @@ def cursor_warnings(
         lambda: _change_warning(schema, cursor, extras.get(cursor.lead.name, "")),
     )
     return tuple(warning for check in checks if (warning := check()))
+
+
+def is_stamped(row: Row) -> bool:
+    """True if the server puts the session's time into a column, when a row is inserted or updated."""
+    text = f"{row['preset'] or ''} {row['extra'] or ''}".lower()
+    return any(name in text for name in ("current_timestamp", "now(", "localtime"))
 
 
 def _typed(column: Column) -> CursorColumn | None:

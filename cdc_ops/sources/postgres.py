@@ -50,7 +50,9 @@ class PostgresSource(SqlSource):
     def cursor(self, schema: TableSchema, columns: tuple[str, ...]) -> tuple[Cursor, tuple[str, ...]]:
         """Types the cursor columns, and warns of what makes them slow or incomplete."""
         cursor = type_cursor(schema, columns)
-        return cursor, cursor_warnings(schema, cursor, self._catalog, self._dialect)
+        stamped = self._catalog.is_stamped(schema.table, cursor.lead.name)
+        warnings = cursor_warnings(schema, cursor, self._catalog, self._dialect)
+        return cursor, (*warnings, *self._zones.warnings(schema, cursor, stamped=stamped))
 
     def jdbc_read(self, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:
         """Returns how Spark reads those slices; opens no connection."""

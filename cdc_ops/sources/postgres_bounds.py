@@ -19,6 +19,12 @@ _REPLAY: Final = """
        WHERE status = 'streaming' AND pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn()) AS since_message"""
 
 
+_ROLE_ZONES: Final = """
+    SELECT DISTINCT split_part(setting, '=', 2) AS zone FROM pg_db_role_setting AS s CROSS JOIN LATERAL unnest(s.setconfig) AS setting
+    WHERE lower(split_part(setting, '=', 1)) = 'timezone'
+      AND s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))"""
+
+
 class PostgresProbe:
     """A server's writers, clock and sequences; see `Probe`.
 
@@ -81,6 +87,11 @@ class PostgresProbe:
     def zone(self) -> tuple[str, bool]:
         """Returns the zone in which sessions begin."""
         return str(self._session.row("SELECT reset_val AS zone FROM pg_settings WHERE name = 'TimeZone'")["zone"]), True
+
+    def session_zones(self) -> tuple[str, ...]:
+        """Returns the zone in which sessions begin, and those that roles and databases have; sessions of others do not show theirs."""
+        rows = self._session.rows(_ROLE_ZONES)
+        return tuple(sorted({self.zone()[0], *(str(row["zone"]) for row in rows)}))
 
     def wall_clock(self, instants: tuple[datetime, ...]) -> tuple[datetime, ...]:
         """Turns instants into wall-clock times of the zone in which sessions begin."""

@@ -141,6 +141,18 @@ class PostgresCatalog:
             )
         )
 
+    def is_stamped(self, table: TableName, column: str) -> bool:
+        """True if a column's default is the time of the session, in its zone."""
+        relation = f"{self._dialect.text(self._dialect.table(table))}::regclass"
+        rows = self._session.rows(
+            "SELECT lower(pg_get_expr(d.adbin, d.adrelid)) AS preset FROM pg_attrdef AS d"
+            " JOIN pg_attribute AS a ON a.attrelid = d.adrelid AND a.attnum = d.adnum"
+            f" WHERE d.adrelid = {relation} AND a.attname = {self._dialect.text(column)}"
+        )
+        clocks = ("now()", "current_timestamp", "localtimestamp", "_timestamp()")
+        fixed = ("at time zone", "timezone(")
+        return any(any(one in row["preset"] for one in clocks) and not any(one in row["preset"] for one in fixed) for row in rows)
+
     def _table_row(self, table: TableName) -> Row:
         schema, name = self._dialect.text(table.schema), self._dialect.text(table.name)
         rows = self._session.rows(

@@ -22,6 +22,7 @@ from cdc_ops.sources.dialect import Dialect
 from cdc_ops.sources.digests import DigestSql
 from cdc_ops.sources.session import NOTHING, SqlSession
 from cdc_ops.sources.slices import BorderFinder, Slicer
+from cdc_ops.sources.zone_checks import ZoneChecks
 
 
 class TableCatalog(Protocol):
@@ -103,6 +104,7 @@ class SqlSource:
         self._parts = parts
         self._slicer = Slicer(parts.session, parts.dialect, parts.borders)
         self._clock = ClockBound(parts.probe, config.time_zone)
+        self._zones = ZoneChecks(parts.probe, parts.session, parts.dialect, self._clock, config.time_zone)
         self._counter = CounterBound(parts.probe, parts.session, parts.dialect)
 
     def __repr__(self) -> str:

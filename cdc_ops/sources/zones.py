@@ -58,6 +58,27 @@ def clock_of(zone: tzinfo) -> WallClock:
     return lambda instants: tuple(instant.astimezone(zone).replace(tzinfo=None) for instant in instants)
 
 
+def latest_so_far(instant: datetime, clock: WallClock) -> datetime:
+    """Returns the greatest wall-clock time that the zone has shown up to the instant: more than its present one after it was set back."""
+    quarter = instant.replace(minute=instant.minute // 15 * 15, second=0, microsecond=0)
+    return max(clock((instant, *(quarter - _QUARTER * step - timedelta(microseconds=1) for step in range(_HORIZON // _QUARTER)))))
+
+
+def same_clock(one: str, other: str, now: datetime) -> bool:
+    """True if two names of zones surely or possibly show the same time all year; a name that nobody knows tells nothing.
+
+    >>> same_clock("UTC", "+00:00", datetime(2026, 1, 1, tzinfo=UTC))
+    True
+    >>> same_clock("Europe/Berlin", "+01:00", datetime(2026, 1, 1, tzinfo=UTC))
+    False
+    """
+    zones = parse_zone(one), parse_zone(other)
+    if one == other or zones[0] is None or zones[1] is None:
+        return True
+    months = (now.replace(month=month, day=1) for month in range(1, 13))
+    return all(month.astimezone(zones[0]).utcoffset() == month.astimezone(zones[1]).utcoffset() for month in months)
+
+
 def earliest_to_come(instant: datetime, clock: WallClock) -> datetime:
     """Returns the least wall-clock time that the zone shows at the instant or later."""
     quarter = instant.replace(minute=instant.minute // 15 * 15, second=0, microsecond=0) + _QUARTER
