@@ -57,7 +57,7 @@ def rebuild(
         return
     for item in done:
         known, discarded = item["state"], len(item["discarded"])
-        there = f"operation {known['op_seq']}, Delta version {known['delta_version']}"
+        there = f"operation {known['committed_op_seq']}, Delta version {known['delta_version']}"
         text = there if item["has_table"] else "no Delta table; the next run reads it from the beginning"
         plans = f"; {discarded} unfinished operation{'s were' if discarded > 1 else ' was'} discarded" if discarded else ""
         render.out.print(f"[green]rebuilt[/] {item['table']}: {text}{plans}", soft_wrap=True)

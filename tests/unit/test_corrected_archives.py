@@ -113,3 +113,16 @@ def test_the_command_says_what_it_has_discarded_and_with_what_the_table_begins(
     assert "interrupted" not in json.dumps(plan)
     (again,) = json.loads(CliRunner().invoke(app, ["state", "rebuild", "--json"]).output)
     assert (again["discarded"], again["state"]["op_seq"]) == ([], 1)
+
+
+def test_the_command_says_which_operation_the_table_holds_and_not_which_number_is_burnt(
+    world: DeclaredWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CDC_OPS_LEDGER", f"sqlite:///{world.folder / 'ledger.db'}")
+    monkeypatch.setenv("CDC_OPS_PIPELINES", str(world.folder))
+    world.run()
+    world.archive(1)
+    assert [spec.op_seq for spec in world.plan().planned] == [2]
+    told = CliRunner().invoke(app, ["state", "rebuild"]).output
+    assert "operation 1, Delta version 0; 1 unfinished operation was discarded" in " ".join(told.split())
+    assert [spec.op_seq for spec in world.plan().planned] == [3]
