@@ -115,6 +115,13 @@ def test_a_url_that_cannot_be_read_is_explained_without_showing_it(text: str, sa
     assert caught.value.__suppress_context__
 
 
+def test_nor_does_the_error_lead_to_one_that_holds_it() -> None:
+    with pytest.raises(ConfigError) as caught:
+        ConnectionUrl.parse("mysql://app:hun%ffter2@db/shop")
+    assert isinstance(caught.value.__context__, UnicodeDecodeError)
+    assert caught.value.__suppress_context__
+
+
 def test_the_variable_of_a_connection_is_its_id_in_capitals() -> None:
     assert variable_name("shop-db.eu 1") == "CDC_OPS_CONN_SHOP_DB_EU_1"
 
