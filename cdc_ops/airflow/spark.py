@@ -90,7 +90,7 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
         held = {lease.table for lease in leases}
         operations = tuple(spec for spec in work.operations if spec.table in held)
         if operations:
-            count_attempts(task, self.step, leases, operations)
+            count_attempts(task, leases, operations)
             path = task.journal.result_path(self.step, task.attempt)
             result = self._submit(context, task, build_job(self.pipeline, task.request, self.step, operations, path), leases)
             record_progress(task, self.step, result)

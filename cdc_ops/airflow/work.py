@@ -66,12 +66,10 @@ def take_leases(task: Task, operations: Iterable[OperationSpec]) -> tuple[tuple[
     return tuple(leases), held
 
 
-def count_attempts(task: Task, step: Step, leases: tuple[Lease, ...], operations: tuple[OperationSpec, ...]) -> None:
-    """Counts, once a run, that it tries these operations: with the first step that works on them, and not again for retries."""
-    if task.attempt > 1:
-        return
-    first = tuple(spec for spec in operations if step is not Step.MERGE or spec.landing is Landing.DIRECT)
-    start_attempts(task.context, leases, first)
+def count_attempts(task: Task, leases: tuple[Lease, ...], operations: tuple[OperationSpec, ...]) -> None:
+    """Counts, once a run, that it tries these operations: with the first application that works on them, whichever step and try that is."""
+    seen = {spec.operation_id for job, _ in task.journal.tries() for spec in job.operations}
+    start_attempts(task.context, leases, tuple(spec for spec in operations if spec.operation_id not in seen))
 
 
 def errors_of(result: StepResult) -> dict[str, CdcError]:

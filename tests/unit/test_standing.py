@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from cdc_ops.core.commits import CommitRecord, LakeHead, commit_record
+from cdc_ops.core.commits import CommitRecord, ForeignChange, LakeHead, commit_record
+from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.operations import OperationSpec
-from cdc_ops.core.runs import Standing, TableState, committed, compare
-from cdc_ops.errors import LakeBehindError, LedgerBehindError
-from tests.lake_case import PIPELINE, TABLE, Case
+from cdc_ops.core.runs import Standing, TableState, check_base, committed, compare, rebuilt, rebuilt_from_data
+from cdc_ops.errors import LakeBehindError, LedgerBehindError, StaleStateError
+from tests.lake_case import PIPELINE, TABLE, Case, watermark
 
 FIFTH = Case(root="/nowhere").operation(5, operation_id="ours")
 STATE = committed(TableState(pipeline=PIPELINE, table=TABLE, op_seq=4, committed_op_seq=4), FIFTH, 7)
@@ -53,3 +54,35 @@ def test_a_later_number_is_ours_only_by_the_id_of_an_operation_that_we_know() ->
     for known in ((), (replace(sixth, operation_id="of the same number"),)):
         with pytest.raises(LedgerBehindError):
             compare(STATE, ahead, known, frozenset({"another"}))
+
+
+def test_a_rebuilt_state_uses_no_number_again_that_was_burnt_or_that_the_log_has_seen() -> None:
+    third = record(replace(FIFTH, op_seq=3, operation_id="older"))
+    assert (rebuilt(third, 7).op_seq, rebuilt(third, 7).committed_op_seq) == (3, 3)
+    restored = rebuilt(third, 9, txn_version=5)
+    assert (restored.op_seq, restored.committed_op_seq, restored.watermark) == (5, 5, third.watermark)
+    burnt = rebuilt(third, 9, txn_version=5, settled=8)
+    assert (burnt.op_seq, burnt.committed_op_seq) == (8, 5)
+    low = CursorValue(parts=("2026-01-01 00:00:00.000000",))
+    without_record = rebuilt_from_data(PIPELINE, TABLE, 5, low, settled=8)
+    assert (without_record.op_seq, without_record.committed_op_seq, without_record.watermark) == (8, 5, low)
+    assert rebuilt_from_data(PIPELINE, TABLE, 5, low, settled=2).op_seq == 5
+
+
+def test_an_operation_is_applied_only_to_the_table_that_its_plan_saw() -> None:
+    fourth = replace(FIFTH, op_seq=4, operation_id="before", watermark_after=watermark(4))
+    base = replace(FIFTH, watermark_before=record(fourth).watermark, delta_version_before=6)
+    stands = head(fourth, txn_version=4, version=6)
+    check_base(base, stands)
+    elsewhere = CursorValue(parts=("2025-01-01 00:00:00.000000",))
+    with pytest.raises(StaleStateError, match="the Delta table is elsewhere"):
+        check_base(replace(base, watermark_before=elsewhere), stands)
+    with pytest.raises(StaleStateError, match="the Delta table is elsewhere"):
+        check_base(base, None)
+    undone = ForeignChange(version=7, operation="RESTORE")
+    with pytest.raises(StaleStateError, match="RESTORE in Delta version 7"):
+        check_base(base, replace(stands, version=7, foreign_changes=(undone,)))
+    check_base(replace(base, delta_version_before=7), replace(stands, version=7, foreign_changes=(undone,)))
+    taken = head(replace(FIFTH, watermark_after=elsewhere))
+    check_base(base, taken)  # Delta skips it, and the log says whose number it was
+    check_base(base, replace(stands, record=None, record_version=None))  # its records were cleaned up
