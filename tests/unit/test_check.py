@@ -2,18 +2,26 @@
 
 import json
 import zipfile
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from typer.testing import CliRunner
 
 from cdc_ops.cli import app
-from cdc_ops.errors import EnvironmentSetupError, LakeError
+from cdc_ops.config.loading import load_pipeline
+from cdc_ops.core.findings import Verdict
+from cdc_ops.core.pipeline import Pipeline
+from cdc_ops.errors import EnvironmentSetupError, LakeError, SourceAccessError, SourceError
 from cdc_ops.lake.jars import DEFAULT
 from cdc_ops.lake.probes import broken_jars, java_version, probe_folder
+from cdc_ops.sources.access import SourceAccess
+from cdc_ops.sources.base import Source
 from cdc_ops.state.health import ledger_health
 from cdc_ops.state.sql import open_store
+from cdc_ops.steps.checking import Surroundings, check_pipeline
 
 PASSWORD = "s3cret-word"
 PIPELINE = """
@@ -119,3 +127,28 @@ def test_the_health_of_a_ledger_is_asked_without_making_one(tmp_path: Path) -> N
     open_store(url).close()
     health = ledger_health(url)
     assert (health.current, health.version is None) == (True, False)
+
+
+def test_a_password_in_what_a_server_says_does_not_get_into_a_finding(folder: Path) -> None:
+    def refused(_: Pipeline) -> Source:
+        raise SourceAccessError("refused", why=f"bad password '{PASSWORD}'", next=f"not {PASSWORD}")
+
+    environ = {"CDC_OPS_CONN_SHOP_DB": f"mysql://cdc:{PASSWORD}@127.0.0.1:1/shop"}
+    around = Surroundings(ledger=f"sqlite:///{folder / 'l.db'}", jars=None, connect=refused, code=lambda _: 3, environ=environ)
+    first = next(check_pipeline(around, load_pipeline(folder / "shop.yaml")))
+    assert (first.verdict, first.seen, first.next) == (Verdict.FAILED, "refused: bad password '***'", "not ***")
+
+
+@pytest.mark.parametrize(("ahead", "verdict"), [(0, Verdict.OK), (60, Verdict.WARNING), (-60, Verdict.WARNING)])
+def test_clocks_that_are_apart_are_a_warning_that_says_by_how_much(folder: Path, ahead: int, verdict: Verdict) -> None:
+    source = Mock()
+    source.access.return_value = SourceAccess(place="h:1", version="v", account="cdc", missing_grant="", replica="")
+    source.now.side_effect = lambda: datetime.now(UTC) + timedelta(seconds=ahead)
+    source.tables.side_effect = SourceError("no tables")
+    around = Surroundings(ledger=f"sqlite:///{folder / 'l.db'}", jars=None, connect=lambda _: source, code=lambda _: 3, environ={})
+    found = {one.what: one for one in check_pipeline(around, load_pipeline(folder / "shop.yaml"))}
+    assert found["clock"].verdict is verdict
+    if ahead:
+        assert ("ahead of" if ahead > 0 else "behind") in found["clock"].seen
+    assert (found["tables"].verdict, found["staging"].verdict) == (Verdict.FAILED, Verdict.OK)
+    assert source.close.called
