@@ -1,5 +1,6 @@
 """Merge plans: how a landed batch enters its table in exactly one statement, decided before Spark runs it."""
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +13,8 @@ from cdc_ops.core.stamps import NO_STAMPS, Stamps, stamps_of
 from cdc_ops.core.stored_as import SequenceKind
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import NullKeyError
+
+_HEX: Final = re.compile(r"(?:0x|\\x)?((?:[0-9a-f]{2})*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,10 +197,16 @@ def keys_condition(keys: tuple[str, ...], types: tuple[str, ...], rows: tuple[tu
         rows: Values as text, one tuple per row.
     """
     if len(keys) == 1:
-        values = ", ".join(spark_literal(types[0], row[0]) for row in rows)
+        values = ", ".join(_key_literal(types[0], row[0]) for row in rows)
         return f"t.{quoted(keys[0])} IN ({values})"
     branches = []
     for row in rows:
         parts = zip(keys, types, row, strict=True)
-        branches.append(" AND ".join(f"t.{quoted(key)} = {spark_literal(kind, text)}" for key, kind, text in parts))
+        branches.append(" AND ".join(f"t.{quoted(key)} = {_key_literal(kind, text)}" for key, kind, text in parts))
     return "(" + " OR ".join(f"({branch})" for branch in branches) + ")"
+
+
+def _key_literal(kind: str, text: str) -> str:
+    """Returns a key value that somebody gave; bytes are given as hexadecimal digits, as the sources take them too."""
+    digits = _HEX.fullmatch(text) if kind == "binary" else None
+    return f"X'{digits[1]}'" if digits else spark_literal(kind, text)

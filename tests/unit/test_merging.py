@@ -108,3 +108,9 @@ def test_a_row_with_too_few_key_values_is_refused() -> None:
 )
 def test_the_fingerprint_changes_with_what_is_read_or_stored_and_with_nothing_else(change: dict[str, Any], same: bool) -> None:
     assert (replace(SPEC.schema, **change).fingerprint == SPEC.schema.fingerprint) is same
+
+
+def test_keys_of_bytes_are_looked_up_in_the_lake_as_the_bytes_that_their_digits_stand_for() -> None:
+    assert keys_condition(("k",), ("binary",), (("6b",), ("0x00fF",), ("\\x0a",), ("",))) == "t.`k` IN (X'6b', X'00fF', X'0a', X'')"
+    assert keys_condition(("id", "k"), ("int", "binary"), (("1", "6b"),)) == "((t.`id` = CAST('1' AS int) AND t.`k` = X'6b'))"
+    assert keys_condition(("k",), ("string",), (("6b",),)) == "t.`k` IN (CAST('6b' AS string))"
