@@ -196,7 +196,7 @@ def _reads(step: Step, spec: OperationSpec) -> bool:
 
 def _run_operation(context: JobContext, spark: SparkSession, source: Source, step: Step, spec: OperationSpec) -> OperationResult:
     started = time.monotonic()
-    context.say(f"{spec.table}: {step} operation {spec.op_seq} ({spec.kind}), {spec.extent}")
+    context.say(f"{spec.table}: {step} operation {spec.op_seq} ({spec.words}), {spec.extent}")
     attempt = uuid.uuid4().hex[:12]
     staged, direct = (connections_of(spec) if spec.landing is landing else 0 for landing in (Landing.STAGED, Landing.DIRECT))
     if damage := damage_of(spec):

@@ -2,6 +2,7 @@
 
 import os
 import re
+import urllib.parse
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -120,6 +121,7 @@ def extras(connection: Connection) -> dict[str, Any]:
 def _rendered(connection: Connection, scheme: str) -> str:
     if connection.password:
         mask_secret(connection.password)
+        mask_secret(urllib.parse.quote(connection.password, safe=""))  # as it stands in URLs, also in other ones than ours
     parts = ConnectionUrl.from_parts(scheme, connection.host, connection.port, connection.login, connection.password, connection.schema)
     options = {name: value for name, value in extras(connection).items() if name.startswith("ssl") and isinstance(value, str)}
     text = replace(parts, options=tuple(sorted(options.items()))).render()

@@ -110,7 +110,7 @@ def commit_task(pipeline: Pipeline, tables: Any, alias: AssetAlias, **options: A
 
 
 def outcome_task(pipeline: Pipeline, **options: Any) -> Any:
-    """Adds the task that says how each table of the run fared, and fails if one of them did not come through.
+    """Adds the task that says how each table of the run fared, and fails if one of them failed.
 
     So it does if one waits at a gap in its archive that somebody has to look at, although what comes before the gap is merged.
     """
@@ -195,7 +195,7 @@ def verdict_of(names: Sequence[str], runs: dict[str, TableRun], broken: Sequence
     """
     wrong = [name for name in names if name not in runs or runs[name].status not in _FINE]
     waiting = [name for name in names if name in runs and name not in wrong and runs[name].waits_for_somebody]
-    lines = [f"{len(wrong)} tables did not come through." if len(wrong) != 1 else "1 table did not come through."] if wrong else []
+    lines = [f"{len(wrong)} table{'s' if len(wrong) != 1 else ''} failed."] if wrong else []
     lines += [f"- {line_of(runs[name]) if name in runs else f'{name}: not looked at'}" for name in wrong]
     lines += [f"Waiting at a gap in its archive, with all that comes before it merged: {', '.join(waiting)}."] if waiting else []
     lines += [f"Failed tasks: {', '.join(broken)}; each log says why."] if broken else []

@@ -1,11 +1,8 @@
 """`cdc-ops`: the same steps as in Airflow, from a shell, with Spark in this process.
 
-    validate  check  plan  run  status  backfill  resync  verify  schema  state rebuild  gap list  gap accept
-    quarantine list  quarantine show  changes  as-of  replay
-
 Exit codes: 0 done (idle tables included), 2 wrong usage, configuration or request, 3 the source refuses, 4 ledger and lake disagree or the
-table is not ours, 5 some tables failed and need somebody, 6 failed in a way that running again may heal, 7 all tables
-came through, but one waits at a gap in its archive for somebody, 1 anything unforeseen.
+table is not ours, 5 some tables failed and need somebody, 6 failed in a way that running again may heal, 7 no table
+failed, but one waits at a gap in its archive for somebody, 1 anything unforeseen.
 """
 
 from cdc_ops.cli import changes as changes  # registers its command

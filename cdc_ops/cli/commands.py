@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from cdc_ops.cli import render
+from cdc_ops.cli.application import WHICH_COMMAND, Application
 from cdc_ops.cli.phases import print_phases
 from cdc_ops.cli.progress import progress
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opened
@@ -22,27 +23,34 @@ from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, LakeErr
 from cdc_ops.steps.plan import TablePlan, discover, plan_table
 from cdc_ops.steps.run import RunReport, run_pipeline
 
-app = typer.Typer(
+app = Application(
     name="cdc-ops",
     help="Keeps Delta Lake tables equal to operational database tables, in batches.",
     epilog="Exit codes: 0 done, 2 usage, configuration or request, 3 source, 4 ledger or lake, 5 tables failed, 6 try again,"
-    " 7 all came through, and one waits at a gap in its archive, 1 unforeseen.",
-    no_args_is_help=True,
+    " 7 no table failed, but one waits at a gap in its archive, 1 unforeseen.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-state_app = typer.Typer(help="The ledger, which is a cache of what the Delta tables say of themselves.", no_args_is_help=True)
+state_app = Application(help="The ledger: a cache of what the commits of the Delta tables record.")
 app.add_typer(state_app, name="state")
 
-Folder = Annotated[Path | None, typer.Option("--pipelines", help="Folder of pipeline files; default CDC_OPS_PIPELINES or dags/pipelines.")]
-Names = Annotated[list[str] | None, typer.Option("--pipeline", "-p", help="Pipeline; repeatable; default all.")]
-Given = Annotated[list[str] | None, typer.Argument(help="Pipelines, the same as --pipeline.", metavar="[PIPELINE]...")]
-Tables = Annotated[list[str] | None, typer.Option("--table", "-t", help="schema.table; repeatable; default all of the pipeline.")]
-One = Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors and alerts; the result stays.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-Since = Annotated[str, typer.Option(help="Start of the range, inclusive, ISO 8601 with zone.")]
-Until = Annotated[str, typer.Option(help="End of the range, exclusive, ISO 8601 with zone.")]
+Folder = Annotated[
+    Path | None,
+    typer.Option("--pipelines", metavar="FOLDER", help="Folder of the pipeline files. Default: CDC_OPS_PIPELINES, else dags/pipelines."),
+]
+Names = Annotated[
+    list[str] | None, typer.Option("--pipeline", "-p", metavar="NAME", help="Only this pipeline; may be repeated. Default: all.")
+]
+Given = Annotated[list[str] | None, typer.Argument(help="Pipelines; the same as --pipeline.", metavar="PIPELINE")]
+Tables = Annotated[
+    list[str] | None,
+    typer.Option("--table", "-t", metavar="SCHEMA.TABLE", help="Only this table; may be repeated. Default: all of the pipeline."),
+]
+One = Annotated[str, typer.Option("--pipeline", "-p", metavar="NAME", help="The pipeline.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors and alerts only to standard error; the result stays.")]
+Since = Annotated[str, typer.Option(metavar="TIME", help="Start of the range (included), e.g. 2026-01-31T00:00:00Z.")]
+Until = Annotated[str, typer.Option(metavar="TIME", help="End of the range (excluded), e.g. 2026-02-01T00:00:00Z.")]
 
 TABLES_FAILED, TRY_AGAIN, ARCHIVE_GAP = 5, 6, 7
 
@@ -85,7 +93,7 @@ def guarded(as_json: bool) -> Iterator[None]:
 
 @app.command()
 def validate(folder: Folder = None, as_json: Json = False) -> None:
-    """Check the pipeline files; nothing is connected to."""
+    """Check the pipeline files. Connects to nothing."""
     with guarded(as_json):
         pipelines = chosen_pipelines(folder, [])
     if as_json:
@@ -97,7 +105,7 @@ def validate(folder: Folder = None, as_json: Json = False) -> None:
 
 @app.command()
 def plan(given: Given = None, folder: Folder = None, pipeline: Names = None, table: Tables = None, as_json: Json = False) -> None:
-    """Show what `run` would do now; reads source, lake and ledger, writes nothing, starts no Spark."""
+    """Show what `run` would do now. Reads source, lake and ledger; writes nothing and does not start Spark."""
     with guarded(as_json):
         request = new_request(tables=tuple(table or ()))
         documents, errors = [], list[CdcError]()
@@ -127,7 +135,10 @@ def run(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it 
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Carry tables forward: snapshot first, then increments. With --limit only try them: ledger, lake and watermark stay as they are."""
+    """Copy tables to the lake: all rows at first (snapshot), then what has changed (increments).
+
+    With --limit it only tries them: ledger, lake and watermark stay as they are.
+    """
     with guarded(as_json):
         names, tables = _named(given, pipeline), tuple(table or ())
         if limit:
@@ -147,7 +158,7 @@ def _try(trial: Trial, as_json: bool) -> None:
         raise typer.Exit(TRY_AGAIN if all(error.retryable for error in trial.refused.values()) else TABLES_FAILED)
 
 
-@app.command()
+@app.command(epilog=WHICH_COMMAND)
 @verbose_option
 def backfill(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
     pipeline: One,
@@ -157,15 +168,16 @@ def backfill(  # noqa: PLR0913, PLR0917  a command line has as many parameters a
     columns: Annotated[
         str,
         typer.Option(
-            help="Fill these columns only, separated by commas, in the rows that the lake has; all rows without a range. A name that holds"
-            " a comma stands in double quotes."
+            metavar="COLUMNS",
+            help="Fill only these columns, separated by commas, in the rows that the lake has. Without a range: in all rows."
+            " A name that holds a comma stands in double quotes.",
         ),
     ] = "",
     folder: Folder = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Read a range of time again and merge it, or fill single columns; the watermark stays."""
+    """Read a time range again and merge it, or fill single columns. The watermark does not move."""
     with guarded(as_json):
         request = new_request(
             kind=RunKind.BACKFILL,
@@ -177,25 +189,29 @@ def backfill(  # noqa: PLR0913, PLR0917  a command line has as many parameters a
         run_all(folder, [pipeline], request, as_json, quiet)
 
 
-@app.command()
+@app.command(epilog=WHICH_COMMAND)
 @verbose_option
 def resync(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
     pipeline: One,
-    mode: Annotated[ResyncMode, typer.Option(help="What to read again.")],
+    mode: Annotated[ResyncMode, typer.Option(metavar="MODE", help="What to read again: keys, range, full, replay or quarantine.")],
     table: Tables = None,
     since: Since = "",
     until: Until = "",
     key: Annotated[
         list[str] | None,
         typer.Option(
-            help="Key of a row; parts of a composite key separated by commas, one that holds a comma in double quotes; repeatable."
+            metavar="KEY",
+            help="Key of a row, parts of a composite key separated by commas; a part that holds a comma in double quotes. May be repeated.",
         ),
     ] = None,
     folder: Folder = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Read keys, a range or everything again; the watermark stays. Rows that are gone at the source are deleted (keys, full)."""
+    """Read keys, a time range or whole tables again. The watermark does not move.
+
+    Modes keys and full also delete rows that are gone at the source.
+    """
     with guarded(as_json):
         request = new_request(
             kind=RunKind.RESYNC,
@@ -208,21 +224,26 @@ def resync(  # noqa: PLR0913, PLR0917  a command line has as many parameters as 
         run_all(folder, [pipeline], request, as_json, quiet)
 
 
-@app.command()
+@app.command(epilog=WHICH_COMMAND)
 @verbose_option
 def reconcile(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
     pipeline: Names = None,
     table: Tables = None,
-    rows: Annotated[bool, typer.Option("--rows", help="Compare all columns, not only the keys of tables that have a cursor.")] = False,
+    rows: Annotated[bool, typer.Option("--rows", help="Compare all columns, also of tables with a cursor; without it their keys.")] = False,
     accept_deletes: Annotated[
         str,
-        typer.Option(help="Delete up to so many rows of one table (500), or such a share of them (30%), whatever its limits are."),
+        typer.Option(
+            metavar="NUMBER|SHARE", help="Delete up to so many rows of one table (500), or this share (30%), above its limits too."
+        ),
     ] = "",
     folder: Folder = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Compare source and lake by checksums; delete what is gone, merge what differs. The watermark stays."""
+    """Compare source and lake by checksums, delete rows that are gone at the source, and merge rows that differ.
+
+    The watermark does not move.
+    """
     with guarded(as_json):
         number, ratio = parse_accepted(accept_deletes)
         request = new_request(

@@ -8,21 +8,22 @@ import typer
 from rich.markup import escape
 
 from cdc_ops.cli import render
+from cdc_ops.cli.application import Application
 from cdc_ops.cli.commands import Json, One, app, guarded
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core import wire
 from cdc_ops.core.archive_gaps import GapRecord
 from cdc_ops.state.sql import open_reader, open_store
 
-gap_app = typer.Typer(help="Gaps in archives: changes that no file holds although later ones are there.", no_args_is_help=True)
+gap_app = Application(help="Gaps in archives: change events that are in no file, although later ones are.")
 app.add_typer(gap_app, name="gap")
 
-Chosen = Annotated[str | None, typer.Option("--pipeline", "-p", help="Pipeline; default all.")]
+Chosen = Annotated[str | None, typer.Option("--pipeline", "-p", metavar="NAME", help="Only this pipeline. Default: all.")]
 
 
 @gap_app.command("list")
 def list_gaps(pipeline: Chosen = None, as_json: Json = False) -> None:
-    """Show gaps that stop a table, and those that were accepted and not passed yet."""
+    """Show gaps that stop a table, and accepted gaps that no run has passed yet."""
     with guarded(as_json):
         reader = open_reader(load_settings(os.environ).ledger)
         try:
@@ -33,11 +34,11 @@ def list_gaps(pipeline: Chosen = None, as_json: Json = False) -> None:
         render.print_json([_data(record) for record in found])
         return
     if not found:
-        render.out.print("no gaps")
+        render.out.print("The archives have no open gaps.")
     for record in found:
         render.out.print(_line(record), highlight=False, soft_wrap=True)
     if still := next((record for record in found if record.decision is None), None):
-        how = f'to give one up: cdc-ops gap accept {still.gap_id} --pipeline {still.pipeline} --why "..."'
+        how = f'To accept that its events are lost: cdc-ops gap accept {still.gap_id} --pipeline {still.pipeline} --why "..."'
         render.out.print(escape(how), highlight=False, soft_wrap=True)
 
 
@@ -45,11 +46,11 @@ def list_gaps(pipeline: Chosen = None, as_json: Json = False) -> None:
 def accept(
     gap: Annotated[str, typer.Argument(help="The gap's name, from 'gap list'.")],
     pipeline: One,
-    why: Annotated[str, typer.Option(help="Why the loss is bearable; it is kept with the decision.")],
-    who: Annotated[str, typer.Option(help="Who decides; default the user of this process.")] = "",
+    why: Annotated[str, typer.Option(metavar="TEXT", help="Why the loss is acceptable. It is kept with the decision.")],
+    who: Annotated[str, typer.Option(metavar="NAME", help="Who decides. Default: the user of this process.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Give up exactly what is missing. The next run passes it, and its commit carries the decision."""
+    """Accept that the events of a gap are lost. The next run continues behind it, and its commit records the decision."""
     with guarded(as_json):
         store = open_store(load_settings(os.environ).ledger)
         try:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from cdc_ops.cli.application import WHICH_COMMAND
 from cdc_ops.cli.commands import Folder, Json, One, Quiet, app, guarded, run_all
 from cdc_ops.cli.progress import progress
 from cdc_ops.cli.session import LocalSpark, new_request
@@ -20,14 +21,14 @@ from cdc_ops.core.tables import TableName
 @verbose_option
 def as_of(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
     table: Annotated[str, typer.Argument(help="schema.table", metavar="TABLE")],
-    at: Annotated[str, typer.Option(help="A time of the source with its zone (ISO 8601), or position:3,154; included.")],
+    at: Annotated[str, typer.Option(metavar="TIME", help="Time with its zone (ISO 8601), or position:3,154; included.")],
     pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline, if several write a table of that name.")] = "",
     delta: Annotated[str, typer.Option(help="Write a Delta table to this folder, which must not be there.")] = "",
     parquet: Annotated[str, typer.Option(help="Write Parquet to this folder, which must not be there.")] = "",
     output: Annotated[str, typer.Option(help="Write JSON lines to this folder, which must not be there; default standard output.")] = "",
     folder: Folder = None,
 ) -> None:
-    """Show the rows that the source had at a time, from the table's event history; nothing is asked of the source."""
+    """Show the rows that the source had at a point in time, from the table's event history. Connects to no source."""
     with guarded(as_json=False):
         parse_point(at, "--at")
         chosen, path = place_of_table(folder, pipeline, table)
@@ -42,17 +43,20 @@ def as_of(  # noqa: PLR0913, PLR0917  a command line has as many parameters as i
             write_rows(rows, target, kind="delta" if delta else "parquet" if parquet else "json")
 
 
-@app.command()
+@app.command(epilog=WHICH_COMMAND)
 @verbose_option
 def replay(
     pipeline: One,
-    table: Annotated[list[str] | None, typer.Option("--table", "-t", help="schema.table; repeatable; default all of the pipeline.")] = None,
-    since: Annotated[str, typer.Option(help="Apply events from this time of the source on over the rows there are, ISO 8601.")] = "",
+    table: Annotated[
+        list[str] | None,
+        typer.Option("--table", "-t", metavar="SCHEMA.TABLE", help="Only this table; may be repeated. Default: all of the pipeline."),
+    ] = None,
+    since: Annotated[str, typer.Option(metavar="TIME", help="Keep the rows and apply the events from then on. Default: rebuild.")] = "",
     folder: Folder = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Make tables anew from their event history, or apply its events from a time on again; the watermark stays."""
+    """Rebuild tables from their event history, or apply its events again from a point in time. The watermark does not move."""
     with guarded(as_json):
         instant = parse_instant(since, "since") if since else None
         request = new_request(kind=RunKind.RESYNC, mode=ResyncMode.REPLAY, tables=tuple(table or ()), since=instant)

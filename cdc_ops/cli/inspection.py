@@ -20,7 +20,7 @@ from cdc_ops.steps.plan import discover
 
 @app.command()
 def status(pipeline: Names = None, as_json: Json = False) -> None:
-    """Show what the ledger knows: watermarks, freshness, last runs, who holds a table. Connects to no source."""
+    """Show what the ledger knows: watermarks, freshness, last runs, and which run holds a table. Connects to no source."""
     with guarded(as_json):
         reader = open_reader(load_settings(os.environ).ledger)
         try:
@@ -38,10 +38,13 @@ def rebuild(
     folder: Folder = None,
     pipeline: Names = None,
     table: Tables = None,
-    watermark: Annotated[str, typer.Option(help="Where to go on, for tables whose log no longer tells; only with --table.")] = "",
+    watermark: Annotated[str, typer.Option(metavar="VALUE", help="Continue from this cursor value. Needs --table.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Restore the ledger from the Delta tables: watermark, number and snapshot progress of each. Unfinished plans are discarded."""
+    """Rebuild the ledger from the Delta tables: watermark, operation number and snapshot progress of each table.
+
+    Discards unfinished operations.
+    """
     done: list[dict[str, Any]] = []
     with guarded(as_json):
         if watermark and not table:

@@ -25,6 +25,7 @@ _PLAIN: Final = frozenset({"what", "reads", "window", "method", "status", "verdi
 """Columns whose cells say themselves what they are."""
 
 _COPIED: Final = ("cdc-ops ", "export ")
+_INDENT: Final = "  "
 _BEHIND_LABEL: Final = " " * len("  why:  ")
 
 
@@ -128,7 +129,7 @@ def _print_below(console: Console, grid: Grid, names: frozenset[str]) -> None:
             name = row[0] or name
             told = ", ".join(_said(column, cell) for column, cell in zip(grid.columns, row, strict=True) if column in names and cell)
             if told:
-                console.print(f"[dim]{name}[/] {told}", highlight=False, soft_wrap=True)
+                _print_wrapped(console, f"[dim]{name}[/] {told}", "")
 
 
 def _print_block(console: Console, columns: Sequence[str], row: Sequence[str]) -> None:
@@ -139,16 +140,26 @@ def _print_block(console: Console, columns: Sequence[str], row: Sequence[str]) -
         if not cell:
             continue
         said = _said(column, cell)
-        if line and _width(f"  {line}, {said}") >= console.width:
-            console.print(f"  {line},", highlight=False, soft_wrap=True)
+        if line and _width(f"{_INDENT}{line}, {said}") >= console.width:
+            _print_wrapped(console, f"{line},", _INDENT)
             line = ""
         line = f"{line}, {said}" if line else said
     if line:
-        console.print(f"  {line}", highlight=False, soft_wrap=True)
+        _print_wrapped(console, line, _INDENT)
+
+
+def _print_wrapped(console: Console, markup: str, indent: str) -> None:
+    """Prints a line, on a terminal broken between words."""
+    text = Text.from_markup(markup)
+    for part in text.wrap(console, max(console.width - len(indent), 1)) if console.is_terminal else (text,):
+        part.rstrip()
+        console.print(Text(indent) + part, highlight=False, soft_wrap=True)
 
 
 def _said(column: str, cell: str) -> str:
     """Returns a cell with the name of its column: `7 deleted`, `version 7`, or just `increment`."""
     if column in _PLAIN:
         return cell
-    return f"{cell} [dim]{column}[/]" if column in NUMBERS - {"version"} else f"[dim]{column}[/] {cell}"
+    if column in NUMBERS - {"version"}:
+        return f"{cell} [dim]{column.removesuffix('s') if cell == '1' else column}[/]"
+    return f"[dim]{column}[/] {cell}"

@@ -1,8 +1,7 @@
 """What a run spent its time on, a line for each table."""
 
-from rich.markup import escape
-
 from cdc_ops.cli import render
+from cdc_ops.cli.layout import print_sentence
 from cdc_ops.core.phases import PLANNING, phases_text, total_seconds
 from cdc_ops.steps.run import RunReport
 
@@ -11,5 +10,5 @@ def print_phases(report: RunReport) -> None:
     """Shows the phases of each table that was worked on; an idle one has only been planned, and has no line."""
     for run in report.runs:
         if any(item.phase not in PLANNING for item in run.phases):
-            text = f"{run.table}: {total_seconds(run.phases):,.1f} s: {phases_text(run.phases)}"
-            render.out.print(f"[dim]{escape(text)}[/]", highlight=False, soft_wrap=True)
+            text = f"{total_seconds(run.phases):,.1f} s: {phases_text(run.phases)}"
+            print_sentence(render.out, text, name=f"{run.table}:", colour="dim")

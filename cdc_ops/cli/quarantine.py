@@ -7,6 +7,7 @@ import typer
 from rich.markup import escape
 
 from cdc_ops.cli import render
+from cdc_ops.cli.application import WHICH_COMMAND, Application
 from cdc_ops.cli.commands import Folder, Json, Names, One, Quiet, Tables, app, guarded, run_all
 from cdc_ops.cli.session import chosen_pipelines, new_request
 from cdc_ops.cli.verbosity import verbose_option
@@ -17,20 +18,20 @@ from cdc_ops.core.tables import TableName
 from cdc_ops.errors import RequestError
 from cdc_ops.lake.quarantined import QuarantinedRecord, quarantined_tables, read_quarantine
 
-quarantine_app = typer.Typer(help="Records of archives that could not be read and were set aside.", no_args_is_help=True)
+quarantine_app = Application(help="Records of archives that could not be read and were set aside.")
 app.add_typer(quarantine_app, name="quarantine")
 
 
 @quarantine_app.command("list")
 def list_records(pipeline: Names = None, table: Tables = None, folder: Folder = None, as_json: Json = False) -> None:
-    """Show where each record stands in the archive, and why it could not be read."""
+    """List the records: file, line, and why each could not be read."""
     with guarded(as_json):
         found = [item for one in chosen_pipelines(folder, pipeline or []) for item in _records(one, table or [])]
     if as_json:
         render.print_json([_data(*item) for item in found])
         return
     if not found:
-        render.out.print("no records in quarantine")
+        render.out.print("The quarantine holds no records.")
     for one, name, record in found:
         text = f"{one.name}  {name}  operation {record.op_seq}  {record.file} line {record.line + 1}: {record.reason}"
         render.out.print(escape(text), highlight=False, soft_wrap=True)
@@ -40,11 +41,11 @@ def list_records(pipeline: Names = None, table: Tables = None, folder: Folder = 
 def show(
     file: Annotated[str, typer.Argument(help="The file, as 'quarantine list' names it.")],
     pipeline: One,
-    line: Annotated[int, typer.Option(help="The line, counted from 1; 0 = all that were set aside.")] = 0,
+    line: Annotated[int, typer.Option(help="The line, counted from 1. 0 = all quarantined lines of the file.")] = 0,
     folder: Folder = None,
     as_json: Json = False,
 ) -> None:
-    """Show records as they came."""
+    """Show records exactly as they are in the archive."""
     with guarded(as_json):
         [one] = chosen_pipelines(folder, [pipeline])
         wanted = [item for item in _records(one, []) if item[2].file == file and line in (0, item[2].line + 1)]
@@ -63,16 +64,21 @@ def show(
         render.out.print(escape(record.raw.decode("utf-8", "backslashreplace")), highlight=False, soft_wrap=True)
 
 
-@quarantine_app.command("replay")
+@quarantine_app.command("replay", epilog=WHICH_COMMAND)
 @verbose_option
 def replay(
     pipeline: One,
-    table: Annotated[list[str] | None, typer.Option("--table", "-t", help="schema.table; repeatable; default all that have some.")] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--table", "-t", metavar="SCHEMA.TABLE", help="Only this table; may be repeated. Default: all that have quarantined records."
+        ),
+    ] = None,
     folder: Folder = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Read records that were set aside once more, by the settings of now, and merge them in their order; what is bad still, stays."""
+    """Read quarantined records again with today's settings and merge them in order. Records that still cannot be read stay."""
     with guarded(as_json):
         [one] = chosen_pipelines(folder, [pipeline])
         names = tuple(dict.fromkeys(str(name) for _, name, _ in _records(one, table or [])))

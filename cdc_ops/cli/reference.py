@@ -13,7 +13,9 @@ def reference_markdown() -> str:
     """Returns the reference of all commands with their options, as Markdown."""
     group = typer.main.get_command(app)
     lines = ["# Command line", "", *(line.strip() for line in (overview or "").strip().splitlines())]
-    lines += ["", "This page is made from the commands themselves."]
+    lines += ["", "This page is made from the commands themselves. [Which command for what](which-command.md) compares those that repair."]
+    lines += ["", "| command | what it does |", "|---|---|"]
+    lines += [f"| [`{name}`](#{name.replace(' ', '-')}) | {_first_paragraph(command)} |" for name, command in _commands(group, "cdc-ops")]
     for name, command in _commands(group, "cdc-ops"):
         lines += ["", f"## {name}", "", (command.help or "").strip(), "", "| option | meaning |", "|---|---|"]
         lines += [
@@ -28,6 +30,10 @@ def _commands(group: object, name: str) -> Iterator[tuple[str, TyperCommand]]:
             yield from _commands(command, f"{name} {child}")
     elif isinstance(group, TyperCommand):
         yield name, group
+
+
+def _first_paragraph(command: TyperCommand) -> str:
+    return " ".join((command.help or "").partition("\n\n")[0].split()).replace("|", "\\|")
 
 
 def _names(option: TyperOption | TyperArgument) -> str:

@@ -181,7 +181,7 @@ def _status_row(row: TableOverview) -> tuple[str, ...]:
 def _reached(state: TableState) -> str:
     """Returns the watermark; of a table without cursor, whose watermark stays at its first load, when it was last compared."""
     if state.compared_at is not None:
-        return f"compared {state.compared_at:%Y-%m-%d %H:%M:%S}"
+        return f"none, compared {state.compared_at:%Y-%m-%d %H:%M:%S}"
     return escape(str(state.watermark or ""))
 
 

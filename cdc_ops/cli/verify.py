@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from cdc_ops.cli import render
+from cdc_ops.cli.application import WHICH_COMMAND
 from cdc_ops.cli.commands import TABLES_FAILED, TRY_AGAIN, Folder, Json, Names, Quiet, Tables, app, guarded
 from cdc_ops.cli.layout import Grid, print_sentence, show_grid
 from cdc_ops.cli.progress import progress
@@ -39,7 +40,7 @@ _KINDS: Final = {"only in source": "missing", "only in lake": "extra", "differen
 _BARE: Final = re.compile(r"[\w.:+-]+")
 
 
-@app.command()
+@app.command(epilog=WHICH_COMMAND)
 @verbose_option
 def verify(
     folder: Folder = None,
@@ -49,9 +50,9 @@ def verify(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Compare source and lake, by checksums and then row by row, and name keys that differ. Without --repair it writes nothing.
+    """Compare source and lake, by checksums and then row by row, and name the keys that differ. Without --repair it writes nothing.
 
-    Changes under way show up as differences.
+    Changes that no run has copied yet show up as differences.
     """
     documents: list[dict[str, Any]] = []
     with guarded(as_json):

@@ -16,7 +16,7 @@ def view(
     pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline, if several write a table of that name.")] = "",
     folder: Folder = None,
 ) -> None:
-    """Print the CREATE VIEW of a table's current rows: no old versions, no deleted rows, only the columns of the source."""
+    """Print a CREATE VIEW statement for a table's current rows: no old versions, no deleted rows, only the source's columns."""
     with guarded(as_json=False):
         _, path = place_of_table(folder, pipeline, table)
         typer.echo(view_statement(name or f"{table.rpartition('.')[2]}_current", path) + ";")

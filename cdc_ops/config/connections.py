@@ -26,10 +26,9 @@ def connection_url(connection_id: str, environ: Mapping[str, str] = os.environ) 
     variable = variable_name(connection_id)
     text = environ.get(variable, "")
     if not text.strip():
-        others = [name for name in environ if name.startswith(PREFIX)]
         raise ConfigError(
-            f"The connection {connection_id!r} is not there: the environment variable {variable} is not set.",
-            why=did_you_mean(variable, others) if others else f"No variable {PREFIX}<ID> is set at all.",
+            f"The connection {connection_id!r} is missing: the environment variable {variable} is {_state(variable, environ)}.",
+            why=_near(variable, environ),
             data="Nothing was read or written; the watermark stays.",
             next=f"export {variable}='{_EXAMPLE}'   (special characters of the password percent-encoded)",
         )
@@ -42,3 +41,17 @@ def connection_url(connection_id: str, environ: Mapping[str, str] = os.environ) 
             data="Nothing was read or written; the watermark stays.",
             next=error.next or f"Write it as {FORM}.",
         ) from None
+
+
+def _state(variable: str, environ: Mapping[str, str]) -> str:
+    return "set, but empty" if variable in environ else "not set"
+
+
+def _near(variable: str, environ: Mapping[str, str]) -> str:
+    """Says which other variables are set: one of them may be meant."""
+    others = [name for name, value in environ.items() if name.startswith(PREFIX) and value.strip()]
+    if others:
+        return did_you_mean(variable, others)
+    if variable in environ:
+        return "Its value has no characters but white space. A secret that was not found often leaves such a variable."
+    return f"No variable {PREFIX}<ID> is set at all."

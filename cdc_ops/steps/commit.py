@@ -271,10 +271,10 @@ def _settle(context: Context, lease: Lease, request: RunRequest, config: TableCo
     if taken:
         _give_way(context, lease, config)
         problem: CdcError | None = StaleStateError(
-            f"Operation {taken.op_seq} of {config.table} had been taken by another plan.",
+            f"Operation {taken.op_seq} of {config.table} was committed by another run.",
             why="It was given up and a later one has been committed, or the ledger was lost or rebuilt while it was open.",
             data="What it had read was discarded; the ledger stands where the table does.",
-            next="Run again; it plans anew.",
+            next="Run again: the next run creates a new plan.",
         )
     else:
         catch_up(context, lease, config, reported)

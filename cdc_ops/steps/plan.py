@@ -371,7 +371,7 @@ def _queues_behind(request: RunRequest, config: TableConfig, unfinished: tuple[O
     if len(queued) >= MAX_QUEUED:
         raise RequestError(
             f"Table {config.table} has {len(queued)} unfinished backfills or resyncs; no further one is queued.",
-            why=f"The first, operation {queued[0].op_seq} of run {queued[0].run_id}, has not come through.",
+            why=f"The first, operation {queued[0].op_seq} of run {queued[0].run_id}, is not committed yet.",
             data="Nothing was read or written; the watermark stays.",
             next="See 'cdc-ops status' for its error; scheduled runs try it again and give it up after some tries.",
         )

@@ -252,5 +252,5 @@ def _unreadable(spec: OperationSpec, missing: list[str] | tuple[str, ...]) -> Sc
         " another column at the source.",
         why="Its window and its slices are conditions on the columns that the table had at the plan.",
         data="Nothing was read or written; the watermark stays.",
-        next="Give the columns their old names until the operation has come through, and then change them again.",
+        next="Give the columns their old names until the operation is committed, and then change them again.",
     )

@@ -1,10 +1,13 @@
 """Airflow connections: what is taken, what is refused before anything starts."""
 
 import json
+import urllib.parse
+import uuid
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from airflow.sdk.log import redact
 
 from cdc_ops.airflow.connections import check_spark, ledger_url, source_url
 from cdc_ops.airflow.spark import application, application_environment
@@ -72,6 +75,18 @@ def test_the_sources_url_is_percent_encoded_and_keeps_its_tls_options(monkeypatc
     define(monkeypatch, "SHOP_DB", conn_type="mysql", host="db", port=3307, login="a@b", password=PASSWORD, schema="shop", extra=extra)
     url = source_url(SOURCE)
     assert url == "mysql://a%40b:p%40ss%3Aw%2Fo%23r%25d%20%3F%26@db:3307/shop?ssl_mode=required"
+
+
+def test_a_source_s_password_is_masked_in_logs_however_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = uuid.uuid4().hex
+    password = f"p@ss/{secret}?"
+    define(monkeypatch, "SHOP_DB", conn_type="mysql", host="db", port=3307, login="app", password=password, schema="shop")
+    url = source_url(SOURCE)
+    assert secret in url
+    encoded = urllib.parse.quote(password, safe="")
+    for text in (url, f"the login with {password} failed", f"jdbc:mysql://db/?password={encoded}"):
+        assert secret not in str(redact(text)), text.replace(secret, "SECRET")
+    assert redact("app at db") == "app at db"
 
 
 @pytest.mark.parametrize("kind", ["mysql", "mariadb", "generic"])

@@ -1,7 +1,10 @@
 """The command line: help, reference, exit codes and errors; nothing here starts Spark or a server."""
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -45,6 +48,35 @@ def run(*arguments: str) -> tuple[int, str]:
 def test_the_committed_reference_is_what_the_commands_say() -> None:
     text = (ROOT / "docs" / "cli.md").read_text()
     assert text == reference_markdown(), "run: python -m cdc_ops.cli.reference > docs/cli.md"
+
+
+def test_the_list_of_commands_has_every_command_of_the_application_and_its_section() -> None:
+    def names(group: Any, above: str) -> Iterator[str]:
+        for name, command in group.commands.items():
+            yield from names(command, f"{above} {name}") if hasattr(command, "commands") else (f"{above} {name}",)
+
+    text = reference_markdown()
+    expected = list(names(typer.main.get_command(app), "cdc-ops"))
+    assert {"cdc-ops reconcile", "cdc-ops view", "cdc-ops quarantine replay", "cdc-ops state rebuild"} <= set(expected)
+    assert re.findall(r"^\| \[`(cdc-ops [^`]*)`\]\(#", text, re.MULTILINE) == expected
+    assert re.findall(r"^## (cdc-ops .*)$", text, re.MULTILINE) == expected
+
+
+def test_help_names_what_an_option_takes_in_words_and_nothing_for_a_switch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = {command: run(*command.split(), "--help")[1] for command in ("", "run", "resync", "reconcile", "verify", "gap list", "as-of")}
+    for command, text in shown.items():
+        assert re.search(r"--help", text), command
+        assert re.findall(r"<[a-z]+(?:\[|>)", text) == [], command
+    assert re.search(r"--table +-t +SCHEMA\.TABLE ", shown["run"])
+    assert re.search(r"--json +Print", shown["run"])
+
+
+@pytest.mark.parametrize("command", ["reconcile", "resync", "backfill", "verify", "replay", "quarantine replay"])
+def test_commands_that_repair_lead_to_the_page_that_compares_them(command: str) -> None:
+    assert "docs/which-command.md" in run(*command.split(), "--help")[1]
+    page = (ROOT / "docs" / "which-command.md").read_text("utf-8")
+    assert f"`cdc-ops {command}" in page
 
 
 def test_every_command_and_option_has_help() -> None:

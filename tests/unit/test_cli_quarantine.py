@@ -46,7 +46,7 @@ def pipelines(tmp_path: Path) -> list[str]:
 
 def test_nothing_in_quarantine_is_said(pipelines: list[str]) -> None:
     result = CliRunner().invoke(app, ["quarantine", "list", *pipelines])
-    assert (result.exit_code, result.stdout.strip()) == (0, "no records in quarantine")
+    assert (result.exit_code, result.stdout.strip()) == (0, "The quarantine holds no records.")
 
 
 def test_each_record_is_listed_once_with_place_and_reason_and_shown_as_it_came(tmp_path: Path, pipelines: list[str]) -> None:

@@ -1,6 +1,7 @@
 """Connection URLs: nothing of a password gets lost, and nothing of it gets out."""
 
 import re
+import traceback
 
 import pytest
 import sqlalchemy
@@ -10,9 +11,13 @@ from hypothesis import strategies as st
 from cdc_ops.config.connections import connection_url
 from cdc_ops.core.connections import ConnectionUrl, variable_name
 from cdc_ops.errors import ConfigError
+from cdc_ops.sources.mysql_session import Address as MySQLAddress
+from cdc_ops.sources.postgres_session import PostgresAddress
+from cdc_ops.sources.session import ServerAddress
 
 # Everything but lone surrogates, which are no text; hostile signs more often than chance would have them.
 ANYTHING = st.text(st.characters(exclude_categories=("Cs",)) | st.sampled_from("@:/?#%&=+[] \\'\"$é\n\0"), max_size=30)
+PASSWORD = "hunter" + "2" * 9
 HOSTS = st.sampled_from(["localhost", "db-1.example.internal", "10.0.0.7", "::1", "2001:db8::7", "db_1"])
 URLS = st.builds(
     ConnectionUrl,
@@ -134,6 +139,38 @@ def test_a_connection_that_is_not_set_names_the_variable_the_form_and_the_neares
     assert "Did you mean 'CDC_OPS_CONN_SHOPDB'?" in text
     assert "mysql://user:password@host:3306/database" in text
     assert "hunter2" not in text
+
+
+def test_a_traceback_of_a_url_that_cannot_be_read_holds_nothing_of_it() -> None:
+    with pytest.raises(ConfigError) as caught:
+        ConnectionUrl.parse(f"mysql://app:{PASSWORD}%ff@db/shop")
+    told = "".join(traceback.format_exception(caught.value))
+    assert "not UTF-8" in told
+    assert PASSWORD not in told
+    assert caught.value.__suppress_context__, "what the decoder says has the bytes"
+
+
+@pytest.mark.parametrize(
+    ("address", "url"), [(MySQLAddress, "mysql://app:hunter2@db:3307/shop"), (PostgresAddress, "postgresql://app:hunter2@db:3307/shop")]
+)
+def test_the_address_of_a_server_shows_who_and_where_and_no_password(address: type[ServerAddress], url: str) -> None:
+    one = address(url)  # type: ignore[call-arg, arg-type]
+    assert str(one) == "app@db:3307"
+    assert "hunter2" not in f"{one!r} {one} {[one]}"
+    assert one.password == "hunter2"
+
+
+@pytest.mark.parametrize("value", ["", "  ", "\n"])
+def test_a_variable_that_is_set_but_empty_is_called_so(value: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        connection_url("shop_db", {"CDC_OPS_CONN_SHOP_DB": value})
+    text = str(caught.value)
+    assert "CDC_OPS_CONN_SHOP_DB is set, but empty" in text
+    assert "Did you mean" not in text
+    with pytest.raises(ConfigError, match="set, but empty") as caught:
+        connection_url("shop_db", {"CDC_OPS_CONN_SHOP_DB": value, "CDC_OPS_CONN_SHOP": "mysql://h/d", "CDC_OPS_CONN_SHOP_DBS": ""})
+    assert "Did you mean 'CDC_OPS_CONN_SHOP'?" in str(caught.value)
+    assert "SHOP_DBS" not in str(caught.value)
 
 
 def test_a_connection_is_given_in_its_canonical_form() -> None:

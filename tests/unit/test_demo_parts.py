@@ -4,6 +4,7 @@ import io
 import os
 import subprocess
 import sys
+import uuid
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from cdc_ops.demo.check import TableCheck
 from cdc_ops.demo.layout import ARCHIVE_PIPELINE, PIPELINE, Layout
 from cdc_ops.demo.play import Excuse, task_line
 from cdc_ops.demo.report import Screen, TableReport, print_tables, verdict
-from cdc_ops.demo.secrecy import PasswordWatch, telling_parts
+from cdc_ops.demo.secrecy import PasswordWatch, telling_parts, written_files
 from cdc_ops.demo.services import ProcessInfo, Service, is_running, stop_all
 from cdc_ops.testing.source_harness import wait_until
 
@@ -37,10 +38,33 @@ def test_a_password_is_found_however_it_is_encoded(tmp_path: Path, encoded: str)
 
 
 def test_a_password_is_found_across_the_border_of_two_blocks(tmp_path: Path) -> None:
-    (tmp_path / "log").write_bytes(b"x" * ((1 << 20) - 5) + PASSWORD.encode())
-    watch = PasswordWatch(PASSWORD)
-    watch.look_at_files([tmp_path / "log"])
-    assert watch.seen
+    for split in (1, 5, 10):
+        (tmp_path / "log").write_bytes(b"x" * ((1 << 20) - split) + b"onePart4711")
+        watch = PasswordWatch("onePart4711")
+        watch.look_at_files([tmp_path / "log"])
+        assert watch.seen, f"{split} characters are in the first block"
+
+
+def test_a_password_on_a_command_line_is_found_while_its_process_runs() -> None:
+    password = f"aB3-{uuid.uuid4().hex}"
+    watch = PasswordWatch(password)
+    watch.look_at_processes()
+    assert (watch.looks, watch.seen) == (1, set())
+    with subprocess.Popen([sys.executable, "-c", "input()", f"mysql://cdc:{password}@db/shop"], stdin=subprocess.PIPE) as process:
+        try:
+            watch.look_at_processes()
+        finally:
+            process.kill()
+    assert (watch.looks, watch.seen) == (2, {f"command line of process {process.pid}"})
+
+
+def test_all_that_the_runs_write_is_searched(tmp_path: Path) -> None:
+    layout = Layout(root=tmp_path / "demo", repository=tmp_path)
+    places = (layout.logs, layout.airflow, layout.staging, layout.lake, layout.ledger.parent)
+    for place in places:
+        (place / "deep").mkdir(parents=True)
+        (place / "deep" / "file").write_text("x")
+    assert set(written_files(layout)) == {place / "deep" / "file" for place in places}
 
 
 def test_a_file_without_the_password_is_clean(tmp_path: Path) -> None:

@@ -101,6 +101,23 @@ def test_pipelines_on_a_page_load(page: Path, tmp_path: Path, monkeypatch: pytes
         assert load_pipeline(file).tables
 
 
+def test_the_two_commands_stand_at_the_top_of_the_readme_and_continuous_integration_calls_the_same() -> None:
+    readme, makefile = text_of(ROOT / "README.md"), text_of(ROOT / "Makefile")
+    first = FENCE.search(readme)
+    assert first is not None
+    assert re.findall(r"^(make \w+)", first[2], re.MULTILINE) == ["make demo", "make test"]
+    assert len(readme[: first.start()].splitlines()) <= 15
+    called = re.findall(r"^(make .+)$", text_of(ROOT / ".ci/run"), re.MULTILINE)
+    assert called == ["make check", "make test"]
+    targets = re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE)
+    assert {"demo", "test", "check"} <= set(targets)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/operations.md", "docs/cli.md"])
+def test_the_page_that_compares_the_commands_is_linked(page: str) -> None:
+    assert "which-command.md)" in text_of(ROOT / page)
+
+
 def test_the_readme_shows_a_pipeline() -> None:
     assert len(list(pipelines(ROOT / "README.md"))) == 1
 

@@ -76,7 +76,10 @@ def a_plan() -> None:
         for done in (1, 2, 3)
     )  # fmt: skip
     plans = [TablePlan(config=config_of(table), state=TableState(pipeline="shop", table=table), planned=parts) for table in TABLES]
-    idle = replace(plans[0], planned=(), idle="no row in [2026-01-31 10:00:00.123456, 2026-01-31 10:15:00.123456)", warnings=(WARNING,))
+    method = "increments by updated_at; deletes and changed keys by reconcile: checksums of keys, by buckets; nothing else is asked"
+    idle = replace(
+        plans[0], planned=(), method=method, idle="no row in [2026-01-31 10:00:00.123456, 2026-01-31 10:15:00.123456)", warnings=(WARNING,)
+    )
     render.print_plans("shop", [(TABLES[0], idle), (TABLES[1], error_of(TABLES[1])), *zip(TABLES[2:], plans[2:], strict=True)])
 
 
