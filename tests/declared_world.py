@@ -22,7 +22,8 @@ from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.steps.archives import after_reading
 from cdc_ops.steps.commit import Rebuilt, commit_table, rebuild_table
 from cdc_ops.steps.context import LEASE_TTL, Context
-from cdc_ops.steps.plan import TablePlan, discover, freeze_table, plan_table
+from cdc_ops.steps.discovery import discover
+from cdc_ops.steps.plan import TablePlan, freeze_table, plan_table
 
 FILE = """\
 pipeline: shop

@@ -11,8 +11,9 @@ from cdc_ops.airflow.connections import ledger_url, source_url
 from cdc_ops.airflow.identity import reconcile_dag_id
 from cdc_ops.airflow.journal import Journal, open_journal
 from cdc_ops.airflow.requests import DagRunFacts, run_request
-from cdc_ops.core.pipeline import Pipeline, SourceConfig, TableConfig, resolve_tables
+from cdc_ops.core.pipeline import Pipeline, SourceConfig, TableConfig
 from cdc_ops.core.requests import RunRequest
+from cdc_ops.core.table_matching import resolve_tables
 from cdc_ops.core.tables import TableName
 from cdc_ops.sources.base import Source, open_source
 from cdc_ops.state.sql import open_store

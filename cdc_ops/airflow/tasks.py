@@ -23,8 +23,9 @@ from cdc_ops.core.phases import phases_text
 from cdc_ops.core.pipeline import Pipeline
 from cdc_ops.lake import jars
 from cdc_ops.state.base import TableRun, TableRunStatus
+from cdc_ops.steps.discovery import discover_all
 from cdc_ops.steps.groups import GroupPlan, commit_group, plan_group
-from cdc_ops.steps.plan import discover, group_tables
+from cdc_ops.steps.plan import group_tables
 from cdc_ops.steps.telling import unchanged_text, warned_before
 
 log = logging.getLogger(__name__)
@@ -42,9 +43,12 @@ def discover_task(pipeline: Pipeline, **options: Any) -> Any:
             preflight(pipeline)
             source = connect(pipeline.source)
             try:
-                configs = discover(pipeline, source, here.request)
+                found = discover_all(here.context, source, here.request)
             finally:
                 source.close()
+            configs = found.tables
+            for text in found.warnings:
+                log.warning(text)
             request = here.request
             log.info("%s of %d tables, asked for by a %s run", request.kind, len(configs), request.trigger)
             if request.since and request.until:

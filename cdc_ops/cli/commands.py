@@ -20,7 +20,8 @@ from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest, parse_instant
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.text import split_list
 from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, LakeError, RequestError, SourceError, StateError
-from cdc_ops.steps.plan import TablePlan, discover, plan_table
+from cdc_ops.steps.discovery import discover_all
+from cdc_ops.steps.plan import TablePlan, plan_table
 from cdc_ops.steps.run import RunReport, run_pipeline
 
 app = Application(
@@ -108,13 +109,15 @@ def plan(given: Given = None, folder: Folder = None, pipeline: Names = None, tab
     """Show what `run` would do now. Reads source, lake and ledger; writes nothing and does not start Spark."""
     with guarded(as_json):
         request = new_request(tables=tuple(table or ()))
-        documents, errors = [], list[CdcError]()
+        documents, errors = list[dict[str, Any]](), list[CdcError]()
         for chosen in chosen_pipelines(folder, _named(given, pipeline)):
-            plans = _plans(chosen, request)
+            plans, warnings = _plans(chosen, request)
             errors += [item for _, item in plans if isinstance(item, CdcError)]
             documents.append({"pipeline": chosen.name, "tables": [{"table": str(name), **_plan_data(item)} for name, item in plans]})
+            documents[-1]["warnings"] = list(warnings)
             if not as_json:
                 render.print_plans(chosen.name, plans)
+                render.print_warnings(warnings)
     if as_json:
         render.print_json(documents)
     if errors:
@@ -268,15 +271,16 @@ def _named(given: list[str] | None, options: list[str] | None) -> list[str]:
     return list(dict.fromkeys((given or []) + (options or [])))
 
 
-def _plans(chosen: Any, request: RunRequest) -> list[tuple[TableName, TablePlan | CdcError]]:
+def _plans(chosen: Any, request: RunRequest) -> tuple[list[tuple[TableName, TablePlan | CdcError]], tuple[str, ...]]:
     plans: list[tuple[TableName, TablePlan | CdcError]] = []
     with opened(chosen) as (context, source):
-        for config in discover(chosen, source, request):
+        found = discover_all(context, source, request)
+        for config in found.tables:
             try:
                 plans.append((config.table, plan_table(context, source, request, config)))
             except CdcError as error:
                 plans.append((config.table, error))
-    return plans
+    return plans, found.warnings
 
 
 def _plan_data(item: TablePlan | CdcError) -> dict[str, Any]:
@@ -288,6 +292,7 @@ def _plan_data(item: TablePlan | CdcError) -> dict[str, Any]:
         "warnings": list(item.warnings),
         "how": item.how,
         "alert": item.alert,
+        "missing_since": wire.to_data(item.missing_since),
         "method": item.method,
         "operations": wire.to_data(item.operations),
     }

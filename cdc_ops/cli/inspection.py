@@ -15,7 +15,7 @@ from cdc_ops.core.pipeline import TableConfig
 from cdc_ops.errors import RequestError
 from cdc_ops.state.sql import open_reader
 from cdc_ops.steps.commit import Rebuilt, rebuild_table
-from cdc_ops.steps.plan import discover
+from cdc_ops.steps.discovery import discover
 
 
 @app.command()

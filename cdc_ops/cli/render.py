@@ -108,8 +108,7 @@ def print_report(pipeline: str, report: RunReport, spark_log: str = "") -> None:
     for run in report.runs:
         if run.status is TableRunStatus.IDLE:
             print_sentence(out, run.message.split("; ")[0], name=str(run.table), colour="dim")
-    for warning in (*report.warnings, *(report.unchanged if is_verbose() else ())):
-        print_sentence(err, warning, name="warning")
+    print_warnings((*report.warnings, *(report.unchanged if is_verbose() else ())))
     if text := unchanged_text(0 if is_verbose() else len(report.unchanged), "-v shows them"):
         print_sentence(err, text, colour="dim")
     failed: dict[str, list[TableFailure]] = {}
@@ -122,6 +121,12 @@ def print_report(pipeline: str, report: RunReport, spark_log: str = "") -> None:
         print_error(failures[0].error, as_json=False)
     if report.failures and spark_log:
         show_line(f"Spark's log: {spark_log}")
+
+
+def print_warnings(warnings: Iterable[str]) -> None:
+    """Shows what the operator should know."""
+    for warning in warnings:
+        print_sentence(err, warning, name="warning")
 
 
 def _run_row(run: TableRun) -> tuple[str, ...]:
@@ -156,6 +161,9 @@ def print_status(rows: Sequence[TableOverview]) -> None:
     spare = frozenset({"phase", "version", "files", "last run", "at"})
     whole = show_grid(out, Grid(title="Tables", columns=columns, groups=groups, spare=spare, below=frozenset({"held by"})))
     for row in rows:
+        if row.state.missing_since is not None:
+            since = f"not at the source any more, or not visible to the user; first noticed {row.state.missing_since:%Y-%m-%d %H:%M} UTC"
+            print_sentence(out, since, name=str(row.state.table), colour="red")
         for text in (*row.last_run.notices, *row.last_run.schema_changes) if row.last_run else ():
             print_sentence(out, text, name=str(row.state.table))
     if not whole:
@@ -166,7 +174,7 @@ def _status_row(row: TableOverview) -> tuple[str, ...]:
     state, run = row.state, row.last_run
     colour = _COLOURS.get(run.status, "yellow") if run else "dim"
     return (
-        f"{state.phase} {state.snapshot.done}/{state.snapshot.total}" if state.snapshot else str(state.phase),
+        _phase(state),
         _reached(state),
         age(state),
         str(state.delta_version if state.delta_version is not None else ""),
@@ -183,6 +191,12 @@ def _reached(state: TableState) -> str:
     if state.compared_at is not None:
         return f"none, compared {state.compared_at:%Y-%m-%d %H:%M:%S}"
     return escape(str(state.watermark or ""))
+
+
+def _phase(state: TableState) -> str:
+    if state.missing_since is not None:
+        return "[red]missing[/]"
+    return f"{state.phase} {state.snapshot.done}/{state.snapshot.total}" if state.snapshot else str(state.phase)
 
 
 def age(state: TableState, now: datetime | None = None) -> str:

@@ -25,8 +25,8 @@ from cdc_ops.errors import CdcError, from_payload
 from cdc_ops.lake.log import read_head
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.context import Context
+from cdc_ops.steps.discovery import discover
 from cdc_ops.steps.orders import read_facts
-from cdc_ops.steps.plan import discover
 from cdc_ops.steps.run import run_pipeline
 
 if TYPE_CHECKING:

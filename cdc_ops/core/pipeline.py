@@ -2,21 +2,19 @@
 
 import enum
 import fnmatch
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from cdc_ops.core.archive_rules import ArchiveConfig, OnBadRecord
 from cdc_ops.core.declared import DeclaredTable, TypeDialect
 from cdc_ops.core.deletes import Deletes
+from cdc_ops.core.dropped_tables import DroppedTables
 from cdc_ops.core.maintenance import MaintenancePolicy
 from cdc_ops.core.own_columns import DEFAULT_COLUMNS, OwnColumns
 from cdc_ops.core.schema_changes import SchemaPolicy
 from cdc_ops.core.tables import TableName
-from cdc_ops.core.text import did_you_mean
 from cdc_ops.core.type_policies import OnOverflow, OnUnstorable, TypePolicies
 from cdc_ops.core.unknown_tables import KnownTables
-from cdc_ops.errors import ConfigError
 
 
 class SourceKind(enum.StrEnum):
@@ -184,6 +182,9 @@ class TableSettings:
         decimal_overflow: What becomes of columns of more than 38 digits: the source's own text, or `fail` at the plan.
         max_delete_ratio: Share of a table's rows that one comparison with the source may delete without being asked; ten rows always may.
         max_delete_rows: Rows that it may delete at most; 0 = as many as the ratio allows.
+        dropped_tables: What to do when a table that was copied is not at the source any more, or the user may no longer see it: `alert`
+            (the first run that notices says so, later ones show it as a state), `fail` (every run of the table fails) or `ignore`. Its
+            rows in the lake stay in any case.
         change_feed: Record what changes in the Delta table, for `cdc-ops changes` and other readers of Delta's change data feed. `true`
             switches it on in tables that exist, too; `false` leaves those as they are.
         event_history: Keep every event of a table with `method: log` in a Delta table beside the lake, for `cdc-ops as-of` and
@@ -226,6 +227,7 @@ class TableSettings:
     decimal_overflow: OnOverflow = OnOverflow.STRING
     max_delete_ratio: float = 0.1
     max_delete_rows: int = 0
+    dropped_tables: DroppedTables = DroppedTables.ALERT
     change_feed: bool = False
     event_history: bool = False
     event_history_retention: timedelta = timedelta(days=365)
@@ -324,33 +326,6 @@ class TableConfig:
     path: str
 
 
-def resolve_tables(pipeline: Pipeline, available: Iterable[TableName]) -> tuple[TableConfig, ...]:
-    """Matches the pipeline's entries against the tables that the source has.
-
-    Returns:
-        One config per table, sorted by name.
-
-    Raises:
-        ConfigError: an exact name is not at the source, or a pattern matches nothing.
-    """
-    names = {str(table): table for table in available}
-    excluded = {name for rule in pipeline.tables if rule.exclude for name in _matches(rule, names)}
-    chosen: dict[str, TableRule] = {}
-    for rule in sorted((r for r in pipeline.tables if not r.exclude), key=lambda r: r.is_pattern):
-        found = _matches(rule, names)
-        if not found:
-            raise _no_such_table(pipeline, rule, names)
-        for name in found:
-            if name not in excluded or not rule.is_pattern:
-                chosen.setdefault(name, rule)
-    return tuple(
-        TableConfig(
-            pipeline=pipeline.name, table=names[name], settings=rule.settings, path=table_path(pipeline, names[name], rule.settings)
-        )
-        for name, rule in sorted(chosen.items())
-    )
-
-
 def known_tables(pipeline: Pipeline) -> KnownTables:
     """Returns which tables the pipeline file speaks of, and what is done about archived records of others."""
     return KnownTables(entries=tuple(rule.pattern for rule in pipeline.tables), policy=pipeline.archive.unknown_tables)
@@ -359,7 +334,7 @@ def known_tables(pipeline: Pipeline) -> KnownTables:
 def current_settings(pipeline: Pipeline, table: TableName) -> TableSettings | None:
     """Returns what the pipeline says of a table now, None if no entry is about it any more."""
     rules = sorted((rule for rule in pipeline.tables if not rule.exclude), key=lambda rule: rule.is_pattern)
-    return next((rule.settings for rule in rules if _matches(rule, {str(table): table})), None)
+    return next((rule.settings for rule in rules if matching_names(rule, {str(table): table})), None)
 
 
 def table_path(pipeline: Pipeline, table: TableName, settings: TableSettings) -> str:
@@ -372,25 +347,8 @@ def reconcile_name(pipeline: str) -> str:
     return f"{pipeline}_reconcile"
 
 
-def _matches(rule: TableRule, names: dict[str, TableName]) -> list[str]:
+def matching_names(rule: TableRule, names: dict[str, TableName]) -> list[str]:
+    """Returns the names that an entry means."""
     if not rule.is_pattern:
         return [rule.pattern] if rule.pattern in names else []
     return [name for name in names if fnmatch.fnmatchcase(name, rule.pattern)]
-
-
-def _no_such_table(pipeline: Pipeline, rule: TableRule, names: dict[str, TableName]) -> ConfigError:
-    where = f" ({rule.origin})" if rule.origin else ""
-    what = "pattern matches no table" if rule.is_pattern else "no such table"
-    declared = pipeline.source.is_declared
-    place = "in 'tables' of the source" if declared else f"at source connection {pipeline.source.connection!r}"
-    other = (
-        "declare its columns in 'tables' of the source."
-        if declared
-        else ("grant the user SELECT on the table: without it the source does not list it.")
-    )
-    return ConfigError(
-        f"Pipeline {pipeline.name!r}, tables entry {rule.pattern!r}{where}: {what} {place}.",
-        why=did_you_mean(rule.pattern, names),
-        data="Nothing was read or written; the watermark stays.",
-        next=f"Correct the name in the pipeline file, or {other}",
-    )

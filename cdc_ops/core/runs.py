@@ -40,6 +40,7 @@ class TableState:
         readings: Of an auto-increment cursor that writers hold back: the readings of its counter (`core.counters`), for the next plan.
         archive: The watermark of a table that is fed from an archive.
         compared_at: Of a table without cursor, which is compared as a whole: up to when it has been, UTC. Its watermark never moves.
+        missing_since: When a run first found that the source does not show the table any more, None while it does.
     """
 
     pipeline: str
@@ -58,6 +59,7 @@ class TableState:
     readings: CounterReadings | None = None
     archive: ArchiveWatermark | None = None
     compared_at: datetime | None = None
+    missing_since: datetime | None = None
 
     @property
     def phase(self) -> "Phase":

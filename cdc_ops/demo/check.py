@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cdc_ops.core.table_matching import resolve_tables
 from cdc_ops.demo import jvm
 from cdc_ops.demo.layout import PIPELINE, Layout
 from cdc_ops.demo.services import Service
@@ -160,7 +161,6 @@ def _answer(spark: "SparkSession", pipeline: "Pipeline", layout: Layout) -> dict
 
 def compare_all(spark: "SparkSession", pipeline: "Pipeline", layout: Layout) -> list[TableCheck]:
     """Compares every table of the pipeline with its Delta table."""
-    from cdc_ops.core.pipeline import resolve_tables
     from cdc_ops.demo.shop import source_url
     from cdc_ops.sources.base import open_source
 

@@ -28,6 +28,7 @@ class Context:
     connect: Callable[[SourceConfig], Source]
     lease_ttl: timedelta = LEASE_TTL
     _listed: list[tuple[TableName, ...]] = field(default_factory=list, init=False, repr=False, compare=False)
+    _shown: set[TableName] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def tables(self, source: Source) -> tuple[TableName, ...]:
         """Returns the tables that the pipeline's source has; it is asked once, however many tables of a run want to know.
@@ -37,4 +38,14 @@ class Context:
         """
         if not self._listed:
             self._listed.append(source.tables())
+            self._shown.update(self._listed[0])
         return self._listed[0]
+
+    def shows(self, source: Source, table: TableName) -> bool:
+        """True if the source has a table, or had it when it was asked for all of them; the answer is looked up, not asked for.
+
+        Raises:
+            SourceError: it cannot be asked.
+        """
+        self.tables(source)
+        return table in self._shown

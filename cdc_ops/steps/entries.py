@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from cdc_ops.core.pipeline import Pipeline, TableConfig, resolve_tables
+from cdc_ops.core.pipeline import Pipeline, TableConfig
+from cdc_ops.core.table_matching import resolve_tables
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import CdcError
 

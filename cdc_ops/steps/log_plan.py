@@ -18,8 +18,9 @@ from cdc_ops.core.history import EventHistory, Replay
 from cdc_ops.core.logs import LogBatch
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec
 from cdc_ops.core.phases import RunPhase
-from cdc_ops.core.pipeline import Method, resolve_tables
+from cdc_ops.core.pipeline import Method
 from cdc_ops.core.places import event_history, quarantine_path
+from cdc_ops.core.table_matching import resolve_tables
 from cdc_ops.core.windows import SafeBound
 from cdc_ops.errors import ArchiveChangedError, ArchiveError, ConfigError, RequestError, StateError
 from cdc_ops.lake.deltalog import DeltaLog

@@ -17,11 +17,10 @@ from cdc_ops.core.counters import CounterReadings
 from cdc_ops.core.job_specs import JobSpec, Step
 from cdc_ops.core.operations import Landing, OperationKind, OperationResult, OperationSpec
 from cdc_ops.core.phases import Phases, RunPhase
-from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, current_settings, known_tables, resolve_tables
+from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, current_settings, known_tables
 from cdc_ops.core.processes import holder_name
 from cdc_ops.core.requests import RunKind, RunRequest
 from cdc_ops.core.runs import Standing, TableState, compare, projected, scanned
-from cdc_ops.core.selection import select_tables
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.windows import SafeBound, fresh_instant
 from cdc_ops.errors import CdcError, RequestError
@@ -32,8 +31,10 @@ from cdc_ops.state.base import Lease, StateReader, TableRun, TableRunStatus
 from cdc_ops.steps.archives import keep, keep_frozen, with_hashes
 from cdc_ops.steps.commit import Base, catch_up, give_up_hopeless
 from cdc_ops.steps.context import Context
+from cdc_ops.steps.dropped import Absence, find_absence, returned_warnings
 from cdc_ops.steps.log_plan import as_configured_now, reads_otherwise
 from cdc_ops.steps.orders import Draft, Order, TableFacts, choosing_quarantine, read_facts
+from cdc_ops.steps.plan_warnings import foreign_warnings, key_warnings
 from cdc_ops.steps.planning import draft_operations
 from cdc_ops.steps.reconciling import method_of, sealed
 from cdc_ops.steps.schema import evolved, refreshed
@@ -47,9 +48,6 @@ KIND_OF_RUN = {
     RunKind.RECONCILE: OperationKind.RECONCILE,
 }
 """How a run is recorded for a table that has no operation in it."""
-
-SHOWN_CHANGES = 3
-"""Commits by others that a warning names."""
 
 MAX_QUEUED = 3
 """Unfinished backfills and resyncs of a table behind which another one is still planned."""
@@ -76,6 +74,7 @@ class TablePlan:
         schema_changes: Those of the warnings that are about changed columns.
         alert: What somebody has to look at now although the run goes on, "" if nothing.
         missing: What the table's archive misses behind the files that are read, a part of the alert; None if nothing.
+        missing_since: When a run first found that the source does not show the table, None while it does.
     """
 
     config: TableConfig
@@ -94,6 +93,7 @@ class TablePlan:
     readings: CounterReadings | None = None
     survey: Survey | None = None
     stopped: CdcError | None = None
+    missing_since: datetime | None = None
 
     @property
     def table(self) -> TableName:
@@ -104,17 +104,6 @@ class TablePlan:
     def operations(self) -> tuple[OperationSpec, ...]:
         """What to execute, in order; empty for an idle table."""
         return self.unfinished + self.planned
-
-
-def discover(pipeline: Pipeline, source: Source, request: RunRequest) -> tuple[TableConfig, ...]:
-    """Matches the pipeline's entries with the source's tables and picks those that the run names.
-
-    Raises:
-        ConfigError: an entry matches nothing at the source.
-        RequestError: the run names a table that is not the pipeline's.
-        SourceError: the source cannot be asked.
-    """
-    return select_tables(resolve_tables(pipeline, source.tables()), request.checked().tables)
 
 
 def group_tables(tables: tuple[TableConfig, ...], per_job: int) -> tuple[tuple[TableConfig, ...], ...]:
@@ -206,19 +195,6 @@ def check_standing(reader: StateReader, state: TableState, head: LakeHead | None
     return compare(state, head, operations, reader.abandoned_ids(state.pipeline, state.table))
 
 
-def foreign_warnings(head: LakeHead | None) -> tuple[str, ...]:
-    """Says which commits by others have changed rows of the table since our last one; they are told until our next one."""
-    changes = [change for change in head.foreign_changes if not change.undoes_commits] if head else []
-    if not changes:
-        return ()
-    listed = ", ".join(f"{change.operation} in Delta version {change.version}" for change in changes[:SHOWN_CHANGES])
-    more = f" and {len(changes) - SHOWN_CHANGES} more" if len(changes) > SHOWN_CHANGES else ""
-    return (
-        f"rows of the Delta table were changed by others: {listed}{more}; increments do not see it: cdc-ops verify finds what differs,"
-        " and a resync brings it back",
-    )
-
-
 def _freeze(context: Context, source: Source, request: RunRequest, config: TableConfig, lease: Lease) -> TablePlan:
     found: dict[str, OperationResult] = {}
     base = catch_up(context, lease, config, found)
@@ -245,7 +221,7 @@ def _freeze(context: Context, source: Source, request: RunRequest, config: Table
 
 def _keep(context: Context, lease: Lease, state: TableState, plan: TablePlan) -> TableState:
     """Writes what the look at the source told, and returns the state with it: readings, and how far an idle table was searched."""
-    told = replace(state, readings=plan.readings)
+    told = replace(state, readings=plan.readings, missing_since=plan.missing_since)
     if plan.bound is not None and not plan.operations and state.watermark is not None:
         told = scanned(told, plan.bound.value, plan.fresh_at)
     if told != state:
@@ -271,6 +247,9 @@ def _corrected(frozen: Iterable[OperationSpec], unfinished: Iterable[OperationSp
 
 def _plan(context: Context, source: Source, request: RunRequest, config: TableConfig, base: Base) -> TablePlan:
     state, frozen = base.state, context.store.open_operations(config.pipeline, config.table)
+    ready = bool(frozen) and all(is_landed(spec) for spec in frozen)  # then the source is not needed
+    if not ready and (absence := find_absence(context, source, request, config, state)) is not None:
+        return _absent(config, state, absence)
     unfinished = _readable(context, source, request, config, base, frozen)
     if unfinished and not _queues_behind(request, config, unfinished):
         return TablePlan(
@@ -284,6 +263,7 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
                 *_grown(unfinished, config, declared=context.pipeline.source.is_declared),
             ),
             readings=state.readings,
+            missing_since=state.missing_since,
         )
     facts = evolved(read_facts(context.pipeline, source, config), base.head, request)
     order = _order(context, source, request, facts, projected(state, unfinished))
@@ -299,8 +279,9 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
         fresh_at=_fresh_at(facts, state, draft),
         warnings=(
             *foreign_warnings(base.head),
+            *returned_warnings(config, state),
             *facts.warnings,
-            *_key_warnings(facts, state),
+            *key_warnings(facts, state),
             *(taken.warnings if taken else ()),
             *draft.warnings,
         ),
@@ -315,6 +296,18 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
     )
 
 
+def _absent(config: TableConfig, state: TableState, absence: Absence) -> TablePlan:
+    return TablePlan(
+        config=config,
+        state=state,
+        idle=absence.idle,
+        alert=absence.alert,
+        readings=state.readings,
+        stopped=absence.stopped,
+        missing_since=absence.since,
+    )
+
+
 def _order(context: Context, source: Source, request: RunRequest, facts: TableFacts, state: TableState) -> Order:
     return Order(source=source, request=request, facts=facts, state=state, ledger=context.store, tables=partial(context.tables, source))
 
@@ -324,22 +317,6 @@ def _fresh_at(facts: TableFacts, state: TableState, draft: Draft) -> datetime | 
     if facts.config.settings.method is Method.LOG:
         return state.fresh_at
     return fresh_instant(facts.cursor, draft.bound) if draft.bound else None
-
-
-def _key_warnings(facts: TableFacts, state: TableState) -> tuple[str, ...]:
-    """Warns, until the first load is done, of key columns in which the source holds texts for equal that the lake tells apart.
-
-    Not where rows follow events: one of a key that is written otherwise names the old spelling too, and takes its row away.
-    """
-    if state.watermark is not None or facts.config.settings.method is Method.LOG:
-        return ()
-    columns = (column for key in facts.keys if (column := facts.schema.column(key)) is not None and column.loose)
-    return tuple(
-        f"Key column {column.name!r} of {facts.config.table} is compared loosely at the source ({column.loose}), and exactly in the lake:"
-        " an update that only changes how a key is written (case, accents, spaces at its end) leaves the row under its old spelling too."
-        " 'cdc-ops verify' finds such rows, a resync with --mode full removes them."
-        for column in columns
-    )
 
 
 def _readable(

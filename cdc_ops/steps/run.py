@@ -12,9 +12,10 @@ from cdc_ops.errors import CdcError, LedgerUnavailableError
 from cdc_ops.sources.base import Source
 from cdc_ops.state.base import Lease, TableRun, TableRunStatus
 from cdc_ops.steps.context import Context
+from cdc_ops.steps.discovery import discover_all
 from cdc_ops.steps.groups import TableFailure, commit_group, hold, plan_group
 from cdc_ops.steps.leases import LeaseKeeper
-from cdc_ops.steps.plan import TablePlan, build_job, discover, group_tables
+from cdc_ops.steps.plan import TablePlan, build_job, group_tables
 from cdc_ops.steps.telling import warned_before
 from cdc_ops.steps.upkeep import due_maintenance, lease_maintenance
 
@@ -57,9 +58,9 @@ def run_pipeline(context: Context, source: Source, request: RunRequest, execute:
     Raises:
         CdcError: nothing could be started at all; failures of single tables are in the report.
     """
-    configs = discover(context.pipeline, source, request)
-    run = _Run(context=context, source=source, request=request, execute=execute, say=say)
-    groups = group_tables(configs, context.pipeline.tables_per_job)
+    found = discover_all(context, source, request)
+    run = _Run(context=context, source=source, request=request, execute=execute, say=say, warnings=list(found.warnings))
+    groups = group_tables(found.tables, context.pipeline.tables_per_job)
     for number, group in enumerate(groups):
         try:
             run.group(group)

@@ -22,6 +22,7 @@ class Health(enum.StrEnum):
     """How a table is, worst first; the page sorts and colours by it."""
 
     FAILED = "failed"
+    MISSING = "missing"
     LATE = "late"
     WORKING = "working"
     SNAPSHOT = "snapshot"
@@ -37,6 +38,7 @@ class Health(enum.StrEnum):
 
 _MEANINGS = {
     Health.FAILED: "the last run of the table failed",
+    Health.MISSING: "the source does not show the table any more: dropped, renamed, or hidden from the user; the lake keeps its rows",
     Health.LATE: "the table is further behind than its schedule allows",
     Health.WORKING: "a run works on the table now",
     Health.SNAPSHOT: "the first read of the whole table is not finished",
@@ -80,8 +82,11 @@ class TableRow:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What the last run has to say besides its status."""
-        return self.overview.last_run.notices if self.overview.last_run else ()
+        """What the last run has to say besides its status, and since when the table is missing."""
+        told = self.overview.last_run.notices if self.overview.last_run else ()
+        since = self.overview.state.missing_since
+        missing = f"Not at the source any more, or not visible to the user; first noticed {instant(since)}. The lake keeps its rows."
+        return told if since is None or any("not at the source" in text for text in told) else (missing, *told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +143,8 @@ def _health(overview: TableOverview, lag: timedelta | None, info: PipelineInfo) 
     run = overview.last_run
     if run is not None and run.status is TableRunStatus.FAILED:
         return Health.FAILED
+    if overview.state.missing_since is not None:
+        return Health.MISSING
     if lag is not None and lag > info.late_after:
         return Health.LATE
     if overview.lease is not None and run is not None and run.status in _OPEN:

@@ -16,7 +16,8 @@ from cdc_ops.core.windows import Window
 from cdc_ops.sources.base import open_source
 from cdc_ops.sources.counter_bounds import METHOD_COUNTER_KEPT
 from cdc_ops.state.sql import open_store
-from cdc_ops.steps.plan import TablePlan, discover, freeze_table
+from cdc_ops.steps.discovery import discover
+from cdc_ops.steps.plan import TablePlan, freeze_table
 from cdc_ops.testing.servers import MariaDBServer
 from tests.world import World, request
 

@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.deletes import Deletes
-from cdc_ops.core.pipeline import resolve_tables
 from cdc_ops.core.requests import ResyncMode, RunKind
+from cdc_ops.core.table_matching import resolve_tables
 from cdc_ops.errors import DeletesRefusedError, SchemaChangedError
 from cdc_ops.lake.compare import TableComparison
 from cdc_ops.sources.base import open_source

@@ -23,7 +23,7 @@ from cdc_ops.errors import ArchiveError, ArchiveGapError, BadRecordsError, Incom
 from cdc_ops.lake.quarantined import quarantined_tables, read_quarantine
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.commit import rebuild_table
-from cdc_ops.steps.plan import discover
+from cdc_ops.steps.discovery import discover
 from cdc_ops.steps.run import RunReport
 from cdc_ops.testing.servers import MariaDBServer
 from tests.stores import place

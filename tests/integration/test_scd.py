@@ -16,8 +16,8 @@ from cdc_ops.core.places import quarantine_path
 from cdc_ops.core.requests import ResyncMode, RunKind
 from cdc_ops.errors import NullSequenceError, RequestError
 from cdc_ops.lake.quarantined import read_quarantine
+from cdc_ops.steps.discovery import discover
 from cdc_ops.steps.orders import read_facts
-from cdc_ops.steps.plan import discover
 from cdc_ops.steps.reconciling import ask
 from cdc_ops.steps.verify import verify
 from cdc_ops.testing.servers import MariaDBServer

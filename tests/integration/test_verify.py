@@ -11,8 +11,8 @@ from cdc_ops.cli.verify import Look
 from cdc_ops.core.job_specs import JobSpec, StepResult
 from cdc_ops.lake.compare import TableComparison
 from cdc_ops.sources.base import JdbcRead, open_source
+from cdc_ops.steps.discovery import discover
 from cdc_ops.steps.orders import read_facts
-from cdc_ops.steps.plan import discover
 from cdc_ops.steps.reconciling import ask
 from cdc_ops.steps.verify import verify
 from cdc_ops.testing.servers import MariaDBServer

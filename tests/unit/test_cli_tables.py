@@ -18,7 +18,8 @@ from cdc_ops.core.tables import TableName
 from cdc_ops.core.windows import Window
 from cdc_ops.errors import RequestError
 from cdc_ops.state.base import TableRun, TableRunStatus
-from cdc_ops.steps.plan import TablePlan, foreign_warnings
+from cdc_ops.steps.plan import TablePlan
+from cdc_ops.steps.plan_warnings import foreign_warnings
 from cdc_ops.steps.run import RunReport
 from tests.lake_case import Case
 

@@ -17,11 +17,11 @@ from cdc_ops.core.column_news import ColumnNews
 from cdc_ops.core.declared import BEGIN_ANEW, DeclaredTable, TypeDialect, declared_column, declared_schema, dialect_of, way_on
 from cdc_ops.core.event_values import ValueFamily, family_of, fraction_digits
 from cdc_ops.core.events import EventFormat, check_format
-from cdc_ops.core.pipeline import resolve_tables
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.runs import TableState
 from cdc_ops.core.schema_changes import Recorded, SchemaSettings, compare_columns, decide
 from cdc_ops.core.table_changes import TableChange, TableChangeKind
+from cdc_ops.core.table_matching import resolve_tables
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.type_policies import OnOverflow, OnUnstorable, TypePolicies
 from cdc_ops.errors import ConfigError, RequestError, SchemaChangedError, SourceTableError
@@ -31,8 +31,9 @@ from cdc_ops.sources.base import open_source
 from cdc_ops.sources.declared import DeclaredSource
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.context import Context
+from cdc_ops.steps.discovery import discover
 from cdc_ops.steps.orders import Order, read_facts
-from cdc_ops.steps.plan import discover, plan_table
+from cdc_ops.steps.plan import plan_table
 from cdc_ops.steps.planning import draft_operations
 from cdc_ops.steps.reconciling import ask, method_of
 

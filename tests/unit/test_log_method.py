@@ -19,9 +19,10 @@ from cdc_ops.core.deletes import DELETE_MARK
 from cdc_ops.core.logs import PRESENT, LogBatch, LogReading
 from cdc_ops.core.merging import plan_merge
 from cdc_ops.core.operations import Manifest, OperationSpec
-from cdc_ops.core.pipeline import Method, Pipeline, SourceConfig, SourceKind, TableRule, TableSettings, TargetConfig, resolve_tables
+from cdc_ops.core.pipeline import Method, Pipeline, SourceConfig, SourceKind, TableRule, TableSettings, TargetConfig
 from cdc_ops.core.records import parse_record, render_record
 from cdc_ops.core.runs import Phase, TableState, committed, rebuilt
+from cdc_ops.core.table_matching import resolve_tables
 from cdc_ops.core.tables import TableName
 from cdc_ops.lake.statements import merge_statement
 from cdc_ops.state.sql import SqlStateStore, open_store

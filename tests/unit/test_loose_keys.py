@@ -14,7 +14,7 @@ from cdc_ops.core.tables import TableSchema
 from cdc_ops.errors import SchemaChangedError
 from cdc_ops.sources.mysql_catalog import normal_text
 from cdc_ops.steps.orders import TableFacts
-from cdc_ops.steps.plan import _key_warnings
+from cdc_ops.steps.plan_warnings import key_warnings
 from cdc_ops.steps.schema import evolved, refreshed
 from tests.lake_case import CURSOR, PIPELINE, TABLE, Case, schema
 
@@ -59,10 +59,10 @@ def test_a_new_table_and_a_new_generation_match_rows_as_the_source_does() -> Non
 def test_only_tables_whose_rows_are_read_by_query_are_warned_of_spellings() -> None:
     """An event of a changed key names the old one too, as it was written: nothing is left under it."""
     read, new = facts(loose()), TableState(pipeline=PIPELINE, table=TABLE)
-    [warning] = _key_warnings(read, new)
+    [warning] = key_warnings(read, new)
     assert "'code'" in warning
     followed = replace(read, config=replace(read.config, settings=TableSettings(method=Method.LOG)))
-    assert _key_warnings(followed, new) == ()
+    assert key_warnings(followed, new) == ()
 
 
 def test_a_table_that_was_made_without_goes_on_without() -> None:

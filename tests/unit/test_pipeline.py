@@ -11,9 +11,9 @@ from cdc_ops.core.pipeline import (
     TableRule,
     TableSettings,
     TargetConfig,
-    resolve_tables,
 )
 from cdc_ops.core.selection import select_tables
+from cdc_ops.core.table_matching import match_tables, resolve_tables
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import ConfigError, RequestError
 
@@ -80,6 +80,15 @@ def test_an_entry_without_table_names_its_place_and_the_nearest_table(pattern: s
 def test_a_source_without_tables_is_said_to_have_none() -> None:
     with pytest.raises(ConfigError, match="There are none at all"):
         resolve_tables(pipeline(rule("shop.users")), [])
+
+
+def test_a_name_that_the_source_has_not_and_a_copied_table_that_is_gone_are_absent_and_an_idle_pattern_is_told() -> None:
+    rules = (rule("shop.*"), rule("shop.ordesr", 2), rule("crm.*"), rule("shop.users_old", exclude=True))
+    copied = [TableName.parse(name) for name in ("shop.carts", "shop.users", "shop.users_old", "old.carts")]
+    found = match_tables(pipeline(*rules), AVAILABLE, copied)
+    assert [str(config.table) for config in found.present] == ["shop.orders", "shop.orders_2025", "shop.orders_2026", "shop.users"]
+    assert [(str(config.table), config.settings.chunk_rows) for config in found.absent] == [("shop.carts", 1), ("shop.ordesr", 2)]
+    assert [one.pattern for one in found.unmatched] == ["crm.*"]
 
 
 def test_a_table_lands_under_the_root_or_where_its_entry_says() -> None:

@@ -1,6 +1,7 @@
 """The status page on its own: every state of a table, empty, without a ledger, under a prefix."""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -62,6 +63,15 @@ def test_late_depends_on_the_schedule(reader: StateReader) -> None:
     half_an_hour_behind = tables["shop.order_items"]
     for every, health in ((timedelta(minutes=10), Health.LATE), (timedelta(hours=1), Health.FRESH), (None, Health.FRESH)):
         assert view.table_row(half_an_hour_behind, PipelineInfo(every=every), reader.now()).health is health
+
+
+def test_a_table_that_the_source_does_not_show_is_missing_and_says_since_when(reader: StateReader) -> None:
+    [orders] = [item for item in reader.overview("shop") if item.state.table.name == "orders"]
+    missing = replace(orders, state=replace(orders.state, missing_since=reader.now()))
+    row = view.table_row(missing, PipelineInfo(), reader.now())
+    assert row.health is Health.MISSING
+    assert "Not at the source any more" in row.notices[0]
+    assert view.table_row(orders, PipelineInfo(), reader.now()).notices == ()
 
 
 def test_the_overview_has_a_line_per_table_and_says_who_holds_one(client: TestClient) -> None:
