@@ -37,7 +37,7 @@ class RunReport:
     @property
     def only_alerts(self) -> "RunReport":
         """The report without warnings but for the alerts: what somebody has to look at although the run goes on."""
-        return replace(self, warnings=tuple(f"{run.table}: {run.alert}" for run in self.runs if run.alert))
+        return replace(self, warnings=tuple(f"{run.table}: {run.alert}" for run in self.runs if run.alert), unchanged=())
 
     @property
     def retryable(self) -> bool:

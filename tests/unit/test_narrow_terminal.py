@@ -151,6 +151,15 @@ def test_warnings_that_were_told_before_are_a_number_and_v_shows_them(terminal: 
     assert terminal.getvalue().count("unchanged") == 1
 
 
+def test_a_quiet_run_does_not_count_warnings_either(terminal: StringIO) -> None:
+    runs = (run_of(TABLES[0], alert="look at this"),)
+    report = RunReport(runs=runs, failures=(), warnings=("new", f"{TABLES[0]}: look at this"), unchanged=("old",))
+    render.print_report("shop", report.only_alerts)
+    assert "look at this" in terminal.getvalue()
+    assert "new" not in terminal.getvalue()
+    assert "unchanged" not in terminal.getvalue()
+
+
 def test_a_table_without_cursor_shows_when_it_was_compared(terminal: StringIO) -> None:
     spec = replace(Case(root="x").operation(1), cursor=Cursor(columns=()), fresh_at=NOW - timedelta(minutes=1), watermark_after=WINDOW.low)
     state = committed(TableState(pipeline=spec.pipeline, table=spec.table), spec, 0)
