@@ -67,9 +67,13 @@ CHOSEN: Final = EventFormat(
     name="debezium-mysql",
     settings={
         "skipped.operations": "none",
+        "event.converting.failure.handling.mode": "fail",
+        "enable.time.adjuster": "false",
         "converter.replace.null.with.default": "false",
         "decimal.handling.mode": "string",
         "schemas.enable": "false",
+        "time.precision.mode": "adaptive_time_microseconds",
+        "binary.handling.mode": "bytes",
     },
     accept=("schemas.enable=false",),
 )

@@ -7,6 +7,7 @@ failed, but one waits at a gap in its archive for somebody, 1 anything unforesee
 
 from cdc_ops.cli import changes as changes  # registers its command
 from cdc_ops.cli import check as check  # registers its command
+from cdc_ops.cli import formats as formats  # registers its commands
 from cdc_ops.cli import gaps as gaps  # registers its commands
 from cdc_ops.cli import history as history  # registers its commands
 from cdc_ops.cli import inspection as inspection  # registers its commands

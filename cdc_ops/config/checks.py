@@ -3,6 +3,7 @@
 from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final
 
+from cdc_ops.config.archives import check_archive_format
 from cdc_ops.config.document import Document, Path
 from cdc_ops.config.explain import place_of
 from cdc_ops.config.problems import Mark, Problem, is_secret_conf
@@ -36,6 +37,7 @@ def check_together(data: Data, document: Document, suspect: Container[Path] = ()
         *_check_tables(data, document),
         *missing,
         *_check_logs(data, document),
+        *check_archive_format(data, document, _log_entries(data)),
         *_check_paths(data, document),
     ]
 

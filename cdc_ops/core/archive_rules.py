@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from cdc_ops.core.archive_names import AIVEN_TEMPLATE, Layout
+from cdc_ops.core.events import EventFormat
 from cdc_ops.core.tables import TableName
 
 
@@ -108,6 +109,11 @@ class ArchiveConfig:
     unknown_tables: OnUnknownTable = OnUnknownTable.IGNORE
     check_endings: bool = False
     files_per_run: int = 5000
+
+    @property
+    def events(self) -> EventFormat:
+        """What the pipeline file says of the format."""
+        return EventFormat(name=self.format, settings=dict(self.settings), accept=self.accept, time_zone=self.time_zone)
 
     def location(self, table: TableName) -> str:
         """Returns where the files of a table are."""

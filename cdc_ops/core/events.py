@@ -5,15 +5,12 @@ too, so that a plan can refuse it before the first record is read.
 """
 
 import enum
-import re
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from cdc_ops.core.event_values import ValueFamily, family_of, fraction_digits
-from cdc_ops.core.tables import Column, TableSchema
+from cdc_ops.core.tables import Column
 from cdc_ops.core.typemap import DeclaredType
-from cdc_ops.errors import ConfigError, SourceTableError
 
 
 class Operation(enum.StrEnum):
@@ -87,12 +84,24 @@ class OrderField:
     of_delivery: bool = False
 
 
+class Where(enum.StrEnum):
+    """Where a setting is made."""
+
+    CONNECTOR = "source connector"
+    TRANSFORMATION = "transformation of the source connector"
+    CONVERTER = "converter of the source connector"
+    SINK = "sink connector"
+    SERVER = "database server"
+    TOOL = "tool"
+    NOWHERE = "nowhere: that is how the tool is"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossySetting:
     """A setting of the tool that writes events, under which something is lost.
 
     Args:
-        name: As the tool spells it.
+        name: As the tool spells it; one that ends with a dot stands for all settings whose names begin so.
         safe: The values that lose nothing.
         unsafe: The values that lose; where there are any, all others are safe. For settings that are names or marks of the user's choice.
         needs: What a list has to name, separated by commas, to lose nothing; `source.` before a name may be left out.
@@ -103,6 +112,10 @@ class LossySetting:
         only_fractions: Of these, only columns that keep fractions of seconds.
         declared: Of these, only columns of these declared types; empty = all.
         seen: True if records show it, and one that was written so is found out even if nothing was declared.
+        where: Where it is set.
+        written: How it is spelled there; empty = as `name`.
+        stated_without: Has to be stated, default or not, where the setting of this name is not `true`: records do not show it then.
+        advised: A value that loses nothing, of those where `safe` cannot say it.
     """
 
     name: str
@@ -116,6 +129,10 @@ class LossySetting:
     only_fractions: bool = False
     declared: tuple[str, ...] = ()
     seen: bool = False
+    where: Where = Where.TOOL
+    written: str = ""
+    stated_without: str = ""
+    advised: str = ""
 
     def touches(self, column: Column) -> bool:
         """True if values of that column may be lost."""
@@ -131,9 +148,9 @@ class LossySetting:
             return not set(self.needs) <= {name.strip().removeprefix("source.") for name in value.split(",")}
         return value not in self.safe
 
-    def accepted_by(self, value: str) -> str:
-        """What a pipeline file has to list to go on all the same."""
-        return f"{self.name}={value}"
+    def accepted_by(self, value: str, name: str = "") -> str:
+        """What a pipeline file has to list to go on all the same; `name` is the setting's, where `self.name` stands for several."""
+        return f"{name or self.name}={value}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,97 +227,7 @@ class EventFormat:
     time_zone: str = ""
 
 
-_FIXED_ZONE: Final = re.compile(r"^(UTC|Z|[+-]\d\d:\d\d)$")
-_AMBIGUOUS: Final = "ambiguous-local-time"
-
-
 def setting(facts: FormatFacts, chosen: EventFormat, name: str) -> str:
     """Returns the value of a tool's setting: what the pipeline file says, else the tool's default."""
     defaults = {item.name: item.default for item in facts.lossy} | facts.settings
     return chosen.settings.get(name, defaults[name])
-
-
-def check_format(facts: FormatFacts, chosen: EventFormat, schema: TableSchema, keys: Iterable[str]) -> None:
-    """Refuses what would lose data, by name, before anything is read.
-
-    Args:
-        facts: What the format says of itself.
-        chosen: What the pipeline file says of it.
-        schema: The table.
-        keys: The columns that identify its rows.
-
-    Raises:
-        ConfigError: a setting is unknown or loses data and is not accepted, a zone is missing.
-        SourceTableError: the table has no key, or columns that the format cannot carry.
-    """
-    unknown = sorted(set(chosen.settings) - {item.name for item in facts.lossy} - set(facts.settings))
-    if unknown:
-        known = sorted({item.name for item in facts.lossy} | set(facts.settings))
-        raise ConfigError(
-            f"Format {facts.name!r} knows no setting {', '.join(unknown)}.",
-            why=f"It knows {', '.join(known) or 'none'}.",
-            data="Nothing was read or written.",
-            next="Correct 'settings' of the format.",
-        )
-    if not tuple(keys):
-        raise SourceTableError(
-            f"{schema.table} cannot be fed from change events: it has no key.",
-            why="An event changes the row whose key it names.",
-            data="Nothing was read or written.",
-            next="Name its 'keys', or use the query method with 'cursor: []'.",
-        )
-    for problem in _problems(facts, chosen, schema):
-        raise problem
-
-
-def _problems(facts: FormatFacts, chosen: EventFormat, schema: TableSchema) -> Iterator[ConfigError | SourceTableError]:
-    families = {column.name: family_of(column) for column in schema.columns}
-    for item in facts.lossy:
-        value = setting(facts, chosen, item.name)
-        if not item.loses_at(value) or item.accepted_by(value) in chosen.accept:
-            continue
-        touched = [column.name for column in schema.columns if item.touches(column)]
-        if item.families and not touched:
-            continue
-        yield ConfigError(
-            f"{facts.tool} with {item.name}={value} loses data of {schema.table}" + (f" ({', '.join(touched)})." if touched else "."),
-            why=item.loses,
-            data="Nothing was read or written.",
-            next=f"{item.remedy} If it is set so already, say so in 'settings' of the format; to go on without what is lost,"
-            f" add {item.accepted_by(value)!r} to 'accept'.",
-        )
-    for name, family in families.items():
-        if family in facts.unreadable:
-            yield SourceTableError(
-                f"Format {facts.name!r} cannot carry column {name!r} of {schema.table} exactly.",
-                why=facts.unreadable[family],
-                data="Nothing was read or written.",
-                next="Leave the column out ('except_column_list'), or use the query method for this table.",
-            )
-    strange = [name for name in families if facts.column_names and not re.fullmatch(facts.column_names, name)]
-    if strange:
-        yield SourceTableError(
-            f"Format {facts.name!r} cannot carry columns of such names of {schema.table}: {', '.join(map(repr, strange))}.",
-            why=f"Its files name them by letters, digits and underscores only, so that {facts.tool} has to give them other names.",
-            data="Nothing was read or written.",
-            next="Leave the columns out ('except_column_list'), or archive this table as JSON.",
-        )
-    if facts.local_instants and ValueFamily.INSTANT in families.values():
-        yield from _zone_problems(facts, chosen, schema)
-
-
-def _zone_problems(facts: FormatFacts, chosen: EventFormat, schema: TableSchema) -> Iterator[ConfigError]:
-    if not chosen.time_zone:
-        yield ConfigError(
-            f"Format {facts.name!r} needs 'time_zone' for the instants of {schema.table}.",
-            why=f"{facts.tool} writes them as local time, and no record says of which zone.",
-            data="Nothing was read or written.",
-            next="Set 'time_zone' to the zone of the process that wrote the events; best run it in UTC.",
-        )
-    elif not _FIXED_ZONE.match(chosen.time_zone) and _AMBIGUOUS not in chosen.accept:
-        yield ConfigError(
-            f"Instants of {schema.table} written in {chosen.time_zone} are ambiguous when clocks are set back.",
-            why="Two instants have the same local time then, and records do not say which one is meant.",
-            data="Nothing was read or written.",
-            next=f"Run the writing process in UTC or at a fixed offset such as '+08:00'; or add {_AMBIGUOUS!r} to 'accept'.",
-        )

@@ -13,9 +13,8 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 
 from cdc_ops.core.events import EventFormat, FormatFacts
+from cdc_ops.core.format_facts import facts_of, is_own_format
 from cdc_ops.core.tables import Column
-from cdc_ops.core.text import did_you_mean
-from cdc_ops.errors import ConfigError
 
 ENVELOPE: Final = (
     ("kind", "string"),
@@ -44,10 +43,12 @@ class Reading:
     Args:
         value: The stored value; NULL for text that cannot be read.
         unstorable: True for values of the source that no stored type holds, such as the date 0000-00-00; None = there are none.
+        untyped: Why text of a record without `types` cannot be read, and what to do about it, for people; empty = that does not matter.
     """
 
     value: Expr
     unstorable: Expr | None = None
+    untyped: str = ""
 
 
 class Format(Protocol):
@@ -125,14 +126,7 @@ def open_format(name: str) -> Format:
     Raises:
         ConfigError: there is none.
     """
-    place = _FORMATS.get(name, name)
-    module, colon, factory = place.partition(":")
-    if not colon:
-        raise ConfigError(
-            f"There is no format {name!r}. {did_you_mean(name, _FORMATS)}",
-            why=f"There are: {', '.join(_FORMATS)}; 'module:callable' names one of your own.",
-            data="Nothing was read or written.",
-            next="Correct the name of the format.",
-        )
+    place = name if is_own_format(name) else _FORMATS[facts_of(name).name]
+    module, _, factory = place.partition(":")
     make: Callable[[], Format] = getattr(import_module(module), factory)
     return make()

@@ -7,7 +7,7 @@ One message may hold many rows; all values are text. Canal itself writes no plac
 and an archive has to keep it. TiCDC (`_tidb.commitTs`) does not need it. Field layouts: Canal's FlatMessage, TiCDC's Canal-JSON protocol.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import Column as Expr
@@ -15,56 +15,27 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.event_values import ValueFamily, family_of, labels_of
-from cdc_ops.core.events import MYSQL, EventFormat, FormatFacts, Images, Operation, OrderField, RecordKind
+from cdc_ops.core.events import EventFormat, FormatFacts, Operation, RecordKind
+from cdc_ops.core.format_facts import facts_of
 from cdc_ops.core.tables import Column
 from cdc_ops.formats import values
 from cdc_ops.formats.base import Format, Reading
-from cdc_ops.formats.losses import FULL_ROW_IMAGE
 from cdc_ops.formats.records import completed, envelopes, is_truncate, kafka_offset, name_of, parsed
 
 _IMAGE: Final = "array<map<string, string>>"
 _LAYOUT: Final = (
     "database string, table string, type string, isDdl boolean, es bigint, sql string, gtid string,"
-    f" data {_IMAGE}, old {_IMAGE}, _tidb struct<commitTs: bigint, watermarkTs: bigint>"
+    f" data {_IMAGE}, old {_IMAGE}, _tidb struct<commitTs: bigint, watermarkTs: bigint,"
+    " onlyHandleKey: boolean, claimCheckLocation: string>"
 )
 _OPERATIONS: Final = {"INSERT": Operation.CREATE, "UPDATE": Operation.UPDATE, "DELETE": Operation.DELETE}
-_ELEMENT: Final = OrderField(name="element", type="int", meaning="number of the row in the message")
-
-CANAL: Final = FormatFacts(
-    name="canal",
-    tool="Canal",
-    order=(OrderField(name="offset", type="bigint", meaning="offset in Kafka: records without one are bad"), _ELEMENT),
-    images=Images.FULL,
-    snapshot="not at all",
-    delete="type DELETE with the row before",
-    key_change="an UPDATE with a key column in 'old'",
-    truncate="isDdl with type TRUNCATE",
-    ddl="isDdl with the statement",
-    statements=MYSQL,
-    lossy=(FULL_ROW_IMAGE,),
-    unreadable=dict.fromkeys((ValueFamily.GEOMETRY, ValueFamily.VECTOR), "Canal's text of its bytes is not documented."),
-    local_instants=True,
-    one_order=False,
-)
-TICDC: Final = replace(
-    CANAL,
-    name="ticdc-canal",
-    tool="TiCDC",
-    order=(
-        OrderField(name="commit_ts", type="bigint", meaning="when the transaction committed, by TiDB's one clock"),
-        OrderField(name="offset", type="bigint", meaning="offset in Kafka, where the archive keeps it; -1 without"),
-        _ELEMENT,
-    ),
-    lossy=(),
-    one_order=True,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanalJson:
     """The formats `canal` and `ticdc-canal`."""
 
-    facts: FormatFacts = CANAL
+    facts: FormatFacts
 
     def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
         """See `Format`."""
@@ -82,11 +53,14 @@ class CanalJson:
             frame,
             self.facts,
             {
-                "kind": F.when(op.isNotNull(), RecordKind.CHANGE.value)
+                "kind": F.when(_is_cut(record), RecordKind.BAD.value)
+                .when(op.isNotNull(), RecordKind.CHANGE.value)
                 .when(record["isDdl"], RecordKind.DDL.value)
                 .when(record["_tidb"]["watermarkTs"].isNotNull(), RecordKind.CONTROL.value)
                 .otherwise(RecordKind.BAD.value),
-                "reason": F.concat(F.lit("no rows of a known type: "), F.coalesce(kind, F.lit("NULL"))),
+                "reason": F.when(_is_cut(record), "the message was too large, and has the key of its row only").otherwise(
+                    F.concat(F.lit("no rows of a known type: "), F.coalesce(kind, F.lit("NULL")))
+                ),
                 "op": op,
                 "table": name_of(record["database"], record["table"]),
                 "before": F.when(kind == "UPDATE", completed(data, F.coalesce(old, data))).when(kind == "DELETE", data),
@@ -110,9 +84,15 @@ class CanalJson:
 
     def _position(self, record: Expr) -> Expr:
         element = F.coalesce(F.col("element"), F.lit(0)).alias("element")
-        if self.facts.name == TICDC.name:
+        if self.facts.name == "ticdc-canal":
             return F.struct(record["_tidb"]["commitTs"].alias("commit_ts"), kafka_offset().alias("offset"), element)
         return F.struct(F.col("offset").cast("bigint").alias("offset"), element)
+
+
+def _is_cut(record: Expr) -> Expr:
+    """True for a message that TiCDC cut to its key, or put elsewhere, because it was too large (`large-message-handle-option`)."""
+    marks = record["_tidb"]
+    return F.coalesce(marks["onlyHandleKey"], F.lit(False)) | F.coalesce(marks["claimCheckLocation"] != "", F.lit(False))
 
 
 def _latin1(text: Expr) -> Expr:
@@ -129,9 +109,9 @@ def _of_labels(column: Column, text: Expr) -> Expr:
 
 def canal() -> Format:
     """The format `canal`."""
-    return CanalJson()
+    return CanalJson(facts=facts_of("canal"))
 
 
 def ticdc_canal() -> Format:
     """The format `ticdc-canal`."""
-    return CanalJson(facts=TICDC)
+    return CanalJson(facts=facts_of("ticdc-canal"))

@@ -10,14 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.core.avro_headers import FileEnds
 from cdc_ops.core.events import Container, EventFormat, FormatFacts, setting
+from cdc_ops.core.facts_dms import CSV_DELIMITER, CSV_MISSING, CSV_NULL
 from cdc_ops.formats.avro_files import avro_records, open_avro
 from cdc_ops.formats.csv_files import CsvDialect, csv_records
 from cdc_ops.formats.files import FileLines, RecordFile, count_lines, read_records
 from cdc_ops.formats.parquet_files import open_parquet, parquet_records
 
-CSV_DELIMITER = "CsvDelimiter"
-CSV_NULL = "CsvNullValue"
-CSV_MISSING = "CsvNoSupValue"
 COLUMN_SETTINGS = ("AR_H_CHANGE_SEQ", "TimestampColumnName")
 """Settings of DMS that name a column which every file has."""
 NO_COLUMN = ("none", "")

@@ -14,17 +14,21 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.event_values import ValueFamily
-from cdc_ops.core.events import MYSQL, WHOLE_ROW, EventFormat, FormatFacts, Images, LossySetting, Operation, OrderField, RecordKind
+from cdc_ops.core.debezium_losses import PLACEHOLDER
+from cdc_ops.core.events import WHOLE_ROW, EventFormat, FormatFacts, Operation, RecordKind
+from cdc_ops.core.format_facts import facts_of
 from cdc_ops.core.tables import Column
 from cdc_ops.formats import debezium_values as spelled
 from cdc_ops.formats.base import Format, Reading
 from cdc_ops.formats.records import completed, envelopes, instant_of_millis, kafka_offset, name_of, parsed
 from cdc_ops.formats.values import any_of
 
-UNCHANGED: Final = "__debezium_unavailable_value"
-_UNCHANGED_FORMS: Final = (UNCHANGED, "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==", '["X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="]')
-"""As text, and as the base64 of its bytes: a value that the log does not have because it did not change."""
+UNCHANGED: Final = PLACEHOLDER
+_UNCHANGED_FORMS: Final = (
+    *(UNCHANGED, "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==", '["X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="]'),
+    UNCHANGED.encode().hex(),
+)
+"""As text, and as the base64 or the digits of its bytes: a value that the log does not have because it did not change."""
 
 INCOMPLETE: Final = (
     "its key changed, and it does not say all of the row: the database has to log whole rows (Postgres: REPLICA IDENTITY FULL)"
@@ -47,147 +51,6 @@ _LAYOUT: Final = f"{_BODY}, schema struct<{_FIELDS}>, payload struct<{_BODY}>"
 
 _INCOMPLETE: Final = "__incomplete"
 """Column of a parsed frame, see `lacks_values`: computed once."""
-
-STREAMED: Final = OrderField(name="streamed", type="tinyint", meaning="0 for rows of a snapshot: older than changes at the same place")
-TOTAL_ORDER: Final = OrderField(
-    name="total_order", type="bigint", meaning="number within the transaction, from 'provide.transaction.metadata'; -1 without"
-)
-OFFSET: Final = OrderField(
-    name="offset", type="bigint", meaning="offset in Kafka, where the archive keeps it; -1 without", of_delivery=True
-)
-
-MYSQL_ORDER: Final = (
-    OrderField(name="file_no", type="bigint", meaning="number at the end of the binlog file's name"),
-    OrderField(name="pos", type="bigint", meaning="where the event begins in that file; of MariaDB from 11.4 on, its transaction"),
-    STREAMED,
-    OrderField(
-        name="total_order",
-        type="bigint",
-        meaning="number within the transaction, from 'provide.transaction.metadata'; without, of MariaDB the offset in Kafka, else -1",
-    ),
-    OrderField(name="row", type="bigint", meaning="number of the row in the event"),
-    OFFSET,
-)
-POSTGRES_ORDER: Final = (
-    OrderField(name="commit_lsn", type="bigint", meaning="LSN of the last commit before the transaction: LSNs of changes alone interleave"),
-    OrderField(name="lsn", type="bigint", meaning="LSN of the change"),
-    STREAMED,
-    TOTAL_ORDER,
-    OFFSET,
-)
-
-_DECIMALS: Final = (ValueFamily.DECIMAL, ValueFamily.DECIMAL_TEXT)
-COMMON_LOSSES: Final = (
-    LossySetting(
-        name="skipped.operations",
-        safe=("none",),
-        default="t",
-        loses="Events of that kind are not written: TRUNCATE is left out by Debezium's own default, and its rows would stay in the lake.",
-        remedy="Set skipped.operations=none in the connector.",
-    ),
-    LossySetting(
-        name="converter.replace.null.with.default",
-        safe=("false",),
-        default="true",
-        loses="JsonConverter writes a column's default in place of NULL, unless it is told otherwise.",
-        remedy="Set value.converter.replace.null.with.default=false in the connector.",
-    ),
-    LossySetting(
-        name=spelled.DECIMAL_MODE,
-        safe=("precise", "string"),
-        default="precise",
-        loses="Decimals are rounded to binary numbers of 53 bits.",
-        remedy="Set decimal.handling.mode=string (or precise with schemas.enable=true).",
-        families=_DECIMALS,
-        seen=True,
-    ),
-    LossySetting(
-        name=spelled.SCHEMAS,
-        safe=("true",),
-        default="true",
-        loses="Without schemas a record does not say the scale of its decimals, nor the unit of its times: those of the columns as they are"
-        " today are taken, also for records from before an ALTER.",
-        remedy="Set value.converter.schemas.enable=true in the connector.",
-        families=spelled.NEED_SCHEMAS,
-        seen=True,
-    ),
-)
-COMMON_SETTINGS: Final = {spelled.BINARY_MODE: "bytes"}
-
-_MYSQL_UNREADABLE: Final = {
-    ValueFamily.VECTOR: "A VECTOR comes as numbers; its bytes are not made again.",
-    ValueFamily.UUID: "Debezium moves zero bytes at the end of a UUID of MariaDB to its beginning, and nothing shows which ones it moved.",
-}
-_POSTGRES_UNREADABLE: Final = {
-    ValueFamily.INTERVAL: "Debezium writes intervals as microseconds or as ISO 8601, not as the server prints them.",
-    ValueFamily.MONEY: "Debezium writes money as a decimal, without the currency that the server prints.",
-    ValueFamily.VARBIT: "Debezium does not say how many zeros a bit string begins with.",
-    ValueFamily.SHAPE: "Debezium writes geometric types as objects, not as the server prints them.",
-    ValueFamily.ZONED_TIME: "Debezium writes times of day in UTC, without the offset that the server prints.",
-    ValueFamily.BENT_ARRAY: "Debezium writes the elements of such arrays as numbers or bytes of its own, or not at all.",
-    ValueFamily.INTERNAL: "Debezium writes NULL for values of this type, or another form of them, or nothing at all.",
-}
-
-
-_ROUNDED: Final = LossySetting(
-    name="snapshot.mode",
-    safe=("no_data", "schema_only", "never", "recovery", "schema_only_recovery"),
-    default="initial",
-    loses="In a snapshot the server is asked for FLOAT as text, and prints six digits of it: 16777217 becomes 16777200.",
-    remedy="Let cdc-ops read the rows that are there ('start: snapshot' of the archive) and set snapshot.mode=no_data in the connector.",
-    families=(ValueFamily.FLOAT,),
-    declared=("float",),
-)
-
-
-def time_precision(default: str) -> LossySetting:
-    """Returns the loss of a connector whose `time.precision.mode` has that default."""
-    return LossySetting(
-        name=spelled.TIME_MODE,
-        safe=spelled.FINE_TIMES,
-        default=default,
-        loses="Times are cut to milliseconds.",
-        remedy="Leave time.precision.mode at its default.",
-        families=(ValueFamily.WALL_CLOCK, ValueFamily.TIME, ValueFamily.MOMENT_TEXT),
-        seen=True,
-    )
-
-
-def mysql_facts(name: str) -> FormatFacts:
-    """Returns what is declared of events of MySQL and MariaDB."""
-    return FormatFacts(
-        name=name,
-        tool="Debezium",
-        order=MYSQL_ORDER,
-        images=Images.PARTIAL,
-        snapshot="op r, or source.snapshot",
-        delete="op d with the row before; a tombstone may follow",
-        key_change="a delete of the old key and an insert of the new one",
-        truncate="op t, if skipped.operations=none",
-        ddl="records with 'ddl' in the topic of schema changes",
-        statements=MYSQL,
-        lossy=(*COMMON_LOSSES, time_precision("adaptive_time_microseconds"), _ROUNDED),
-        settings={**COMMON_SETTINGS, spelled.UNSIGNED_MODE: "long"},
-        unreadable=_MYSQL_UNREADABLE,
-    )
-
-
-def postgres_facts(name: str) -> FormatFacts:
-    """Returns what is declared of events of Postgres."""
-    return FormatFacts(
-        name=name,
-        tool="Debezium",
-        order=POSTGRES_ORDER,
-        images=Images.PARTIAL,
-        snapshot="op r, or source.snapshot",
-        delete="op d with the old key, or the whole row under REPLICA IDENTITY FULL; a tombstone may follow",
-        key_change="a delete of the old key and an insert of the new one",
-        truncate="op t, if skipped.operations=none",
-        ddl="not at all: only the columns of later events differ",
-        lossy=(*COMMON_LOSSES, time_precision("adaptive")),
-        settings=COMMON_SETTINGS,
-        unreadable=_POSTGRES_UNREADABLE,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -362,9 +225,9 @@ def types_of(fields: Expr) -> Expr:
 
 def debezium_mysql() -> Format:
     """The format `debezium-mysql`."""
-    return DebeziumJson(facts=mysql_facts("debezium-mysql"), place=_mysql_place, schemas=False)
+    return DebeziumJson(facts=facts_of("debezium-mysql"), place=_mysql_place, schemas=False)
 
 
 def debezium_postgres() -> Format:
     """The format `debezium-postgres`."""
-    return DebeziumJson(facts=postgres_facts("debezium-postgres"), place=_postgres_place)
+    return DebeziumJson(facts=facts_of("debezium-postgres"), place=_postgres_place)

@@ -18,15 +18,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.declared import DOCUMENT_COLUMN
-from cdc_ops.core.events import EventFormat, FormatFacts, Images, LossySetting, Operation, OrderField, RecordKind, setting
+from cdc_ops.core.events import EventFormat, FormatFacts, Operation, RecordKind, setting
+from cdc_ops.core.facts_mongodb import CAPTURE_MODE, FULL_UPDATE
+from cdc_ops.core.format_facts import facts_of
 from cdc_ops.core.tables import Column
 from cdc_ops.formats import mongodb_values as spelled
 from cdc_ops.formats.base import Format, Reading
 from cdc_ops.formats.debezium import is_snapshot
 from cdc_ops.formats.records import envelopes, instant_of_millis, name_of, parsed
 
-_MODE: Final = "capture.mode"
-_LOOKUP: Final = "capture.mode.full.update.type"
 _BODY: Final = (
     "op string, before string, after string, updateDescription struct<updatedFields: string, removedFields: array<string>,"
     " truncatedArrays: array<struct<field: string, size: int>>>, source struct<db: string, collection: string, ts_ms: bigint,"
@@ -38,50 +38,12 @@ _LAYOUT: Final = f"{_EVENT}, key struct<id: string, payload: struct<id: string>>
 SILENT: Final = "it does not say what changed"
 NAMELESS: Final = "it does not say which document: it has neither a document from before nor a key"
 
-FACTS: Final = FormatFacts(
-    name="debezium-mongodb",
-    tool="Debezium",
-    order=(OrderField(name="offset", type="bigint", meaning="offset in Kafka: records without one are bad"),),
-    images=Images.PARTIAL,
-    snapshot="op r, or source.snapshot",
-    delete="op d with the document before, or the record's key; a tombstone may follow",
-    key_change="never: _id does not change",
-    truncate="not at all: documents of a collection that is dropped stay",
-    ddl="not at all: there is none",
-    lossy=(
-        LossySetting(
-            name=_MODE,
-            safe=("change_streams_update_full_with_pre_image", "change_streams_with_pre_image"),
-            default="change_streams_update_full",
-            loses="Without the document before, a delete does not say which document is gone; only the record's key does.",
-            remedy=f"Set {_MODE}=change_streams_update_full_with_pre_image (MongoDB 6.0), or archive records with their keys.",
-        ),
-        LossySetting(
-            name="skipped.operations",
-            safe=("none", "t"),
-            default="t",
-            loses="Events of that kind are not written.",
-            remedy="Set skipped.operations=none in the connector.",
-        ),
-        LossySetting(
-            name="cursor.oversize.handling.mode",
-            safe=("fail", "split"),
-            default="fail",
-            loses="Events that are too large are left out.",
-            remedy="Set cursor.oversize.handling.mode=split (MongoDB 6.0.9).",
-        ),
-    ),
-    settings={"json.serialization.mode": "legacy", _LOOKUP: "lookup", DOCUMENT_COLUMN: ""},
-    one_order=False,
-    sparse=True,
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DebeziumMongoDb:
     """The format `debezium-mongodb`."""
 
-    facts: FormatFacts = FACTS
+    facts: FormatFacts
 
     def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
         """See `Format`."""
@@ -120,7 +82,7 @@ class DebeziumMongoDb:
 
     def _gone(self, patch: Expr, chosen: EventFormat) -> Expr:
         """True for an update that cannot be applied, of a document that is not there any more when it is looked up: its delete follows."""
-        looks_up = "update_full" in setting(self.facts, chosen, _MODE) and setting(self.facts, chosen, _LOOKUP) == "lookup"
+        looks_up = "update_full" in setting(self.facts, chosen, CAPTURE_MODE) and setting(self.facts, chosen, FULL_UPDATE) == "lookup"
         return F.exists(F.map_values(patch), lambda value: F.coalesce(value.startswith(spelled.IN_PART), F.lit(False))) & F.lit(looks_up)
 
     def reading(self, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
@@ -210,4 +172,4 @@ def _kind(body: Expr, key: Expr) -> Expr:
 
 def debezium_mongodb() -> Format:
     """The format `debezium-mongodb`."""
-    return DebeziumMongoDb()
+    return DebeziumMongoDb(facts=facts_of("debezium-mongodb"))

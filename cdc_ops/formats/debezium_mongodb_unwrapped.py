@@ -9,90 +9,35 @@ nothing tells which; but what changed is told by `updateDescription`, and applyi
 has none. Field layouts: Debezium's documentation and source of the transformation.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.event_values import ValueFamily
-from cdc_ops.core.events import EventFormat, FormatFacts, LossySetting, Operation, RecordKind, setting
+from cdc_ops.core.debezium_losses import SCHEMAS
+from cdc_ops.core.events import EventFormat, FormatFacts, Operation, RecordKind, setting
+from cdc_ops.core.facts_debezium_flat import DELETED
+from cdc_ops.core.facts_mongodb import REMOVED, UPDATED
+from cdc_ops.core.format_facts import facts_of
 from cdc_ops.core.tables import Column
-from cdc_ops.formats import debezium_mongodb, mongodb_values
+from cdc_ops.formats import mongodb_values
 from cdc_ops.formats.base import Format, Reading
 from cdc_ops.formats.debezium import is_snapshot, types_of
 from cdc_ops.formats.debezium_mongodb import NAMELESS, SILENT, patch_of
-from cdc_ops.formats.debezium_unwrapped import DELETED, PREFIX, Added, flat_losses, kind_of, opened, unknown
-from cdc_ops.formats.debezium_values import SCHEMAS, only_typed
+from cdc_ops.formats.debezium_unwrapped import Added, kind_of, opened, unknown
+from cdc_ops.formats.debezium_values import only_typed
 from cdc_ops.formats.records import envelopes, instant_of_millis, name_of
 
 _ID: Final = "_id"
-_UPDATED: Final = "updateDescription.updatedFields"
-_REMOVED: Final = "updateDescription.removedFields"
-_OF_ENVELOPE: Final = ("skipped.operations", "cursor.oversize.handling.mode")
-
-_FIELDS, _DELETES = flat_losses(("op", _UPDATED, _REMOVED))
-_FLATTENED: Final = (
-    replace(
-        _FIELDS,
-        loses="What is not named is not in the records: without it nobody knows what happened, which fields an update removed, nor whether"
-        " it has the whole document.",
-        remedy=f"Set transforms.<name>.add.fields={','.join(_FIELDS.needs)}, and repeat it here.",
-    ),
-    _DELETES,
-    LossySetting(
-        name="delete.tombstone.handling.mode.rewrite-with-id",
-        safe=("true",),
-        default="false",
-        loses="A delete does not say which document is gone, unless the connector has the document from before"
-        " (capture.mode=change_streams_update_full_with_pre_image).",
-        remedy="Set transforms.<name>.delete.tombstone.handling.mode.rewrite-with-id=true.",
-    ),
-    LossySetting(
-        name=SCHEMAS,
-        safe=("true",),
-        default="true",
-        loses="Without schemas a record does not tell dates from numbers, nor bytes and decimals from texts: a value of another type than"
-        " its column's may be taken for one of it.",
-        remedy="Set value.converter.schemas.enable=true in the connector.",
-    ),
-    LossySetting(
-        name="flatten.struct",
-        safe=("false",),
-        default="false",
-        loses="Fields of documents within a document get names that others may have, and a document that takes another's place leaves those"
-        " of the other one behind.",
-        remedy="Set transforms.<name>.flatten.struct=false.",
-    ),
-    LossySetting(
-        name="field.name.adjustment.mode",
-        safe=("none",),
-        default="none",
-        loses="Fields may have other names than in the documents.",
-        remedy="Set transforms.<name>.field.name.adjustment.mode=none.",
-    ),
-)
-FACTS: Final = replace(
-    debezium_mongodb.FACTS,
-    name="debezium-mongodb-unwrapped",
-    snapshot="__op r",
-    delete="__deleted true, with the document before or its _id; a tombstone may follow",
-    lossy=(*(item for item in debezium_mongodb.FACTS.lossy if item.name in _OF_ENVELOPE), *_FLATTENED),
-    settings={PREFIX: "__"},
-    unreadable=dict.fromkeys(
-        (ValueFamily.DOCUMENT, ValueFamily.JSON),
-        "ExtractNewDocumentState writes what is in documents and arrays without its types: dates as numbers, ids and decimals as texts.",
-    ),
-    names_table=False,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DebeziumMongoDbUnwrapped:
     """The format `debezium-mongodb-unwrapped`."""
 
-    facts: FormatFacts = FACTS
+    facts: FormatFacts
 
     def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
         """See `Format`."""
@@ -102,8 +47,8 @@ class DebeziumMongoDbUnwrapped:
         op = F.when(deleted, Operation.DELETE.value).otherwise(added.field("op"))
         document = mongodb_values.fields_of(F.when(wrapped, F.try_element_at(F.col("m"), F.lit("payload"))).otherwise(F.col("value")))
         said = F.map_filter(document, lambda name, _: ~name.isin(DELETED, *added.names))
-        removed = F.from_json(added.field(_REMOVED), "array<string>")
-        patched = (op == Operation.UPDATE) & (added.field(_UPDATED).isNotNull() | removed.isNotNull())
+        removed = F.from_json(added.field(REMOVED), "array<string>")
+        patched = (op == Operation.UPDATE) & (added.field(UPDATED).isNotNull() | removed.isNotNull())
         frame = frame.withColumn("said", said).withColumn("patch", F.when(patched, patch_of(F.col("said"), removed, F.lit(None))))
         image, database, collection = F.col("said"), added.field("db"), added.field("collection")
         named = database.isNotNull() & collection.isNotNull()
@@ -137,7 +82,7 @@ class DebeziumMongoDbUnwrapped:
 
 def _reason(added: Added, op: Expr, deleted: Expr, image: Expr) -> Expr:
     """Returns why an event cannot be applied; NULL if it can."""
-    told = added.has(_UPDATED) & added.has(_REMOVED)
+    told = added.has(UPDATED) & added.has(REMOVED)
     silent = ((op == Operation.UPDATE) & ~told) | (deleted & (added.field("op") != Operation.DELETE))
     nameless = (op == Operation.DELETE) & ~F.map_contains_key(image, _ID)
     return F.when(silent, SILENT).when(nameless, NAMELESS)
@@ -145,4 +90,4 @@ def _reason(added: Added, op: Expr, deleted: Expr, image: Expr) -> Expr:
 
 def debezium_mongodb_unwrapped() -> Format:
     """The format `debezium-mongodb-unwrapped`."""
-    return DebeziumMongoDbUnwrapped()
+    return DebeziumMongoDbUnwrapped(facts=facts_of("debezium-mongodb-unwrapped"))

@@ -11,83 +11,21 @@ from typing import Final
 from pyspark.sql import Column as Expr
 from pyspark.sql import functions as F
 
-from cdc_ops.core.event_values import ValueFamily
-from cdc_ops.core.events import FormatFacts, Images, LossySetting, OrderField
+from cdc_ops.core.facts_debezium import LSN_TYPE, SCN_TYPE
 from cdc_ops.core.feeds import LANDED_NUMBER
+from cdc_ops.core.format_facts import facts_of
 from cdc_ops.formats.base import Format
-from cdc_ops.formats.debezium import COMMON_LOSSES, COMMON_SETTINGS, OFFSET, STREAMED, DebeziumJson, time_precision
+from cdc_ops.formats.debezium import DebeziumJson
 from cdc_ops.formats.records import kafka_offset
 
 _LSN: Final = r"^[0-9A-Fa-f]{8}:[0-9A-Fa-f]{8}:[0-9A-Fa-f]{4}$"
-_LSN_TYPE: Final = "decimal(25,0)"
-_SCN_TYPE: Final = "decimal(20,0)"
-_NOT_AS_PRINTED: Final = dict.fromkeys(
-    (ValueFamily.VECTOR, ValueFamily.GEOMETRY, ValueFamily.SHAPE, ValueFamily.INTERVAL, ValueFamily.MONEY, ValueFamily.VARBIT),
-    "Debezium does not write values of this type as the server prints them.",
-)
-
-SQL_SERVER: Final = FormatFacts(
-    name="debezium-sqlserver",
-    tool="Debezium",
-    order=(
-        OrderField(name="commit_lsn", type=_LSN_TYPE, meaning="LSN of the commit"),
-        STREAMED,
-        OrderField(name="change_lsn", type=_LSN_TYPE, meaning="LSN of the change; -1 for rows of a snapshot"),
-        OrderField(name="event_serial_no", type="bigint", meaning="number of the event of a change that makes several; -1 without"),
-        OFFSET,
-    ),
-    images=Images.PARTIAL,
-    snapshot="op r, or source.snapshot",
-    delete="op d with the row before; a tombstone may follow",
-    key_change="a delete of the old key and an insert of the new one",
-    truncate="not at all: SQL Server refuses TRUNCATE of a captured table",
-    ddl="records with 'ddl' in the topic of schema changes",
-    lossy=(*(item for item in COMMON_LOSSES if item.name != "skipped.operations"), time_precision("adaptive")),
-    settings=COMMON_SETTINGS,
-    unreadable=_NOT_AS_PRINTED,
-)
-ORACLE: Final = FormatFacts(
-    name="debezium-oracle",
-    tool="Debezium",
-    order=(
-        OrderField(name="commit_scn", type=_SCN_TYPE, meaning="SCN of the commit; of a snapshot, the one that it was read at"),
-        STREAMED,
-        OrderField(
-            name="number",
-            type="bigint",
-            meaning="number of the change in its transaction: total_order, txSeq, or the offset in Kafka; -1 for rows of a snapshot",
-        ),
-        OFFSET,
-    ),
-    images=Images.PARTIAL,
-    snapshot="op r, or source.snapshot",
-    delete="op d with the row before; a tombstone may follow",
-    key_change="a delete of the old key and an insert of the new one",
-    truncate="op t, if skipped.operations=none",
-    ddl="records with 'ddl' in the topic of schema changes",
-    lossy=(
-        *COMMON_LOSSES,
-        time_precision("adaptive"),
-        LossySetting(
-            name="lob.enabled",
-            safe=("true",),
-            default="false",
-            loses="Columns of large objects are left out of events, or come as they were before.",
-            remedy="Set lob.enabled=true.",
-            families=(ValueFamily.TEXT, ValueFamily.OTHER, ValueFamily.BINARY),
-            declared=("clob", "nclob", "blob", "xmltype"),
-        ),
-    ),
-    settings=COMMON_SETTINGS,
-    unreadable=_NOT_AS_PRINTED,
-)
 
 
 def _lsn(text: Expr) -> Expr:
     """Returns the number that an LSN of SQL Server is: 80 bits, in hexadecimal digits."""
     digits = F.translate(F.when(text.rlike(_LSN), text), ":", "")
     high, low = (F.conv(F.substring(digits, start, length), 16, 10).cast("decimal(20,0)") for start, length in ((1, 16), (17, 4)))
-    return (high * F.lit(65536).cast("decimal(5,0)") + low).cast(_LSN_TYPE)
+    return (high * F.lit(65536).cast("decimal(5,0)") + low).cast(LSN_TYPE)
 
 
 def sql_server_position(commit: Expr, change: Expr, serial: Expr, streamed: Expr) -> Expr:
@@ -103,7 +41,7 @@ def sql_server_position(commit: Expr, change: Expr, serial: Expr, streamed: Expr
     return F.struct(
         _lsn(commit).alias("commit_lsn"),
         streamed.cast("tinyint").alias("streamed"),
-        F.when(streamed, _lsn(change)).otherwise(none.cast(_LSN_TYPE)).alias("change_lsn"),
+        F.when(streamed, _lsn(change)).otherwise(none.cast(LSN_TYPE)).alias("change_lsn"),
         F.coalesce(serial, none).cast("bigint").alias("event_serial_no"),
         kafka_offset().alias("offset"),
     )
@@ -119,7 +57,7 @@ def oracle_position(commit: Expr, scn: Expr, number: Expr, streamed: Expr) -> Ex
         streamed: Whether it was streamed, not read by a snapshot.
     """
     return F.struct(
-        F.when(streamed, commit).otherwise(F.coalesce(commit, scn)).try_cast(_SCN_TYPE).alias("commit_scn"),
+        F.when(streamed, commit).otherwise(F.coalesce(commit, scn)).try_cast(SCN_TYPE).alias("commit_scn"),
         streamed.cast("tinyint").alias("streamed"),
         F.when(streamed, F.coalesce(number, F.col("offset"))).otherwise(F.lit(LANDED_NUMBER)).cast("bigint").alias("number"),
         kafka_offset().alias("offset"),
@@ -139,9 +77,9 @@ def _oracle_place(body: Expr, streamed: Expr) -> Expr:
 
 def debezium_sqlserver() -> Format:
     """The format `debezium-sqlserver`."""
-    return DebeziumJson(facts=SQL_SERVER, place=_sql_server_place)
+    return DebeziumJson(facts=facts_of("debezium-sqlserver"), place=_sql_server_place)
 
 
 def debezium_oracle() -> Format:
     """The format `debezium-oracle`."""
-    return DebeziumJson(facts=ORACLE, place=_oracle_place)
+    return DebeziumJson(facts=facts_of("debezium-oracle"), place=_oracle_place)

@@ -7,14 +7,16 @@ that, and deletes have to be rewritten, or there are none. Field layouts: Debezi
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events import EventFormat, FormatFacts, LossySetting, Operation, RecordKind, setting
+from cdc_ops.core.events import EventFormat, FormatFacts, Operation, RecordKind, setting
+from cdc_ops.core.facts_debezium_flat import DELETED, FIELDS, PREFIX
+from cdc_ops.core.format_facts import facts_of
 from cdc_ops.core.tables import Column
 from cdc_ops.formats import debezium_values as spelled
 from cdc_ops.formats.base import Format, Reading
@@ -23,59 +25,16 @@ from cdc_ops.formats.debezium import (
     is_mariadb,
     is_snapshot,
     lacks_values,
-    mysql_facts,
     mysql_position,
-    postgres_facts,
     postgres_position,
     types_of,
     unchanged_left_out,
 )
-from cdc_ops.formats.debezium_servers import ORACLE, SQL_SERVER, oracle_position, sql_server_position
-from cdc_ops.formats.losses import NO_TRUNCATE
+from cdc_ops.formats.debezium_servers import oracle_position, sql_server_position
 from cdc_ops.formats.records import envelopes, instant_of_millis, name_of, parsed_members
 
-FIELDS: Final = "add.fields"
-PREFIX: Final = "add.fields.prefix"
-DELETES: Final = "delete.tombstone.handling.mode"
-_SKIPPED: Final = "skipped.operations"
-DELETED: Final = "__deleted"
 _SCHEMA: Final = "fields array<struct<field: string, type: string, name: string, parameters: map<string, string>>>"
 _OPERATIONS: Final = (Operation.READ, Operation.CREATE, Operation.UPDATE, Operation.DELETE)
-
-
-def flat_losses(needs: tuple[str, ...]) -> tuple[LossySetting, ...]:
-    """Returns what is lost by settings of the transformation, which has to add fields of these names."""
-    return (
-        LossySetting(
-            name=FIELDS,
-            needs=needs,
-            default="",
-            loses="What is not named is not in the records: without operation and place nobody knows what happened, nor in which order.",
-            remedy=f"Set transforms.<name>.add.fields={','.join(needs)} (each may be written source.<field>), and repeat it here.",
-        ),
-        LossySetting(
-            name=DELETES,
-            safe=("rewrite", "rewrite-with-tombstone"),
-            default="tombstone",
-            loses="A delete leaves no value, so that its row stays in the lake.",
-            remedy="Set transforms.<name>.delete.tombstone.handling.mode=rewrite.",
-        ),
-    )
-
-
-def _flattened(facts: FormatFacts, needs: tuple[str, ...]) -> FormatFacts:
-    kept = tuple(item for item in facts.lossy if item.name != _SKIPPED)
-    truncates = len(kept) < len(facts.lossy)
-    return replace(
-        facts,
-        name=f"{facts.name}-unwrapped",
-        snapshot="__op r",
-        delete="__deleted true, with the row before; a tombstone may follow",
-        truncate="not at all: the transformation leaves it out" if truncates else facts.truncate,
-        lossy=(*kept, *flat_losses(needs), *((NO_TRUNCATE,) if truncates else ())),
-        settings={**facts.settings, PREFIX: "__"},
-        names_table=False,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,21 +178,19 @@ def _oracle_place(added: Added, op: Expr) -> Expr:
 
 def debezium_mysql_unwrapped() -> Format:
     """The format `debezium-mysql-unwrapped`."""
-    facts = _flattened(mysql_facts("debezium-mysql"), ("op", "file", "pos", "row"))
-    return DebeziumUnwrapped(facts=facts, place=_mysql_place, schemas=False)
+    return DebeziumUnwrapped(facts=facts_of("debezium-mysql-unwrapped"), place=_mysql_place, schemas=False)
 
 
 def debezium_postgres_unwrapped() -> Format:
     """The format `debezium-postgres-unwrapped`."""
-    return DebeziumUnwrapped(facts=_flattened(postgres_facts("debezium-postgres"), ("op", "lsn", "sequence")), place=_postgres_place)
+    return DebeziumUnwrapped(facts=facts_of("debezium-postgres-unwrapped"), place=_postgres_place)
 
 
 def debezium_sqlserver_unwrapped() -> Format:
     """The format `debezium-sqlserver-unwrapped`."""
-    facts = _flattened(SQL_SERVER, ("op", "commit_lsn", "change_lsn", "event_serial_no"))
-    return DebeziumUnwrapped(facts=facts, place=_sql_server_place)
+    return DebeziumUnwrapped(facts=facts_of("debezium-sqlserver-unwrapped"), place=_sql_server_place)
 
 
 def debezium_oracle_unwrapped() -> Format:
     """The format `debezium-oracle-unwrapped`."""
-    return DebeziumUnwrapped(facts=_flattened(ORACLE, ("op", "scn", "commit_scn")), place=_oracle_place)
+    return DebeziumUnwrapped(facts=facts_of("debezium-oracle-unwrapped"), place=_oracle_place)

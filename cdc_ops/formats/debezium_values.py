@@ -5,32 +5,19 @@ connector's settings do, which the pipeline file repeats where they are not the 
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import Column as Expr
 from pyspark.sql import functions as F
 
+from cdc_ops.core.debezium_losses import BINARY_MODE, DECIMAL_MODE, META_DATA, NEED_SCHEMAS, SCHEMAS, TIME_MODE, UNSIGNED_MODE
 from cdc_ops.core.event_values import ValueFamily, family_of, fraction_digits, scale_of
 from cdc_ops.core.events import Container, EventFormat, FormatFacts, setting
 from cdc_ops.core.tables import Column
 from cdc_ops.core.typemap import DeclaredType
 from cdc_ops.formats import values
 from cdc_ops.formats.base import Reading
-
-DECIMAL_MODE: Final = "decimal.handling.mode"
-UNSIGNED_MODE: Final = "bigint.unsigned.handling.mode"
-TIME_MODE: Final = "time.precision.mode"
-BINARY_MODE: Final = "binary.handling.mode"
-SCHEMAS: Final = "schemas.enable"
-META_DATA: Final = "connect.meta.data"
-"""What says in Avro files what `schemas.enable` says in JSON."""
-
-FINE_TIMES: Final = ("adaptive", "adaptive_time_microseconds", "microseconds", "nanoseconds", "isostring")
-NEED_SCHEMAS: Final = (
-    *(ValueFamily.DECIMAL, ValueFamily.DECIMAL_TEXT),
-    *(ValueFamily.WALL_CLOCK, ValueFamily.MOMENT_TEXT, ValueFamily.TIME),
-)
-"""What cannot be read without knowing the column as it was when the record was written."""
 
 _MICRO_DIGITS: Final = 6
 _CONNECT: Final = "org.apache.kafka.connect.data."
@@ -69,8 +56,18 @@ def read(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen: Eve
     reading = _read(facts, column, text, kind, chosen)
     said_by = META_DATA if facts.container is Container.AVRO else SCHEMAS
     if family_of(column) in NEED_SCHEMAS and setting(facts, chosen, said_by) == "true":
-        return only_typed(reading, kind)
+        return replace(only_typed(reading, kind), untyped=_untyped(column, said_by))
     return reading
+
+
+def _untyped(column: Column, said_by: str) -> str:
+    """What to do about a value whose record does not say how it is written, although the pipeline file says that records do."""
+    unsaid = ", because the record does not say how it is written: set"
+    if said_by == META_DATA:
+        return f"{unsaid} connect.meta.data=true in the sink"
+    decimal = family_of(column) in (ValueFamily.DECIMAL, ValueFamily.DECIMAL_TEXT)
+    otherwise = ", or decimal.handling.mode=string and state it with schemas.enable=false" if decimal else ""
+    return f"{unsaid} value.converter.schemas.enable=true in the connector{otherwise}"
 
 
 def only_typed(reading: Reading, kind: Expr) -> Reading:
@@ -88,7 +85,7 @@ def _read(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen: Ev
         **dict.fromkeys((ValueFamily.DECIMAL, ValueFamily.DECIMAL_TEXT), lambda: _decimal(facts, column, text, kind, chosen)),
         **dict.fromkeys(temporal, lambda: _temporal(facts, column, text, kind, chosen)),
         **dict.fromkeys((ValueFamily.BIT, ValueFamily.BIT_TEXT), lambda: _bits(column, text)),
-        ValueFamily.BINARY: lambda: _binary(column, text, setting(facts, chosen, BINARY_MODE)),
+        ValueFamily.BINARY: lambda: _binary(column, text, kind, setting(facts, chosen, BINARY_MODE)),
         ValueFamily.GEOMETRY: lambda: _geometry(text),
         ValueFamily.JSON: lambda: _json(facts, text),
         ValueFamily.ARRAY: lambda: Reading(value=F.when(~text.rlike(_FLATTENED), text)),
@@ -256,14 +253,18 @@ def _other(column: Column, text: Expr) -> Reading:
     return Reading(value=F.when(~text.startswith('{"'), text))
 
 
-def _binary(column: Column, text: Expr, mode: str) -> Reading:
-    match mode:
-        case "hex":
-            return values.hexadecimal(column, text)
-        case "base64-url-safe":
-            return values.base64(column, F.translate(text, "-_", "+/"))
-        case _:
-            return values.base64(column, text)
+def _binary(column: Column, text: Expr, kind: Expr, mode: str) -> Reading:
+    """Bytes as `binary.handling.mode` says. A record with schemas that says otherwise is not read: digits may look like base64."""
+    if mode == "bytes":
+        return Reading(value=F.when(~_of_type(kind, "string"), values.base64(column, text).value))
+    spelled = {"hex": values.hexadecimal(column, text), "base64-url-safe": values.base64(column, F.translate(text, "-_", "+/"))}
+    value = spelled.get(mode, values.base64(column, text)).value
+    return Reading(value=F.when(_of_type(kind, "bytes"), values.base64(column, text).value).otherwise(value))
+
+
+def _of_type(kind: Expr, name: str) -> Expr:
+    """True if the record's schema says that type."""
+    return F.coalesce(kind["type"] == name, F.lit(False))
 
 
 def _geometry(text: Expr) -> Reading:

@@ -13,12 +13,11 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.event_values import ValueFamily
-from cdc_ops.core.events import MYSQL, EventFormat, FormatFacts, Images, Operation, OrderField, RecordKind
+from cdc_ops.core.events import EventFormat, FormatFacts, Operation, RecordKind
+from cdc_ops.core.format_facts import facts_of
 from cdc_ops.core.tables import Column
 from cdc_ops.formats import values
 from cdc_ops.formats.base import Format, Reading
-from cdc_ops.formats.losses import FULL_ROW_IMAGE
 from cdc_ops.formats.records import envelopes, is_truncate, parsed_members, split_name, texts
 
 _FIELDS: Final = ("recordid", "dbtable", "recordtype", "recordtimestamp", "beforeimages", "afterimages")
@@ -31,33 +30,12 @@ OPERATIONS: Final = {
 }
 CONTROL: Final = ("BEGIN", "COMMIT", "ROLLBACK", "ABORT", "HEARTBEAT", "CHECKPOINT", "NOOP")
 
-FACTS: Final = FormatFacts(
-    name="dts-json",
-    tool="Alibaba Cloud DTS",
-    order=(
-        OrderField(name="streamed", type="tinyint", meaning="0 for rows of the full load, which are older than all changes"),
-        OrderField(name="record_id", type="bigint", meaning="recordID: the number of the record in the stream"),
-    ),
-    images=Images.FULL,
-    snapshot="recordType INIT",
-    delete="recordType DELETE with beforeImages",
-    key_change="an UPDATE whose images differ in the key",
-    truncate="recordType DDL with the statement",
-    ddl="recordType DDL with the statement",
-    statements=MYSQL,
-    lossy=(FULL_ROW_IMAGE,),
-    unreadable=dict.fromkeys(
-        (ValueFamily.BINARY, ValueFamily.GEOMETRY, ValueFamily.VECTOR), "The parser writes bytes as text, and does not say how."
-    ),
-    local_instants=True,
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DtsJson:
     """The format `dts-json`."""
 
-    facts: FormatFacts = FACTS
+    facts: FormatFacts
 
     def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
         """See `Format`."""
@@ -96,4 +74,4 @@ class DtsJson:
 
 def dts_json() -> Format:
     """The format `dts-json`."""
-    return DtsJson()
+    return DtsJson(facts=facts_of("dts-json"))

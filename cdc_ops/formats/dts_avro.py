@@ -8,7 +8,7 @@ Source: `Record.avsc` and the converter for MySQL in the example that DTS's docu
 microseconds.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import Column as Expr
@@ -16,7 +16,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.event_values import ValueFamily, family_of
-from cdc_ops.core.events import MYSQL, Container, EventFormat, FormatFacts, Images, Operation, OrderField, RecordKind
+from cdc_ops.core.events import EventFormat, FormatFacts, Operation, RecordKind
+from cdc_ops.core.format_facts import facts_of
 from cdc_ops.core.tables import Column
 from cdc_ops.formats import dts, values
 from cdc_ops.formats.base import Format, Reading
@@ -43,27 +44,12 @@ _POINT: Final = r"\u002E"
 _CHARACTER, _BYTES, _TEXT, _UNKNOWN = "Character", "BinaryObject", "text", "unknown"
 _CHANGES: Final = ("INIT", "INSERT", "UPDATE", "DELETE")
 
-FACTS: Final = replace(
-    dts.FACTS,
-    name="dts-avro",
-    order=(dts.FACTS.order[0], OrderField(name="record_id", type="bigint", meaning="id: the number of the record in the stream")),
-    images=Images.PARTIAL,
-    snapshot="operation INIT",
-    delete="operation DELETE with beforeImages",
-    truncate="operation DDL with the statement",
-    ddl="operation DDL with the statement",
-    statements=MYSQL,
-    unreadable=dict.fromkeys((ValueFamily.GEOMETRY, ValueFamily.VECTOR), "How DTS writes their bytes is not documented."),
-    local_instants=False,
-    container=Container.AVRO,
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DtsAvro:
     """The format `dts-avro`."""
 
-    facts: FormatFacts = FACTS
+    facts: FormatFacts
 
     def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
         """See `Format`."""
@@ -208,4 +194,4 @@ def _name(name: Expr) -> Expr:
 
 def dts_avro() -> Format:
     """The format `dts-avro`."""
-    return DtsAvro()
+    return DtsAvro(facts=facts_of("dts-avro"))

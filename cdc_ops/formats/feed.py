@@ -10,8 +10,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.event_values import ValueFamily, family_of
-from cdc_ops.core.events import WHOLE_ROW, EventFormat, Images, Operation, RecordKind, check_format
+from cdc_ops.core.events import WHOLE_ROW, EventFormat, Images, Operation, RecordKind
 from cdc_ops.core.feeds import feed_columns, key_columns, struct_type
+from cdc_ops.core.format_checks import check_format
 from cdc_ops.core.halves import joined_by_halves
 from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.core.type_policies import OnUnstorable
@@ -119,7 +120,7 @@ def _aligned(envelopes: DataFrame, schema: TableSchema) -> DataFrame:
         columns.append(F.when(plain, F.map_values(image)).otherwise(found).alias(f"__in_order_{name}"))
         if name in _SIDES:
             columns += [plain.alias(f"__plain_{name}"), F.when(~plain, image).alias(f"__e_{name}")]
-    return envelopes.select(*given, *columns)
+    return envelopes.select(*given, F.col("types").isNotNull().alias("__e_typed"), *columns)
 
 
 def _entries(image: Expr, names: Expr) -> Expr:
@@ -213,6 +214,8 @@ class _Side:
     def _problems(self, column: Column, text: Expr, reading: Reading) -> list[tuple[Expr, Expr]]:
         said = F.concat(F.lit(f"column {column.name!r} of the image {self.name}: "), F.substring(text, 1, 40))
         told = F.concat(said, F.lit(f" cannot be read as {column.source_type}"))
+        if reading.untyped:
+            told = F.concat(told, F.when(_given("typed"), "").otherwise(reading.untyped))
         unread = text.isNotNull() & self.image[column.name].isNull()
         if reading.unstorable is None:
             return [(unread, told)]

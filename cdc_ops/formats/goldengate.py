@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.event_values import ValueFamily, family_of
-from cdc_ops.core.events import EventFormat, FormatFacts, Images, LossySetting, Operation, OrderField, RecordKind
+from cdc_ops.core.events import EventFormat, FormatFacts, Operation, RecordKind
+from cdc_ops.core.format_facts import facts_of
 from cdc_ops.core.tables import Column
 from cdc_ops.formats import values
 from cdc_ops.formats.base import Format, Reading
@@ -32,69 +33,12 @@ _TRANSACTION: Final = "6"
 _MOMENT: Final = r"^(\d{4}-\d\d-\d\d)[ :T](\d\d:\d\d:\d\d)(?:(\.\d{1,6})0*)?$"
 _MIDNIGHT: Final = r"^(\d{4}-\d\d-\d\d)[ :T]00:00:00(?:\.0+)?$"
 
-FACTS: Final = FormatFacts(
-    name="goldengate-json",
-    tool="Oracle GoldenGate",
-    order=(OrderField(name="pos", type="decimal(20,0)", meaning="number of the trail file and place in it, 20 digits"),),
-    images=Images.PARTIAL,
-    snapshot="not at all: an initial load comes as inserts",
-    delete="op_type D with the row before, or its key",
-    key_change="an op_type U whose images differ in the key",
-    truncate="op_type T, if GETTRUNCATES is set",
-    ddl="not at all: only the columns of later records differ",
-    lossy=(
-        LossySetting(
-            name="GETTRUNCATES",
-            safe=("true",),
-            default="false",
-            loses="Extract leaves TRUNCATE out by its own default, and its rows would stay in the lake.",
-            remedy="Set GETTRUNCATES in Extract and in Replicat.",
-        ),
-        LossySetting(
-            name="GETUPDATEBEFORES",
-            safe=("true",),
-            default="false",
-            loses="An update without the row before does not show that its key changed: the row of the old key stays in the lake.",
-            remedy="Set GETUPDATEBEFORES in Extract (or LOGALLSUPCOLS with both images).",
-        ),
-        LossySetting(
-            name="includePosition",
-            safe=("true",),
-            default="true",
-            loses="Without 'pos' nothing orders the changes, and every record is bad.",
-            remedy="Set gg.handler.<name>.format.includePosition=true.",
-        ),
-        LossySetting(
-            name="omitNullValues",
-            safe=("false",),
-            default="false",
-            loses="A column that became NULL looks like one that did not change.",
-            remedy="Set gg.handler.<name>.format.omitNullValues=false.",
-        ),
-    ),
-    unreadable=dict.fromkeys(
-        (
-            *(ValueFamily.BINARY, ValueFamily.BIT, ValueFamily.BIT_TEXT, ValueFamily.VARBIT, ValueFamily.GEOMETRY, ValueFamily.VECTOR),
-            *(
-                ValueFamily.SHAPE,
-                ValueFamily.INTERVAL,
-                ValueFamily.MONEY,
-                ValueFamily.ARRAY,
-                ValueFamily.BENT_ARRAY,
-                ValueFamily.ZONED_TIME,
-            ),
-        ),
-        "How GoldenGate spells its values as JSON is not documented.",
-    ),
-    local_instants=True,
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenGateJson:
     """The format `goldengate-json`."""
 
-    facts: FormatFacts = FACTS
+    facts: FormatFacts
 
     def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
         """See `Format`."""
@@ -158,4 +102,4 @@ def _known(image: Expr) -> Expr:
 
 def goldengate_json() -> Format:
     """The format `goldengate-json`."""
-    return GoldenGateJson()
+    return GoldenGateJson(facts=facts_of("goldengate-json"))

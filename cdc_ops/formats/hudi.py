@@ -13,8 +13,8 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.event_values import ValueFamily
-from cdc_ops.core.events import EventFormat, FormatFacts, Images, Operation, OrderField, RecordKind
+from cdc_ops.core.events import EventFormat, FormatFacts, Operation, RecordKind
+from cdc_ops.core.format_facts import facts_of
 from cdc_ops.core.tables import Column
 from cdc_ops.formats import values
 from cdc_ops.formats.base import Format, Reading
@@ -24,30 +24,12 @@ _LAYOUT: Final = "op string, ts_ms string, before variant, after variant"
 _OPERATIONS: Final = {"i": Operation.CREATE, "u": Operation.UPDATE, "d": Operation.DELETE}
 _META: Final = "_hoodie_"
 
-FACTS: Final = FormatFacts(
-    name="hudi-cdc",
-    tool="Hudi",
-    order=(OrderField(name="instant", type="bigint", meaning="ts_ms: the commit's instant, yyyyMMddHHmmssSSS"),),
-    images=Images.FULL,
-    snapshot="not at all",
-    delete="op d with the row before",
-    key_change="not at all: record keys do not change",
-    truncate="not at all: rows are deleted one by one",
-    ddl="not at all: only the columns of later records differ",
-    unreadable=dict.fromkeys(
-        (ValueFamily.BINARY, ValueFamily.GEOMETRY, ValueFamily.VECTOR, ValueFamily.BIT),
-        "The query writes bytes as text, and does not say how.",
-    ),
-    local_instants=True,
-    names_table=False,
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HudiCdc:
     """The format `hudi-cdc`."""
 
-    facts: FormatFacts = FACTS
+    facts: FormatFacts
 
     def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
         """See `Format`."""
@@ -85,4 +67,4 @@ def _image(side: str) -> Expr:
 
 def hudi_cdc() -> Format:
     """The format `hudi-cdc`."""
-    return HudiCdc()
+    return HudiCdc(facts=facts_of("hudi-cdc"))

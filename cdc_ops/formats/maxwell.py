@@ -14,11 +14,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.event_values import ValueFamily, family_of
-from cdc_ops.core.events import MYSQL, EventFormat, FormatFacts, Images, LossySetting, Operation, OrderField, RecordKind
+from cdc_ops.core.events import EventFormat, FormatFacts, Operation, RecordKind
+from cdc_ops.core.format_facts import facts_of
 from cdc_ops.core.tables import Column
 from cdc_ops.formats import values
 from cdc_ops.formats.base import Format, Reading
-from cdc_ops.formats.losses import CUT_FRACTIONS, ENUM_ERRORS, FULL_ROW_IMAGE, NO_TRUNCATE
 from cdc_ops.formats.records import binlog_place, completed, envelopes, is_truncate, kafka_offset, name_of, parsed, variant_texts
 
 _LAYOUT: Final = (
@@ -35,56 +35,12 @@ _CONTROL: Final = ("bootstrap-start", "bootstrap-complete", "heartbeat")
 _LAST_OF_TRANSACTION: Final = 2**62
 """Maxwell numbers the rows of a transaction, but for the last, which carries `commit` instead."""
 
-FACTS: Final = FormatFacts(
-    name="maxwell",
-    tool="Maxwell",
-    order=(
-        OrderField(name="streamed", type="tinyint", meaning="0 for rows of a bootstrap, which are older than all changes of their batch"),
-        OrderField(name="file_no", type="bigint", meaning="number at the end of the binlog file's name; -1 without positions"),
-        OrderField(name="pos", type="bigint", meaning="place in that file; -1 without positions"),
-        OrderField(name="xoffset", type="bigint", meaning="number of the row in its transaction"),
-        OrderField(name="offset", type="bigint", meaning="offset in Kafka, where the archive keeps it; -1 without"),
-    ),
-    images=Images.FULL,
-    snapshot="type bootstrap-insert",
-    delete="type delete",
-    key_change="an update with a key column in 'old'",
-    truncate="not at all",
-    ddl="types table-create, table-alter, table-drop, database-*, if output_ddl=true",
-    statements=MYSQL,
-    lossy=(
-        LossySetting(
-            name="output_binlog_position",
-            safe=("true",),
-            default="false",
-            loses="Without positions, only offsets in Kafka order the changes, if the archive keeps them; xid starts anew with the server.",
-            remedy="Set output_binlog_position=true and output_xoffset=true in Maxwell.",
-        ),
-        LossySetting(
-            name="output_xoffset",
-            safe=("true",),
-            default="false",
-            loses="Without it, changes of one transaction to one row may have one place.",
-            remedy="Set output_xoffset=true in Maxwell.",
-        ),
-        NO_TRUNCATE,
-        CUT_FRACTIONS,
-        ENUM_ERRORS,
-        FULL_ROW_IMAGE,
-    ),
-    unreadable={
-        ValueFamily.GEOMETRY: "Maxwell writes geometries as text, without their SRID.",
-        ValueFamily.VECTOR: "Maxwell does not write vectors as bytes.",
-    },
-    local_instants=True,
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maxwell:
     """The format `maxwell`."""
 
-    facts: FormatFacts = FACTS
+    facts: FormatFacts
 
     def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
         """See `Format`."""
@@ -147,4 +103,4 @@ def _position(record: Expr, kind: Expr) -> Expr:
 
 def maxwell() -> Format:
     """The format `maxwell`."""
-    return Maxwell()
+    return Maxwell(facts=facts_of("maxwell"))

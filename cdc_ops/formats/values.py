@@ -21,6 +21,9 @@ _DATE: Final = r"^\d{4}-\d\d-\d\d$"
 _DATE_TIME: Final = r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?$"
 _TIME: Final = r"^(-?)(\d{1,3}):(\d\d):(\d\d)(?:\.(\d{1,6}))?$"
 _TWO_TO_64: Final = "18446744073709551616"
+_TOO_HIGH: Final = f"{10**38:032X}"
+_TOO_LOW: Final = f"{10**38 - 1:032X}"
+"""The first numbers of 39 digits, as big_number has their size: of a negative one, its size less one."""
 
 
 def integer(column: Column, text: Expr) -> Reading:
@@ -194,12 +197,16 @@ def short_number(value: Expr) -> Expr:
 
 
 def big_number(value: Expr) -> Expr:
-    """Returns the digits of a whole number of at most 16 bytes, two's complement, most significant byte first; NULL for longer ones."""
+    """Returns the digits of a whole number of at most 16 bytes, two's complement, most significant byte first; NULL for others."""
 
     def of_size(size: Expr, negative: Expr) -> Expr:
         high, low = (F.conv(F.substring(size, start, 16), 16, 10).cast("decimal(20,0)") for start in (1, 17))
         wide = (high * F.lit(_TWO_TO_64).cast("decimal(20,0)")).cast("decimal(38,0)") + low
-        return F.when(negative, -(wide + 1)).otherwise(wide).cast("decimal(38,0)").cast("string")
+        # Its sign is text: Spark rounds to 34 digits when it negates a decimal.
+        digits = F.when(negative, wide + 1).otherwise(wide).cast("decimal(38,0)").cast("string")
+        number = F.concat(F.when(negative, "-").otherwise(""), digits)
+        # 16 bytes hold a little more than 38 digits: such a number is NULL, and not the end of the job.
+        return F.when(size < F.when(negative, _TOO_LOW).otherwise(_TOO_HIGH), number)
 
     negative = F.hex(value) >= "8"
     filled = F.lpad(F.hex(value), 32, F.when(negative, "F").otherwise("0"))

@@ -336,7 +336,8 @@ def _bad_records(feed: DataFrame, table: TableName, bad: int) -> BadRecordsError
     shown = "; ".join(f"{row['file']} line {row['line'] + 1}: {row['reason']}" for row in first)
     return BadRecordsError(
         f"{bad:,} records of the archive of {table} cannot be read exactly: {shown}.",
-        why="They are damaged, of another format, or hold values that their columns do not have.",
+        why="They were written under other settings than 'archive.settings' states, are damaged or of another format, or hold values that"
+        " their columns do not have.",
         data="Nothing of this batch was written; the watermark stays.",
         next="Correct the format and its settings, or repair the files; cdc-ops reads them again. To go on without these records, set"
         " 'bad_records: quarantine': they are set aside, and their rows stay as they were.",

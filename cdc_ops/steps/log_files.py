@@ -55,8 +55,7 @@ def open_alone(spark: SparkSession, log: LogBatch, archive: Archive) -> Opened:
 
 def chosen_format(log: LogBatch) -> EventFormat:
     """Returns what the pipeline file says of the format."""
-    rules = log.archive
-    return EventFormat(name=rules.format, settings=dict(rules.settings), accept=rules.accept, time_zone=rules.time_zone)
+    return log.archive.events
 
 
 def kafka_names(log: LogBatch) -> dict[str, KafkaName]:

@@ -5,6 +5,8 @@ from dataclasses import replace
 from cdc_ops.core.archive_rules import OnBadRecord
 from cdc_ops.core.cursors import CursorValue
 from cdc_ops.core.deletes import Deletes
+from cdc_ops.core.format_checks import check_format
+from cdc_ops.core.format_facts import facts_of, is_own_format
 from cdc_ops.core.holds import hold_alert
 from cdc_ops.core.merging import keys_condition
 from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec, SnapshotProgress
@@ -31,12 +33,15 @@ def draft_operations(order: Order) -> Draft:
     """Drafts what a request means for a table in a given state.
 
     Raises:
+        ConfigError, SourceTableError: see `_check_events`.
         RequestError: a backfill or resync of a table that has no snapshot yet, or what needs a database where there is none.
         SourceError: the source cannot answer, or its clock went back.
     """
     compared = not order.facts.cursor.columns
     if order.facts.pipeline.source.is_declared:
         _check_askable(order.request, order.table)
+    if order.facts.config.settings.method is Method.LOG and order.request.kind is RunKind.INCREMENT:
+        _check_events(order)
     match order.request.kind:
         case RunKind.RECONCILE:
             return draft_comparison(order)
@@ -54,6 +59,18 @@ def draft_operations(order: Order) -> Draft:
             return _snapshot(order)
         case RunKind.BACKFILL | RunKind.RESYNC:
             return _reread(order)
+
+
+def _check_events(order: Order) -> None:
+    """Refuses what a format loses or cannot carry of a table, by the source's columns: before a lease is taken and Spark starts.
+
+    Raises:
+        ConfigError: there is no such format, or settings lose data that nobody accepted.
+        SourceTableError: the format cannot carry a column.
+    """
+    chosen = order.facts.pipeline.archive.events
+    if not is_own_format(chosen.name):  # which a job loads, and checks then
+        check_format(facts_of(chosen.name), chosen, order.facts.schema, order.facts.source_keys)
 
 
 def _check_askable(request: RunRequest, table: str) -> None:

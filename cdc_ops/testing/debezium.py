@@ -8,7 +8,7 @@
 The engine runs in a JVM of its own and is driven over py4j, which comes with PySpark: no Kafka, and no Java compiler. It keeps its place in
 the log and its history of schemas in its folder: started again there it goes on, and delivers again what it had not confirmed.
 
-Run as `python -m cdc_ops.testing.debezium` it brings the jars onto this machine (40 MB) and starts nothing.
+Run as `python -m cdc_ops.testing.debezium` it brings the jars of both releases onto this machine (80 MB) and starts nothing.
 """
 
 import re
@@ -29,29 +29,62 @@ from cdc_ops.testing.mariadb import cache_folder
 from cdc_ops.testing.processes import LOG_FILE, ServerProcess, running_pid
 from cdc_ops.testing.sink_archive import SinkArchive
 
-VERSION: Final = "3.5.0.Final"
+VERSION: Final = "3.6.1.Final"
+MARIADB_VERSION: Final = "3.5.0.Final"
+"""The last release of the connector for MariaDB on Maven Central: its engine is of that release too."""
+_MARK: Final = re.compile(r'"(?:after|payload)":\{"id":(\d+)')
+"""A row of the table of marks, flattened or not."""
 PATIENCE_SECONDS: Final = 120.0
 
 _DEBEZIUM: Final = (
-    *("api", "config", "connect-plugins", "connector-binlog", "connector-common", "connector-mariadb", "connector-mysql"),
-    *("connector-postgres", "ddl-parser", "embedded", "openlineage-api", "storage-file", "storage-kafka", "util"),
+    *("api", "config", "connect-plugins", "connector-binlog", "connector-common", "connector-mysql", "connector-postgres"),
+    *("ddl-parser", "embedded", "openlineage-api", "storage-file", "storage-kafka", "util"),
 )
 _KAFKA: Final = ("connect-api", "connect-json", "connect-runtime", "connect-transforms", "kafka-clients")
-_JARS: Final = tuple(
-    jars.Coordinate.parse(text)
-    for text in (
-        *(f"io.debezium:debezium-{part}:{VERSION}" for part in _DEBEZIUM),
-        *(f"org.apache.kafka:{name}:4.1.1" for name in _KAFKA),
-        *("io.debezium:mysql-binlog-connector-java:0.40.6", "com.mysql:mysql-connector-j:9.1.0"),
-        *("org.mariadb.jdbc:mariadb-java-client:3.5.3", "org.postgresql:postgresql:42.7.7", "com.google.protobuf:protobuf-java:3.25.5"),
-        *(f"com.fasterxml.jackson.core:jackson-{part}:2.19.0" for part in ("annotations", "core", "databind")),
-        *(f"com.fasterxml.jackson.datatype:jackson-datatype-{part}:2.19.0" for part in ("jdk8", "jsr310")),
-        *("com.fasterxml.jackson.module:jackson-module-blackbird:2.19.0", "org.antlr:antlr4-runtime:4.10.1"),
-        *("org.apache.maven:maven-artifact:3.9.6", "com.github.luben:zstd-jni:1.5.6-10"),
-        *("org.slf4j:slf4j-api:1.7.36", "org.slf4j:slf4j-simple:1.7.36"),
-    )
+_COMMON: Final = (
+    *("com.google.protobuf:protobuf-java:3.25.5", "org.antlr:antlr4-runtime:4.10.1", "com.mysql:mysql-connector-j:9.1.0"),
+    *("org.apache.maven:maven-artifact:3.9.6", "com.github.luben:zstd-jni:1.5.6-10"),
+    *("org.slf4j:slf4j-api:1.7.36", "org.slf4j:slf4j-simple:1.7.36"),
 )
-"""What the engine loads, without the web server that Kafka Connect's runtime also depends on."""
+
+
+def _of_release(version: str, modules: tuple[str, ...], kafka: str, jackson: str, drivers: tuple[str, ...]) -> tuple[jars.Coordinate, ...]:
+    """Returns what an engine of that release loads, without the web server that Kafka Connect's runtime also depends on."""
+    major, minor = jackson.split(".")[:2]
+    annotations = f"{major}.{minor}" if int(minor) >= 20 else jackson  # they have no third number since 2.20
+    names = (
+        *(f"io.debezium:debezium-{part}:{version}" for part in modules),
+        *(f"org.apache.kafka:{name}:{kafka}" for name in _KAFKA),
+        f"com.fasterxml.jackson.core:jackson-annotations:{annotations}",
+        *(f"com.fasterxml.jackson.core:jackson-{part}:{jackson}" for part in ("core", "databind")),
+        *(f"com.fasterxml.jackson.datatype:jackson-datatype-{part}:{jackson}" for part in ("jdk8", "jsr310")),
+        f"com.fasterxml.jackson.module:jackson-module-blackbird:{jackson}",
+        *drivers,
+        *_COMMON,
+    )
+    return tuple(jars.Coordinate.parse(text) for text in names)
+
+
+_JARS: Final = {
+    VERSION: _of_release(
+        VERSION,
+        _DEBEZIUM,
+        "4.3.0",
+        "2.21.2",
+        ("io.debezium:mysql-binlog-connector-java:0.41.0", "org.postgresql:postgresql:42.7.11", "com.datadoghq:sketches-java:0.8.2"),
+    ),
+    MARIADB_VERSION: _of_release(
+        MARIADB_VERSION,
+        (*_DEBEZIUM, "connector-mariadb"),
+        "4.1.1",
+        "2.19.0",
+        (
+            "io.debezium:mysql-binlog-connector-java:0.40.6",
+            "org.mariadb.jdbc:mariadb-java-client:3.5.3",
+            "org.postgresql:postgresql:42.7.7",
+        ),
+    ),
+}
 
 _JAVA: Final = (
     *("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8", "-Duser.timezone=UTC"),
@@ -61,13 +94,13 @@ _JAVA: Final = (
 )
 
 
-def ensure_installed() -> list[Path]:
-    """Returns the engine's jars, after fetching them if need be.
+def ensure_installed(version: str = VERSION) -> list[Path]:
+    """Returns the jars of an engine of a release, after fetching them if need be.
 
     Raises:
         EnvironmentSetupError: There is no Java or no network.
     """
-    return jars.fetch(cache_folder() / f"debezium-{VERSION}", _JARS)
+    return jars.fetch(cache_folder() / f"debezium-{version}", _JARS[version])
 
 
 class DebeziumEngine:
@@ -101,7 +134,7 @@ class DebeziumEngine:
         Raises:
             EnvironmentSetupError: There is no Java, no network for the jars, or the JVM does not start.
         """
-        found = ensure_installed()
+        found = ensure_installed(MARIADB_VERSION if self._server.name == "MariaDB" else VERSION)
         self.folder.mkdir(parents=True, exist_ok=True)
         if running_pid(self.folder):
             raise EnvironmentSetupError(
@@ -211,7 +244,7 @@ class DebeziumEngine:
         """Takes a batch of the engine: marks are noticed, all else is archived."""
         records = list(zip(topics, values, strict=True))
         self._sink.put((topic, value) for topic, value in records if not topic.endswith(f".{MARKS}"))
-        found = [re.search(r'"after":\{"id":(\d+)\}', value) for topic, value in records if value and topic.endswith(f".{MARKS}")]
+        found = [_MARK.search(value) for topic, value in records if value and topic.endswith(f".{MARKS}")]
         with self._seen:
             self._marks.update(one[1] for one in found if one)
             self._seen.notify_all()
@@ -313,4 +346,5 @@ def running_debezium(
 
 
 if __name__ == "__main__":
-    print(f"{len(ensure_installed())} jars of Debezium {VERSION}", file=sys.stderr)
+    for release in _JARS:
+        print(f"{len(ensure_installed(release))} jars of Debezium {release}", file=sys.stderr)

@@ -53,6 +53,7 @@ def connector_settings(server: DatabaseServer, tables: Sequence[str], folder: Pa
         "heartbeat.interval.ms": "0",
         # What docs/formats.md asks for.
         "skipped.operations": "none",
+        "event.converting.failure.handling.mode": "fail",
         "converter.replace.null.with.default": "false",
         "converter.schemas.enable": "true",
         "decimal.handling.mode": "precise",
@@ -71,6 +72,7 @@ def _of_kind(server: DatabaseServer, database: str, folder: Path) -> dict[str, s
         "database.server.id": str(number),
         "database.include.list": re.escape(database),
         "include.schema.changes": "true",
+        "enable.time.adjuster": "false",
         "snapshot.locking.mode": "minimal",
     }
     match server.name:

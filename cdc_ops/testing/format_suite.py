@@ -24,8 +24,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.archives.local import LocalArchive
 from cdc_ops.core.declared import TypeDialect, declared_column
-from cdc_ops.core.events import Container, EventFormat, FormatFacts, LossySetting, RecordKind, check_format
+from cdc_ops.core.events import Container, EventFormat, FormatFacts, LossySetting, RecordKind
 from cdc_ops.core.feeds import RECORD_COLUMNS, feed_columns
+from cdc_ops.core.format_checks import check_format
 from cdc_ops.core.postgres_types import postgres_mapping
 from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.core.typemap import mysql_mapping
@@ -203,7 +204,8 @@ def _column(name: str, declared: str, source: str) -> Column:
 def _assert_refused(facts: FormatFacts, item: LossySetting, golden: GoldenFolder) -> None:
     value = item.default if item.loses_at(item.default) else "anything else"
     base = golden.chosen
-    settings = {**base.settings, item.name: value}
+    stated = {other.name: other.default for other in facts.lossy if other.stated_without}
+    settings = {**stated, **base.settings, item.name: value}
     refused = EventFormat(name=base.name, settings=settings, accept=(), time_zone=base.time_zone or "UTC")
     others = tuple(other.accepted_by(settings.get(other.name, other.default)) for other in facts.lossy if other is not item)
     lone = EventFormat(name=base.name, settings=settings, accept=others, time_zone=base.time_zone or "UTC")

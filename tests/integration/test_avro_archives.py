@@ -70,7 +70,12 @@ def test_a_table_fed_from_avro_files_is_as_it_is_also_after_an_alter_between_two
 ) -> None:
     world = World(mariadb, tmp_path, spark)
     world.configure(method=Method.LOG, cursor=())
-    settings = (("ignore.default.for.nullables", "true"), ("skipped.operations", "none"))
+    settings = (
+        ("enable.time.adjuster", "false"),
+        ("event.converting.failure.handling.mode", "fail"),
+        ("ignore.default.for.nullables", "true"),
+        ("skipped.operations", "none"),
+    )
     url = str(tmp_path / "archive" / "cdc.{schema}.{table}")
     archive = ArchiveConfig(url=url, format="debezium-mysql-avro", settings=settings, settle=timedelta(0))
     world.pipeline = replace(world.pipeline, archive=archive)

@@ -30,7 +30,11 @@ PIPELINE = """\
 pipeline: shop
 source: {{kind: mysql, connection: shop_db}}
 target: {{root: {folder}/lake, staging: {folder}/staging}}
-archive: {{url: {folder}/archive, format: maxwell}}
+archive:
+  url: {folder}/archive
+  format: maxwell
+  settings: {{output_binlog_position: "true", output_xoffset: "true", ignore_producer_error: "false"}}
+  accept: [truncate=dropped, fractions=cut]
 tables: {{{table}: {{method: log, event_history: true}}}}
 """
 Rows = dict[int, tuple[str | None, str]]

@@ -67,8 +67,12 @@ def log_world(server: MariaDBServer, folder: Path, spark: SparkSession, kind: st
     settings = {
         "decimal.handling.mode": "string",
         "skipped.operations": "none",
+        "event.converting.failure.handling.mode": "fail",
+        "enable.time.adjuster": "false",
         "converter.replace.null.with.default": "false",
         "schemas.enable": "false",
+        "time.precision.mode": "adaptive_time_microseconds",
+        "binary.handling.mode": "bytes",
     }
     config = ArchiveConfig(
         url=str(place(folder) / "archive" / "{schema}.{table}"),

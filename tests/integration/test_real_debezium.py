@@ -24,7 +24,12 @@ from cdc_ops.testing.servers import DatabaseServer
 from cdc_ops.testing.sink_archive import SinkArchive
 from tests.world import World
 
-SAFE = (("converter.replace.null.with.default", "false"), ("skipped.operations", "none"))
+SAFE = (
+    ("enable.time.adjuster", "false"),
+    ("event.converting.failure.handling.mode", "fail"),
+    ("converter.replace.null.with.default", "false"),
+    ("skipped.operations", "none"),
+)
 WRITERS = 4
 LONG = "(SELECT string_agg(md5(i::text || '{n}'), '') FROM generate_series(1, 300) i)"
 

@@ -16,7 +16,14 @@ from tests.unit.test_events import schema
 COLUMNS = ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS)
 BEHIND = (" garbage", "{}", ' {"op": "d"}', "}", "]", ",", ',{"op": "d"}', "] x", "]} x", "]}", "\x00", " // x", ',"x":1')
 PLACE = '"source": {"db": "shop", "table": "orders", "file": "b.000001", "pos": 4}'
-CHOSEN = EventFormat(name="debezium-mysql", settings={"skipped.operations": "none", "converter.replace.null.with.default": "false"})
+CHOSEN = EventFormat(
+    name="debezium-mysql",
+    settings={
+        "skipped.operations": "none",
+        "event.converting.failure.handling.mode": "fail",
+        "converter.replace.null.with.default": "false",
+    },
+)
 
 
 def records(spark: SparkSession, *texts: str) -> DataFrame:

@@ -29,7 +29,12 @@ from tests.unit.test_events import column
 STREAM = "all/0"
 RULES = ArchiveConfig(
     format="debezium-mysql",
-    settings=(("converter.replace.null.with.default", "false"), ("schemas.enable", "false"), ("skipped.operations", "none")),
+    settings=(
+        ("event.converting.failure.handling.mode", "fail"),
+        ("converter.replace.null.with.default", "false"),
+        ("schemas.enable", "false"),
+        ("skipped.operations", "none"),
+    ),
     accept=("schemas.enable=false",),
 )
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_ops.core.avro_headers import AvroHeader, read_header
-from cdc_ops.core.events import EventFormat, check_format
+from cdc_ops.core.events import EventFormat
+from cdc_ops.core.format_checks import check_format
 from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.errors import ArchiveFileError, SourceTableError
 from cdc_ops.formats.avro_files import open_avro
@@ -200,6 +201,6 @@ def test_the_sink_of_the_tests_writes_kafka_connects_types_as_avro_has_them() ->
 def test_a_table_with_a_column_that_avro_cannot_name_is_refused() -> None:
     column = Column(name="a name", source_type="int", delta_type="int", nullable=True, expression="x", lossy=())  # type: ignore[arg-type]
     schema = TableSchema(table=TableName.parse("shop.t"), columns=(column,), primary_key=("a name",))
-    settings = {"skipped.operations": "none", "ignore.default.for.nullables": "true"}
+    settings = {"skipped.operations": "none", "event.converting.failure.handling.mode": "fail", "ignore.default.for.nullables": "true"}
     with pytest.raises(SourceTableError, match=r"cannot carry columns of such names of shop\.t: 'a name'"):
         check_format(open_format("debezium-mysql-avro").facts, EventFormat(name="x", settings=settings), schema, ("a name",))

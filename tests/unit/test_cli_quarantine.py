@@ -15,7 +15,14 @@ PIPELINE = """\
 pipeline: shop
 source: {{kind: mysql, connection: shop_db}}
 target: {{root: {folder}/lake, staging: {folder}/staging}}
-archive: {{url: {folder}/archive, format: debezium-mysql, bad_records: quarantine}}
+archive:
+  url: {folder}/archive
+  format: debezium-mysql
+  bad_records: quarantine
+  settings:
+    skipped.operations: none
+    converter.replace.null.with.default: "false"
+    event.converting.failure.handling.mode: fail
 tables:
   shop.orders: {{method: log}}
 """

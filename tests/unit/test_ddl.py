@@ -125,5 +125,6 @@ def test_quoted_names_are_names_whatever_is_in_them(old: str, new: str, text: st
 
 @given(st.text(max_size=60))
 def test_no_text_is_more_than_not_understood(text: str) -> None:
-    table_changes(f"ALTER TABLE items {text}", ITEMS)
-    table_changes(f"RENAME TABLE {text}", ITEMS)
+    for verb in ("ALTER TABLE items", "RENAME TABLE"):
+        found = table_changes(f"{verb} {text}", ITEMS)
+        assert found is None or all(isinstance(change, TableChange) for change in found)

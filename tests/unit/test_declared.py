@@ -16,7 +16,8 @@ from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core.column_news import ColumnNews
 from cdc_ops.core.declared import BEGIN_ANEW, DeclaredTable, TypeDialect, declared_column, declared_schema, dialect_of, way_on
 from cdc_ops.core.event_values import ValueFamily, family_of, fraction_digits
-from cdc_ops.core.events import EventFormat, check_format
+from cdc_ops.core.events import EventFormat
+from cdc_ops.core.format_checks import check_format
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.runs import TableState
 from cdc_ops.core.schema_changes import Recorded, SchemaSettings, compare_columns, decide
@@ -47,7 +48,10 @@ source:
     SHOP.LINES:
       "NO": number(9) primary key
 target: {root: /lake, staging: /staging}
-archive: {url: "/archive/{schema}.{table}", format: debezium-oracle}
+archive:
+  url: "/archive/{schema}.{table}"
+  settings: {skipped.operations: none, converter.replace.null.with.default: "false", event.converting.failure.handling.mode: fail}
+  format: debezium-oracle
 defaults: {method: log, except_column_list: []}
 tables:
   SHOP.ORDERS: {except_column_list: [NOTE]}
@@ -208,12 +212,12 @@ PROBLEMS = [
     ("SHOP.LINES:", "SHOP.LI*:", ["is a pattern, and columns are declared of one table"]),
     ("  SHOP.L*:\n", "  SHOP.ORDER:\n", ["'SHOP.ORDER' is not declared in 'tables' of the source", "Did you mean 'SHOP.ORDERS'?"]),
     ("method: log, ", "", ["'SHOP.ORDERS' is read by query", "method: log"]),
-    ("format: debezium-oracle", "format: debezium-oracle, start: snapshot", ["'start' reads rows from the database"]),
-    ("format: debezium-oracle", "format: debezium-oracle, heal: query", ["'heal' compares tables with the database"]),
+    ("format: debezium-oracle", "format: debezium-oracle\n  start: snapshot", ["'start' reads rows from the database"]),
+    ("format: debezium-oracle", "format: debezium-oracle\n  heal: query", ["'heal' compares tables with the database"]),
     ("pipeline: shop\n", 'pipeline: shop\nreconcile_schedule: "@daily"\n', ["'reconcile_schedule' compares tables with the database"]),
     (
-        "format: debezium-oracle",
-        "format: x, settings: {document.column: all}",
+        "settings: {",
+        "settings: {document.column: all, ",
         ["'all', and 'SHOP.ORDERS' has no column"],
     ),
     ("kind: declared", "kind: postgres\n  connection: c", ["'tables' is for sources of kind 'declared'", "'dialect' is for"]),
@@ -270,7 +274,7 @@ def test_the_source_lists_its_tables_once_for_all_that_share_a_folder(file: Path
     topic = tmp_path / "archive" / "t" / "partition=0"
     topic.mkdir(parents=True)
     (topic / "t+0+0000000000.json").write_text("{}\n")
-    file.write_text(FILE.replace('"/archive/{schema}.{table}"', f"{tmp_path}/archive, settle: 0 s"))
+    file.write_text(FILE.replace('"/archive/{schema}.{table}"', f"{tmp_path}/archive\n  settle: 0 s"))
     pipeline = load_pipeline(file, {})
     asked: list[str] = []
     listed = DeclaredSource.tables

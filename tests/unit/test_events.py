@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from cdc_ops.core.event_values import ValueFamily, family_of, fraction_digits, trims_fractions
-from cdc_ops.core.events import EventFormat, FormatFacts, Images, LossySetting, OrderField, check_format, setting
+from cdc_ops.core.events import EventFormat, FormatFacts, Images, LossySetting, OrderField, setting
 from cdc_ops.core.feeds import feed_columns
+from cdc_ops.core.format_checks import check_format
 from cdc_ops.core.postgres_types import postgres_mapping
 from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.core.type_policies import OnUnstorable, TypePolicies
@@ -124,7 +125,7 @@ def test_fractions_are_those_that_the_source_prints() -> None:
 
 
 def test_a_loss_is_refused_with_name_reason_and_what_to_set() -> None:
-    with pytest.raises(ConfigError, match=r"decimals=rounded loses data of shop\.orders \(c0\)") as caught:
+    with pytest.raises(ConfigError, match=r"decimals=rounded \(c0\) loses data of shop\.orders") as caught:
         check_format(facts(ROUNDS), EventFormat(name="mine"), schema("decimal(10,2)"), ("id",))
     assert caught.value.why == "Digits."
     assert "Set decimals=exact." in caught.value.next
@@ -140,7 +141,8 @@ def test_a_loss_is_no_matter_where_it_does_not_touch_a_column_or_is_accepted_or_
 
 
 def test_maxwells_null_for_the_error_value_of_an_enum_is_a_loss_that_is_accepted_or_ruled_out() -> None:
-    form, settings = open_format("maxwell"), {"output_binlog_position": "true", "output_xoffset": "true"}
+    form = open_format("maxwell")
+    settings = {"output_binlog_position": "true", "output_xoffset": "true", "ignore_producer_error": "false"}
     given = EventFormat(name="maxwell", settings=settings, accept=("truncate=dropped",), time_zone="UTC")
     check_format(form.facts, given, schema("int"), ("id",))
     with pytest.raises(ConfigError, match="enum_errors=null loses data of") as caught:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from cdc_ops.core.event_values import ValueFamily
-from cdc_ops.core.events import LossySetting
+from cdc_ops.core.events import LossySetting, Where
 
 FULL_ROW_IMAGE: Final = LossySetting(
     name="binlog_row_image",
@@ -11,6 +11,7 @@ FULL_ROW_IMAGE: Final = LossySetting(
     default="FULL",
     loses="Under MINIMAL and NOBLOB inserts leave out columns that took their default, and updates of a key leave out the others.",
     remedy="Set binlog_row_image=FULL at the server, for all sessions.",
+    where=Where.SERVER,
 )
 
 NO_TRUNCATE: Final = LossySetting(
@@ -19,6 +20,7 @@ NO_TRUNCATE: Final = LossySetting(
     default="dropped",
     loses="The tool writes nothing when a table is truncated: its rows stay in the lake until a resync or a reconcile.",
     remedy="Do not truncate the table, or resync it afterwards.",
+    where=Where.NOWHERE,
 )
 
 ENUM_ERRORS: Final = LossySetting(
@@ -29,10 +31,32 @@ ENUM_ERRORS: Final = LossySetting(
     " as NULL.",
     remedy="Use a strict sql_mode in all sessions, correct the rows that have '', and set 'enum_errors: none'.",
     families=(ValueFamily.ENUM,),
+    where=Where.NOWHERE,
 )
+
+
+def left_alone(tool: str, *settings: tuple[str, str, str]) -> tuple[LossySetting, ...]:
+    """Returns settings whose default is the one value that loses nothing.
+
+    Args:
+        tool: Whose they are.
+        settings: Of each its name, its default, and what is lost under others.
+    """
+    return tuple(
+        LossySetting(
+            name=name,
+            safe=(default,),
+            default=default,
+            loses=loses,
+            remedy=f"Leave {name} of {tool} {f'at its default, {default}' if default else 'unset'}.",
+        )
+        for name, default, loses in settings
+    )
+
 
 CUT_FRACTIONS: Final = LossySetting(
     name="fractions",
+    where=Where.NOWHERE,
     safe=("kept",),
     default="cut",
     loses="The tool cuts fractions of seconds (seen with Maxwell 1.22.6).",

@@ -1,0 +1,151 @@
+"""Values as Debezium spells them, at the borders of their types: decimals in base64, unsigned numbers, bytes, values that no type holds."""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops.core.events import EventFormat, RecordKind
+from cdc_ops.core.format_facts import facts_of
+from cdc_ops.core.postgres_types import postgres_mapping
+from cdc_ops.core.tables import Column, TableName, TableSchema
+from cdc_ops.core.type_policies import OnUnstorable, TypePolicies
+from cdc_ops.core.typemap import mysql_mapping
+from cdc_ops.formats.base import open_format
+from cdc_ops.formats.debezium_values import PRECISE, VARIABLE, read
+from cdc_ops.formats.feed import canonical_feed, records_of
+
+MYSQL, POSTGRES = facts_of("debezium-mysql"), facts_of("debezium-postgres")
+Kind = tuple[str, str | None, int | None] | None
+PLAIN: Kind = ("int64", None, None)
+ZONED: Kind = ("string", "io.debezium.time.ZonedTimestamp", None)
+MICROS: Kind = ("int64", "io.debezium.time.MicroTimestamp", None)
+
+
+def column(declared: str, *, postgres: bool = False, types: TypePolicies | None = None) -> Column:
+    mapping = postgres_mapping(declared) if postgres else mysql_mapping(declared, types or TypePolicies())
+    assert mapping is not None
+    return Column(name="c", source_type=declared, delta_type=mapping.delta_type, nullable=True, expression="c")
+
+
+def in_bytes(number: int) -> str:
+    """A whole number as Connect's Decimal has it: two's complement, most significant byte first, in base64."""
+    length = max((number.bit_length() + 8) // 8, 1) if number >= 0 else ((number + 1).bit_length() + 8) // 8
+    return base64.b64encode(number.to_bytes(length, "big", signed=True)).decode()
+
+
+def values(
+    spark: SparkSession,
+    one: Column,
+    spelled: Sequence[tuple[str, Kind]],
+    settings: dict[str, str] | None = None,
+    accept: tuple[str, ...] = (),
+) -> list[str | None]:
+    """What is stored of texts, as text; `LOST` for those that no stored type holds."""
+    facts = POSTGRES if "zone" in one.source_type or one.source_type.startswith("numeric") else MYSQL
+    rows = [(number, text, kind) for number, (text, kind) in enumerate(spelled)]
+    frame = spark.createDataFrame(rows, "n int, text string, kind struct<type: string, name: string, scale: int>")
+    chosen = EventFormat(name=facts.name, settings=settings or {}, accept=accept)
+    reading = read(facts, one, F.col("text"), F.col("kind"), chosen)
+    value = F.hex(reading.value) if one.delta_type == "binary" else reading.value.cast("string")
+    lost = F.lit(False) if reading.unstorable is None else F.coalesce(reading.unstorable, F.lit(False))
+    return [row[0] for row in frame.orderBy("n").select(F.when(lost, "LOST").otherwise(value)).collect()]
+
+
+def test_decimals_in_base64_have_all_their_digits_at_the_borders_of_8_and_of_16_bytes(spark: SparkSession) -> None:
+    exact: Kind = ("bytes", PRECISE, 0)
+    numbers = [0, 1, -1, 127, 128, -128, -129, 255, -256, 2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 10**38 - 1, 1 - 10**38]
+    assert values(spark, column("decimal(38,0)"), [(in_bytes(number), exact) for number in numbers]) == [str(number) for number in numbers]
+    small = [number for number in numbers if abs(number) < 10**18]
+    assert values(spark, column("decimal(18,0)"), [(in_bytes(number), exact) for number in small]) == [str(number) for number in small]
+    beyond = [(in_bytes(number), exact) for number in (10**38, -(10**38), 2**127, -(2**127) - 1, 2**135)]
+    assert values(spark, column("decimal(38,0)"), beyond) == [None] * len(beyond)
+
+
+def test_the_scale_of_a_decimal_is_the_one_of_its_record(spark: SparkSession) -> None:
+    spelled = [
+        (in_bytes(number), ("bytes", PRECISE, scale)) for number, scale in ((12345, 2), (12345, 1), (1234500, 4), (1234567, 4), (-5, 3))
+    ]
+    assert values(spark, column("decimal(10,2)"), spelled) == ["123.45", "1234.50", "123.45", None, None]
+    assert values(spark, column("decimal(30,2)"), spelled) == ["123.45", "1234.50", "123.45", None, None]
+    free: Kind = ("struct", VARIABLE, None)
+    scales = ((15, -2), (-15, 3), (7, 0))
+    unbounded = [(f'{{"scale":{scale},"value":"{in_bytes(number)}"}}', free) for number, scale in scales]
+    assert values(spark, column("numeric", postgres=True), unbounded) == ["1500", "-0.015", "7"]
+
+
+def test_a_decimal_without_schema_is_read_only_where_the_pipeline_file_says_how(spark: SparkSession) -> None:
+    one, text = column("decimal(10,0)"), [("1234", None), (in_bytes(1234), None)]
+    assert values(spark, one, text) == [None, None]
+    assert values(spark, one, text, {"schemas.enable": "false", "decimal.handling.mode": "string"}) == ["1234", None]
+    assert values(spark, one, text, {"schemas.enable": "false", "decimal.handling.mode": "precise"})[1] == "1234"
+
+
+def test_a_rounded_decimal_is_read_only_if_that_is_accepted(spark: SparkSession) -> None:
+    spelled: list[tuple[str, Kind]] = [("12.5", ("double", None, None))]
+    assert values(spark, column("decimal(10,2)"), spelled) == [None]
+    assert values(spark, column("decimal(10,2)"), spelled, accept=("decimal.handling.mode=double",)) == ["12.50"]
+
+
+def test_an_unsigned_number_has_all_of_its_64_bits_in_either_mode(spark: SparkSession) -> None:
+    one, numbers = column("bigint unsigned"), [0, 1, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1]
+    wrapped = [(str(number - 2**64 if number >= 2**63 else number), PLAIN) for number in numbers]
+    precise: list[tuple[str, Kind]] = [(in_bytes(number), ("bytes", PRECISE, 0)) for number in numbers]
+    assert values(spark, one, wrapped) == [str(number) for number in numbers]
+    assert values(spark, one, precise) == [str(number) for number in numbers]
+    unsaid = {"schemas.enable": "false", "bigint.unsigned.handling.mode": "precise"}
+    assert values(spark, one, [(text, None) for text, _ in precise], unsaid) == [str(number) for number in numbers]
+
+
+def test_bytes_that_are_written_otherwise_than_the_pipeline_file_says_are_not_read(spark: SparkSession) -> None:
+    one, kept, text = column("varbinary(20)"), ("bytes", None, None), ("string", None, None)
+    digits, encoded = "deadbeef", base64.b64encode(bytes.fromhex("deadbeef")).decode()
+    assert values(spark, one, [(encoded, kept), (digits, text), (encoded, None)]) == ["DEADBEEF", None, "DEADBEEF"]
+    assert values(spark, one, [(digits, text), (encoded, kept)], {"binary.handling.mode": "hex"}) == ["DEADBEEF", "DEADBEEF"]
+    url_safe = base64.urlsafe_b64encode(b"\xfb\xff\xbf").decode()
+    assert values(spark, one, [(url_safe, text)], {"binary.handling.mode": "base64-url-safe"}) == ["FBFFBF"]
+    assert values(spark, one, [(encoded, text)], {"binary.handling.mode": "base64"}) == ["DEADBEEF"]
+
+
+def test_second_0_of_a_timestamp_is_its_zero_date_and_no_other_second_is(spark: SparkSession) -> None:
+    spelled = [("1970-01-01T00:00:00Z", ZONED), ("1970-01-01T00:00:01Z", ZONED), ("1969-12-31T23:59:59Z", ZONED)]
+    assert values(spark, column("timestamp"), spelled) == ["LOST", "1970-01-01 00:00:01", "1969-12-31 23:59:59"]
+    kept = column("timestamp(3)", types=TypePolicies(zero_dates=OnUnstorable.STRING))
+    assert values(spark, kept, spelled) == ["0000-00-00 00:00:00.000", "1970-01-01 00:00:01.000", "1969-12-31 23:59:59.000"]
+
+
+def test_infinite_times_and_no_numbers_are_lost_and_not_bad(spark: SparkSession) -> None:
+    endless = [(str(size), MICROS) for size in (9223372036825200000, -9223372036832400000, 9223372036854775807, 0)]
+    assert values(spark, column("timestamp without time zone", postgres=True), endless) == ["LOST", "LOST", "LOST", "1970-01-01 00:00:00"]
+    named: list[tuple[str, Kind]] = [(text, ("string", None, None)) for text in ("NAN", "1.5")]
+    assert values(spark, column("numeric(5,2)", postgres=True), named) == ["LOST", "1.50"]
+
+
+@pytest.mark.parametrize("policy", OnUnstorable)
+def test_a_zero_date_is_what_the_policy_of_its_table_says(spark: SparkSession, policy: OnUnstorable) -> None:
+    types = TypePolicies(zero_dates=policy)
+    born, key = replace(column("date", types=types), name="born"), replace(column("int"), name="id")
+    schema = TableSchema(table=TableName(schema="shop", name="t"), columns=(key, born), primary_key=("id",), types=types)
+    settings = {"output_binlog_position": "true", "output_xoffset": "true", "ignore_producer_error": "false"}
+    chosen = EventFormat(name="maxwell", settings=settings, accept=("truncate=dropped",), time_zone="UTC")
+    form = open_format("maxwell")
+    texts = [
+        f'{{"database":"shop","table":"t","type":"insert","ts":1,"xid":{n},"commit":true,"position":"b.000001:{n}","data":{{"id":{n},"born":"{day}"}}}}'
+        for n, day in enumerate(("0000-00-00", "2024-01-31", "2024-02-31"), 1)
+    ]
+    records = spark.createDataFrame(
+        [(text, "f", n, None, None) for n, text in enumerate(texts)], "value string, file string, line bigint, partition int, offset bigint"
+    )
+    feed = canonical_feed(form, records_of(form.envelopes(records, chosen), schema.table), schema, ("id",), chosen)
+    found = [(row["kind"], row["after"] and str(row["after"]["born"]), list(row["nulled"] or ())) for row in feed.orderBy("line").collect()]
+    change = RecordKind.CHANGE.value
+    match policy:
+        case OnUnstorable.FAIL:
+            assert [kind for kind, _, _ in found] == [RecordKind.BAD, change, RecordKind.BAD]
+        case OnUnstorable.NULL:
+            assert found == [(change, "None", ["born"]), (change, "2024-01-31", []), (change, "None", ["born"])]
+        case OnUnstorable.STRING:
+            assert found == [(change, "0000-00-00", []), (change, "2024-01-31", []), (change, "2024-02-31", [])]

@@ -1,0 +1,205 @@
+"""What formats declare, apart from the Spark code that reads them: names, settings, blocks to copy, and what a file is told at once."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cdc_ops.cli import app
+from cdc_ops.config.loading import load_pipeline
+from cdc_ops.core.connector_settings import archive_settings, only_accepted, sink_settings, tool_settings
+from cdc_ops.core.events import EventFormat, FormatFacts, Where
+from cdc_ops.core.format_checks import check_format, check_settings, losses
+from cdc_ops.core.format_facts import FORMAT_FACTS, facts_of
+from cdc_ops.core.tables import Column, TableName, TableSchema
+from cdc_ops.core.typemap import mysql_mapping
+from cdc_ops.errors import ConfigError
+from cdc_ops.formats.base import format_names, open_format
+
+FLAT = [name for name in FORMAT_FACTS if "-unwrapped" in name and "mongodb" not in name]
+RELATIONAL = [name for name in FORMAT_FACTS if name.startswith("debezium-") and "mongodb" not in name]
+FILE = """\
+pipeline: shop
+source: {{kind: mysql, connection: shop_db}}
+target: {{root: /lake, staging: /staging}}
+archive:
+  url: /archive
+  format: {name}
+  settings: {settings}
+  accept: {accept}
+tables:
+  shop.orders: {{method: {method}{cursor}}}
+"""
+
+
+def schema(**columns: str) -> TableSchema:
+    found = []
+    for name, declared in columns.items():
+        mapping = mysql_mapping(declared)
+        assert mapping is not None
+        found.append(Column(name=name, source_type=declared, delta_type=mapping.delta_type, nullable=True, expression=name))
+    return TableSchema(table=TableName(schema="shop", name="orders"), columns=tuple(found), primary_key=("id",))
+
+
+def stated(facts: FormatFacts, **more: str) -> EventFormat:
+    """All that `formats show` prints, and settings besides."""
+    accept = tuple(item.accepted_by(item.default) for item in only_accepted(facts))
+    return EventFormat(name=facts.name, settings={**archive_settings(facts), **more}, accept=accept, time_zone="UTC")
+
+
+def told(folder: Path, name: str, settings: dict[str, str], accept: tuple[str, ...] = (), method: str = "log") -> str:
+    """What a file is told; nothing for one that is right."""
+    path, cursor = folder / "shop.yaml", "" if method == "log" else ", cursor: []"
+    path.write_text(FILE.format(name=name, settings=json.dumps(settings), accept=json.dumps(accept), method=method, cursor=cursor))
+    try:
+        load_pipeline(path, {})
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def test_the_code_that_reads_a_format_goes_by_the_same_facts() -> None:
+    assert set(format_names()) == set(FORMAT_FACTS)
+    for name in format_names():
+        assert open_format(name).facts is facts_of(name), name
+
+
+@pytest.mark.parametrize("name", FORMAT_FACTS)
+def test_what_formats_show_prints_is_enough_for_every_table(name: str, tmp_path: Path) -> None:
+    facts = facts_of(name)
+    chosen = stated(facts)
+    check_settings(facts, chosen)
+    assert not told(tmp_path, name, dict(chosen.settings), chosen.accept)
+    if "mongodb" in name or name.startswith("hudi"):
+        return
+    table = schema(id="bigint", price="decimal(10,2)", at="datetime(6)", born="date", name="varchar(20)", raw="int")
+    check_format(facts, chosen, table, ("id",))
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_a_flattened_format_demands_that_the_transformation_keeps_null(name: str) -> None:
+    facts, table = facts_of(name), schema(id="bigint")
+    chosen = stated(facts)
+    without = {key: value for key, value in chosen.settings.items() if key != "replace.null.with.default"}
+    for settings in (without, without | {"replace.null.with.default": "true"}):
+        with pytest.raises(ConfigError, match=r"replace\.null\.with\.default=true loses data"):
+            check_format(facts, EventFormat(name=name, settings=settings, accept=chosen.accept), table, ("id",))
+    check_format(facts, chosen, table, ("id",))
+
+
+def test_the_converters_setting_of_that_name_is_not_taken_for_the_transformations() -> None:
+    facts = facts_of("debezium-mysql-unwrapped")
+    assert {"converter.replace.null.with.default", "replace.null.with.default"} <= set(archive_settings(facts))
+    block = tool_settings(facts)
+    assert block["transforms.unwrap.replace.null.with.default"] == "false"
+    assert block["value.converter.replace.null.with.default"] == "false"
+
+
+@pytest.mark.parametrize("name", RELATIONAL)
+def test_a_connector_that_goes_on_after_a_value_it_cannot_convert_is_refused(name: str) -> None:
+    facts, table = facts_of(name), schema(id="bigint")
+    chosen = stated(facts)
+    without = {key: value for key, value in chosen.settings.items() if key != "event.converting.failure.handling.mode"}
+    with pytest.raises(ConfigError, match=r"event\.converting\.failure\.handling\.mode=warn"):
+        check_format(facts, EventFormat(name=name, settings=without, accept=chosen.accept), table, ("id",))
+
+
+@pytest.mark.parametrize("setting", ["column.mask.with.8.chars", "column.mask.hash.v2.SHA-256.with.salt.x", "column.truncate.to.20.chars"])
+def test_settings_that_change_values_are_refused_whatever_their_names_end_with(setting: str) -> None:
+    facts, table = facts_of("debezium-mysql"), schema(id="bigint", name="varchar(20)")
+    chosen = stated(facts, **{setting: "shop.orders.name"})
+    with pytest.raises(ConfigError, match=setting.replace(".", r"\.")):
+        check_format(facts, chosen, table, ("id",))
+    accepted = EventFormat(name=chosen.name, settings=chosen.settings, accept=(f"{setting}=shop.orders.name",))
+    check_format(facts, accepted, table, ("id",))
+
+
+def test_without_schemas_what_no_record_shows_has_to_be_stated() -> None:
+    facts, table = facts_of("debezium-mysql"), schema(id="bigint", price="decimal(10,0)", at="datetime(6)", code="binary(4)")
+    base = stated(facts, **{"schemas.enable": "false"})
+    accept = (*base.accept, "schemas.enable=false")
+    bare = EventFormat(name=base.name, settings=base.settings, accept=accept)
+    names = {"decimal.handling.mode", "time.precision.mode", "binary.handling.mode"}
+    assert {one.name for one in losses(facts, bare, table)} == names
+    said = {"decimal.handling.mode": "string", "time.precision.mode": "adaptive_time_microseconds", "binary.handling.mode": "hex"}
+    check_format(facts, EventFormat(name=base.name, settings={**base.settings, **said}, accept=accept), table, ("id",))
+    check_format(facts, EventFormat(name=base.name, settings=base.settings, accept=accept), schema(id="bigint"), ("id",))
+
+
+def test_all_that_is_wrong_with_a_table_is_told_at_once() -> None:
+    facts = facts_of("debezium-mysql")
+    table = schema(id="bigint", price="decimal(10,2)", share="float", at="datetime(3)", spot="vector(3)")
+    chosen = EventFormat(
+        name=facts.name, settings={"skiped.operations": "none", "decimal.handling.mode": "double", "time.precision.mode": "connect"}
+    )
+    with pytest.raises(ConfigError) as caught:
+        check_format(facts, chosen, table, ("id",))
+    text = str(caught.value)
+    expected = (
+        *("skiped.operations", "Did you mean 'skipped.operations'?", "skipped.operations=t", "decimal.handling.mode=double (price)"),
+        *("time.precision.mode=connect (at)", "snapshot.mode=initial (share)", "converter.replace.null.with.default=true"),
+        *("event.converting.failure.handling.mode=warn", "enable.time.adjuster=true (at)", "'spot'", "formats show debezium-mysql"),
+    )
+    assert [part for part in expected if part not in text] == []
+
+
+def test_validate_names_a_format_that_there_is_not_with_its_line_and_the_nearest(tmp_path: Path) -> None:
+    text = told(tmp_path, "debezium-msql", {})
+    assert "shop.yaml:6" in text
+    assert "There is no format 'debezium-msql'. Did you mean 'debezium-mysql'?" in text
+    assert not told(tmp_path, "my_package.my_format:make", {"anything": "goes"})
+
+
+def test_validate_names_all_settings_that_are_unknown_missing_or_accepted_in_vain(tmp_path: Path) -> None:
+    text = told(tmp_path, "debezium-mysql", {"skiped.operations": "none"}, ("truncate=dropped",))
+    expected = (
+        *("knows no setting 'skiped.operations'. Did you mean 'skipped.operations'?", "'truncate=dropped'"),
+        *("skipped.operations=t:", "converter.replace.null.with.default=true:", "event.converting.failure.handling.mode=warn:"),
+        "cdc-ops formats show debezium-mysql",
+    )
+    assert [part for part in expected if part not in text] == []
+
+
+def test_validate_demands_nothing_of_an_archive_that_no_table_reads(tmp_path: Path) -> None:
+    assert not told(tmp_path, "debezium-mysql", {}, method="query")
+
+
+def test_a_value_to_copy_is_one_that_loses_nothing() -> None:
+    looked_at = 0
+    for facts in FORMAT_FACTS.values():
+        for name, value in archive_settings(facts).items():
+            [item] = [item for item in facts.lossy if item.name == name]
+            assert not item.loses_at(value), (facts.name, name)
+            looked_at += 1
+    assert looked_at > 50
+
+
+def test_blocks_for_connectors_hold_what_is_demanded_of_each() -> None:
+    for name in RELATIONAL:
+        facts = facts_of(name)
+        blocks = {**sink_settings(facts), **tool_settings(facts)}
+        for item in facts.lossy:
+            if item.loses_at(item.default) and not item.declared and item.where is not Where.NOWHERE:
+                assert not item.loses_at(blocks[item.written or item.name]), (name, item.name)
+
+
+def test_the_command_line_shows_formats_with_blocks_that_are_json() -> None:
+    listed = CliRunner().invoke(app, ["formats", "list"])
+    assert listed.exit_code == 0
+    assert all(name in listed.output for name in FORMAT_FACTS)
+    shown = CliRunner().invoke(app, ["formats", "show", "debezium-mysql"])
+    assert shown.exit_code == 0
+    for part in ("format: debezium-mysql", 'skipped.operations: "none"', "MySqlConnector", "S3SinkConnector", "vector"):
+        assert part in shown.output
+    start = shown.output.index("{")
+    block, _ = json.JSONDecoder().raw_decode(shown.output[start:])
+    assert block["config"] == tool_settings(facts_of("debezium-mysql"))
+    data = json.loads(CliRunner().invoke(app, ["formats", "show", "debezium-mysql", "--json"]).output)
+    assert data["blocks"]["tool"] == block["config"]
+
+
+def test_the_command_line_names_the_nearest_format() -> None:
+    result = CliRunner().invoke(app, ["formats", "show", "debezium-msql"])
+    assert result.exit_code == 2
+    assert "Did you mean 'debezium-mysql'?" in result.output
