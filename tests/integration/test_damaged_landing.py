@@ -2,19 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+import cdc_ops
 from cdc_ops.core.job_specs import JobSpec, Step, StepResult
 from cdc_ops.core.operations import Manifest, OperationSpec
 from cdc_ops.errors import JobLostError
 from cdc_ops.jobs import execute
-from cdc_ops.lake.manifests import LandedFile, landed_files, read_manifest
+from cdc_ops.lake.manifests import LandedFile, feed_name, landed_files, read_manifest
 from cdc_ops.state.sql import open_store
 from cdc_ops.testing.servers import MariaDBServer
+from tests.integration.test_log_method import ITEMS, Sink, change, log_world
 from tests.stores import at
 from tests.world import ORDERS, World
 
@@ -118,3 +121,36 @@ def test_a_window_that_is_damaged_before_its_merge_is_read_again_by_the_merge(wo
     assert run.counts.reread
     assert world.lake("orders") == world.source("orders")
     assert world.data_commits("orders") == [1, 2]
+
+
+@pytest.mark.local_store
+def test_events_whose_landed_feed_is_damaged_are_read_again_from_the_same_files(
+    mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path
+) -> None:
+    world = log_world(mariadb, tmp_path, spark)
+    world.configure(event_history=True)
+    world.sql(ITEMS)
+    sink = Sink(tmp_path / "archive", world.database, "items")
+    rows = [{"id": number, "name": "n", "price": "1.00"} for number in range(1, 4)]
+    sink.write(*(change("c", 10 * number, after=row, database=world.database) for number, row in enumerate(rows, 1)))
+    specs: list[OperationSpec] = []
+
+    def apart(job: JobSpec) -> StepResult:
+        [spec] = job.operations
+        specs.append(spec)
+        step(world, job, Step.EXTRACT)
+        manifest: Any = read_manifest(spec.staging)
+        for file in landed_files(spec.staging, feed_name(manifest.attempt)):
+            at(file.path).unlink()
+        sink.write(change("d", 90, before=rows[0], database=world.database))  # a file that the operation has not frozen
+        return step(world, job, Step.MERGE)
+
+    report = world.run(execute_with=apart)
+    assert not report.failures, report.failures[0].error
+    assert any("the same window was read again" in text for text in report.warnings)
+    assert len(specs[0].log.files) == 1  # type: ignore[union-attr]
+    assert len(world.lake("items")) == 3
+    later = datetime(2030, 1, 1, tzinfo=UTC)
+    assert cdc_ops.as_of(spark, world.path("items"), later).count() == 3
+    assert not world.run().failures
+    assert (len(world.lake("items")), cdc_ops.as_of(spark, world.path("items"), later).count()) == (2, 2)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pymysql
 import pytest
+from delta.exceptions import ConcurrentTransactionException
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.cursors import CursorValue
@@ -13,9 +14,10 @@ from cdc_ops.core.job_specs import JobSpec, StepResult
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.requests import ResyncMode, RunKind
 from cdc_ops.core.runs import Phase
-from cdc_ops.errors import JobLostError, LedgerBehindError, RequestError, TargetForeignError, TargetNotDeltaError
+from cdc_ops.errors import JobLostError, LeaseHeldError, LedgerBehindError, RequestError, TargetForeignError, TargetNotDeltaError
 from cdc_ops.lake.log import read_head
 from cdc_ops.state.base import TableRunStatus
+from cdc_ops.state.sql import open_store
 from cdc_ops.steps.run import RunReport
 from cdc_ops.testing.servers import MariaDBServer
 from tests.stores import at
@@ -173,6 +175,67 @@ def test_a_doubled_job_changes_nothing(orders: World) -> None:
     assert_done(orders.run(execute_with=twice))
     assert orders.lake("orders") == orders.source("orders")
     assert orders.data_commits("orders") == [1, 2]
+
+
+def test_an_attempt_that_loses_to_another_one_says_so_with_the_counts_of_the_commit(
+    orders: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What Delta raises if the same number is committed while a statement runs."""
+    orders.sql("UPDATE orders SET amount = 9 WHERE id <= 10")
+    jobs: list[JobSpec] = []
+
+    def beaten(*_: object) -> object:
+        monkeypatch.undo()
+        orders.execute(jobs[0])
+        raise ConcurrentTransactionException("[DELTA_CONCURRENT_TRANSACTION] the same txnAppId")
+
+    def execute(job: JobSpec) -> StepResult:
+        jobs.append(job)
+        monkeypatch.setattr("cdc_ops.lake.merge._execute", beaten)
+        return orders.execute(job)
+
+    report = orders.run(execute_with=execute)
+    assert_done(report)
+    [run] = report.runs
+    assert (run.status, run.counts.read, run.counts.updated) == (TableRunStatus.COMMITTED, 10, 10)
+    assert any("operation 2 was committed by another attempt (Delta version 2)" in text for text in report.warnings), report.warnings
+    assert run.note in run.message
+    assert "Somebody else" not in capfd.readouterr().out
+    assert orders.data_commits("orders") == [1, 2]
+
+
+def test_a_run_whose_application_is_lost_after_its_commit_has_the_counts_of_the_commit(orders: World) -> None:
+    orders.sql("UPDATE orders SET amount = 9 WHERE id <= 10", "INSERT INTO orders (customer, amount) VALUES ('new', 1)")
+
+    def dies(job: JobSpec) -> StepResult:
+        orders.execute(job)
+        raise JobLostError("killed")
+
+    report = orders.run(execute_with=dies)
+    assert_done(report)
+    [run] = report.runs
+    assert (run.counts.read, run.counts.updated, run.counts.inserted) == (11, 10, 1)
+    assert "operation 2 was committed before its Spark application was lost (Delta version 2)" in run.note
+
+
+def test_a_run_that_lost_its_lease_after_its_commit_says_that_its_rows_are_in_the_table(orders: World) -> None:
+    orders.sql("UPDATE orders SET amount = 9 WHERE id <= 10")
+
+    def overtaken(job: JobSpec) -> StepResult:
+        result = orders.execute(job)
+        with open_store(orders.ledger) as store:
+            held = store.lease("shop", orders.name("orders"))
+            assert held is not None
+            store.unlock(held)
+            store.acquire("shop", orders.name("orders"), "rival", ttl=timedelta(minutes=5), live=True)
+        return result
+
+    [failure] = orders.run(execute_with=overtaken).failures
+    assert isinstance(failure.error, LeaseHeldError)
+    assert failure.error.what.startswith(f"This run lost its lease on {orders.database}.orders while it worked.")
+    assert "Committed, once: operation 2 in Delta version 2." in failure.error.data
+    assert "Nothing was read or written" not in str(failure.error)
+    assert orders.lake("orders") == orders.source("orders")
 
 
 def test_a_resync_queues_behind_an_interrupted_increment(orders: World) -> None:
