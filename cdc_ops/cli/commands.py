@@ -1,6 +1,6 @@
 """The commands of `cdc-ops`; each loads pipelines, asks the steps, and shows the answer."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +16,7 @@ from cdc_ops.cli.trial import Trial, print_trial, try_pipelines
 from cdc_ops.cli.verbosity import verbose_option
 from cdc_ops.core import wire
 from cdc_ops.core.comparing import Strength, parse_accepted
+from cdc_ops.core.pipeline import Pipeline
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest, parse_instant
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.text import split_list
@@ -92,6 +93,26 @@ def guarded(as_json: bool) -> Iterator[None]:
         raise typer.Exit(exit_code(error)) from None
 
 
+@contextmanager
+def kept_apart(name: str, pipelines: Sequence[Pipeline], stopped: dict[str, CdcError], as_json: bool) -> Iterator[None]:
+    """Keeps an error that stops a whole pipeline from the pipelines beside it; of a single pipeline it is the command's own error.
+
+    Args:
+        name: The pipeline.
+        pipelines: All that the command works on.
+        stopped: Receives the error, by the pipeline's name.
+        as_json: Whether the error is shown by the caller, in its one document.
+    """
+    try:
+        yield
+    except CdcError as error:
+        if len(pipelines) == 1:
+            raise
+        stopped[name] = error
+        if not as_json:
+            render.print_stopped(name, error)
+
+
 @app.command()
 def validate(folder: Folder = None, as_json: Json = False) -> None:
     """Check the pipeline files. Connects to nothing."""
@@ -110,18 +131,21 @@ def plan(given: Given = None, folder: Folder = None, pipeline: Names = None, tab
     with guarded(as_json):
         request = new_request(tables=tuple(table or ()))
         documents, errors = list[dict[str, Any]](), list[CdcError]()
-        for chosen in chosen_pipelines(folder, _named(given, pipeline)):
-            plans, warnings = _plans(chosen, request)
-            errors += [item for _, item in plans if isinstance(item, CdcError)]
-            documents.append({"pipeline": chosen.name, "tables": [{"table": str(name), **_plan_data(item)} for name, item in plans]})
-            documents[-1]["warnings"] = list(warnings)
-            if not as_json:
-                render.print_plans(chosen.name, plans)
-                render.print_warnings(warnings)
+        stopped: dict[str, CdcError] = {}
+        pipelines = chosen_pipelines(folder, _named(given, pipeline))
+        for chosen in pipelines:
+            with kept_apart(chosen.name, pipelines, stopped, as_json):
+                plans, warnings = _plans(chosen, request)
+                errors += [item for _, item in plans if isinstance(item, CdcError)]
+                documents.append({"pipeline": chosen.name, "tables": [{"table": str(name), **_plan_data(item)} for name, item in plans]})
+                documents[-1]["warnings"] = list(warnings)
+                if not as_json:
+                    render.print_plans(chosen.name, plans)
+                    render.print_warnings(warnings)
     if as_json:
-        render.print_json(documents)
-    if errors:
-        raise typer.Exit(code_of_all(errors))
+        render.print_json([*documents, *({"pipeline": name, "tables": [], **_stop_data(error)} for name, error in stopped.items())])
+    if errors or stopped:
+        raise typer.Exit(code_of_all([*errors, *stopped.values()]))
 
 
 @app.command()
@@ -302,22 +326,29 @@ def run_all(folder: Path | None, names: list[str], request: RunRequest, as_json:
     """Does what a request asks for with each of some pipelines, and says what became of it; `quiet` leaves warnings out."""
     reports: dict[str, RunReport] = {}
     logs: dict[str, str] = {}
-    for pipeline in chosen_pipelines(folder, names):
-        with progress(as_json or quiet) as say, opened(pipeline) as (context, source), LocalSpark(pipeline, say) as spark:
-            reports[pipeline.name] = run_pipeline(context, source, request, spark.execute, say)
-            logs[pipeline.name] = spark.log
-        if not as_json:
-            report = reports[pipeline.name]
-            render.print_report(pipeline.name, report.only_alerts if quiet else report, spark.log)
-            if not quiet:
-                print_phases(report)
+    stopped: dict[str, CdcError] = {}
+    pipelines = chosen_pipelines(folder, names)
+    for pipeline in pipelines:
+        with kept_apart(pipeline.name, pipelines, stopped, as_json):
+            with progress(as_json or quiet) as say, opened(pipeline) as (context, source), LocalSpark(pipeline, say) as spark:
+                report = reports[pipeline.name] = run_pipeline(context, source, request, spark.execute, say)
+                logs[pipeline.name] = spark.log
+            if not as_json:
+                render.print_report(pipeline.name, report.only_alerts if quiet else report, spark.log)
+                if not quiet:
+                    print_phases(report)
     if as_json:
-        render.print_json({name: {**render.report_data(report), "spark_log": logs[name]} for name, report in reports.items()})
-    _exit_after(reports)
+        done = {name: {**render.report_data(report), "spark_log": logs[name]} for name, report in reports.items()}
+        render.print_json(done | {name: {"tables": [], "failures": [], **_stop_data(error)} for name, error in stopped.items()})
+    _exit_after(reports, stopped)
 
 
-def _exit_after(reports: dict[str, RunReport]) -> None:
-    errors = [failure.error for report in reports.values() for failure in report.failures]
+def _stop_data(error: CdcError) -> dict[str, Any]:
+    return {"error": error.to_payload(), "retryable": error.retryable}
+
+
+def _exit_after(reports: dict[str, RunReport], stopped: dict[str, CdcError]) -> None:
+    errors = [*stopped.values(), *(failure.error for report in reports.values() for failure in report.failures)]
     if errors:
         raise typer.Exit(code_of_all(errors))
     if any(run.waits_for_somebody for report in reports.values() for run in report.runs):

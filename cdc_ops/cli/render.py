@@ -47,6 +47,12 @@ def print_error(error: CdcError, as_json: bool) -> None:
         print_sentence(err, str(error), name=type(error).__name__, colour="bold red")
 
 
+def print_stopped(pipeline: str, error: CdcError) -> None:
+    """Prints what stopped a pipeline before any of its tables; the others go on."""
+    print_sentence(err, f"pipeline {pipeline}", name="failed", colour="bold red")
+    print_error(error, as_json=False)
+
+
 def by_schema(rows: Iterable[tuple[TableName, Sequence[str]]], pipeline: str = "") -> dict[str, list[Sequence[str]]]:
     """Returns the rows of tables by schema, which then is said once; each row begins with the table's own name."""
     groups: dict[str, list[Sequence[str]]] = {}

@@ -58,7 +58,7 @@ def _check_losses(facts: FormatFacts, chosen: EventFormat, document: Document) -
     found = list(losses(facts, chosen, None))
     if not found:
         return
-    told = "; ".join(f"{one.name}={one.value}: {one.loses}" for one in found)
+    told = "; ".join(f"{one.name}={one.value}: {one.loses.rstrip('.')}" for one in found)
     settings, names = archive_settings(facts), {one.name for one in found}
     state = ", ".join(f"{name}: {value!r}" for name, value in settings.items() if name in names)
     accept = ", ".join(one.accepted_by for one in found if one.name not in settings)
@@ -68,4 +68,4 @@ def _check_losses(facts: FormatFacts, chosen: EventFormat, document: Document) -
         f"'cdc-ops formats show {facts.name}' prints what to set where, to copy.",
     ]
     mark = place_of(document, ("archive", "settings")).key
-    yield Problem(mark=mark, message=f"{facts.tool}, as 'archive' states it, loses data. {told}", valid=" ".join(filter(None, advice)))
+    yield Problem(mark=mark, message=f"{facts.tool}, as 'archive' states it, loses data. {told}.", valid=" ".join(filter(None, advice)))

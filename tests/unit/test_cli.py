@@ -111,9 +111,9 @@ def test_tables_that_failed_alike_end_with_their_documented_exit_code(failed: tu
     table = TableConfig(pipeline="shop", table=TableName(schema="s", name="t"), settings=TableSettings(), path="/p")
     failures = tuple(TableFailure(config=table, error=kind("x")) for kind in failed)
     with pytest.raises(typer.Exit) as ended:
-        commands._exit_after({"shop": RunReport(runs=(), failures=failures[:1]), "crm": RunReport(runs=(), failures=failures[1:])})
+        commands._exit_after({"shop": RunReport(runs=(), failures=failures[:1]), "crm": RunReport(runs=(), failures=failures[1:])}, {})
     assert ended.value.exit_code == code
-    commands._exit_after({"shop": RunReport(runs=(), failures=())})
+    commands._exit_after({"shop": RunReport(runs=(), failures=())}, {})
 
 
 def test_validate_names_the_files(folder: Path) -> None:
@@ -188,3 +188,34 @@ def test_the_schema_is_a_json_schema(folder: Path) -> None:
     code, output = run("schema")
     assert code == 0
     assert json.loads(output)["$schema"].endswith("2020-12/schema")
+
+
+IDLE = """\
+pipeline: still
+source: {kind: declared, dialect: mysql, tables: {shop.orders: {id: bigint primary key}}}
+target: {root: "@/lake", staging: "@/staging"}
+archive: {url: "@/archive", format: maxwell, settle: 0s, accept: [truncate=dropped],
+          settings: {output_binlog_position: "true", output_xoffset: "true", ignore_producer_error: "false"}}
+defaults: {method: log}
+tables: {shop.orders: }
+"""
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_a_source_that_does_not_answer_stops_its_own_pipeline_and_the_others_go_on(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("CDC_OPS_CONN_SHOP_DB", "mysql://cdc:Secret-1@127.0.0.1:1/shop")
+    (folder / "archive").mkdir()
+    (folder / "still.yaml").write_text(IDLE.replace("@", str(folder)))
+    code, output = run(command, "--json")
+    assert code == 6, output
+    document = json.loads(output)
+    parts = document if isinstance(document, dict) else {item["pipeline"]: item for item in document}
+    assert parts["shop"]["error"]["error"] == "SourceUnreachableError"
+    assert parts["shop"]["retryable"]
+    assert len(parts["still"]["tables"]) == 1
+    code, output = run(command)
+    assert code == 6, output
+    assert "failed pipeline shop" in " ".join(output.split())
+    assert "of still" in output
