@@ -25,16 +25,25 @@ from cdc_ops.steps.context import LEASE_TTL, Context
 from cdc_ops.steps.discovery import discover
 from cdc_ops.steps.plan import TablePlan, freeze_table, plan_table
 
-FILE = """\
+MAXWELL = (
+    "format: maxwell, accept: [truncate=dropped],"
+    ' settings: {output_binlog_position: "true", output_xoffset: "true", ignore_producer_error: "false"}'
+)
+DEBEZIUM = (
+    'format: debezium-mysql, settings: {skipped.operations: "none", event.converting.failure.handling.mode: "fail",'
+    ' converter.replace.null.with.default: "false", enable.time.adjuster: "false"}'
+)
+
+FILE = f"""\
 pipeline: shop
 source:
   kind: declared
   dialect: mysql
   tables:
-    shop.orders: {id: bigint primary key, name: varchar(40)}
-target: {root: "@/lake", staging: "@/staging"}
-archive: {url: "@/archive", format: maxwell, settle: 0s}
-defaults: {method: log}
+    shop.orders: {{id: bigint primary key, name: varchar(40)}}
+target: {{root: "@/lake", staging: "@/staging"}}
+archive: {{url: "@/archive", {MAXWELL}, settle: 0s}}
+defaults: {{method: log}}
 tables:
   shop.orders:
 """

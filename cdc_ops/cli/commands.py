@@ -340,15 +340,15 @@ def run_all(folder: Path | None, names: list[str], request: RunRequest, as_json:
     if as_json:
         done = {name: {**render.report_data(report), "spark_log": logs[name]} for name, report in reports.items()}
         render.print_json(done | {name: {"tables": [], "failures": [], **_stop_data(error)} for name, error in stopped.items()})
-    _exit_after(reports, stopped)
+    _exit_after(reports, stopped.values())
 
 
 def _stop_data(error: CdcError) -> dict[str, Any]:
     return {"error": error.to_payload(), "retryable": error.retryable}
 
 
-def _exit_after(reports: dict[str, RunReport], stopped: dict[str, CdcError]) -> None:
-    errors = [*stopped.values(), *(failure.error for report in reports.values() for failure in report.failures)]
+def _exit_after(reports: dict[str, RunReport], stopped: Iterable[CdcError] = ()) -> None:
+    errors = [*stopped, *(failure.error for report in reports.values() for failure in report.failures)]
     if errors:
         raise typer.Exit(code_of_all(errors))
     if any(run.waits_for_somebody for report in reports.values() for run in report.runs):

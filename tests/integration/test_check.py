@@ -16,13 +16,14 @@ from cdc_ops.lake.files import open_filesystem
 from cdc_ops.lake.probes import probe_folder
 from cdc_ops.testing.object_store import ObjectStore
 from cdc_ops.testing.servers import DatabaseServer, PostgresServer
+from tests.declared_world import MAXWELL
 
 PASSWORD = "few-rights-9"
 PIPELINE = """
 pipeline: shop
 source: {{kind: {kind}, connection: shop_db}}
 target: {{root: {folder}/lake, staging: {folder}/staging}}
-archive: {{url: {folder}/archive, format: maxwell}}
+archive: {{url: {folder}/archive, {maxwell}}}
 tables:
   {schema}.orders: {{cursor: [updated_at, id]}}
   {schema}.slow: {{cursor: updated_at}}
@@ -61,7 +62,7 @@ def check(
     scheme, schema = ("postgresql", "public") if postgres else ("mysql", database)
     (tmp_path / "archive" / "one").mkdir(parents=True)
     (tmp_path / "archive" / "one" / "a.json").write_text("{}\n")
-    (tmp_path / "shop.yaml").write_text(PIPELINE.format(kind=server.name.lower(), folder=tmp_path, schema=schema))
+    (tmp_path / "shop.yaml").write_text(PIPELINE.format(kind=server.name.lower(), folder=tmp_path, schema=schema, maxwell=MAXWELL))
     monkeypatch.setenv("CDC_OPS_PIPELINES", str(tmp_path))
     monkeypatch.setenv("CDC_OPS_LEDGER", f"sqlite:///{tmp_path / 'ledger.db'}")
 

@@ -19,6 +19,7 @@ from cdc_ops.core.tables import TableName
 from cdc_ops.errors import CdcError
 from cdc_ops.steps.groups import TableFailure
 from cdc_ops.steps.run import RunReport
+from tests.declared_world import MAXWELL
 
 ROOT = Path(__file__).resolve().parents[2]
 PIPELINE = """
@@ -111,9 +112,9 @@ def test_tables_that_failed_alike_end_with_their_documented_exit_code(failed: tu
     table = TableConfig(pipeline="shop", table=TableName(schema="s", name="t"), settings=TableSettings(), path="/p")
     failures = tuple(TableFailure(config=table, error=kind("x")) for kind in failed)
     with pytest.raises(typer.Exit) as ended:
-        commands._exit_after({"shop": RunReport(runs=(), failures=failures[:1]), "crm": RunReport(runs=(), failures=failures[1:])}, {})
+        commands._exit_after({"shop": RunReport(runs=(), failures=failures[:1]), "crm": RunReport(runs=(), failures=failures[1:])})
     assert ended.value.exit_code == code
-    commands._exit_after({"shop": RunReport(runs=(), failures=())}, {})
+    commands._exit_after({"shop": RunReport(runs=(), failures=())})
 
 
 def test_validate_names_the_files(folder: Path) -> None:
@@ -194,11 +195,10 @@ IDLE = """\
 pipeline: still
 source: {kind: declared, dialect: mysql, tables: {shop.orders: {id: bigint primary key}}}
 target: {root: "@/lake", staging: "@/staging"}
-archive: {url: "@/archive", format: maxwell, settle: 0s, accept: [truncate=dropped],
-          settings: {output_binlog_position: "true", output_xoffset: "true", ignore_producer_error: "false"}}
+archive: {url: "@/archive", MAXWELL, settle: 0s}
 defaults: {method: log}
 tables: {shop.orders: }
-"""
+""".replace("MAXWELL", MAXWELL)
 
 
 @pytest.mark.parametrize("command", ["run", "plan"])

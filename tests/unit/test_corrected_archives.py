@@ -11,7 +11,7 @@ from cdc_ops.core.operations import Manifest, OperationSpec
 from cdc_ops.core.runs import Phase
 from cdc_ops.core.tables import TableName
 from cdc_ops.lake.manifests import is_landed, write_manifest
-from tests.declared_world import DeclaredWorld
+from tests.declared_world import DEBEZIUM, MAXWELL, DeclaredWorld
 
 ORDERS = TableName(schema="shop", name="orders")
 
@@ -32,7 +32,7 @@ def land(spec: OperationSpec) -> None:
 
 def test_an_operation_that_has_landed_nothing_takes_format_settings_and_accept_of_now(world: DeclaredWorld) -> None:
     (frozen,) = world.plan().planned
-    world.correct("format: maxwell", 'format: debezium-mysql, settings: {decimal.handling.mode: string}, accept: ["skipped.operations=t"]')
+    world.correct(MAXWELL, DEBEZIUM.replace('skipped.operations: "none"', 'skipped.operations: "t"') + ', accept: ["skipped.operations=t"]')
     plan = world.plan()
     (resumed,) = plan.unfinished
     assert plan.planned == ()
@@ -40,7 +40,7 @@ def test_an_operation_that_has_landed_nothing_takes_format_settings_and_accept_o
     assert resumed.log is not None
     assert (resumed.op_seq, resumed.operation_id, resumed.log.files) == (frozen.op_seq, frozen.operation_id, frozen.log.files)
     assert resumed.log.archive.format == "debezium-mysql"
-    assert resumed.log.archive.settings == (("decimal.handling.mode", "string"),)
+    assert ("skipped.operations", "t") in resumed.log.archive.settings
     assert resumed.log.archive.accept == ("skipped.operations=t",)
     assert world.plan().unfinished == (resumed,)  # it is kept: a third run finds what the second has written
     assert any("read by the settings of now" in text for text in plan.warnings)
@@ -48,7 +48,7 @@ def test_an_operation_that_has_landed_nothing_takes_format_settings_and_accept_o
 
 def test_rows_that_a_try_lands_by_the_old_settings_are_not_taken_for_those_of_the_new_ones(world: DeclaredWorld) -> None:
     (frozen,) = world.plan().planned
-    world.correct("format: maxwell", "format: debezium-mysql")
+    world.correct(MAXWELL, DEBEZIUM)
     (resumed,) = world.plan().unfinished
     land(frozen)  # a try that was still alive
     assert not is_landed(resumed)
@@ -58,7 +58,7 @@ def test_rows_that_a_try_lands_by_the_old_settings_are_not_taken_for_those_of_th
 def test_an_operation_that_has_landed_stays_as_it_was_read(world: DeclaredWorld) -> None:
     (frozen,) = world.plan().planned
     land(frozen)
-    world.correct("format: maxwell", "format: debezium-mysql")
+    world.correct(MAXWELL, DEBEZIUM)
     assert world.plan().unfinished == (frozen,)
 
 
