@@ -165,18 +165,27 @@ class DebeziumEngine:
         Raises:
             EnvironmentSetupError: The engine failed, or did not get there in time; shows the end of its log.
         """
-        self._mark += 1
-        mark = str(self._mark)
-        self._server.execute(f"INSERT INTO {MARKS} (id) VALUES ({mark})", database=self._settings["cdc-ops.database"])
+        first = self._mark + 1
         deadline = time.monotonic() + PATIENCE_SECONDS
-        with self._seen:
-            while mark not in self._marks:
-                if self._ended.is_set() or self._process.exit_code() is not None:
-                    raise self._error("Debezium ended", self._failure or "it gave no reason")
-                if time.monotonic() > deadline:
-                    raise self._error("Debezium does not get on", f"it did not deliver a row within {PATIENCE_SECONDS:.0f} seconds")
-                self._seen.wait(0.2)
+        while not self._delivered(first):
+            if self._ended.is_set() or self._process.exit_code() is not None:
+                raise self._error("Debezium ended", self._failure or "it gave no reason")
+            if time.monotonic() > deadline:
+                raise self._error("Debezium does not get on", f"it did not deliver a row within {PATIENCE_SECONDS:.0f} seconds")
+            # Without a snapshot an engine begins where the log is when it has started: it never sees what was written before.
+            self._mark += 1
+            self._server.execute(f"INSERT INTO {MARKS} (id) VALUES ({self._mark})", database=self._settings["cdc-ops.database"])
+            with self._seen:
+                self._seen.wait_for(lambda: self._has(first), timeout=5)
         self._sink.flush()
+
+    def _delivered(self, first: int) -> bool:
+        """True if a mark of that number or a later one has come."""
+        with self._seen:
+            return self._has(first)
+
+    def _has(self, first: int) -> bool:
+        return any(int(mark) >= first for mark in self._marks)
 
     def stop(self) -> None:
         """Ends the engine, which confirms what it delivered; all of it is in files of the archive then."""
