@@ -45,6 +45,9 @@ WITHOUT_EVENTS: Final = (
 )
 """What takes rows away, or brings others, and writes no event for any of them."""
 
+ONLY_TAKES_AWAY: Final = (TableChangeKind.TABLE_DROPPED, TableChangeKind.TRUNCATED)
+"""Those that bring no rows: where there was none before them, nothing is missing after them."""
+
 _LEAVE_VALUES: Final = (TableChangeKind.ADDED, TableChangeKind.DROPPED, TableChangeKind.RENAMED)
 """After them rows without later events may have other values than the source, in columns that are named by them."""
 

@@ -11,7 +11,7 @@ from cdc_ops.core.column_news import STATEMENT_LENGTH, ColumnNews
 from cdc_ops.core.declared import DOCUMENT_COLUMN
 from cdc_ops.core.events import MYSQL, WHOLE_ROW, FormatFacts, RecordKind
 from cdc_ops.core.logs import LogBatch
-from cdc_ops.core.table_changes import WITHOUT_EVENTS, Renaming, Statement, TableChange, TableChangeKind, renamings, told
+from cdc_ops.core.table_changes import ONLY_TAKES_AWAY, Renaming, Statement, TableChange, TableChangeKind, renamings, told
 from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.formats.ddl import table_changes
 from cdc_ops.formats.feed import all_names
@@ -151,7 +151,7 @@ class Altered:
         return tuple(
             replace(change, place=self._said(one.place))
             for one, change in found
-            if not (change.kind in WITHOUT_EVENTS and self._is_before_all_rows(one.place, first))
+            if not (change.kind in ONLY_TAKES_AWAY and self._is_before_all_rows(one.place, first))
         )
 
     def _is_before_all_rows(self, place: tuple[int, ...], first: tuple[int, ...]) -> bool:
