@@ -28,7 +28,7 @@ from cdc_ops.testing.servers import DatabaseServer
 DB = "bound_tests"
 CONFIG = SourceConfig(kind=SourceKind.MARIADB, connection="test")
 OVERLAP = timedelta(seconds=1)
-AFTER = "after_cursor_execute"
+BEFORE, AFTER = "before_cursor_execute", "after_cursor_execute"
 
 
 class Client:
@@ -125,7 +125,7 @@ def wait_until(condition: Callable[[], object]) -> None:
 
 @contextmanager
 def acting(source: MySQLSource, moment: str, act: Callable[[str], None]) -> Iterator[None]:
-    """Acts in between the looks of a source at its server: at each statement, at one of SQLAlchemy's events."""
+    """Acts in between the looks of a source at its server: at each statement, at SQLAlchemy's `before_` or `after_cursor_execute`."""
 
     def reached(_connection: object, _cursor: object, statement: str, *_: object) -> None:
         act(statement)
@@ -219,6 +219,23 @@ def test_a_statement_that_innodb_does_not_know_yet_holds_back(
     assert bound.value.parts[0] < str(written)
 
 
+def test_a_statement_that_waits_holds_the_bound_below_its_now_also_without_an_overlap(
+    source: MySQLSource, server: DatabaseServer, connect: Callable[[], Client]
+) -> None:
+    """A server that tells ages in whole seconds calls it younger than it is, unless a second has ended meanwhile."""
+    schema, cursor = table_and_cursor(source, "fine")
+    locker, waiter = connect(), connect()
+    for value in (21, 22, 23):
+        locker.run("LOCK TABLES events READ")
+        wait_until(lambda: server.execute("SELECT MICROSECOND(NOW(6)) < 100000")[0][0])
+        with background(lambda value=value: waiter.run(f"UPDATE events SET v = {value} WHERE id = 2")):  # type: ignore[misc]
+            wait_until(lambda: is_running(server, waiter))
+            bound = source.safe_bound(schema, cursor, timedelta(0), None)
+            locker.run("UNLOCK TABLES")
+        [[written]] = waiter.run("SELECT CAST(fine AS CHAR) FROM events WHERE id = 2")
+        assert bound.value.parts[0] <= str(written) < bound.clock.parts[0]
+
+
 def test_a_statement_that_ends_between_the_looks_and_leaves_its_transaction_open_holds_back(
     source: MySQLSource, server: DatabaseServer, connect: Callable[[], Client]
 ) -> None:
@@ -267,11 +284,24 @@ def test_a_prepared_transaction_without_a_connection_holds_back(
 
 def test_somebody_who_reads_the_listing_all_the_time_cannot_make_it_old(source: MySQLSource, connect: Callable[[], Client]) -> None:
     """The server renews the listing of transactions only when nobody has read it for a tenth of a second."""
+    schema, cursor = table_and_cursor(source, "fine")
     monitor, writer = connect(), connect()
+    listed: list[str] = []
+
+    def look(statement: str) -> None:
+        if not listed:
+            monitor.run("SELECT * FROM information_schema.innodb_trx")
+        if "innodb_trx" in statement:
+            listed.append(statement)
+
     monitor.run("SELECT * FROM information_schema.innodb_trx")
     writer.run("BEGIN", "UPDATE events SET v = 14 WHERE id = 1")
-    monitor.run("SELECT * FROM information_schema.innodb_trx")
-    assert f"connection {writer.id}" in bound_of(source, "fine").held_by
+    [[written]] = writer.run("SELECT CAST(fine AS CHAR) FROM events WHERE v = 14")
+    with acting(source, BEFORE, look):
+        bound = source.safe_bound(schema, cursor, OVERLAP, None)
+    assert listed
+    assert f"connection {writer.id}" in bound.held_by
+    assert bound.value.parts[0] <= str(written)
 
 
 @pytest.mark.parametrize(
@@ -308,6 +338,29 @@ def test_what_is_written_after_a_bound_is_never_below_it(source: MySQLSource, co
         writer.run(f"INSERT INTO events (v) VALUES ({value})")
         [[written]] = writer.run(f"SELECT CAST({column} AS CHAR) FROM events ORDER BY id DESC LIMIT 1")
         assert parse_datetime(str(written)) >= parse_datetime(bound.value.parts[0])
+
+
+def test_whoever_begins_between_the_looks_at_the_server_is_not_below_the_bound(source: MySQLSource, connect: Callable[[], Client]) -> None:
+    """One writer at a time, behind each statement in turn: of several the first one would hold the bound for all."""
+    schema, cursor = table_and_cursor(source, "fine")
+    writer, statements, stamps = connect(), list[str](), list[str]()
+    turn = 0
+
+    def begin(statement: str) -> None:
+        statements.append(statement)
+        if len(statements) == turn:
+            writer.run("BEGIN", f"INSERT INTO events (v) VALUES ({100 + turn})")
+            [[written]] = writer.run(f"SELECT CAST(fine AS CHAR) FROM events WHERE v = {100 + turn}")
+            stamps.append(str(written))
+
+    while len(stamps) == turn:
+        turn += 1
+        statements.clear()
+        with acting(source, AFTER, begin):
+            bound = source.safe_bound(schema, cursor, timedelta(0), None)
+        assert len(stamps) < turn or bound.value.parts[0] <= stamps[-1], statements[turn - 1]
+        writer.run("ROLLBACK")
+    assert turn > 6
 
 
 def test_a_column_of_whole_seconds_is_read_beyond_its_bound(source: MySQLSource) -> None:

@@ -283,6 +283,31 @@ def test_a_statement_is_a_plain_read_only_if_it_surely_is(statement: str, reads:
 # ------------------------------------------------------------------------------------------------------- what the bound promises
 
 
+def test_whoever_begins_between_the_looks_at_the_server_is_not_below_the_bound(
+    source: PostgresSource, connect: Callable[[], Client]
+) -> None:
+    """One writer at a time, behind each statement in turn: of several the first one would hold the bound for all."""
+    schema, cursor = table_and_cursor(source, "fine")
+    writer, statements, stamps = connect(), list[str](), list[str]()
+    turn = 0
+
+    def begin(statement: str) -> None:
+        statements.append(statement)
+        if len(statements) == turn:
+            writer.run("BEGIN", f"INSERT INTO events (v) VALUES ({100 + turn})")
+            [[written]] = writer.run(WRITTEN.format(100 + turn))
+            stamps.append(str(written))
+
+    while len(stamps) == turn:
+        turn += 1
+        statements.clear()
+        with after_each_statement(source, begin):
+            bound = source.safe_bound(schema, cursor, timedelta(0), None)
+        assert len(stamps) < turn or bound.value.parts[0] <= stamps[-1], statements[turn - 1]
+        writer.run("ROLLBACK")
+    assert turn > 3
+
+
 @pytest.mark.parametrize("column", ["wall", "coarse"])
 def test_a_late_commit_is_read_by_the_next_window(source: PostgresSource, connect: Callable[[], Client], column: str) -> None:
     """A column without zone, and one of whole seconds, which Postgres rounds; the suite for sources has the other cursors."""
