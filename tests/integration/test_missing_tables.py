@@ -104,6 +104,7 @@ def test_tables_that_are_excluded_or_no_longer_covered_are_not_missing(world: Wo
 def test_a_revoked_grant_looks_like_a_dropped_table_and_a_source_that_shows_nothing_stops_the_run(world: World) -> None:
     user, account = f"few_{world.database}", f"'few_{world.database}'@'%'"
     world.sql(f"CREATE USER {account} IDENTIFIED BY 'pw'", f"GRANT PROCESS ON *.* TO {account}", f"GRANT SELECT ON kept TO {account}")
+    world.sql(f"GRANT EXECUTE ON {world.database}.* TO {account}")  # lets the user into the database, and shows none of its tables
     server = world.server
     world.url = ConnectionUrl.from_parts("mysql", server.host, server.port, user, "pw", world.database).render()
     assert "the user may no longer see it" in planned(world)["gone"].alert
