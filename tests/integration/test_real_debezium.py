@@ -25,7 +25,6 @@ from cdc_ops.testing.sink_archive import SinkArchive
 from tests.world import World
 
 SAFE = (
-    ("enable.time.adjuster", "false"),
     ("event.converting.failure.handling.mode", "fail"),
     ("converter.replace.null.with.default", "false"),
     ("skipped.operations", "none"),
@@ -183,7 +182,9 @@ def follow(world: World, dialect: Dialect) -> None:
     """Lets the world follow an archive while a server is written and its engine killed; the pipeline runs meanwhile and at the end."""
     world.configure(method=Method.LOG, cursor=(), event_history=world.server.name == "MariaDB")
     url = str(world.folder / "archive" / "cdc.{schema}.{table}")
-    world.pipeline = replace(world.pipeline, archive=ArchiveConfig(url=url, format=dialect.form, settings=SAFE, settle=timedelta(0)))
+    # Postgres' connector has no years of two digits, and no setting for them.
+    settings = SAFE if dialect.form == "debezium-postgres" else (*SAFE, ("enable.time.adjuster", "false"))
+    world.pipeline = replace(world.pipeline, archive=ArchiveConfig(url=url, format=dialect.form, settings=settings, settle=timedelta(0)))
     world.sql(
         f"CREATE TABLE busy (id BIGINT {dialect.identity} PRIMARY KEY, n INT NOT NULL DEFAULT 5, {dialect.busy},"
         " note VARCHAR(40) DEFAULT 'unset')",
