@@ -8,6 +8,7 @@ import pytest
 
 from cdc_ops.core.archive_positions import ArchiveWatermark
 from cdc_ops.core.archive_rules import OnBadRecord
+from cdc_ops.core.change_ranges import CHANGE_FEED
 from cdc_ops.core.commits import LakeHead
 from cdc_ops.core.deletes import Deletes, source_columns
 from cdc_ops.core.logs import LogReading
@@ -61,6 +62,23 @@ def head(*columns: tuple[str, str]) -> LakeHead:
 
 def manifest(reading: LogReading | None = READING) -> Manifest:
     return Manifest(operation_id="operation-1", attempt="a", rows=1, bytes=1, schema_fingerprint="", log=reading)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"change_feed": True}, {"method": Method.LOG, "event_history": True}, {"properties": ((CHANGE_FEED, "true"),)}],
+    ids=["change_feed", "event_history", "properties"],
+)
+@pytest.mark.parametrize("name", ["tick`s", "_Change_Type"])
+def test_changes_that_delta_cannot_record_because_of_a_name_are_refused_by_the_plan(name: str, settings: dict[str, Any]) -> None:
+    odd = schema(("id", "bigint"), (name, "string"))
+    with pytest.raises(SourceTableError) as caught:
+        stored_as(pipeline(), config(**settings), odd, ("id",))
+    error = caught.value
+    assert all((error.what, error.why, error.data, error.next))
+    assert repr(name) in error.what
+    assert stored_as(pipeline(), config(method=Method.LOG), odd, ("id",)).sequence is not None
+    assert stored_as(pipeline(), config(**settings), SCHEMA, ("id",))
 
 
 def test_tables_that_follow_a_log_are_ordered_by_positions_and_remember_deletes() -> None:
