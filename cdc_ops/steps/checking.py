@@ -20,13 +20,17 @@ from cdc_ops.archives.base import Archive, open_archive
 from cdc_ops.config.connections import connection_url
 from cdc_ops.core.archive_files import ListedRange
 from cdc_ops.core.connections import ConnectionUrl
+from cdc_ops.core.dropped_tables import DroppedTables
 from cdc_ops.core.findings import Finding, Verdict, failed, ok, warning
 from cdc_ops.core.pipeline import Method, Pipeline, TableConfig
-from cdc_ops.errors import CdcError, EnvironmentSetupError
+from cdc_ops.core.tables import TableName
+from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, LedgerUnavailableError, SourceTableError, StateError
 from cdc_ops.lake.jars import DEFAULT, S3A, Coordinate
 from cdc_ops.lake.probes import SUPPORTED_JAVA, broken_jars, java_version, probe_folder
 from cdc_ops.sources.base import Source
 from cdc_ops.state.health import ledger_health
+from cdc_ops.state.sql import open_reader
+from cdc_ops.steps.dropped import missing_tables
 from cdc_ops.steps.entries import matched_entries
 from cdc_ops.steps.orders import read_facts
 
@@ -179,7 +183,10 @@ def _tables(around: Surroundings, pipeline: Pipeline, source: Source, tried: lis
         return
     configs, wrong = matched_entries(pipeline, there)
     tried += configs
-    yield from (replace(failed(name, error), code=around.code(error)) for name, error in wrong)
+    missing = tuple(_missing(around, pipeline, there))
+    yield from missing
+    known = {one.what for one in missing}
+    yield from (replace(failed(name, error), code=around.code(error)) for name, error in wrong if name not in known)
     fine: list[str] = []
     for config in configs:
         name = str(config.table)
@@ -191,6 +198,26 @@ def _tables(around: Surroundings, pipeline: Pipeline, source: Source, tried: lis
     compared = [str(one.table) for one in configs if not one.settings.cursor and one.settings.method is Method.QUERY]
     if compared:
         yield ok("no cursor", f"{_listed(compared)}: each run compares the whole table with the source")
+
+
+def _missing(around: Surroundings, pipeline: Pipeline, there: tuple[TableName, ...]) -> Iterator[Finding]:
+    """Yields the tables that were copied and that the source does not show; a ledger that does not answer is a finding of its own."""
+    with closing(open_reader(around.ledger)) as ledger:
+        try:
+            found = missing_tables(pipeline, ledger, there)
+        except SourceTableError as error:
+            yield replace(failed("tables", error), code=around.code(error))
+            return
+        except (ConfigError, StateError, LedgerUnavailableError):  # of entries, and of the ledger: told where these are checked
+            return
+    for config, absence in found:
+        seen, mark, rest = absence.idle.partition(" If that is meant")
+        if absence.stopped is not None:
+            yield replace(failed(str(config.table), absence.stopped), code=around.code(absence.stopped))
+        elif config.settings.dropped_tables is DroppedTables.IGNORE:
+            yield ok(str(config.table), seen)
+        else:
+            yield warning(str(config.table), seen, f"{mark}{rest}".strip())
 
 
 def _table(pipeline: Pipeline, source: Source, config: TableConfig) -> Iterator[Finding]:

@@ -28,7 +28,7 @@ def discover_all(context: Context, source: Source, request: RunRequest) -> Disco
         SourceError: the source cannot be asked, or shows none of the tables that were copied.
     """
     found = match_tables(context.pipeline, context.tables(source), copied_tables(context))
-    check_some_are_visible(context, found)
+    check_some_are_visible(context.pipeline, found)
     configs = tuple(sorted(found.present + found.absent, key=lambda config: str(config.table)))
     warnings = () if request.tables else tuple(unmatched_warning(context.pipeline, rule) for rule in found.unmatched)
     return Discovered(tables=select_tables(configs, request.checked().tables), warnings=warnings)

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from cdc_ops.core.dropped_tables import DroppedTables
-from cdc_ops.core.pipeline import Method, TableConfig
+from cdc_ops.core.pipeline import Method, Pipeline, TableConfig
 from cdc_ops.core.requests import RunRequest
 from cdc_ops.core.runs import TableState
-from cdc_ops.core.table_matching import MatchedTables
+from cdc_ops.core.table_matching import MatchedTables, match_tables
 from cdc_ops.core.tables import TableName
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import CdcError, SourceTableError
 from cdc_ops.sources.base import Source
+from cdc_ops.state.base import StateReader
 from cdc_ops.steps.context import Context
 
 
@@ -22,7 +23,7 @@ class Absence:
 
     Args:
         since: When a run first found it so.
-        idle: Why nothing is planned for it; whoever shows it names the table.
+        idle: Why nothing is planned for it.
         alert: What somebody has to look at now, "" if it was told before.
         stopped: Why the table fails, None if it does not.
     """
@@ -35,10 +36,33 @@ class Absence:
 
 def copied_tables(context: Context) -> tuple[TableName, ...]:
     """Returns the tables of which the lake has rows by this pipeline, as far as the ledger knows."""
-    return tuple(row.state.table for row in context.store.overview(context.pipeline.name) if row.state.committed_op_seq)
+    return tuple(_copied(context.store, context.pipeline))
 
 
-def check_some_are_visible(context: Context, found: MatchedTables) -> None:
+def missing_tables(pipeline: Pipeline, ledger: StateReader, there: Iterable[TableName]) -> tuple[tuple[TableConfig, Absence], ...]:
+    """Returns the pipeline's tables that were copied and that the source does not show, with what a run of all tables says of each.
+
+    Args:
+        pipeline: Whose tables.
+        ledger: What was copied.
+        there: What the source shows.
+
+    Raises:
+        ConfigError: no entry means any table.
+        SourceTableError: none of several tables is visible, and their policy is not to ignore that.
+    """
+    states = _copied(ledger, pipeline)
+    found = match_tables(pipeline, there, states)
+    check_some_are_visible(pipeline, found)
+    absent = tuple(config for config in found.absent if config.table in states)
+    return tuple((config, _absence(pipeline, config, states[config.table], ledger, named=False)) for config in absent)
+
+
+def _copied(ledger: StateReader, pipeline: Pipeline) -> dict[TableName, TableState]:
+    return {row.state.table: row.state for row in ledger.overview(pipeline.name) if row.state.committed_op_seq}
+
+
+def check_some_are_visible(pipeline: Pipeline, found: MatchedTables) -> None:
     """Stops a run that would take a source that shows nothing for one whose tables were all dropped.
 
     Raises:
@@ -47,7 +71,7 @@ def check_some_are_visible(context: Context, found: MatchedTables) -> None:
     if found.present or len(found.absent) < 2 or all(config.settings.dropped_tables is DroppedTables.IGNORE for config in found.absent):
         return
     raise SourceTableError(
-        f"Pipeline {context.pipeline.name!r}: the source shows none of its {len(found.absent)} tables, {found.absent[0].table} among them.",
+        f"Pipeline {pipeline.name!r}: the source shows none of its {len(found.absent)} tables, {found.absent[0].table} among them.",
         why="The user may no longer see them, the connection leads to another server or database, or all of them were dropped.",
         data="Nothing was read or written; the lake keeps its rows.",
         next="Check the connection and the user's grants. If the tables were dropped on purpose, set 'dropped_tables: ignore', or remove"
@@ -65,32 +89,35 @@ def find_absence(context: Context, source: Source, request: RunRequest, config: 
         return None
     if not state.committed_op_seq:
         raise _never_seen(context, source, config, listed)
+    return _absence(context.pipeline, config, state, context.store, named=str(config.table) in request.tables)
+
+
+def _absence(pipeline: Pipeline, config: TableConfig, state: TableState, ledger: StateReader, *, named: bool) -> Absence:
     told = state.missing_since is not None
-    since = state.missing_since or context.store.now()
-    text = _told(context, config, state, since)
+    since = state.missing_since or ledger.now()
+    text = _told(pipeline, config, state, since)
     policy = config.settings.dropped_tables
-    stopped = _failure(config, text) if policy is DroppedTables.FAIL or str(config.table) in request.tables else None
+    stopped = _failure(config, text) if policy is DroppedTables.FAIL or named else None
     alert = text if policy is DroppedTables.ALERT and not told and stopped is None else ""
     return Absence(since=since, idle=text, alert=alert, stopped=stopped)
 
 
-def returned_warnings(state: TableState) -> tuple[str, ...]:
-    """Says, once, that a table is back which was missing; whoever shows it names the table."""
+def returned_warnings(config: TableConfig, state: TableState) -> tuple[str, ...]:
+    """Says, once, that a table is back which was missing."""
     if state.missing_since is None:
         return ()
     return (
-        f"at the source again; it was missing since {_shown(state.missing_since)}. It goes on from its watermark. If it"
+        f"{config.table} is at the source again; it was missing since {_shown(state.missing_since)}. It goes on from its watermark. If it"
         " was made anew with other rows, those below the watermark are not read: 'cdc-ops reconcile --rows' or a resync with --mode full"
         " brings them.",
     )
 
 
-def _told(context: Context, config: TableConfig, state: TableState, since: datetime) -> str:
-    pipeline = context.pipeline
+def _told(pipeline: Pipeline, config: TableConfig, state: TableState, since: datetime) -> str:
     if pipeline.source.is_declared:
-        gone = "no longer declared in 'tables' of the source"
+        gone = f"{config.table} is no longer declared in 'tables' of the source"
     else:
-        gone = "not at the source any more: it was dropped or renamed, or the user may no longer see it (SELECT)"
+        gone = f"{config.table} is not at the source any more: it was dropped or renamed, or the user may no longer see it (SELECT)"
     archive = " What its archive still holds is not read: nobody says which columns it has." if config.settings.method is Method.LOG else ""
     fresh = f" as of {_shown(state.fresh_at)}" if state.fresh_at else ""
     return (
@@ -102,7 +129,7 @@ def _told(context: Context, config: TableConfig, state: TableState, since: datet
 def _failure(config: TableConfig, text: str) -> SourceTableError:
     what, _, rest = text.partition("; ")
     return SourceTableError(
-        f"{config.table} is {what}.",
+        f"{what}.",
         why="A run that names the table, and one of a table with 'dropped_tables: fail', needs it.",
         data=f"Nothing was read; the watermark stays. It was {rest.partition(' If that')[0]}",
         next="Bring the table back or grant the user SELECT on it; or remove or exclude it in the pipeline file.",

@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ from typer.testing import CliRunner
 
 from cdc_ops.cli import app
 from cdc_ops.config.loading import load_pipeline
+from cdc_ops.core.dropped_tables import DroppedTables
 from cdc_ops.core.findings import Verdict
 from cdc_ops.core.pipeline import Pipeline
+from cdc_ops.core.runs import TableState
+from cdc_ops.core.tables import TableName
 from cdc_ops.errors import EnvironmentSetupError, LakeError, SourceAccessError, SourceError
 from cdc_ops.lake.jars import DEFAULT
 from cdc_ops.lake.probes import broken_jars, java_version, probe_folder
@@ -24,6 +28,7 @@ from cdc_ops.state.sql import open_store
 from cdc_ops.steps.checking import Surroundings, check_pipeline
 
 PASSWORD = "s3cret-word"
+GONE = TableName.parse("shop.orders")
 PIPELINE = """
 pipeline: shop
 source: {{kind: mysql, connection: shop_db}}
@@ -137,6 +142,29 @@ def test_a_password_in_what_a_server_says_does_not_get_into_a_finding(folder: Pa
     around = Surroundings(ledger=f"sqlite:///{folder / 'l.db'}", jars=None, connect=refused, code=lambda _: 3, environ=environ)
     first = next(check_pipeline(around, load_pipeline(folder / "shop.yaml")))
     assert (first.verdict, first.seen, first.next) == (Verdict.FAILED, "refused: bad password '***'", "not ***")
+
+
+@pytest.mark.parametrize("entry", ["shop.orders", '"shop.*"'], ids=["name", "pattern"])
+@pytest.mark.parametrize("policy", list(DroppedTables))
+def test_a_table_that_was_copied_and_is_gone_is_named_by_its_policy(folder: Path, policy: DroppedTables, entry: str) -> None:
+    file, ledger, kept = folder / "shop.yaml", f"sqlite:///{folder / 'l.db'}", TableName.parse("shop.kept")
+    text = file.read_text().replace("  shop.orders: {cursor: updated_at}", f"  shop.kept: {{cursor: []}}\n  {entry}: {{cursor: []}}")
+    file.write_text(f"{text}defaults: {{dropped_tables: {policy}}}\n")
+    with closing(open_store(ledger)) as store:
+        lease = store.acquire("shop", GONE, "test", ttl=timedelta(minutes=1), live=True)
+        store.replace_state(lease, TableState(pipeline="shop", table=GONE, op_seq=1, committed_op_seq=1, operation_id="x"))
+    source = Mock()
+    source.access.return_value = SourceAccess(place="h:1", version="v", account="cdc", missing_grant="", replica="")
+    source.now.side_effect = lambda: datetime.now(UTC)
+    source.tables.return_value = (kept,)
+    source.schema.side_effect = SourceError("not looked at")
+    around = Surroundings(ledger=ledger, jars=None, connect=lambda _: source, code=lambda _: 3, environ={})
+    found = [one for one in check_pipeline(around, load_pipeline(file)) if one.what == str(GONE)]
+    wanted = {DroppedTables.ALERT: Verdict.WARNING, DroppedTables.FAIL: Verdict.FAILED, DroppedTables.IGNORE: Verdict.OK}
+    assert [one.verdict for one in found] == [wanted[policy]]
+    assert f"{GONE} is not at the source any more" in found[0].seen
+    assert found[0].code == (3 if policy is DroppedTables.FAIL else 0)
+    assert ("remove or exclude" in found[0].next) == (policy is not DroppedTables.IGNORE)
 
 
 @pytest.mark.parametrize(("ahead", "verdict"), [(0, Verdict.OK), (60, Verdict.WARNING), (-60, Verdict.WARNING)])
