@@ -33,10 +33,11 @@ def match_tables(pipeline: Pipeline, available: Iterable[TableName], copied: Ite
         copied: What the lake has of this pipeline.
 
     Raises:
-        ConfigError: no entry means any table.
+        ConfigError: no entry means any table, or one means two tables whose names are written alike.
     """
-    here, before = ({str(table): table for table in tables} for tables in (available, copied))
-    names = before | _named(pipeline) | here
+    shown = tuple(available)
+    here, before = ({str(table): table for table in tables} for tables in (shown, copied))
+    names = _named(pipeline) | before | here
     excluded = {name for rule in pipeline.tables if rule.exclude for name in matching_names(rule, names)}
     chosen: dict[str, TableRule] = {}
     unmatched: list[TableRule] = []
@@ -47,6 +48,7 @@ def match_tables(pipeline: Pipeline, available: Iterable[TableName], copied: Ite
         for name in found:
             if name not in excluded or not rule.is_pattern:
                 chosen.setdefault(name, rule)
+    _check_apart(pipeline, [table for table in shown if str(table) in chosen])
     configs = [_config(pipeline, names[name], rule) for name, rule in sorted(chosen.items())]
     matched = MatchedTables(
         present=tuple(config for config in configs if str(config.table) in here),
@@ -94,6 +96,29 @@ def no_such_table(pipeline: Pipeline, rule: TableRule, names: Iterable[str]) -> 
         data="Nothing was read or written; the watermark stays.",
         next=f"Correct the name in the pipeline file, or {other}",
     )
+
+
+def _check_apart(pipeline: Pipeline, tables: Iterable[TableName]) -> None:
+    """Refuses two tables of one written name: entries, commands and commits name a table by it, and could take one for the other.
+
+    Table `c` of schema `a.b` and table `b.c` of schema `a` are such two.
+
+    Raises:
+        ConfigError: there are two.
+    """
+    by_text: dict[str, TableName] = {}
+    for table in tables:
+        other = by_text.setdefault(str(table), table)
+        if other == table:
+            continue
+        both = " and ".join(f"table {one.name!r} of schema {one.schema!r}" for one in sorted((other, table)))
+        raise ConfigError(
+            f"Pipeline {pipeline.name!r}: the source has two tables that are written {str(table)!r}: {both}.",
+            why="A dot in a name looks like the one between schema and table; entries, commands and commits could not tell the two apart.",
+            data="Nothing was read or written; the watermark stays.",
+            next="Rename one of them at the source, hide one from the user of the connection, or leave both out:"
+            f" '{table}: {{exclude: true}}'.",
+        )
 
 
 def _named(pipeline: Pipeline) -> dict[str, TableName]:

@@ -91,6 +91,20 @@ def test_a_name_that_the_source_has_not_and_a_copied_table_that_is_gone_are_abse
     assert [one.pattern for one in found.unmatched] == ["crm.*"]
 
 
+def test_two_tables_whose_names_are_written_alike_are_refused_unless_they_are_left_out() -> None:
+    alike = (TableName(schema="a.b", name="c"), TableName(schema="a", name="b.c"))
+    for entry in ("a.b.c", "a.*", "*"):
+        with pytest.raises(ConfigError, match=r"two tables that are written 'a\.b\.c'") as caught:
+            match_tables(pipeline(rule(entry), rule("shop.*")), (*AVAILABLE, *alike))
+        assert "table 'b.c' of schema 'a' and table 'c' of schema 'a.b'" in caught.value.what
+    for rules in ((rule("shop.*"),), (rule("*"), rule("a.b.c", exclude=True))):
+        assert "shop.users" in [str(config.table) for config in resolve_tables(pipeline(*rules), (*AVAILABLE, *alike))]
+    for one in alike:
+        assert [config.table for config in resolve_tables(pipeline(rule("a.b.c")), [one])] == [one]
+        absent = match_tables(pipeline(rule("a.b.c"), rule("shop.users")), AVAILABLE, [one]).absent
+        assert [config.table for config in absent] == [one], "the lake has it under this name"
+
+
 def test_a_table_lands_under_the_root_or_where_its_entry_says() -> None:
     found = resolve_tables(pipeline(rule("shop.users"), rule("hr.users", path="s3a://other/hr")), AVAILABLE)
     assert [config.path for config in found] == ["s3a://other/hr", "/lake/shop/users"]
