@@ -32,12 +32,15 @@ def write_text(path: str, text: str) -> None:
     """Writes a file so that it appears at once with all its text, or not at all.
 
     On a local disk it is written under another name, flushed and renamed; an object store makes a single put visible only as a whole.
+
+    Raises:
+        FileNotFoundError: the bucket does not exist. It is not made: its name may be misspelled, and a new one belongs to this login.
     """
     filesystem, inner = open_filesystem(path)
-    filesystem.makedirs(inner.rpartition("/")[0], exist_ok=True)
     if "file" not in (filesystem.protocol if isinstance(filesystem.protocol, tuple) else (filesystem.protocol,)):
-        filesystem.pipe_file(inner, text.encode())
+        filesystem.pipe_file(inner, text.encode())  # keys need no folders, and to make folders could make the bucket
         return
+    filesystem.makedirs(inner.rpartition("/")[0], exist_ok=True)
     hidden = f"{inner.rpartition('/')[0]}/.{uuid.uuid4().hex}.tmp"
     with open(hidden, "wb") as file:
         file.write(text.encode())

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from cdc_ops.cli import app
 from cdc_ops.core.connections import ConnectionUrl
 from cdc_ops.errors import LakeError
-from cdc_ops.lake.files import open_filesystem
+from cdc_ops.lake.files import open_filesystem, read_text, write_text
 from cdc_ops.lake.probes import probe_folder
 from cdc_ops.testing.object_store import ObjectStore
 from cdc_ops.testing.servers import DatabaseServer, PostgresServer
@@ -88,6 +88,20 @@ def test_a_probe_on_an_object_store_leaves_no_object_and_makes_no_bucket(
     with pytest.raises(LakeError, match="cannot be written"):
         probe_folder("s3a://misspelled/lake")
     assert "misspelled" not in filesystem.ls("", refresh=True)
+
+
+def test_a_small_file_on_an_object_store_is_written_whole_and_makes_no_bucket(
+    object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", object_store.endpoint)
+    path = f"s3a://{object_store.bucket}/{uuid.uuid4().hex}/new/folder/manifest.json"
+    write_text(path, "first")
+    write_text(path, "second")
+    assert read_text(path) == "second"
+    with pytest.raises(FileNotFoundError):
+        write_text("s3a://misspelled-too/staging/1/manifest.json", "text")
+    filesystem, _ = open_filesystem(path)
+    assert "misspelled-too" not in filesystem.ls("", refresh=True)
 
 
 def of(found: list[dict[str, Any]], what: str, verdict: str) -> list[dict[str, Any]]:
