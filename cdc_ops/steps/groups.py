@@ -18,7 +18,7 @@ from cdc_ops.state.base import Lease, TableRun, TableRunStatus
 from cdc_ops.steps.commit import commit_table
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.plan import KIND_OF_RUN, TablePlan, freeze_table
-from cdc_ops.steps.telling import warned_before
+from cdc_ops.steps.telling import still_told
 
 POLL_SECONDS = 2.0
 """Pause between two looks at a lease that somebody else holds."""
@@ -172,7 +172,7 @@ def _record_failure(context: Context, request: RunRequest, config: TableConfig, 
             message=str(error),
             alert=opened.alert if opened else "",
             phases=opened.phases if opened else (),
-            warnings=opened.warnings if opened else warned_before(context.store, config.pipeline, config.table, request.run_id),
+            warnings=still_told(context.store, config.pipeline, config.table, request.run_id),
             missing=opened.missing if opened else None,
         )
     )

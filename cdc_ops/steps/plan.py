@@ -40,6 +40,7 @@ from cdc_ops.steps.reconciling import method_of, sealed
 from cdc_ops.steps.schema import evolved, refreshed
 from cdc_ops.steps.stopwatch import measured, stopwatch
 from cdc_ops.steps.surveys import Survey
+from cdc_ops.steps.telling import still_told
 
 KIND_OF_RUN = {
     RunKind.INCREMENT: OperationKind.INCREMENT,
@@ -105,6 +106,11 @@ class TablePlan:
         """What to execute, in order; empty for an idle table."""
         return self.unfinished + self.planned
 
+    @property
+    def only_finishes(self) -> bool:
+        """True if the plan is to finish what an earlier run began: cursor, archive and bound were not looked at."""
+        return bool(self.unfinished) and not self.planned
+
 
 def group_tables(tables: tuple[TableConfig, ...], per_job: int) -> tuple[tuple[TableConfig, ...], ...]:
     """Cuts tables into the groups that share one Spark application."""
@@ -158,7 +164,9 @@ def freeze_table(context: Context, source: Source, request: RunRequest, config: 
         if lease.instead_of:
             taken = f"the table was held by {holder_name(lease.instead_of)}, a process of this machine that is gone; this run took over"
             plan = replace(plan, warnings=(*plan.warnings, taken))
-        store.record(_table_run(request, plan, started, watch.phases))
+        before = still_told(store, config.pipeline, config.table, request.run_id) if plan.only_finishes else ()
+        told = (*plan.warnings, *(text for text in before if text not in plan.warnings))
+        store.record(replace(_table_run(request, plan, started, watch.phases), warnings=told))
     except BaseException:
         store.release(lease)
         raise
@@ -279,7 +287,7 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
         fresh_at=_fresh_at(facts, state, draft),
         warnings=(
             *foreign_warnings(base.head),
-            *returned_warnings(state),
+            *returned_warnings(config, state),
             *facts.warnings,
             *key_warnings(facts, state),
             *(taken.warnings if taken else ()),
@@ -372,6 +380,5 @@ def _table_run(request: RunRequest, plan: TablePlan, started: datetime, phases: 
         schema_changes=plan.schema_changes,
         alert=plan.alert,
         phases=phases,
-        warnings=plan.warnings,
         missing=plan.missing,
     )

@@ -28,6 +28,15 @@ def warned_before(reader: StateReader, pipeline: str, table: TableName, run_id: 
     return next((line.warnings for line in lines if line.run_id != run_id), ())
 
 
+def still_told(reader: StateReader, pipeline: str, table: TableName, run_id: str) -> tuple[str, ...]:
+    """Returns the warnings that were told before a plan which looks for none: by an earlier try of the run, or by the run before it.
+
+    They go into the run's line, so that the run after it does not tell them as new.
+    """
+    opened = reader.table_run(pipeline, table, run_id)
+    return opened.warnings if opened else warned_before(reader, pipeline, table, run_id)
+
+
 def unchanged_text(count: int, how: str) -> str:
     """Returns the line that stands for warnings which are not repeated, "" for none; `how` says where they are shown."""
     return f"{count} earlier warning{'s' if count != 1 else ''} unchanged; {how}" if count else ""

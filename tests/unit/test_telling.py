@@ -1,5 +1,6 @@
 """What has been told already: asset events chain up, and a warning is not repeated."""
 
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,6 +10,7 @@ from cdc_ops.core.tables import TableName
 from cdc_ops.state.base import TableRun, TableRunStatus
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.telling import told_before, unchanged_text, warned_before
+from tests.declared_world import DeclaredWorld
 
 
 def line(
@@ -64,6 +66,21 @@ def test_a_warning_is_old_if_the_run_before_this_one_gave_it(tmp_path: Path) -> 
     assert warned_before(store, "shop", name, "second") == ("no index", "no zone")
     assert warned_before(store, "shop", name, "third") == ("no index",), "what was gone for a run is new when it comes back"
     store.close()
+
+
+def test_a_run_that_only_finishes_what_another_began_leaves_its_warnings_told(tmp_path: Path) -> None:
+    world = DeclaredWorld(tmp_path)
+    world.correct("settle: 0s", "settle: 0s, strangers: ignore")
+    world.archive(0).with_name("notes.txt").write_text("")
+    [text] = [text for text in world.plan().warnings if "names that nobody knows" in text]
+    assert world.plan().warnings == (), "the archive was not looked at"
+    assert world.run().warnings == (text,)
+    world.archive(1)
+    plan = world.plan()
+    assert plan.planned
+    assert text in plan.warnings
+    with closing(world.store()) as store:
+        assert text in warned_before(store, "shop", plan.table, f"run-{world.runs}")
 
 
 def test_unchanged_warnings_are_a_number() -> None:
