@@ -53,7 +53,8 @@ class SchemaChange:
         before: Stored type; for `renamed` the stored name; for `keys` the recorded ones.
         after: For `added` and `widened` the type to be stored, for `narrowed` and `retyped` the type that the source's values have, for
             `keys` the new ones.
-        declared: The type as the source declares it now, "" where there is none.
+        declared: The type as the source declares it now, "" where there is none; for a column of ours the setting that wants it.
+        nulls: For a column of ours, which no backfill can fill: what is said of NULL in it. "" = the column is the source's.
     """
 
     kind: ChangeKind
@@ -61,6 +62,7 @@ class SchemaChange:
     before: str = ""
     after: str = ""
     declared: str = ""
+    nulls: str = ""
 
     def __str__(self) -> str:
         match self.kind:
@@ -80,16 +82,21 @@ class SchemaChange:
         """True if the Delta table has to be altered before rows with the new column can enter it."""
         return self.kind in (ChangeKind.ADDED, ChangeKind.RENAMED, ChangeKind.WIDENED)
 
-    def meaning(self, pipeline: str, table: TableName, *, declared: bool = False) -> str:
-        """Returns one sentence: how the change is applied, and what it means for the rows that are there."""
+    def meaning(self, pipeline: str, table: TableName, *, declared: bool = False, fills: bool = True) -> str:
+        """Returns one sentence: how the change is applied, and what it means for the rows that are there.
+
+        Args:
+            pipeline, table: For the command that fills a new column.
+            declared: There is no source to read anything from.
+            fills: Single columns of the table can be read again.
+        """
         match self.kind:
-            case ChangeKind.ADDED if declared:
-                return f"column {self.column} ({self.declared}) is new: it is added as {self.after}, NULL in the rows that are there"
             case ChangeKind.ADDED:
-                return (
-                    f"column {self.column} ({self.declared}) is new: it is added as {self.after}, NULL in the rows that are there until"
-                    f" they change; to fill them: cdc-ops backfill --pipeline {pipeline} --table {table} --columns {self.column}"
-                )
+                added = f"column {self.column} ({self.declared}) is new: it is added as {self.after}, NULL in the rows that are there"
+                if self.nulls or declared:
+                    return f"{added}{self.nulls}"
+                command = f"; to fill them: cdc-ops backfill --pipeline {pipeline} --table {table} --columns {self.column}"
+                return f"{added} until they change{command if fills else ''}"
             case ChangeKind.DROPPED:
                 return f"column {self.column} is gone at the source: it stays in the lake with its values, new rows have NULL in it"
             case ChangeKind.RENAMED:
@@ -126,12 +133,14 @@ class SchemaSettings:
         policy: What to do.
         renamed: Old and new names of columns that were renamed at the source.
         declared: The columns are those of the pipeline file, and there is no source to read anything from again.
+        fills: Single columns of the table can be read again for all rows.
     """
 
     pipeline: str
     policy: SchemaPolicy = SchemaPolicy.EVOLVE
     renamed: tuple[tuple[str, str], ...] = ()
     declared: bool = False
+    fills: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,7 +309,7 @@ def _notes(settings: SchemaSettings, table: TableName, changes: tuple[SchemaChan
     def told(change: SchemaChange) -> str:
         if change.column in left_out:
             return f"column {change.column} ({change.declared}) {frozen}"
-        return change.meaning(settings.pipeline, table, declared=settings.declared)
+        return change.meaning(settings.pipeline, table, declared=settings.declared, fills=settings.fills)
 
     return tuple(map(told, changes))
 

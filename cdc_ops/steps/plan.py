@@ -39,6 +39,7 @@ from cdc_ops.steps.planning import draft_operations
 from cdc_ops.steps.reconciling import method_of, sealed
 from cdc_ops.steps.schema import evolved, refreshed
 from cdc_ops.steps.stopwatch import measured, stopwatch
+from cdc_ops.steps.storing import can_fill_columns
 from cdc_ops.steps.surveys import Survey
 from cdc_ops.steps.telling import still_told
 
@@ -240,7 +241,11 @@ def _keep(context: Context, lease: Lease, state: TableState, plan: TablePlan) ->
 def _grown(unfinished: Iterable[OperationSpec], config: TableConfig, *, declared: bool) -> tuple[str, ...]:
     """Returns what is said of columns that operations of an archive have got since their plan."""
     logs = (spec for spec in unfinished if spec.log is not None)
-    news = (change.meaning(config.pipeline, config.table, declared=declared) for spec in logs for change in spec.schema_changes)
+    news = (
+        change.meaning(config.pipeline, config.table, declared=declared, fills=can_fill_columns(spec.stored_as, spec.keys))
+        for spec in logs
+        for change in spec.schema_changes
+    )
     return tuple(dict.fromkeys(news))
 
 

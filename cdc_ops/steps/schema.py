@@ -34,7 +34,7 @@ from cdc_ops.sources.base import Source
 from cdc_ops.steps.deletes import check_deletes, marker_changes, replacing_schema
 from cdc_ops.steps.loose_keys import normalised
 from cdc_ops.steps.orders import TableFacts
-from cdc_ops.steps.storing import check_request, own_changes
+from cdc_ops.steps.storing import can_fill_columns, check_request, own_changes
 
 
 def evolved(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> TableFacts:
@@ -60,8 +60,9 @@ def evolved(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> Ta
     decision = _decision(facts, head)
     _check_columns(facts, decision.schema, request.columns)
     marker = facts.config.settings.deleted_column
-    marks = (*marker_changes(marker, head), *own_changes(facts.stored_as, marker, head))
-    notes = (*decision.notes, *(change.meaning(facts.config.pipeline, facts.config.table) for change in marks))
+    declared = facts.pipeline.source.is_declared
+    marks = (*marker_changes(marker, head), *own_changes(facts.stored_as, marker, head, declared=declared))
+    notes = (*decision.notes, *(change.meaning(facts.config.pipeline, facts.config.table, declared=declared) for change in marks))
     return replace(
         facts,
         schema=decision.schema,
@@ -110,7 +111,8 @@ def refreshed(spec: OperationSpec, facts: TableFacts, head: LakeHead | None, req
         if request.mode is not ResyncMode.FULL:
             raise
         return _without_changed(spec, facts.schema, needed)
-    marks = (*marker_changes(spec.deleted_column, head), *own_changes(spec.stored_as, spec.deleted_column, head))
+    own = own_changes(spec.stored_as, spec.deleted_column, head, declared=facts.pipeline.source.is_declared)
+    marks = (*marker_changes(spec.deleted_column, head), *own)
     decision = replace(decision, alter=(*decision.alter, *marks))
     return _with_columns(spec, decision, needed, facts.config.settings.before_key)
 
@@ -167,6 +169,7 @@ def _decision(facts: TableFacts, head: LakeHead | None) -> Decision:
         policy=settings.schema_changes,
         renamed=settings.renamed,
         declared=facts.pipeline.source.is_declared,
+        fills=can_fill_columns(facts.stored_as, facts.keys) and not facts.reads_changes,
     )
     renamed = asked.renamed if asked.policy is not Policy.FREEZE else ()  # to rename a column is not to go on with the old ones
     changes = compare_columns(

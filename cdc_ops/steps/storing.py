@@ -1,12 +1,10 @@
 """How a table is to be stored, decided at the plan: SCD type, the order of changes, what is altered for them. No Spark here."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 from cdc_ops.core.archive_rules import OnBadRecord
-from cdc_ops.core.change_ranges import CHANGE_FEED
 from cdc_ops.core.commits import LakeHead
 from cdc_ops.core.deletes import Deletes
 from cdc_ops.core.own_columns import START
@@ -27,9 +25,8 @@ from cdc_ops.steps.truncates import check_truncates, contradicting_truncates
 
 _NOTHING: Final = "Nothing was read or written; the watermark stays."
 _OTHERWISE: Final = "and the pipeline file says otherwise"
+_UNORDERED: Final = ", which counts as older than any change: nothing has to be filled"
 _SETTINGS: Final = "'stored_as_scd_type', 'sequence_by', 'method'"
-_FEED_COLUMNS: Final = ("_change_type", "_commit_version", "_commit_timestamp")
-"""Columns that Delta's change feed adds, and that a table must not have."""
 
 
 def stored_as(
@@ -57,7 +54,6 @@ def stored_as(
             next=f"Leave the column out: 'except_column_list: [{taken[0]}]' in the pipeline file; or choose another name in"
             " 'operational_columns'.",
         )
-    _check_feed(config, schema)
     check_hidden_order(config, schema, keys, hidden)
     check_truncates(config, schema, keys)
     sequence, ignores = _sequence(config, schema.extended(hidden)), settings.deletes is Deletes.IGNORE
@@ -105,16 +101,25 @@ def check_request(stored: StoredAs, config: TableConfig, head: LakeHead | None, 
             raise stored_otherwise(config, f"orders changes by something else, {_OTHERWISE}", why, _SETTINGS)
 
 
-def own_changes(stored: StoredAs, deleted_column: str, head: LakeHead | None) -> tuple[SchemaChange, ...]:
-    """Returns what is altered in a table that lacks columns of ours, but for `deleted_column` itself."""
+def own_changes(stored: StoredAs, deleted_column: str, head: LakeHead | None, *, declared: bool = False) -> tuple[SchemaChange, ...]:
+    """Returns what is altered in a table that lacks columns of ours, but for `deleted_column` itself; `declared`: there is no source."""
     have = {name.lower() for name, _ in head.columns} if head else set()
     missing = [(name, kind) for name, kind in stored.columns(deleted_column) if head is not None and name.lower() not in have]
     ordering = {name for name, _ in stored.order_columns}
 
-    def said(name: str) -> str:
-        return f"stored_as_scd_type: {stored.scd_type}" if name in ordering else "operational_columns"
+    rewrites = "" if stored.keeps_versions or declared else "; 'cdc-ops resync --mode full' writes all of them"
+    again = f" until they are written again{rewrites}"
 
-    return tuple(SchemaChange(kind=ChangeKind.ADDED, column=name, after=kind, declared=said(name)) for name, kind in missing)
+    def change(name: str, kind: str) -> SchemaChange:
+        said, nulls = (f"stored_as_scd_type: {stored.scd_type}", _UNORDERED) if name in ordering else ("operational_columns", again)
+        return SchemaChange(kind=ChangeKind.ADDED, column=name, after=kind, declared=said, nulls=nulls)
+
+    return tuple(change(name, kind) for name, kind in missing)
+
+
+def can_fill_columns(stored: StoredAs, keys: tuple[str, ...]) -> bool:
+    """True if single columns of a table can be read again: its rows are found by their keys, and there is one of each."""
+    return bool(keys) and not stored.keeps_versions
 
 
 def _sequence(config: TableConfig, schema: TableSchema) -> Sequence | None:
@@ -140,25 +145,6 @@ def _tracked(config: TableConfig, schema: TableSchema) -> tuple[str, ...]:
     if left_out:
         return tuple(name for name in schema.names if name.lower() not in left_out)
     return settings.track_history_column_list
-
-
-def _check_feed(config: TableConfig, schema: TableSchema) -> None:
-    """Checks that Delta can record the changes of a table, if it shall: its MERGE does not quote a backtick in the name of a column."""
-    settings = config.settings
-    chosen = dict(settings.properties).get(CHANGE_FEED, str(settings.change_feed or settings.event_history))
-    name = next((name for name in schema.names if "`" in name or name.lower() in _FEED_COLUMNS), "")
-    if not name or chosen.lower() != "true":
-        return
-    raise SourceTableError(
-        f"The changes of {config.table} cannot be recorded: it has a column {name!r}.",
-        why="Delta's MERGE fails on names with a backtick while it records changes."
-        if "`" in name
-        else "Delta's change feed has a column of that name itself.",
-        data=_NOTHING,
-        next=f"Leave the column out: 'except_column_list: [{json.dumps(name, ensure_ascii=False)}]' in the pipeline file; or remove"
-        " 'change_feed' and 'event_history', and from a Delta table that records its changes already the property: ALTER TABLE ..."
-        f" SET TBLPROPERTIES ('{CHANGE_FEED}' = 'false').",
-    )
 
 
 def _check_settings(config: TableConfig) -> None:

@@ -8,13 +8,13 @@ import pytest
 
 from cdc_ops.core.archive_positions import ArchiveWatermark
 from cdc_ops.core.archive_rules import OnBadRecord
-from cdc_ops.core.change_ranges import CHANGE_FEED
 from cdc_ops.core.commits import LakeHead
+from cdc_ops.core.cursors import Cursor
 from cdc_ops.core.deletes import Deletes, source_columns
 from cdc_ops.core.logs import LogReading
 from cdc_ops.core.merging import plan_merge
 from cdc_ops.core.operations import ApplyMode, Manifest, OperationKind
-from cdc_ops.core.own_columns import DEFAULT_COLUMNS, END, SEQUENCE, START, TOUCHED
+from cdc_ops.core.own_columns import DEFAULT_COLUMNS, END, SEQUENCE, START, TOUCHED, OwnColumns
 from cdc_ops.core.pipeline import Method, Pipeline, SourceConfig, SourceKind, TableConfig, TableRule, TableSettings, TargetConfig
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.runs import TableState
@@ -26,12 +26,14 @@ from cdc_ops.lake.statements import merge_statement, versions_statement
 from cdc_ops.steps.emptied import emptying
 from cdc_ops.steps.orders import Order, TableFacts
 from cdc_ops.steps.planning import draft_operations
+from cdc_ops.steps.schema import evolved
 from cdc_ops.steps.storing import check_request, own_changes, stored_as
 from tests.lake_case import CURSOR, TABLE, Case, schema, watermark
 
 SCHEMA = schema(("id", "bigint"), ("name", "string"), ("changed_at", "timestamp"), ("change_id", "bigint"))
 EVENTS = StoredAs(sequence=Sequence(kind=SequenceKind.POSITION, type="array<bigint>"), tombstones="/t")
 HISTORY = replace(EVENTS, scd_type=2)
+OWN = OwnColumns(synced_at="written_at")
 READING = LogReading(watermark=ArchiveWatermark())
 
 
@@ -62,23 +64,6 @@ def head(*columns: tuple[str, str]) -> LakeHead:
 
 def manifest(reading: LogReading | None = READING) -> Manifest:
     return Manifest(operation_id="operation-1", attempt="a", rows=1, bytes=1, schema_fingerprint="", log=reading)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"change_feed": True}, {"method": Method.LOG, "event_history": True}, {"properties": ((CHANGE_FEED, "true"),)}],
-    ids=["change_feed", "event_history", "properties"],
-)
-@pytest.mark.parametrize("name", ["tick`s", "_Change_Type"])
-def test_changes_that_delta_cannot_record_because_of_a_name_are_refused_by_the_plan(name: str, settings: dict[str, Any]) -> None:
-    odd = schema(("id", "bigint"), (name, "string"))
-    with pytest.raises(SourceTableError) as caught:
-        stored_as(pipeline(), config(**settings), odd, ("id",))
-    error = caught.value
-    assert all((error.what, error.why, error.data, error.next))
-    assert repr(name) in error.what
-    assert stored_as(pipeline(), config(method=Method.LOG), odd, ("id",)).sequence is not None
-    assert stored_as(pipeline(), config(**settings), SCHEMA, ("id",))
 
 
 def test_tables_that_follow_a_log_are_ordered_by_positions_and_remember_deletes() -> None:
@@ -223,6 +208,46 @@ def test_columns_of_ours_are_added_once_and_are_none_of_the_source() -> None:
         ("id", "bigint"),
         ("name", "string"),
     )
+
+
+@pytest.mark.parametrize(
+    ("stored", "column", "declared", "said"),
+    [
+        (EVENTS, SEQUENCE, False, "NULL in the rows that are there, which counts as older than any change: nothing has to be filled"),
+        (HISTORY, START, False, "nothing has to be filled"),
+        (replace(LATEST, own=OWN), "written_at", False, "until they are written again; 'cdc-ops resync --mode full' writes all of them"),
+        (replace(HISTORY, own=OWN), "written_at", False, "NULL in the rows that are there until they are written again"),
+        (replace(LATEST, own=OWN), "written_at", True, "NULL in the rows that are there until they are written again"),
+    ],
+)
+def test_no_backfill_is_advised_for_a_column_of_ours(stored: StoredAs, column: str, declared: bool, said: str) -> None:
+    changes = {change.column: change for change in own_changes(stored, "", head(), declared=declared)}
+    text = changes[column].meaning("shop", TABLE, declared=declared)
+    assert text.endswith(said)
+    assert "backfill" not in text
+
+
+@pytest.mark.parametrize(
+    ("stored", "keys", "settings", "advised"),
+    [
+        (LATEST, ("id",), {}, True),
+        (EVENTS, ("id",), {"method": Method.LOG}, True),
+        (LATEST, (), {}, False),
+        (HISTORY, ("id",), {"method": Method.LOG, "stored_as_scd_type": 2}, False),
+        (LATEST, ("name",), {"sequence_by": ("change_id",)}, False),
+    ],
+    ids=["rows", "events", "no keys", "versions", "changes"],
+)
+def test_a_backfill_of_a_new_column_is_advised_only_where_it_can_run(
+    stored: StoredAs, keys: tuple[str, ...], settings: dict[str, Any], advised: bool
+) -> None:
+    facts = TableFacts(
+        pipeline=pipeline(), config=config(**settings), schema=SCHEMA, keys=keys, cursor=CURSOR, warnings=(), stored_as=stored
+    )
+    kept = [(column.name, column.delta_type) for column in SCHEMA.columns if column.name not in ("id", "changed_at")]
+    [note] = evolved(replace(facts, cursor=Cursor(columns=())), head(*kept, *stored.order_columns), run()).notes
+    assert "column changed_at" in note
+    assert ("backfill" in note) is advised
 
 
 def test_an_event_that_is_older_than_its_row_is_neither_written_nor_deletes() -> None:
