@@ -86,13 +86,15 @@ def _confirmed(told: str, *, yes: bool, quiet: bool) -> bool:
     Raises:
         RequestError: there is nobody to ask.
     """
-    if not yes and (quiet or not _has_terminal()):
+    if not quiet:
+        render.err.print(escape(f"{told}\n{_RISK}"), highlight=False, soft_wrap=True)
+    if yes:
+        return True
+    if quiet or not _has_terminal():
         raise RequestError(
             "The lease was not taken away: nobody could be asked.",
             why=f"{told} {_RISK}",
             data="Nothing was changed.",
             next="Add --yes.",
         )
-    if not quiet:
-        render.err.print(escape(f"{told}\n{_RISK}"), highlight=False, soft_wrap=True)
-    return yes or typer.confirm("Take the lease away?", err=True)
+    return typer.confirm("Take the lease away?", err=True)

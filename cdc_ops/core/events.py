@@ -177,6 +177,7 @@ class FormatFacts:
         column_names: What names of columns have to be, as a regular expression; empty = any.
         statements: The SQL dialect of its statements: `MYSQL`, which is understood; empty = another one, or none is ever written.
         sparse: True if rows need not have all columns: what a whole row does not name is NULL, and not older than its column.
+        hidden_keys: Why an update does not show that a column has changed which is not of the primary key; empty = it shows it.
     """
 
     name: str
@@ -198,6 +199,7 @@ class FormatFacts:
     column_names: str = ""
     statements: str = ""
     sparse: bool = False
+    hidden_keys: str = ""
 
     @property
     def writes_tombstones(self) -> bool:

@@ -83,6 +83,7 @@ def postgres_facts(name: str) -> FormatFacts:
         ddl="not at all: only the columns of later events differ",
         lossy=(*OF_ALL, *OF_POSTGRES, time_precision("adaptive")),
         unreadable=_POSTGRES_UNREADABLE,
+        hidden_keys="unless the table has REPLICA IDENTITY FULL, Postgres logs no row before the change",
     )
 
 

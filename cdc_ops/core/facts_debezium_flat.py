@@ -50,6 +50,7 @@ def _flattened(facts: FormatFacts, needs: tuple[str, ...]) -> FormatFacts:
         lossy=(*kept, OF_KEYS, *flat_losses(needs), *OF_TRANSFORMATION, *((NO_TRUNCATE,) if truncates else ())),
         settings={**facts.settings, PREFIX: "__"},
         names_table=False,
+        hidden_keys="flat records have no row before the change",
     )
 
 

@@ -34,7 +34,7 @@ from cdc_ops.steps.context import Context
 from cdc_ops.steps.dropped import Absence, find_absence, returned_warnings
 from cdc_ops.steps.log_plan import as_configured_now, reads_otherwise
 from cdc_ops.steps.orders import Draft, Order, TableFacts, choosing_quarantine, read_facts
-from cdc_ops.steps.plan_warnings import foreign_warnings, key_warnings
+from cdc_ops.steps.plan_warnings import event_key_warnings, foreign_warnings, key_warnings
 from cdc_ops.steps.planning import draft_operations
 from cdc_ops.steps.reconciling import method_of, sealed
 from cdc_ops.steps.schema import evolved, refreshed
@@ -295,6 +295,7 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
             *returned_warnings(config, state),
             *facts.warnings,
             *key_warnings(facts, state),
+            *event_key_warnings(facts),
             *(taken.warnings if taken else ()),
             *draft.warnings,
         ),

@@ -1,6 +1,7 @@
 """What a plan warns of that is neither the cursor's nor the archive's: changes by others, and keys that are compared loosely."""
 
 from cdc_ops.core.commits import LakeHead
+from cdc_ops.core.format_facts import facts_of, is_own_format
 from cdc_ops.core.pipeline import Method
 from cdc_ops.core.runs import TableState
 from cdc_ops.steps.orders import TableFacts
@@ -35,4 +36,23 @@ def key_warnings(facts: TableFacts, state: TableState) -> tuple[str, ...]:
         " an update that only changes how a key is written (case, accents, spaces at its end) leaves the row under its old spelling too."
         " 'cdc-ops verify' finds such rows, a resync with --mode full removes them."
         for column in columns
+    )
+
+
+def event_key_warnings(facts: TableFacts) -> tuple[str, ...]:
+    """Warns of `keys` that are other columns than the primary key, where the archive's events do not show that such a key has changed."""
+    name = facts.pipeline.archive.format
+    if facts.config.settings.method is not Method.LOG or not name or is_own_format(name):
+        return ()
+    hidden, primary = facts_of(name).hidden_keys, facts.schema.primary_key
+    others = [key for key in facts.source_keys if key.lower() not in {column.lower() for column in primary}]
+    if not hidden or not others:
+        return ()
+    has = f"its primary key is ({', '.join(primary)})" if primary else "it has no primary key"
+    they = "them" if len(others) > 1 else "it"
+    reconcile = "" if facts.pipeline.source.is_declared else "; 'cdc-ops reconcile' deletes such rows"
+    return (
+        f"Key column{'s' if len(others) > 1 else ''} {', '.join(map(repr, others))} of {facts.config.table}: {has}, and events of format"
+        f" {name!r} show of no other column that a key has changed ({hidden}). An update of {they} leaves the"
+        f" row under its old key in the lake too. Use the primary key as 'keys'{reconcile}.",
     )

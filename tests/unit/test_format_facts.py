@@ -16,6 +16,7 @@ from cdc_ops.core.tables import Column, TableName, TableSchema
 from cdc_ops.core.typemap import mysql_mapping
 from cdc_ops.errors import ConfigError
 from cdc_ops.formats.base import format_names, open_format
+from tests.declared_world import MAXWELL, DeclaredWorld
 
 FLAT = [name for name in FORMAT_FACTS if "-unwrapped" in name and "mongodb" not in name]
 RELATIONAL = [name for name in FORMAT_FACTS if name.startswith("debezium-") and "mongodb" not in name]
@@ -86,6 +87,38 @@ def test_a_flattened_format_demands_that_the_transformation_keeps_null(name: str
         with pytest.raises(ConfigError, match=r"replace\.null\.with\.default=true loses data"):
             check_format(facts, EventFormat(name=name, settings=settings, accept=chosen.accept), table, ("id",))
     check_format(facts, chosen, table, ("id",))
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "warned"),
+    [
+        ("debezium-mysql-unwrapped", "[name]", True),
+        ("debezium-mysql-unwrapped", "[ID, name]", True),
+        ("debezium-mysql-unwrapped", "[id]", False),
+        ("debezium-postgres", "[name]", True),
+        ("debezium-mysql", "[name]", False),
+    ],
+)
+def test_a_plan_warns_of_keys_whose_changes_no_event_shows(tmp_path: Path, name: str, keys: str, warned: bool) -> None:
+    world, chosen = DeclaredWorld(tmp_path), stated(facts_of(name))
+    world.correct(MAXWELL, f"format: {name}, settings: {json.dumps(chosen.settings)}, accept: {json.dumps(chosen.accept)}")
+    world.correct("dialect: mysql", f"dialect: {'postgres' if 'postgres' in name else 'mysql'}")
+    world.correct("  shop.orders:\n", f"  shop.orders: {{keys: {keys.lower()}}}\n")
+    world.archive(0)
+    found = [text for text in world.plan(freeze=False).warnings if "leaves the row under its old key" in text]
+    assert len(found) == warned
+    assert not found or ("'name'" in found[0] and "its primary key is (id)" in found[0])
+
+
+def test_what_a_format_loses_of_a_column_is_refused_by_the_plan(tmp_path: Path) -> None:
+    """The file alone does not tell it: nothing is wrong with these settings for other columns."""
+    world = DeclaredWorld(tmp_path)
+    world.archive(0)
+    assert world.plan(freeze=False).planned
+    world.correct("name: varchar(40)", "name: \"enum('new','paid')\"")
+    assert load_pipeline(world.file, {}).name == "shop"
+    with pytest.raises(ConfigError, match=r"enum_errors=null \(name\) loses data of shop\.orders"):
+        world.plan(freeze=False)
 
 
 def test_the_converters_setting_of_that_name_is_not_taken_for_the_transformations() -> None:
