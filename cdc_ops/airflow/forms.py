@@ -56,14 +56,16 @@ def _of_a_database(instant: dict[str, Any]) -> dict[str, Param]:
             [],
             type="array",
             title="Keys",
-            description="Mode keys: one row a line; parts of a composite key separated by commas. Rows that are gone are deleted.",
+            description="Mode keys: one row a line; parts of a composite key separated by commas; one that holds a comma"
+            " or begins or ends with a blank in double quotes. Rows that are gone are deleted.",
             section=_SECTION,
         ),
         "columns": Param(
             [],
             type="array",
             title="Columns",
-            description="Mode increment: fill these columns, one a line, in the rows that the lake has; all rows, or since to until.",
+            description="Mode increment: fill these columns, one a line, in the rows that the lake has; all rows, or since to until."
+            " A name that begins or ends with a blank stands in double quotes.",
             section=_SECTION,
         ),
         "accept_deletes": Param(

@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn
 
 from cdc_ops.core.comparing import parse_accepted
 from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest, parse_instant
-from cdc_ops.core.text import did_you_mean, split_list
+from cdc_ops.core.text import did_you_mean, split_list, unquoted
 from cdc_ops.errors import RequestError
 
 INCREMENT: Final = "increment"
@@ -150,7 +150,7 @@ def _names(conf: Mapping[str, Any], field: str, remedy: str) -> tuple[str, ...]:
     for name in names:
         if not isinstance(name, str):
             _refuse(f"{field} holds {name!r}, which is not a name.", remedy)
-    return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
+    return tuple(dict.fromkeys(unquoted(name) for name in names if name.strip()))
 
 
 def _keys(conf: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
@@ -163,7 +163,7 @@ def _key(item: Any) -> tuple[str, ...]:
     for part in parts:
         if isinstance(part, bool | float) or not isinstance(part, str | int):
             _refuse(f"keys holds {part!r}, neither a text nor a whole number.", "Write the value as text, as the source prints it.")
-    return tuple(part.strip() if isinstance(part, str) and not isinstance(item, list) else str(part) for part in parts)
+    return tuple(map(str, parts))
 
 
 def _list(conf: Mapping[str, Any], name: str, remedy: str) -> Iterable[Any]:

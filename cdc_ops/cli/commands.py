@@ -197,7 +197,7 @@ def backfill(  # noqa: PLR0913, PLR0917  a command line has as many parameters a
         typer.Option(
             metavar="COLUMNS",
             help="Fill only these columns, separated by commas, in the rows that the lake has. Without a range: in all rows."
-            " A name that holds a comma stands in double quotes.",
+            " A name that holds a comma, or begins or ends with a blank, stands in double quotes.",
         ),
     ] = "",
     folder: Folder = None,
@@ -228,7 +228,8 @@ def resync(  # noqa: PLR0913, PLR0917  a command line has as many parameters as 
         list[str] | None,
         typer.Option(
             metavar="KEY",
-            help="Key of a row, parts of a composite key separated by commas; a part that holds a comma in double quotes. May be repeated.",
+            help="Key of a row, parts of a composite key separated by commas; a part that holds a comma, or begins or ends with a"
+            " blank, in double quotes. May be repeated.",
         ),
     ] = None,
     folder: Folder = None,

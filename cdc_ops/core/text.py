@@ -1,8 +1,11 @@
 """Small wording helpers for messages and statements."""
 
-import csv
 import difflib
+import re
 from collections.abc import Iterable
+from typing import Final
+
+_PART: Final = re.compile(r'\s*(?:"(?P<quoted>(?:[^"]|"")*)"\s*|(?P<plain>[^,]*))(?P<more>,|\Z)')
 
 
 def did_you_mean(word: str, known: Iterable[str], limit: int = 8) -> str:
@@ -24,6 +27,26 @@ def quoted(name: str) -> str:
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """Returns the parts of a list with commas between; a part that holds a comma itself stands in double quotes, as in CSV."""
-    parts = next(csv.reader([text], skipinitialspace=True), [""]) if '"' in text else text.split(",")
-    return tuple(part.strip() for part in parts)
+    """Returns the parts of a list with commas between, without the blanks around them.
+
+    A part that holds a comma itself, or begins or ends with a blank, stands in double quotes, as in CSV.
+
+    >>> split_list('1, two words ," b, c",q"uote')
+    ('1', 'two words', ' b, c', 'q"uote')
+    """
+    parts = []
+    for found in _PART.finditer(text):
+        parts.append(found["plain"].strip() if found["quoted"] is None else found["quoted"].replace('""', '"'))
+        if not found["more"]:
+            break
+    return tuple(parts)
+
+
+def unquoted(text: str) -> str:
+    """Returns a name without the blanks around it; one that begins or ends with a blank stands in double quotes.
+
+    >>> [unquoted(text) for text in (' note ', '" note"', 'a,b', '"')]
+    ['note', ' note', 'a,b', '"']
+    """
+    parts = split_list(text)
+    return parts[0] if len(parts) == 1 else text.strip()

@@ -47,6 +47,10 @@ def test_a_backfill_with_a_range_or_mode_of_its_own_is_refused(conf: dict[str, A
 def test_columns_are_a_backfill_of_them_of_all_rows_or_of_a_range() -> None:
     request = run_request(facts("manual", columns=["note"], tables=["shop.orders"]))
     assert (request.kind, request.columns, request.since) == (RunKind.BACKFILL, ("note",), None)
+    odd = run_request(facts("manual", columns=['" note"', "a,b ", 'q"uote'], tables=['shop. odd "t"']))
+    assert (odd.columns, odd.tables) == ((" note", "a,b", 'q"uote'), ('shop. odd "t"',))
+    keys = run_request(facts("manual", mode="keys", keys=['1, " b, c "', ["2", " d "]], tables=["shop.orders"])).keys
+    assert keys == (("1", " b, c "), ("2", " d "))
     with pytest.raises(RequestError, match="Columns are for a backfill"):
         run_request(facts("manual", columns=["note"], mode="full"))
 

@@ -107,9 +107,12 @@ def test_a_list_of_columns_may_have_been_written_without_backticks() -> None:
         ('"a, b", 5', ("a, b", "5")),
         ('"say ""yes"""', ('say "yes"',)),
         ('5" wide', ('5" wide',)),
+        ('" leading", " both " ,plain ', (" leading", " both ", "plain")),
+        ('"', ('"',)),
+        ("a,", ("a", "")),
     ],
 )
-def test_a_list_on_the_command_line_may_hold_commas_in_quotes(text: str, parts: tuple[str, ...]) -> None:
+def test_a_list_on_the_command_line_may_hold_commas_and_blanks_in_quotes(text: str, parts: tuple[str, ...]) -> None:
     assert split_list(text) == parts
 
 
