@@ -10,22 +10,23 @@ import typer
 
 from cdc_ops.cli import render
 from cdc_ops.cli.application import WHICH_COMMAND
-from cdc_ops.cli.commands import TABLES_FAILED, TRY_AGAIN, Folder, Json, Names, Quiet, Tables, app, guarded
+from cdc_ops.cli.commands import TABLES_FAILED, TRY_AGAIN, Folder, Json, Names, Quiet, Tables, app, guarded, kept_apart
 from cdc_ops.cli.layout import Grid, print_sentence, show_grid
 from cdc_ops.cli.progress import progress
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opened
 from cdc_ops.cli.verbosity import verbose_option
 from cdc_ops.core import wire
 from cdc_ops.core.comparing import Strength
+from cdc_ops.core.dropped_tables import DroppedTables
 from cdc_ops.core.pipeline import TableConfig
-from cdc_ops.core.requests import RunKind
+from cdc_ops.core.requests import RunKind, RunRequest
 from cdc_ops.core.schema_changes import only_columns
 from cdc_ops.core.tables import TableName
 from cdc_ops.errors import CdcError, from_payload
 from cdc_ops.lake.log import read_head
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.context import Context
-from cdc_ops.steps.discovery import discover
+from cdc_ops.steps.discovery import discover_all
 from cdc_ops.steps.orders import read_facts
 from cdc_ops.steps.run import run_pipeline
 
@@ -55,18 +56,37 @@ def verify(
     Changes that no run has copied yet show up as differences.
     """
     documents: list[dict[str, Any]] = []
+    stopped: dict[str, CdcError] = {}
     with guarded(as_json):
         request = new_request(tables=tuple(table or ()))
-        for chosen in chosen_pipelines(folder, pipeline or []):
-            with progress(as_json or quiet) as say, opened(chosen) as (context, source), LocalSpark(chosen, say) as spark:
+        pipelines = chosen_pipelines(folder, pipeline or [])
+        for chosen in pipelines:
+            with (
+                kept_apart(chosen.name, pipelines, stopped, as_json),
+                progress(as_json or quiet) as say,
+                opened(chosen) as (context, source),
+                LocalSpark(chosen, say) as spark,
+            ):
                 look = Look(context=context, source=source, spark=spark, say=say)
-                documents += [look.document(config, repair=repair) for config in discover(chosen, source, request)]
+                documents += [look.document(config, repair=repair) for config in _tables(context, source, request)]
+    failed = [{"pipeline": name, **_failed(error)} for name, error in stopped.items()]
     if as_json:
-        render.print_json(documents)
+        render.print_json([*documents, *failed])
     else:
         print_verification(documents)
-    if code := _exit_code(documents):
+    if code := _exit_code([*documents, *failed]):
         raise typer.Exit(code)
+
+
+def _tables(context: Context, source: Source, request: RunRequest) -> tuple[TableConfig, ...]:
+    """Returns what is compared: also tables that the source does not show, but for those of which that is to be ignored."""
+    found, listed = discover_all(context, source, request).tables, set(context.tables(source))
+    named = bool(request.tables)
+    return tuple(one for one in found if named or one.table in listed or one.settings.dropped_tables is not DroppedTables.IGNORE)
+
+
+def _failed(error: CdcError) -> dict[str, Any]:
+    return {"equal": False, "error": error.to_payload(), "retryable": error.retryable}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +114,7 @@ class Look:
                 self.say(f"{config.table}: reading again what differs")
                 document["repair"] = self._repair(config, found.scope)
         except CdcError as error:
-            document |= {"equal": False, "error": error.to_payload(), "retryable": error.retryable}
+            document |= _failed(error)
         return document
 
     def _repair(self, config: TableConfig, scope: "Scope") -> dict[str, Any]:

@@ -1,11 +1,14 @@
 """verify from end to end: equal tables ship nothing, and what differs is named."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
+from cdc_ops.cli import app
 from cdc_ops.cli.session import LocalSpark
 from cdc_ops.cli.verify import Look
 from cdc_ops.core.job_specs import JobSpec, StepResult
@@ -112,3 +115,60 @@ def test_a_repair_deletes_no_more_than_a_reconcile_may_and_says_what_is_left(wor
     assert failure["error"] == "DeletesRefusedError"
     assert (found["repair"]["equal"], found["repair"]["left"]["only_in_lake"]) == (False, ROWS - 2000)
     assert len(world.lake("orders", "id")) == ROWS
+
+
+PIPELINES = """\
+pipeline: {name}
+source: {{kind: mysql, connection: {connection}}}
+target: {{root: "{root}", staging: "{root}/staging"}}
+defaults: {{cursor: [updated_at, id]}}
+tables: {{{tables}}}
+"""
+
+
+def write_pipelines(world: World, monkeypatch: pytest.MonkeyPatch, tables: dict[str, str], name: str = "shop") -> None:
+    """Pipeline files of these entries, by name of the pipeline; `nowhere` is a connection that is not set."""
+    folder = world.folder / "pipelines"
+    folder.mkdir(exist_ok=True)
+    entries = ", ".join(f'"{world.database}.{table}": {{{settings}}}' for table, settings in tables.items())
+    connection = "shop_db" if name == "shop" else "nowhere"
+    text = PIPELINES.format(name=name, connection=connection, root=world.pipeline.target.root, tables=entries)
+    (folder / f"{name}.yaml").write_text(text, "utf-8")
+    monkeypatch.setenv("CDC_OPS_PIPELINES", str(folder))
+    monkeypatch.setenv("CDC_OPS_LEDGER", world.ledger)
+    monkeypatch.setenv("CDC_OPS_CONN_SHOP_DB", world.url)
+    monkeypatch.setattr(LocalSpark, "session", lambda self: world.spark)
+
+
+def verified(*arguments: str) -> tuple[int, dict[str, Any]]:
+    """The exit code, and what is said of each table, or of a pipeline without one."""
+    result = CliRunner().invoke(app, ["verify", "--json", *arguments])
+    assert isinstance(result.exception, SystemExit | None), result.exception
+    documents = json.loads(result.stdout)
+    assert isinstance(documents, list), documents
+    return result.exit_code, {item.get("table", item["pipeline"]): item for item in documents}
+
+
+def test_tables_that_the_source_does_not_show_fail_alone_and_the_others_are_compared(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.sql(ORDERS.replace("orders", "gone"), "INSERT INTO gone (customer, amount) VALUES ('c', 1)")
+    assert not world.run().failures
+    world.sql("DROP TABLE gone")
+    here, gone, never = (f"{world.database}.{name}" for name in ("orders", "gone", "never"))
+    write_pipelines(world, monkeypatch, {"orders": "", "gone": "", "never": ""})
+    code, found = verified()
+    assert (code, set(found)) == (5, {here, gone, never})
+    assert found[here]["equal"]
+    assert {found[name]["error"]["error"] for name in (gone, never)} == {"SourceTableError"}
+    shown = CliRunner().invoke(app, ["verify"])
+    assert (shown.exit_code, shown.stdout.count("failed"), shown.stdout.count("equal")) == (5, 2, 1)
+    write_pipelines(world, monkeypatch, {"*": ""})
+    code, found = verified()
+    assert (code, set(found)) == (5, {here, gone}), "the lake has it, and a pattern covers it"
+    assert verified("--table", gone)[0] == 5
+    write_pipelines(world, monkeypatch, {"*": "dropped_tables: ignore"})
+    code, found = verified()
+    assert (code, set(found)) == (0, {here})
+    write_pipelines(world, monkeypatch, {"other": ""}, name="another")
+    code, found = verified()
+    assert (code, set(found)) == (5, {here, "another"})
+    assert found[here]["equal"]
