@@ -86,8 +86,9 @@ def test_a_bound_that_has_not_passed_the_watermark_gives_nothing_to_read(high: i
 
 
 def test_a_clock_behind_the_watermark_is_refused() -> None:
-    with pytest.raises(CursorRegressionError, match=r"\(4\) is behind the watermark \(5\)"):
+    with pytest.raises(CursorRegressionError, match=r"\(4\) is behind the watermark \(5\)") as caught:
         next_window(CURSORS[0], position(5), bound(position(4)))
+    assert "source.time_zone" in caught.value.next
 
 
 def test_a_window_names_its_open_ends() -> None:
