@@ -1,8 +1,11 @@
 """What an error of a driver means: a server that is away, a statement that was ended, a refusal."""
 
+from unittest.mock import Mock
+
 import psycopg
 import pymysql
 import pytest
+from sqlalchemy import exc
 
 from cdc_ops.errors import CdcError, SourceAccessError, SourceError, SourceInterruptedError, SourceTableError, SourceUnreachableError
 from cdc_ops.sources import mysql_session, postgres_session
@@ -81,3 +84,16 @@ def test_texts_of_the_client_library_of_postgres_tell_a_server_that_is_away_from
 def test_a_server_that_starts_is_not_said_to_take_no_more_connections() -> None:
     error = postgres_session.source_error(psycopg.OperationalError("FATAL: the database system is starting up"), POSTGRES)
     assert "Cannot reach" in error.what
+
+
+@pytest.mark.parametrize(
+    "says",
+    [exc.ResourceClosedError("This Connection is closed"), exc.OperationalError("ROLLBACK", None, OSError("gone")), OSError("reset")],
+)
+def test_closing_a_lost_connection_never_fails_whatever_the_driver_says(says: Exception) -> None:
+    session = mysql_session.MySQLSession(MYSQL)
+    lost = session._connection = Mock()
+    lost.close.side_effect = lost.invalidate.side_effect = says
+    session.close()
+    assert lost.close.called
+    assert session._connection is None, "a later question opens another"
