@@ -23,6 +23,11 @@ METHOD_REPLICA: Final = "replica-lag"
 _SHARE_SECONDS: Final = 1.0
 """A bound stays true for ever; the tables of one run share an observation that is not older than this."""
 
+_NOTHING_TO_HOLD: Final = (
+    " The table has no watermark yet that could be held: rows of that transaction may be older than the first window and are then not read."
+    " End it before the first load, or reconcile the table once it has ended."
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundRequest:
@@ -162,7 +167,7 @@ class ClockBound:
         if unknown is not None:
             value = request.since or self._value(request, clock, high - request.overlap)
             holder = unknown
-            warnings += (self._probe.unknown_start(unknown),)
+            warnings += (self._probe.unknown_start(unknown) + ("" if request.since else _NOTHING_TO_HOLD),)
         return SafeBound(
             value=value,
             clock=CursorValue(parts=(lead.literal(now),)),

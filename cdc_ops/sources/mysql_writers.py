@@ -13,6 +13,8 @@ Traps, measured on MariaDB 10.11 and 11.4 and on MySQL 9.7:
   looks for its own statement in the listing and tries again until it is there.
 - `trx_started` is in the time zone of the operating system, whatever the session's time zone is, and in whole seconds.
 - `trx_read_only` is 0 for plain readers too; they are known by having modified nothing while they run nothing but a SELECT.
+- A prepared XA transaction that outlives a restart is listed as begun when InnoDB took it over. The server's uptime counts from before that,
+  and recovery may take minutes; the counters of InnoDB that are always on are switched on after it, so their time tells the two apart.
 
 Not seen: a SELECT that calls a function which writes, before its first row; and a statement that waited *before* InnoDB knew its
 transaction (for a metadata lock, say) and has ended by now while the transaction is still open: its rows can be older than the
@@ -55,6 +57,11 @@ _TRANSACTIONS: Final = (
     " FROM information_schema.innodb_trx"
 )
 
+_TAKEN_OVER: Final = (
+    "SELECT UNIX_TIMESTAMP(MIN(time_enabled)) AS ready FROM information_schema.innodb_metrics"
+    " WHERE name IN ('trx_rseg_history_len', 'lock_deadlocks', 'buffer_pool_reads')"
+)
+
 
 def observe(session: MySQLSession) -> Observation:
     """Reads the clock, then the writers, in the order that makes the answer a bound.
@@ -71,7 +78,8 @@ def observe(session: MySQLSession) -> Observation:
     users = {int(row["id"]): _who(row) for row in statements}
     born = server_start(session, now)
     writers = [_statement_writer(row) for row in statements if _runs_a_write(row)]
-    writers += [_transaction_writer(row, users, now, born) for row in transactions if _may_commit(row)]
+    ready = None if all(row["trx_mysql_thread_id"] for row in transactions) else _engine_ready(session)
+    writers += [_transaction_writer(row, users, now, born, ready) for row in transactions if _may_commit(row)]
     return Observation(now=now, writers=tuple(writers), complete=True, account=before["account"])
 
 
@@ -108,6 +116,16 @@ def _fresh_transactions(session: MySQLSession) -> list[Row] | None:
     )
 
 
+def _engine_ready(session: MySQLSession) -> datetime | None:
+    """Returns when InnoDB had taken over what was prepared before the server's start, to a second; None if nothing tells."""
+    session.execute("SET SESSION time_zone = 'SYSTEM'")
+    try:
+        rows = session.rows_if_allowed(_TAKEN_OVER)
+    finally:
+        session.execute("SET SESSION time_zone = '+00:00'")
+    return datetime.fromtimestamp(float(rows[0]["ready"]), UTC) if rows and rows[0]["ready"] is not None else None
+
+
 def server_start(session: MySQLSession, now: datetime) -> datetime:
     """Returns when the server was started, to a second, as of its clock `now`."""
     uptime = session.row("SHOW GLOBAL STATUS LIKE 'Uptime'")
@@ -142,7 +160,7 @@ def _statement_writer(row: Row) -> Writer:
     )
 
 
-def _transaction_writer(row: Row, users: dict[int, str], now: datetime, born: datetime) -> Writer:
+def _transaction_writer(row: Row, users: dict[int, str], now: datetime, born: datetime, ready: datetime | None) -> Writer:
     started = datetime.fromtimestamp(float(row["started"]), UTC) if row["started"] is not None else born
     connection = int(row["trx_mysql_thread_id"] or 0)
     known = f"of {users.get(connection, 'an unknown user')} on connection {connection}"
@@ -153,7 +171,7 @@ def _transaction_writer(row: Row, users: dict[int, str], now: datetime, born: da
         transaction=str(row["trx_id"]) if row["trx_rows_modified"] else "",
         started=started - _ROUNDING,
         label=f"transaction {row['trx_id']} {who}, open for {max((now - started).total_seconds(), 0):.0f} s ({state})",
-        start_known=bool(connection) or started > born + timedelta(seconds=60),
+        start_known=bool(connection) or (ready is not None and started > ready),
         hint=_hint(connection),
     )
 

@@ -32,7 +32,8 @@ class TestServers(StateContract):
 
 
 def forms(error: CdcError) -> str:
-    return "".join([str(error), repr(error), str(error.to_payload()), *traceback.format_exception(error)])
+    """All that is shown of an error, and what its own cause would show."""
+    return "".join([str(error), repr(error), str(error.to_payload()), *traceback.format_exception(error), str(error.__context__)])
 
 
 def test_a_wrong_login_or_database_is_a_configuration_error_without_the_password(server: DatabaseServer, url: str) -> None:
@@ -46,11 +47,15 @@ def test_a_wrong_login_or_database_is_a_configuration_error_without_the_password
             assert wrong.render_as_string(hide_password=True) in str(caught.value)
 
 
-def test_a_statement_that_fails_shows_no_password(server: DatabaseServer, url: str) -> None:
+def test_a_statement_that_fails_shows_no_password_and_no_value(server: DatabaseServer, url: str) -> None:
+    statement, given = sa.text("UPDATE nowhere SET nothing = :given"), {"given": "a value of a row"}
     with open_store(url) as store:
         with pytest.raises(StateError, match="did not take a statement") as caught, store._database.write() as connection:
-            connection.exec_driver_sql("SELECT nothing FROM nowhere")
-        assert server.password not in forms(caught.value) + repr(store)
+            connection.execute(statement, given)
+        said = forms(caught.value) + repr(store)
+        assert "nowhere" in said, "the error tells what the server said"
+        assert server.password not in said
+        assert given["given"] not in said
 
 
 def test_a_table_locked_by_somebody_else_makes_the_ledger_unavailable(url: str) -> None:

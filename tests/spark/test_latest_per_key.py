@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events import EventFormat, Operation
+from cdc_ops.core.events import EventFormat, Operation, RecordKind
 from cdc_ops.core.feeds import RECORD_COLUMNS
 from cdc_ops.core.tables import TableName, TableSchema
 from cdc_ops.errors import TiedEventsError
@@ -122,6 +122,17 @@ def test_two_events_at_one_place_that_differ_are_refused_and_duplicates_are_not(
     tied = latest_per_key(feed_of(spark, [one, one, other, last, differs]), SCHEMA)
     with pytest.raises(TiedEventsError, match=r'\{"id":2\} at '):
         refuse_ties(tied, SCHEMA)
+
+
+def test_records_that_are_bad_are_left_out_of_the_batch(spark: SparkSession) -> None:
+    good = Change(op=Operation.CREATE, position=(1, 0), key=(1,), values={"id": 1, "a": 1, "b": 1})
+    newer = Change(op=Operation.UPDATE, position=(2, 0), key=(1,), values={"id": 1, "a": 2, "b": 2})
+    alone = Change(op=Operation.CREATE, position=(3, 0), key=(2,), values={"id": 2, "a": 1, "b": 1})
+    bad = feed_of(spark, [newer, alone]).withColumn("kind", F.lit(RecordKind.BAD.value))
+    feed = feed_of(spark, [good]).unionByName(bad)
+    for partial in (True, False):
+        assert folded_in_spark(feed, partial=partial) == fold([good])
+    assert [tuple(row["key"]) for row in changes_per_key(feed).collect()] == [(1,)]
 
 
 def sales_record(number: int, kind: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> str:

@@ -316,6 +316,23 @@ def test_nulls_of_updates_keep_what_was_there_however_the_changes_are_cut(spark:
         assert lake.versions() == sorted(places, key=str)
 
 
+def test_what_is_older_than_a_delete_that_is_remembered_does_not_bring_the_row_back(spark: SparkSession, tmp_path: Path) -> None:
+    stored = StoredAs(tombstones=str(tmp_path / "tombstones"), late_window=timedelta(days=1))
+    spec = Case(root=str(tmp_path)).operation(1, stored_as=stored)
+    deleted = spark.sql("SELECT * FROM VALUES (7L, array(5L)), (7L, array(3L)), (9L, array(5L)) AS t(id, place)")
+    tombstones.remember(spark, spec, deleted, "place")
+    rows = "(7L, array(4L), false), (7L, array(6L), false), (7L, array(2L), true), (8L, array(1L), false), (9L, array(5L), false)"
+    batch = spark.sql(f"SELECT * FROM VALUES {rows} AS t(id, place, gone)")
+    later = replace(spec, op_seq=2)
+
+    def left(deleted: str) -> list[tuple[int, list[int]]]:
+        kept = tombstones.without_deleted(spark, later, batch, "place", deleted)
+        return sorted((row["id"], row["place"]) for row in kept.collect())
+
+    assert left("gone") == [(7, [2]), (7, [6]), (8, [1]), (9, [5])], "deletes stay: the row may be there in spite of it"
+    assert left("") == [(7, [6]), (8, [1]), (9, [5])]
+
+
 def test_deletes_are_remembered_for_the_late_window_and_by_the_generation_that_told_them(spark: SparkSession, tmp_path: Path) -> None:
     stored = StoredAs(tombstones=str(tmp_path / "tombstones"), late_window=timedelta(days=1))
     spec = Case(root=str(tmp_path)).operation(1, stored_as=stored)

@@ -12,6 +12,7 @@ from cdc_ops.errors import CdcError, LakeConflictError, LedgerUnavailableError, 
 from cdc_ops.state.base import Lease
 from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.steps.leases import LeaseKeeper
+from cdc_ops.testing.source_harness import wait_until
 from tests.state_values import ORDERS, PIPELINE, take
 
 SOON = timedelta(milliseconds=30)
@@ -65,6 +66,17 @@ def test_a_lease_that_somebody_took_is_told_once(tmp_path: Path) -> None:
         assert lost == [lease]
         with pytest.raises(StaleStateError):
             store.renew(lease, SOON)
+
+
+def test_once_a_lease_is_lost_nothing_is_renewed_and_nothing_told_again(tmp_path: Path) -> None:
+    lost: list[Lease] = []
+    with open_store(f"sqlite:///{tmp_path / 'ledger.db'}") as store:
+        lease = take(store, "run")
+        counting = Counting(store)
+        with LeaseKeeper(counting, [lease, lease], SOON, lost.append) as keeper:  # type: ignore[arg-type]
+            store.unlock(lease)
+            wait_until(lambda: not keeper._thread.is_alive() or len(lost) > 1, "the end of renewals")
+        assert lost == [lease]
 
 
 def test_airflow_retries_what_may_heal_and_nothing_else() -> None:

@@ -56,6 +56,8 @@ def decided(policy: SchemaPolicy, now: TableSchema, **parts: Any) -> Decision:
         ("float", "double", "double"),
         ("decimal(10,2)", "decimal(12,4)", "decimal(12,4)"),
         ("decimal(10,2)", "decimal(10,4)", "decimal(12,4)"),
+        ("decimal(36,0)", "decimal(10,2)", "decimal(38,2)"),
+        ("decimal(37,0)", "decimal(10,2)", None),
         ("decimal(38,0)", "decimal(38,2)", None),
         ("date", "timestamp_ntz", "timestamp_ntz"),
         ("date", "timestamp", None),

@@ -1,11 +1,14 @@
 """The ledger on SQLite: the contract, and what only a file can do to it."""
 
+import logging
 import signal
 import sqlite3
+import traceback
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from cdc_ops.errors import ConfigError, LedgerUnavailableError, StateError
 from cdc_ops.state.sql import open_reader, open_store
@@ -109,6 +112,18 @@ def test_a_file_that_is_no_database_is_named(path: Path) -> None:
         open_store(f"sqlite:///{path}")
     assert str(path) in str(caught.value)
     assert path.read_bytes() == b"not a database " * 1000
+
+
+def test_a_statement_that_fails_shows_no_value(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "sqlalchemy.engine")  # as an operator may set it who looks for something else
+    with open_store(f"sqlite:///{path}") as store:
+        with pytest.raises(StateError, match="no such table") as caught, store._database.write() as connection:
+            connection.execute(sa.text("INSERT INTO cdc_leases_of_nobody VALUES (:given)"), {"given": "a value of a row"})
+        said = "".join([str(caught.value.to_payload()), *traceback.format_exception(caught.value)])
+        assert "cdc_leases_of_nobody" in said
+        assert "INSERT INTO cdc_leases_of_nobody" in caplog.text
+        said += caplog.text + repr(caught.value.__context__) + str(caught.value.__context__)
+        assert "a value of a row" not in said
 
 
 def test_a_folder_that_cannot_be_made_makes_the_ledger_unavailable(tmp_path: Path) -> None:
