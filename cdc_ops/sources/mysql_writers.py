@@ -13,8 +13,8 @@ Traps, measured on MariaDB 10.11 and 11.4 and on MySQL 9.7:
   looks for its own statement in the listing and tries again until it is there.
 - `trx_started` is in the time zone of the operating system, whatever the session's time zone is, and in whole seconds.
 - `trx_read_only` is 0 for plain readers too; they are known by having modified nothing while they run nothing but a SELECT.
-- A prepared XA transaction that outlives a restart is listed as begun when InnoDB took it over. The server's uptime counts from before that,
-  and recovery may take minutes; the counters of InnoDB that are always on are switched on after it, so their time tells the two apart.
+- A prepared XA transaction that outlives a restart is listed as begun when InnoDB took it over. The server's uptime counts from before
+  that, and recovery may take minutes. InnoDB switches its default counters on after recovery: their time tells the two apart.
 
 Not seen: a SELECT that calls a function which writes, before its first row; and a statement that waited *before* InnoDB knew its
 transaction (for a metadata lock, say) and has ended by now while the transaction is still open: its rows can be older than the

@@ -51,7 +51,8 @@ def prepare(server: DatabaseServer, name: str, key: int) -> None:
     with client, client.cursor() as cursor:
         for statement in (f"XA START '{name}'", f"INSERT INTO events (id) VALUES ({key})", f"XA END '{name}'", f"XA PREPARE '{name}'"):
             cursor.execute(statement)
-        gone = client.thread_id()
+        cursor.execute("SELECT CONNECTION_ID()")
+        [[gone]] = cursor.fetchall()
     wait_until(lambda: not server.execute(f"SELECT 1 FROM information_schema.processlist WHERE ID = {gone}"), "the end of the client")
 
 
