@@ -50,16 +50,16 @@ java:
 .PHONY: jars
 jars: setup $(JARS) ## The jars for Delta, the databases and S3, into .local/jars
 
-$(JARS): cdc_ops/lake/jars.py | $(INSTALLED)
+$(JARS): cdc_ops/lake/spark/jars.py | $(INSTALLED)
 	@$(say) "fetching the jars (31 MB)"
-	@$(BIN)/python -m cdc_ops.lake.jars $(LOCAL)/jars
+	@$(BIN)/python -m cdc_ops.lake.spark.jars $(LOCAL)/jars
 	@touch $@
 
 .PHONY: servers
 servers: setup
 	@$(say) "making sure that MariaDB, Postgres, Debezium and, where it can be had, MySQL can be started"
-	@$(BIN)/python -m cdc_ops.testing.servers
-	@$(BIN)/python -m cdc_ops.testing.debezium
+	@$(BIN)/python -m cdc_ops.dev.servers
+	@$(BIN)/python -m cdc_ops.dev.debezium
 
 .PHONY: check
 check: setup ## Lint, format, types and import contracts

@@ -3,7 +3,7 @@
 import sys
 
 from benchmarks._rows import LAKE_TEXT
-from cdc_ops.lake.session import build_session
+from cdc_ops.lake.spark.session import build_session
 
 if __name__ == "__main__":
     spark = build_session("benchmark checksum")

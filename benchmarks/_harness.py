@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cdc_ops.core.connections import ConnectionUrl
-from cdc_ops.testing.servers import DatabaseServer, MariaDBServer, MySQLServer, PostgresServer
+from cdc_ops.core.pipeline.connections import ConnectionUrl
+from cdc_ops.dev.servers import DatabaseServer, MariaDBServer, MySQLServer, PostgresServer
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCAL = ROOT / ".local"

@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks._harness import CONNECTION, DATABASE
-from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec
-from cdc_ops.core.pipeline import SourceConfig, SourceKind, SparkConfig, TableSettings
-from cdc_ops.core.tables import TableName
-from cdc_ops.lake.session import build_session
+from cdc_ops.core.operation.operation import ApplyMode, Landing, OperationKind, OperationSpec
+from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind, SparkConfig, TableSettings
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.lake.spark.session import build_session
 from cdc_ops.sources.base import Source, open_source
 from cdc_ops.steps.merge import merge
 

@@ -24,21 +24,21 @@ from pyspark.sql import functions as F
 
 from benchmarks._harness import BENCH, LOCAL, ROOT, Series, report, run
 from cdc_ops.config.loading import load_pipeline
-from cdc_ops.core.events import EventFormat
-from cdc_ops.core.requests import RunRequest
-from cdc_ops.core.tables import Column, TableName, TableSchema
-from cdc_ops.core.typemap import mysql_mapping
-from cdc_ops.formats.base import open_format
-from cdc_ops.formats.feed import canonical_feed, records_of
-from cdc_ops.formats.files import RecordFile, count_lines, read_records
-from cdc_ops.formats.latest import latest_per_key
+from cdc_ops.core.events.format_spec import EventFormat
+from cdc_ops.core.operation.run_request import RunRequest
+from cdc_ops.core.schema.mysql_types import mysql_mapping
+from cdc_ops.core.schema.tables import Column, TableName, TableSchema
+from cdc_ops.formats.feed.canonical import canonical_feed, records_of
+from cdc_ops.formats.feed.fold import latest_per_key
+from cdc_ops.formats.feed.format import open_format
+from cdc_ops.formats.files.json_lines import RecordFile, count_lines, read_records
 from cdc_ops.jobs import execute
-from cdc_ops.lake import jars
-from cdc_ops.lake.session import build_session
+from cdc_ops.lake.spark import jars
+from cdc_ops.lake.spark.session import build_session
 from cdc_ops.sources.base import open_source
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.context import Context
-from cdc_ops.steps.run import run_pipeline
+from cdc_ops.steps.runs.run import run_pipeline
 
 PARTS: Final = {
     "count": "spark.read.json(files).count()",

@@ -4,7 +4,7 @@ import random
 
 from benchmarks import _rows
 from benchmarks._harness import DATABASE, Bench, Series, arguments, ensure_rows, report, running_server
-from cdc_ops.testing.servers import DatabaseServer, MariaDBServer
+from cdc_ops.dev.servers import DatabaseServer, MariaDBServer
 
 
 def rows_read(server: DatabaseServer, table: str) -> int:

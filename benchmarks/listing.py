@@ -10,14 +10,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cdc_ops.archives.base import Archive, open_archive
-from cdc_ops.core.archive_listing import ListingMark, next_ranges
-from cdc_ops.core.archive_names import KafkaName, Layout, parse_name
-from cdc_ops.core.archive_positions import ArchiveWatermark, Reached
-from cdc_ops.core.archive_rules import ArchiveConfig
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.archive.file_names import KafkaName, Layout, parse_name
+from cdc_ops.core.archive.listing import ListingMark, next_ranges
+from cdc_ops.core.archive.offsets import ArchiveWatermark, Reached
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.dev.object_store import ObjectStore
 from cdc_ops.state.sql import open_store
-from cdc_ops.steps.surveys import Survey, survey
-from cdc_ops.testing.object_store import ObjectStore
+from cdc_ops.steps.archive.scan import Survey, survey
 
 PARTITIONS = 4
 RECORDS = 100

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from benchmarks import _rows
 from benchmarks._harness import BENCH, DATABASE, ROOT, Bench, arguments, ensure_rows, report, run, running_server
-from cdc_ops.testing.servers import DatabaseServer
+from cdc_ops.dev.servers import DatabaseServer
 
 PEERS = {
     "connectorx": ("connectorx==0.4.6", "deltalake==1.6.6", "pyarrow==26.0.1"),

@@ -15,16 +15,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks._harness import BENCH, LOCAL, Measured, Series
-from cdc_ops.core.archive_positions import ArchiveWatermark
-from cdc_ops.core.deletes import DELETE_MARK
-from cdc_ops.core.logs import LogReading
-from cdc_ops.core.merging import plan_merge
-from cdc_ops.core.operations import ApplyMode, Manifest, OperationSpec
-from cdc_ops.core.own_columns import SEQUENCE
-from cdc_ops.core.stored_as import POSITION_TYPE, Sequence, SequenceKind, StoredAs
-from cdc_ops.lake import jars
-from cdc_ops.lake.merge import apply
-from cdc_ops.lake.session import build_session
+from cdc_ops.core.apply.deletes import DELETE_MARK
+from cdc_ops.core.apply.metadata_columns import SEQUENCE
+from cdc_ops.core.apply.scd import POSITION_TYPE, Sequence, SequenceKind, StoredAs
+from cdc_ops.core.archive.offsets import ArchiveWatermark
+from cdc_ops.core.operation.log_batch import LogReading
+from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.operation import ApplyMode, Manifest, OperationSpec
+from cdc_ops.lake.merge.apply import apply
+from cdc_ops.lake.spark import jars
+from cdc_ops.lake.spark.session import build_session
 from tests.lake_case import Case, schema
 
 COLUMNS: Final = (

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from benchmarks import _rows
 from benchmarks._harness import BENCH, DATABASE, ROOT, Bench, Series, arguments, ensure_rows, report, run, running_server
-from cdc_ops.testing import debian
-from cdc_ops.testing.servers import DatabaseServer, MariaDBServer, MySQLServer
+from cdc_ops.dev import debian
+from cdc_ops.dev.servers import DatabaseServer, MariaDBServer, MySQLServer
 
 
 def raw_client(server: DatabaseServer) -> tuple[list[str], dict[str, str]]:

@@ -4,13 +4,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cdc_ops.lake.change_feed import changes
-    from cdc_ops.lake.current import current
-    from cdc_ops.steps.as_of import as_of
+    from cdc_ops.lake.read.change_feed import changes
+    from cdc_ops.lake.read.current import current
+    from cdc_ops.steps.history.as_of import as_of
 
 __all__ = ["__version__", "as_of", "changes", "current"]
 __version__ = "0.1.0"
-_FUNCTIONS = {"as_of": "cdc_ops.steps.as_of", "changes": "cdc_ops.lake.change_feed", "current": "cdc_ops.lake.current"}
+_FUNCTIONS = {"as_of": "cdc_ops.steps.history.as_of", "changes": "cdc_ops.lake.read.change_feed", "current": "cdc_ops.lake.read.current"}
 
 
 def __getattr__(name: str) -> Any:

@@ -18,27 +18,27 @@ from itertools import groupby
 from pyspark.sql import SparkSession
 
 from cdc_ops import __version__
-from cdc_ops.core import wire
-from cdc_ops.core.connections import variable_name
-from cdc_ops.core.job_specs import JobSpec, MaintenanceTask, Step, StepResult, TableResult
-from cdc_ops.core.operations import Landing, OperationResult, OperationSpec
-from cdc_ops.core.phases import RunPhase, phases_text
-from cdc_ops.core.tables import TableName
+from cdc_ops.core import json_codec
+from cdc_ops.core.operation.job import JobSpec, MaintenanceTask, Step, StepResult, TableResult
+from cdc_ops.core.operation.operation import Landing, OperationResult, OperationSpec
+from cdc_ops.core.operation.phases import RunPhase, phases_text
+from cdc_ops.core.pipeline.connections import variable_name
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, EnvironmentSetupError, UnforeseenJobError
-from cdc_ops.lake.files import read_text, write_text
-from cdc_ops.lake.maintenance import maintain
-from cdc_ops.lake.manifests import read_manifest
-from cdc_ops.lake.session import build_session
+from cdc_ops.lake.file_io import read_text, write_text
+from cdc_ops.lake.spark.session import build_session
+from cdc_ops.lake.staging.manifests import read_manifest
+from cdc_ops.lake.table.maintenance import maintain
 from cdc_ops.sources.base import Source, open_source
 from cdc_ops.steps.extract import damage_of, extract
-from cdc_ops.steps.guard import LoadGuard
-from cdc_ops.steps.history_upkeep import maintain_history
-from cdc_ops.steps.log_shared import SharedReadings
+from cdc_ops.steps.history.retention import maintain_history
+from cdc_ops.steps.log.shared_scan import SharedReadings
 from cdc_ops.steps.merge import merge
-from cdc_ops.steps.progress import Pace, chunk_line, merge_line
-from cdc_ops.steps.readers import ReaderLimit, connections_of
-from cdc_ops.steps.replicas import ReplicaReads
-from cdc_ops.steps.stopwatch import Stopwatch, measured, stopwatch
+from cdc_ops.steps.query.connection_limit import ReaderLimit, connections_of
+from cdc_ops.steps.query.load_guard import LoadGuard
+from cdc_ops.steps.query.replica_reads import ReplicaReads
+from cdc_ops.steps.reporting.progress import Pace, chunk_line, merge_line
+from cdc_ops.steps.reporting.stopwatch import Stopwatch, measured, stopwatch
 
 PARALLEL_TABLES = 4
 """Tables of a group that run at the same time in one application."""
@@ -80,7 +80,7 @@ def main(step: Step, argv: Sequence[str] | None = None) -> int:
     if len(arguments) != 1:
         print(f"usage: {step}.py JOB_SPEC.json", file=sys.stderr)
         return 2
-    spec = wire.loads(JobSpec, read_text(arguments[0]))
+    spec = json_codec.loads(JobSpec, read_text(arguments[0]))
     if spec.package_version != __version__:
         raise EnvironmentSetupError(
             f"The job was planned by cdc-ops {spec.package_version}, this Spark environment has {__version__}.",
@@ -94,7 +94,7 @@ def main(step: Step, argv: Sequence[str] | None = None) -> int:
         result = execute(spark, spec, connection_url(spec.source.connection), print, connection_url(replica) if replica else "")
     finally:
         spark.stop()
-    write_text(spec.result_path, wire.dumps(replace(result, phases=watch.phases)))
+    write_text(spec.result_path, json_codec.dumps(replace(result, phases=watch.phases)))
     return 0
 
 

@@ -23,6 +23,6 @@ COPY --chown=airflow:0 spark_jobs spark_jobs
 RUN pip install --no-cache-dir -c constraints.txt "apache-airflow==3.3.2" . "s3fs==2026.9.0"
 
 # Delta, the JDBC drivers and what s3a:// needs.
-RUN python -m cdc_ops.lake.jars "$CDC_OPS_JARS"
+RUN python -m cdc_ops.lake.spark.jars "$CDC_OPS_JARS"
 
 WORKDIR /opt/airflow

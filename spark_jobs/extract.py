@@ -2,7 +2,7 @@
 
 import sys
 
-from cdc_ops.core.job_specs import Step
+from cdc_ops.core.operation.job import Step
 from cdc_ops.jobs import main
 
 if __name__ == "__main__":

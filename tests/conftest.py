@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from cdc_ops.dev.servers import MariaDBServer, MySQLServer, PostgresServer
 from cdc_ops.errors import EnvironmentSetupError
-from cdc_ops.lake import jars
-from cdc_ops.testing.servers import MariaDBServer, MySQLServer, PostgresServer
+from cdc_ops.lake.spark import jars
 from tests.stores import BUCKET, ON_S3
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from cdc_ops.testing.object_store import ObjectStore
+    from cdc_ops.dev.object_store import ObjectStore
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCAL = ROOT / ".local"
@@ -102,7 +102,7 @@ def server_folder() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def object_store() -> Iterator["ObjectStore"]:
     """An S3 endpoint on loopback."""
-    from cdc_ops.testing.object_store import ObjectStore
+    from cdc_ops.dev.object_store import ObjectStore
 
     store = ObjectStore(BUCKET)
     yield store
@@ -151,7 +151,7 @@ def store(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(scope="session")
 def spark(jar_folder: Path, tmp_path_factory: pytest.TempPathFactory, store: None) -> Iterator["SparkSession"]:
     """The one session of a process."""
-    from cdc_ops.lake.session import build_session
+    from cdc_ops.lake.spark.session import build_session
 
     warehouse = tmp_path_factory.mktemp("warehouse")
     places = {"spark.sql.warehouse.dir": str(warehouse), "spark.driver.extraJavaOptions": f"-Dderby.system.home={warehouse}"}

@@ -9,8 +9,8 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from cdc_ops.core.tables import TableSchema
-from cdc_ops.testing.servers import DatabaseServer
+from cdc_ops.core.schema.tables import TableSchema
+from cdc_ops.dev.servers import DatabaseServer
 from tests.world import World
 
 if TYPE_CHECKING:

@@ -6,20 +6,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cdc_ops.config.loading import load_pipeline
-from cdc_ops.core.archive_positions import Cover
-from cdc_ops.core.archive_rules import Heal
-from cdc_ops.core.commits import commit_record
-from cdc_ops.core.job_specs import TableResult
-from cdc_ops.core.logs import LogReading
-from cdc_ops.core.operations import Manifest, OperationResult, OperationSpec, Outcome, app_id
-from cdc_ops.core.pipeline import Pipeline
-from cdc_ops.core.records import render_record
-from cdc_ops.core.requests import RunRequest
-from cdc_ops.lake.manifests import write_manifest
+from cdc_ops.core.archive.offsets import Cover
+from cdc_ops.core.operation.commit_json import render_record
+from cdc_ops.core.operation.commit_record import commit_record
+from cdc_ops.core.operation.job import TableResult
+from cdc_ops.core.operation.log_batch import LogReading
+from cdc_ops.core.operation.operation import Manifest, OperationResult, OperationSpec, Outcome, app_id
+from cdc_ops.core.operation.run_request import RunRequest
+from cdc_ops.core.pipeline.archive_config import Heal
+from cdc_ops.core.pipeline.pipeline import Pipeline
+from cdc_ops.lake.staging.manifests import write_manifest
 from cdc_ops.sources.base import open_source
 from cdc_ops.state.base import TableRun
 from cdc_ops.state.sql import SqlStateStore, open_store
-from cdc_ops.steps.archives import after_reading
+from cdc_ops.steps.archive.frozen_files import after_reading
 from cdc_ops.steps.commit import Rebuilt, commit_table, rebuild_table
 from cdc_ops.steps.context import LEASE_TTL, Context
 from cdc_ops.steps.discovery import discover

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from cdc_ops.core.events import Operation
+from cdc_ops.core.events.format_spec import Operation
 from cdc_ops.testing.folding import Change
 
 COLUMNS = ("id", "a", "b")

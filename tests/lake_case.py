@@ -6,9 +6,9 @@ from typing import Any
 
 from pyspark.sql import Row, SparkSession
 
-from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue
-from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec
-from cdc_ops.core.tables import Column, TableName, TableSchema
+from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue
+from cdc_ops.core.operation.operation import ApplyMode, Landing, OperationKind, OperationSpec
+from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from tests.stores import place
 
 PIPELINE = "shop"

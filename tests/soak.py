@@ -21,11 +21,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from cdc_ops.core.pipeline import SourceConfig, TableRule, TableSettings
-from cdc_ops.core.requests import RunKind
-from cdc_ops.core.windows import SafeBound
+from cdc_ops.core.cursor.windows import SafeBound
+from cdc_ops.core.operation.run_request import RunKind
+from cdc_ops.core.pipeline.pipeline import SourceConfig, TableRule, TableSettings
+from cdc_ops.dev.servers import DatabaseServer, MariaDBServer, MySQLServer
 from cdc_ops.sources.base import Source
-from cdc_ops.testing.servers import DatabaseServer, MariaDBServer, MySQLServer
 from tests.soak_writers import CREATE, FIRST_ROWS, REGIONS, Journal, Writer
 from tests.world import World
 
@@ -260,8 +260,8 @@ def _lake_checksum(world: World, table: str) -> tuple[int, int]:
 
 def main() -> int:
     """Runs the soak on a server of its own; the exit code says whether the lake became equal."""
-    from cdc_ops.lake import jars
-    from cdc_ops.lake.session import build_session
+    from cdc_ops.lake.spark import jars
+    from cdc_ops.lake.spark.session import build_session
     from tests.conftest import LOCAL, SMALL_SPARK
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -11,7 +11,7 @@ from typing import Final
 import pymysql
 import pymysql.cursors
 
-from cdc_ops.testing.servers import DatabaseServer
+from cdc_ops.dev.servers import DatabaseServer
 
 REGIONS: Final = 4
 FIRST_ROWS: Final = 400

@@ -6,11 +6,11 @@ import psycopg
 import pymysql
 import pymysql.cursors
 
-from cdc_ops.core.connections import ConnectionUrl
-from cdc_ops.core.pipeline import SourceConfig, SourceKind
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.pipeline.connections import ConnectionUrl
+from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.dev.servers import DatabaseServer
 from cdc_ops.sources.base import Source, open_source
-from cdc_ops.testing.servers import DatabaseServer
 from cdc_ops.testing.source_harness import SuiteStatements
 
 DATABASE: Final = "source_suite"

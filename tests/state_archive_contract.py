@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from cdc_ops.core.archive_files import FileRecord, FileStatus, ListedFile, ListedRange
-from cdc_ops.core.archive_gaps import GapStatus
-from cdc_ops.core.archive_listing import ListingMark
-from cdc_ops.core.archive_positions import Cover, Gap
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.archive.completeness import GapStatus
+from cdc_ops.core.archive.files import FileRecord, FileStatus, ListedFile, ListedRange
+from cdc_ops.core.archive.listing import ListingMark
+from cdc_ops.core.archive.offsets import Cover, Gap
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import RequestError, StaleStateError
 from cdc_ops.state.sql import SqlStateStore, open_reader
 from tests.state_values import NOON, ORDERS, PIPELINE, LedgerFixtures, take

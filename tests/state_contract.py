@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from cdc_ops.core.comparing import CompareSpec, DeleteGuard, GivenUp, Strength
-from cdc_ops.core.cursors import CursorValue
+from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operations import OperationKind, Outcome
-from cdc_ops.core.runs import abandoned, committed, scanned, unchanged
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.operation.operation import OperationKind, Outcome
+from cdc_ops.core.operation.table_state import abandoned, committed, scanned, unchanged
+from cdc_ops.core.reconcile.diff import CompareSpec, DeleteGuard, GivenUp, Strength
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, StaleStateError, StateError
-from cdc_ops.state import schema
+from cdc_ops.state.db import schema
 from cdc_ops.state.sql import SqlStateStore, open_reader, open_store
 from tests.state_archive_contract import ArchiveContract
 from tests.state_lease_contract import LeaseContract

@@ -10,10 +10,10 @@ from datetime import datetime, timedelta, tzinfo
 
 import pytest
 
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import LeaseHeldError, StaleStateError
-from cdc_ops.state import schema
 from cdc_ops.state.base import Lease
+from cdc_ops.state.db import schema
 from cdc_ops.state.sql import SqlStateStore, open_store
 from tests.state_values import ORDERS, PIPELINE, TTL, LedgerFixtures, at_once, fresh, race, run, spec, take
 
@@ -116,7 +116,7 @@ class LeaseContract(LedgerFixtures):
                 return datetime.now(tz) + shift
 
         clocks = [module for name, module in sys.modules.items() if name.startswith("cdc_ops.state") and hasattr(module, "datetime")]
-        assert any(module.__name__ == "cdc_ops.state.leases" for module in clocks)
+        assert any(module.__name__ == "cdc_ops.state.db.leases" for module in clocks)
         for module in clocks:
             monkeypatch.setattr(module, "datetime", Shifted)
         before = store.now()

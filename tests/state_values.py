@@ -11,12 +11,12 @@ from typing import TypeVar
 import pytest
 import sqlalchemy as sa
 
-from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue
+from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue
+from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operations import ApplyMode, Counts, Landing, OperationKind, OperationResult, OperationSpec, Outcome
-from cdc_ops.core.runs import TableState, committed
-from cdc_ops.core.tables import Column, TableName, TableSchema
-from cdc_ops.core.windows import Window
+from cdc_ops.core.operation.operation import ApplyMode, Counts, Landing, OperationKind, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.operation.table_state import TableState, committed
+from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.state.base import Lease, TableRun, TableRunStatus
 from cdc_ops.state.sql import SqlStateStore, open_store
 

@@ -3,13 +3,13 @@
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from cdc_ops.core.cursors import CursorValue
+from cdc_ops.core.cursor.cursors import CursorValue
+from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operations import Counts, OperationKind, SnapshotProgress
-from cdc_ops.core.phases import PhaseSeconds, RunPhase
-from cdc_ops.core.runs import TableState
-from cdc_ops.core.tables import TableName
-from cdc_ops.core.windows import Window
+from cdc_ops.core.operation.operation import Counts, OperationKind, SnapshotProgress
+from cdc_ops.core.operation.phases import PhaseSeconds, RunPhase
+from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import SourceAccessError
 from cdc_ops.state.base import TableRun, TableRunStatus
 from cdc_ops.state.sql import SqlStateStore, open_store

@@ -10,18 +10,18 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.connections import ConnectionUrl
-from cdc_ops.core.job_specs import JobSpec, StepResult
-from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind, TableRule, TableSettings, TargetConfig
-from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
-from cdc_ops.core.runs import TableState
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.operation.job import JobSpec, StepResult
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
+from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.pipeline.connections import ConnectionUrl
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableRule, TableSettings, TargetConfig
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.dev.servers import DatabaseServer, PostgresServer
 from cdc_ops.jobs import execute
 from cdc_ops.sources.base import Source, open_source
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.context import Context
-from cdc_ops.steps.run import RunReport, run_pipeline
-from cdc_ops.testing.servers import DatabaseServer, PostgresServer
+from cdc_ops.steps.runs.run import RunReport, run_pipeline
 from tests.stores import place
 
 _numbers = itertools.count(1)
@@ -138,7 +138,7 @@ class World:
 
     def data_commits(self, table: str) -> list[int]:
         """The op_seq of every commit of ours in the Delta log, oldest first."""
-        from cdc_ops.core.records import parse_record
+        from cdc_ops.core.operation.commit_json import parse_record
 
         history = self.spark.sql(f"DESCRIBE HISTORY delta.`{self.path(table)}`").orderBy("version").collect()
         records = (parse_record(row["userMetadata"]) for row in history if row["userMetadata"])

@@ -10,8 +10,8 @@ from typing import Any
 
 from airflow.sdk import Asset, AssetAlias
 
-from cdc_ops.core import wire
-from cdc_ops.core.pipeline import TableConfig
+from cdc_ops.core import json_codec
+from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.state.base import TableRun
 
 
@@ -56,7 +56,7 @@ def event_extra(run: TableRun) -> dict[str, Any]:
         "delta_version": run.delta_version,
         "delta_versions": {"begin": run.told_before, "end": run.delta_version},
         "window": window,
-        "counts": wire.to_data(run.counts),
+        "counts": json_codec.to_data(run.counts),
         "late_rows": run.late_rows,
         "max_commit_lag": run.max_commit_lag,
         "alert": run.alert,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI, HTTPException
 
 from cdc_ops.airflow.connections import ledger_url
-from cdc_ops.airflow.identity import PREFIX, pipeline_of
+from cdc_ops.airflow.dag_ids import PREFIX, pipeline_of
 from cdc_ops.state.base import StateReader
 from cdc_ops.state.sql import open_reader
 from cdc_ops.web.app import create_app

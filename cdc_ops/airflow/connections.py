@@ -12,8 +12,8 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
 from cdc_ops.config.settings import load_settings
-from cdc_ops.core.connections import ConnectionUrl
-from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind
+from cdc_ops.core.pipeline.connections import ConnectionUrl
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind
 from cdc_ops.errors import ConfigError
 
 LEDGER_CONNECTION: Final = "cdc_ops_ledger"

@@ -13,14 +13,14 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, get_parsing
 
 from cdc_ops.airflow import tasks
 from cdc_ops.airflow.assets import pipeline_alias
-from cdc_ops.airflow.failures import to_airflow
-from cdc_ops.airflow.forms import doc_md, params, reconcile_params
-from cdc_ops.airflow.identity import dag_id, reconcile_dag_id
-from cdc_ops.airflow.spark import CdcMaintainOperator, CdcSparkSubmitOperator
+from cdc_ops.airflow.dag_ids import dag_id, reconcile_dag_id
+from cdc_ops.airflow.exceptions import to_airflow
+from cdc_ops.airflow.params import doc_md, params, reconcile_params
+from cdc_ops.airflow.spark.submit import CdcMaintainOperator, CdcSparkSubmitOperator
+from cdc_ops.config.fields.values import parse_cron
 from cdc_ops.config.loading import FolderContents, load_pipeline, pipeline_files, read_folder
-from cdc_ops.config.values import parse_cron
-from cdc_ops.core.job_specs import Step
-from cdc_ops.core.pipeline import Execution, Pipeline
+from cdc_ops.core.operation.job import Step
+from cdc_ops.core.pipeline.pipeline import Execution, Pipeline
 from cdc_ops.errors import ConfigError
 
 log = logging.getLogger(__name__)

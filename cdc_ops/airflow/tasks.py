@@ -14,19 +14,19 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from cdc_ops.airflow.assets import emit
 from cdc_ops.airflow.connections import check_spark
-from cdc_ops.airflow.failures import tables_failed, translated
-from cdc_ops.airflow.journal import expire_journals, summary
-from cdc_ops.airflow.spark import application_environment
-from cdc_ops.airflow.surroundings import PLANNED, Task, connect, label, opened, planned_tables
+from cdc_ops.airflow.exceptions import tables_failed, translated
+from cdc_ops.airflow.job_files import expire_journals, summary
+from cdc_ops.airflow.spark.submit import application_environment
+from cdc_ops.airflow.task_context import PLANNED, Task, connect, label, opened, planned_tables
 from cdc_ops.config.settings import load_settings
-from cdc_ops.core.phases import phases_text
-from cdc_ops.core.pipeline import Pipeline
-from cdc_ops.lake import jars
+from cdc_ops.core.operation.phases import phases_text
+from cdc_ops.core.pipeline.pipeline import Pipeline
+from cdc_ops.lake.spark import jars
 from cdc_ops.state.base import TableRun, TableRunStatus
 from cdc_ops.steps.discovery import discover_all
-from cdc_ops.steps.groups import GroupPlan, commit_group, plan_group
 from cdc_ops.steps.plan import group_tables
-from cdc_ops.steps.telling import unchanged_text, warned_before
+from cdc_ops.steps.reporting.told_before import unchanged_text, warned_before
+from cdc_ops.steps.runs.table_groups import GroupPlan, commit_group, plan_group
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
     open_archive(url) -> Archive: S3Archive (s3://), LocalArchive (a folder), OtherArchive (anything else that fsspec knows)
 
-Listing is all that happens here: what a listing means is decided in core.archive_files, and Spark reads the files themselves.
+Listing is all that happens here: what a listing means is decided in core.archive.files, and Spark reads the files themselves.
 """
 
 from abc import ABC, abstractmethod
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from cdc_ops.core.archive_files import ListedFile, ListedRange
-from cdc_ops.core.archive_rules import store_options
+from cdc_ops.core.archive.files import ListedFile, ListedRange
+from cdc_ops.core.pipeline.archive_config import store_options
 from cdc_ops.errors import ConfigError, EnvironmentSetupError
 
 HASHED: Final = "blake2b:"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cdc_ops.archives.base import HASHED, Archive, Listing
-from cdc_ops.core.archive_files import ListedFile, ListedRange
+from cdc_ops.core.archive.files import ListedFile, ListedRange
 from cdc_ops.errors import ArchiveError
 
 

@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 from cdc_ops.archives.base import Archive, Listing
-from cdc_ops.core.archive_files import ListedFile, ListedRange
+from cdc_ops.core.archive.files import ListedFile, ListedRange
 from cdc_ops.errors import ArchiveError, ArchiveUnreachableError
 
 T = TypeVar("T")

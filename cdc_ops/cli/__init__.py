@@ -5,17 +5,19 @@ table is not ours, 5 some tables failed and need somebody, 6 failed in a way tha
 failed, but one waits at a gap in its archive for somebody, 1 anything unforeseen.
 """
 
-from cdc_ops.cli import changes as changes  # registers its command
-from cdc_ops.cli import check as check  # registers its command
-from cdc_ops.cli import formats as formats  # registers its commands
-from cdc_ops.cli import gaps as gaps  # registers its commands
-from cdc_ops.cli import history as history  # registers its commands
-from cdc_ops.cli import inspection as inspection  # registers its commands
-from cdc_ops.cli import quarantine as quarantine
-from cdc_ops.cli import unlocking as unlocking  # registers its command
-from cdc_ops.cli import verify as verify  # registers its command
-from cdc_ops.cli import versions as versions  # registers --version
-from cdc_ops.cli import views as views  # registers its command
-from cdc_ops.cli.commands import app, main
+from cdc_ops.cli.commands import (  # noqa: F401  each module registers its commands
+    changes,
+    check,
+    formats,
+    gaps,
+    history,
+    ledger,
+    quarantine,
+    unlock,
+    verify,
+    version,
+    view,
+)
+from cdc_ops.cli.commands.pipelines import app, main
 
 __all__ = ["app", "main"]

@@ -11,31 +11,31 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from cdc_ops.cli.render import show_line
-from cdc_ops.cli.verbosity import is_verbose
+from cdc_ops.cli.output.render import show_line
+from cdc_ops.cli.output.verbosity import is_verbose
 from cdc_ops.config.connections import connection_url
 from cdc_ops.config.loading import load_pipelines
 from cdc_ops.config.settings import Settings, load_settings
-from cdc_ops.core.connections import ConnectionUrl
-from cdc_ops.core.job_specs import JobSpec, StepResult
-from cdc_ops.core.phases import Phases, RunPhase
-from cdc_ops.core.pipeline import Pipeline, SourceConfig
+from cdc_ops.core.operation.job import JobSpec, StepResult
+from cdc_ops.core.operation.phases import Phases, RunPhase
+from cdc_ops.core.operation.run_request import RunRequest
+from cdc_ops.core.pipeline.connections import ConnectionUrl
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig
 from cdc_ops.core.processes import LOCAL
-from cdc_ops.core.requests import RunRequest
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import ConfigError
 from cdc_ops.sources.base import Source, open_source
 from cdc_ops.state.processes import this_process
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.context import Context
-from cdc_ops.steps.stopwatch import measured, stopwatch
+from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import SparkSession
 
-    from cdc_ops.lake.jvm_log import JvmLog
+    from cdc_ops.lake.spark.jvm_log import JvmLog
 
 
 def chosen_pipelines(folder: Path | None, names: list[str]) -> tuple[Pipeline, ...]:
@@ -104,9 +104,9 @@ class LocalSpark:
 
     def session(self) -> "SparkSession":
         """Returns the session, starting it if need be."""
-        from cdc_ops.lake.jars import jar_list
-        from cdc_ops.lake.jvm_log import JvmLog
-        from cdc_ops.lake.session import build_session
+        from cdc_ops.lake.spark.jars import jar_list
+        from cdc_ops.lake.spark.jvm_log import JvmLog
+        from cdc_ops.lake.spark.session import build_session
 
         if self._spark is None:
             echo = show_line if is_verbose() else None

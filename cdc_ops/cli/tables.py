@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc_ops.cli.session import chosen_pipelines
-from cdc_ops.core.pipeline import Pipeline, current_settings, table_path
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.pipeline.pipeline import Pipeline, current_settings, table_path
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import RequestError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def free_folder(target: str) -> str:
     Raises:
         RequestError: something is there.
     """
-    from cdc_ops.lake.files import open_filesystem
+    from cdc_ops.lake.file_io import open_filesystem
 
     if target:
         filesystem, inner = open_filesystem(target)

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.table import Table
 
-from cdc_ops.cli import render
-from cdc_ops.cli.progress import progress
+from cdc_ops.cli.output import render
+from cdc_ops.cli.output.progress import progress
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, connect
 from cdc_ops.cli.tables import free_folder
-from cdc_ops.core import wire
-from cdc_ops.core.pipeline import Pipeline, TableConfig
-from cdc_ops.core.selection import select_tables
+from cdc_ops.core import json_codec
+from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
+from cdc_ops.core.pipeline.table_selection import select_tables
 from cdc_ops.errors import CdcError
-from cdc_ops.steps.entries import matched_entries
-from cdc_ops.steps.progress import rows_text
+from cdc_ops.steps.reporting.progress import rows_text
+from cdc_ops.steps.table.entries import matched_entries
 
 if TYPE_CHECKING:
     from cdc_ops.steps.trial import TriedTable
@@ -40,7 +40,7 @@ class Trial:
     def data(self) -> dict[str, Any]:
         """Returns it as JSON data."""
         refused = [{"table": name, "retryable": error.retryable, **error.to_payload()} for name, error in self.refused.items()]
-        return {"folder": self.folder, "tables": [wire.to_data(one) for one in self.tables], "refused": refused}
+        return {"folder": self.folder, "tables": [json_codec.to_data(one) for one in self.tables], "refused": refused}
 
 
 def try_pipelines(folder: Path | None, names: list[str], tables: tuple[str, ...], limit: int, into: str, quiet: bool) -> Trial:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from cdc_ops.core.connections import FORM, PREFIX, ConnectionUrl, variable_name
+from cdc_ops.core.pipeline.connections import FORM, PREFIX, ConnectionUrl, variable_name
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import ConfigError
 

@@ -13,13 +13,13 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from cdc_ops.config.adapter import document_adapter
-from cdc_ops.config.building import build_pipeline
-from cdc_ops.config.checks import check_together
-from cdc_ops.config.document import Document, parse_document
-from cdc_ops.config.explain import explain
-from cdc_ops.config.problems import config_error, unreadable
-from cdc_ops.core.pipeline import Pipeline, reconcile_name
+from cdc_ops.config.build import build_pipeline
+from cdc_ops.config.checks.pipeline import check_together
+from cdc_ops.config.fields.adapter import document_adapter
+from cdc_ops.config.reading.diagnostics import config_error, unreadable
+from cdc_ops.config.reading.document import Document, parse_document
+from cdc_ops.config.reading.explain import explain
+from cdc_ops.core.pipeline.pipeline import Pipeline, reconcile_name
 from cdc_ops.errors import ConfigError
 
 SUFFIXES: Final = (".yaml", ".yml")

@@ -17,15 +17,15 @@ from dataclasses import replace
 from rich.console import Console
 from rich.markup import escape
 
-from cdc_ops.demo.airflow_home import USER
-from cdc_ops.demo.archive_story import ArchiveStory, following
+from cdc_ops.demo.airflow.home import USER
 from cdc_ops.demo.layout import ARCHIVE_PIPELINE, PIPELINE, Layout
 from cdc_ops.demo.report import Screen
 from cdc_ops.demo.secrecy import written_files
 from cdc_ops.demo.stage import Stage, open_stage, strike_stage
-from cdc_ops.demo.story import Story
+from cdc_ops.demo.stories.log_method import ArchiveStory, following
+from cdc_ops.demo.stories.query_method import Story
+from cdc_ops.dev.object_store import ObjectStore
 from cdc_ops.errors import CdcError
-from cdc_ops.testing.object_store import ObjectStore
 
 EQUAL, DIFFERENT, FAILED, INTERRUPTED = 0, 1, 2, 130
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdc_ops.core.table_matching import resolve_tables
+from cdc_ops.core.pipeline.table_matching import resolve_tables
 from cdc_ops.demo import jvm
 from cdc_ops.demo.layout import PIPELINE, Layout
 from cdc_ops.demo.services import Service
@@ -24,10 +24,10 @@ from cdc_ops.errors import JobError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from cdc_ops.core.pipeline import Pipeline, TableConfig
+    from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
+    from cdc_ops.dev.mariadb import MariaDBServer
     from cdc_ops.sources.base import Source
-    from cdc_ops.steps.reconciling import Question
-    from cdc_ops.testing.mariadb import MariaDBServer
+    from cdc_ops.steps.planning.reconcile import Question
 
 COMPARE_TIMEOUT, STOP_TIMEOUT, ARCHIVE_TIMEOUT = 300.0, 10.0, 120.0
 REHEARSE = "rehearse"
@@ -109,7 +109,7 @@ def main(arguments: list[str]) -> int:
     os.dup2(2, 1)  # whatever else is printed, by Spark too, goes to the log
     layout = Layout(root=Path(arguments[0]), repository=Layout.default().repository, pipeline=arguments[1])
     from cdc_ops.config.loading import load_pipelines
-    from cdc_ops.lake.session import build_session
+    from cdc_ops.lake.spark.session import build_session
 
     spark = build_session("cdc-ops demo check", extra_conf=SMALL)
     [pipeline] = [one for one in load_pipelines(layout.pipelines) if one.name == layout.pipeline]
@@ -125,13 +125,13 @@ def main(arguments: list[str]) -> int:
 
 def _rehearse(spark: "SparkSession", pipeline: "Pipeline", layout: Layout) -> None:
     """Loads the small table into a lake of its own and merges a key of it, so that the archive holds the classes of that too."""
-    from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
+    from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
     from cdc_ops.demo.shop import source_url
     from cdc_ops.jobs import execute
     from cdc_ops.sources.base import open_source
     from cdc_ops.state.sql import open_store
     from cdc_ops.steps.context import Context
-    from cdc_ops.steps.run import run_pipeline
+    from cdc_ops.steps.runs.run import run_pipeline
 
     folder, url = layout.root / "rehearsal", source_url(_server(layout))
     target = replace(pipeline.target, root=str(folder / "lake"), staging=str(folder / "staging"))
@@ -174,7 +174,7 @@ def compare_all(spark: "SparkSession", pipeline: "Pipeline", layout: Layout) -> 
 
 
 def _server(layout: Layout) -> "MariaDBServer":
-    from cdc_ops.testing.mariadb import MariaDBServer
+    from cdc_ops.dev.mariadb import MariaDBServer
 
     server = MariaDBServer.attach(layout.mariadb)
     if server is None:
@@ -183,8 +183,8 @@ def _server(layout: Layout) -> "MariaDBServer":
 
 
 def _question(pipeline: "Pipeline", source: "Source", config: "TableConfig") -> "Question":
-    from cdc_ops.steps.orders import read_facts
-    from cdc_ops.steps.reconciling import ask
+    from cdc_ops.steps.planning.reconcile import ask
+    from cdc_ops.steps.planning.request import read_facts
 
     return ask(source, read_facts(pipeline, source, config), 2)
 

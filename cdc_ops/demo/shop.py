@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from cdc_ops.core.connections import ConnectionUrl
+from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.demo.layout import DATABASE
-from cdc_ops.testing.mariadb import MariaDBServer
+from cdc_ops.dev.mariadb import MariaDBServer
 
 ORDERS: Final = 200_000
 DAYS: Final = 14

@@ -9,8 +9,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from cdc_ops.demo.airflow_home import AirflowHome, Login
-from cdc_ops.demo.api import AirflowApi
+from cdc_ops.demo.airflow.api import AirflowApi
+from cdc_ops.demo.airflow.home import AirflowHome, Login
 from cdc_ops.demo.check import Checker
 from cdc_ops.demo.layout import CONNECTION, DATABASE, PIPELINE, Layout
 from cdc_ops.demo.report import Screen
@@ -18,8 +18,8 @@ from cdc_ops.demo.secrecy import PasswordWatch
 from cdc_ops.demo.services import stop_all
 from cdc_ops.demo.shop import fill, fill_payments, source_url
 from cdc_ops.demo.writer import WriterProcess, stop_writer
-from cdc_ops.testing.mariadb import MariaDBServer
-from cdc_ops.testing.processes import stop_from_pidfile
+from cdc_ops.dev.mariadb import MariaDBServer
+from cdc_ops.dev.processes import stop_from_pidfile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

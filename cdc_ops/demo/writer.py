@@ -18,8 +18,8 @@ from typing import Any
 import sqlalchemy
 
 from cdc_ops.demo.layout import DATABASE
-from cdc_ops.testing.mariadb import MariaDBServer
-from cdc_ops.testing.processes import ServerProcess, stop_from_pidfile
+from cdc_ops.dev.mariadb import MariaDBServer
+from cdc_ops.dev.processes import ServerProcess, stop_from_pidfile
 
 LIFETIME = 4 * 3600.0
 TRANSACTIONS_PER_SECOND = 20

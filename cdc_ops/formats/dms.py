@@ -16,21 +16,21 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.event_values import ValueFamily, family_of
-from cdc_ops.core.events import (
+from cdc_ops.core.events.change_feed import LANDED_NUMBER
+from cdc_ops.core.events.format_spec import (
     EventFormat,
     FormatFacts,
     Operation,
     RecordKind,
     setting,
 )
-from cdc_ops.core.facts_dms import BEFORE, CHANGE_SEQ, NONE, PREFIX, TIMESTAMP
-from cdc_ops.core.feeds import LANDED_NUMBER
-from cdc_ops.core.format_facts import facts_of
-from cdc_ops.core.tables import Column
-from cdc_ops.formats import values
-from cdc_ops.formats.base import Format, Reading
-from cdc_ops.formats.records import completed, envelopes, name_of, parsed_members
+from cdc_ops.core.formats.catalog import facts_of
+from cdc_ops.core.formats.dms import BEFORE, CHANGE_SEQ, NONE, PREFIX, TIMESTAMP
+from cdc_ops.core.schema.logical_types import ValueFamily, family_of
+from cdc_ops.core.schema.tables import Column
+from cdc_ops.formats.feed import values
+from cdc_ops.formats.feed.envelopes import completed, envelopes, name_of, parsed_members
+from cdc_ops.formats.feed.format import Format, Reading
 
 _OP: Final = "Op"
 _OPERATIONS: Final = {"I": Operation.CREATE, "U": Operation.UPDATE, "D": Operation.DELETE}

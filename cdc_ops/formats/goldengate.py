@@ -14,13 +14,13 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.event_values import ValueFamily, family_of
-from cdc_ops.core.events import EventFormat, FormatFacts, Operation, RecordKind
-from cdc_ops.core.format_facts import facts_of
-from cdc_ops.core.tables import Column
-from cdc_ops.formats import values
-from cdc_ops.formats.base import Format, Reading
-from cdc_ops.formats.records import completed, envelopes, name_of, parsed, variant_texts
+from cdc_ops.core.events.format_spec import EventFormat, FormatFacts, Operation, RecordKind
+from cdc_ops.core.formats.catalog import facts_of
+from cdc_ops.core.schema.logical_types import ValueFamily, family_of
+from cdc_ops.core.schema.tables import Column
+from cdc_ops.formats.feed import values
+from cdc_ops.formats.feed.envelopes import completed, envelopes, name_of, parsed, variant_texts
+from cdc_ops.formats.feed.format import Format, Reading
 
 _LAYOUT: Final = (
     "table string, op_type string, op_ts string, pos string, tokens map<string, string>, before map<string, variant>,"

@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-from cdc_ops.core.buckets import Buckets, Scope
-from cdc_ops.core.counters import CounterReadings
-from cdc_ops.core.cursors import Cursor, CursorValue
-from cdc_ops.core.pipeline import SourceConfig, SourceKind
-from cdc_ops.core.tables import TableName, TableSchema
-from cdc_ops.core.type_policies import DEFAULT_TYPES, TypePolicies
-from cdc_ops.core.windows import SafeBound, Window
+from cdc_ops.core.cursor.auto_increment import CounterReadings
+from cdc_ops.core.cursor.cursors import Cursor, CursorValue
+from cdc_ops.core.cursor.windows import SafeBound, Window
+from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.reconcile.key_buckets import Buckets, Scope
+from cdc_ops.core.schema.tables import TableName, TableSchema
+from cdc_ops.core.schema.value_policies import DEFAULT_TYPES, TypePolicies
 from cdc_ops.errors import ConfigError
 from cdc_ops.sources.access import SourceAccess
-from cdc_ops.sources.chunks import ChunkPlan, ChunkSize
+from cdc_ops.sources.chunks.chunks import ChunkPlan, ChunkSize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,9 +255,9 @@ class Source(Protocol):
 SourceFactory = Callable[[SourceConfig, str], Source]
 
 _LOADERS: Final[dict[SourceKind, str]] = {
-    SourceKind.MYSQL: "cdc_ops.sources.mysql:MySQLSource",
-    SourceKind.MARIADB: "cdc_ops.sources.mariadb:MariaDBSource",
-    SourceKind.POSTGRES: "cdc_ops.sources.postgres:PostgresSource",
+    SourceKind.MYSQL: "cdc_ops.sources.mysql.source:MySQLSource",
+    SourceKind.MARIADB: "cdc_ops.sources.mysql.mariadb:MariaDBSource",
+    SourceKind.POSTGRES: "cdc_ops.sources.postgres.source:PostgresSource",
     SourceKind.DECLARED: "cdc_ops.sources.declared:DeclaredSource",
 }
 

@@ -7,22 +7,22 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import NoReturn
 
-from cdc_ops.core.buckets import Scope
-from cdc_ops.core.counters import CounterReadings
-from cdc_ops.core.cursors import Cursor, CursorValue
-from cdc_ops.core.declared import BEGIN_ANEW, declared_schema
-from cdc_ops.core.pipeline import SourceConfig
-from cdc_ops.core.schema_changes import only_columns
-from cdc_ops.core.tables import TableName, TableSchema
+from cdc_ops.core.cursor.auto_increment import CounterReadings
+from cdc_ops.core.cursor.cursors import Cursor, CursorValue
+from cdc_ops.core.cursor.windows import SafeBound, Window
+from cdc_ops.core.pipeline.pipeline import SourceConfig
+from cdc_ops.core.reconcile.key_buckets import Scope
+from cdc_ops.core.schema.declared_tables import BEGIN_ANEW, declared_schema
+from cdc_ops.core.schema.schema_evolution import only_columns
+from cdc_ops.core.schema.tables import TableName, TableSchema
+from cdc_ops.core.schema.value_policies import DEFAULT_TYPES, TypePolicies
 from cdc_ops.core.text import did_you_mean
-from cdc_ops.core.type_policies import DEFAULT_TYPES, TypePolicies
-from cdc_ops.core.windows import SafeBound, Window
 from cdc_ops.errors import RequestError, SourceTableError
 from cdc_ops.sources.access import SourceAccess
 from cdc_ops.sources.base import DigestQuery, JdbcRead, SourcePosition
-from cdc_ops.sources.catalog import choose_columns
-from cdc_ops.sources.chunks import ChunkPlan, ChunkSize
-from cdc_ops.sources.session import NOTHING
+from cdc_ops.sources.chunks.chunks import ChunkPlan, ChunkSize
+from cdc_ops.sources.sql.catalog import choose_columns
+from cdc_ops.sources.sql.session import NOTHING
 
 
 def no_database(what: str) -> RequestError:

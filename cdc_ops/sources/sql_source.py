@@ -5,24 +5,24 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from cdc_ops.core.buckets import Scope
-from cdc_ops.core.counters import CounterReadings
-from cdc_ops.core.cursors import Cursor, CursorType, CursorValue
-from cdc_ops.core.pipeline import SourceConfig
-from cdc_ops.core.tables import TableName, TableSchema
-from cdc_ops.core.type_policies import DEFAULT_TYPES, TypePolicies
-from cdc_ops.core.windows import SafeBound, Window
+from cdc_ops.core.cursor.auto_increment import CounterReadings
+from cdc_ops.core.cursor.cursors import Cursor, CursorType, CursorValue
+from cdc_ops.core.cursor.windows import SafeBound, Window
+from cdc_ops.core.pipeline.pipeline import SourceConfig
+from cdc_ops.core.reconcile.key_buckets import Scope
+from cdc_ops.core.schema.tables import TableName, TableSchema
+from cdc_ops.core.schema.value_policies import DEFAULT_TYPES, TypePolicies
 from cdc_ops.errors import RequestError, SourceError
 from cdc_ops.sources.access import SourceAccess
 from cdc_ops.sources.base import DigestQuery, JdbcRead, SourcePosition
-from cdc_ops.sources.bounds import BoundRequest, BoundStrategy, ClockBound, Probe
-from cdc_ops.sources.chunks import ChunkPlan, ChunkSize
-from cdc_ops.sources.counter_bounds import CounterBound
-from cdc_ops.sources.dialect import Dialect
-from cdc_ops.sources.digests import DigestSql
-from cdc_ops.sources.session import NOTHING, SqlSession
-from cdc_ops.sources.slices import BorderFinder, Slicer
-from cdc_ops.sources.zone_checks import ZoneChecks
+from cdc_ops.sources.bounds.clock import BoundRequest, BoundStrategy, ClockBound, Probe
+from cdc_ops.sources.bounds.counter import CounterBound
+from cdc_ops.sources.bounds.zone_checks import ZoneChecks
+from cdc_ops.sources.checksums import DigestSql
+from cdc_ops.sources.chunks.chunks import ChunkPlan, ChunkSize
+from cdc_ops.sources.chunks.partitions import BorderFinder, Slicer
+from cdc_ops.sources.sql.dialect import Dialect
+from cdc_ops.sources.sql.session import NOTHING, SqlSession
 
 
 class TableCatalog(Protocol):

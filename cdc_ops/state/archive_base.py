@@ -1,18 +1,18 @@
 """What the ledger keeps of archives, as two types: a reader, and a store for the steps that write. Mixed into those of state.base.
 
 All of it is a cache, save for decisions on gaps that no commit carries yet: which files are consumed follows from the watermark in the
-Delta commit (core.archive_files.below).
+Delta commit (core.archive.files.below).
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from cdc_ops.core.archive_files import FileRecord
-from cdc_ops.core.archive_gaps import GapRecord
-from cdc_ops.core.archive_listing import ListingMark
-from cdc_ops.core.archive_positions import Gap
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.archive.completeness import GapRecord
+from cdc_ops.core.archive.files import FileRecord
+from cdc_ops.core.archive.listing import ListingMark
+from cdc_ops.core.archive.offsets import Gap
+from cdc_ops.core.schema.tables import TableName
 
 if TYPE_CHECKING:
     from cdc_ops.state.base import Lease  # which mixes these types in

@@ -1,6 +1,6 @@
 """The ledger as two types: `StateReader` for whoever only looks (plugin page, CLI status, plans), `StateStore` for the steps that write.
 
-The ledger is a cache of the Delta log plus the frozen plans; core.runs says how states move, this says how they are kept.
+The ledger is a cache of the Delta log plus the frozen plans; core.operation.table_state says how states move, this says how they are kept.
 """
 
 import enum
@@ -8,15 +8,15 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from cdc_ops.core.archive_gaps import MissingEvents
-from cdc_ops.core.comparing import GivenUp
+from cdc_ops.core.archive.completeness import MissingEvents
+from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operations import Counts, OperationKind, OperationResult, OperationSpec
-from cdc_ops.core.phases import Phases
+from cdc_ops.core.operation.operation import Counts, OperationKind, OperationResult, OperationSpec
+from cdc_ops.core.operation.phases import Phases
+from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.processes import holder_name
-from cdc_ops.core.runs import TableState
-from cdc_ops.core.tables import TableName
-from cdc_ops.core.windows import Window
+from cdc_ops.core.reconcile.diff import GivenUp
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.archive_base import ArchiveReader, ArchiveStore
 
 

@@ -5,10 +5,10 @@ from datetime import datetime
 
 from sqlalchemy import update
 
-from cdc_ops.state import leases
-from cdc_ops.state.database import Database
+from cdc_ops.state.db import leases
+from cdc_ops.state.db.database import Database
+from cdc_ops.state.db.schema import tables
 from cdc_ops.state.migrate import is_current, ledger_version
-from cdc_ops.state.schema import tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

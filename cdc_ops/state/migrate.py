@@ -14,8 +14,8 @@ from typing import Final
 from sqlalchemy import Column, Connection, MetaData, String, Table, func, inspect, select
 
 from cdc_ops.errors import LedgerUnavailableError, StateError
-from cdc_ops.state.database import Database
-from cdc_ops.state.schema import VERSION, VERSION_TABLE
+from cdc_ops.state.db.database import Database
+from cdc_ops.state.db.schema import VERSION, VERSION_TABLE
 
 _LOCK_NUMBER: Final = 0x6364635F6F7073  # "cdc_ops"
 _LOCK_SECONDS: Final = 60

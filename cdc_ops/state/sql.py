@@ -13,20 +13,20 @@ from typing import Any, Self, TypeVar
 
 from sqlalchemy import Connection, Row, select, update
 
-from cdc_ops.core import wire
-from cdc_ops.core.comparing import GivenUp
+from cdc_ops.core import json_codec
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operations import OperationResult, OperationSpec, Outcome
-from cdc_ops.core.runs import TableState
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.operation.operation import OperationResult, OperationSpec, Outcome
+from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.reconcile.diff import GivenUp
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import LeaseHeldError, StaleStateError
-from cdc_ops.state import leases, operations, pruning, rows, runs
-from cdc_ops.state.archive_sql import SqlArchiveReader, SqlArchiveStore
 from cdc_ops.state.base import Lease, StateReader, StateStore, TableOverview, TableRun
-from cdc_ops.state.database import PATIENCE, Database
+from cdc_ops.state.db import leases, operations, pruning, rows, runs
+from cdc_ops.state.db.archives import SqlArchiveReader, SqlArchiveStore
+from cdc_ops.state.db.database import PATIENCE, Database
+from cdc_ops.state.db.operations import OperationStatus
+from cdc_ops.state.db.schema import tables
 from cdc_ops.state.migrate import is_current, ledger_version, outdated, upgrade
-from cdc_ops.state.operations import OperationStatus
-from cdc_ops.state.schema import tables
 
 T = TypeVar("T")
 
@@ -115,7 +115,7 @@ class SqlStateReader(SqlArchiveReader, StateReader):
     def stats(self, pipeline: str, table: TableName) -> TableStats | None:
         """See `StateReader`."""
         row = self._table_row(pipeline, table)
-        return None if row is None or row.stats is None else wire.loads(TableStats, row.stats)
+        return None if row is None or row.stats is None else json_codec.loads(TableStats, row.stats)
 
     def lease(self, pipeline: str, table: TableName) -> Lease | None:
         """See `StateReader`."""
@@ -249,7 +249,7 @@ class SqlStateStore(SqlArchiveStore, SqlStateReader, StateStore):
         _check_table(lease, (TableState(pipeline=pipeline, table=table),))
         with self._database.write() as connection:
             leases.hold(connection, lease)
-            connection.execute(update(tables).where(rows.of(tables, pipeline, table)).values(stats=wire.dumps(stats)))
+            connection.execute(update(tables).where(rows.of(tables, pipeline, table)).values(stats=json_codec.dumps(stats)))
 
     def prune(self, pipeline: str, table: TableName, before: datetime) -> int:
         """See `StateStore`. Nothing is locked where nothing is old."""
@@ -298,5 +298,5 @@ def _check_numbers(connection: Connection, expected: TableState, specs: tuple[Op
 
 
 def _store(connection: Connection, lease: Lease, new: TableState, stats: TableStats | None) -> None:
-    values = {"state": wire.dumps(new)} | ({"stats": wire.dumps(stats)} if stats else {})
+    values = {"state": json_codec.dumps(new)} | ({"stats": json_codec.dumps(stats)} if stats else {})
     connection.execute(update(tables).where(rows.of(tables, lease.pipeline, lease.table)).values(values))

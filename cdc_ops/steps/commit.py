@@ -7,17 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from cdc_ops.core.column_news import NO_NEWS, ColumnNews
-from cdc_ops.core.commits import LakeHead
-from cdc_ops.core.cursors import CursorValue
-from cdc_ops.core.job_specs import TableResult
+from cdc_ops.core.cursor.cursors import CursorValue
+from cdc_ops.core.events.column_drift import NO_NEWS, ColumnNews
 from cdc_ops.core.maintenance import carry_over
-from cdc_ops.core.operations import Counts, OperationKind, OperationResult, OperationSpec, Outcome
-from cdc_ops.core.phases import PLANNING, Phases, RunPhase, added
-from cdc_ops.core.pipeline import TableConfig
-from cdc_ops.core.places import staging_root
-from cdc_ops.core.requests import RunRequest
-from cdc_ops.core.runs import (
+from cdc_ops.core.operation.commit_record import LakeHead
+from cdc_ops.core.operation.job import TableResult
+from cdc_ops.core.operation.operation import Counts, OperationKind, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.operation.phases import PLANNING, Phases, RunPhase, added
+from cdc_ops.core.operation.run_request import RunRequest
+from cdc_ops.core.operation.table_state import (
     Standing,
     TableState,
     abandoned,
@@ -30,18 +28,20 @@ from cdc_ops.core.runs import (
     rebuilt_from_data,
     unchanged,
 )
-from cdc_ops.core.type_policies import Nulled
-from cdc_ops.core.unknown_tables import NONE_UNKNOWN, UnknownTables
+from cdc_ops.core.pipeline.paths import staging_root
+from cdc_ops.core.pipeline.pipeline import TableConfig
+from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN, UnknownTables
+from cdc_ops.core.schema.value_policies import Nulled
 from cdc_ops.errors import CdcError, DeletesRefusedError, JobLostError, LedgerBehindError, StaleStateError, StateError, from_payload
-from cdc_ops.lake.log import FoundCommit, commit_counts, find_commit, read_head
-from cdc_ops.lake.manifests import expire, find_manifest
+from cdc_ops.lake.log.head import FoundCommit, commit_counts, find_commit, read_head
+from cdc_ops.lake.staging.manifests import expire, find_manifest
 from cdc_ops.state.base import Lease, TableRun, TableRunStatus
-from cdc_ops.steps.archives import keep_read
+from cdc_ops.steps.archive.frozen_files import keep_read
+from cdc_ops.steps.archive.gaps import keep_gaps, with_missing_events
 from cdc_ops.steps.context import Context
-from cdc_ops.steps.gaps import keep_gaps, with_missing_events
-from cdc_ops.steps.lateness import with_late_rows
-from cdc_ops.steps.stopwatch import measured, stopwatch
-from cdc_ops.steps.telling import told_before
+from cdc_ops.steps.reporting.late_rows import with_late_rows
+from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
+from cdc_ops.steps.reporting.told_before import told_before
 
 STAGING_KEPT = timedelta(days=3)
 """How long landed windows stay for whoever wants to look at them."""

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from cdc_ops.core.pipeline import Pipeline, SourceConfig
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.sources.base import Source
 from cdc_ops.state.base import StateStore
 

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from cdc_ops.core.pipeline import Pipeline, TableConfig
-from cdc_ops.core.requests import RunRequest
-from cdc_ops.core.selection import select_tables
-from cdc_ops.core.table_matching import match_tables, unmatched_warning
+from cdc_ops.core.operation.run_request import RunRequest
+from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
+from cdc_ops.core.pipeline.table_matching import match_tables, unmatched_warning
+from cdc_ops.core.pipeline.table_selection import select_tables
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.context import Context
-from cdc_ops.steps.dropped import check_some_are_visible, copied_tables
+from cdc_ops.steps.table.missing_tables import check_some_are_visible, copied_tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

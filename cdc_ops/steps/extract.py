@@ -9,19 +9,19 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.operations import Counts, Landing, Manifest, OperationResult, OperationSpec, Outcome
-from cdc_ops.core.phases import RunPhase
-from cdc_ops.lake.manifests import find_landed
-from cdc_ops.lake.staging import land
+from cdc_ops.core.operation.operation import Counts, Landing, Manifest, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.operation.phases import RunPhase
+from cdc_ops.lake.staging.landing import land
+from cdc_ops.lake.staging.manifests import find_landed
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.compare import land_differences
-from cdc_ops.steps.log_extract import land_events
-from cdc_ops.steps.log_shared import SharedReadings
-from cdc_ops.steps.reading import read_marked
-from cdc_ops.steps.schema import check_source
-from cdc_ops.steps.stopwatch import measured
-from cdc_ops.steps.unplaced import check_places
-from cdc_ops.steps.unstorable import translated_failures
+from cdc_ops.steps.log.land_events import land_events
+from cdc_ops.steps.log.shared_scan import SharedReadings
+from cdc_ops.steps.query.jdbc_rows import read_marked
+from cdc_ops.steps.reconcile.table_diff import land_differences
+from cdc_ops.steps.reporting.stopwatch import measured
+from cdc_ops.steps.stage.invalid_values import translated_failures
+from cdc_ops.steps.stage.unordered_rows import check_places
+from cdc_ops.steps.table.schema_evolution import check_source
 
 
 def extract(

@@ -7,30 +7,30 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.merging import plan_merge
-from cdc_ops.core.operations import ApplyMode, Landing, Manifest, OperationResult, OperationSpec
-from cdc_ops.core.phases import RunPhase
-from cdc_ops.core.runs import check_base
+from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.operation import ApplyMode, Landing, Manifest, OperationResult, OperationSpec
+from cdc_ops.core.operation.phases import RunPhase
+from cdc_ops.core.operation.table_state import check_base
 from cdc_ops.errors import LandedRowsLostError
-from cdc_ops.lake.late import without_known
-from cdc_ops.lake.living import with_deleted
-from cdc_ops.lake.log import read_head
-from cdc_ops.lake.merge import apply
-from cdc_ops.lake.moved import with_moved
-from cdc_ops.lake.ordering import bury
-from cdc_ops.lake.staging import read_landed, read_manifest
+from cdc_ops.lake.log.head import read_head
+from cdc_ops.lake.merge.apply import apply
+from cdc_ops.lake.merge.key_changes import with_moved
+from cdc_ops.lake.merge.late_rows import without_known
+from cdc_ops.lake.merge.sequence_guard import bury
+from cdc_ops.lake.merge.soft_deletes import with_deleted
+from cdc_ops.lake.staging.landing import read_landed, read_manifest
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.compare import merge_differences
-from cdc_ops.steps.deletes import marking_alike
-from cdc_ops.steps.emptied import emptying, last_emptied, without_emptied
-from cdc_ops.steps.log_merge import merge_events
-from cdc_ops.steps.reading import read_marked
+from cdc_ops.steps.log.merge_events import merge_events
+from cdc_ops.steps.query.jdbc_rows import read_marked
+from cdc_ops.steps.reconcile.table_diff import merge_differences
 from cdc_ops.steps.replay import replay
-from cdc_ops.steps.schema import check_source
-from cdc_ops.steps.stage import applied, apply_deletes, is_deleted, last_states
-from cdc_ops.steps.stopwatch import measured
-from cdc_ops.steps.unplaced import translated_order, without_unplaced
-from cdc_ops.steps.unstorable import translated_failures
+from cdc_ops.steps.reporting.stopwatch import measured
+from cdc_ops.steps.stage.invalid_values import translated_failures
+from cdc_ops.steps.stage.latest_rows import applied, apply_deletes, is_deleted, last_states
+from cdc_ops.steps.stage.truncates import emptying, last_emptied, without_emptied
+from cdc_ops.steps.stage.unordered_rows import translated_order, without_unplaced
+from cdc_ops.steps.table.schema_evolution import check_source
+from cdc_ops.steps.table.soft_deletes import marking_alike
 
 
 def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> OperationResult:

@@ -11,37 +11,37 @@ from datetime import datetime
 from functools import partial
 
 from cdc_ops import __version__
-from cdc_ops.core.archive_gaps import MissingEvents
-from cdc_ops.core.commits import LakeHead
-from cdc_ops.core.counters import CounterReadings
-from cdc_ops.core.job_specs import JobSpec, Step
-from cdc_ops.core.operations import Landing, OperationKind, OperationResult, OperationSpec
-from cdc_ops.core.phases import Phases, RunPhase
-from cdc_ops.core.pipeline import Method, Pipeline, TableConfig, current_settings, known_tables
+from cdc_ops.core.archive.completeness import MissingEvents
+from cdc_ops.core.cursor.auto_increment import CounterReadings
+from cdc_ops.core.cursor.windows import SafeBound, fresh_instant
+from cdc_ops.core.operation.commit_record import LakeHead
+from cdc_ops.core.operation.job import JobSpec, Step
+from cdc_ops.core.operation.operation import Landing, OperationKind, OperationResult, OperationSpec
+from cdc_ops.core.operation.phases import Phases, RunPhase
+from cdc_ops.core.operation.run_request import RunKind, RunRequest
+from cdc_ops.core.operation.table_state import Standing, TableState, compare, projected, scanned
+from cdc_ops.core.pipeline.pipeline import Method, Pipeline, TableConfig, current_settings, known_tables
 from cdc_ops.core.processes import holder_name
-from cdc_ops.core.requests import RunKind, RunRequest
-from cdc_ops.core.runs import Standing, TableState, compare, projected, scanned
-from cdc_ops.core.tables import TableName
-from cdc_ops.core.windows import SafeBound, fresh_instant
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, RequestError
-from cdc_ops.lake.log import read_head
-from cdc_ops.lake.manifests import find_landed, is_landed
+from cdc_ops.lake.log.head import read_head
+from cdc_ops.lake.staging.manifests import find_landed, is_landed
 from cdc_ops.sources.base import Source
 from cdc_ops.state.base import Lease, StateReader, TableRun, TableRunStatus
-from cdc_ops.steps.archives import keep, keep_frozen, with_hashes
+from cdc_ops.steps.archive.frozen_files import keep, keep_frozen, with_hashes
+from cdc_ops.steps.archive.scan import Survey
 from cdc_ops.steps.commit import Base, catch_up, give_up_hopeless
 from cdc_ops.steps.context import Context
-from cdc_ops.steps.dropped import Absence, find_absence, returned_warnings
-from cdc_ops.steps.log_plan import as_configured_now, reads_otherwise
-from cdc_ops.steps.orders import Draft, Order, TableFacts, choosing_quarantine, read_facts
-from cdc_ops.steps.plan_warnings import event_key_warnings, foreign_warnings, key_warnings
-from cdc_ops.steps.planning import draft_operations
-from cdc_ops.steps.reconciling import method_of, sealed
-from cdc_ops.steps.schema import evolved, refreshed
-from cdc_ops.steps.stopwatch import measured, stopwatch
-from cdc_ops.steps.storing import can_fill_columns
-from cdc_ops.steps.surveys import Survey
-from cdc_ops.steps.telling import still_told
+from cdc_ops.steps.planning.draft import draft_operations
+from cdc_ops.steps.planning.log import as_configured_now, reads_otherwise
+from cdc_ops.steps.planning.reconcile import method_of, sealed
+from cdc_ops.steps.planning.request import Draft, Order, TableFacts, choosing_quarantine, read_facts
+from cdc_ops.steps.planning.warnings import event_key_warnings, foreign_warnings, key_warnings
+from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
+from cdc_ops.steps.reporting.told_before import still_told
+from cdc_ops.steps.table.missing_tables import Absence, find_absence, returned_warnings
+from cdc_ops.steps.table.schema_evolution import evolved, refreshed
+from cdc_ops.steps.table.storage import can_fill_columns
 
 KIND_OF_RUN = {
     RunKind.INCREMENT: OperationKind.INCREMENT,
@@ -199,7 +199,7 @@ def _relaxed(pipeline: Pipeline, spec: OperationSpec) -> OperationSpec:
 
 
 def check_standing(reader: StateReader, state: TableState, head: LakeHead | None) -> Standing:
-    """Compares a table's ledger and lake; see `cdc_ops.core.runs.compare` for the errors."""
+    """Compares a table's ledger and lake; see `cdc_ops.core.operation.table_state.compare` for the errors."""
     operations = reader.open_operations(state.pipeline, state.table)
     return compare(state, head, operations, reader.abandoned_ids(state.pipeline, state.table))
 

@@ -5,22 +5,22 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.archive_positions import ArchiveWatermark
-from cdc_ops.core.deletes import DELETE_MARK
-from cdc_ops.core.history import HistoryKind, Replay
-from cdc_ops.core.logs import PRESENT, REST_IS_NULL, LogReading
-from cdc_ops.core.merging import plan_merge, position_literal
-from cdc_ops.core.operations import Manifest, OperationResult, OperationSpec
-from cdc_ops.core.own_columns import START
+from cdc_ops.core.apply.deletes import DELETE_MARK
+from cdc_ops.core.apply.metadata_columns import START
+from cdc_ops.core.archive.offsets import ArchiveWatermark
+from cdc_ops.core.events.event_history import HistoryKind, Replay
+from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL, LogReading
+from cdc_ops.core.operation.merge_plan import plan_merge, position_literal
+from cdc_ops.core.operation.operation import Manifest, OperationResult, OperationSpec
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import RequestError
-from cdc_ops.lake.history_reading import History, as_feed, open_history, place_in_feed, truncates, with_pending
-from cdc_ops.lake.history_rows import Kept
-from cdc_ops.lake.living import with_deleted
-from cdc_ops.lake.merge import apply
-from cdc_ops.lake.statements import INCOMPLETE
-from cdc_ops.steps.log_extract import fold, landed_rows
-from cdc_ops.steps.log_merge import marked, translated_gaps
+from cdc_ops.lake.history.read import History, as_feed, open_history, place_in_feed, truncates, with_pending
+from cdc_ops.lake.history.rows import Kept
+from cdc_ops.lake.merge.apply import apply
+from cdc_ops.lake.merge.soft_deletes import with_deleted
+from cdc_ops.lake.merge.sql import INCOMPLETE
+from cdc_ops.steps.log.land_events import fold, landed_rows
+from cdc_ops.steps.log.merge_events import marked, translated_gaps
 
 
 def replay(spark: SparkSession, spec: OperationSpec, wanted: Replay) -> OperationResult:

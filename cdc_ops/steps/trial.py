@@ -12,16 +12,16 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.pipeline import Method, Pipeline, TableConfig
+from cdc_ops.core.pipeline.pipeline import Method, Pipeline, TableConfig
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import CdcError, RequestError, UnforeseenJobError
-from cdc_ops.lake.marks import observe_marks
-from cdc_ops.lake.merge import duplicate_keys
+from cdc_ops.lake.merge.apply import duplicate_keys
+from cdc_ops.lake.staging.null_counts import observe_marks
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.entries import matched_entries
-from cdc_ops.steps.orders import TableFacts, read_facts
-from cdc_ops.steps.reading import read_marked, read_source
-from cdc_ops.steps.unstorable import translated_failures
+from cdc_ops.steps.planning.request import TableFacts, read_facts
+from cdc_ops.steps.query.jdbc_rows import read_marked, read_source
+from cdc_ops.steps.stage.invalid_values import translated_failures
+from cdc_ops.steps.table.entries import matched_entries
 
 SHOWN_ROWS: Final = 5
 _LONGEST: Final = 200

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.buckets import WHOLE, Scope
+from cdc_ops.core.reconcile.key_buckets import WHOLE, Scope
 from cdc_ops.core.text import quoted
-from cdc_ops.lake.compare import TableComparison, compare_tables
-from cdc_ops.lake.digests import scope_condition
-from cdc_ops.lake.living import LakeRows
+from cdc_ops.lake.diff.checksums import scope_condition
+from cdc_ops.lake.diff.table_diff import TableComparison, compare_tables
+from cdc_ops.lake.merge.soft_deletes import LakeRows
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.compare import Sides, find_scope
-from cdc_ops.steps.reading import read_source
-from cdc_ops.steps.reconciling import Question
-from cdc_ops.steps.stage import is_deleted
+from cdc_ops.steps.planning.reconcile import Question
+from cdc_ops.steps.query.jdbc_rows import read_source
+from cdc_ops.steps.reconcile.table_diff import Sides, find_scope
+from cdc_ops.steps.stage.latest_rows import is_deleted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ def verify(spark: SparkSession, source: Source, question: Question) -> TableComp
     Args:
         spark: Any session.
         source: Asked how to read; it opens no connection here.
-        question: What is compared (`cdc_ops.steps.reconciling.ask`).
+        question: What is compared (`cdc_ops.steps.planning.reconcile.ask`).
     """
     return find_differences(spark, source, question).comparison
 

@@ -1,4 +1,4 @@
-"""The fold of change events in plain Python: what `formats.latest` has to come to; outside the data path.
+"""The fold of change events in plain Python: what `formats.feed.fold` has to come to; outside the data path.
 
 `replay` applies one event after the other, in their order: that is what a feed means. `fold` is what a batch does, key by key, and `apply`
 what a MERGE makes of it; `replay` of a history and `fold` + `apply` of any cut of it into batches end in the same rows.
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cdc_ops.core.events import WHOLE_ROW, Operation
+from cdc_ops.core.events.format_spec import WHOLE_ROW, Operation
 
 Key = tuple[Any, ...]
 Rows = dict[Key, dict[str, Any]]

@@ -10,7 +10,7 @@ canonical feed has of it. Fields that are NULL, false or empty are left out of t
 
 Of CSV there is `<case>.csv`, a whole file; of Parquet `<case>.jsonl` has each row as the JSON object that a format is given. Where the
 names of files mean something, `files` in `table.json` says them: for a case, or for all others as `*`. Of Avro `<case>.avro.json` is a list
-of files, each as `{"schema": …, "records": […]}`, which are written and read: see `cdc_ops.testing.avro`. A schema may be in a
+of files, each as `{"schema": …, "records": […]}`, which are written and read: see `cdc_ops.dev.avro`. A schema may be in a
 file of its own, then its name stands there.
 """
 
@@ -23,20 +23,20 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.archives.local import LocalArchive
-from cdc_ops.core.declared import TypeDialect, declared_column
-from cdc_ops.core.events import Container, EventFormat, FormatFacts, LossySetting, RecordKind
-from cdc_ops.core.feeds import RECORD_COLUMNS, feed_columns
-from cdc_ops.core.format_checks import check_format
-from cdc_ops.core.postgres_types import postgres_mapping
-from cdc_ops.core.tables import Column, TableName, TableSchema
-from cdc_ops.core.typemap import mysql_mapping
+from cdc_ops.core.events.change_feed import RECORD_COLUMNS, feed_columns
+from cdc_ops.core.events.format_spec import Container, EventFormat, FormatFacts, LossySetting, RecordKind
+from cdc_ops.core.formats.checks import check_format
+from cdc_ops.core.schema.declared_tables import TypeDialect, declared_column
+from cdc_ops.core.schema.mysql_types import mysql_mapping
+from cdc_ops.core.schema.postgres_types import postgres_mapping
+from cdc_ops.core.schema.tables import Column, TableName, TableSchema
+from cdc_ops.dev.avro import avro_file
 from cdc_ops.errors import ConfigError, SourceTableError
-from cdc_ops.formats.base import Format, open_format
-from cdc_ops.formats.containers import dialect, open_files
-from cdc_ops.formats.csv_files import csv_records
-from cdc_ops.formats.feed import canonical_feed, records_of
-from cdc_ops.formats.files import RecordFile
-from cdc_ops.testing.avro import avro_file
+from cdc_ops.formats.feed.canonical import canonical_feed, records_of
+from cdc_ops.formats.feed.format import Format, open_format
+from cdc_ops.formats.files.containers import dialect, open_files
+from cdc_ops.formats.files.csv import csv_records
+from cdc_ops.formats.files.json_lines import RecordFile
 
 CASES: Final = (
     *("insert", "update", "delete", "tombstone", "update_pk", "truncate", "null_vs_missing", "unsigned_bigint", "decimal", "zero_date"),

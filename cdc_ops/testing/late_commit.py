@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Protocol
 
-from cdc_ops.core.counters import CounterReadings
-from cdc_ops.core.cursors import Cursor, CursorValue
-from cdc_ops.core.tables import TableSchema
-from cdc_ops.core.windows import next_window
+from cdc_ops.core.cursor.auto_increment import CounterReadings
+from cdc_ops.core.cursor.cursors import Cursor, CursorValue
+from cdc_ops.core.cursor.windows import next_window
+from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.sources.base import Source
 
 EARLY: Final = 100

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.sources.base import Source
 
 PATIENCE_SECONDS: Final = 20.0

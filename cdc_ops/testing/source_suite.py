@@ -17,11 +17,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue
-from cdc_ops.core.windows import Window, contains
+from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue
+from cdc_ops.core.cursor.windows import Window, contains
 from cdc_ops.errors import ConfigError, RequestError, SourceAccessError, SourceTableError, SourceUnreachableError
 from cdc_ops.sources.base import Source
-from cdc_ops.sources.chunks import ChunkSize
+from cdc_ops.sources.chunks.chunks import ChunkSize
 from cdc_ops.testing.source_harness import Application, SourceHarness
 from cdc_ops.testing.source_suite_bounds import SourceBoundSuite
 

@@ -6,9 +6,9 @@ from typing import Final
 
 import pytest
 
-from cdc_ops.core.cursors import Cursor, CursorValue, format_datetime
-from cdc_ops.core.tables import TableSchema
-from cdc_ops.core.windows import SafeBound, Window, next_window
+from cdc_ops.core.cursor.cursors import Cursor, CursorValue, format_datetime
+from cdc_ops.core.cursor.windows import SafeBound, Window, next_window
+from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.sources.base import Source
 from cdc_ops.testing.late_commit import EARLY, LATER, Windowed, read_around_a_late_commit
 from cdc_ops.testing.source_harness import Application, SourceHarness, background, wait_until

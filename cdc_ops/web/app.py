@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.middleware.base import RequestResponseEndpoint
 
 from cdc_ops import __version__
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError
 from cdc_ops.state.base import StateReader
 from cdc_ops.web import view

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from cdc_ops.core.phases import phases_text
-from cdc_ops.core.runs import Phase
+from cdc_ops.core.operation.phases import phases_text
+from cdc_ops.core.operation.table_state import Phase
 from cdc_ops.state.base import TableOverview, TableRun, TableRunStatus
 
 LATE_DEFAULT = timedelta(hours=24)

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.state.base import StateReader
 from cdc_ops.state.sql import open_reader
-from cdc_ops.testing.servers import MariaDBServer
 
 SALES, LINES = "shop.sales", "shop.order_lines"
 FILE = """

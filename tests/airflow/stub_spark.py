@@ -14,20 +14,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cdc_ops import __version__
-from cdc_ops.core import wire
-from cdc_ops.core.commits import commit_record
-from cdc_ops.core.job_specs import JobSpec, Step, StepResult, TableResult
+from cdc_ops.core import json_codec
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operations import Counts, Landing, Manifest, OperationResult, OperationSpec, Outcome, app_id
-from cdc_ops.core.records import render_record
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.operation.commit_json import render_record
+from cdc_ops.core.operation.commit_record import commit_record
+from cdc_ops.core.operation.job import JobSpec, Step, StepResult, TableResult
+from cdc_ops.core.operation.operation import Counts, Landing, Manifest, OperationResult, OperationSpec, Outcome, app_id
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, LakeConflictError, NullKeyError
-from cdc_ops.lake.files import read_text, write_text
-from cdc_ops.lake.manifests import read_manifest, write_manifest
+from cdc_ops.lake.file_io import read_text, write_text
+from cdc_ops.lake.staging.manifests import read_manifest, write_manifest
 
 
 def main() -> None:
-    job = wire.loads(JobSpec, read_text(sys.argv[-1]))
+    job = json_codec.loads(JobSpec, read_text(sys.argv[-1]))
     how = json.loads(Path(os.environ["STUB_PLAN"]).read_text()).get(job.step.value, {})
     record = {"step": job.step.value, "argv": sys.argv, "environ": dict(os.environ), "tables": [str(spec.table) for spec in job.operations]}
     with Path(os.environ["STUB_CALLS"]).open("a") as calls:
@@ -43,7 +43,7 @@ def main() -> None:
     names = dict.fromkeys([spec.table for spec in job.operations] + [task.table for task in job.maintenance])
     tables = tuple(table_result(job, name, how.get(str(name), "")) for name in names)
     result = StepResult(step=job.step, run_id=job.run_id, tables=tables, started_at=started, finished_at=datetime.now(UTC))
-    write_text(job.result_path, wire.dumps(result))
+    write_text(job.result_path, json_codec.dumps(result))
 
 
 def table_result(job: JobSpec, name: TableName, how: str) -> TableResult:

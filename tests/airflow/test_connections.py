@@ -10,9 +10,9 @@ import pytest
 from airflow.sdk.log import redact
 
 from cdc_ops.airflow.connections import check_spark, ledger_url, source_url
-from cdc_ops.airflow.spark import application, application_environment
-from cdc_ops.core.job_specs import Step
-from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind, SparkConfig, TargetConfig
+from cdc_ops.airflow.spark.submit import application, application_environment
+from cdc_ops.core.operation.job import Step
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, SparkConfig, TargetConfig
 from cdc_ops.errors import ConfigError
 
 PASSWORD = "p@ss:w/o#r%d ?&"

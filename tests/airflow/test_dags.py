@@ -14,8 +14,8 @@ from airflow.sdk.exceptions import ParamValidationError
 
 from cdc_ops.airflow.dags import build_dags
 from cdc_ops.airflow.tasks import verdict_of
-from cdc_ops.core.archive_gaps import MissingEvents
-from cdc_ops.core.archive_positions import Gap
+from cdc_ops.core.archive.completeness import MissingEvents
+from cdc_ops.core.archive.offsets import Gap
 from tests.state_values import ORDERS
 from tests.state_values import run as table_run
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cdc_ops.core.tables import TableName
-from cdc_ops.lake.log import read_head
-from cdc_ops.testing.servers import MariaDBServer
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.dev.servers import MariaDBServer
+from cdc_ops.lake.log.head import read_head
 from tests.airflow.stage import LINES, SALES, Stage, asset_events
 
 

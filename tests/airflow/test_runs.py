@@ -10,11 +10,11 @@ from urllib.parse import quote
 
 import pytest
 
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import LeaseHeldError
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.context import Context
-from cdc_ops.testing.servers import MariaDBServer
 from cdc_ops.testing.source_harness import wait_until
 from tests.airflow.stage import LINES, SALES, Stage, asset_events, handed_on
 
@@ -124,7 +124,7 @@ def test_a_retry_does_only_what_failed(stage: Stage) -> None:
 
 
 def test_an_application_is_stopped_when_another_run_has_taken_its_table(stage: Stage) -> None:
-    stage.patch.setattr("cdc_ops.airflow.surroundings.Context", partial(Context, lease_ttl=timedelta(seconds=3)))
+    stage.patch.setattr("cdc_ops.airflow.task_context.Context", partial(Context, lease_ttl=timedelta(seconds=3)))
     stage.plan({"merge": {"sleep": 120}})
     thief = threading.Thread(target=steal, args=(stage, TableName.parse(SALES)))
     thief.start()

@@ -6,10 +6,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.job_specs import JobSpec, StepResult
-from cdc_ops.core.requests import RunKind
+from cdc_ops.core.operation.job import JobSpec, StepResult
+from cdc_ops.core.operation.run_request import RunKind
+from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import JobLostError
-from cdc_ops.testing.servers import MariaDBServer
 from tests.integration.test_log_method import Sink, change, counts, log_world
 
 ALTER = """ALTER TABLE items RENAME COLUMN name TO title, CHANGE Colour tone VARCHAR(9), ADD COLUMN region VARCHAR(5) DEFAULT 'eu',

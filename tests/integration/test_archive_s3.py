@@ -8,18 +8,18 @@ import pytest
 
 from cdc_ops.archives.base import Archive, open_archive
 from cdc_ops.archives.remote import OtherArchive
-from cdc_ops.core.archive_files import ListedRange, Verdict, consumed_records, frozen_records
-from cdc_ops.core.archive_listing import EVERYTHING, Scope
-from cdc_ops.core.archive_names import Layout
-from cdc_ops.core.archive_positions import ArchiveWatermark, Cover
-from cdc_ops.core.archive_rules import ArchiveConfig
-from cdc_ops.core.logs import LogBatch
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.archive.file_names import Layout
+from cdc_ops.core.archive.files import ListedRange, Verdict, consumed_records, frozen_records
+from cdc_ops.core.archive.listing import EVERYTHING, Scope
+from cdc_ops.core.archive.offsets import ArchiveWatermark, Cover
+from cdc_ops.core.operation.log_batch import LogBatch
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.dev.object_store import ObjectStore
 from cdc_ops.errors import ArchiveChangedError, ArchiveError, ArchiveUnreachableError
 from cdc_ops.state.sql import open_store
-from cdc_ops.steps.archives import after_reading, check_unchanged, keep
-from cdc_ops.steps.surveys import survey
-from cdc_ops.testing.object_store import ObjectStore
+from cdc_ops.steps.archive.frozen_files import after_reading, check_unchanged, keep
+from cdc_ops.steps.archive.scan import survey
 from tests.state_values import PIPELINE, take
 
 

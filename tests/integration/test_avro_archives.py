@@ -9,14 +9,14 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.archive_rules import ArchiveConfig
-from cdc_ops.core.pipeline import Method
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig
+from cdc_ops.core.pipeline.pipeline import Method
+from cdc_ops.dev.avro import avro_file
+from cdc_ops.dev.debezium import running_debezium
+from cdc_ops.dev.servers import MariaDBServer
+from cdc_ops.dev.sink_archive import AvroSinkArchive
 from cdc_ops.sources.base import open_source
-from cdc_ops.steps.reading import read_source
-from cdc_ops.testing.avro import avro_file
-from cdc_ops.testing.debezium import running_debezium
-from cdc_ops.testing.servers import MariaDBServer
-from cdc_ops.testing.sink_archive import AvroSinkArchive
+from cdc_ops.steps.query.jdbc_rows import read_source
 from tests.world import World
 
 ITEMS = """CREATE TABLE items (id INT PRIMARY KEY, gone INT DEFAULT 7, amount DECIMAL(6,2), at DATETIME, big BIGINT UNSIGNED, took TIME(3),

@@ -10,12 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 from cdc_ops.cli import app
-from cdc_ops.core.connections import ConnectionUrl
+from cdc_ops.core.pipeline.connections import ConnectionUrl
+from cdc_ops.dev.object_store import ObjectStore
+from cdc_ops.dev.servers import DatabaseServer, PostgresServer
 from cdc_ops.errors import LakeError
-from cdc_ops.lake.files import open_filesystem, read_text, write_text
-from cdc_ops.lake.probes import probe_folder
-from cdc_ops.testing.object_store import ObjectStore
-from cdc_ops.testing.servers import DatabaseServer, PostgresServer
+from cdc_ops.lake.file_io import open_filesystem, read_text, write_text
+from cdc_ops.lake.spark.probes import probe_folder
 from tests.declared_world import MAXWELL
 
 PASSWORD = "few-rights-9"

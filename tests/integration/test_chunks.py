@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from cdc_ops.core.connections import ConnectionUrl
-from cdc_ops.core.pipeline import SourceConfig, SourceKind
-from cdc_ops.core.tables import TableName, TableSchema
+from cdc_ops.core.pipeline.connections import ConnectionUrl
+from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.schema.tables import TableName, TableSchema
+from cdc_ops.dev.servers import DatabaseServer, MariaDBServer, MySQLServer, PostgresServer
 from cdc_ops.sources.base import Source, open_source
-from cdc_ops.sources.chunks import ChunkPlan, ChunkSize
-from cdc_ops.testing.servers import DatabaseServer, MariaDBServer, MySQLServer, PostgresServer
+from cdc_ops.sources.chunks.chunks import ChunkPlan, ChunkSize
 
 DB = "chunked"
 

@@ -9,16 +9,16 @@ from typing import Any, cast
 import pymysql
 import pytest
 
-from cdc_ops.core.cursors import CursorValue
-from cdc_ops.core.pipeline import TableSettings
-from cdc_ops.core.runs import TableState
-from cdc_ops.core.windows import Window
+from cdc_ops.core.cursor.cursors import CursorValue
+from cdc_ops.core.cursor.windows import Window
+from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.pipeline.pipeline import TableSettings
+from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.sources.base import open_source
-from cdc_ops.sources.counter_bounds import METHOD_COUNTER_KEPT
+from cdc_ops.sources.bounds.counter import METHOD_COUNTER_KEPT
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.discovery import discover
 from cdc_ops.steps.plan import TablePlan, freeze_table
-from cdc_ops.testing.servers import MariaDBServer
 from tests.world import World, request
 
 START = CursorValue(parts=("4",))

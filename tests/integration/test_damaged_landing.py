@@ -10,13 +10,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 import cdc_ops
-from cdc_ops.core.job_specs import JobSpec, Step, StepResult
-from cdc_ops.core.operations import Manifest, OperationSpec
+from cdc_ops.core.operation.job import JobSpec, Step, StepResult
+from cdc_ops.core.operation.operation import Manifest, OperationSpec
+from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import JobLostError
 from cdc_ops.jobs import execute
-from cdc_ops.lake.manifests import LandedFile, feed_name, landed_files, read_manifest
+from cdc_ops.lake.staging.manifests import LandedFile, feed_name, landed_files, read_manifest
 from cdc_ops.state.sql import open_store
-from cdc_ops.testing.servers import MariaDBServer
 from tests.integration.test_log_method import ITEMS, Sink, change, log_world
 from tests.stores import at
 from tests.world import ORDERS, World
@@ -68,7 +68,7 @@ def world(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> World:
 def test_a_window_that_was_damaged_after_a_kill_is_read_again_by_the_next_run(
     world: World, harm: Harm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cdc_ops.steps.planning.COUNT_LIMIT", 50)  # several slices, so several files
+    monkeypatch.setattr("cdc_ops.steps.planning.draft.COUNT_LIMIT", 50)  # several slices, so several files
 
     def killed(job: JobSpec) -> StepResult:
         step(world, job, Step.EXTRACT)
@@ -98,7 +98,7 @@ def test_a_window_that_was_damaged_after_a_kill_is_read_again_by_the_next_run(
 
 @pytest.mark.local_store
 def test_a_window_that_is_damaged_before_its_merge_is_read_again_by_the_merge(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdc_ops.steps.planning.COUNT_LIMIT", 50)
+    monkeypatch.setattr("cdc_ops.steps.planning.draft.COUNT_LIMIT", 50)
     lines: list[str] = []
     world.say = lines.append
     attempts: list[str] = []

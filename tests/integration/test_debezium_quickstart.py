@@ -7,11 +7,11 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from cdc_ops.config.loading import load_pipeline
-from cdc_ops.core.connector_settings import archive_settings, sink_settings, tool_settings
-from cdc_ops.core.format_facts import facts_of
-from cdc_ops.testing.debezium import running_debezium
-from cdc_ops.testing.servers import DatabaseServer
-from cdc_ops.testing.sink_archive import SinkArchive
+from cdc_ops.core.formats.catalog import facts_of
+from cdc_ops.core.formats.connector_settings import archive_settings, sink_settings, tool_settings
+from cdc_ops.dev.debezium import running_debezium
+from cdc_ops.dev.servers import DatabaseServer
+from cdc_ops.dev.sink_archive import SinkArchive
 from tests.world import World
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/debezium-quickstart.md").read_text("utf-8")

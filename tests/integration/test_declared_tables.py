@@ -11,8 +11,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from cdc_ops.config.loading import load_pipeline
-from cdc_ops.core.job_specs import JobSpec, StepResult
-from cdc_ops.core.operations import Outcome
+from cdc_ops.core.operation.job import JobSpec, StepResult
+from cdc_ops.core.operation.operation import Outcome
 from cdc_ops.errors import JobLostError
 from cdc_ops.jobs import execute
 from cdc_ops.sources.base import open_source
@@ -20,7 +20,7 @@ from cdc_ops.state.sql import open_store
 from cdc_ops.steps.commit import Rebuilt, rebuild_table
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.discovery import discover
-from cdc_ops.steps.run import RunReport, run_pipeline
+from cdc_ops.steps.runs.run import RunReport, run_pipeline
 from tests.stores import place
 from tests.world import request
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.buckets import Buckets
-from cdc_ops.core.comparing import Digests, added
-from cdc_ops.core.tables import TableSchema
-from cdc_ops.lake.digests import lake_digests
-from cdc_ops.lake.living import LakeRows
+from cdc_ops.core.reconcile.diff import Digests, added
+from cdc_ops.core.reconcile.key_buckets import Buckets
+from cdc_ops.core.schema.tables import TableSchema
+from cdc_ops.dev.servers import DatabaseServer, PostgresServer
+from cdc_ops.lake.diff.checksums import lake_digests
+from cdc_ops.lake.merge.soft_deletes import LakeRows
 from cdc_ops.sources.base import DigestQuery, open_source
-from cdc_ops.testing.servers import DatabaseServer, PostgresServer
 from tests.world import World
 
 COLUMNS = ("a", "b", "d", "n", "day", "at", "instant", "big", "last")

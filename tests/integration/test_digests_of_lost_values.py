@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from cdc_ops.core.buckets import Buckets
-from cdc_ops.core.connections import ConnectionUrl
-from cdc_ops.core.pipeline import SourceConfig, SourceKind
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.pipeline.connections import ConnectionUrl
+from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.reconcile.key_buckets import Buckets
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.dev.servers import DatabaseServer, MariaDBServer, PostgresServer
 from cdc_ops.sources.base import DigestQuery, open_source
-from cdc_ops.testing.servers import DatabaseServer, MariaDBServer, PostgresServer
 
 DB = "lost_values"
 COLUMNS = ("id", "d", "w", "t")

@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 
 import cdc_ops
 from cdc_ops.cli import app
-from cdc_ops.core.history import EventHistory, generation_path
-from cdc_ops.core.places import history_root
-from cdc_ops.core.requests import ResyncMode
+from cdc_ops.core.events.event_history import EventHistory, generation_path
+from cdc_ops.core.operation.run_request import ResyncMode
+from cdc_ops.core.pipeline.paths import history_root
+from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import ChangesUnavailableError, HistoryUnavailableError
-from cdc_ops.steps import log_merge
-from cdc_ops.steps.history_upkeep import shorten
-from cdc_ops.testing.servers import MariaDBServer
+from cdc_ops.steps.history.retention import shorten
+from cdc_ops.steps.log import merge_events
 from tests.integration.test_log_method import ITEMS, Sink, change, counts, log_world
 from tests.world import World
 
@@ -132,7 +132,7 @@ def test_the_command_tells_the_rows_of_a_time(followed: Shop, tmp_path: Path, mo
     table = f"{followed.world.name('items')}"
     file = PIPELINE.format(folder=tmp_path, path=followed.world.path("items"), table=table)
     (tmp_path / "shop.yaml").write_text(file.replace(f"{tmp_path}/lake", followed.world.pipeline.target.root))
-    monkeypatch.setattr("cdc_ops.cli.history.LocalSpark.session", lambda _: followed.world.spark)
+    monkeypatch.setattr("cdc_ops.cli.commands.history.LocalSpark.session", lambda _: followed.world.spark)
     shown = CliRunner().invoke(app, ["as-of", table, "--at", followed.at(300).isoformat(), "--pipelines", str(tmp_path)])
     assert shown.exit_code == 0, shown.output
     rows = (json.loads(line) for line in shown.stdout.splitlines())
@@ -179,7 +179,7 @@ def test_a_table_is_made_anew_from_events_and_what_else_was_read(mariadb: MariaD
     world.configure(event_history=True)  # begins with the rows that the table has
     shop.happen(10)
     with pytest.MonkeyPatch.context() as patch:  # the events are kept, and the process dies before its commit
-        patch.setattr(log_merge, "apply", killed)
+        patch.setattr(merge_events, "apply", killed)
         shop.sink.write(*shop.events[10:])
         assert world.run().failures
     begun = datetime.now(UTC)

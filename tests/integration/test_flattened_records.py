@@ -8,11 +8,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.archive_rules import ArchiveConfig
-from cdc_ops.core.pipeline import Method
-from cdc_ops.testing.debezium import running_debezium
-from cdc_ops.testing.servers import DatabaseServer
-from cdc_ops.testing.sink_archive import SinkArchive
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig
+from cdc_ops.core.pipeline.pipeline import Method
+from cdc_ops.dev.debezium import running_debezium
+from cdc_ops.dev.servers import DatabaseServer
+from cdc_ops.dev.sink_archive import SinkArchive
 from tests.world import World
 
 FIELDS = "op,source.db,source.table,source.file,source.pos,source.row,source.connector"

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.tables import TableSchema
+from cdc_ops.core.schema.tables import TableSchema
+from cdc_ops.dev.servers import DatabaseServer, PostgresServer
 from cdc_ops.sources.base import open_source
-from cdc_ops.steps.reading import read_source
-from cdc_ops.steps.run import RunReport
-from cdc_ops.testing.servers import DatabaseServer, PostgresServer
+from cdc_ops.steps.query.jdbc_rows import read_source
+from cdc_ops.steps.runs.run import RunReport
 from tests.corpus import assert_as_postgres_prints, cases, create_postgres_table, plain
 from tests.world import World
 

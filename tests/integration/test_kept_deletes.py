@@ -5,17 +5,17 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.deletes import Deletes
-from cdc_ops.core.requests import ResyncMode, RunKind
-from cdc_ops.core.table_matching import resolve_tables
+from cdc_ops.core.apply.deletes import Deletes
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind
+from cdc_ops.core.pipeline.table_matching import resolve_tables
+from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import DeletesRefusedError, SchemaChangedError
-from cdc_ops.lake.compare import TableComparison
+from cdc_ops.lake.diff.table_diff import TableComparison
 from cdc_ops.sources.base import open_source
-from cdc_ops.steps.orders import read_facts
-from cdc_ops.steps.reconciling import ask
-from cdc_ops.steps.run import RunReport
+from cdc_ops.steps.planning.reconcile import ask
+from cdc_ops.steps.planning.request import read_facts
+from cdc_ops.steps.runs.run import RunReport
 from cdc_ops.steps.verify import verify
-from cdc_ops.testing.servers import MariaDBServer
 from tests.world import World
 
 ITEMS = (

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.testing.servers import MariaDBServer
+from cdc_ops.dev.servers import MariaDBServer
 from tests.stores import at
 from tests.world import ORDERS, World
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.testing.servers import MariaDBServer
+from cdc_ops.dev.servers import MariaDBServer
 from tests.integration.test_killed_jvm import PATIENCE, TRY_AGAIN, environment, java_children, wait_for
 from tests.stores import at
 from tests.world import ORDERS, World

@@ -12,12 +12,13 @@ import pymysql
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.pipeline import NullCursor, TableRule, TableSettings
+from cdc_ops.core.pipeline.pipeline import NullCursor, TableRule, TableSettings
+from cdc_ops.dev.servers import MariaDBServer, PostgresServer
 from cdc_ops.errors import SourceTableError
-from cdc_ops.sources import mysql_bounds, postgres_bounds
-from cdc_ops.sources.observation import Observation
+from cdc_ops.sources.bounds.activity import Observation
+from cdc_ops.sources.mysql import bounds as mysql_bounds
+from cdc_ops.sources.postgres import bounds as postgres_bounds
 from cdc_ops.state.base import TableRun, TableRunStatus
-from cdc_ops.testing.servers import MariaDBServer, PostgresServer
 from tests.world import World
 
 MINUTE = timedelta(minutes=1)

@@ -12,20 +12,20 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.archive_names import Layout
-from cdc_ops.core.archive_rules import ArchiveConfig, Heal, OnBadRecord, Start
-from cdc_ops.core.job_specs import JobSpec, StepResult
-from cdc_ops.core.operations import OperationSpec, Outcome
-from cdc_ops.core.pipeline import Method
-from cdc_ops.core.places import quarantine_path, quarantine_root
-from cdc_ops.core.requests import ResyncMode, RunKind
+from cdc_ops.core.archive.file_names import Layout
+from cdc_ops.core.operation.job import JobSpec, StepResult
+from cdc_ops.core.operation.operation import OperationSpec, Outcome
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig, Heal, OnBadRecord, Start
+from cdc_ops.core.pipeline.paths import quarantine_path, quarantine_root
+from cdc_ops.core.pipeline.pipeline import Method
+from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import ArchiveError, ArchiveGapError, BadRecordsError, IncompleteRowError, JobLostError, StateError
-from cdc_ops.lake.quarantined import quarantined_tables, read_quarantine
+from cdc_ops.lake.quarantine.read import quarantined_tables, read_quarantine
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.commit import rebuild_table
 from cdc_ops.steps.discovery import discover
-from cdc_ops.steps.run import RunReport
-from cdc_ops.testing.servers import MariaDBServer
+from cdc_ops.steps.runs.run import RunReport
 from tests.stores import place
 from tests.world import World, request
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from cdc_ops.core.connections import ConnectionUrl
-from cdc_ops.core.pipeline import SourceConfig, SourceKind
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.pipeline.connections import ConnectionUrl
+from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.dev.servers import MariaDBServer, MySQLServer, PostgresServer
 from cdc_ops.sources.base import open_source
-from cdc_ops.sources.mysql_catalog import normal_text
-from cdc_ops.testing.servers import MariaDBServer, MySQLServer, PostgresServer
+from cdc_ops.sources.mysql.catalog import normal_text
 
 MYSQL = {
     "ci": ("VARCHAR(20) COLLATE utf8mb4_general_ci", True),

@@ -12,16 +12,17 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from cdc_ops.cli import app, commands
+from cdc_ops.cli import app
+from cdc_ops.cli.commands import pipelines
 from cdc_ops.cli.session import LocalSpark
-from cdc_ops.core.connections import ConnectionUrl
-from cdc_ops.core.job_specs import JobSpec, StepResult
-from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind
+from cdc_ops.core.operation.job import JobSpec, StepResult
+from cdc_ops.core.pipeline.connections import ConnectionUrl
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind
+from cdc_ops.dev.servers import DatabaseServer, MariaDBServer, MySQLServer, PostgresServer
 from cdc_ops.errors import LedgerUnavailableError, SourceInterruptedError, SourceUnreachableError
 from cdc_ops.sources.base import open_source
 from cdc_ops.sources.sql_source import SqlSource
 from cdc_ops.state.base import TableRunStatus
-from cdc_ops.testing.servers import DatabaseServer, MariaDBServer, MySQLServer, PostgresServer
 from cdc_ops.testing.source_harness import background, wait_until
 from tests.world import World
 
@@ -176,7 +177,7 @@ def test_a_server_that_stops_during_a_run_ends_it_with_its_report_and_code_6(
 
         yield say
 
-    monkeypatch.setattr(commands, "progress", stopping)
+    monkeypatch.setattr(pipelines, "progress", stopping)
     monkeypatch.setattr(LocalSpark, "session", lambda self: spark)
     result = CliRunner().invoke(app, ["run", *(["--json"] if as_json else [])])
     assert stopped, result.output
@@ -200,14 +201,14 @@ def test_a_server_that_stops_between_discovery_and_plan_ends_plan_with_code_6(
 ) -> None:
     own_server.execute(*(f"DROP TABLE IF EXISTS t{number}" for number in range(3)), database="lost")
     shop(own_server, tmp_path, monkeypatch, 2)
-    discover = commands.discover_all
+    discover = pipelines.discover_all
 
     def then_stop(*arguments: Any) -> Any:
         found = discover(*arguments)
         own_server.stop()
         return found
 
-    monkeypatch.setattr(commands, "discover_all", then_stop)
+    monkeypatch.setattr(pipelines, "discover_all", then_stop)
     result = CliRunner().invoke(app, ["plan", "--json"])
     assert isinstance(result.exception, SystemExit), result.exception
     [document] = json.loads(result.stdout)

@@ -12,15 +12,15 @@ import pymysql.cursors
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.connections import ConnectionUrl
-from cdc_ops.core.cursors import CursorValue
-from cdc_ops.core.pipeline import SourceConfig, SourceKind, TableSettings
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.cursor.cursors import CursorValue
+from cdc_ops.core.pipeline.connections import ConnectionUrl
+from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind, TableSettings
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import SourceError, SourceUnreachableError
 from cdc_ops.sources.base import Source, SourcePosition, open_source
-from cdc_ops.sources.bounds import METHOD_REPLICA
-from cdc_ops.sources.mysql_positions import MySQLPositions
-from cdc_ops.testing.servers import MariaDBServer
+from cdc_ops.sources.bounds.clock import METHOD_REPLICA
+from cdc_ops.sources.mysql.positions import MySQLPositions
 from tests.world import World
 
 DB = "followed"

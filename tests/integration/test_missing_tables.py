@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.connections import ConnectionUrl
-from cdc_ops.core.dropped_tables import DroppedTables
-from cdc_ops.core.pipeline import TableRule
+from cdc_ops.core.pipeline.connections import ConnectionUrl
+from cdc_ops.core.pipeline.dropped_tables import DroppedTables
+from cdc_ops.core.pipeline.pipeline import TableRule
+from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import ConfigError, SourceTableError
 from cdc_ops.state.base import TableRunStatus
 from cdc_ops.steps.discovery import discover_all
 from cdc_ops.steps.plan import TablePlan, plan_table
-from cdc_ops.steps.run import RunReport
-from cdc_ops.testing.servers import MariaDBServer
+from cdc_ops.steps.runs.run import RunReport
 from tests.world import World, request
 
 TABLE = "CREATE TABLE {} (id BIGINT PRIMARY KEY, v INT, updated_at TIMESTAMP(6) NOT NULL DEFAULT NOW(6) ON UPDATE NOW(6), KEY (updated_at))"

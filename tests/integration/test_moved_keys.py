@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.deletes import Deletes
-from cdc_ops.steps.run import RunReport
-from cdc_ops.testing.servers import MariaDBServer, PostgresServer
+from cdc_ops.core.apply.deletes import Deletes
+from cdc_ops.dev.servers import MariaDBServer, PostgresServer
+from cdc_ops.steps.runs.run import RunReport
 from tests.world import World
 
 MARIADB = (

@@ -13,17 +13,17 @@ import pymysql.cursors
 import pytest
 import sqlalchemy
 
-from cdc_ops.core.connections import ConnectionUrl
-from cdc_ops.core.cursors import Cursor, CursorValue, parse_datetime
-from cdc_ops.core.pipeline import SourceConfig, SourceKind
-from cdc_ops.core.tables import TableName, TableSchema
-from cdc_ops.core.windows import SafeBound, next_window
+from cdc_ops.core.cursor.cursors import Cursor, CursorValue, parse_datetime
+from cdc_ops.core.cursor.windows import SafeBound, next_window
+from cdc_ops.core.pipeline.connections import ConnectionUrl
+from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.schema.tables import TableName, TableSchema
+from cdc_ops.dev.servers import DatabaseServer
 from cdc_ops.errors import CursorRegressionError
-from cdc_ops.sources.mariadb import MariaDBSource
-from cdc_ops.sources.mysql import MySQLSource
-from cdc_ops.sources.mysql_writers import is_plain_read
+from cdc_ops.sources.mysql.mariadb import MariaDBSource
+from cdc_ops.sources.mysql.open_transactions import is_plain_read
+from cdc_ops.sources.mysql.source import MySQLSource
 from cdc_ops.testing.late_commit import EARLY, LATER, Windowed, read_around_a_late_commit
-from cdc_ops.testing.servers import DatabaseServer
 
 DB = "bound_tests"
 CONFIG = SourceConfig(kind=SourceKind.MARIADB, connection="test")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from cdc_ops.core.connections import ConnectionUrl
-from cdc_ops.core.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.pipeline.connections import ConnectionUrl
+from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
+from cdc_ops.dev.servers import MySQLServer
 from cdc_ops.errors import SourceError
 from cdc_ops.sources.base import Source, open_source
-from cdc_ops.testing.servers import MySQLServer
 
 DB = "replicated"
 

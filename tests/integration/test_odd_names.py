@@ -10,21 +10,21 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.archive_rules import ArchiveConfig
 from cdc_ops.core.maintenance import MaintenancePolicy
-from cdc_ops.core.pipeline import Method, TableRule, table_path
-from cdc_ops.core.requests import ResyncMode, RunKind
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig
+from cdc_ops.core.pipeline.pipeline import Method, TableRule, table_path
 from cdc_ops.core.text import quoted
-from cdc_ops.lake.compare import TableComparison
+from cdc_ops.dev.debezium import running_debezium
+from cdc_ops.dev.servers import PostgresServer
+from cdc_ops.dev.sink_archive import SinkArchive
+from cdc_ops.lake.diff.table_diff import TableComparison
 from cdc_ops.sources.base import open_source
 from cdc_ops.steps.discovery import discover
-from cdc_ops.steps.orders import read_facts
-from cdc_ops.steps.reconciling import ask
-from cdc_ops.steps.run import RunReport
+from cdc_ops.steps.planning.reconcile import ask
+from cdc_ops.steps.planning.request import read_facts
+from cdc_ops.steps.runs.run import RunReport
 from cdc_ops.steps.verify import verify
-from cdc_ops.testing.debezium import running_debezium
-from cdc_ops.testing.servers import PostgresServer
-from cdc_ops.testing.sink_archive import SinkArchive
 from tests.world import World, request
 
 LONG = "日x"

@@ -6,14 +6,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 import cdc_ops
-from cdc_ops.core.deletes import Deletes
-from cdc_ops.core.own_columns import OwnColumns
-from cdc_ops.core.requests import ResyncMode, RunKind
+from cdc_ops.core.apply.deletes import Deletes
+from cdc_ops.core.apply.metadata_columns import OwnColumns
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind
+from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import SchemaChangedError
-from cdc_ops.lake.current import find_current, view_statement
-from cdc_ops.lake.deltalog import DeltaLog
-from cdc_ops.steps.run import RunReport
-from cdc_ops.testing.servers import MariaDBServer
+from cdc_ops.lake.log.delta_log import DeltaLog
+from cdc_ops.lake.read.current import find_current, view_statement
+from cdc_ops.steps.runs.run import RunReport
 from tests.world import World
 
 ITEMS = (

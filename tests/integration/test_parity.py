@@ -14,21 +14,21 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc_ops.core.archive_rules import ArchiveConfig, OnBadRecord
-from cdc_ops.core.events import EventFormat
-from cdc_ops.core.format_checks import check_format
-from cdc_ops.core.own_columns import SEQUENCE
-from cdc_ops.core.pipeline import Method
-from cdc_ops.core.places import quarantine_path
-from cdc_ops.core.tables import TableSchema
+from cdc_ops.core.apply.metadata_columns import SEQUENCE
+from cdc_ops.core.events.format_spec import EventFormat
+from cdc_ops.core.formats.checks import check_format
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnBadRecord
+from cdc_ops.core.pipeline.paths import quarantine_path
+from cdc_ops.core.pipeline.pipeline import Method
+from cdc_ops.core.schema.tables import TableSchema
+from cdc_ops.dev.debezium import running_debezium
+from cdc_ops.dev.servers import DatabaseServer
+from cdc_ops.dev.sink_archive import SinkArchive
 from cdc_ops.errors import ConfigError, SourceTableError
-from cdc_ops.formats.base import open_format
-from cdc_ops.lake.quarantined import read_quarantine
+from cdc_ops.formats.feed.format import open_format
+from cdc_ops.lake.quarantine.read import read_quarantine
 from cdc_ops.sources.base import open_source
-from cdc_ops.steps.reading import read_source
-from cdc_ops.testing.debezium import running_debezium
-from cdc_ops.testing.servers import DatabaseServer
-from cdc_ops.testing.sink_archive import SinkArchive
+from cdc_ops.steps.query.jdbc_rows import read_source
 from tests.corpus import POSTGRES_CASES, cases, create_postgres_table, postgres_name
 from tests.world import World
 

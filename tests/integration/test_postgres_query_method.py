@@ -7,11 +7,11 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.requests import ResyncMode, RunKind
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind
+from cdc_ops.dev.servers import PostgresServer
 from cdc_ops.sources.base import open_source
-from cdc_ops.steps.reading import read_source
-from cdc_ops.steps.run import RunReport
-from cdc_ops.testing.servers import PostgresServer
+from cdc_ops.steps.query.jdbc_rows import read_source
+from cdc_ops.steps.runs.run import RunReport
 from tests.world import World
 
 ORDERS = (

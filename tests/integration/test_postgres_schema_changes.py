@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.job_specs import JobSpec, StepResult
-from cdc_ops.core.pipeline import TableSettings
-from cdc_ops.core.requests import ResyncMode, RunKind
+from cdc_ops.core.operation.job import JobSpec, StepResult
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind
+from cdc_ops.core.pipeline.pipeline import TableSettings
+from cdc_ops.dev.servers import PostgresServer
 from cdc_ops.errors import SchemaChangedError
-from cdc_ops.steps.run import RunReport
-from cdc_ops.testing.servers import PostgresServer
+from cdc_ops.steps.runs.run import RunReport
 from tests.world import World
 
 ITEMS = (

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdc_ops.core.connections import ConnectionUrl
-from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue
-from cdc_ops.core.pipeline import SourceConfig, SourceKind
-from cdc_ops.core.tables import TableName, TableSchema
-from cdc_ops.core.windows import Window, contains
+from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue
+from cdc_ops.core.cursor.windows import Window, contains
+from cdc_ops.core.pipeline.connections import ConnectionUrl
+from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.schema.tables import TableName, TableSchema
+from cdc_ops.dev.servers import PostgresServer
 from cdc_ops.errors import ConfigError, RequestError, SourceAccessError, SourceTableError, SourceUnreachableError
 from cdc_ops.sources.base import open_source
-from cdc_ops.sources.chunks import ChunkSize
-from cdc_ops.sources.postgres import PostgresSource
-from cdc_ops.testing.servers import PostgresServer
+from cdc_ops.sources.chunks.chunks import ChunkSize
+from cdc_ops.sources.postgres.source import PostgresSource
 
 DB = "source_tests"
 CONFIG = SourceConfig(kind=SourceKind.POSTGRES, connection="test")

@@ -9,14 +9,14 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from cdc_ops.core.connections import ConnectionUrl
-from cdc_ops.core.cursors import CursorValue
-from cdc_ops.core.pipeline import SourceConfig, SourceKind
-from cdc_ops.core.tables import TableName
-from cdc_ops.core.windows import SafeBound
-from cdc_ops.sources.mariadb import MariaDBSource
-from cdc_ops.sources.mysql import MySQLSource
-from cdc_ops.testing.servers import DatabaseServer
+from cdc_ops.core.cursor.cursors import CursorValue
+from cdc_ops.core.cursor.windows import SafeBound
+from cdc_ops.core.pipeline.connections import ConnectionUrl
+from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.dev.servers import DatabaseServer
+from cdc_ops.sources.mysql.mariadb import MariaDBSource
+from cdc_ops.sources.mysql.source import MySQLSource
 from cdc_ops.testing.source_harness import wait_until
 
 DB = "shop"

@@ -9,17 +9,17 @@ import pytest
 from delta.exceptions import ConcurrentTransactionException
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.cursors import CursorValue
-from cdc_ops.core.job_specs import JobSpec, StepResult
-from cdc_ops.core.phases import RunPhase
-from cdc_ops.core.requests import ResyncMode, RunKind
-from cdc_ops.core.runs import Phase
+from cdc_ops.core.cursor.cursors import CursorValue
+from cdc_ops.core.operation.job import JobSpec, StepResult
+from cdc_ops.core.operation.phases import RunPhase
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind
+from cdc_ops.core.operation.table_state import Phase
+from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import JobLostError, LeaseHeldError, LedgerBehindError, RequestError, TargetForeignError, TargetNotDeltaError
-from cdc_ops.lake.log import read_head
+from cdc_ops.lake.log.head import read_head
 from cdc_ops.state.base import TableRunStatus
 from cdc_ops.state.sql import open_store
-from cdc_ops.steps.run import RunReport
-from cdc_ops.testing.servers import MariaDBServer
+from cdc_ops.steps.runs.run import RunReport
 from tests.stores import at
 from tests.world import ORDERS, World, request
 
@@ -192,7 +192,7 @@ def test_an_attempt_that_loses_to_another_one_says_so_with_the_counts_of_the_com
 
     def execute(job: JobSpec) -> StepResult:
         jobs.append(job)
-        monkeypatch.setattr("cdc_ops.lake.merge._execute", beaten)
+        monkeypatch.setattr("cdc_ops.lake.merge.apply._execute", beaten)
         return orders.execute(job)
 
     report = orders.run(execute_with=execute)

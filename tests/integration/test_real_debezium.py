@@ -15,13 +15,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import cdc_ops
-from cdc_ops.core.archive_rules import ArchiveConfig
-from cdc_ops.core.pipeline import Method
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig
+from cdc_ops.core.pipeline.pipeline import Method
+from cdc_ops.dev.debezium import running_debezium
+from cdc_ops.dev.servers import DatabaseServer
+from cdc_ops.dev.sink_archive import SinkArchive
 from cdc_ops.sources.base import open_source
-from cdc_ops.steps.reading import read_source
-from cdc_ops.testing.debezium import running_debezium
-from cdc_ops.testing.servers import DatabaseServer
-from cdc_ops.testing.sink_archive import SinkArchive
+from cdc_ops.steps.query.jdbc_rows import read_source
 from tests.world import World
 
 SAFE = (

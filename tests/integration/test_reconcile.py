@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.job_specs import JobSpec, Step, StepResult
-from cdc_ops.core.operations import Outcome
-from cdc_ops.core.requests import ResyncMode, RunKind
+from cdc_ops.core.operation.job import JobSpec, Step, StepResult
+from cdc_ops.core.operation.operation import Outcome
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind
+from cdc_ops.dev.servers import MariaDBServer, PostgresServer
 from cdc_ops.errors import DeletesRefusedError, JobLostError
 from cdc_ops.state.base import TableRunStatus
-from cdc_ops.steps.run import RunReport
-from cdc_ops.testing.servers import MariaDBServer, PostgresServer
+from cdc_ops.steps.runs.run import RunReport
 from tests.world import ORDERS, World
 
 ROWS = 2_000
@@ -244,20 +244,20 @@ def test_a_table_with_a_column_that_has_no_checksum_is_read_whole_and_merged_by_
 def test_what_changes_between_checksums_and_read_is_judged_by_the_read(
     mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cdc_ops.steps import compare
+    from cdc_ops.steps.reconcile import table_diff
 
     world = World(mariadb, tmp_path, spark)
     world.sql(MARIADB_ORDERS, MARIADB_FILL, "ANALYZE TABLE orders")
     assert_done(world.run())
     world.sql("DELETE FROM orders WHERE id IN (7, 8)")
-    find = compare.find_scope
+    find = table_diff.find_scope
 
-    def find_then_move(sides: compare.Sides, buckets: Any) -> compare.Found:
+    def find_then_move(sides: table_diff.Sides, buckets: Any) -> table_diff.Found:
         found = find(sides, buckets)
         world.sql("INSERT INTO orders (id, amount) VALUES (7, 77)", "DELETE FROM orders WHERE id IN (9, 1999)")
         return found
 
-    monkeypatch.setattr(compare, "find_scope", find_then_move)
+    monkeypatch.setattr(table_diff, "find_scope", find_then_move)
     [run] = assert_done(reconcile(world)).runs
     ids = {row[0] for row in world.lake("orders", "id")}
     assert 7 in ids  # it came back before its bucket was read

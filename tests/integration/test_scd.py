@@ -8,19 +8,19 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.archive_rules import OnBadRecord
-from cdc_ops.core.deletes import Deletes
-from cdc_ops.core.own_columns import SEQUENCE
-from cdc_ops.core.pipeline import TableRule
-from cdc_ops.core.places import quarantine_path
-from cdc_ops.core.requests import ResyncMode, RunKind
+from cdc_ops.core.apply.deletes import Deletes
+from cdc_ops.core.apply.metadata_columns import SEQUENCE
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind
+from cdc_ops.core.pipeline.archive_config import OnBadRecord
+from cdc_ops.core.pipeline.paths import quarantine_path
+from cdc_ops.core.pipeline.pipeline import TableRule
+from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import NullSequenceError, RequestError
-from cdc_ops.lake.quarantined import read_quarantine
+from cdc_ops.lake.quarantine.read import read_quarantine
 from cdc_ops.steps.discovery import discover
-from cdc_ops.steps.orders import read_facts
-from cdc_ops.steps.reconciling import ask
+from cdc_ops.steps.planning.reconcile import ask
+from cdc_ops.steps.planning.request import read_facts
 from cdc_ops.steps.verify import verify
-from cdc_ops.testing.servers import MariaDBServer
 from tests.integration.test_log_method import ITEMS, Sink, change, counts, log_world, only_error
 from tests.world import World, request
 

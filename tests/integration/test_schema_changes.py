@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.job_specs import JobSpec, StepResult
-from cdc_ops.core.pipeline import TableSettings
-from cdc_ops.core.requests import ResyncMode, RunKind
-from cdc_ops.core.schema_changes import SchemaPolicy
+from cdc_ops.core.operation.job import JobSpec, StepResult
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind
+from cdc_ops.core.pipeline.pipeline import TableSettings
+from cdc_ops.core.schema.schema_evolution import SchemaPolicy
+from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import JobLostError, SchemaChangedError
 from cdc_ops.jobs import execute
-from cdc_ops.lake.log import read_head
-from cdc_ops.steps.run import RunReport
-from cdc_ops.testing.servers import MariaDBServer
+from cdc_ops.lake.log.head import read_head
+from cdc_ops.steps.runs.run import RunReport
 from tests.world import World
 
 ITEMS = """CREATE TABLE items (
@@ -274,7 +274,7 @@ def test_a_landed_window_is_merged_with_the_columns_that_it_was_read_with(items:
     def landed_only(job: JobSpec) -> StepResult:
         from dataclasses import replace
 
-        from cdc_ops.core.job_specs import Step
+        from cdc_ops.core.operation.job import Step
 
         execute(items.spark, replace(job, step=Step.EXTRACT), items.url, print)
         raise JobLostError("killed")
@@ -288,7 +288,7 @@ def test_a_landed_window_is_merged_with_the_columns_that_it_was_read_with(items:
 
 
 def test_a_run_that_dies_between_alter_and_statement_is_finished_by_the_next(items: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cdc_ops.lake import merge
+    from cdc_ops.lake.merge import apply
 
     items.sql("ALTER TABLE items ADD COLUMN note INT, MODIFY id BIGINT AUTO_INCREMENT", "UPDATE items SET note = 3 WHERE id = 9")
 
@@ -296,7 +296,7 @@ def test_a_run_that_dies_between_alter_and_statement_is_finished_by_the_next(ite
         raise JobLostError("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(merge, "_execute", dies)
+        patch.setattr(apply, "_execute", dies)
         assert items.run().failures
     assert columns(items)["note"] == "int"
     before = read_head(items.path("items"), "shop", items.name("items"))

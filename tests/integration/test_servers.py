@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy
 
+from cdc_ops.dev.processes import PID_FILE, running_pid
+from cdc_ops.dev.servers import DatabaseServer, MariaDBServer, MySQLServer, PostgresServer, stop_from_pidfile
 from cdc_ops.errors import EnvironmentSetupError
-from cdc_ops.testing.processes import PID_FILE, running_pid
-from cdc_ops.testing.servers import DatabaseServer, MariaDBServer, MySQLServer, PostgresServer, stop_from_pidfile
 
 KINDS = [MariaDBServer, MySQLServer, PostgresServer]
 
@@ -97,7 +97,7 @@ def test_a_server_can_be_found_and_stopped_through_its_folder(server: DatabaseSe
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_a_server_dies_with_its_starter_unless_it_may_outlive_it(kind: type[DatabaseServer], server_folder: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from cdc_ops.testing.servers import *\n"
+        "import sys, time; from pathlib import Path; from cdc_ops.dev.servers import *\n"
         f"{kind.__name__}(Path(sys.argv[1]), outlive=sys.argv[2] == 'outlive').start(); print('up', flush=True); time.sleep(600)"
     )
     for mode in ("die", "outlive"):

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.archive_rules import OnUnknownTable
-from cdc_ops.core.pipeline import TableRule
-from cdc_ops.core.places import quarantine_path
-from cdc_ops.core.requests import ResyncMode
+from cdc_ops.core.operation.run_request import ResyncMode
+from cdc_ops.core.pipeline.archive_config import OnUnknownTable
+from cdc_ops.core.pipeline.paths import quarantine_path
+from cdc_ops.core.pipeline.pipeline import TableRule
+from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import UnforeseenJobError, UnknownTablesError
-from cdc_ops.lake.quarantined import read_quarantine
-from cdc_ops.steps import log_extract
-from cdc_ops.steps.run import RunReport
-from cdc_ops.testing.servers import MariaDBServer
+from cdc_ops.lake.quarantine.read import read_quarantine
+from cdc_ops.steps.log import land_events
+from cdc_ops.steps.runs.run import RunReport
 from tests.integration.test_log_method import ITEMS, Sink, change, log_world
 from tests.stores import place
 from tests.world import World
@@ -47,7 +47,7 @@ def test_records_of_unknown_tables_are_set_aside_once_and_a_run_after_a_failure_
     def set_aside(table: str) -> list[tuple[int, str]]:
         return [(one.line, one.reason) for one in read_quarantine(quarantine_path(world.pipeline, world.name(table)))]
 
-    genuine = log_extract.canonical_feed
+    genuine = land_events.canonical_feed
 
     def fails_for_b(form: Any, envelopes: Any, schema: Any, *others: Any, **named: Any) -> Any:
         if schema.table.name == "b":
@@ -62,12 +62,12 @@ def test_records_of_unknown_tables_are_set_aside_once_and_a_run_after_a_failure_
     assert [line for line in said if "read once for 2 tables" in line]
     # What the pipeline file says now holds for what was frozen before.
     with_policy(world, OnUnknownTable.QUARANTINE)
-    monkeypatch.setattr(log_extract, "canonical_feed", fails_for_b)
+    monkeypatch.setattr(land_events, "canonical_feed", fails_for_b)
     report = world.run()
     assert errors(report) == {"b": UnforeseenJobError}
     [told] = [text for text in report.warnings if "2 of elsewhere.tmp" in text]
     assert told.startswith(f"{world.name('a')}: 2 records are in quarantine")
-    monkeypatch.setattr(log_extract, "canonical_feed", genuine)
+    monkeypatch.setattr(land_events, "canonical_feed", genuine)
     report = world.run()
     assert not report.failures
     assert not [text for text in report.warnings if "elsewhere.tmp" in text]  # the table that looks after them has passed them

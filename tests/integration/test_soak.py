@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.testing.servers import MariaDBServer
+from cdc_ops.dev.servers import MariaDBServer
 from tests.soak import SoakWorld, increments_until_a_loss, soak
 
 

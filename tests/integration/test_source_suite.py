@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from cdc_ops.core.windows import SafeBound
-from cdc_ops.testing.servers import MariaDBServer, MySQLServer, PostgresServer
+from cdc_ops.core.cursor.windows import SafeBound
+from cdc_ops.dev.servers import MariaDBServer, MySQLServer, PostgresServer
 from cdc_ops.testing.source_harness import Application, SourceHarness
 from cdc_ops.testing.source_suite import SourceSuite
 from tests.source_harness import ServerHarness

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
+from cdc_ops.dev.servers import DatabaseServer
 from cdc_ops.errors import CdcError, ConfigError, LedgerUnavailableError, StateError
 from cdc_ops.state.sql import SqlStateStore, open_reader, open_store
-from cdc_ops.testing.servers import DatabaseServer
 from tests.state_contract import StateContract
 from tests.state_values import fresh, run, spec, take
 

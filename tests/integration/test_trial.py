@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.cli import commands, trial
-from cdc_ops.core.pipeline import Method, TableRule, TableSettings
-from cdc_ops.lake.deltalog import DeltaLog
-from cdc_ops.testing.servers import DatabaseServer, PostgresServer
+from cdc_ops.cli import trial
+from cdc_ops.cli.commands import pipelines
+from cdc_ops.core.pipeline.pipeline import Method, TableRule, TableSettings
+from cdc_ops.dev.servers import DatabaseServer, PostgresServer
+from cdc_ops.lake.log.delta_log import DeltaLog
 from tests.world import World
 
 ROWS = 3000
@@ -120,6 +121,6 @@ def test_a_folder_that_is_there_is_refused_and_into_needs_a_limit(tmp_path: Path
 
     for options in ({"limit": 5, "into": str(tmp_path)}, {"into": str(tmp_path / "new")}):
         with pytest.raises(typer.Exit) as ended:
-            commands.run(verbose=False, **options)  # type: ignore[arg-type]
+            pipelines.run(verbose=False, **options)  # type: ignore[arg-type]
         assert ended.value.exit_code == 2
     assert capsys.readouterr().err.count("RequestError") == 2

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.job_specs import JobSpec, StepResult
-from cdc_ops.core.type_policies import OnOverflow, OnUnstorable
+from cdc_ops.core.operation.job import JobSpec, StepResult
+from cdc_ops.core.schema.value_policies import OnOverflow, OnUnstorable
+from cdc_ops.dev.servers import MariaDBServer, PostgresServer
 from cdc_ops.errors import JobLostError, SourceTableError, UnstorableValueError
-from cdc_ops.lake.manifests import read_manifest
-from cdc_ops.steps.run import RunReport
-from cdc_ops.testing.servers import MariaDBServer, PostgresServer
+from cdc_ops.lake.staging.manifests import read_manifest
+from cdc_ops.steps.runs.run import RunReport
 from tests.world import World
 
 ALLOWED = "SET sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'"

@@ -9,16 +9,16 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from cdc_ops.cli import app
+from cdc_ops.cli.commands.verify import Look
 from cdc_ops.cli.session import LocalSpark
-from cdc_ops.cli.verify import Look
-from cdc_ops.core.job_specs import JobSpec, StepResult
-from cdc_ops.lake.compare import TableComparison
+from cdc_ops.core.operation.job import JobSpec, StepResult
+from cdc_ops.dev.servers import MariaDBServer
+from cdc_ops.lake.diff.table_diff import TableComparison
 from cdc_ops.sources.base import JdbcRead, open_source
 from cdc_ops.steps.discovery import discover
-from cdc_ops.steps.orders import read_facts
-from cdc_ops.steps.reconciling import ask
+from cdc_ops.steps.planning.reconcile import ask
+from cdc_ops.steps.planning.request import read_facts
 from cdc_ops.steps.verify import verify
-from cdc_ops.testing.servers import MariaDBServer
 from tests.world import ORDERS, World, request
 
 ROWS = 3_000

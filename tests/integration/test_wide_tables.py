@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.requests import RunKind
-from cdc_ops.testing.servers import MariaDBServer
+from cdc_ops.core.operation.run_request import RunKind
+from cdc_ops.dev.servers import MariaDBServer
 from tests.world import World
 
 COLUMNS = 250

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import sqlalchemy
 
-from cdc_ops.core.connections import ConnectionUrl
-from cdc_ops.core.pipeline import SourceConfig, SourceKind
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.pipeline.connections import ConnectionUrl
+from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.dev.servers import DatabaseServer, PostgresServer
 from cdc_ops.sources.base import open_source
 from cdc_ops.sources.sql_source import SqlSource
-from cdc_ops.testing.servers import DatabaseServer, PostgresServer
 from cdc_ops.testing.source_harness import wait_until
 
 DB = "zone_tests"

@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 
 import cdc_ops
 from cdc_ops.cli import app
-from cdc_ops.core.change_ranges import parse_bound
-from cdc_ops.core.merging import keys_condition, plan_merge
-from cdc_ops.core.operations import ApplyMode, OperationSpec
+from cdc_ops.core.operation.change_range import parse_bound
+from cdc_ops.core.operation.merge_plan import keys_condition, plan_merge
+from cdc_ops.core.operation.operation import ApplyMode, OperationSpec
 from cdc_ops.errors import ChangesUnavailableError
-from cdc_ops.lake.feed_log import find_range
-from cdc_ops.lake.merge import apply
+from cdc_ops.lake.log.change_feed_log import find_range
+from cdc_ops.lake.merge.apply import apply
 from tests.lake_case import SCHEMA_DDL, Case, schema
 from tests.stores import at
 
@@ -136,7 +136,7 @@ def test_what_was_not_recorded_is_refused(table: Followed) -> None:
 
 def test_the_command_writes_lines_of_json_and_parquet(table: Followed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "shop.yaml").write_text(FILE.format(folder=tmp_path, path=table.case.path))
-    monkeypatch.setattr("cdc_ops.cli.changes.LocalSpark.session", lambda _: table.spark)
+    monkeypatch.setattr("cdc_ops.cli.commands.changes.LocalSpark.session", lambda _: table.spark)
     ends = ["--from", str(table.versions["merged"]), "--to", str(table.versions["replaced"]), "--pipelines", str(tmp_path)]
     shown = CliRunner().invoke(app, ["changes", "shop.orders", *ends])
     assert shown.exit_code == 0, shown.output

@@ -8,15 +8,15 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events import EventFormat, RecordKind
-from cdc_ops.core.format_facts import facts_of
-from cdc_ops.core.postgres_types import postgres_mapping
-from cdc_ops.core.tables import Column, TableName, TableSchema
-from cdc_ops.core.type_policies import OnUnstorable, TypePolicies
-from cdc_ops.core.typemap import mysql_mapping
-from cdc_ops.formats.base import open_format
-from cdc_ops.formats.debezium_values import PRECISE, VARIABLE, read
-from cdc_ops.formats.feed import canonical_feed, records_of
+from cdc_ops.core.events.format_spec import EventFormat, RecordKind
+from cdc_ops.core.formats.catalog import facts_of
+from cdc_ops.core.schema.mysql_types import mysql_mapping
+from cdc_ops.core.schema.postgres_types import postgres_mapping
+from cdc_ops.core.schema.tables import Column, TableName, TableSchema
+from cdc_ops.core.schema.value_policies import OnUnstorable, TypePolicies
+from cdc_ops.formats.debezium.values import PRECISE, VARIABLE, read
+from cdc_ops.formats.feed.canonical import canonical_feed, records_of
+from cdc_ops.formats.feed.format import open_format
 
 MYSQL, POSTGRES = facts_of("debezium-mysql"), facts_of("debezium-postgres")
 Kind = tuple[str, str | None, int | None] | None

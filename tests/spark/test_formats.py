@@ -8,12 +8,12 @@ from typing import Final
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.declared import TypeDialect, declared_column
-from cdc_ops.core.events import EventFormat
-from cdc_ops.core.feeds import RECORD_COLUMNS
-from cdc_ops.core.tables import TableName, TableSchema
-from cdc_ops.formats.base import format_names, open_format
-from cdc_ops.formats.feed import canonical_feed
+from cdc_ops.core.events.change_feed import RECORD_COLUMNS
+from cdc_ops.core.events.format_spec import EventFormat
+from cdc_ops.core.schema.declared_tables import TypeDialect, declared_column
+from cdc_ops.core.schema.tables import TableName, TableSchema
+from cdc_ops.formats.feed.canonical import canonical_feed
+from cdc_ops.formats.feed.format import format_names, open_format
 from cdc_ops.testing.format_suite import FormatSuite
 
 _RECORDS: Final = ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS)

@@ -11,15 +11,15 @@ import pytest
 from delta.exceptions import ConcurrentAppendException
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc_ops.core.commits import commit_record
-from cdc_ops.core.merging import keys_condition, plan_merge
-from cdc_ops.core.operations import ApplyMode, OperationResult, OperationSpec, Outcome
-from cdc_ops.core.records import parse_record
+from cdc_ops.core.operation.commit_json import parse_record
+from cdc_ops.core.operation.commit_record import commit_record
+from cdc_ops.core.operation.merge_plan import keys_condition, plan_merge
+from cdc_ops.core.operation.operation import ApplyMode, OperationResult, OperationSpec, Outcome
 from cdc_ops.errors import ConfigError, DuplicateKeyError, LakeConflictError, TargetForeignError, TargetNotDeltaError, TargetSchemaError
-from cdc_ops.lake.log import find_commit, read_head
-from cdc_ops.lake.merge import apply
-from cdc_ops.lake.staging import land, read_landed
-from cdc_ops.lake.tables import ensure_table, translated_conflicts
+from cdc_ops.lake.log.head import find_commit, read_head
+from cdc_ops.lake.merge.apply import apply
+from cdc_ops.lake.staging.landing import land, read_landed
+from cdc_ops.lake.table.create import ensure_table, translated_conflicts
 from tests.lake_case import PIPELINE, SCHEMA, SCHEMA_DDL, TABLE, Case, history, schema
 from tests.stores import at
 

@@ -9,12 +9,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.merging import plan_merge
-from cdc_ops.core.operations import OperationSpec
+from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.operation import OperationSpec
 from cdc_ops.errors import LandedRowsLostError, NullKeyError
-from cdc_ops.lake import staging
-from cdc_ops.lake.manifests import Landed, find_landed, landed_files
-from cdc_ops.lake.staging import land, read_landed, read_manifest
+from cdc_ops.lake.staging import landing
+from cdc_ops.lake.staging.landing import land, read_landed, read_manifest
+from cdc_ops.lake.staging.manifests import Landed, find_landed, landed_files
 from tests.lake_case import Case, schema
 
 TYPED = schema(
@@ -114,7 +114,7 @@ def test_landed_rows_that_vanish_between_the_check_and_the_read_are_missed(
         Path(landed_files(spec.staging, "first")[0].path).unlink()
         return ""
 
-    monkeypatch.setattr(staging, "find_damage", vanishing)
+    monkeypatch.setattr(landing, "find_damage", vanishing)
     with pytest.raises(LandedRowsLostError, match="1 of 2 files"):
         read_landed(spark, spec, manifest)
 

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc_ops.core.job_specs import MaintenanceTask
 from cdc_ops.core.maintenance import MaintenancePlan
-from cdc_ops.core.merging import plan_merge
-from cdc_ops.core.operations import ApplyMode
-from cdc_ops.lake.compare import compare_tables
-from cdc_ops.lake.log import read_head
-from cdc_ops.lake.maintenance import maintain
-from cdc_ops.lake.merge import apply
-from cdc_ops.lake.tables import table_stats
+from cdc_ops.core.operation.job import MaintenanceTask
+from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.operation import ApplyMode
+from cdc_ops.lake.diff.table_diff import compare_tables
+from cdc_ops.lake.log.head import read_head
+from cdc_ops.lake.merge.apply import apply
+from cdc_ops.lake.table.create import table_stats
+from cdc_ops.lake.table.maintenance import maintain
 from tests.lake_case import PIPELINE, SCHEMA_DDL, TABLE, Case, history
 from tests.stores import at
 

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdc_ops.core.connections import ConnectionUrl
-from cdc_ops.core.pipeline import SourceConfig, SourceKind
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.pipeline.connections import ConnectionUrl
+from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.dev.servers import MySQLServer
 from cdc_ops.errors import ConfigError, SourceAccessError
-from cdc_ops.sources.mysql import MySQLSource
-from cdc_ops.steps.reading import read_source
-from cdc_ops.testing.servers import MySQLServer
+from cdc_ops.sources.mysql.source import MySQLSource
+from cdc_ops.steps.query.jdbc_rows import read_source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from cdc_ops.lake.quarantine import set_aside
-from cdc_ops.lake.quarantined import read_quarantine
+from cdc_ops.lake.quarantine.read import read_quarantine
+from cdc_ops.lake.quarantine.write import set_aside
 from tests.lake_case import Case
 
 RAW = '{"op": "c", "after": {"name": "größe\t'

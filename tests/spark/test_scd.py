@@ -16,20 +16,20 @@ from typer.testing import CliRunner
 
 import cdc_ops
 from cdc_ops.cli import app
-from cdc_ops.core.archive_positions import ArchiveWatermark
-from cdc_ops.core.cursors import Cursor
-from cdc_ops.core.deletes import DELETE_MARK
-from cdc_ops.core.logs import LogReading
-from cdc_ops.core.merging import plan_merge
-from cdc_ops.core.operations import ApplyMode, Manifest, OperationResult, OperationSpec, Outcome
-from cdc_ops.core.own_columns import END, SEQUENCE, START, OwnColumns
-from cdc_ops.core.stored_as import POSITION_TYPE, Sequence, SequenceKind, StoredAs
-from cdc_ops.lake import tombstones
-from cdc_ops.lake.deltalog import DeltaLog
-from cdc_ops.lake.merge import apply
-from cdc_ops.lake.session import neighbour
-from cdc_ops.steps.stage import apply_deletes, last_states
-from cdc_ops.testing.versions import Told, all_versions, completed, current_rows, known_after
+from cdc_ops.core.apply.deletes import DELETE_MARK
+from cdc_ops.core.apply.metadata_columns import END, SEQUENCE, START, OwnColumns
+from cdc_ops.core.apply.scd import POSITION_TYPE, Sequence, SequenceKind, StoredAs
+from cdc_ops.core.archive.offsets import ArchiveWatermark
+from cdc_ops.core.cursor.cursors import Cursor
+from cdc_ops.core.operation.log_batch import LogReading
+from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.operation import ApplyMode, Manifest, OperationResult, OperationSpec, Outcome
+from cdc_ops.lake.log.delta_log import DeltaLog
+from cdc_ops.lake.merge import tombstones
+from cdc_ops.lake.merge.apply import apply
+from cdc_ops.lake.spark.session import neighbour
+from cdc_ops.steps.stage.latest_rows import apply_deletes, last_states
+from cdc_ops.testing.scd_model import Told, all_versions, completed, current_rows, known_after
 from tests import stores
 from tests.lake_case import Case, schema
 
@@ -168,7 +168,7 @@ def test_the_documented_feed_of_employees_gives_the_documented_versions_and_tell
     told_keys = {(row["op"], row["key"]["id"], tuple(row["key"][START]), row["version"] - emptied.delta_version) for row in keys}
     ends = {("u", row[0], row[2], 0) for row in versions if row[3] is None}
     assert told_keys == ends | {("i", 7, (11,), 0), ("u", 1, (1,), 1), ("i", 1, (9,), 1), ("i", 8, (10,), 1)}
-    monkeypatch.setattr("cdc_ops.cli.changes.LocalSpark.session", lambda _: spark)
+    monkeypatch.setattr("cdc_ops.cli.commands.changes.LocalSpark.session", lambda _: spark)
     ends_of_range = ["--from", str(emptied.delta_version), "--to", str(last.delta_version), "--pipelines", str(tmp_path)]
     shown = CliRunner().invoke(app, ["changes", "shop.orders", *ends_of_range])
     assert shown.exit_code == 0, shown.output

@@ -12,17 +12,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.archives.base import open_archive
-from cdc_ops.core.archive_positions import ArchiveWatermark, Reached
-from cdc_ops.core.archive_rules import ArchiveConfig, OnUnknownTable
-from cdc_ops.core.logs import LogBatch
-from cdc_ops.core.operations import Manifest, OperationSpec
-from cdc_ops.core.tables import TableName
-from cdc_ops.core.unknown_tables import NONE_UNKNOWN, KnownTables, UnknownTable, UnknownTables
+from cdc_ops.core.archive.offsets import ArchiveWatermark, Reached
+from cdc_ops.core.operation.log_batch import LogBatch
+from cdc_ops.core.operation.operation import Manifest, OperationSpec
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnUnknownTable
+from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN, KnownTables, UnknownTable, UnknownTables
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ArchiveChangedError, ArchiveFileError, ArchiveGapError, CdcError, UnknownTablesError
-from cdc_ops.formats.containers import open_files
-from cdc_ops.steps.log_extract import feed_folder, land_events
-from cdc_ops.steps.log_shared import SharedReadings
-from cdc_ops.steps.log_unknown import Watch
+from cdc_ops.formats.files.containers import open_files
+from cdc_ops.steps.log.land_events import feed_folder, land_events
+from cdc_ops.steps.log.shared_scan import SharedReadings
+from cdc_ops.steps.log.unknown_tables import Watch
 from tests.state_values import spec
 from tests.unit.test_events import column
 
@@ -108,7 +108,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         seen.append(len(files))
         return open_files(spark, files, *others)
 
-    monkeypatch.setattr("cdc_ops.steps.log_files.open_files", counted)
+    monkeypatch.setattr("cdc_ops.steps.log.event_files.open_files", counted)
     return seen
 
 

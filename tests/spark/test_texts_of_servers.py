@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.event_values import ValueFamily, family_of
-from cdc_ops.core.events import EventFormat
-from cdc_ops.core.tables import Column
-from cdc_ops.core.typemap import mysql_mapping
-from cdc_ops.formats.base import open_format
+from cdc_ops.core.events.format_spec import EventFormat
+from cdc_ops.core.schema.logical_types import ValueFamily, family_of
+from cdc_ops.core.schema.mysql_types import mysql_mapping
+from cdc_ops.core.schema.tables import Column
+from cdc_ops.formats.feed.format import open_format
 from tests.corpus import MYSQL_CASES, MYSQL_ONLY, plain
 
 FORMATS = ("maxwell", "canal", "dts-json")

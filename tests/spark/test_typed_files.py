@@ -15,12 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.archives.local import LocalArchive
+from cdc_ops.dev.avro import MARK, avro_file
 from cdc_ops.errors import ArchiveFileError
-from cdc_ops.formats.avro_files import avro_records, open_avro
-from cdc_ops.formats.csv_files import CsvDialect, csv_records
-from cdc_ops.formats.files import RecordFile, read_records
-from cdc_ops.formats.parquet_files import open_parquet, parquet_records
-from cdc_ops.testing.avro import MARK, avro_file
+from cdc_ops.formats.files.avro import avro_records, open_avro
+from cdc_ops.formats.files.csv import CsvDialect, csv_records
+from cdc_ops.formats.files.json_lines import RecordFile, read_records
+from cdc_ops.formats.files.parquet import open_parquet, parquet_records
 
 NASTY = (
     "",

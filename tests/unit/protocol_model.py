@@ -9,12 +9,11 @@ import enum
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from cdc_ops.core.commits import CommitRecord
-from cdc_ops.core.comparing import CompareSpec, DeleteGuard, Strength
-from cdc_ops.core.cursors import CursorValue
-from cdc_ops.core.operations import ApplyMode, Landing, OperationKind, OperationSpec, Outcome, SnapshotProgress
-from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
-from cdc_ops.core.runs import (
+from cdc_ops.core.cursor.cursors import CursorValue
+from cdc_ops.core.cursor.windows import Window, contains, next_window
+from cdc_ops.core.operation.commit_record import CommitRecord
+from cdc_ops.core.operation.operation import ApplyMode, Landing, OperationKind, OperationSpec, Outcome, SnapshotProgress
+from cdc_ops.core.operation.table_state import (
     Phase,
     Standing,
     TableState,
@@ -30,10 +29,11 @@ from cdc_ops.core.runs import (
     scanned,
     unchanged,
 )
-from cdc_ops.core.windows import Window, contains, next_window
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
+from cdc_ops.core.reconcile.diff import CompareSpec, DeleteGuard, Strength
 from cdc_ops.errors import LeaseHeldError, LedgerBehindError, StaleStateError, StateError
-from cdc_ops.steps.bands import look_again, seen_after, to_read
-from cdc_ops.steps.orders import TableFacts
+from cdc_ops.steps.planning.late_rows import look_again, seen_after, to_read
+from cdc_ops.steps.planning.request import TableFacts
 from tests.unit.protocol_places import (
     CURSOR,
     EPOCH,

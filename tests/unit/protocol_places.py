@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from cdc_ops.core import wire
-from cdc_ops.core.commits import CommitRecord, ForeignChange, LakeHead, commit_record
-from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue, format_datetime
-from cdc_ops.core.operations import ApplyMode, OperationKind, OperationSpec, app_id
-from cdc_ops.core.runs import TableState
-from cdc_ops.core.tables import TableName, TableSchema
-from cdc_ops.core.windows import SafeBound, Window, contains
+from cdc_ops.core import json_codec
+from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue, format_datetime
+from cdc_ops.core.cursor.windows import SafeBound, Window, contains
+from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead, commit_record
+from cdc_ops.core.operation.operation import ApplyMode, OperationKind, OperationSpec, app_id
+from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.errors import LeaseHeldError, StaleStateError
 
 PIPELINE = "p"
@@ -124,14 +124,14 @@ class Source:
         if spec.kind is OperationKind.SNAPSHOT_CHUNK:
             keys = {int(key) for key in spec.slices[0].split(",")}
             return frozenset(row for row in rows if row.key in keys)
-        window = wire.loads(Window, spec.slices[0]) if spec.slices else spec.window
+        window = json_codec.loads(Window, spec.slices[0]) if spec.slices else spec.window
         return frozenset(row for row in rows if window is None or contains(CURSOR, window, position(row.cursor)))
 
     def window_predicate(self, cursor: Cursor, window: Window) -> str:
-        return wire.dumps(window)
+        return json_codec.dumps(window)
 
     def checksum(self, table: TableName, expressions: tuple[str, ...], where: str) -> tuple[int, str]:
-        window = wire.loads(Window, where)
+        window = json_codec.loads(Window, where)
         found = sorted((row.key, row.cursor) for row in self.rows.values() if contains(CURSOR, window, position(row.cursor)))
         return len(found), hashlib.sha256(repr(found).encode()).hexdigest()
 
@@ -197,7 +197,7 @@ class Lake:
         return self.txns.get(self.app_id(spec.generation), 0) >= spec.op_seq and Mechanism.TXN_CHECK not in self.off
 
     def seal(self, given_up: tuple[OperationSpec, ...]) -> None:
-        """Takes the number of the last operation that was given up, without rows, as `lake.sealing` does."""
+        """Takes the number of the last operation that was given up, without rows, as `lake.merge.fence` does."""
         head = self.head()
         if given_up and head is not None and head.record is not None and not self.has(given_up[-1]):
             last = given_up[-1]

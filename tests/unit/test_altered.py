@@ -5,12 +5,12 @@ from typing import Any, cast
 
 import pytest
 
-from cdc_ops.core.column_news import STATEMENT_LENGTH
-from cdc_ops.core.events import FormatFacts
-from cdc_ops.core.table_changes import Renaming, TableChangeKind
-from cdc_ops.core.tables import Column, TableName, TableSchema
-from cdc_ops.formats.base import open_format
-from cdc_ops.steps.log_columns import Altered, statements_of
+from cdc_ops.core.events.column_drift import STATEMENT_LENGTH
+from cdc_ops.core.events.ddl_changes import Renaming, TableChangeKind
+from cdc_ops.core.events.format_spec import FormatFacts
+from cdc_ops.core.schema.tables import Column, TableName, TableSchema
+from cdc_ops.formats.feed.format import open_format
+from cdc_ops.steps.log.column_drift import Altered, statements_of
 
 ITEMS = TableName(schema="shop", name="items")
 MYSQL = open_format("debezium-mysql").facts

@@ -5,8 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cdc_ops.core import wire
-from cdc_ops.core.archive_files import (
+from cdc_ops.core import json_codec
+from cdc_ops.core.archive.completeness import covers_of, prove
+from cdc_ops.core.archive.file_names import FileName, Layout, parse_name
+from cdc_ops.core.archive.files import (
     ArrivalRules,
     FileRecord,
     FileStatus,
@@ -22,13 +24,11 @@ from cdc_ops.core.archive_files import (
     noticed,
     take_stock,
 )
-from cdc_ops.core.archive_gaps import covers_of, prove
-from cdc_ops.core.archive_names import FileName, Layout, parse_name
-from cdc_ops.core.archive_positions import ArchiveWatermark, Cover, Reached
-from cdc_ops.core.commits import CommitRecord
-from cdc_ops.core.operations import OperationKind
-from cdc_ops.core.runs import rebuilt
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.archive.offsets import ArchiveWatermark, Cover, Reached
+from cdc_ops.core.operation.commit_record import CommitRecord
+from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.table_state import rebuilt
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ArchiveChangedError
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -142,7 +142,7 @@ def test_a_frozen_list_is_the_same_for_every_try() -> None:
     files = freeze([listed("b"), listed("a")])
     check_frozen(files, {"a": listed("a", modified=NOON), "b": listed("b"), "c": listed("c")})
     assert [record.file.path for record in frozen_records(files, "op-1", "run-1", NOON)] == ["a", "b"]
-    assert wire.loads(type(files), wire.dumps(files)) == files
+    assert json_codec.loads(type(files), json_codec.dumps(files)) == files
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_what_reading_showed_is_kept_with_the_file() -> None:
     assert [(record.status, record.covers, record.since, record.operation_id) for record in done] == [
         (FileStatus.CONSUMED, (cover,), NOON, "op-1")
     ]
-    assert wire.loads(FileRecord, wire.dumps(done[0])) == done[0]
+    assert json_codec.loads(FileRecord, json_codec.dumps(done[0])) == done[0]
 
 
 # ---------------------------------------------------------------------------------------------- the ledger is lost
@@ -193,7 +193,7 @@ def test_after_the_ledger_is_lost_the_delta_commit_says_where_to_go_on_and_nothi
         pipeline="shop", table=table, generation=1, op_seq=7, operation_id="op-7", run_id="r", kind=OperationKind.INCREMENT,
         package_version="1", archive=before,
     )  # fmt: skip
-    state = rebuilt(wire.loads(CommitRecord, wire.dumps(record)), 3)
+    state = rebuilt(json_codec.loads(CommitRecord, json_codec.dumps(record)), 3)
     assert state.archive == before
     files = names(0, 100, 200, 300)
     passed = below(files, state.archive)

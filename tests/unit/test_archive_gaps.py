@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_ops.core import wire
-from cdc_ops.core.archive_gaps import GapRecord, GapStatus, covers_of, gap_error, origin, prove
-from cdc_ops.core.archive_names import Layout, Parsed, parse_name
-from cdc_ops.core.archive_positions import AcceptedGap, ArchiveWatermark, Cover, Gap, Position, Reached, advanced, parse_position, shown
-from cdc_ops.core.tables import TableName
+from cdc_ops.core import json_codec
+from cdc_ops.core.archive.completeness import GapRecord, GapStatus, covers_of, gap_error, origin, prove
+from cdc_ops.core.archive.file_names import Layout, Parsed, parse_name
+from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Cover, Gap, Position, Reached, advanced, parse_position, shown
+from cdc_ops.core.schema.tables import TableName
 
 STREAM = "orders/0"
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -111,7 +111,7 @@ def test_a_decision_that_was_relied_on_travels_in_the_watermark_and_survives_the
     after = advanced(before, (proof.reached,), proof.used)
     assert after.streams == (Reached(stream="orders/0", to=(30,)), Reached(stream="orders/1", to=(7,)))
     assert after.accepted == (accepted(1, 2), accepted(10, 20))
-    assert wire.loads(ArchiveWatermark, wire.dumps(after)) == after
+    assert json_codec.loads(ArchiveWatermark, json_codec.dumps(after)) == after
     assert advanced(after, (Reached(stream=STREAM, to=(5,)),)) == after
 
 
@@ -169,7 +169,7 @@ def test_a_gap_has_the_same_name_wherever_it_is_found() -> None:
         for item in (gap, Gap(stream=STREAM, low=(10,), high=(20,), before_file="another"))
     )
     assert one.gap_id == other.gap_id
-    assert wire.loads(GapRecord, wire.dumps(one)) == one
+    assert json_codec.loads(GapRecord, json_codec.dumps(one)) == one
 
 
 @pytest.mark.parametrize("text", ["", "x", "1:", "-1", "1:-2"])

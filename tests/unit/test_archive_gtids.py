@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_ops.core.archive_gaps import prove
-from cdc_ops.core.archive_gtids import GtidFile, GtidSet, mariadb_covers, parse_mariadb, parse_mysql, prove_gtids
-from cdc_ops.core.archive_positions import AcceptedGap
+from cdc_ops.core.archive.completeness import prove
+from cdc_ops.core.archive.gtids import GtidFile, GtidSet, mariadb_covers, parse_mariadb, parse_mysql, prove_gtids
+from cdc_ops.core.archive.offsets import AcceptedGap
 from cdc_ops.errors import RequestError
 
 A, B = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from cdc_ops.archives.base import open_archive
 from cdc_ops.archives.local import LocalArchive
 from cdc_ops.archives.remote import OtherArchive
-from cdc_ops.core.archive_files import ListedRange
-from cdc_ops.core.archive_listing import EVERYTHING, ListingMark, Scope, due_scope, merged_ranges, new_folders, next_ranges, parents
-from cdc_ops.core.archive_names import Aside, FileName, Layout, Stranger, parse_name
-from cdc_ops.core.archive_positions import ArchiveWatermark, Reached
+from cdc_ops.core.archive.file_names import Aside, FileName, Layout, Stranger, parse_name
+from cdc_ops.core.archive.files import ListedRange
+from cdc_ops.core.archive.listing import EVERYTHING, ListingMark, Scope, due_scope, merged_ranges, new_folders, next_ranges, parents
+from cdc_ops.core.archive.offsets import ArchiveWatermark, Reached
 from cdc_ops.errors import ArchiveError, ConfigError, EnvironmentSetupError
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

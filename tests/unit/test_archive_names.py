@@ -2,8 +2,8 @@
 
 import pytest
 
-from cdc_ops.core.archive_endings import TAIL, ends_properly
-from cdc_ops.core.archive_names import Aside, BinlogName, Compression, DmsName, KafkaName, Layout, PlainName, Stranger, parse_name
+from cdc_ops.core.archive.file_endings import TAIL, ends_properly
+from cdc_ops.core.archive.file_names import Aside, BinlogName, Compression, DmsName, KafkaName, Layout, PlainName, Stranger, parse_name
 from cdc_ops.errors import ConfigError
 
 KAFKA = Layout.KAFKA_CONNECT

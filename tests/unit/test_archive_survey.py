@@ -12,19 +12,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cdc_ops.archives.local import LocalArchive
-from cdc_ops.core.archive_files import Verdict, freeze, frozen_records
-from cdc_ops.core.archive_listing import Scope
-from cdc_ops.core.archive_names import KafkaName, Layout
-from cdc_ops.core.archive_positions import ArchiveWatermark, Cover, Reached
-from cdc_ops.core.archive_rules import ArchiveConfig, OnStranger
-from cdc_ops.core.logs import LogBatch, LogReading
-from cdc_ops.core.operations import OperationSpec
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.archive.file_names import KafkaName, Layout
+from cdc_ops.core.archive.files import Verdict, freeze, frozen_records
+from cdc_ops.core.archive.listing import Scope
+from cdc_ops.core.archive.offsets import ArchiveWatermark, Cover, Reached
+from cdc_ops.core.operation.log_batch import LogBatch, LogReading
+from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnStranger
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.dev.avro import avro_file
 from cdc_ops.errors import ArchiveChangedError, ArchiveFileError, ArchiveGapError
 from cdc_ops.state.sql import SqlStateStore, open_store
-from cdc_ops.steps.archives import after_reading, check_unchanged, keep, keep_frozen, keep_read
-from cdc_ops.steps.surveys import Survey, survey
-from cdc_ops.testing.avro import avro_file
+from cdc_ops.steps.archive.frozen_files import after_reading, check_unchanged, keep, keep_frozen, keep_read
+from cdc_ops.steps.archive.scan import Survey, survey
 from tests.state_values import PIPELINE, spec, take
 
 RULES = ArchiveConfig(layout=Layout.KAFKA_CONNECT, settle=timedelta(0))

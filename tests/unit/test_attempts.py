@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from cdc_ops.airflow.journal import Journal
-from cdc_ops.airflow.surroundings import Task
-from cdc_ops.airflow.work import count_attempts, open_work, take_leases
-from cdc_ops.core.job_specs import Step
-from cdc_ops.core.operations import Landing, Manifest, OperationKind, OperationSpec
-from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
-from cdc_ops.core.requests import RunRequest
-from cdc_ops.core.runs import abandoned
+from cdc_ops.airflow.job_files import Journal
+from cdc_ops.airflow.spark.pending_work import count_attempts, open_work, take_leases
+from cdc_ops.airflow.task_context import Task
+from cdc_ops.core.operation.job import Step
+from cdc_ops.core.operation.operation import Landing, Manifest, OperationKind, OperationSpec
+from cdc_ops.core.operation.run_request import RunRequest
+from cdc_ops.core.operation.table_state import abandoned
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
 from cdc_ops.errors import StaleStateError
-from cdc_ops.lake.manifests import write_manifest
+from cdc_ops.lake.staging.manifests import write_manifest
 from cdc_ops.state.base import Lease
 from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.steps.commit import MAX_ATTEMPTS, give_up_hopeless

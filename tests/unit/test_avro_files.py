@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_ops.core.avro_headers import AvroHeader, read_header
-from cdc_ops.core.events import EventFormat
-from cdc_ops.core.format_checks import check_format
-from cdc_ops.core.tables import Column, TableName, TableSchema
+from cdc_ops.core.archive.avro_header import AvroHeader, read_header
+from cdc_ops.core.events.format_spec import EventFormat
+from cdc_ops.core.formats.checks import check_format
+from cdc_ops.core.schema.tables import Column, TableName, TableSchema
+from cdc_ops.dev.avro import MARK, avro_file, avro_schema, by_schema
 from cdc_ops.errors import ArchiveFileError, SourceTableError
-from cdc_ops.formats.avro_files import open_avro
-from cdc_ops.formats.avro_schemas import connect_schema, for_counting, has_choices, without_logical_types
-from cdc_ops.formats.base import open_format
-from cdc_ops.formats.files import RecordFile
-from cdc_ops.testing.avro import MARK, avro_file, avro_schema, by_schema
+from cdc_ops.formats.feed.format import open_format
+from cdc_ops.formats.files.avro import open_avro
+from cdc_ops.formats.files.avro_schemas import connect_schema, for_counting, has_choices, without_logical_types
+from cdc_ops.formats.files.json_lines import RecordFile
 
 NO_SPARK: Any = None
 DECIMAL: dict[str, Any] = {

@@ -5,15 +5,15 @@ from typing import cast
 
 import pytest
 
-from cdc_ops.core.loose_keys import PREFIX as STANDS_FOR
-from cdc_ops.core.loose_keys import with_key_columns
-from cdc_ops.core.operations import ApplyMode
-from cdc_ops.core.tables import TableSchema
+from cdc_ops.core.operation.operation import ApplyMode
+from cdc_ops.core.schema.collated_keys import PREFIX as STANDS_FOR
+from cdc_ops.core.schema.collated_keys import with_key_columns
+from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.base import Source
-from cdc_ops.sources.dialect import Dialect
-from cdc_ops.sources.postgres_dialect import PostgresDialect
-from cdc_ops.steps.before_keys import before_columns
+from cdc_ops.sources.postgres.dialect import PostgresDialect
+from cdc_ops.sources.sql.dialect import Dialect
+from cdc_ops.steps.table.previous_keys import before_columns
 from tests.lake_case import TABLE, Case, schema
 
 COLUMNS = schema(

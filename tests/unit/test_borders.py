@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdc_ops.core import wire
-from cdc_ops.core.cursors import CursorValue
-from cdc_ops.core.operations import SnapshotProgress
-from cdc_ops.core.tables import Column, TableName, TableSchema
-from cdc_ops.sources.axes import Axis, choose_axis, why_uncut
-from cdc_ops.sources.borders import Cut, Range, even_borders
-from cdc_ops.sources.chunks import MOST_CHUNKS, ChunkSize, assemble, shape_of
-from cdc_ops.sources.dialect import Dialect
-from cdc_ops.sources.mysql_borders import is_cuttable
-from cdc_ops.sources.postgres_dialect import PostgresDialect
-from cdc_ops.steps.snapshots import pass_through, what_is_left
+from cdc_ops.core import json_codec
+from cdc_ops.core.cursor.cursors import CursorValue
+from cdc_ops.core.operation.operation import SnapshotProgress
+from cdc_ops.core.schema.tables import Column, TableName, TableSchema
+from cdc_ops.sources.chunks.chunks import MOST_CHUNKS, ChunkSize, assemble, shape_of
+from cdc_ops.sources.chunks.split_key import Axis, choose_axis, why_uncut
+from cdc_ops.sources.chunks.split_points import Cut, Range, even_borders
+from cdc_ops.sources.mysql.split_points import is_cuttable
+from cdc_ops.sources.postgres.dialect import PostgresDialect
+from cdc_ops.sources.sql.dialect import Dialect
+from cdc_ops.steps.planning.snapshot import pass_through, what_is_left
 
 TABLE = TableName(schema="main", name="t")
 DIALECTS = (Dialect(), PostgresDialect())
@@ -204,7 +204,7 @@ def chunks_of(count: int, rest: str = "") -> Any:
 
 def test_progress_does_not_grow_with_the_number_of_chunks() -> None:
     few, many = ([after for *_, after in pass_through(start(), chunks_of(count)) if after] for count in (3, 900))
-    assert max(len(wire.dumps(after)) for after in many) < max(len(wire.dumps(after)) for after in few) + 20
+    assert max(len(json_codec.dumps(after)) for after in many) < max(len(json_codec.dumps(after)) for after in few) + 20
     assert [after.done for after in many] == list(range(1, 900))
     assert many[-1].rows_done == 8990
     assert many[-1].rows_total == 9000
@@ -213,7 +213,7 @@ def test_progress_does_not_grow_with_the_number_of_chunks() -> None:
 @pytest.mark.parametrize("done", [1, 2, 4])
 def test_what_is_left_after_a_lost_ledger_is_what_the_last_record_says(done: int) -> None:
     afters = [after for *_, after in pass_through(start(), chunks_of(5)) if after]
-    record = wire.loads(SnapshotProgress, wire.dumps(afters[done - 1]))
+    record = json_codec.loads(SnapshotProgress, json_codec.dumps(afters[done - 1]))
     rest = what_is_left(record)
     assert rest == f"`a` >= {done}"
     again = list(pass_through(record, chunks_of(3, rest)))
@@ -227,6 +227,6 @@ def test_what_is_left_after_a_lost_ledger_is_what_the_last_record_says(done: int
 
 def test_an_older_record_that_lists_its_chunks_is_still_read() -> None:
     text = '{"bound":{"parts":["1"]},"chunks":["a < 1","a >= 1 AND a < 5","a >= 5"],"done":1,"total":3}'
-    record = wire.loads(SnapshotProgress, text)
+    record = json_codec.loads(SnapshotProgress, text)
     assert what_is_left(record) == "(a >= 1 AND a < 5) OR (a >= 5)"
     assert [after for *_, after in pass_through(record, chunks_of(1)) if after] == []

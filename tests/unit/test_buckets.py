@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_ops.core.buckets import FINER, WHOLE, Buckets, Scope, cut, span_condition
+from cdc_ops.core.reconcile.key_buckets import FINER, WHOLE, Buckets, Scope, cut, span_condition
 
 extents = st.tuples(st.integers(-(10**12), 10**12), st.integers(0, 10**9)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 

@@ -10,15 +10,15 @@ from typer.testing import CliRunner
 
 import cdc_ops
 from cdc_ops.cli import app
-from cdc_ops.core.archive_positions import ArchiveWatermark, Reached
-from cdc_ops.core.change_ranges import CHANGE_FEED, Bound, BoundKind, ChangeMode, LoggedCommit, parse_bound, version_at
-from cdc_ops.core.commits import CommitRecord
-from cdc_ops.core.cursors import CursorValue
-from cdc_ops.core.operations import OperationKind
-from cdc_ops.core.records import render_record
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.archive.offsets import ArchiveWatermark, Reached
+from cdc_ops.core.cursor.cursors import CursorValue
+from cdc_ops.core.operation.change_range import CHANGE_FEED, Bound, BoundKind, ChangeMode, LoggedCommit, parse_bound, version_at
+from cdc_ops.core.operation.commit_json import render_record
+from cdc_ops.core.operation.commit_record import CommitRecord
+from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, ChangesUnavailableError, RequestError
-from cdc_ops.lake.feed_log import find_range
+from cdc_ops.lake.log.change_feed_log import find_range
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

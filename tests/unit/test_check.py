@@ -13,19 +13,19 @@ from typer.testing import CliRunner
 
 from cdc_ops.cli import app
 from cdc_ops.config.loading import load_pipeline
-from cdc_ops.core.dropped_tables import DroppedTables
 from cdc_ops.core.findings import Verdict
-from cdc_ops.core.pipeline import Pipeline
-from cdc_ops.core.runs import TableState
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.pipeline.dropped_tables import DroppedTables
+from cdc_ops.core.pipeline.pipeline import Pipeline
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import EnvironmentSetupError, LakeError, SourceAccessError, SourceError
-from cdc_ops.lake.jars import DEFAULT
-from cdc_ops.lake.probes import broken_jars, java_version, probe_folder
+from cdc_ops.lake.spark.jars import DEFAULT
+from cdc_ops.lake.spark.probes import broken_jars, java_version, probe_folder
 from cdc_ops.sources.access import SourceAccess
 from cdc_ops.sources.base import Source
 from cdc_ops.state.health import ledger_health
 from cdc_ops.state.sql import open_store
-from cdc_ops.steps.checking import Surroundings, check_pipeline
+from cdc_ops.steps.check import Surroundings, check_pipeline
 
 PASSWORD = "s3cret-word"
 GONE = TableName.parse("shop.orders")
@@ -100,7 +100,7 @@ def test_jars_that_are_missing_or_cut_off_fail_the_check(folder: Path, monkeypat
     (jars / DEFAULT[1].file_name).unlink()
     assert broken_jars(jars, DEFAULT) == (DEFAULT[0].file_name, DEFAULT[1].file_name)
     found = check()[1]["jars"]
-    assert (found["verdict"], found["next"]) == ("failed", f"python -m cdc_ops.lake.jars {jars}")
+    assert (found["verdict"], found["next"]) == ("failed", f"python -m cdc_ops.lake.spark.jars {jars}")
 
 
 def test_a_probe_leaves_nothing_in_a_folder_and_no_folder_that_was_not_there(tmp_path: Path) -> None:

@@ -11,14 +11,15 @@ import typer
 from typer.testing import CliRunner
 
 from cdc_ops import errors
-from cdc_ops.cli import app, commands
-from cdc_ops.cli.commands import exit_code
+from cdc_ops.cli import app
+from cdc_ops.cli.commands import pipelines
+from cdc_ops.cli.commands.pipelines import exit_code
 from cdc_ops.cli.reference import reference_markdown
-from cdc_ops.core.pipeline import TableConfig, TableSettings
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.pipeline.pipeline import TableConfig, TableSettings
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError
-from cdc_ops.steps.groups import TableFailure
-from cdc_ops.steps.run import RunReport
+from cdc_ops.steps.runs.run import RunReport
+from cdc_ops.steps.runs.table_groups import TableFailure
 from tests.declared_world import MAXWELL
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -112,9 +113,9 @@ def test_tables_that_failed_alike_end_with_their_documented_exit_code(failed: tu
     table = TableConfig(pipeline="shop", table=TableName(schema="s", name="t"), settings=TableSettings(), path="/p")
     failures = tuple(TableFailure(config=table, error=kind("x")) for kind in failed)
     with pytest.raises(typer.Exit) as ended:
-        commands._exit_after({"shop": RunReport(runs=(), failures=failures[:1]), "crm": RunReport(runs=(), failures=failures[1:])})
+        pipelines._exit_after({"shop": RunReport(runs=(), failures=failures[:1]), "crm": RunReport(runs=(), failures=failures[1:])})
     assert ended.value.exit_code == code
-    commands._exit_after({"shop": RunReport(runs=(), failures=())})
+    pipelines._exit_after({"shop": RunReport(runs=(), failures=())})
 
 
 def test_validate_names_the_files(folder: Path) -> None:

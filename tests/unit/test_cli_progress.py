@@ -8,10 +8,10 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
-from cdc_ops.cli import render
-from cdc_ops.cli.commands import run_all
-from cdc_ops.cli.progress import MOST_LINES, MovingLines, progress
-from cdc_ops.steps.run import RunReport
+from cdc_ops.cli.commands.pipelines import run_all
+from cdc_ops.cli.output import render
+from cdc_ops.cli.output.progress import MOST_LINES, MovingLines, progress
+from cdc_ops.steps.runs.run import RunReport
 from tests.unit.test_phases import RUN
 
 
@@ -56,7 +56,7 @@ def shown(report: RunReport, patch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     from contextlib import nullcontext
     from unittest.mock import Mock
 
-    from cdc_ops.cli import commands
+    from cdc_ops.cli.commands import pipelines
 
     def run_pipeline(context: object, source: object, request: object, execute: object, say: Callable[[str], None]) -> RunReport:
         say("said on the way")
@@ -64,9 +64,9 @@ def shown(report: RunReport, patch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 
     pipeline = Mock()
     pipeline.name = "shop"
-    patch.setattr(commands, "chosen_pipelines", lambda folder, names: (pipeline,))
-    patch.setattr(commands, "opened", lambda pipeline: nullcontext((None, None)))
-    patch.setattr(commands, "run_pipeline", run_pipeline)
+    patch.setattr(pipelines, "chosen_pipelines", lambda folder, names: (pipeline,))
+    patch.setattr(pipelines, "opened", lambda pipeline: nullcontext((None, None)))
+    patch.setattr(pipelines, "run_pipeline", run_pipeline)
     patch.setattr(render.err, "_width", 200)
     run_all(None, [], Mock(), as_json=False, quiet=quiet)
     captured = capsys.readouterr()

@@ -7,20 +7,20 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from cdc_ops.cli import render
-from cdc_ops.cli.verify import print_verification
-from cdc_ops.core.commits import ForeignChange, LakeHead
-from cdc_ops.core.cursors import CursorValue
-from cdc_ops.core.operations import OperationKind
-from cdc_ops.core.pipeline import TableConfig, TableSettings
-from cdc_ops.core.runs import TableState
-from cdc_ops.core.tables import TableName
-from cdc_ops.core.windows import Window
+from cdc_ops.cli.commands.verify import print_verification
+from cdc_ops.cli.output import render
+from cdc_ops.core.cursor.cursors import CursorValue
+from cdc_ops.core.cursor.windows import Window
+from cdc_ops.core.operation.commit_record import ForeignChange, LakeHead
+from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.pipeline.pipeline import TableConfig, TableSettings
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import RequestError
 from cdc_ops.state.base import TableRun, TableRunStatus
 from cdc_ops.steps.plan import TablePlan
-from cdc_ops.steps.plan_warnings import foreign_warnings
-from cdc_ops.steps.run import RunReport
+from cdc_ops.steps.planning.warnings import foreign_warnings
+from cdc_ops.steps.runs.run import RunReport
 from tests.lake_case import Case
 
 WINDOW = Window(low=CursorValue(parts=("2026-01-31 10:00:00.123456", "4711")), high=CursorValue(parts=("2026-01-31 10:15:00.123456", "0")))

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cdc_ops.cli import app
-from cdc_ops.cli import unlocking as module
+from cdc_ops.cli.commands import unlock as module
 from cdc_ops.state.base import Lease
 from cdc_ops.state.sql import open_store
 from tests.state_values import ORDERS, PIPELINE, run

@@ -1,9 +1,9 @@
 """What events tell of columns: added up, and said with the command that helps."""
 
-from cdc_ops.core.column_news import NO_NEWS, SHOWN, ColumnNews
-from cdc_ops.core.operations import Counts
-from cdc_ops.core.wire import dumps, loads
-from cdc_ops.formats.base import open_format
+from cdc_ops.core.events.column_drift import NO_NEWS, SHOWN, ColumnNews
+from cdc_ops.core.json_codec import dumps, loads
+from cdc_ops.core.operation.operation import Counts
+from cdc_ops.formats.feed.format import open_format
 
 
 def test_nothing_is_said_where_events_speak_of_all_columns() -> None:

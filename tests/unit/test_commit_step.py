@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from cdc_ops.core.commits import commit_record
-from cdc_ops.core.job_specs import StepResult, TableResult
-from cdc_ops.core.operations import Counts, Manifest, OperationKind, OperationResult, OperationSpec, Outcome
-from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
-from cdc_ops.core.records import render_record
-from cdc_ops.core.requests import RunRequest
-from cdc_ops.core.runs import TableState
+from cdc_ops.core.operation.commit_json import render_record
+from cdc_ops.core.operation.commit_record import commit_record
+from cdc_ops.core.operation.job import StepResult, TableResult
+from cdc_ops.core.operation.operation import Counts, Manifest, OperationKind, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.operation.run_request import RunRequest
+from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
 from cdc_ops.errors import LakeConflictError, LeaseHeldError
-from cdc_ops.lake.manifests import write_manifest
+from cdc_ops.lake.staging.manifests import write_manifest
 from cdc_ops.state.base import TableRun, TableRunStatus
 from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.steps.context import Context
-from cdc_ops.steps.groups import TableFailure, commit_group
+from cdc_ops.steps.runs.table_groups import TableFailure, commit_group
 from tests.lake_case import PIPELINE, TABLE, Case
 from tests.state_values import NOON, TTL
 from tests.unit.test_lake_log import ADD, OURS, Log
@@ -150,7 +150,7 @@ def test_a_run_that_lost_its_lease_says_whether_its_rows_are_in_the_table(shop: 
 
 
 def test_a_conflict_with_another_attempt_of_the_same_operation_is_no_failure_and_any_other_is(shop: Shop) -> None:
-    from cdc_ops.lake.merge import _found_committed
+    from cdc_ops.lake.merge.apply import _found_committed
 
     with pytest.raises(LakeConflictError), _found_committed(shop.spec):
         raise LakeConflictError("Somebody else committed")

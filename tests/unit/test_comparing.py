@@ -4,15 +4,15 @@ import re
 
 import pytest
 
-from cdc_ops.core.buckets import Buckets
-from cdc_ops.core.canonical import spark_field
-from cdc_ops.core.comparing import DeleteGuard, Strength, added, differing, parse_accepted
-from cdc_ops.core.requests import RunKind, RunRequest
-from cdc_ops.core.tables import Column, TableName, TableSchema
+from cdc_ops.core.operation.run_request import RunKind, RunRequest
+from cdc_ops.core.reconcile.diff import DeleteGuard, Strength, added, differing, parse_accepted
+from cdc_ops.core.reconcile.key_buckets import Buckets
+from cdc_ops.core.reconcile.row_text import spark_field
+from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.errors import DeletesRefusedError, RequestError
-from cdc_ops.sources.dialect import Dialect
-from cdc_ops.sources.digests import DigestSql, PostgresDigestSql
-from cdc_ops.sources.postgres_dialect import PostgresDialect
+from cdc_ops.sources.checksums import DigestSql, PostgresDigestSql
+from cdc_ops.sources.postgres.dialect import PostgresDialect
+from cdc_ops.sources.sql.dialect import Dialect
 
 
 def column(source_type: str, delta_type: str) -> Column:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cdc_ops.core.conditions import check_condition
+from cdc_ops.core.schema.sql_conditions import check_condition
 from cdc_ops.errors import ConfigError
 
 COLUMNS = ("id", "is_deleted", "Status", "deleted_at", "date", "we`ird")

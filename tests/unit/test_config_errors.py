@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from cdc_ops.config.document import parse_document
+from cdc_ops.config.fields.json_schema import json_schema
 from cdc_ops.config.loading import load_pipeline, load_pipelines
-from cdc_ops.config.schema import json_schema
+from cdc_ops.config.reading.document import parse_document
 from cdc_ops.errors import ConfigError, from_payload
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from cdc_ops.config import loading
+from cdc_ops.config.fields.values import format_duration, format_size, parse_cron, parse_duration, parse_size
 from cdc_ops.config.loading import load_pipeline, load_pipelines, read_folder
-from cdc_ops.config.values import format_duration, format_size, parse_cron, parse_duration, parse_size
-from cdc_ops.core.pipeline import Execution, Pipeline, SourceKind, TableSettings
+from cdc_ops.core.pipeline.pipeline import Execution, Pipeline, SourceKind, TableSettings
 from cdc_ops.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -235,7 +235,7 @@ def test_five_hundred_tables_load_at_once(tmp_path: Path) -> None:
 
 def test_neither_airflow_nor_spark_nor_pandas_is_imported() -> None:
     code = (
-        "import sys, cdc_ops.config.loading as l, cdc_ops.config.schema, cdc_ops.config.settings, cdc_ops.config.connections;"
+        "import sys, cdc_ops.config.loading as l, cdc_ops.config.fields.json_schema, cdc_ops.config.settings, cdc_ops.config.connections;"
         f"l.load_pipelines({str(ROOT / 'dags' / 'pipelines')!r});"
         "print([m for m in ('airflow', 'pyspark', 'delta', 'pandas', 'sqlalchemy', 'numpy') if m in sys.modules])"
     )

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from cdc_ops.config.document import parse_document
+from cdc_ops.config.fields.json_schema import EXAMPLE, json_schema, reference_markdown
+from cdc_ops.config.fields.model_fields import FieldShape, Section, document_section, section_of
 from cdc_ops.config.loading import load_pipeline
-from cdc_ops.config.schema import EXAMPLE, json_schema, reference_markdown
-from cdc_ops.config.shape import FieldShape, Section, document_section, section_of
+from cdc_ops.config.reading.document import parse_document
 from cdc_ops.core.maintenance import MaintenancePolicy
-from cdc_ops.core.pipeline import Pipeline, SourceConfig, SparkConfig, TableSettings, TargetConfig
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SparkConfig, TableSettings, TargetConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 PIPELINES = ROOT / "dags" / "pipelines"
@@ -96,7 +96,7 @@ def test_the_examples_in_the_schema_are_valid_values() -> None:
 
 def test_the_committed_reference_is_the_generated_one() -> None:
     committed = (ROOT / "docs" / "configuration.md").read_text()
-    assert committed == reference_markdown(), "run: python -m cdc_ops.config.schema > docs/configuration.md"
+    assert committed == reference_markdown(), "run: python -m cdc_ops.config.fields.json_schema > docs/configuration.md"
 
 
 def test_the_reference_has_a_table_for_each_section_that_it_sends_readers_to() -> None:

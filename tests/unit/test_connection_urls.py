@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_ops.config.connections import connection_url
-from cdc_ops.core.connections import ConnectionUrl, variable_name
+from cdc_ops.core.pipeline.connections import ConnectionUrl, variable_name
 from cdc_ops.errors import ConfigError
-from cdc_ops.sources.mysql_session import Address as MySQLAddress
-from cdc_ops.sources.postgres_session import PostgresAddress
-from cdc_ops.sources.session import ServerAddress
+from cdc_ops.sources.mysql.session import Address as MySQLAddress
+from cdc_ops.sources.postgres.session import PostgresAddress
+from cdc_ops.sources.sql.session import ServerAddress
 
 # Everything but lone surrogates, which are no text; hostile signs more often than chance would have them.
 ANYTHING = st.text(st.characters(exclude_categories=("Cs",)) | st.sampled_from("@:/?#%&=+[] \\'\"$é\n\0"), max_size=30)

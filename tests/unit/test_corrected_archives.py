@@ -7,10 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 from cdc_ops.cli import app
-from cdc_ops.core.operations import Manifest, OperationSpec
-from cdc_ops.core.runs import Phase
-from cdc_ops.core.tables import TableName
-from cdc_ops.lake.manifests import is_landed, write_manifest
+from cdc_ops.core.operation.operation import Manifest, OperationSpec
+from cdc_ops.core.operation.table_state import Phase
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.lake.staging.manifests import is_landed, write_manifest
 from tests.declared_world import DEBEZIUM, MAXWELL, DeclaredWorld
 
 ORDERS = TableName(schema="shop", name="orders")

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdc_ops.core import wire
-from cdc_ops.core.counters import MOST_READINGS, CounterLook, CounterReading, CounterReadings, Held, WritersOpen, held
+from cdc_ops.core import json_codec
+from cdc_ops.core.cursor.auto_increment import MOST_READINGS, CounterLook, CounterReading, CounterReadings, Held, WritersOpen, held
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 TICK = timedelta(microseconds=1)
@@ -254,4 +254,4 @@ def test_readings_stay_few_and_are_never_twice_as_old_as_the_one_that_was_left_o
 
 def test_readings_come_back_from_the_ledger_as_they_were() -> None:
     kept = readings(reading(10, 2**63), reading(20, 2**64 - 1))
-    assert wire.loads(CounterReadings, wire.dumps(kept)) == kept
+    assert json_codec.loads(CounterReadings, json_codec.dumps(kept)) == kept

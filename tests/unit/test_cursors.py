@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_ops.core import wire
-from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue, format_datetime, parse_datetime
+from cdc_ops.core import json_codec
+from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue, format_datetime, parse_datetime
 from cdc_ops.errors import ConfigError
 
 UPDATED_AT = CursorColumn(name="updated_at", type=CursorType.DATETIME, precision=6)
@@ -124,6 +124,6 @@ def test_days_and_whole_seconds_are_coarse(column: CursorColumn, coarse: bool) -
 @given(instants, st.sampled_from([DAY, SECOND, UPDATED_AT]), st.integers())
 def test_a_cursor_and_its_values_come_back_from_json(instant: datetime, column: CursorColumn, number: int) -> None:
     cursor, at = Cursor(columns=(column, ID)), value(column.literal(column.floor(instant)), str(number))
-    assert wire.loads(Cursor, wire.dumps(cursor)) == cursor
-    assert wire.loads(CursorValue, wire.dumps(at)) == at
-    assert cursor.order(wire.loads(CursorValue, wire.dumps(at))) == cursor.order(at)
+    assert json_codec.loads(Cursor, json_codec.dumps(cursor)) == cursor
+    assert json_codec.loads(CursorValue, json_codec.dumps(at)) == at
+    assert cursor.order(json_codec.loads(CursorValue, json_codec.dumps(at))) == cursor.order(at)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_ops.core.table_changes import TableChange, TableChangeKind
-from cdc_ops.core.tables import TableName
-from cdc_ops.formats.ddl import table_changes
+from cdc_ops.core.events.ddl_changes import TableChange, TableChangeKind
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.formats.feed.ddl import table_changes
 
 ITEMS = TableName(schema="shop", name="items")
 KIND = TableChangeKind

@@ -13,30 +13,30 @@ from typer.testing import CliRunner
 
 from cdc_ops.cli import app
 from cdc_ops.config.loading import load_pipeline
-from cdc_ops.core.column_news import ColumnNews
-from cdc_ops.core.declared import BEGIN_ANEW, DeclaredTable, TypeDialect, declared_column, declared_schema, dialect_of, way_on
-from cdc_ops.core.event_values import ValueFamily, family_of, fraction_digits
-from cdc_ops.core.events import EventFormat
-from cdc_ops.core.format_checks import check_format
-from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
-from cdc_ops.core.runs import TableState
-from cdc_ops.core.schema_changes import Recorded, SchemaSettings, compare_columns, decide
-from cdc_ops.core.table_changes import TableChange, TableChangeKind
-from cdc_ops.core.table_matching import resolve_tables
-from cdc_ops.core.tables import TableName
-from cdc_ops.core.type_policies import OnOverflow, OnUnstorable, TypePolicies
+from cdc_ops.core.events.column_drift import ColumnNews
+from cdc_ops.core.events.ddl_changes import TableChange, TableChangeKind
+from cdc_ops.core.events.format_spec import EventFormat
+from cdc_ops.core.formats.checks import check_format
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
+from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.pipeline.table_matching import resolve_tables
+from cdc_ops.core.schema.declared_tables import BEGIN_ANEW, DeclaredTable, TypeDialect, declared_column, declared_schema, dialect_of, way_on
+from cdc_ops.core.schema.logical_types import ValueFamily, family_of, fraction_digits
+from cdc_ops.core.schema.schema_evolution import Recorded, SchemaSettings, compare_columns, decide
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.core.schema.value_policies import OnOverflow, OnUnstorable, TypePolicies
 from cdc_ops.errors import ConfigError, RequestError, SchemaChangedError, SourceTableError
-from cdc_ops.formats.base import open_format
+from cdc_ops.formats.feed.format import open_format
 from cdc_ops.jobs import connection_url
 from cdc_ops.sources.base import open_source
 from cdc_ops.sources.declared import DeclaredSource
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.discovery import discover
-from cdc_ops.steps.orders import Order, read_facts
 from cdc_ops.steps.plan import plan_table
-from cdc_ops.steps.planning import draft_operations
-from cdc_ops.steps.reconciling import ask, method_of
+from cdc_ops.steps.planning.draft import draft_operations
+from cdc_ops.steps.planning.reconcile import ask, method_of
+from cdc_ops.steps.planning.request import Order, read_facts
 
 FILE = """\
 pipeline: shop

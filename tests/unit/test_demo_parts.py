@@ -12,16 +12,16 @@ import pytest
 from rich.console import Console
 
 from cdc_ops.config.loading import load_pipelines
-from cdc_ops.core.tables import TableName
-from cdc_ops.demo.airflow_home import own_environment
-from cdc_ops.demo.api import TaskState
-from cdc_ops.demo.archive_story import ARCHIVE
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.demo.airflow.api import TaskState
+from cdc_ops.demo.airflow.home import own_environment
 from cdc_ops.demo.check import TableCheck
 from cdc_ops.demo.layout import ARCHIVE_PIPELINE, PIPELINE, Layout
-from cdc_ops.demo.play import Excuse, task_line
 from cdc_ops.demo.report import Screen, TableReport, print_tables, verdict
 from cdc_ops.demo.secrecy import PasswordWatch, telling_parts, written_files
 from cdc_ops.demo.services import ProcessInfo, Service, is_running, stop_all
+from cdc_ops.demo.stories.log_method import ARCHIVE
+from cdc_ops.demo.stories.phase import Excuse, task_line
 from cdc_ops.testing.source_harness import wait_until
 
 PASSWORD = "aB3-dE6_gH9@:/%#+& ?zY8xW7vU6tS"

@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import pytest
 
-from cdc_ops.core.archive_names import KafkaName
-from cdc_ops.core.archive_positions import ArchiveWatermark, Newest, Reached, advanced
-from cdc_ops.core.event_order import FileChanges, gone_on
+from cdc_ops.core.archive.file_names import KafkaName
+from cdc_ops.core.archive.offsets import ArchiveWatermark, Newest, Reached, advanced
+from cdc_ops.core.events.event_order import FileChanges, gone_on
 from cdc_ops.errors import ArchiveOrderError
-from cdc_ops.steps.log_order import check_order
+from cdc_ops.steps.log.event_order import check_order
 from tests.lake_case import Case
 
 BEFORE = (Newest(stream="t/0", place=(7, 500), at=datetime(2026, 1, 1, 12, 10, tzinfo=UTC)),)

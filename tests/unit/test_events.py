@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from cdc_ops.core.event_values import ValueFamily, family_of, fraction_digits, trims_fractions
-from cdc_ops.core.events import EventFormat, FormatFacts, Images, LossySetting, OrderField, setting
-from cdc_ops.core.feeds import feed_columns
-from cdc_ops.core.format_checks import check_format
-from cdc_ops.core.postgres_types import postgres_mapping
-from cdc_ops.core.tables import Column, TableName, TableSchema
-from cdc_ops.core.type_policies import OnUnstorable, TypePolicies
-from cdc_ops.core.typemap import mysql_mapping
+from cdc_ops.core.events.change_feed import feed_columns
+from cdc_ops.core.events.format_spec import EventFormat, FormatFacts, Images, LossySetting, OrderField, setting
+from cdc_ops.core.formats.checks import check_format
+from cdc_ops.core.schema.logical_types import ValueFamily, family_of, fraction_digits, trims_fractions
+from cdc_ops.core.schema.mysql_types import mysql_mapping
+from cdc_ops.core.schema.postgres_types import postgres_mapping
+from cdc_ops.core.schema.tables import Column, TableName, TableSchema
+from cdc_ops.core.schema.value_policies import OnUnstorable, TypePolicies
 from cdc_ops.errors import ConfigError, SourceTableError
-from cdc_ops.formats.base import open_format
+from cdc_ops.formats.feed.format import open_format
 
 ROUNDS = LossySetting(
     name="decimals", safe=("exact",), default="rounded", loses="Digits.", remedy="Set decimals=exact.", families=(ValueFamily.DECIMAL,)

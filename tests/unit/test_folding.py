@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_ops.core.events import Operation
+from cdc_ops.core.events.format_spec import Operation
 from cdc_ops.testing.folding import Change, Rows, apply, fold, replay
 from tests.histories import COLUMNS, batches_of, history_of
 

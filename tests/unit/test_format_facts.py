@@ -8,14 +8,14 @@ from typer.testing import CliRunner
 
 from cdc_ops.cli import app
 from cdc_ops.config.loading import load_pipeline
-from cdc_ops.core.connector_settings import archive_settings, only_accepted, sink_settings, tool_settings
-from cdc_ops.core.events import EventFormat, FormatFacts, Where
-from cdc_ops.core.format_checks import check_format, check_settings, losses
-from cdc_ops.core.format_facts import FORMAT_FACTS, facts_of
-from cdc_ops.core.tables import Column, TableName, TableSchema
-from cdc_ops.core.typemap import mysql_mapping
+from cdc_ops.core.events.format_spec import EventFormat, FormatFacts, Where
+from cdc_ops.core.formats.catalog import FORMAT_FACTS, facts_of
+from cdc_ops.core.formats.checks import check_format, check_settings, losses
+from cdc_ops.core.formats.connector_settings import archive_settings, only_accepted, sink_settings, tool_settings
+from cdc_ops.core.schema.mysql_types import mysql_mapping
+from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.errors import ConfigError
-from cdc_ops.formats.base import format_names, open_format
+from cdc_ops.formats.feed.format import format_names, open_format
 from tests.declared_world import MAXWELL, DeclaredWorld
 
 FLAT = [name for name in FORMAT_FACTS if "-unwrapped" in name and "mongodb" not in name]

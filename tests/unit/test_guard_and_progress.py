@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from cdc_ops.core import wire
-from cdc_ops.core.cursors import CursorValue
-from cdc_ops.core.operations import Counts, OperationKind, SnapshotProgress
-from cdc_ops.core.pipeline import SourceConfig, SourceKind
-from cdc_ops.core.tables import TableName
+from cdc_ops.core import json_codec
+from cdc_ops.core.cursor.cursors import CursorValue
+from cdc_ops.core.operation.operation import Counts, OperationKind, SnapshotProgress
+from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import SourceBusyError
-from cdc_ops.steps.guard import LOOK_AGAIN_SECONDS, LoadGuard
-from cdc_ops.steps.progress import Pace, chunk_line, merge_line, rows_text, span_text
+from cdc_ops.steps.query.load_guard import LOOK_AGAIN_SECONDS, LoadGuard
+from cdc_ops.steps.reporting.progress import Pace, chunk_line, merge_line, rows_text, span_text
 from tests.lake_case import Case
 
 TABLE = TableName(schema="shop", name="orders")
@@ -62,7 +62,7 @@ def test_without_a_limit_the_server_is_not_asked() -> None:
 
 def test_the_limits_reach_the_job() -> None:
     config = SourceConfig(kind=SourceKind.MYSQL, connection="c", max_threads_running=3, max_load_wait=timedelta(seconds=90.5))
-    assert wire.loads(SourceConfig, wire.dumps(config)) == config
+    assert json_codec.loads(SourceConfig, json_codec.dumps(config)) == config
 
 
 def progress(done: int) -> SnapshotProgress:

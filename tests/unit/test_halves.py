@@ -2,7 +2,7 @@
 
 import pytest
 
-from cdc_ops.core.halves import joined_by_halves
+from cdc_ops.core.balanced import joined_by_halves
 
 
 def depth(item: object) -> int:

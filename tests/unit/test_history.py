@@ -4,8 +4,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cdc_ops.core.history import Begin, Noted, chosen_begin, generation_path, may_be_noted, parse_noted, parse_point, render_noted
-from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
+from cdc_ops.core.events.event_history import (
+    Begin,
+    Noted,
+    chosen_begin,
+    generation_path,
+    may_be_noted,
+    parse_noted,
+    parse_point,
+    render_noted,
+)
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.errors import HistoryUnavailableError, RequestError
 
 DAY = datetime(2026, 3, 1, tzinfo=UTC)

@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
-from cdc_ops.core.cursors import CursorValue
-from cdc_ops.core.holds import hold_alert
-from cdc_ops.core.windows import SafeBound
+from cdc_ops.core.cursor.cursors import CursorValue
+from cdc_ops.core.cursor.held_watermark import hold_alert
+from cdc_ops.core.cursor.windows import SafeBound
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 HERE = CursorValue(parts=("2026-01-31 10:00:00",))

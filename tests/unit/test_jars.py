@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cdc_ops.errors import EnvironmentSetupError
-from cdc_ops.lake import jars
+from cdc_ops.lake.spark import jars
 
 
 def test_a_coordinate_reads_back_as_it_was_written() -> None:
@@ -100,5 +100,5 @@ def test_an_ivy_that_cannot_reach_the_repository_gives_a_clear_error_and_no_file
 
 
 def test_the_module_can_be_imported_without_spark() -> None:
-    code = "import sys, cdc_ops.lake.jars; sys.exit('pyspark' in sys.modules)"
+    code = "import sys, cdc_ops.lake.spark.jars; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env=dict(os.environ), check=False).returncode == 0

@@ -4,14 +4,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cdc_ops.airflow.journal import Journal, open_journal, summary, written
-from cdc_ops.core import wire
-from cdc_ops.core.job_specs import JobSpec, Step, StepResult, TableResult
-from cdc_ops.core.operations import Counts, OperationResult, OperationSpec, Outcome
-from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind, TargetConfig
-from cdc_ops.core.tables import TableName
+from cdc_ops.airflow.job_files import Journal, open_journal, summary, written
+from cdc_ops.core import json_codec
+from cdc_ops.core.operation.job import JobSpec, Step, StepResult, TableResult
+from cdc_ops.core.operation.operation import Counts, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TargetConfig
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import LakeConflictError
-from cdc_ops.lake.files import write_text
+from cdc_ops.lake.file_io import write_text
 from tests.state_values import spec
 
 A, B = TableName(schema="shop", name="a"), TableName(schema="shop", name="b")
@@ -45,7 +45,7 @@ def attempt(journal: Journal, step: Step, number: int, tables: tuple[TableName, 
     )
     journal.write(job, number)
     if results:
-        write_text(job.result_path, wire.dumps(StepResult(step=step, run_id="r", tables=results, started_at=NOW, finished_at=NOW)))
+        write_text(job.result_path, json_codec.dumps(StepResult(step=step, run_id="r", tables=results, started_at=NOW, finished_at=NOW)))
 
 
 def test_a_retry_that_did_only_what_failed_adds_to_what_the_first_try_did(tmp_path: Path) -> None:

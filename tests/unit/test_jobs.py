@@ -5,10 +5,10 @@ from unittest.mock import Mock
 import pytest
 
 from cdc_ops import jobs
-from cdc_ops.core.job_specs import JobSpec, Step
-from cdc_ops.core.operations import OperationResult, OperationSpec, Outcome
-from cdc_ops.core.pipeline import SourceConfig, SourceKind
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.operation.job import JobSpec, Step
+from cdc_ops.core.operation.operation import OperationResult, OperationSpec, Outcome
+from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.schema.tables import TableName
 from tests.state_values import spec
 
 TABLES = tuple(TableName(schema="shop", name=f"t{number}") for number in range(6))

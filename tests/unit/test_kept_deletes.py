@@ -7,19 +7,19 @@ from typing import Any, cast
 import pytest
 
 import cdc_ops
-from cdc_ops.core.commits import LakeHead, commit_record
-from cdc_ops.core.deletes import Deletes, source_columns
-from cdc_ops.core.merging import plan_merge
-from cdc_ops.core.own_columns import DEFAULT_COLUMNS, DELETED_COLUMN
-from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
-from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
-from cdc_ops.core.schema_changes import SchemaPolicy
-from cdc_ops.core.tables import TableSchema
+from cdc_ops.core.apply.deletes import Deletes, source_columns
+from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, DELETED_COLUMN
+from cdc_ops.core.operation.commit_record import LakeHead, commit_record
+from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
+from cdc_ops.core.schema.schema_evolution import SchemaPolicy
+from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.errors import RequestError, SchemaChangedError, SourceTableError
-from cdc_ops.lake.statements import merge_statement
-from cdc_ops.steps.deletes import marking_alike
-from cdc_ops.steps.orders import TableFacts
-from cdc_ops.steps.schema import evolved
+from cdc_ops.lake.merge.sql import merge_statement
+from cdc_ops.steps.planning.request import TableFacts
+from cdc_ops.steps.table.schema_evolution import evolved
+from cdc_ops.steps.table.soft_deletes import marking_alike
 from tests.lake_case import CURSOR, PIPELINE, SCHEMA, SCHEMA_DDL, TABLE, Case, schema
 
 RUN = RunRequest(run_id="r", trigger="test", holder="r")

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdc_ops.core.commits import CommitRecord, ForeignChange, LakeHead, commit_record
-from cdc_ops.core.operations import app_id
-from cdc_ops.core.records import render_record
-from cdc_ops.core.runs import Standing, TableState, compare, rebuilt
+from cdc_ops.core.operation.commit_json import render_record
+from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead, commit_record
+from cdc_ops.core.operation.operation import app_id
+from cdc_ops.core.operation.table_state import Standing, TableState, compare, rebuilt
 from cdc_ops.errors import LakeBehindError, StateError, TargetForeignError, TargetNotDeltaError
-from cdc_ops.lake.log import find_commit, read_head
+from cdc_ops.lake.log.head import find_commit, read_head
 from tests.lake_case import PIPELINE, TABLE, Case
 
 OURS = app_id(PIPELINE, TABLE)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from cdc_ops.core import wire
-from cdc_ops.core.operations import KeyRange, Manifest, OperationSpec
+from cdc_ops.core import json_codec
+from cdc_ops.core.operation.operation import KeyRange, Manifest, OperationSpec
 from cdc_ops.errors import StateError
-from cdc_ops.lake.files import open_filesystem, read_text, write_text
-from cdc_ops.lake.manifests import (
+from cdc_ops.lake.file_io import open_filesystem, read_text, write_text
+from cdc_ops.lake.staging.manifests import (
     Landed,
     expire,
     expire_folders,
@@ -62,14 +62,14 @@ def test_files_without_a_manifest_are_not_landed(root: str) -> None:
 def test_a_write_that_was_killed_leaves_no_manifest(tmp_path: Path, moment: str) -> None:
     """SIGKILL when the text is in its file, and right before it gets its name."""
     code = (
-        "import os, signal, sys; from cdc_ops.lake.files import write_text\n"
+        "import os, signal, sys; from cdc_ops.lake.file_io import write_text\n"
         f"os.{moment} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "write_text(sys.argv[1], sys.argv[2])"
     )
     for staging, before in ((tmp_path / "new", None), (tmp_path / "landed", MANIFEST)):
         if before is not None:
             write_manifest(str(staging), before)
-        text = wire.dumps(replace(MANIFEST, attempt="b"))
+        text = json_codec.dumps(replace(MANIFEST, attempt="b"))
         killed = subprocess.run([sys.executable, "-c", code, str(staging / "manifest.json"), text], check=False, timeout=60)
         assert killed.returncode == -signal.SIGKILL
         assert [path.read_text() for path in staging.glob(".*.tmp")] == [text], "it was killed while it wrote"

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from cdc_ops.core.commits import commit_record
-from cdc_ops.core.merging import plan_merge
-from cdc_ops.core.operations import ApplyMode, KeyRange, Manifest, SnapshotProgress
-from cdc_ops.core.records import parse_record, render_record
-from cdc_ops.core.widening import canonical_type
+from cdc_ops.core.operation.commit_json import parse_record, render_record
+from cdc_ops.core.operation.commit_record import commit_record
+from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.operation import ApplyMode, KeyRange, Manifest, SnapshotProgress
+from cdc_ops.core.schema.type_widening import canonical_type
 from cdc_ops.errors import StateError, TargetSchemaError
-from cdc_ops.lake.columns import check_columns, has_statistics
-from cdc_ops.lake.conf import archive_conf, machine_conf, needed_conf, store_conf, usual_conf
-from cdc_ops.lake.statements import merge_statement
+from cdc_ops.lake.merge.sql import merge_statement
+from cdc_ops.lake.spark.conf import archive_conf, machine_conf, needed_conf, store_conf, usual_conf
+from cdc_ops.lake.table.columns import check_columns, has_statistics
 from tests.lake_case import SCHEMA, SCHEMA_DDL, Case, schema, watermark
 
 RECORD = commit_record(

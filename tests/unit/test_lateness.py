@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue
-from cdc_ops.core.lateness import MOST_NUMBERS, NONE_LATE, LateRows, advice, band_low, commit_lag, deepest, measured
+from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue
+from cdc_ops.core.cursor.late_rows import MOST_NUMBERS, NONE_LATE, LateRows, advice, band_low, commit_lag, deepest, measured
 
 AT = Cursor(columns=(CursorColumn(name="at", type=CursorType.TIMESTAMP, precision=6), CursorColumn(name="id", type=CursorType.INTEGER)))
 ID = Cursor(columns=(CursorColumn(name="id", type=CursorType.INTEGER),))

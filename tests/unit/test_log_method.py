@@ -9,29 +9,29 @@ from unittest.mock import Mock
 
 import pytest
 
-from cdc_ops.core.archive_files import FileRecord, FileStatus, ListedFile
-from cdc_ops.core.archive_names import DmsName, KafkaName, Layout, parse_name
-from cdc_ops.core.archive_positions import ArchiveWatermark, Cover, Gap, Reached
-from cdc_ops.core.archive_rules import ArchiveConfig, Heal
-from cdc_ops.core.commits import commit_record
-from cdc_ops.core.comparing import CompareSpec, DeleteGuard, Strength
-from cdc_ops.core.deletes import DELETE_MARK
-from cdc_ops.core.logs import PRESENT, LogBatch, LogReading
-from cdc_ops.core.merging import plan_merge
-from cdc_ops.core.operations import Manifest, OperationSpec
-from cdc_ops.core.pipeline import Method, Pipeline, SourceConfig, SourceKind, TableRule, TableSettings, TargetConfig
-from cdc_ops.core.records import parse_record, render_record
-from cdc_ops.core.runs import Phase, TableState, committed, rebuilt
-from cdc_ops.core.table_matching import resolve_tables
-from cdc_ops.core.tables import TableName
-from cdc_ops.lake.statements import merge_statement
+from cdc_ops.core.apply.deletes import DELETE_MARK
+from cdc_ops.core.archive.file_names import DmsName, KafkaName, Layout, parse_name
+from cdc_ops.core.archive.files import FileRecord, FileStatus, ListedFile
+from cdc_ops.core.archive.offsets import ArchiveWatermark, Cover, Gap, Reached
+from cdc_ops.core.operation.commit_json import parse_record, render_record
+from cdc_ops.core.operation.commit_record import commit_record
+from cdc_ops.core.operation.log_batch import PRESENT, LogBatch, LogReading
+from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.operation import Manifest, OperationSpec
+from cdc_ops.core.operation.table_state import Phase, TableState, committed, rebuilt
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig, Heal
+from cdc_ops.core.pipeline.pipeline import Method, Pipeline, SourceConfig, SourceKind, TableRule, TableSettings, TargetConfig
+from cdc_ops.core.pipeline.table_matching import resolve_tables
+from cdc_ops.core.reconcile.diff import CompareSpec, DeleteGuard, Strength
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.lake.merge.sql import merge_statement
 from cdc_ops.state.sql import SqlStateStore, open_store
-from cdc_ops.steps import healing
-from cdc_ops.steps.archives import keep, keep_frozen, keep_read
-from cdc_ops.steps.healing import draft_healing, heals
-from cdc_ops.steps.log_plan import first_files, looks_after_unknown
-from cdc_ops.steps.orders import Draft
-from cdc_ops.steps.surveys import survey
+from cdc_ops.steps.archive.frozen_files import keep, keep_frozen, keep_read
+from cdc_ops.steps.archive.scan import survey
+from cdc_ops.steps.planning import gap_recovery
+from cdc_ops.steps.planning.gap_recovery import draft_healing, heals
+from cdc_ops.steps.planning.log import first_files, looks_after_unknown
+from cdc_ops.steps.planning.request import Draft
 from tests.state_values import NOON, PIPELINE, spec, take
 
 AT_NINE = ArchiveWatermark(streams=(Reached(stream="t/0", to=(9,)),))
@@ -205,7 +205,7 @@ def test_a_gap_is_healed_where_one_comparison_can_stand_for_it(gtids: str, versi
 def test_one_comparison_passes_the_first_gap_of_each_stream_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is merged from between two gaps may set back rows that the second one changed: that one needs a comparison of its own."""
     compare = CompareSpec(strength=Strength.WHOLE, buckets=None, readers=1, guard=DeleteGuard())
-    monkeypatch.setattr(healing, "draft_comparison", lambda order: Draft(operations=(replace(spec(), compare=compare),)))
+    monkeypatch.setattr(gap_recovery, "draft_comparison", lambda order: Draft(operations=(replace(spec(), compare=compare),)))
     ranges = [("t/0", 30, 40), ("t/0", 9, 12), ("t/1", 5, 6), ("t/0", 20, 21)]
     gaps = tuple(Gap(stream=stream, low=(low,), high=(high,)) for stream, low, high in ranges)
     [healed] = draft_healing(Mock(table="s.t"), AT_NINE, gaps).operations

@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from cdc_ops.core.commits import LakeHead, commit_record
-from cdc_ops.core.loose_keys import alike, compare_rules, rules_of, source_names, with_key_columns
-from cdc_ops.core.pipeline import Method, Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
-from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
-from cdc_ops.core.runs import TableState
-from cdc_ops.core.schema_changes import drift
-from cdc_ops.core.tables import TableSchema
+from cdc_ops.core.operation.commit_record import LakeHead, commit_record
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
+from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.pipeline.pipeline import Method, Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
+from cdc_ops.core.schema.collated_keys import alike, compare_rules, rules_of, source_names, with_key_columns
+from cdc_ops.core.schema.schema_evolution import drift
+from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.errors import SchemaChangedError
-from cdc_ops.sources.mysql_catalog import normal_text
-from cdc_ops.steps.orders import TableFacts
-from cdc_ops.steps.plan_warnings import key_warnings
-from cdc_ops.steps.schema import evolved, refreshed
+from cdc_ops.sources.mysql.catalog import normal_text
+from cdc_ops.steps.planning.request import TableFacts
+from cdc_ops.steps.planning.warnings import key_warnings
+from cdc_ops.steps.table.schema_evolution import evolved, refreshed
 from tests.lake_case import CURSOR, PIPELINE, TABLE, Case, schema
 
 RUN = RunRequest(run_id="r", trigger="test", holder="r")

@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import exc
 
 from cdc_ops.errors import CdcError, SourceAccessError, SourceError, SourceInterruptedError, SourceTableError, SourceUnreachableError
-from cdc_ops.sources import mysql_session, postgres_session
+from cdc_ops.sources.mysql import session as mysql_session
+from cdc_ops.sources.postgres import session as postgres_session
 
 MYSQL = mysql_session.Address("mysql://cdc:pw@db.example:3306/shop")
 POSTGRES = postgres_session.PostgresAddress("postgresql://cdc:pw@db.example:5432/shop")

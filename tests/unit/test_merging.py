@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType
-from cdc_ops.core.merging import keys_condition, plan_merge, spark_literal
-from cdc_ops.core.operations import ApplyMode, KeyRange, Landing, Manifest, OperationKind, OperationSpec
-from cdc_ops.core.tables import Column, TableName, TableSchema
+from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType
+from cdc_ops.core.operation.merge_plan import keys_condition, plan_merge, spark_literal
+from cdc_ops.core.operation.operation import ApplyMode, KeyRange, Landing, Manifest, OperationKind, OperationSpec
+from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import NullKeyError
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import typer
 
-from cdc_ops.cli.commands import ARCHIVE_GAP, _exit_after
-from cdc_ops.core.archive_gaps import GapRecord, GapStatus
-from cdc_ops.core.archive_rules import Heal
+from cdc_ops.cli.commands.pipelines import ARCHIVE_GAP, _exit_after
+from cdc_ops.core.archive.completeness import GapRecord, GapStatus
+from cdc_ops.core.pipeline.archive_config import Heal
 from cdc_ops.errors import ArchiveGapError
 from cdc_ops.state.base import TableRun, TableRunStatus
-from cdc_ops.steps.run import RunReport
+from cdc_ops.steps.runs.run import RunReport
 from tests.declared_world import DeclaredWorld
 
 

@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 
 from cdc_ops.config.loading import load_pipeline
-from cdc_ops.core.declared import DeclaredTable
-from cdc_ops.core.dropped_tables import DroppedTables
-from cdc_ops.core.job_specs import StepResult
-from cdc_ops.core.pipeline import Method, Pipeline, SourceConfig, SourceKind, TableRule, TableSettings, TargetConfig
-from cdc_ops.core.requests import RunRequest
-from cdc_ops.core.runs import TableState
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.operation.job import StepResult
+from cdc_ops.core.operation.run_request import RunRequest
+from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.pipeline.dropped_tables import DroppedTables
+from cdc_ops.core.pipeline.pipeline import Method, Pipeline, SourceConfig, SourceKind, TableRule, TableSettings, TargetConfig
+from cdc_ops.core.schema.declared_tables import DeclaredTable
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ConfigError, JobLostError, SourceTableError
 from cdc_ops.sources.base import Source, open_source
 from cdc_ops.state.base import TableRunStatus
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.discovery import discover_all
-from cdc_ops.steps.dropped import Absence, find_absence, returned_warnings
-from cdc_ops.steps.run import RunReport, run_pipeline
+from cdc_ops.steps.runs.run import RunReport, run_pipeline
+from cdc_ops.steps.table.missing_tables import Absence, find_absence, returned_warnings
 from tests.declared_world import DeclaredWorld
 
 GONE, KEPT = TableName.parse("shop.gone"), TableName.parse("shop.kept")

@@ -9,20 +9,20 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from cdc_ops.cli import render
-from cdc_ops.cli.verbosity import verbose_option
-from cdc_ops.cli.verify import print_verification
-from cdc_ops.core.cursors import Cursor, CursorValue
-from cdc_ops.core.operations import Counts, OperationKind, SnapshotProgress
-from cdc_ops.core.pipeline import TableConfig, TableSettings
-from cdc_ops.core.runs import TableState, committed
-from cdc_ops.core.tables import TableName
-from cdc_ops.core.windows import Window
+from cdc_ops.cli.commands.verify import print_verification
+from cdc_ops.cli.output import render
+from cdc_ops.cli.output.verbosity import verbose_option
+from cdc_ops.core.cursor.cursors import Cursor, CursorValue
+from cdc_ops.core.cursor.windows import Window
+from cdc_ops.core.operation.operation import Counts, OperationKind, SnapshotProgress
+from cdc_ops.core.operation.table_state import TableState, committed
+from cdc_ops.core.pipeline.pipeline import TableConfig, TableSettings
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import UnforeseenJobError
 from cdc_ops.state.base import Lease, TableOverview, TableRun, TableRunStatus
-from cdc_ops.steps.groups import TableFailure
 from cdc_ops.steps.plan import TablePlan
-from cdc_ops.steps.run import RunReport
+from cdc_ops.steps.runs.run import RunReport
+from cdc_ops.steps.runs.table_groups import TableFailure
 from tests.lake_case import Case
 
 SCHEMA = "billing_and_accounting"

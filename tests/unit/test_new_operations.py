@@ -6,11 +6,11 @@ from typing import Any, cast
 import pytest
 
 from cdc_ops.core.maintenance import MaintenancePolicy
-from cdc_ops.core.operations import OperationKind
-from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
-from cdc_ops.core.requests import RunKind, RunRequest
-from cdc_ops.core.runs import TableState
-from cdc_ops.steps.orders import Order, TableFacts, new_spec
+from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.run_request import RunKind, RunRequest
+from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
+from cdc_ops.steps.planning.request import Order, TableFacts, new_spec
 from tests.lake_case import CURSOR, SCHEMA, TABLE, watermark
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from cdc_ops.core.deletes import Deletes
-from cdc_ops.core.merging import plan_merge
-from cdc_ops.core.own_columns import OwnColumns
-from cdc_ops.core.stored_as import LATEST
+from cdc_ops.core.apply.deletes import Deletes
+from cdc_ops.core.apply.metadata_columns import OwnColumns
+from cdc_ops.core.apply.scd import LATEST
+from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.errors import ConfigError, SourceTableError
-from cdc_ops.lake.statements import merge_statement
+from cdc_ops.lake.merge.sql import merge_statement
 from tests.lake_case import Case, schema
 from tests.unit.test_storing import config, decided, pipeline, stored_as
 

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from cdc_ops.airflow.journal import Journal, summary
-from cdc_ops.cli import render
-from cdc_ops.cli.phases import print_phases
-from cdc_ops.core import wire
-from cdc_ops.core.job_specs import JobSpec, Step, StepResult, TableResult
-from cdc_ops.core.operations import OperationResult, Outcome
-from cdc_ops.core.phases import PhaseSeconds, RunPhase, added, phases_text
-from cdc_ops.core.pipeline import SourceConfig, SourceKind
-from cdc_ops.core.tables import TableName
-from cdc_ops.lake.files import write_text
+from cdc_ops.airflow.job_files import Journal, summary
+from cdc_ops.cli.output import render
+from cdc_ops.cli.output.phases import print_phases
+from cdc_ops.core import json_codec
+from cdc_ops.core.operation.job import JobSpec, Step, StepResult, TableResult
+from cdc_ops.core.operation.operation import OperationResult, Outcome
+from cdc_ops.core.operation.phases import PhaseSeconds, RunPhase, added, phases_text
+from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.lake.file_io import write_text
 from cdc_ops.state.base import TableRun, TableRunStatus
-from cdc_ops.steps import stopwatch as clock
-from cdc_ops.steps.run import RunReport
-from cdc_ops.steps.stopwatch import measured, stopwatch
+from cdc_ops.steps.reporting import stopwatch as clock
+from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
+from cdc_ops.steps.runs.run import RunReport
 from tests.state_values import spec
 
 TABLE = TableName(schema="shop", name="orders")
@@ -103,9 +103,9 @@ def test_nothing_is_measured_where_nobody_asked() -> None:
     ids=lambda value: type(value).__name__,
 )
 def test_results_and_records_carry_phases_and_are_read_without_them(value: Any) -> None:
-    assert wire.loads(type(value), wire.dumps(value)) == value
-    older = {name: item for name, item in json.loads(wire.dumps(value)).items() if name not in {"phases", "seconds"}}
-    assert wire.loads(type(value), json.dumps(older)).phases == ()
+    assert json_codec.loads(type(value), json_codec.dumps(value)) == value
+    older = {name: item for name, item in json.loads(json_codec.dumps(value)).items() if name not in {"phases", "seconds"}}
+    assert json_codec.loads(type(value), json.dumps(older)).phases == ()
 
 
 def test_phases_of_all_tries_of_a_run_are_added_up(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_phases_of_all_tries_of_a_run_are_added_up(tmp_path: Path) -> None:
         done = (OperationResult(op_seq=1, operation_id="o", outcome=outcome),) if outcome else ()
         tables = (TableResult(table=TABLE, operations=done, phases=phases, error=None if done else {"type": "LakeConflictError"}),)
         result = StepResult(step=step, run_id="r", tables=tables, started_at=NOW, finished_at=NOW, phases=spent(spark_start=1), seconds=5)
-        write_text(job.result_path, wire.dumps(result))
+        write_text(job.result_path, json_codec.dumps(result))
         journal.told(result, number, 15.5)
     found = summary(journal.tries())
     assert found is not None

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cdc_ops.core.pipeline import (
+from cdc_ops.core.pipeline.pipeline import (
     Pipeline,
     SourceConfig,
     SourceKind,
@@ -12,9 +12,9 @@ from cdc_ops.core.pipeline import (
     TableSettings,
     TargetConfig,
 )
-from cdc_ops.core.selection import select_tables
-from cdc_ops.core.table_matching import match_tables, resolve_tables
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.pipeline.table_matching import match_tables, resolve_tables
+from cdc_ops.core.pipeline.table_selection import select_tables
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ConfigError, RequestError
 
 AVAILABLE = tuple(TableName.parse(name) for name in ("shop.orders", "shop.orders_2025", "shop.orders_2026", "shop.users", "hr.users"))

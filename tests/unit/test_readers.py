@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_ops.core.comparing import CompareSpec, DeleteGuard, Strength
-from cdc_ops.core.tables import TableName
-from cdc_ops.steps.readers import ReaderLimit, at_most, connections_of
+from cdc_ops.core.reconcile.diff import CompareSpec, DeleteGuard, Strength
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.steps.query.connection_limit import ReaderLimit, at_most, connections_of
 from tests.state_values import spec
 
 PATIENCE_SECONDS = 30.0

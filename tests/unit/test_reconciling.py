@@ -5,14 +5,14 @@ from typing import cast
 
 import pytest
 
-from cdc_ops.core.comparing import Strength
-from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType
-from cdc_ops.core.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
-from cdc_ops.core.tables import Column, TableName, TableSchema
+from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
+from cdc_ops.core.reconcile.diff import Strength
+from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.orders import TableFacts
-from cdc_ops.steps.reconciling import decide, method_of
+from cdc_ops.steps.planning.reconcile import decide, method_of
+from cdc_ops.steps.planning.request import TableFacts
 
 TABLE = TableName(schema="shop", name="orders")
 SCHEMA = TableSchema(

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from cdc_ops.errors import ArchiveFileError
-from cdc_ops.formats.files import FileLines, RecordFile, count_lines
-from cdc_ops.formats.parquet_files import open_parquet
+from cdc_ops.formats.files.json_lines import FileLines, RecordFile, count_lines
+from cdc_ops.formats.files.parquet import open_parquet
 
 NO_SPARK: Any = None
 

@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from cdc_ops.core.comparing import CompareSpec, DeleteGuard, Strength
-from cdc_ops.core.operations import ApplyMode, OperationKind, OperationSpec
-from cdc_ops.core.pipeline import SourceConfig, SourceKind
-from cdc_ops.core.windows import Window
+from cdc_ops.core.cursor.windows import Window
+from cdc_ops.core.operation.operation import ApplyMode, OperationKind, OperationSpec
+from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.reconcile.diff import CompareSpec, DeleteGuard, Strength
 from cdc_ops.errors import SourceBusyError
 from cdc_ops.sources.base import Source, SourcePosition
-from cdc_ops.steps.replicas import LOOK_AGAIN, ReplicaReads
+from cdc_ops.steps.query.replica_reads import LOOK_AGAIN, ReplicaReads
 from tests.state_values import spec as increment
 
 CONFIG = SourceConfig(kind=SourceKind.MARIADB, connection="c", snapshot_connection="r", max_load_wait=timedelta(minutes=1))

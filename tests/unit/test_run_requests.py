@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cdc_ops.airflow.requests import DagRunFacts, run_request
-from cdc_ops.core.requests import ResyncMode, RunKind
+from cdc_ops.airflow.run_conf import DagRunFacts, run_request
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind
 from cdc_ops.errors import RequestError
 
 HOUR = (datetime(2026, 1, 1, 5, tzinfo=UTC), datetime(2026, 1, 1, 6, tzinfo=UTC))
@@ -110,7 +110,7 @@ def test_what_cannot_be_meant_is_refused_and_named(conf: dict[str, Any], says: s
 
 
 def test_run_requests_need_no_airflow() -> None:
-    code = "import sys, cdc_ops.airflow.requests; sys.exit(any(m.split('.')[0] in ('airflow', 'pyspark') for m in sys.modules))"
+    code = "import sys, cdc_ops.airflow.run_conf; sys.exit(any(m.split('.')[0] in ('airflow', 'pyspark') for m in sys.modules))"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

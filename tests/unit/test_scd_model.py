@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cdc_ops.testing.versions import Told, all_versions, current_rows, known_after
+from cdc_ops.testing.scd_model import Told, all_versions, current_rows, known_after
 
 WEEK = timedelta(days=7)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cdc_ops.core.schema_changes import (
+from cdc_ops.core.schema.schema_evolution import (
     ChangeKind,
     Decision,
     Recorded,
@@ -18,8 +18,8 @@ from cdc_ops.core.schema_changes import (
     keeps_position,
     only_columns,
 )
-from cdc_ops.core.tables import Column, TableSchema
-from cdc_ops.core.widening import common_type, holds
+from cdc_ops.core.schema.tables import Column, TableSchema
+from cdc_ops.core.schema.type_widening import common_type, holds
 from cdc_ops.errors import SchemaChangedError
 from tests.lake_case import TABLE, schema
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cdc_ops.core.sequences import Part, order_names, read_parts, split_parts, type_of
-from cdc_ops.core.stored_as import Sequence
+from cdc_ops.core.apply.scd import Sequence
+from cdc_ops.core.apply.sequence_by import Part, order_names, read_parts, split_parts, type_of
 from cdc_ops.errors import CdcError, ConfigError, SourceTableError
 from tests.lake_case import schema
 

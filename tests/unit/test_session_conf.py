@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from cdc_ops.lake.conf import EXTENSION, EXTENSIONS, needed_conf
-from cdc_ops.lake.session import _chosen_conf, collector_conf
+from cdc_ops.lake.spark.conf import EXTENSION, EXTENSIONS, needed_conf
+from cdc_ops.lake.spark.session import _chosen_conf, collector_conf
 
 PARALLEL = {"spark.driver.defaultJavaOptions": "-XX:+UseParallelGC"}
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_ops.core.shared_files import Cohort, cohorts
+from cdc_ops.core.archive.file_groups import Cohort, cohorts
 
 
 def test_files_are_put_together_by_who_wants_them() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cdc_ops.core.archive_names import KafkaName, Layout, parse_name
-from cdc_ops.testing.sink_archive import AvroSinkArchive, SinkArchive
+from cdc_ops.core.archive.file_names import KafkaName, Layout, parse_name
+from cdc_ops.dev.sink_archive import AvroSinkArchive, SinkArchive
 
 
 def lines(root: Path) -> dict[str, list[str]]:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_ops.core.cursors import CursorColumn, CursorType
+from cdc_ops.core.cursor.cursors import CursorColumn, CursorType
 from cdc_ops.errors import ConfigError
-from cdc_ops.sources.ranges import cut_integers
-from cdc_ops.sources.zones import clock_of, earliest_to_come, parse_zone, require_zone
+from cdc_ops.sources.bounds.time_zones import clock_of, earliest_to_come, parse_zone, require_zone
+from cdc_ops.sources.chunks.ranges import cut_integers
 
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"]
 MINUTES = st.integers(0, 366 * 24 * 60).map(lambda minutes: datetime(2024, 1, 1, tzinfo=UTC) + timedelta(minutes=minutes))

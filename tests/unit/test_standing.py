@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from cdc_ops.core.commits import CommitRecord, ForeignChange, LakeHead, commit_record
-from cdc_ops.core.cursors import CursorValue
-from cdc_ops.core.operations import OperationSpec
-from cdc_ops.core.runs import Standing, TableState, check_base, committed, compare, rebuilt, rebuilt_from_data
+from cdc_ops.core.cursor.cursors import CursorValue
+from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead, commit_record
+from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.table_state import Standing, TableState, check_base, committed, compare, rebuilt, rebuilt_from_data
 from cdc_ops.errors import LakeBehindError, LedgerBehindError, StaleStateError
 from tests.lake_case import PIPELINE, TABLE, Case, watermark
 

@@ -7,14 +7,14 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from cdc_ops.core.merging import FROM, GONE, REUSED, MergePlan, keys_condition, older_than, position_literal
-from cdc_ops.core.operations import ApplyMode, KeyRange
-from cdc_ops.core.own_columns import START, OwnColumns
-from cdc_ops.core.stamps import Stamps
-from cdc_ops.core.tables import TableName, folder_name, name_of_folder
+from cdc_ops.core.apply.metadata_columns import START, OwnColumns
+from cdc_ops.core.operation.audit_values import Stamps
+from cdc_ops.core.operation.merge_plan import FROM, GONE, REUSED, MergePlan, keys_condition, older_than, position_literal
+from cdc_ops.core.operation.operation import ApplyMode, KeyRange
+from cdc_ops.core.schema.tables import TableName, folder_name, name_of_folder
 from cdc_ops.core.text import split_list
-from cdc_ops.lake.columns import column_list, listed_columns
-from cdc_ops.lake.statements import merge_statement, path_name, text_literal, versions_statement
+from cdc_ops.lake.merge.sql import merge_statement, path_name, text_literal, versions_statement
+from cdc_ops.lake.table.columns import column_list, listed_columns
 
 KEYS = ("k`1", "größe, b = s.c")
 VALUES = ("a.b", "select", ") THEN DELETE --", "o'clock \\", "*", " ")

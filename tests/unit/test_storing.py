@@ -6,28 +6,28 @@ from typing import Any, cast
 
 import pytest
 
-from cdc_ops.core.archive_positions import ArchiveWatermark
-from cdc_ops.core.archive_rules import OnBadRecord
-from cdc_ops.core.commits import LakeHead
-from cdc_ops.core.cursors import Cursor
-from cdc_ops.core.deletes import Deletes, source_columns
-from cdc_ops.core.logs import LogReading
-from cdc_ops.core.merging import plan_merge
-from cdc_ops.core.operations import ApplyMode, Manifest, OperationKind
-from cdc_ops.core.own_columns import DEFAULT_COLUMNS, END, SEQUENCE, START, TOUCHED, OwnColumns
-from cdc_ops.core.pipeline import Method, Pipeline, SourceConfig, SourceKind, TableConfig, TableRule, TableSettings, TargetConfig
-from cdc_ops.core.requests import ResyncMode, RunKind, RunRequest
-from cdc_ops.core.runs import TableState
-from cdc_ops.core.stored_as import LATEST, Sequence, SequenceKind, StoredAs
-from cdc_ops.core.tables import TableName
-from cdc_ops.core.windows import Window
+from cdc_ops.core.apply.deletes import Deletes, source_columns
+from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, END, SEQUENCE, START, TOUCHED, OwnColumns
+from cdc_ops.core.apply.scd import LATEST, Sequence, SequenceKind, StoredAs
+from cdc_ops.core.archive.offsets import ArchiveWatermark
+from cdc_ops.core.cursor.cursors import Cursor
+from cdc_ops.core.cursor.windows import Window
+from cdc_ops.core.operation.commit_record import LakeHead
+from cdc_ops.core.operation.log_batch import LogReading
+from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.operation import ApplyMode, Manifest, OperationKind
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
+from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.pipeline.archive_config import OnBadRecord
+from cdc_ops.core.pipeline.pipeline import Method, Pipeline, SourceConfig, SourceKind, TableConfig, TableRule, TableSettings, TargetConfig
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, ConfigError, RequestError, SchemaChangedError, SourceTableError
-from cdc_ops.lake.statements import merge_statement, versions_statement
-from cdc_ops.steps.emptied import emptying
-from cdc_ops.steps.orders import Order, TableFacts
-from cdc_ops.steps.planning import draft_operations
-from cdc_ops.steps.schema import evolved
-from cdc_ops.steps.storing import check_request, own_changes, stored_as
+from cdc_ops.lake.merge.sql import merge_statement, versions_statement
+from cdc_ops.steps.planning.draft import draft_operations
+from cdc_ops.steps.planning.request import Order, TableFacts
+from cdc_ops.steps.stage.truncates import emptying
+from cdc_ops.steps.table.schema_evolution import evolved
+from cdc_ops.steps.table.storage import check_request, own_changes, stored_as
 from tests.lake_case import CURSOR, TABLE, Case, schema, watermark
 
 SCHEMA = schema(("id", "bigint"), ("name", "string"), ("changed_at", "timestamp"), ("change_id", "bigint"))

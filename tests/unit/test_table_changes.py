@@ -2,12 +2,12 @@
 
 import pytest
 
-from cdc_ops.core.column_news import ColumnNews
-from cdc_ops.core.operations import Counts
-from cdc_ops.core.table_changes import Renaming, Statement, TableChange, TableChangeKind, renamings, told
-from cdc_ops.core.tables import TableName
-from cdc_ops.core.wire import dumps, loads
-from cdc_ops.formats.ddl import table_changes
+from cdc_ops.core.events.column_drift import ColumnNews
+from cdc_ops.core.events.ddl_changes import Renaming, Statement, TableChange, TableChangeKind, renamings, told
+from cdc_ops.core.json_codec import dumps, loads
+from cdc_ops.core.operation.operation import Counts
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.formats.feed.ddl import table_changes
 
 ITEMS = TableName(schema="shop", name="items")
 KIND = TableChangeKind

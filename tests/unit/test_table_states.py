@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from cdc_ops.core.commits import CommitRecord, ForeignChange, LakeHead, commit_record
-from cdc_ops.core.cursors import CursorValue
-from cdc_ops.core.lateness import Seen
-from cdc_ops.core.operations import OperationKind, OperationSpec
-from cdc_ops.core.runs import TableState, abandoned, check_base, committed, compare, projected, rebuilt, scanned
-from cdc_ops.core.windows import Window
+from cdc_ops.core.cursor.cursors import CursorValue
+from cdc_ops.core.cursor.late_rows import Seen
+from cdc_ops.core.cursor.windows import Window
+from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead, commit_record
+from cdc_ops.core.operation.operation import OperationKind, OperationSpec
+from cdc_ops.core.operation.table_state import TableState, abandoned, check_base, committed, compare, projected, rebuilt, scanned
 from cdc_ops.errors import LakeBehindError, StaleStateError
 from tests.lake_case import PIPELINE, TABLE, Case, watermark
 

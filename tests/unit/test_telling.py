@@ -5,11 +5,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cdc_ops.core.operations import OperationKind
-from cdc_ops.core.tables import TableName
+from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.base import TableRun, TableRunStatus
 from cdc_ops.state.sql import open_store
-from cdc_ops.steps.telling import told_before, unchanged_text, warned_before
+from cdc_ops.steps.reporting.told_before import told_before, unchanged_text, warned_before
 from tests.declared_world import DeclaredWorld
 
 

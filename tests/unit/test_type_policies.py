@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from cdc_ops.config.loading import load_pipeline
-from cdc_ops.core import wire
-from cdc_ops.core.operations import Counts
-from cdc_ops.core.pipeline import (
+from cdc_ops.core import json_codec
+from cdc_ops.core.operation.operation import Counts
+from cdc_ops.core.pipeline.pipeline import (
     Pipeline,
     SourceConfig,
     SourceKind,
@@ -16,11 +16,11 @@ from cdc_ops.core.pipeline import (
     TargetConfig,
     current_settings,
 )
-from cdc_ops.core.postgres_types import postgres_mapping
-from cdc_ops.core.tables import Column, TableName, TableSchema
-from cdc_ops.core.type_policies import Nulled, NulledValues, OnOverflow, OnUnstorable, TypePolicies
-from cdc_ops.core.typemap import TypeMapping, mysql_mapping
-from cdc_ops.sources.mysql_catalog import _loose
+from cdc_ops.core.schema.mysql_types import TypeMapping, mysql_mapping
+from cdc_ops.core.schema.postgres_types import postgres_mapping
+from cdc_ops.core.schema.tables import Column, TableName, TableSchema
+from cdc_ops.core.schema.value_policies import Nulled, NulledValues, OnOverflow, OnUnstorable, TypePolicies
+from cdc_ops.sources.mysql.catalog import _loose
 
 TEXT = TypePolicies(zero_dates=OnUnstorable.STRING, not_a_number=OnUnstorable.STRING)
 FAILING = TypePolicies(zero_dates=OnUnstorable.FAIL, not_a_number=OnUnstorable.FAIL, decimal_overflow=OnOverflow.FAIL)
@@ -79,7 +79,7 @@ def test_counts_of_several_operations_add_up_and_are_said() -> None:
     )
     total = Nulled.total([one, other, Nulled()])
     assert "1,202 in column 'd' (date), 1 in column 't' (timestamp)" in total.warning
-    assert wire.loads(Counts, wire.dumps(Counts(nulled=total))).nulled == total
+    assert json_codec.loads(Counts, json_codec.dumps(Counts(nulled=total))).nulled == total
     assert Nulled().warning == ""
 
 

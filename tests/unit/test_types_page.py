@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cdc_ops.core import typemap
-from cdc_ops.core.postgres_types import postgres_mapping
-from cdc_ops.core.typemap import DeclaredType, mysql_mapping
+from cdc_ops.core.schema import mysql_types
+from cdc_ops.core.schema.mysql_types import DeclaredType, mysql_mapping
+from cdc_ops.core.schema.postgres_types import postgres_mapping
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "types.md").read_text("utf-8")
 ROW = re.compile(r"^\| `([^|]+)` \| `([^|`]+)` \| (.+) \|$", re.MULTILINE)
@@ -36,4 +36,4 @@ def test_the_page_says_how_postgres_types_are_stored(declared: str, stored: str,
 
 def test_the_page_leaves_no_type_of_mysql_out() -> None:
     shown = {DeclaredType.parse(declared).base for declared, _, _ in rows("MySQL and MariaDB")}
-    assert set(typemap._MYSQL_FIXED) | {"decimal", "bit", "geometry"} == shown
+    assert set(mysql_types._MYSQL_FIXED) | {"decimal", "bit", "geometry"} == shown

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_ops.core import wire
-from cdc_ops.core.archive_rules import OnUnknownTable
-from cdc_ops.core.unknown_tables import SHOWN, KnownTables, UnknownTables, unknown_tables_error
+from cdc_ops.core import json_codec
+from cdc_ops.core.pipeline.archive_config import OnUnknownTable
+from cdc_ops.core.pipeline.unknown_tables import SHOWN, KnownTables, UnknownTables, unknown_tables_error
 
 KNOWN = KnownTables(entries=("shop.orders", "shop.order_*", "crm.[ab]?"))
 
@@ -41,7 +41,7 @@ def test_what_several_operations_found_adds_up() -> None:
     both = UnknownTables.total([found(("shop.a", 1), ("Shop.Orders", 5)), found(), found(("shop.a", 9))])
     assert [(item.name, item.records) for item in both.shown] == [("shop.a", 10), ("Shop.Orders", 5)]
     assert (both.tables, both.records, both.shown[1].like) == (2, 15, "shop.orders")
-    assert wire.loads(UnknownTables, wire.dumps(both)) == both
+    assert json_codec.loads(UnknownTables, json_codec.dumps(both)) == both
 
 
 @pytest.mark.parametrize("entries", [KNOWN.entries, ("*",), ("shop.a.b*", "a*b*c", "[!x]y?", "a[-]b*")])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc_ops.core.archive_files import FileStatus, Verdict
+from cdc_ops.core.archive.files import FileStatus, Verdict
 from cdc_ops.state.base import TableRunStatus
 from tests.declared_world import DeclaredWorld
 

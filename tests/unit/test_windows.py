@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_ops.core.cursors import Cursor, CursorColumn, CursorType, CursorValue, format_datetime
-from cdc_ops.core.windows import Comparison, SafeBound, Window, bounds_predicate, contains, next_watermark, next_window
+from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue, format_datetime
+from cdc_ops.core.cursor.windows import Comparison, SafeBound, Window, bounds_predicate, contains, next_watermark, next_window
 from cdc_ops.errors import CursorRegressionError
 
 AT = CursorColumn(name="at", type=CursorType.TIMESTAMP, precision=6)

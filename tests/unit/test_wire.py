@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdc_ops.core import wire
-from cdc_ops.core.commits import CommitRecord
-from cdc_ops.core.cursors import CursorType, CursorValue
-from cdc_ops.core.job_specs import JobSpec, StepResult, TableResult
+from cdc_ops.core import json_codec
+from cdc_ops.core.cursor.cursors import CursorType, CursorValue
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operations import Manifest, OperationResult, OperationSpec
-from cdc_ops.core.runs import TableState
+from cdc_ops.core.operation.commit_record import CommitRecord
+from cdc_ops.core.operation.job import JobSpec, StepResult, TableResult
+from cdc_ops.core.operation.operation import Manifest, OperationResult, OperationSpec
+from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.errors import StateError
 from cdc_ops.state.base import Lease, TableOverview, TableRun
 
@@ -57,15 +57,15 @@ def test_every_value_that_crosses_a_border_comes_back_equal(kind: type) -> None:
     @settings(max_examples=25, deadline=None, database=None)
     @given(values(kind))
     def check(value: Any) -> None:
-        text = wire.dumps(value)
-        assert wire.loads(kind, text) == value
-        assert wire.dumps(wire.loads(kind, text)) == text
+        text = json_codec.dumps(value)
+        assert json_codec.loads(kind, text) == value
+        assert json_codec.dumps(json_codec.loads(kind, text)) == text
 
     check()
 
 
 def test_equal_values_give_equal_text() -> None:
-    assert wire.dumps({"b": (1, 2), "a": CursorValue(parts=("ü",))}) == '{"a":{"parts":["ü"]},"b":[1,2]}'
+    assert json_codec.dumps({"b": (1, 2), "a": CursorValue(parts=("ü",))}) == '{"a":{"parts":["ü"]},"b":[1,2]}'
 
 
 STATS = {"delta_version": 1, "files": 2, "size_bytes": 3}
@@ -89,26 +89,26 @@ STATS = {"delta_version": 1, "files": 2, "size_bytes": 3}
 )
 def test_what_does_not_fit_is_refused_with_the_reason(kind: type, data: Any, reason: str) -> None:
     with pytest.raises(StateError, match=reason):
-        wire.loads(kind, json.dumps(data))
+        json_codec.loads(kind, json.dumps(data))
 
 
 def test_an_unknown_enum_value_is_refused() -> None:
     with pytest.raises(ValueError, match="leap"):
-        wire.from_data(CursorType, "leap")
+        json_codec.from_data(CursorType, "leap")
 
 
 def test_text_that_is_no_json_is_refused() -> None:
     with pytest.raises(StateError, match="TableStats"):
-        wire.loads(TableStats, "{")
+        json_codec.loads(TableStats, "{")
 
 
 @pytest.mark.parametrize("value", [datetime(2026, 1, 1), {"at": datetime(2026, 1, 1)}, (datetime(2026, 1, 1),)])
 def test_a_naive_datetime_does_not_leave(value: object) -> None:
     with pytest.raises(ValueError, match="naive"):
-        wire.dumps(value)
+        json_codec.dumps(value)
 
 
 @pytest.mark.parametrize("value", [{1, 2}, b"bytes", float("nan"), float("inf")])
 def test_what_has_no_json_form_does_not_leave(value: object) -> None:
     with pytest.raises((TypeError, ValueError)):
-        wire.dumps(value)
+        json_codec.dumps(value)

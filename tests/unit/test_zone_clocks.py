@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_ops.sources.zones import clock_of, latest_so_far, require_zone, same_clock
+from cdc_ops.sources.bounds.time_zones import clock_of, latest_so_far, require_zone, same_clock
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 

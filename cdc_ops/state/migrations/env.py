@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from cdc_ops.state.schema import VERSION_TABLE, metadata
+from cdc_ops.state.db.schema import VERSION_TABLE, metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -5,7 +5,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from cdc_ops.state.schema import LongText
+from cdc_ops.state.db.schema import LongText
 
 revision = "0002"
 down_revision = "0001"

@@ -5,7 +5,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from cdc_ops.state.schema import MYSQL, LongText, UtcDateTime
+from cdc_ops.state.db.schema import MYSQL, LongText, UtcDateTime
 
 revision = "0003"
 down_revision = "0002"

@@ -1,0 +1,125 @@
+"""What people read in Airflow: the trigger form of a pipeline's DAG and the text on its page, both generated from the pipeline."""
+
+from typing import Any
+
+from airflow.sdk import Param
+
+from cdc_ops.airflow.run_conf import INCREMENT, MODES
+from cdc_ops.core.operation.run_request import ResyncMode
+from cdc_ops.core.pipeline.pipeline import Pipeline, TableRule
+
+_SECTION = "Read again (the watermark stays)"
+_DECLARED_MODES = (INCREMENT, ResyncMode.QUARANTINE.value, ResyncMode.REPLAY.value)
+"""What can be asked of tables without a database."""
+_SHOWN = 200
+"""Entries of tables that the page lists; beyond it only their number helps."""
+
+_MODE_TEXTS = {
+    INCREMENT: "increment: what is new, as a scheduled run",
+    "keys": "keys: these rows of one table again",
+    "range": "range: what changed between since and until again",
+    "full": "full: everything again",
+    "quarantine": "quarantine: records of the archive that were set aside, by the settings of now",
+    "replay": "replay: the event history again, from since on; all of it makes the table anew",
+    "reconcile": "reconcile: compare by checksums; bring over what differs, delete what is gone",
+}
+
+
+def params(pipeline: Pipeline) -> dict[str, Param]:
+    """Returns the trigger form; every field has a valid default, which a DAG with a schedule must have."""
+    modes = _DECLARED_MODES if pipeline.source.is_declared else MODES
+    exact = sorted(rule.pattern for rule in pipeline.tables if not rule.exclude)
+    choice: dict[str, Any] = {} if any(rule.is_pattern for rule in pipeline.tables) else {"examples": exact}
+    instant: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", "section": _SECTION}
+    return {
+        "tables": Param(
+            [], type="array", title="Tables", description="schema.table, one a line; none means all tables of the pipeline.", **choice
+        ),
+        "mode": Param(
+            INCREMENT,
+            type="string",
+            enum=list(modes),
+            values_display={mode: _MODE_TEXTS[mode] for mode in modes},
+            title="What to read",
+            description="Only an increment moves the watermark. The others read again what was missed or lost, and merge it.",
+        ),
+        "since": Param(None, title="Since", description="Modes range and replay: from this instant on, with its time zone.", **instant),
+        **({} if pipeline.source.is_declared else _of_a_database(instant)),
+    }
+
+
+def _of_a_database(instant: dict[str, Any]) -> dict[str, Param]:
+    """Returns the fields of what reads rows at the source."""
+    return {
+        "until": Param(None, title="Until", description="Mode range: up to, but without, this instant.", **instant),
+        "keys": Param(
+            [],
+            type="array",
+            title="Keys",
+            description="Mode keys: one row a line; parts of a composite key separated by commas; one that holds a comma"
+            " or begins or ends with a blank in double quotes. Rows that are gone are deleted.",
+            section=_SECTION,
+        ),
+        "columns": Param(
+            [],
+            type="array",
+            title="Columns",
+            description="Mode increment: fill these columns, one a line, in the rows that the lake has; all rows, or since to until."
+            " A name that begins or ends with a blank stands in double quotes.",
+            section=_SECTION,
+        ),
+        "accept_deletes": Param(
+            "",
+            type=["string", "integer"],
+            minimum=0,
+            pattern=r"^(\d+|\d{1,3}(\.\d+)?\s*%)?$",
+            title="Accept deletes",
+            description="Mode reconcile, one table: delete up to so many rows (500) or such a share (30%), whatever its limits are.",
+            section=_SECTION,
+        ),
+    }
+
+
+def reconcile_params(pipeline: Pipeline) -> dict[str, Param]:
+    """Returns the trigger form of the DAG that reconciles."""
+    wanted = params(pipeline)
+    return {name: wanted[name] for name in ("tables", "accept_deletes")}
+
+
+def doc_md(pipeline: Pipeline) -> str:
+    """Returns the text on the DAG's page: what is kept equal, by what, and where."""
+    rules = [rule for rule in pipeline.tables if not rule.exclude]
+    excluded = ", ".join(f"`{rule.pattern}`" for rule in pipeline.tables if rule.exclude)
+    rows = [_row(pipeline, rule) for rule in rules[:_SHOWN]]
+    more = [f"\n... and {len(rules) - _SHOWN} more."] if len(rules) > _SHOWN else []
+    left_out = [f"\nLeft out: {excluded}."] if excluded else []
+    schedule = f"`{pipeline.schedule}` (UTC)" if pipeline.schedule else "none: triggered by hand or by other DAGs"
+    facts = (
+        f"- **Source:** {_source_of(pipeline)}\n"
+        f"- **Target:** `{pipeline.target.root}`\n"
+        f"- **Spark:** connection `{pipeline.spark.connection}`, {pipeline.tables_per_job} tables per application\n"
+        f"- **Schedule:** {schedule}\n"
+    )
+    head = f"{pipeline.description}\n\n" if pipeline.description else ""
+    table = "\n".join(["| tables | cursor | keys | overlap |", "|---|---|---|---|", *rows, *more, *left_out])
+    return f"{head}{facts}\n{table}\n\n{_USAGE}"
+
+
+def _source_of(pipeline: Pipeline) -> str:
+    if pipeline.source.is_declared:
+        return f"the archive `{pipeline.archive.url}` alone; columns are declared in the pipeline's file"
+    return f"{pipeline.source.kind} through the connection `{pipeline.source.connection}`"
+
+
+def _row(pipeline: Pipeline, rule: TableRule) -> str:
+    settings = rule.settings
+    cursor = ", ".join(settings.cursor) or "none"
+    keys = ", ".join(settings.keys) or "primary key"
+    where = f" → `{settings.path}`" if settings.path else ""
+    return f"| `{rule.pattern}`{where} | {cursor} | {keys} | {int(settings.overlap.total_seconds())} s |"
+
+
+_USAGE = """\
+**A scheduled run** carries every table from its watermark to a bound that the source guarantees; idle tables start no Spark.
+**A backfill** of a date range reads that range again and never moves the watermark. **Trigger** with a mode to read keys, a range or
+everything again. The tasks of a group of tables fail and retry for their tables only; `outcome` has one line per table."""

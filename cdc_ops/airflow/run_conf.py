@@ -1,0 +1,179 @@
+"""What an Airflow run asks for: from the facts of a DAG run to a `RunRequest`. Pure; it imports no Airflow.
+
+    run type                                   mode          request
+    backfill (also of a rewritten older run)   -             backfill of [interval start, interval end); the watermark stays
+    any other                                  increment     carry the tables forward
+    any other                                  keys ...      resync; the watermark stays
+    any other, with columns                    -             backfill of these columns; the watermark stays
+    any other                                  reconcile     compare by checksums; the runs of the reconcile DAG do nothing else
+
+The run *type* decides, never the run id: Airflow rewrites a scheduled run into a backfill and keeps its id. A manual run's interval is not
+used, because the command line and the REST API give different intervals for the same date (reference: Airflow 3.3, checked).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, NoReturn
+
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest, parse_instant
+from cdc_ops.core.reconcile.diff import parse_accepted
+from cdc_ops.core.text import did_you_mean, split_list, unquoted
+from cdc_ops.errors import RequestError
+
+INCREMENT: Final = "increment"
+RECONCILE: Final = "reconcile"
+MODES: Final = (INCREMENT, *(mode.value for mode in ResyncMode), RECONCILE)
+KEYS_OF_CONF: Final = ("tables", "mode", "since", "until", "keys", "columns", "accept_deletes")
+"""What a run's conf, and the trigger form, may hold."""
+
+_BACKFILL: Final = "backfill"
+_NOTHING: Final = "Nothing was read or written; the watermark stays."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DagRunFacts:
+    """What Airflow says of a run.
+
+    Args:
+        dag_id, run_id: Which.
+        run_type: `scheduled`, `manual`, `backfill`, `asset_triggered`, `operator_triggered` or `asset_materialization`.
+        conf: As triggered, before Airflow adds the defaults of Params.
+        interval: Data interval, None where the run has none.
+        reconcile: The DAG is the one that only reconciles.
+    """
+
+    dag_id: str
+    run_id: str
+    run_type: str
+    conf: Mapping[str, Any] = field(default_factory=dict)
+    interval: tuple[datetime, datetime] | None = None
+    reconcile: bool = False
+
+
+def run_request(facts: DagRunFacts) -> RunRequest:
+    """Returns what a run has to do, checked.
+
+    Raises:
+        RequestError: the conf has unknown keys, values of a wrong type, naive instants, or parts that contradict each other.
+    """
+    _check_known(facts.conf)
+    if facts.reconcile or facts.conf.get("mode") == RECONCILE:
+        return _reconcile(facts)
+    if facts.conf.get("accept_deletes"):
+        _refuse("Only a reconcile accepts deletes.", "Choose the mode 'reconcile', or drop accept_deletes.")
+    mode = _mode(facts.conf)
+    backfill = facts.run_type == _BACKFILL
+    if backfill:
+        _check_backfill(facts, mode)
+    since, until = facts.interval if backfill and facts.interval else (_instant(facts.conf, "since"), _instant(facts.conf, "until"))
+    return RunRequest(
+        run_id=facts.run_id,
+        trigger=facts.run_type,
+        holder=f"airflow:{facts.dag_id}:{facts.run_id}",
+        kind=_kind(facts, mode),
+        tables=_names(facts.conf, "tables", "Give a list of schema.table names."),
+        mode=mode,
+        since=since,
+        until=until,
+        keys=_keys(facts.conf),
+        columns=_names(facts.conf, "columns", "Give a list of column names."),
+    ).checked()
+
+
+def _kind(facts: DagRunFacts, mode: ResyncMode | None) -> RunKind:
+    if facts.run_type == _BACKFILL or (facts.conf.get("columns") and mode is None):
+        return RunKind.BACKFILL
+    return RunKind.RESYNC if mode else RunKind.INCREMENT
+
+
+def _reconcile(facts: DagRunFacts) -> RunRequest:
+    if facts.run_type == _BACKFILL and not facts.reconcile:
+        _refuse("A backfill reads a range, and a reconcile compares whole tables.", "Drop the mode, or trigger a run with it.")
+    if facts.conf.get("mode") not in (None, INCREMENT, RECONCILE):
+        _refuse(f"mode={facts.conf['mode']!r} has no place in the DAG that reconciles.", "Trigger the pipeline's other DAG.")
+    accepted = facts.conf.get("accept_deletes") or ""
+    if isinstance(accepted, bool) or not isinstance(accepted, int | str):
+        _refuse(f"accept_deletes={accepted!r} is neither a number nor a share.", "Write 500 for rows, or 30% for a share of them.")
+    number, ratio = parse_accepted(str(accepted))
+    return RunRequest(
+        run_id=facts.run_id,
+        trigger=facts.run_type,
+        holder=f"airflow:{facts.dag_id}:{facts.run_id}",
+        kind=RunKind.RECONCILE,
+        tables=_names(facts.conf, "tables", "Give a list of schema.table names."),
+        since=_instant(facts.conf, "since"),
+        until=_instant(facts.conf, "until"),
+        keys=_keys(facts.conf),
+        columns=_names(facts.conf, "columns", "Give a list of column names."),
+        accept_deletes=number,
+        accept_delete_ratio=ratio,
+    ).checked()
+
+
+def _check_known(conf: Mapping[str, Any]) -> None:
+    for key in conf:
+        if key not in KEYS_OF_CONF:
+            raise RequestError(
+                f"The run's conf has the unknown key {key!r}.",
+                why=did_you_mean(str(key), KEYS_OF_CONF),
+                data=_NOTHING,
+                next=f"Trigger it again with {', '.join(KEYS_OF_CONF)} only.",
+            )
+
+
+def _check_backfill(facts: DagRunFacts, mode: ResyncMode | None) -> None:
+    if mode or any(facts.conf.get(name) for name in ("since", "until", "keys", "columns")):
+        _refuse("A backfill takes its range from the dates of the backfill; of the conf it takes 'tables' only.", "Drop the others.")
+    if facts.interval is None:
+        _refuse("This backfill run has no data interval.", "Give the DAG a schedule with intervals, or resync a range instead.")
+
+
+def _mode(conf: Mapping[str, Any]) -> ResyncMode | None:
+    value = conf.get("mode") or INCREMENT
+    if value not in MODES:
+        _refuse(f"mode={value!r} is unknown. {did_you_mean(str(value), MODES)}", f"Choose one of {', '.join(MODES)}.")
+    return None if value == INCREMENT else ResyncMode(value)
+
+
+def _instant(conf: Mapping[str, Any], name: str) -> datetime | None:
+    value = conf.get(name)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        _refuse(f"{name}={value!r} is not a text.", "Write it as 2026-01-31T00:00:00Z.")
+    return parse_instant(value, name)
+
+
+def _names(conf: Mapping[str, Any], field: str, remedy: str) -> tuple[str, ...]:
+    names = _list(conf, field, remedy)
+    for name in names:
+        if not isinstance(name, str):
+            _refuse(f"{field} holds {name!r}, which is not a name.", remedy)
+    return tuple(dict.fromkeys(unquoted(name) for name in names if name.strip()))
+
+
+def _keys(conf: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    return tuple(_key(item) for item in _list(conf, "keys", "Give a list of key values.") if item != "")
+
+
+def _key(item: Any) -> tuple[str, ...]:
+    """One key: a value, or the parts of a composite key as a list or separated by commas."""
+    parts = item if isinstance(item, list) else split_list(item) if isinstance(item, str) else [item]
+    for part in parts:
+        if isinstance(part, bool | float) or not isinstance(part, str | int):
+            _refuse(f"keys holds {part!r}, neither a text nor a whole number.", "Write the value as text, as the source prints it.")
+    return tuple(map(str, parts))
+
+
+def _list(conf: Mapping[str, Any], name: str, remedy: str) -> Iterable[Any]:
+    value = conf.get(name)
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple):
+        _refuse(f"{name}={value!r} is not a list.", remedy)
+    return value
+
+
+def _refuse(what: str, remedy: str) -> NoReturn:
+    raise RequestError(what, data=_NOTHING, next=remedy)

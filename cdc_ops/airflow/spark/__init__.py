@@ -1,0 +1,1 @@
+"""Spark steps as Airflow tasks."""

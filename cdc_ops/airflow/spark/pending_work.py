@@ -1,0 +1,120 @@
+"""Which frozen operations a Spark step still has to do.
+
+The ledger says what is open, the staging area what is landed, the journal what is written. So a retry re-does only what failed, and a merge
+leaves out the tables that could not be extracted.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from cdc_ops.airflow.job_files import written
+from cdc_ops.airflow.task_context import Task
+from cdc_ops.core.operation.job import Step, StepResult
+from cdc_ops.core.operation.operation import Landing, OperationSpec
+from cdc_ops.core.pipeline.pipeline import TableConfig
+from cdc_ops.errors import CdcError, LeaseHeldError, from_payload
+from cdc_ops.lake.staging.manifests import find_landed, is_landed
+from cdc_ops.state.base import Lease, TableRunStatus
+from cdc_ops.steps.runs.run import start_attempts
+from cdc_ops.steps.runs.table_groups import hold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What one try of a Spark step does.
+
+    Args:
+        operations: In the order to be executed.
+        not_landed: Tables that have operations, none of which can be merged yet.
+    """
+
+    operations: tuple[OperationSpec, ...]
+    not_landed: tuple[str, ...] = ()
+
+
+def open_work(task: Task, step: Step) -> Work:
+    """Returns what is left to do for the tables of a task."""
+    done = written(task.journal.tries())
+    operations: list[OperationSpec] = []
+    not_landed: list[str] = []
+    for config in task.configs:
+        unfinished = task.context.store.open_operations(config.pipeline, config.table)
+        left = tuple(spec for spec in unfinished if spec.operation_id not in done)
+        ready = _ready(step, left)
+        operations += ready
+        if step is Step.MERGE and left and not ready:
+            not_landed.append(str(config.table))
+    return Work(operations=tuple(operations), not_landed=tuple(not_landed))
+
+
+def take_leases(task: Task, operations: Iterable[OperationSpec]) -> tuple[tuple[Lease, ...], dict[str, CdcError]]:
+    """Takes or renews the leases of the tables that are to be worked on.
+
+    Returns:
+        The leases, and the tables that another run holds by now, with the reason.
+    """
+    busy = {spec.table for spec in operations}
+    leases: list[Lease] = []
+    held: dict[str, CdcError] = {}
+    for config in task.configs:
+        if config.table not in busy:
+            continue
+        try:
+            leases += hold(task.context, task.request, (config,))
+        except LeaseHeldError as error:
+            held[str(config.table)] = error
+    return tuple(leases), held
+
+
+def count_attempts(task: Task, leases: tuple[Lease, ...], operations: tuple[OperationSpec, ...]) -> None:
+    """Counts, once a run, that it tries these operations: with the first application that works on them, whichever step and try that is."""
+    seen = {spec.operation_id for job, _ in task.journal.tries() for spec in job.operations}
+    start_attempts(task.context, leases, tuple(spec for spec in operations if spec.operation_id not in seen))
+
+
+def errors_of(result: StepResult) -> dict[str, CdcError]:
+    """Returns the failed tables of a result with their errors."""
+    return {str(table.table): from_payload(table.error) for table in result.tables if table.error is not None}
+
+
+def record_progress(task: Task, step: Step, result: StepResult) -> None:
+    """Writes into the tables' lines of the run how far they are, for whoever looks while the run goes on."""
+    store, errors = task.context.store, errors_of(result)
+    for table in result.tables:
+        run = store.table_run(task.context.pipeline.name, table.table, task.request.run_id)
+        if run is None:
+            continue
+        error = errors.get(str(table.table))
+        through = TableRunStatus.LANDED if step is Step.EXTRACT else TableRunStatus.MERGED
+        store.record(
+            replace(
+                run,
+                status=TableRunStatus.FAILED if error else through,
+                finished_at=store.now() if error else None,
+                message=str(error) if error else "" if run.status is TableRunStatus.FAILED else run.message,
+            )
+        )
+
+
+def named(configs: Iterable[TableConfig]) -> list[str]:
+    """Returns the tables' names."""
+    return [str(config.table) for config in configs]
+
+
+def _ready(step: Step, left: tuple[OperationSpec, ...]) -> tuple[OperationSpec, ...]:
+    match step:
+        case Step.EXTRACT:
+            return tuple(spec for spec in left if spec.landing is Landing.STAGED and not is_landed(spec))
+        case Step.MERGE:
+            missing = next((index for index, spec in enumerate(left) if not _can_merge(spec)), len(left))
+            return left[:missing]
+        case _:
+            return left
+
+
+def _can_merge(spec: OperationSpec) -> bool:
+    """True if an operation has been extracted; of one whose landed files are damaged by now, the merge reads the window again."""
+    if spec.landing is not Landing.STAGED:
+        return True
+    landed = find_landed(spec)
+    return landed.manifest is not None or bool(landed.damage)

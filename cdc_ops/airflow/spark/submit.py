@@ -1,0 +1,259 @@
+"""The Spark steps as Airflow tasks: spark-submit of one application for a group of tables, and its result file read back.
+
+Credentials reach the application in its environment only. They are set on the hook right before it starts the process: not on the command
+line, not in Spark's configuration, not in a template field, and so not in logs, the database of Airflow or the UI.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+import cdc_ops
+from cdc_ops.airflow.connections import check_spark, deploy_mode, extras, find_connection, source_url
+from cdc_ops.airflow.exceptions import tables_failed, translated
+from cdc_ops.airflow.spark.pending_work import count_attempts, errors_of, named, open_work, record_progress, take_leases
+from cdc_ops.airflow.task_context import Task, label, opened, planned_tables
+from cdc_ops.config.settings import load_settings
+from cdc_ops.core.operation.job import JobSpec, Step, StepResult
+from cdc_ops.core.pipeline.connections import variable_name
+from cdc_ops.core.pipeline.pipeline import Pipeline
+from cdc_ops.errors import ConfigError, EnvironmentSetupError, JobLostError, StaleStateError
+from cdc_ops.lake.spark import jars
+from cdc_ops.lake.spark.conf import store_conf
+from cdc_ops.state.base import Lease
+from cdc_ops.steps.maintain import due_maintenance, lease_maintenance
+from cdc_ops.steps.plan import build_job
+from cdc_ops.steps.runs.lease_renewal import LeaseKeeper
+from cdc_ops.steps.runs.run import maintenance_job, settle_maintenance
+
+LAST_LINES = 12
+"""Lines of Spark's output that an error shows when there is no result to show."""
+
+
+class CdcSparkSubmitOperator(SparkSubmitOperator):
+    """One Spark step (extract, merge or sync) for a group of tables.
+
+    What is left to do is taken from the ledger at each try, so a retry re-does only what failed. If some tables fail, the others'
+    work stands and the task fails with one error that names them.
+
+    Args:
+        pipeline: The pipeline, as parsed; it is not serialized.
+        step: Which step.
+        tables: `schema.table` names of the group (templated).
+        **kwargs: As for every operator.
+    """
+
+    template_fields: Sequence[str] = ("tables",)
+
+    def __init__(self, *, pipeline: Pipeline, step: Step, tables: Any, **kwargs: Any) -> None:
+        super().__init__(
+            conn_id=pipeline.spark.connection,
+            conf=dict(pipeline.spark.conf),
+            driver_memory=pipeline.spark.driver_memory,
+            name=f"cdc-ops {pipeline.name} {step}",
+            durable=False,
+            **kwargs,
+        )
+        self.pipeline = pipeline
+        self.step = step
+        self.tables = tables
+
+    def execute(self, context: Context) -> None:
+        """Does what is left of the step for the tables that the plan has operations for."""
+        with translated(), opened(self.pipeline, context, self.tables) as task:
+            group = task.only(planned_tables(context))
+            _show(context, label(self.tables) if group.configs else label(self.tables, "idle"))
+            if not group.configs:
+                raise AirflowSkipException("Idle: the plan has no operation for these tables. No Spark was started.")
+            self._work(context, group)
+
+    def on_kill(self) -> None:
+        """Kills the application, if one was started."""
+        if self._hook is not None:
+            super().on_kill()
+
+    def _work(self, context: Context, task: Task) -> None:
+        work = open_work(task, self.step)
+        if work.not_landed and not work.operations:
+            raise AirflowFailException(f"Nothing to merge: {', '.join(work.not_landed)} could not be extracted; see the task 'extract'.")
+        if work.not_landed:
+            self.log.warning("Left out, because they could not be extracted: %s", ", ".join(work.not_landed))
+        leases, errors = take_leases(task, work.operations)
+        held = {lease.table for lease in leases}
+        operations = tuple(spec for spec in work.operations if spec.table in held)
+        if operations:
+            count_attempts(task, leases, operations)
+            path = task.journal.result_path(self.step, task.attempt)
+            result = self._submit(context, task, build_job(self.pipeline, task.request, self.step, operations, path), leases)
+            record_progress(task, self.step, result)
+            errors |= errors_of(result)
+        elif not errors:
+            self.log.info("Nothing is left to do for %s. No Spark was started.", ", ".join(named(task.configs)))
+        if errors:
+            raise tables_failed(self.step, errors)
+
+    def _submit(self, context: Context, task: Task, job: JobSpec, leases: Sequence[Lease]) -> StepResult:
+        """Runs one application and returns its result; meanwhile the leases are kept alive."""
+        self._prepare(task.journal.write(job, task.attempt), job.step)
+        lost: list[Lease] = []
+
+        def stop(lease: Lease) -> None:
+            lost.append(lease)
+            self.on_kill()
+
+        failure, began = "", time.monotonic()
+        with LeaseKeeper(task.context.store, leases, task.context.lease_ttl, stop):
+            try:
+                super().execute(context)
+            except AirflowException as error:
+                failure = str(error)
+            finally:
+                _close_output(self._hook)
+        result = task.journal.result(job.step, task.attempt)
+        if result is not None:
+            return task.journal.told(result, task.attempt, time.monotonic() - began)
+        raise _lease_lost(lost[0]) if lost else _job_lost(self.step, failure)
+
+    def _prepare(self, spec_path: str, step: Step) -> None:
+        check_spark(self.pipeline)
+        self.application = str(application(step))
+        self.application_args = [spec_path]
+        self.conf = {**store_conf(os.environ), **(self.conf or {})}
+        extra = extras(find_connection(self.pipeline.spark.connection, ""))
+        own = Path(sys.executable).parent / "spark-submit"
+        if own.exists() and not extra.get("spark-binary"):
+            self._spark_binary = str(own)
+        folder = self.pipeline.spark.jars or load_settings(os.environ).jars
+        if folder:
+            self.jars = jars.jar_list(Path(folder))
+        elif "spark.jars" not in (self.conf or {}):
+            self.packages = ",".join(str(one) for one in jars.RESOLVED)
+            self.exclude_packages = ",".join(jars.NOT_TRANSITIVE)
+
+    def _get_hook(self) -> SparkSubmitHook:
+        hook = super()._get_hook()
+        hook._env = application_environment(self.pipeline)
+        return hook
+
+
+class CdcMaintainOperator(CdcSparkSubmitOperator):
+    """OPTIMIZE and VACUUM for the tables of a group that are due; starts no Spark when none is.
+
+    Args:
+        pipeline: The pipeline, as parsed; it is not serialized.
+        tables: `schema.table` names of the group (templated).
+        **kwargs: As for every operator.
+    """
+
+    def __init__(self, *, pipeline: Pipeline, tables: Any, **kwargs: Any) -> None:
+        super().__init__(pipeline=pipeline, step=Step.MAINTAIN, tables=tables, **kwargs)
+
+    def execute(self, context: Context) -> None:
+        """Does the upkeep that is due and that nobody else's work stands in the way of."""
+        with translated(), opened(self.pipeline, context, self.tables) as task:
+            _show(context, label(self.tables))
+            due = due_maintenance(task.context, task.configs)
+            leased = lease_maintenance(task.context, task.request, due)
+            if not leased:
+                busy = ", ".join(str(item.table) for item in due)
+                raise AirflowSkipException(f"Left for the next run, another one works on {busy}." if due else "No upkeep is due.")
+            try:
+                self._maintain(context, task, leased)
+            finally:
+                for _, lease in leased:
+                    task.context.store.release(lease)
+
+    def _maintain(self, context: Context, task: Task, leased: tuple[Any, ...]) -> None:
+        path = task.journal.result_path(self.step, task.attempt)
+        job = maintenance_job(task.context, task.request, tuple(item for item, _ in leased), path)
+        result = self._submit(context, task, job, [lease for _, lease in leased])
+        settle_maintenance(task.context, leased, result)
+        if errors := errors_of(result):
+            raise tables_failed(self.step, errors)
+
+
+def application(step: Step) -> Path:
+    """Returns the file that spark-submit starts for a step: from the installed package, or from the clone that it was installed from.
+
+    Raises:
+        EnvironmentSetupError: it is in neither place.
+    """
+    package = Path(cdc_ops.__file__).resolve().parent
+    for folder in (package / "spark_jobs", package.parent / "spark_jobs"):
+        if (folder / f"{step}.py").is_file():
+            return folder / f"{step}.py"
+    raise EnvironmentSetupError(
+        f"There is no Spark application for the step '{step}' in {package / 'spark_jobs'}.",
+        why="The installation of cdc-ops is not complete.",
+        data="Nothing was read or written.",
+        next="pip install --force-reinstall --no-deps cdc-ops",
+    )
+
+
+def application_environment(pipeline: Pipeline) -> dict[str, str]:
+    """Returns what the application needs in its environment: the URLs of source and replica, with their passwords, above all.
+
+    Raises:
+        ConfigError: the driver runs on the cluster, where an environment can only be given on the command line.
+    """
+    source = pipeline.source
+    sources = {variable_name(one.connection): one for one in (source, source.replica) if one is not None and one.connection}
+    if deploy_mode(pipeline) == "cluster":
+        for variable in sources:
+            _check_cluster_secret(pipeline, variable)
+        return {}
+    environment = {variable: source_url(one) for variable, one in sources.items()} | {"PYSPARK_DRIVER_PYTHON": sys.executable}
+    if check_spark(pipeline).startswith("local"):
+        environment["PYSPARK_PYTHON"] = sys.executable
+    return environment
+
+
+def _check_cluster_secret(pipeline: Pipeline, variable: str) -> None:
+    wanted = f"spark.kubernetes.driver.secretKeyRef.{variable}"
+    if wanted not in dict(pipeline.spark.conf):
+        raise ConfigError(
+            f"The Airflow connection {pipeline.spark.connection!r} has deploy-mode 'cluster', and the driver would have no {variable}.",
+            why="spark-submit can pass it only on its command line, where everybody on the machine can read it.",
+            data="Nothing was read or written; the watermark stays.",
+            next=f"Use deploy-mode 'client', or on Kubernetes set '{wanted}: <secret>:<key>' in the pipeline's spark.conf.",
+        )
+
+
+def _close_output(hook: SparkSubmitHook | None) -> None:
+    """Closes the pipe that the hook leaves open."""
+    process = hook._submit_sp if hook is not None else None
+    if process is not None and process.stdout is not None:
+        process.stdout.close()
+
+
+def _lease_lost(lease: Lease) -> StaleStateError:
+    return StaleStateError(
+        f"The lease of {lease.table} was lost while Spark worked on it; the application was stopped.",
+        why="It could not be renewed in time, and another run took the table.",
+        data="What was committed stays; the other run goes on from there.",
+        next="Nothing to do: the retry waits for the table or finds it done.",
+    )
+
+
+def _job_lost(step: Step, failure: str) -> JobLostError:
+    _, marker, tail = failure.partition("Last spark-submit output:")
+    lines = [line for line in (tail if marker else failure).splitlines() if line.strip()]
+    return JobLostError(
+        f"The Spark application of the step '{step}' ended without a result.",
+        why="\n        ".join(lines[-LAST_LINES:]) or "It wrote nothing: it was killed, or it could not write beside the staging area.",
+        data="Its operations are frozen in the ledger; what it committed is found by the next try. The watermark stays.",
+        next="Airflow tries again; if it goes on, see the whole log of this task above.",
+    )
+
+
+def _show(context: Context, text: str) -> None:
+    """Sets what the grid shows for this task instead of its map index."""
+    context["label"] = text  # type: ignore[typeddict-unknown-key]

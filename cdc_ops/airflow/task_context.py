@@ -1,0 +1,117 @@
+"""A task's surroundings: the run's request from Airflow's context, the ledger opened, the pipeline's tables by name."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import Any, cast
+
+from cdc_ops.airflow.connections import ledger_url, source_url
+from cdc_ops.airflow.dag_ids import reconcile_dag_id
+from cdc_ops.airflow.job_files import Journal, open_journal
+from cdc_ops.airflow.run_conf import DagRunFacts, run_request
+from cdc_ops.core.operation.run_request import RunRequest
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, TableConfig
+from cdc_ops.core.pipeline.table_matching import resolve_tables
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.sources.base import Source, open_source
+from cdc_ops.state.sql import open_store
+from cdc_ops.steps.context import Context
+
+PLANNED = "planned"
+"""XCom key of the plan task: names of the tables that have operations."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One task of one run.
+
+    Args:
+        context: Pipeline, ledger, source.
+        request: What the run is for.
+        configs: Tables of the task's group; empty in tasks that have none.
+        journal: Files of the group's Spark applications.
+        attempt: Number of this try.
+    """
+
+    context: Context
+    request: RunRequest
+    configs: tuple[TableConfig, ...]
+    journal: Journal
+    attempt: int
+
+    def only(self, names: Iterable[str]) -> "Task":
+        """Returns the task for those of its tables that are named."""
+        wanted = set(names)
+        return replace(self, configs=tuple(config for config in self.configs if str(config.table) in wanted))
+
+
+@contextmanager
+def opened(pipeline: Pipeline, airflow: Mapping[str, Any], tables: Iterable[str] = ()) -> Iterator[Task]:
+    """Opens the ledger for a task and closes it again.
+
+    Args:
+        pipeline: The pipeline.
+        airflow: Airflow's context of the task.
+        tables: `schema.table` names of the task's group.
+
+    Raises:
+        RequestError: the run's conf cannot be meant.
+        ConfigError, LedgerUnavailableError: there is no ledger.
+    """
+    facts = run_facts(airflow)
+    request = run_request(replace(facts, reconcile=facts.dag_id == reconcile_dag_id(pipeline.name)))
+    instance = airflow["ti"]
+    store = open_store(ledger_url())
+    try:
+        yield Task(
+            context=Context(pipeline=pipeline, store=store, connect=connect),
+            request=request,
+            configs=table_configs(pipeline, tables),
+            journal=open_journal(pipeline, request.run_id, instance.map_index),
+            attempt=instance.try_number,
+        )
+    finally:
+        store.close()
+
+
+def connect(config: SourceConfig) -> Source:
+    """Opens the source behind an Airflow connection."""
+    return open_source(config, source_url(config))
+
+
+def run_facts(airflow: Mapping[str, Any]) -> DagRunFacts:
+    """Returns what the context says of the run; a manual run without a logical date has no interval, and the keys are absent."""
+    run = airflow["dag_run"]
+    start, end = airflow.get("data_interval_start"), airflow.get("data_interval_end")
+    interval = cast("tuple[datetime, datetime]", (start, end)) if start is not None and end is not None else None
+    return DagRunFacts(
+        dag_id=run.dag_id,
+        run_id=run.run_id,
+        run_type=str(getattr(run.run_type, "value", run.run_type)),
+        conf=run.conf or {},
+        interval=interval,
+    )
+
+
+def table_configs(pipeline: Pipeline, names: Iterable[str]) -> tuple[TableConfig, ...]:
+    """Returns the configs of tables that `discover` has found, without asking the source again."""
+    wanted = {name: TableName.parse(name) for name in names}
+    rules = tuple(rule for rule in pipeline.tables if any(fnmatchcase(name, rule.pattern) for name in wanted))
+    return resolve_tables(replace(pipeline, tables=rules), wanted.values()) if wanted else ()
+
+
+def planned_tables(airflow: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the names that the plan task of the same group has pushed, also if it failed for other tables."""
+    instance = airflow["ti"]
+    group = instance.task_id.rpartition(".")[0]
+    names = instance.xcom_pull(task_ids=f"{group}.plan" if group else "plan", key=PLANNED, map_indexes=instance.map_index)
+    return tuple(names or ())
+
+
+def label(names: Iterable[str], note: str = "") -> str:
+    """Returns what the grid shows for a group instead of its number."""
+    known = list(names)
+    text = known[0] if len(known) == 1 else f"{known[0]} … {known[-1]} ({len(known)})" if known else "nothing"
+    return f"{note}: {text}" if note else text

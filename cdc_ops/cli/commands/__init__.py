@@ -1,0 +1,1 @@
+"""The commands of `cdc-ops`, a module for each group."""

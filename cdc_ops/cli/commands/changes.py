@@ -1,0 +1,41 @@
+"""The command on what changed in a Delta table: changes. It reads the lake and connects to no source."""
+
+from typing import Annotated
+
+import typer
+
+from cdc_ops.cli.commands.pipelines import Folder, app, guarded
+from cdc_ops.cli.output import render
+from cdc_ops.cli.output.progress import progress
+from cdc_ops.cli.output.verbosity import verbose_option
+from cdc_ops.cli.session import LocalSpark
+from cdc_ops.cli.tables import free_folder, place_of_table, write_rows
+from cdc_ops.core.operation.change_range import ChangeMode, parse_bound
+from cdc_ops.lake.log.change_feed_log import find_range
+
+_END = "a Delta version, an instant with its zone (ISO 8601), or watermark:VALUE"
+
+
+@app.command()
+@verbose_option
+def changes(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
+    table: Annotated[str, typer.Argument(help="schema.table", metavar="TABLE")],
+    begin: Annotated[str, typer.Option("--from", help=f"What has been seen already: {_END}. Changes come after it.")],
+    end: Annotated[str, typer.Option("--to", help="The last that is wanted, told in the same ways, included; default the newest.")] = "",
+    mode: Annotated[ChangeMode, typer.Option(help="What is told of each row.")] = ChangeMode.DATA_BEFORE_AFTER,
+    pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline, if several write a table of that name.")] = "",
+    parquet: Annotated[str, typer.Option(help="Write Parquet to this folder, which must not be there.")] = "",
+    output: Annotated[str, typer.Option(help="Write JSON lines to this folder, which must not be there; default standard output.")] = "",
+    folder: Folder = None,
+) -> None:
+    """Show what changed in a Delta table between two of its commits: one line of JSON for each row and commit, in order."""
+    with guarded(as_json=False):
+        chosen, path = place_of_table(folder, pipeline, table)
+        found = find_range(path, parse_bound(begin, "--from"), parse_bound(end, "--to") if end else None)
+        target = free_folder(parquet or output)
+        with progress(quiet=not target) as say, LocalSpark(chosen, say) as spark:
+            from cdc_ops.lake.read.change_feed import read_changes
+
+            rows = read_changes(spark.session(), path, found, mode).orderBy("version", "key")
+            write_rows(rows, target, kind="parquet" if parquet else "json")
+    render.err.print(f"{table}: changes after Delta version {found.begin} up to version {found.end}", highlight=False, soft_wrap=True)

@@ -1,0 +1,92 @@
+"""The connection test: check. It tries whatever a run needs, and changes nothing."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from cdc_ops.cli.commands.pipelines import Folder, Given, Json, Names, app, exit_code, guarded
+from cdc_ops.cli.output import render
+from cdc_ops.cli.output.progress import progress
+from cdc_ops.cli.output.verbosity import verbose_option
+from cdc_ops.cli.session import LocalSpark, chosen_pipelines, connect
+from cdc_ops.config.settings import load_settings
+from cdc_ops.core import json_codec
+from cdc_ops.core.findings import Finding, Verdict, failed, ok
+from cdc_ops.core.pipeline.pipeline import Pipeline
+from cdc_ops.errors import CdcError, UnforeseenJobError
+from cdc_ops.steps.check import Surroundings, check_machine, check_pipeline
+
+_COLOURS = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILED: "red"}
+
+
+@app.command()
+@verbose_option
+def check(
+    given: Given = None,
+    folder: Folder = None,
+    pipeline: Names = None,
+    spark: Annotated[bool, typer.Option("--spark", help="Start Spark, too, and read a row of each pipeline's first table.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Try what a run needs, from ledger and source to target and archive; exits with the code of the first failure."""
+    with guarded(as_json):
+        settings = load_settings(os.environ)
+        chosen = chosen_pipelines(folder, list(dict.fromkeys((given or []) + (pipeline or []))))
+        around = Surroundings(
+            ledger=settings.ledger, jars=settings.jars, connect=lambda one: connect(one.source), code=exit_code, environ=os.environ
+        )
+    with progress(as_json or not spark) as say:
+        found = list(_findings(around, chosen, say if spark else None))
+    if as_json:
+        render.print_json([json_codec.to_data(one) for one in found])
+    else:
+        _print(found)
+    code = next((one.code for one in found if one.verdict is Verdict.FAILED), 0)
+    if code:
+        raise typer.Exit(code)
+
+
+def _findings(around: Surroundings, chosen: tuple[Pipeline, ...], spark: Callable[[str], None] | None) -> Iterator[Finding]:
+    yield from check_machine(around)
+    for pipeline in chosen:
+        found = list(check_pipeline(around, pipeline))
+        yield from found
+        if spark is not None and not pipeline.source.is_declared:
+            yield replace(_read_by_spark(pipeline, spark), pipeline=pipeline.name)
+
+
+def _read_by_spark(pipeline: Pipeline, say: Callable[[str], None]) -> Finding:
+    """Starts Spark and reads one row, as a run would."""
+    from cdc_ops.steps.trial import read_first_row
+
+    spark = LocalSpark(pipeline, say)
+    try:
+        with closing(connect(pipeline.source)) as source, spark:
+            return ok("Spark", read_first_row(spark.session(), pipeline, source))
+    except CdcError as error:
+        return replace(failed("Spark", error), code=exit_code(error))
+    except Exception as error:  # the border to Spark: whatever it is, it is what the check found
+        why = str(error).strip().partition("\n")[0]
+        problem = UnforeseenJobError(f"Spark failed with {type(error).__name__}.", why=why, next=f"See Spark's log: {spark.log}")
+        return replace(failed("Spark", problem), code=exit_code(problem))
+
+
+def _print(found: list[Finding]) -> None:
+    """Shows a table for what all share, and one for each pipeline."""
+    for pipeline in dict.fromkeys(one.pipeline for one in found):
+        table = Table(title=f"Check of {pipeline}" if pipeline else "Check", title_justify="left", header_style="bold")
+        for column in ("what", "", "seen, and what to do"):
+            table.add_column(column, overflow="fold")
+        for one in found:
+            if one.pipeline == pipeline:
+                seen = f"{escape(one.seen)}\n[bold]{escape(one.next)}[/]" if one.next else escape(one.seen)
+                table.add_row(escape(one.what), f"[{_COLOURS[one.verdict]}]{one.verdict}[/]", seen)
+        render.out.print(table)
+    counted = {verdict: sum(one.verdict is verdict for one in found) for verdict in Verdict}
+    render.out.print(", ".join(f"{number} {verdict}" for verdict, number in counted.items() if number), highlight=False)

@@ -1,0 +1,115 @@
+"""Commands on formats of change events: formats list, formats show. They read no file and connect to nothing."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from cdc_ops.cli.commands.pipelines import Json, app, guarded
+from cdc_ops.cli.output import render
+from cdc_ops.core.events.format_spec import Container, FormatFacts
+from cdc_ops.core.formats.catalog import FORMAT_FACTS, facts_of
+from cdc_ops.core.formats.connector_settings import (
+    advised,
+    archive_settings,
+    demanded,
+    for_some_types,
+    left_at_default,
+    only_accepted,
+    sink_settings,
+    tool_settings,
+)
+
+formats_app = typer.Typer(help="Formats of change events: what each reads, and the settings that it demands.", no_args_is_help=True)
+app.add_typer(formats_app, name="formats")
+
+_HOLDS = {
+    Container.LINES: "JSON, a record a line",
+    Container.CSV: "CSV files with a header",
+    Container.PARQUET: "Parquet files",
+    Container.AVRO: "Avro files",
+}
+
+
+@formats_app.command("list")
+def list_formats(as_json: Json = False) -> None:
+    """Show the formats that can be read."""
+    if as_json:
+        render.print_json([{"name": facts.name, "tool": facts.tool, "files": facts.container} for facts in FORMAT_FACTS.values()])
+        return
+    for facts in FORMAT_FACTS.values():
+        render.out.print(f"{facts.name:<34} {facts.tool}: {_HOLDS[facts.container]}", highlight=False, soft_wrap=True)
+
+
+@formats_app.command("show")
+def show(name: Annotated[str, typer.Argument(help="The format's name, from 'formats list'.")], as_json: Json = False) -> None:
+    """Show what a format reads and demands, what it refuses, and blocks of settings to copy into the tool and the pipeline file."""
+    with guarded(as_json):
+        facts = facts_of(name)
+    if as_json:
+        render.print_json(_data(facts))
+        return
+    for line in _lines(facts):
+        render.out.print(escape(line), highlight=False, soft_wrap=True)
+
+
+def _data(facts: FormatFacts) -> dict[str, Any]:
+    settings = [
+        {
+            "name": item.name,
+            "default": item.default,
+            "safe": advised(item, facts),
+            "where": item.where,
+            "loses": item.loses,
+            "types": list(item.declared),
+            "demanded": item.loses_at(item.default),
+        }
+        for item in facts.lossy
+    ]
+    blocks = {"archive": archive_settings(facts), "tool": tool_settings(facts), "sink": sink_settings(facts)}
+    refuses = [{"values": str(family), "why": why} for family, why in facts.unreadable.items()]
+    return {"name": facts.name, "tool": facts.tool, "files": facts.container, "settings": settings, "blocks": blocks, "refuses": refuses}
+
+
+def _lines(facts: FormatFacts) -> list[str]:
+    events = {"deletes": facts.delete, "changed keys": facts.key_change, "TRUNCATE": facts.truncate, "snapshot": facts.snapshot}
+    lines = [f"{facts.name}: {facts.tool}, {_HOLDS[facts.container]}", ""]
+    lines += [f"  {title + ':':<14} {text}" for title, text in {**events, "changed tables": facts.ddl}.items()]
+    lines += [f"  {'order:':<14} {', '.join(part.name for part in facts.order)}", ""]
+    lines += _blocks(facts)
+    if items := demanded(facts):
+        lines += ["Demanded, because the tool's default loses something:"]
+        lines += [f"  {item.name} (default {item.default or 'unset'}; {item.where}): {item.loses}" for item in items]
+    if items := for_some_types(facts):
+        lines += ["Demanded for columns of some types:"]
+        lines += [f"  {item.name}={item.safe[0]} ({', '.join(item.declared)}): {item.loses} {item.remedy}" for item in items]
+    if items := left_at_default(facts):
+        lines += ["Safe by default; refused where 'settings' says otherwise:"]
+        lines += [f"  {item.name} ({' or '.join(item.safe) or 'unset'}): {item.loses}" for item in items]
+    if facts.unreadable:
+        lines += ["Columns that are refused:"]
+        lines += [f"  {family}: {why}" for family, why in facts.unreadable.items()]
+    if facts.local_instants:
+        lines += ["'time_zone' has to be stated for tables with instants: the tool writes them as local time."]
+    return lines
+
+
+def _blocks(facts: FormatFacts) -> list[str]:
+    lines = ["Pipeline file:", "", "archive:", f"  format: {facts.name}"]
+    if settings := archive_settings(facts):
+        lines += ["  settings:", *(f"    {name}: {json.dumps(value)}" for name, value in settings.items())]
+    if accepted := only_accepted(facts):
+        lines += [f"  accept: [{', '.join(item.accepted_by(item.default) for item in accepted)}]"]
+    sink = sink_settings(facts)
+    tool = tool_settings(facts)
+    if sink:
+        lines += ["", "Source connector (add the database's address, login and tables):", "", *_json({"name": "cdc", "config": tool})]
+        lines += ["", "Sink connector (Confluent's S3 sink):", "", *_json({"name": "archive", "config": sink})]
+    elif tool:
+        lines += ["", f"Settings of {facts.tool}:", "", *(f"{name}={value}" for name, value in tool.items())]
+    return [*lines, ""]
+
+
+def _json(block: dict[str, Any]) -> list[str]:
+    return json.dumps(block, indent=2).splitlines()

@@ -1,0 +1,63 @@
+"""The commands on a table's event history: as-of, which reads it, and replay, which applies it again."""
+
+from typing import Annotated
+
+import typer
+
+from cdc_ops.cli.application import WHICH_COMMAND
+from cdc_ops.cli.commands.pipelines import Folder, Json, One, Quiet, app, guarded, run_all
+from cdc_ops.cli.output.progress import progress
+from cdc_ops.cli.output.verbosity import verbose_option
+from cdc_ops.cli.session import LocalSpark, new_request
+from cdc_ops.cli.tables import free_folder, place_of_table, write_rows
+from cdc_ops.core.events.event_history import parse_point
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind, parse_instant
+from cdc_ops.core.pipeline.paths import history_root
+from cdc_ops.core.pipeline.pipeline import current_settings
+from cdc_ops.core.schema.tables import TableName
+
+
+@app.command("as-of")
+@verbose_option
+def as_of(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
+    table: Annotated[str, typer.Argument(help="schema.table", metavar="TABLE")],
+    at: Annotated[str, typer.Option(metavar="TIME", help="Time with its zone (ISO 8601), or position:3,154; included.")],
+    pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline, if several write a table of that name.")] = "",
+    delta: Annotated[str, typer.Option(help="Write a Delta table to this folder, which must not be there.")] = "",
+    parquet: Annotated[str, typer.Option(help="Write Parquet to this folder, which must not be there.")] = "",
+    output: Annotated[str, typer.Option(help="Write JSON lines to this folder, which must not be there; default standard output.")] = "",
+    folder: Folder = None,
+) -> None:
+    """Show the rows that the source had at a point in time, from the table's event history. Connects to no source."""
+    with guarded(as_json=False):
+        parse_point(at, "--at")
+        chosen, path = place_of_table(folder, pipeline, table)
+        name = TableName.parse(table)
+        settings = current_settings(chosen, name)
+        root = history_root(chosen, name) if settings and settings.event_history else ""
+        target = free_folder(delta or parquet or output)
+        with progress(quiet=not target) as say, LocalSpark(chosen, say) as spark:
+            from cdc_ops.steps.history.as_of import as_of as rows_at
+
+            rows = rows_at(spark.session(), path, at, history=root, apply_as_deletes=settings.apply_as_deletes if settings else "")
+            write_rows(rows, target, kind="delta" if delta else "parquet" if parquet else "json")
+
+
+@app.command(epilog=WHICH_COMMAND)
+@verbose_option
+def replay(
+    pipeline: One,
+    table: Annotated[
+        list[str] | None,
+        typer.Option("--table", "-t", metavar="SCHEMA.TABLE", help="Only this table; may be repeated. Default: all of the pipeline."),
+    ] = None,
+    since: Annotated[str, typer.Option(metavar="TIME", help="Keep the rows and apply the events from then on. Default: rebuild.")] = "",
+    folder: Folder = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Rebuild tables from their event history, or apply its events again from a point in time. The watermark does not move."""
+    with guarded(as_json):
+        instant = parse_instant(since, "since") if since else None
+        request = new_request(kind=RunKind.RESYNC, mode=ResyncMode.REPLAY, tables=tuple(table or ()), since=instant)
+        run_all(folder, [pipeline], request, as_json, quiet)

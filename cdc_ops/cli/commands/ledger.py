@@ -1,0 +1,71 @@
+"""Commands on the ledger: status, which looks, and state rebuild, which repairs it."""
+
+import os
+from typing import Annotated, Any
+
+import typer
+
+from cdc_ops.cli.commands.pipelines import Folder, Json, Names, Tables, app, guarded, state_app
+from cdc_ops.cli.output import render
+from cdc_ops.cli.session import chosen_pipelines, new_request, opened
+from cdc_ops.config.settings import load_settings
+from cdc_ops.core import json_codec
+from cdc_ops.core.cursor.cursors import CursorValue
+from cdc_ops.core.pipeline.pipeline import TableConfig
+from cdc_ops.errors import RequestError
+from cdc_ops.state.sql import open_reader
+from cdc_ops.steps.commit import Rebuilt, rebuild_table
+from cdc_ops.steps.discovery import discover
+
+
+@app.command()
+def status(pipeline: Names = None, as_json: Json = False) -> None:
+    """Show what the ledger knows: watermarks, freshness, last runs, and which run holds a table. Connects to no source."""
+    with guarded(as_json):
+        reader = open_reader(load_settings(os.environ).ledger)
+        try:
+            rows = [row for row in reader.overview() if not pipeline or row.state.pipeline in pipeline]
+        finally:
+            reader.close()
+    if as_json:
+        render.print_json(json_codec.to_data(tuple(rows)))
+    else:
+        render.print_status(rows)
+
+
+@state_app.command("rebuild")
+def rebuild(
+    folder: Folder = None,
+    pipeline: Names = None,
+    table: Tables = None,
+    watermark: Annotated[str, typer.Option(metavar="VALUE", help="Continue from this cursor value. Needs --table.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Rebuild the ledger from the Delta tables: watermark, operation number and snapshot progress of each table.
+
+    Discards unfinished operations.
+    """
+    done: list[dict[str, Any]] = []
+    with guarded(as_json):
+        if watermark and not table:
+            raise RequestError("--watermark is a decision about one table.", data="Nothing was changed.", next="Add --table schema.table.")
+        request = new_request(tables=tuple(table or ()))
+        low = CursorValue(parts=(watermark,)) if watermark else None
+        for chosen in chosen_pipelines(folder, pipeline or []):
+            with opened(chosen) as (context, source):
+                for config in discover(chosen, source, request):
+                    done.append(_rebuilt(config, rebuild_table(context, request, config, watermark=low)))
+    if as_json:
+        render.print_json(done)
+        return
+    for item in done:
+        known, discarded = item["state"], len(item["discarded"])
+        there = f"operation {known['committed_op_seq']}, Delta version {known['delta_version']}"
+        text = there if item["has_table"] else "no Delta table; the next run reads it from the beginning"
+        plans = f"; {discarded} unfinished operation{'s were' if discarded > 1 else ' was'} discarded" if discarded else ""
+        render.out.print(f"[green]rebuilt[/] {item['table']}: {text}{plans}", soft_wrap=True)
+
+
+def _rebuilt(config: TableConfig, found: Rebuilt) -> dict[str, Any]:
+    discarded = [spec.op_seq for spec in found.discarded]
+    return {"table": str(config.table), "state": json_codec.to_data(found.state), "has_table": found.has_table, "discarded": discarded}

@@ -1,0 +1,356 @@
+"""The commands of `cdc-ops`; each loads pipelines, asks the steps, and shows the answer."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cdc_ops.cli.application import WHICH_COMMAND, Application
+from cdc_ops.cli.output import render
+from cdc_ops.cli.output.phases import print_phases
+from cdc_ops.cli.output.progress import progress
+from cdc_ops.cli.output.verbosity import verbose_option
+from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opened
+from cdc_ops.cli.trial import Trial, print_trial, try_pipelines
+from cdc_ops.core import json_codec
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest, parse_instant
+from cdc_ops.core.pipeline.pipeline import Pipeline
+from cdc_ops.core.reconcile.diff import Strength, parse_accepted
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.core.text import split_list
+from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, LakeError, RequestError, SourceError, StateError
+from cdc_ops.steps.discovery import discover_all
+from cdc_ops.steps.plan import TablePlan, plan_table
+from cdc_ops.steps.runs.run import RunReport, run_pipeline
+
+app = Application(
+    name="cdc-ops",
+    help="Keeps Delta Lake tables equal to operational database tables, in batches.",
+    epilog="Exit codes: 0 done, 2 usage, configuration or request, 3 source, 4 ledger or lake, 5 tables failed, 6 try again,"
+    " 7 no table failed, but one waits at a gap in its archive, 1 unforeseen.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+state_app = Application(help="The ledger: a cache of what the commits of the Delta tables record.")
+app.add_typer(state_app, name="state")
+
+Folder = Annotated[
+    Path | None,
+    typer.Option("--pipelines", metavar="FOLDER", help="Folder of the pipeline files. Default: CDC_OPS_PIPELINES, else dags/pipelines."),
+]
+Names = Annotated[
+    list[str] | None, typer.Option("--pipeline", "-p", metavar="NAME", help="Only this pipeline; may be repeated. Default: all.")
+]
+Given = Annotated[list[str] | None, typer.Argument(help="Pipelines; the same as --pipeline.", metavar="PIPELINE")]
+Tables = Annotated[
+    list[str] | None,
+    typer.Option("--table", "-t", metavar="SCHEMA.TABLE", help="Only this table; may be repeated. Default: all of the pipeline."),
+]
+One = Annotated[str, typer.Option("--pipeline", "-p", metavar="NAME", help="The pipeline.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors and alerts only to standard error; the result stays.")]
+Since = Annotated[str, typer.Option(metavar="TIME", help="Start of the range (included), e.g. 2026-01-31T00:00:00Z.")]
+Until = Annotated[str, typer.Option(metavar="TIME", help="End of the range (excluded), e.g. 2026-02-01T00:00:00Z.")]
+
+TABLES_FAILED, TRY_AGAIN, ARCHIVE_GAP = 5, 6, 7
+
+
+def main() -> None:
+    """Entry point of the `cdc-ops` command."""
+    app()
+
+
+def exit_code(error: CdcError) -> int:
+    """Returns the documented exit code of an error."""
+    match error:
+        case ConfigError() | RequestError() | EnvironmentSetupError():
+            return 2
+        case _ if error.retryable:
+            return TRY_AGAIN
+        case SourceError():
+            return 3
+        case LakeError() | StateError():
+            return 4
+        case _:
+            return TABLES_FAILED
+
+
+def code_of_all(errors: Iterable[CdcError]) -> int:
+    """Returns the exit code of tables that failed: the one that all of them have, else that somebody has to look at them."""
+    codes = {exit_code(error) for error in errors}
+    return codes.pop() if len(codes) == 1 else TABLES_FAILED
+
+
+@contextmanager
+def guarded(as_json: bool) -> Iterator[None]:
+    """Turns an error of the package into its text and its exit code."""
+    try:
+        yield
+    except CdcError as error:
+        render.print_error(error, as_json)
+        raise typer.Exit(exit_code(error)) from None
+
+
+@contextmanager
+def kept_apart(name: str, pipelines: Sequence[Pipeline], stopped: dict[str, CdcError], as_json: bool) -> Iterator[None]:
+    """Keeps an error that stops a whole pipeline from the pipelines beside it; of a single pipeline it is the command's own error.
+
+    Args:
+        name: The pipeline.
+        pipelines: All that the command works on.
+        stopped: Receives the error, by the pipeline's name.
+        as_json: Whether the error is shown by the caller, in its one document.
+    """
+    try:
+        yield
+    except CdcError as error:
+        if len(pipelines) == 1:
+            raise
+        stopped[name] = error
+        if not as_json:
+            render.print_stopped(name, error)
+
+
+@app.command()
+def validate(folder: Folder = None, as_json: Json = False) -> None:
+    """Check the pipeline files. Connects to nothing."""
+    with guarded(as_json):
+        pipelines = chosen_pipelines(folder, [])
+    if as_json:
+        render.print_json([{"pipeline": p.name, "file": p.origin, "entries": len(p.tables), "schedule": p.schedule} for p in pipelines])
+        return
+    for pipeline in pipelines:
+        render.out.print(f"[green]ok[/] {pipeline.name}: {len(pipeline.tables)} table entries, {pipeline.origin}", soft_wrap=True)
+
+
+@app.command()
+def plan(given: Given = None, folder: Folder = None, pipeline: Names = None, table: Tables = None, as_json: Json = False) -> None:
+    """Show what `run` would do now. Reads source, lake and ledger; writes nothing and does not start Spark."""
+    with guarded(as_json):
+        request = new_request(tables=tuple(table or ()))
+        documents, errors = list[dict[str, Any]](), list[CdcError]()
+        stopped: dict[str, CdcError] = {}
+        pipelines = chosen_pipelines(folder, _named(given, pipeline))
+        for chosen in pipelines:
+            with kept_apart(chosen.name, pipelines, stopped, as_json):
+                plans, warnings = _plans(chosen, request)
+                errors += [item for _, item in plans if isinstance(item, CdcError)]
+                documents.append({"pipeline": chosen.name, "tables": [{"table": str(name), **_plan_data(item)} for name, item in plans]})
+                documents[-1]["warnings"] = list(warnings)
+                if not as_json:
+                    render.print_plans(chosen.name, plans)
+                    render.print_warnings(warnings)
+    if as_json:
+        render.print_json([*documents, *({"pipeline": name, "tables": [], **_stop_data(error)} for name, error in stopped.items())])
+    if errors or stopped:
+        raise typer.Exit(code_of_all([*errors, *stopped.values()]))
+
+
+@app.command()
+@verbose_option
+def run(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
+    given: Given = None,
+    folder: Folder = None,
+    pipeline: Names = None,
+    table: Tables = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "--sample", help="A trial: read at most so many rows of each table into a folder of their own.", min=0)
+    ] = 0,
+    into: Annotated[str, typer.Option(help="Folder of a trial, which must not be there; default one for temporary files.")] = "",
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Copy tables to the lake: all rows at first (snapshot), then what has changed (increments).
+
+    With --limit it only tries them: ledger, lake and watermark stay as they are.
+    """
+    with guarded(as_json):
+        names, tables = _named(given, pipeline), tuple(table or ())
+        if limit:
+            _try(try_pipelines(folder, names, tables, limit, into, quiet or as_json), as_json)
+            return
+        if into:
+            raise RequestError("--into is the folder of a trial.", data="Nothing was read.", next="Add --limit 100, or leave it out.")
+        run_all(folder, names, new_request(tables=tables), as_json, quiet)
+
+
+def _try(trial: Trial, as_json: bool) -> None:
+    if as_json:
+        render.print_json(trial.data())
+    else:
+        print_trial(trial)
+    if trial.refused:
+        raise typer.Exit(TRY_AGAIN if all(error.retryable for error in trial.refused.values()) else TABLES_FAILED)
+
+
+@app.command(epilog=WHICH_COMMAND)
+@verbose_option
+def backfill(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
+    pipeline: One,
+    since: Since = "",
+    until: Until = "",
+    table: Tables = None,
+    columns: Annotated[
+        str,
+        typer.Option(
+            metavar="COLUMNS",
+            help="Fill only these columns, separated by commas, in the rows that the lake has. Without a range: in all rows."
+            " A name that holds a comma, or begins or ends with a blank, stands in double quotes.",
+        ),
+    ] = "",
+    folder: Folder = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Read a time range again and merge it, or fill single columns. The watermark does not move."""
+    with guarded(as_json):
+        request = new_request(
+            kind=RunKind.BACKFILL,
+            tables=tuple(table or ()),
+            since=parse_instant(since, "since") if since else None,
+            until=parse_instant(until, "until") if until else None,
+            columns=tuple(filter(None, split_list(columns))),
+        )
+        run_all(folder, [pipeline], request, as_json, quiet)
+
+
+@app.command(epilog=WHICH_COMMAND)
+@verbose_option
+def resync(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
+    pipeline: One,
+    mode: Annotated[ResyncMode, typer.Option(metavar="MODE", help="What to read again: keys, range, full, replay or quarantine.")],
+    table: Tables = None,
+    since: Since = "",
+    until: Until = "",
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY",
+            help="Key of a row, parts of a composite key separated by commas; a part that holds a comma, or begins or ends with a"
+            " blank, in double quotes. May be repeated.",
+        ),
+    ] = None,
+    folder: Folder = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Read keys, a time range or whole tables again. The watermark does not move.
+
+    Modes keys and full also delete rows that are gone at the source.
+    """
+    with guarded(as_json):
+        request = new_request(
+            kind=RunKind.RESYNC,
+            mode=mode,
+            tables=tuple(table or ()),
+            since=parse_instant(since, "since") if since else None,
+            until=parse_instant(until, "until") if until else None,
+            keys=tuple(map(split_list, key or ())),
+        )
+        run_all(folder, [pipeline], request, as_json, quiet)
+
+
+@app.command(epilog=WHICH_COMMAND)
+@verbose_option
+def reconcile(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
+    pipeline: Names = None,
+    table: Tables = None,
+    rows: Annotated[bool, typer.Option("--rows", help="Compare all columns, also of tables with a cursor; without it their keys.")] = False,
+    accept_deletes: Annotated[
+        str,
+        typer.Option(
+            metavar="NUMBER|SHARE", help="Delete up to so many rows of one table (500), or this share (30%), above its limits too."
+        ),
+    ] = "",
+    folder: Folder = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Compare source and lake by checksums, delete rows that are gone at the source, and merge rows that differ.
+
+    The watermark does not move.
+    """
+    with guarded(as_json):
+        number, ratio = parse_accepted(accept_deletes)
+        request = new_request(
+            kind=RunKind.RECONCILE,
+            tables=tuple(table or ()),
+            strength=Strength.ROWS if rows else None,
+            accept_deletes=number,
+            accept_delete_ratio=ratio,
+        )
+        run_all(folder, pipeline or [], request, as_json, quiet)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of pipeline files, for editors."""
+    from cdc_ops.config.fields.json_schema import json_schema
+
+    render.print_json(json_schema())
+
+
+def _named(given: list[str] | None, options: list[str] | None) -> list[str]:
+    return list(dict.fromkeys((given or []) + (options or [])))
+
+
+def _plans(chosen: Any, request: RunRequest) -> tuple[list[tuple[TableName, TablePlan | CdcError]], tuple[str, ...]]:
+    plans: list[tuple[TableName, TablePlan | CdcError]] = []
+    with opened(chosen) as (context, source):
+        found = discover_all(context, source, request)
+        for config in found.tables:
+            try:
+                plans.append((config.table, plan_table(context, source, request, config)))
+            except CdcError as error:
+                plans.append((config.table, error))
+    return plans, found.warnings
+
+
+def _plan_data(item: TablePlan | CdcError) -> dict[str, Any]:
+    if isinstance(item, CdcError):
+        return {"error": item.to_payload()}
+    return {
+        "idle": item.idle,
+        "unfinished": len(item.unfinished),
+        "warnings": list(item.warnings),
+        "how": item.how,
+        "alert": item.alert,
+        "missing_since": json_codec.to_data(item.missing_since),
+        "method": item.method,
+        "operations": json_codec.to_data(item.operations),
+    }
+
+
+def run_all(folder: Path | None, names: list[str], request: RunRequest, as_json: bool, quiet: bool = False) -> None:
+    """Does what a request asks for with each of some pipelines, and says what became of it; `quiet` leaves warnings out."""
+    reports: dict[str, RunReport] = {}
+    logs: dict[str, str] = {}
+    stopped: dict[str, CdcError] = {}
+    pipelines = chosen_pipelines(folder, names)
+    for pipeline in pipelines:
+        with kept_apart(pipeline.name, pipelines, stopped, as_json):
+            with progress(as_json or quiet) as say, opened(pipeline) as (context, source), LocalSpark(pipeline, say) as spark:
+                report = reports[pipeline.name] = run_pipeline(context, source, request, spark.execute, say)
+                logs[pipeline.name] = spark.log
+            if not as_json:
+                render.print_report(pipeline.name, report.only_alerts if quiet else report, spark.log)
+                if not quiet:
+                    print_phases(report)
+    if as_json:
+        done = {name: {**render.report_data(report), "spark_log": logs[name]} for name, report in reports.items()}
+        render.print_json(done | {name: {"tables": [], "failures": [], **_stop_data(error)} for name, error in stopped.items()})
+    _exit_after(reports, stopped.values())
+
+
+def _stop_data(error: CdcError) -> dict[str, Any]:
+    return {"error": error.to_payload(), "retryable": error.retryable}
+
+
+def _exit_after(reports: dict[str, RunReport], stopped: Iterable[CdcError] = ()) -> None:
+    errors = [*stopped, *(failure.error for report in reports.values() for failure in report.failures)]
+    if errors:
+        raise typer.Exit(code_of_all(errors))
+    if any(run.waits_for_somebody for report in reports.values() for run in report.runs):
+        raise typer.Exit(ARCHIVE_GAP)

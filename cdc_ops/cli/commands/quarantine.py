@@ -1,0 +1,111 @@
+"""Commands on records of archives that could not be read: quarantine list, show and replay. The first two connect to no source."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from cdc_ops.cli.application import WHICH_COMMAND, Application
+from cdc_ops.cli.commands.pipelines import Folder, Json, Names, One, Quiet, Tables, app, guarded, run_all
+from cdc_ops.cli.output import render
+from cdc_ops.cli.output.verbosity import verbose_option
+from cdc_ops.cli.session import chosen_pipelines, new_request
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind
+from cdc_ops.core.pipeline.paths import quarantine_path, quarantine_root
+from cdc_ops.core.pipeline.pipeline import Pipeline
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.errors import RequestError
+from cdc_ops.lake.quarantine.read import QuarantinedRecord, quarantined_tables, read_quarantine
+
+quarantine_app = Application(help="Records of archives that could not be read and were set aside.")
+app.add_typer(quarantine_app, name="quarantine")
+
+
+@quarantine_app.command("list")
+def list_records(pipeline: Names = None, table: Tables = None, folder: Folder = None, as_json: Json = False) -> None:
+    """List the records: file, line, and why each could not be read."""
+    with guarded(as_json):
+        found = [item for one in chosen_pipelines(folder, pipeline or []) for item in _records(one, table or [])]
+    if as_json:
+        render.print_json([_data(*item) for item in found])
+        return
+    if not found:
+        render.out.print("The quarantine holds no records.")
+    for one, name, record in found:
+        text = f"{one.name}  {name}  operation {record.op_seq}  {record.file} line {record.line + 1}: {record.reason}"
+        render.out.print(escape(text), highlight=False, soft_wrap=True)
+
+
+@quarantine_app.command("show")
+def show(
+    file: Annotated[str, typer.Argument(help="The file, as 'quarantine list' names it.")],
+    pipeline: One,
+    line: Annotated[int, typer.Option(help="The line, counted from 1. 0 = all quarantined lines of the file.")] = 0,
+    folder: Folder = None,
+    as_json: Json = False,
+) -> None:
+    """Show records exactly as they are in the archive."""
+    with guarded(as_json):
+        [one] = chosen_pipelines(folder, [pipeline])
+        wanted = [item for item in _records(one, []) if item[2].file == file and line in (0, item[2].line + 1)]
+        if not wanted:
+            raise RequestError(
+                f"Nothing of {file} is in the quarantine of pipeline {pipeline!r}.",
+                data="Nothing was changed.",
+                next="Take file and line from 'cdc-ops quarantine list'.",
+            )
+    if as_json:
+        render.print_json([_data(*item) for item in wanted])
+        return
+    for _, name, record in wanted:
+        head = f"{name}  line {record.line + 1}, set aside {record.set_aside_at:%Y-%m-%d %H:%M:%S} UTC by run {record.run_id}"
+        render.out.print(escape(f"{head}: {record.reason}"), highlight=False, soft_wrap=True)
+        render.out.print(escape(record.raw.decode("utf-8", "backslashreplace")), highlight=False, soft_wrap=True)
+
+
+@quarantine_app.command("replay", epilog=WHICH_COMMAND)
+@verbose_option
+def replay(
+    pipeline: One,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--table", "-t", metavar="SCHEMA.TABLE", help="Only this table; may be repeated. Default: all that have quarantined records."
+        ),
+    ] = None,
+    folder: Folder = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Read quarantined records again with today's settings and merge them in order. Records that still cannot be read stay."""
+    with guarded(as_json):
+        [one] = chosen_pipelines(folder, [pipeline])
+        names = tuple(dict.fromkeys(str(name) for _, name, _ in _records(one, table or [])))
+        if not names:
+            raise RequestError(
+                "There is no record in quarantine.", data="Nothing was read or written.", next="'cdc-ops quarantine list' shows them."
+            )
+        run_all(folder, [pipeline], new_request(kind=RunKind.RESYNC, mode=ResyncMode.QUARANTINE, tables=names), as_json, quiet)
+
+
+def _records(pipeline: Pipeline, tables: list[str]) -> Iterator[tuple[Pipeline, TableName, QuarantinedRecord]]:
+    for name in quarantined_tables(quarantine_root(pipeline)):
+        if not tables or str(name) in tables:
+            for record in read_quarantine(quarantine_path(pipeline, name)):
+                yield pipeline, name, record
+
+
+def _data(pipeline: Pipeline, table: TableName, record: QuarantinedRecord) -> dict[str, object]:
+    return {
+        "pipeline": pipeline.name,
+        "table": str(table),
+        "operation": record.op_seq,
+        "run": record.run_id,
+        "file": record.file,
+        "line": record.line + 1,
+        "position": record.position,
+        "reason": record.reason,
+        "raw": record.raw.decode("utf-8", "backslashreplace"),
+        "set_aside_at": record.set_aside_at.isoformat(),
+    }

@@ -1,0 +1,100 @@
+"""The command that frees a table whose holder does not come back: unlock. It writes the ledger and connects to nothing else."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from cdc_ops.cli.commands.pipelines import Json, app, guarded
+from cdc_ops.cli.output import render
+from cdc_ops.config.settings import load_settings
+from cdc_ops.core import json_codec
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.core.text import did_you_mean
+from cdc_ops.errors import RequestError
+from cdc_ops.state.base import StateReader, TableOverview
+from cdc_ops.state.sql import open_store
+
+_RISK = (
+    "If it is still alive, its work may be done twice. No row is lost or doubled: the table's own log takes each operation's number once,"
+    " and refuses whoever comes too late."
+)
+
+
+@app.command()
+def unlock(
+    table: Annotated[str, typer.Argument(help="schema.table", metavar="TABLE")],
+    pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline, if several have a table of that name.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Take a table's lease from a holder that does not come back; a dead process of this machine gives way by itself."""
+    with guarded(as_json):
+        store = open_store(load_settings(os.environ).ledger)
+        try:
+            found = _find(store, pipeline, TableName.parse(table))
+            told = _told(store, found)
+            freed = found.lease is not None and _confirmed(told, yes=yes, quiet=as_json)
+            if found.lease is not None and freed:
+                store.unlock(found.lease)
+        finally:
+            store.close()
+    if as_json:
+        render.print_json({"pipeline": found.state.pipeline, "table": table, "unlocked": freed, "lease": json_codec.to_data(found.lease)})
+    elif found.lease is None or freed:
+        said = f"{table} is free: the next run takes it." if freed else told
+        render.out.print(escape(said), highlight=False, soft_wrap=True)
+
+
+def _find(store: StateReader, pipeline: str, table: TableName) -> TableOverview:
+    known = store.overview(pipeline or None)
+    rows = [row for row in known if row.state.table == table]
+    if len(rows) != 1:
+        names = [str(row.state.table) for row in known]
+        others = f"Pipelines that have it: {', '.join(row.state.pipeline for row in rows)}." if rows else did_you_mean(str(table), names)
+        raise RequestError(
+            f"{'More than one pipeline has' if rows else 'The ledger does not know'} the table {table}.",
+            why=others,
+            data="Nothing was changed.",
+            next="Name one with --pipeline." if rows else "'cdc-ops status' shows the tables.",
+        )
+    return rows[0]
+
+
+def _told(store: StateReader, row: TableOverview) -> str:
+    """Returns who holds a table, what for, since when and until when."""
+    lease, state = row.lease, row.state
+    if lease is None:
+        return f"{state.table} of pipeline {state.pipeline!r} is not locked."
+    runs = store.history(state.pipeline, state.table)
+    begun = next((run.started_at for run in runs if lease.holder_name.endswith(run.run_id)), None)
+    since = f" since {begun:%Y-%m-%d %H:%M:%S} UTC" if begun else ""
+    until = f"until {lease.expires_at:%Y-%m-%d %H:%M:%S} UTC, if it is not renewed"
+    purpose = f" for {lease.purpose}" if lease.purpose else ""
+    return f"{state.table} of pipeline {state.pipeline!r} is held by {lease.holder_name}{purpose}{since}, {until}."
+
+
+def _has_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def _confirmed(told: str, *, yes: bool, quiet: bool) -> bool:
+    """Says what is about to happen, and asks whether it shall.
+
+    Raises:
+        RequestError: there is nobody to ask.
+    """
+    if not quiet:
+        render.err.print(escape(f"{told}\n{_RISK}"), highlight=False, soft_wrap=True)
+    if yes:
+        return True
+    if quiet or not _has_terminal():
+        raise RequestError(
+            "The lease was not taken away: nobody could be asked.",
+            why=f"{told} {_RISK}",
+            data="Nothing was changed.",
+            next="Add --yes.",
+        )
+    return typer.confirm("Take the lease away?", err=True)

@@ -1,0 +1,219 @@
+"""`cdc-ops verify`: compares source and lake, names the keys that differ, and with --repair reads them again."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from cdc_ops.cli.application import WHICH_COMMAND
+from cdc_ops.cli.commands.pipelines import TABLES_FAILED, TRY_AGAIN, Folder, Json, Names, Quiet, Tables, app, guarded, kept_apart
+from cdc_ops.cli.output import render
+from cdc_ops.cli.output.layout import Grid, print_sentence, show_grid
+from cdc_ops.cli.output.progress import progress
+from cdc_ops.cli.output.verbosity import verbose_option
+from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opened
+from cdc_ops.core import json_codec
+from cdc_ops.core.operation.run_request import RunKind, RunRequest
+from cdc_ops.core.pipeline.dropped_tables import DroppedTables
+from cdc_ops.core.pipeline.pipeline import TableConfig
+from cdc_ops.core.reconcile.diff import Strength
+from cdc_ops.core.schema.schema_evolution import only_columns
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.errors import CdcError, from_payload
+from cdc_ops.lake.log.head import read_head
+from cdc_ops.sources.base import Source
+from cdc_ops.steps.context import Context
+from cdc_ops.steps.discovery import discover_all
+from cdc_ops.steps.planning.request import read_facts
+from cdc_ops.steps.runs.run import run_pipeline
+
+if TYPE_CHECKING:
+    from cdc_ops.core.reconcile.key_buckets import Scope
+    from cdc_ops.steps.planning.reconcile import Question
+
+_LONGEST_SCOPE: Final = 10_000
+"""Buckets that one operation is told; where more differ, it computes its own checksums, as every reconcile does."""
+
+_KINDS: Final = {"only in source": "missing", "only in lake": "extra", "different": "different", "duplicate": "duplicate"}
+_BARE: Final = re.compile(r"[\w.:+-]+")
+
+
+@app.command(epilog=WHICH_COMMAND)
+@verbose_option
+def verify(
+    folder: Folder = None,
+    pipeline: Names = None,
+    table: Tables = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Read again what differs, merge it, and compare that part once more.")] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Compare source and lake, by checksums and then row by row, and name the keys that differ. Without --repair it writes nothing.
+
+    Changes that no run has copied yet show up as differences.
+    """
+    documents: list[dict[str, Any]] = []
+    stopped: dict[str, CdcError] = {}
+    with guarded(as_json):
+        request = new_request(tables=tuple(table or ()))
+        pipelines = chosen_pipelines(folder, pipeline or [])
+        for chosen in pipelines:
+            with (
+                kept_apart(chosen.name, pipelines, stopped, as_json),
+                progress(as_json or quiet) as say,
+                opened(chosen) as (context, source),
+                LocalSpark(chosen, say) as spark,
+            ):
+                look = Look(context=context, source=source, spark=spark, say=say)
+                documents += [look.document(config, repair=repair) for config in _tables(context, source, request)]
+    failed = [{"pipeline": name, **_failed(error)} for name, error in stopped.items()]
+    if as_json:
+        render.print_json([*documents, *failed])
+    else:
+        print_verification(documents)
+    if code := _exit_code([*documents, *failed]):
+        raise typer.Exit(code)
+
+
+def _tables(context: Context, source: Source, request: RunRequest) -> tuple[TableConfig, ...]:
+    """Returns what is compared: also tables that the source does not show, but for those of which that is to be ignored."""
+    found, listed = discover_all(context, source, request).tables, set(context.tables(source))
+    named = bool(request.tables)
+    return tuple(one for one in found if named or one.table in listed or one.settings.dropped_tables is not DroppedTables.IGNORE)
+
+
+def _failed(error: CdcError) -> dict[str, Any]:
+    return {"equal": False, "error": error.to_payload(), "retryable": error.retryable}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What tables of a pipeline are verified and repaired with."""
+
+    context: Context
+    source: Source
+    spark: LocalSpark
+    say: Callable[[str], None]
+
+    def document(self, config: TableConfig, *, repair: bool = False) -> dict[str, Any]:
+        """Compares a table and tells what was found; an error of one table leaves the others to be compared."""
+        from cdc_ops.steps.verify import find_differences
+
+        self.say(f"{config.table}: comparing source and lake")
+        session = self.spark.session()
+        document: dict[str, Any] = {"table": str(config.table), "pipeline": config.pipeline}
+        try:
+            question, missing = self._question(config)
+            found = find_differences(session, self.source, question)
+            document |= {"equal": found.comparison.equal, "not_compared": missing, "keys": list(question.keys)}
+            document |= {"columns": list(question.schema.names), **json_codec.to_data(found.comparison)}
+            if repair and not found.comparison.equal:
+                self.say(f"{config.table}: reading again what differs")
+                document["repair"] = self._repair(config, found.scope)
+        except CdcError as error:
+            document |= _failed(error)
+        return document
+
+    def _repair(self, config: TableConfig, scope: "Scope") -> dict[str, Any]:
+        """Lets an operation read the part that differs, and compares that part again."""
+        from cdc_ops.steps.verify import verify_part
+
+        told = None if scope.is_whole or len(scope.members) > _LONGEST_SCOPE else scope
+        request = new_request(kind=RunKind.RECONCILE, tables=(str(config.table),), strength=Strength.ROWS, scope=told)
+        report = run_pipeline(self.context, self.source, request, self.spark.execute, self.say)
+        left = verify_part(self.spark.session(), self.source, self._question(config)[0], scope)
+        return {"equal": left.equal, "run": render.report_data(report), "left": json_codec.to_data(left)}
+
+    def _question(self, config: TableConfig) -> tuple["Question", list[str]]:
+        """Returns what is compared of a table, and the columns that are not, because the lake does not have them."""
+        from cdc_ops.steps.planning.reconcile import ask
+
+        facts = read_facts(self.context.pipeline, self.source, config)
+        head = read_head(config.path, config.pipeline, config.table)
+        schema = only_columns(facts.schema, (name for name, _ in head.columns)) if head else facts.schema
+        missing = [column.name for column in facts.schema.columns if schema.column(column.name) is None]
+        return ask(self.source, replace(facts, schema=schema), config.settings.readers), missing
+
+
+def print_verification(documents: Sequence[dict[str, Any]]) -> None:
+    """Shows what a comparison of source and lake found: a line for each table, then one for each key that is named."""
+    rows = [(TableName.parse(found["table"]), _row(found)) for found in documents]
+    columns = ("table", "verdict", "at source", "in lake", "missing", "extra", "different")
+    show_grid(render.out, Grid(title="Rows of source and lake", columns=columns, groups=render.by_schema(rows)))
+    for found in documents:
+        for line in _lines(found):
+            print_sentence(render.out, line, name=found["table"])
+    if any(not found["equal"] and "repair" not in found and "error" not in found for found in documents):
+        print_sentence(render.out, "Next: cdc-ops verify --repair reads again what differs, and merges it.")
+
+
+def _row(found: dict[str, Any]) -> tuple[str, ...]:
+    if "error" in found:
+        return ("[red]failed[/]", *[""] * 5)
+    repaired = found.get("repair", {}).get("equal", False)
+    verdict = "[green]equal[/]" if found["equal"] else "[green]repaired[/]" if repaired else "[red]differs[/]"
+    return (verdict, *(f"{found[name]:,}" for name in ("rows_source", "rows_lake", "only_in_source", "only_in_lake", "different")))
+
+
+def _lines(found: dict[str, Any]) -> Iterator[str]:
+    """Yields what there is to say of a table below the list of all."""
+    if "error" in found:
+        yield str(from_payload(found["error"]))
+        return
+    if found.get("not_compared"):
+        yield f"not compared, because the lake does not have them (yet): {', '.join(found['not_compared'])}"
+    if found.get("kept"):
+        yield f"{found['kept']:,} rows are in the lake only, and stay ('deletes: ignore')"
+    yield from _keys(found)
+    if "repair" in found:
+        yield from _repaired(found["repair"])
+
+
+def _keys(found: dict[str, Any]) -> Iterator[str]:
+    samples = found.get("samples") or ()
+    if samples and not found["keys"]:
+        yield "it has no keys: rows are named by all their values"
+    for kind, values in samples:
+        yield f"{_KINDS[kind]:9} {named(found['keys'] or found['columns'], values)}"
+    counts = {"only in source": "only_in_source", "only in lake": "only_in_lake", "different": "different"}
+    shown = {kind: sum(sample[0] == kind for sample in samples) for kind in counts}
+    more = [f"{found[field] - shown[kind]:,} {_KINDS[kind]}" for kind, field in counts.items() if found[field] > shown[kind]]
+    if more:
+        yield f"and more: {', '.join(more)}"
+    if found.get("duplicates"):
+        yield f"{found['duplicates']:,} rows are too many: their keys are there several times"
+
+
+def named(columns: Sequence[str], values: Sequence[str]) -> str:
+    """Returns a key as people read it: each value behind the name of its column, in quotes where it would not be told from the rest."""
+    shown = (value if _BARE.fullmatch(value) else json.dumps(value, ensure_ascii=False) for value in values)
+    return ", ".join(f"{column}={value}" for column, value in zip(columns, shown, strict=True))
+
+
+def _repaired(repair: dict[str, Any]) -> Iterator[str]:
+    run, left = repair["run"], repair["left"]
+    for failure in run["failures"]:
+        yield f"not repaired: {failure['what']}" + (f" Next: {failure['next']}" if failure.get("next") else "")
+    for table in run["tables"]:
+        counts = table["counts"]
+        if table["status"] == "committed":
+            told = f"{counts['inserted']:,} inserted, {counts['updated']:,} updated, {counts['deleted']:,} deleted"
+            yield f"repaired: {told}; the watermark stays"
+    if repair["equal"]:
+        yield "compared again: what differed is equal now"
+        return
+    still = f"{left['only_in_source']:,} missing, {left['only_in_lake']:,} extra, {left['different']:,} different"
+    yield f"compared again: {still}" + (f", {left['duplicates']:,} rows too many" if left["duplicates"] else "")
+    if left["duplicates"]:
+        yield "next: rows that are there several times go with cdc-ops resync --mode full"
+
+
+def _exit_code(documents: Sequence[dict[str, Any]]) -> int:
+    """Returns 0 if all is equal, or was made so."""
+    bad = [found for found in documents if not (found["equal"] or found.get("repair", {}).get("equal"))]
+    if not bad:
+        return 0
+    return TRY_AGAIN if all(found.get("retryable") for found in bad) else TABLES_FAILED

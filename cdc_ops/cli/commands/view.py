@@ -1,0 +1,22 @@
+"""The command that tells how to look at a table's current rows from SQL: view. It reads the table's log, without Spark."""
+
+from typing import Annotated
+
+import typer
+
+from cdc_ops.cli.commands.pipelines import Folder, app, guarded
+from cdc_ops.cli.tables import place_of_table
+from cdc_ops.lake.read.current import view_statement
+
+
+@app.command()
+def view(
+    table: Annotated[str, typer.Argument(help="schema.table", metavar="TABLE")],
+    name: Annotated[str, typer.Option(help="Name of the view; default TABLE_current.")] = "",
+    pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline, if several write a table of that name.")] = "",
+    folder: Folder = None,
+) -> None:
+    """Print a CREATE VIEW statement for a table's current rows: no old versions, no deleted rows, only the source's columns."""
+    with guarded(as_json=False):
+        _, path = place_of_table(folder, pipeline, table)
+        typer.echo(view_statement(name or f"{table.rpartition('.')[2]}_current", path) + ";")

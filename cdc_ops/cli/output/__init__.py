@@ -1,0 +1,1 @@
+"""How the commands show things on a terminal."""

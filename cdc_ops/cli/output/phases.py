@@ -1,0 +1,14 @@
+"""What a run spent its time on, a line for each table."""
+
+from cdc_ops.cli.output import render
+from cdc_ops.cli.output.layout import print_sentence
+from cdc_ops.core.operation.phases import PLANNING, phases_text, total_seconds
+from cdc_ops.steps.runs.run import RunReport
+
+
+def print_phases(report: RunReport) -> None:
+    """Shows the phases of each table that was worked on; an idle one has only been planned, and has no line."""
+    for run in report.runs:
+        if any(item.phase not in PLANNING for item in run.phases):
+            text = f"{total_seconds(run.phases):,.1f} s: {phases_text(run.phases)}"
+            print_sentence(render.out, text, name=f"{run.table}:", colour="dim")

@@ -1,0 +1,216 @@
+"""How the commands show things: rich tables for people, plain JSON for machines."""
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from cdc_ops.cli.output.layout import Grid, print_sentence, show_grid
+from cdc_ops.cli.output.verbosity import is_verbose
+from cdc_ops.core import json_codec
+from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.errors import CdcError
+from cdc_ops.state.base import TableOverview, TableRun, TableRunStatus
+from cdc_ops.steps.plan import TablePlan
+from cdc_ops.steps.reporting.told_before import unchanged_text
+from cdc_ops.steps.runs.run import RunReport
+from cdc_ops.steps.runs.table_groups import TableFailure
+
+out = Console()
+err = Console(stderr=True)
+
+MANY = 5
+"""Parts of a snapshot from which on a plan shows them in one line."""
+
+_COLOURS = {TableRunStatus.COMMITTED: "green", TableRunStatus.IDLE: "dim", TableRunStatus.FAILED: "red"}
+
+
+def print_json(data: Any) -> None:
+    """Prints one JSON document on standard output."""
+    print(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def show_line(line: str) -> None:
+    """Shows a line of a log as it is, on standard error."""
+    err.print(line, highlight=False, soft_wrap=True, markup=False)
+
+
+def print_error(error: CdcError, as_json: bool) -> None:
+    """Prints an error: on standard error for people, as a document for machines."""
+    if as_json:
+        print_json({"error": error.to_payload(), "retryable": error.retryable})
+    else:
+        print_sentence(err, str(error), name=type(error).__name__, colour="bold red")
+
+
+def print_stopped(pipeline: str, error: CdcError) -> None:
+    """Prints what stopped a pipeline before any of its tables; the others go on."""
+    print_sentence(err, f"pipeline {pipeline}", name="failed", colour="bold red")
+    print_error(error, as_json=False)
+
+
+def by_schema(rows: Iterable[tuple[TableName, Sequence[str]]], pipeline: str = "") -> dict[str, list[Sequence[str]]]:
+    """Returns the rows of tables by schema, which then is said once; each row begins with the table's own name."""
+    groups: dict[str, list[Sequence[str]]] = {}
+    for table, cells in rows:
+        label = ", ".join(filter(None, (pipeline and f"pipeline {pipeline}", f"schema {table.schema}" if table.schema else "")))
+        groups.setdefault(label, []).append((escape(table.name), *cells))
+    return groups
+
+
+def print_plans(pipeline: str, plans: Sequence[tuple[TableName, TablePlan | CdcError]]) -> None:
+    """Shows what a run would do; what there is to say about a table stands below, on lines of their own."""
+    rows: list[tuple[TableName, tuple[str, ...]]] = []
+    notes: list[tuple[TableName, str]] = []
+    for name, plan in plans:
+        if isinstance(plan, CdcError):
+            rows.append((name, ("[red]refused[/]", "", "", "")))
+            notes.append((name, str(plan)))
+            continue
+        method = escape(plan.method)
+        rows += [(name, (*cells, "" if number else method)) for number, cells in enumerate(_plan_rows(plan))]
+        notes += [(name, text) for text in (plan.alert, plan.how, *plan.warnings) if text]
+    columns = ("table", "what", "reads", "rows", "method")
+    details = frozenset({"reads", "method"})
+    show_grid(out, Grid(title=f"Plan of {pipeline}", columns=columns, groups=_told_once(by_schema(rows)), below=details))
+    for name, text in notes:
+        print_sentence(out, text, name=str(name))
+
+
+def _told_once(groups: dict[str, list[Sequence[str]]]) -> dict[str, list[Sequence[str]]]:
+    """Leaves a table's name out of its second row and those that follow."""
+    return {
+        label: [row if not number or rows[number - 1][0] != row[0] else ("", *row[1:]) for number, row in enumerate(rows)]
+        for label, rows in groups.items()
+    }
+
+
+def _plan_rows(plan: TablePlan) -> list[tuple[str, ...]]:
+    if not plan.operations:
+        return [("[dim]idle[/]", escape(plan.idle), "")]
+    rows: list[tuple[str, ...]] = []
+    if len(plan.planned) > MANY and all(spec.kind.is_snapshot for spec in plan.planned) and not plan.unfinished:
+        slices, whole = sum(len(spec.slices) for spec in plan.planned), sum(spec.expected_rows for spec in plan.planned)
+        return [(f"snapshot in {len(plan.planned):,} parts", f"{slices:,} slices", f"{whole:,}")]
+    for spec in plan.operations:
+        interrupted = ", interrupted" if spec in plan.unfinished else ""
+        cut = f"{len(spec.slices)} slices" if len(spec.slices) > 1 else ""
+        window = str(spec.window) if spec.window else spec.extent if spec.log is not None else cut
+        rows.append((f"{spec.words}{interrupted}", escape(window), f"{spec.expected_rows:,}" if spec.log is None else ""))
+    return rows
+
+
+def print_report(pipeline: str, report: RunReport, spark_log: str = "") -> None:
+    """Shows what a run did, and where Spark's log is if a table failed."""
+    columns = ("table", "what", "status", "read", "inserted", "updated", "deleted", "version", "window")
+    groups = by_schema((run.table, _run_row(run)) for run in report.runs)
+    show_grid(
+        out, Grid(title=f"Run of {pipeline}", columns=columns, groups=groups, spare=frozenset({"version"}), below=frozenset({"window"}))
+    )
+    for run in report.runs:
+        if run.status is TableRunStatus.IDLE:
+            print_sentence(out, run.message.split("; ")[0], name=str(run.table), colour="dim")
+    print_warnings((*report.warnings, *(report.unchanged if is_verbose() else ())))
+    if text := unchanged_text(0 if is_verbose() else len(report.unchanged), "-v shows them"):
+        print_sentence(err, text, colour="dim")
+    failed: dict[str, list[TableFailure]] = {}
+    for failure in report.failures:
+        failed.setdefault(str(failure.error), []).append(failure)
+    for failures in failed.values():  # what stopped several tables is said once
+        names = [str(failure.config.table) for failure in failures]
+        if not all(name in failures[0].error.what for name in names):
+            print_sentence(err, ", ".join(names), name="failed", colour="bold red")
+        print_error(failures[0].error, as_json=False)
+    if report.failures and spark_log:
+        show_line(f"Spark's log: {spark_log}")
+
+
+def print_warnings(warnings: Iterable[str]) -> None:
+    """Shows what the operator should know."""
+    for warning in warnings:
+        print_sentence(err, warning, name="warning")
+
+
+def _run_row(run: TableRun) -> tuple[str, ...]:
+    colour = _COLOURS.get(run.status, "yellow")
+    counts = (run.counts.read, run.counts.inserted, run.counts.updated, run.counts.deleted)
+    shown = [f"{count:,}" if run.status is TableRunStatus.COMMITTED else "" for count in counts]
+    version = str(run.delta_version) if run.delta_version is not None else ""
+    window = escape(str(run.window)) if run.window else ""
+    return (run.kind.words, f"[{colour}]{run.status}[/]", *shown, version, window)
+
+
+def report_data(report: RunReport) -> dict[str, Any]:
+    """Returns a report as JSON data."""
+    return {
+        "tables": [json_codec.to_data(run) for run in report.runs],
+        "failures": [{"table": str(f.config.table), "retryable": f.error.retryable, **f.error.to_payload()} for f in report.failures],
+        "warnings": list(report.warnings),
+        "unchanged_warnings": list(report.unchanged),
+    }
+
+
+def print_status(rows: Sequence[TableOverview]) -> None:
+    """Shows every table that the ledger knows."""
+    if not rows:
+        out.print("The ledger knows no table yet. Next: cdc-ops run")
+        return
+    columns = ("table", "phase", "watermark", "fresh", "version", "files", "last run", "result", "at", "held by")
+    groups: dict[str, list[Sequence[str]]] = {}
+    for row in rows:
+        for label, cells in by_schema([(row.state.table, _status_row(row))], row.state.pipeline).items():
+            groups.setdefault(label, []).extend(cells)
+    spare = frozenset({"phase", "version", "files", "last run", "at"})
+    whole = show_grid(out, Grid(title="Tables", columns=columns, groups=groups, spare=spare, below=frozenset({"held by"})))
+    for row in rows:
+        if row.state.missing_since is not None:
+            since = f"not at the source any more, or not visible to the user; first noticed {row.state.missing_since:%Y-%m-%d %H:%M} UTC"
+            print_sentence(out, since, name=str(row.state.table), colour="red")
+        for text in (*row.last_run.notices, *row.last_run.schema_changes) if row.last_run else ():
+            print_sentence(out, text, name=str(row.state.table))
+    if not whole:
+        out.print("[dim]A wider terminal shows more; --json shows all.[/]")
+
+
+def _status_row(row: TableOverview) -> tuple[str, ...]:
+    state, run = row.state, row.last_run
+    colour = _COLOURS.get(run.status, "yellow") if run else "dim"
+    return (
+        _phase(state),
+        _reached(state),
+        age(state),
+        str(state.delta_version if state.delta_version is not None else ""),
+        f"{row.stats.files:,}" if row.stats else "",
+        run.kind.words if run else "",
+        f"[{colour}]{run.status}[/]" if run else "",
+        f"{run.started_at:%m-%d %H:%M:%S}" if run else "",
+        escape(row.lease.holder_name) if row.lease else "",
+    )
+
+
+def _reached(state: TableState) -> str:
+    """Returns the watermark; of a table without cursor, whose watermark stays at its first load, when it was last compared."""
+    if state.compared_at is not None:
+        return f"none, compared {state.compared_at:%Y-%m-%d %H:%M:%S}"
+    return escape(str(state.watermark or ""))
+
+
+def _phase(state: TableState) -> str:
+    if state.missing_since is not None:
+        return "[red]missing[/]"
+    return f"{state.phase} {state.snapshot.done}/{state.snapshot.total}" if state.snapshot else str(state.phase)
+
+
+def age(state: TableState, now: datetime | None = None) -> str:
+    """Returns how long ago a table was last known to be complete, e.g. `42 s`; `` if never."""
+    if state.fresh_at is None:
+        return ""
+    seconds = max(int(((now or datetime.now(UTC)) - state.fresh_at).total_seconds()), 0)
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"

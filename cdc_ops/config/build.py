@@ -1,0 +1,68 @@
+"""From checked data to core values: defaults laid under each table's entry, field by field."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cdc_ops.config.fields.model_fields import FieldShape, Kind, Section, document_section, section_of
+from cdc_ops.config.reading.document import Document
+from cdc_ops.core.pipeline.pipeline import Pipeline, TableRule, TableSettings
+from cdc_ops.core.schema.declared_tables import DeclaredTable
+
+Data = Mapping[str, Any]
+
+
+def build_pipeline(data: Data, document: Document, path: str) -> Pipeline:
+    """Builds the pipeline of a file whose data has passed all checks.
+
+    Args:
+        data: What the adapter returned: only fields that are given, with parsed values.
+        document: For the lines.
+        path: The file, as the user named it.
+    """
+    section = document_section()
+    given = {shape.attribute: value for shape, value in _given(section, data) if shape.attribute and shape.kind is not Kind.TABLES}
+    return Pipeline(**given, tables=tuple(_rules(data, document, path)), origin=path)
+
+
+def _given(section: Section, data: Data) -> Iterator[tuple[FieldShape, Any]]:
+    for name, value in data.items():
+        shape = section.fields[name]
+        match shape.kind:
+            case Kind.NAMES:
+                yield shape, tuple(value)
+            case Kind.PAIRS:
+                yield shape, tuple(sorted(value.items()))  # equal files give equal values
+            case Kind.COLUMNS:
+                yield shape, tuple(DeclaredTable(name=table, columns=tuple(columns.items())) for table, columns in value.items())
+            case Kind.SECTION if shape.section is not None:
+                yield shape, shape.section.cls(**{inner.attribute: one for inner, one in _given(shape.section, value)})
+            case _:
+                yield shape, value
+
+
+def _merged(section: Section, under: Data, over: Data) -> dict[str, Any]:
+    merged = {**under, **over}
+    for name in under.keys() & over.keys():
+        shape = section.fields[name]
+        if shape.kind is Kind.PAIRS:
+            merged[name] = {**under[name], **over[name]}
+        elif shape.kind is Kind.SECTION and shape.section is not None:
+            merged[name] = _merged(shape.section, under[name], over[name])
+    return merged
+
+
+def _settings(defaults: Data, entry: Data | None) -> TableSettings:
+    section = section_of(TableSettings)
+    own = {name: value for name, value in (entry or {}).items() if name in section.fields}
+    return TableSettings(**{shape.attribute: value for shape, value in _given(section, _merged(section, defaults, own))})
+
+
+def _rules(data: Data, document: Document, path: str) -> Iterator[TableRule]:
+    defaults, plain = data.get("defaults", {}), None
+    for pattern, entry in data["tables"].items():
+        if entry:
+            settings = _settings(defaults, entry)
+        else:
+            settings = plain = plain or _settings(defaults, None)
+        line = document.places["tables", pattern].key.line
+        yield TableRule(pattern=pattern, settings=settings, exclude=(entry or {}).get("exclude", False), origin=f"{path}:{line}")

@@ -1,0 +1,1 @@
+"""Checks that need more than one field of a pipeline file."""

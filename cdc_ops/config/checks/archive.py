@@ -1,0 +1,71 @@
+"""Checks of the archive's format: its name, and settings that are unknown or lose data of every table."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from cdc_ops.config.reading.diagnostics import Problem
+from cdc_ops.config.reading.document import Document
+from cdc_ops.config.reading.explain import place_of
+from cdc_ops.core.events.format_spec import EventFormat, FormatFacts
+from cdc_ops.core.formats.catalog import FORMAT_FACTS, is_own_format
+from cdc_ops.core.formats.checks import losses, unknown_settings
+from cdc_ops.core.formats.connector_settings import archive_settings
+from cdc_ops.core.text import did_you_mean
+
+Data = Mapping[str, Any]
+
+_LOSSES_OF_COLUMNS: Final = ("ambiguous-local-time",)
+
+
+def check_archive_format(data: Data, document: Document, logs: list[str]) -> Iterator[Problem]:
+    """Yields what is wrong with the format of an archive.
+
+    Args:
+        data: What the adapter returned.
+        document: For the lines.
+        logs: The entries of `tables` that are fed from the archive; without any, nothing is demanded.
+    """
+    archive = data.get("archive", {})
+    name = archive.get("format", "")
+    if not name or is_own_format(name):
+        return
+    facts = FORMAT_FACTS.get(name)
+    if facts is None:
+        mark = place_of(document, ("archive", "format")).value
+        valid = "'cdc-ops formats list' shows them; 'module:callable' names one of your own."
+        yield Problem(mark=mark, message=f"There is no format {name!r}. {did_you_mean(name, FORMAT_FACTS, limit=40)}", valid=valid)
+        return
+    chosen = EventFormat(name=name, settings=dict(archive.get("settings", ())), accept=tuple(archive.get("accept", ())))
+    for unknown, hint in unknown_settings(facts, chosen).items():
+        mark = place_of(document, ("archive", "settings", unknown)).key
+        yield Problem(mark=mark, message=f"Format {name!r} knows no setting {unknown!r}. {hint}")
+    for accepted in chosen.accept:
+        yield from _check_accepted(accepted, facts, document)
+    if logs:
+        yield from _check_losses(facts, chosen, document)
+
+
+def _check_accepted(accepted: str, facts: FormatFacts, document: Document) -> Iterator[Problem]:
+    known = [item.name for item in facts.lossy]
+    name = accepted.partition("=")[0]
+    if accepted in _LOSSES_OF_COLUMNS or any(name == one or (one.endswith(".") and name.startswith(one)) for one in known):
+        return
+    message = f"'accept' lists {accepted!r}, and format {facts.name!r} has no loss of that name. {did_you_mean(name, known, limit=40)}"
+    yield Problem(mark=place_of(document, ("archive", "accept")).value, message=message)
+
+
+def _check_losses(facts: FormatFacts, chosen: EventFormat, document: Document) -> Iterator[Problem]:
+    found = list(losses(facts, chosen, None))
+    if not found:
+        return
+    told = "; ".join(f"{one.name}={one.value}: {one.loses.rstrip('.')}" for one in found)
+    settings, names = archive_settings(facts), {one.name for one in found}
+    state = ", ".join(f"{name}: {value!r}" for name, value in settings.items() if name in names)
+    accept = ", ".join(one.accepted_by for one in found if one.name not in settings)
+    advice = [
+        f"Set these in {facts.tool} and write into 'settings': {{{state}}}." if state else "",
+        f"Write into 'accept': [{accept}]." if accept else "",
+        f"'cdc-ops formats show {facts.name}' prints what to set where, to copy.",
+    ]
+    mark = place_of(document, ("archive", "settings")).key
+    yield Problem(mark=mark, message=f"{facts.tool}, as 'archive' states it, loses data. {told}.", valid=" ".join(filter(None, advice)))

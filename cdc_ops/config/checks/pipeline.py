@@ -1,0 +1,203 @@
+"""Checks that need more than one field: a path for many tables, columns left out but needed, folders in each other, secrets for Spark."""
+
+from collections.abc import Container, Iterator, Mapping
+from typing import Any, Final
+
+from cdc_ops.config.checks.archive import check_archive_format
+from cdc_ops.config.checks.source import check_source
+from cdc_ops.config.reading.diagnostics import Mark, Problem, is_secret_conf
+from cdc_ops.config.reading.document import Document, Path
+from cdc_ops.config.reading.explain import place_of
+from cdc_ops.core.archive.file_names import Layout
+from cdc_ops.core.pipeline.pipeline import Method, SourceKind
+from cdc_ops.core.schema.tables import TableName
+
+Data = Mapping[str, Any]
+
+MANY: Final = 5
+"""Entries with one and the same shortcoming that are named one by one."""
+
+_LOGIN_OPTIONS: Final = ("key", "username", "credential", "connection_string")
+"""Options of stores that hold a login, besides those whose names say so as Spark's do."""
+
+
+def check_together(data: Data, document: Document, suspect: Container[Path] = ()) -> list[Problem]:
+    """Returns what is wrong between fields: a path for many tables, columns that are left out but needed, secrets in the Spark settings.
+
+    Args:
+        data: What the adapter returned; of a file with errors, what is left of it.
+        document: For the lines.
+        suspect: Sections and entries that have errors; what seems to be missing in them may only be misspelt.
+    """
+    missing = () if ("defaults",) in suspect else _check_cursors(data, document, suspect)
+    sources = () if ("source",) in suspect else check_source(data, document, _log_entries(data))
+    return [
+        *_check_sections(data, document),
+        *sources,
+        *_check_tables(data, document),
+        *missing,
+        *_check_logs(data, document),
+        *check_archive_format(data, document, _log_entries(data)),
+        *_check_paths(data, document),
+    ]
+
+
+def _check_sections(data: Data, document: Document) -> Iterator[Problem]:
+    for name in data.get("spark", {}).get("conf", {}):
+        if is_secret_conf(name):
+            message = f"{name!r} is a secret, and secrets are not written here."
+            yield Problem(
+                mark=_key(document, ("spark", "conf", name)), message=message, valid="Set it in Spark's own configuration where jobs run."
+            )
+        elif not name.startswith("spark."):
+            message = f"{name!r} is not a Spark setting: they all begin with 'spark.', and Spark ignores others."
+            yield Problem(mark=_key(document, ("spark", "conf", name)), message=message, valid=f"Did you mean 'spark.hadoop.{name}'?")
+    source, target = data.get("source", {}), data.get("target", {})
+    if source.get("kind") is SourceKind.POSTGRES and "jdbc_driver" in source:
+        message = "'jdbc_driver' chooses between drivers for MySQL and MariaDB; Postgres has one."
+        yield Problem(mark=_key(document, ("source", "jdbc_driver")), message=message, valid="Remove the line.")
+    if source.get("kind") is SourceKind.POSTGRES and source.get("snapshot_connection"):
+        message = "'snapshot_connection' is for replicas of MySQL and MariaDB; standbys of Postgres cannot be read by it yet."
+        yield Problem(mark=_key(document, ("source", "snapshot_connection")), message=message, valid="Remove the line.")
+    elif source.get("snapshot_connection") and source["snapshot_connection"] == source.get("connection"):
+        message = "'snapshot_connection' is the connection of the source itself, and not of a replica."
+        yield Problem(mark=_value(document, ("source", "snapshot_connection")), message=message, valid="Remove the line.")
+    if "root" in target and target["root"].rstrip("/") == target.get("staging", "").rstrip("/"):
+        message = "'root' and 'staging' are the same place: landed files would lie among the tables."
+        yield Problem(mark=_value(document, ("target", "staging")), message=message, valid="Give staging a folder of its own.")
+    if data.get("defaults", {}).get("path"):
+        message = "'path' names the folder of one table, and 'defaults' is for all."
+        yield Problem(
+            mark=_key(document, ("defaults", "path")),
+            message=message,
+            valid="Move it to the table's entry; the folder of all is target.root.",
+        )
+
+
+def _check_tables(data: Data, document: Document) -> Iterator[Problem]:
+    defaults = data.get("defaults", {})
+    for pattern, entry in data.get("tables", {}).items():
+        own = entry or {}
+        if own.get("exclude"):
+            for name in own.keys() - {"exclude"}:
+                message = f"{name!r} means nothing beside 'exclude: true'."
+                yield Problem(mark=_key(document, ("tables", pattern, name)), message=message, valid="Remove one of the two.")
+            continue
+        if own.get("path") and any(sign in pattern for sign in "*?["):
+            message = "'path' names the folder of one table, and a pattern may match many."
+            yield Problem(mark=_key(document, ("tables", pattern, "path")), message=message, valid="Give the table an entry of its own.")
+        yield from _check_columns(pattern, own, defaults, document)
+
+
+def _check_columns(pattern: str, own: Data, defaults: Data, document: Document) -> Iterator[Problem]:
+    merged = {**defaults, **own}
+    left_out = {name.lower() for name in merged.get("except_column_list", ())}
+    chosen = {name.lower() for name in merged.get("columns", ())}
+    for field in ("keys", "cursor"):
+        for name in merged.get(field, ()):
+            at = _key(document, ("tables", pattern, field) if field in own else ("tables", pattern))
+            if name.lower() in left_out:
+                message = f"Column {name!r} of {pattern!r} is in {field!r}, and 'except_column_list' leaves it out."
+                yield Problem(mark=at, message=message, valid="Keys and cursor have to be copied too.")
+            elif chosen and name.lower() not in chosen:
+                message = f"Column {name!r} of {pattern!r} is in {field!r}, but not in 'columns'."
+                yield Problem(mark=at, message=message, valid="Keys and cursor have to be copied too: add it to 'columns'.")
+
+
+def _check_cursors(data: Data, document: Document, suspect: Container[Path]) -> Iterator[Problem]:
+    usual = data.get("defaults", {}).get("cursor")
+    logs = _log_entries(data)
+    if data.get("source", {}).get("kind") is SourceKind.DECLARED:
+        return  # which has no rows to read by one
+    without = [
+        pattern
+        for pattern, entry in data.get("tables", {}).items()
+        if pattern not in logs
+        and (entry or {}).get("cursor", usual) is None
+        and not (entry or {}).get("exclude")
+        and ("tables", pattern) not in suspect
+    ]
+    valid = (
+        "Write 'cursor: updated_at' or 'cursor: [updated_at, id]', in the entry or in 'defaults';"
+        " or 'cursor: []' to have every run compare the whole table."
+    )
+    if len(without) > MANY:
+        message = (
+            f"{len(without)} entries ({', '.join(without[:3])}, ...) have no cursor: what changed since the last run would not be known."
+        )
+        yield Problem(mark=_key(document, ("tables",)), message=message, valid=valid)
+        return
+    for pattern in without:
+        message = f"{pattern!r} has no cursor: what changed since the last run would not be known."
+        yield Problem(mark=_key(document, ("tables", pattern)), message=message, valid=valid)
+
+
+def _log_entries(data: Data) -> list[str]:
+    """Returns the entries of tables that are fed from the archive."""
+    usual = data.get("defaults", {}).get("method", Method.QUERY)
+    entries = {pattern: entry or {} for pattern, entry in data.get("tables", {}).items()}
+    return [pattern for pattern, entry in entries.items() if entry.get("method", usual) is Method.LOG and not entry.get("exclude")]
+
+
+def _check_logs(data: Data, document: Document) -> Iterator[Problem]:
+    logs, archive = _log_entries(data), data.get("archive", {})
+    missing = [name for name in ("url", "format") if not archive.get(name)]
+    if logs and missing:
+        at = _key(document, ("archive",) if archive else ("tables", logs[0]))
+        message = f"{logs[0]!r} has 'method: log', and the archive of its events has no {' and no '.join(map(repr, missing))}."
+        yield Problem(mark=at, message=message, valid="Write 'archive: {url: s3://bucket/topics, format: debezium-mysql}'.")
+    for name in archive.get("options", ()):
+        if is_secret_conf(name) or name in _LOGIN_OPTIONS:
+            message = f"{name!r} is a secret, and secrets are not written here."
+            yield Problem(
+                mark=_key(document, ("archive", "options", name)),
+                message=message,
+                valid="Remove it: the store's login comes from the environment, a profile or the machine's role.",
+            )
+    if (anon := archive.get("options", {}).get("anon", "true")).lower() not in ("true", "false"):
+        message = f"'anon' is {anon!r}, which is neither yes nor no."
+        yield Problem(mark=_value(document, ("archive", "options", "anon")), message=message, valid='Write "true" or "false".')
+    if archive.get("layout") is Layout.BINLOG:
+        message = "No format reads the server's binlogs: a table of such an archive would never get a row."
+        yield Problem(
+            mark=_value(document, ("archive", "layout")),
+            message=message,
+            valid="Archive change events, e.g. of Debezium, Maxwell or Canal.",
+        )
+
+
+def _check_paths(data: Data, document: Document) -> Iterator[Problem]:
+    """Tables must not lie in each other: VACUUM of the outer one would remove the files of the inner one."""
+    entries = {name: entry or {} for name, entry in data.get("tables", {}).items() if not any(sign in name for sign in "*?[")}
+    own = {name: str(entry["path"]).rstrip("/") for name, entry in entries.items() if entry.get("path") and not entry.get("exclude")}
+    target = data.get("target", {})
+    if not own or not target.keys() >= {"root", "staging"}:
+        return
+    root, staging = target["root"].rstrip("/"), target["staging"].rstrip("/")
+    usual = {name: TableName.parse(name) for name in entries.keys() - own.keys()}
+    taken = {name: f"{root}/{table.folder}" for name, table in usual.items()} | own
+    for name, path in own.items():
+        at = _value(document, ("tables", name, "path"))
+        places = {"the target's root": root, "the staging area": staging, **taken}
+        for other, place in places.items():
+            if other != name and _overlaps(path, place, outer_only=other == "the target's root"):
+                message = (
+                    f"The folder of {name!r} and that of {other!r} lie in each other."
+                    if other in taken
+                    else f"The folder of {name!r} holds {other}."
+                )
+                yield Problem(mark=at, message=message, valid=f"{path} and {place}: choose folders apart from each other.")
+                break
+
+
+def _overlaps(path: str, place: str, *, outer_only: bool) -> bool:
+    inside, around = path.startswith(f"{place}/"), place.startswith(f"{path}/")
+    return path == place or around or (inside and not outer_only)
+
+
+def _key(document: Document, path: Path) -> Mark:
+    return place_of(document, path).key
+
+
+def _value(document: Document, path: Path) -> Mark:
+    return place_of(document, path).value

@@ -1,0 +1,1 @@
+"""The fields of a pipeline file: types, rules, defaults, help texts."""

@@ -1,0 +1,124 @@
+"""What is asked of single fields beyond their type: patterns, limits, choices, examples. The types themselves come from core."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from cdc_ops.config.fields import values
+from cdc_ops.core.apply.metadata_columns import OwnColumns
+from cdc_ops.core.maintenance import MaintenancePolicy
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, SparkConfig, TableSettings, TargetConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What a field's value has to be.
+
+    Args:
+        convert: Turns the value into what core has, or raises ValueError with the remedy; for lists it gets each item.
+        pattern: Regular expression for editors, "" for any text.
+        minimum, maximum: Limits of numbers, sizes and durations, both allowed.
+        choices: The only values allowed.
+        examples: Values as they are written.
+    """
+
+    convert: Callable[[Any], Any] | None = None
+    pattern: str = ""
+    minimum: int | timedelta | None = None
+    maximum: int | None = None
+    choices: tuple[str, ...] = ()
+    examples: tuple[Any, ...] = ()
+
+
+def _optional(check: Callable[[str], str]) -> Callable[[str], str]:
+    return lambda text: check(text) if text else text
+
+
+_NO_TIME: Final = timedelta(0)
+_LOCATION: Final = Rule(
+    convert=values.parse_location, pattern=values.LOCATION_PATTERN, examples=("s3a://bucket/lake", "${CDC_OPS_LAKE:-/data/lake}")
+)
+
+RULES: Final[dict[tuple[type, str], Rule]] = {
+    (Pipeline, "name"): Rule(convert=values.parse_pipeline_name, pattern="^[a-z][a-z0-9_]{0,99}$", examples=("shop",)),
+    (Pipeline, "schedule"): Rule(convert=values.parse_cron, pattern=values.CRON_PATTERN, examples=("*/15 * * * *", "@daily")),
+    (Pipeline, "reconcile_schedule"): Rule(convert=values.parse_cron, pattern=values.CRON_PATTERN, examples=("0 3 * * *", "@weekly")),
+    (Pipeline, "start_date"): Rule(pattern=values.START_PATTERN, examples=("2026-01-01",)),
+    (Pipeline, "tables_per_job"): Rule(minimum=1, maximum=1000),
+    (Pipeline, "retries"): Rule(minimum=0, maximum=100),
+    (Pipeline, "lease_wait"): Rule(minimum=_NO_TIME, examples=("30m",)),
+    # Less would forget operations that a doubled commit step may still ask about.
+    (Pipeline, "keep_history"): Rule(minimum=timedelta(days=1), examples=("90d",)),
+    (Pipeline, "tags"): Rule(examples=(["shop", "nightly"],)),
+    (SourceConfig, "connection"): Rule(convert=values.parse_connection, pattern="^[A-Za-z0-9][A-Za-z0-9_.-]*$", examples=("shop_db",)),
+    (SourceConfig, "snapshot_connection"): Rule(convert=_optional(values.parse_connection), examples=("shop_replica",)),
+    (SourceConfig, "time_zone"): Rule(convert=values.parse_zone, examples=("Europe/Berlin", "+02:00")),
+    (SourceConfig, "jdbc_driver"): Rule(choices=("mariadb", "mysql")),
+    (SourceConfig, "max_threads_running"): Rule(minimum=0, examples=(40,)),
+    (SourceConfig, "max_load_wait"): Rule(minimum=_NO_TIME, examples=("30m",)),
+    (SourceConfig, "tables"): Rule(examples=({"SHOP.ORDERS": {"ID": "number(19) primary key", "NAME": "varchar2(40)"}},)),
+    (SourceConfig, "max_readers"): Rule(minimum=0, maximum=256, examples=(8,)),
+    (TargetConfig, "root"): _LOCATION,
+    (TargetConfig, "staging"): Rule(
+        convert=values.parse_location,
+        pattern=values.LOCATION_PATTERN,
+        examples=("s3a://bucket/staging", "${CDC_OPS_STAGING:-/data/staging}"),
+    ),
+    (ArchiveConfig, "url"): Rule(examples=("s3://bucket/topics", "/data/archive/shop.{schema}.{table}")),
+    (ArchiveConfig, "format"): Rule(examples=("debezium-mysql",)),
+    (ArchiveConfig, "settings"): Rule(examples=({"skipped.operations": "none"},)),
+    (ArchiveConfig, "accept"): Rule(examples=("truncate=dropped",)),
+    (ArchiveConfig, "options"): Rule(examples=({"endpoint_url": "https://minio.example.com:9000"},)),
+    (ArchiveConfig, "settle"): Rule(minimum=_NO_TIME, examples=("1m",)),
+    (ArchiveConfig, "relist"): Rule(minimum=_NO_TIME, examples=("1d",)),
+    (ArchiveConfig, "lookback"): Rule(minimum=_NO_TIME, examples=("1d",)),
+    (ArchiveConfig, "max_hole"): Rule(minimum=0),
+    (ArchiveConfig, "files_per_run"): Rule(minimum=1),
+    (SparkConfig, "connection"): Rule(convert=values.parse_connection, pattern="^[A-Za-z0-9][A-Za-z0-9_.-]*$", examples=("spark_default",)),
+    (SparkConfig, "conf"): Rule(examples=({"spark.sql.shuffle.partitions": "8"},)),
+    (SparkConfig, "driver_memory"): Rule(convert=values.parse_memory, pattern="^[1-9][0-9]{0,6}[kmgtKMGT]$", examples=("2g",)),
+    (SparkConfig, "jars"): Rule(convert=_optional(values.parse_location), examples=("/opt/cdc-ops/jars",)),
+    (TableSettings, "keys"): Rule(examples=("id", ["order_id", "line"])),
+    (TableSettings, "cursor"): Rule(examples=("updated_at", ["updated_at", "id"], "COALESCE(updated_at, created_at)")),
+    (TableSettings, "overlap"): Rule(minimum=_NO_TIME, examples=("30s", "5m")),
+    (TableSettings, "max_hold"): Rule(minimum=_NO_TIME, examples=("1h", "15m")),
+    (TableSettings, "path"): Rule(convert=_optional(values.parse_location), examples=("s3a://bucket/elsewhere/orders",)),
+    (TableSettings, "readers"): Rule(minimum=1, maximum=256),
+    (TableSettings, "chunk_rows"): Rule(minimum=1),
+    (TableSettings, "chunk_bytes"): Rule(minimum=1024 * 1024, examples=("4GiB",)),
+    (TableSettings, "renamed"): Rule(examples=({"old_name": "new_name"},)),
+    (TableSettings, "stored_as_scd_type"): Rule(minimum=1, maximum=2),
+    (TableSettings, "sequence_by"): Rule(examples=("changed_at", ["changed_at", "change_id"], "CAST(version AS bigint)")),
+    (TableSettings, "track_history_column_list"): Rule(examples=(["city", "plan"],)),
+    (TableSettings, "track_history_except_column_list"): Rule(examples=(["last_seen"],)),
+    (TableSettings, "ignore_null_updates_column_list"): Rule(examples=(["note", "phone"],)),
+    (TableSettings, "ignore_null_updates_except_column_list"): Rule(examples=(["closed_at"],)),
+    (OwnColumns, "op"): Rule(examples=("_cdc_op",)),
+    (OwnColumns, "synced_at"): Rule(examples=("_cdc_synced_at",)),
+    (OwnColumns, "operation"): Rule(examples=("_cdc_operation",)),
+    (OwnColumns, "deleted_at"): Rule(examples=("_deleted_at",)),
+    (TableSettings, "late_window"): Rule(minimum=timedelta(hours=1), examples=("7d",)),
+    (TableSettings, "apply_as_deletes"): Rule(examples=("is_deleted = 1", "deleted_at IS NOT NULL")),
+    (TableSettings, "apply_as_truncates"): Rule(examples=("operation = 'TRUNCATE'",)),
+    (TableSettings, "before_key"): Rule(examples=("old_id", ["old_order_id", "old_line"])),
+    (TableSettings, "max_delete_ratio"): Rule(examples=(0.1,)),
+    (TableSettings, "max_delete_rows"): Rule(minimum=0),
+    (TableSettings, "properties"): Rule(examples=({"delta.logRetentionDuration": "interval 90 days"},)),
+    (MaintenancePolicy, "min_small_files"): Rule(minimum=1),
+    (MaintenancePolicy, "target_file_bytes"): Rule(minimum=1024 * 1024, examples=("128MiB",)),
+    (MaintenancePolicy, "optimize_every"): Rule(minimum=_NO_TIME, examples=("1h",)),
+    (MaintenancePolicy, "vacuum_every"): Rule(minimum=_NO_TIME, examples=("1d",)),
+    # Less would take files away from statements that are still reading them.
+    (MaintenancePolicy, "retention"): Rule(minimum=timedelta(hours=1), examples=("7d",)),
+}
+
+SECTION_SCHEMAS: Final[dict[type, dict[str, Any]]] = {
+    SourceConfig: {
+        "if": {"properties": {"kind": {"const": SourceKind.DECLARED.value}}, "required": ["kind"]},
+        "then": {"required": ["tables"]},
+        "else": {"required": ["connection"]},
+    }
+}
+"""What editors know of sections whose fields depend on each other; `config.checks.source` and `config.checks.pipeline` check it."""

@@ -1,0 +1,1 @@
+"""How rows become true in a table: deletes, SCD types, order, metadata columns. Pure."""

@@ -1,0 +1,244 @@
+"""The proof that nothing is missing in an archive, and what exactly is if it fails. Pure.
+
+    covers of files + watermark + decisions -> prove -> Proof: complete up to P, gaps, files that have to be read first
+
+The answer depends on what the files cover, not on when they arrived, how often, or under which name: it is a union of intervals. The
+watermark never passes a position that no file covers, unless somebody accepted it as missing or the rule for natural holes says that there
+may be none.
+"""
+
+import enum
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from cdc_ops.core.archive.file_names import BinlogName, FileName, KafkaName
+from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Cover, Gap, Position, Reached, shown
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.errors import ArchiveGapError
+
+SHOWN: Final = 5
+"""Gaps that a message names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What is known of one stream.
+
+    Args:
+        stream: Which sequence.
+        start: Where the proof began: the watermark, or the first position of a stream that was never read.
+        to: The safe watermark: everything in `[start, to)` is covered, accepted as missing or a natural hole.
+        gaps: What is certainly missing, in order; files that wait or are unread cannot hold it.
+        holes: Positions without a record that the rule called natural; they hold nothing if that rule is right.
+        unread: Files whose ends only their contents tell; what is missing behind `to` may be in them, so it is no gap yet.
+        used: Decisions that were relied on.
+        is_beginning: Nothing was known of the stream before.
+    """
+
+    stream: str
+    start: Position
+    to: Position
+    gaps: tuple[Gap, ...] = ()
+    holes: tuple[Gap, ...] = ()
+    unread: tuple[str, ...] = ()
+    used: tuple[AcceptedGap, ...] = ()
+    is_beginning: bool = False
+
+    @property
+    def reached(self) -> Reached:
+        """The stream's part of the new watermark."""
+        return Reached(stream=self.stream, to=self.to, since=self.start if self.is_beginning else None)
+
+
+def prove(
+    stream: str,
+    watermark: Position | None,
+    covers: Iterable[Cover],
+    *,
+    accepted: Iterable[AcceptedGap] = (),
+    max_hole: int = 0,
+) -> Proof:
+    """Returns up to where a stream is complete, and what is missing behind that.
+
+    Args:
+        stream: Which; covers and decisions of others are left out.
+        watermark: Where it was complete before; None = it begins with the first position of any file.
+        covers: What files hold, in any order, duplicates and overlaps included.
+        accepted: Decisions that positions may be missing.
+        max_hole: The largest number of positions without a record that is natural between two files. Zero for topics that number every
+            record. Topics that are compacted, written in transactions (whose markers take offsets) or archived without tombstones have
+            holes by nature; every lost file that is no longer than this goes unnoticed then. Only for streams of single numbers.
+    """
+    mine = [cover for cover in covers if cover.stream == stream]
+    decisions = sorted((item for item in accepted if item.stream == stream), key=lambda item: (item.low, item.high, item.at))
+    is_beginning = watermark is None
+    if watermark is None:
+        if not mine:
+            raise ValueError(f"nothing is known of {stream}")
+        watermark = min(cover.low for cover in mine)
+    unread = tuple(cover for cover in mine if cover.high is None)
+    # An unread file shows where something begins that has to be preceded; it counts as empty there until it is read.
+    known = [cover if cover.high is not None else replace(cover, high=cover.low) for cover in mine]
+    return _sweep(Proof(stream=stream, start=watermark, to=watermark, is_beginning=is_beginning), known, unread, tuple(decisions), max_hole)
+
+
+def _sweep(empty: Proof, known: list[Cover], unread: tuple[Cover, ...], decisions: tuple[AcceptedGap, ...], max_hole: int) -> Proof:
+    at, last = empty.start, ""
+    gaps: list[Gap] = []
+    holes: list[Gap] = []
+    for cover in sorted(known, key=lambda cover: (cover.low, cover.high, cover.file)):
+        if cover.low > at:
+            between = Gap(stream=empty.stream, low=at, high=cover.low, after_file=last, before_file=cover.file)
+            missing = [gap for gap in _without(between, decisions) if not is_natural(gap, max_hole)]
+            if missing and any(other.low < cover.low for other in unread):
+                break  # one of them may hold it
+            holes += [gap for gap in _without(between, decisions) if is_natural(gap, max_hole)]
+            gaps += missing
+            at, last = cover.low, cover.file
+        if cover.high is not None and cover.high > at:
+            at, last = cover.high, cover.file
+    to = gaps[0].low if gaps else at
+    return replace(
+        empty,
+        to=to,
+        gaps=tuple(gaps),
+        holes=tuple(hole for hole in holes if hole.high <= to),
+        unread=tuple(sorted({cover.file for cover in unread})),
+        used=tuple(item for item in decisions if item.high > empty.start and item.low < to),
+    )
+
+
+def _without(gap: Gap, decisions: tuple[AcceptedGap, ...]) -> list[Gap]:
+    """Returns the parts of a gap that no decision gives up; decisions are sorted."""
+    rest, low = [], gap.low
+    for item in decisions:
+        if item.high <= low or item.low >= gap.high:
+            continue
+        if item.low > low:
+            rest.append(replace(gap, low=low, high=item.low))
+        low = item.high
+    return [*rest, replace(gap, low=low)] if low < gap.high else rest
+
+
+def is_natural(missing: Gap, max_hole: int) -> bool:
+    """True if a hole between two files is one that a topic may have by nature; positions in binlogs have none."""
+    return len(missing.low) == 1 and missing.high[0] - missing.low[0] <= max_hole
+
+
+def origin(name: FileName, watermark: ArchiveWatermark | None) -> Position | None:
+    """Returns where a stream that was never read has to begin.
+
+    A table that has begun knew all streams that there were then, so a partition that is new to it begins with the offset 0.
+
+    Returns:
+        None if the first file that is there may be the beginning.
+    """
+    return (0,) if isinstance(name, KafkaName) and watermark is not None and watermark.streams else None
+
+
+def covers_of(
+    names: Iterable[FileName], contents: Mapping[str, tuple[Cover, ...]], ended: frozenset[str] = frozenset()
+) -> tuple[Cover, ...]:
+    """Returns what files cover: by their contents where those are known, else by their names as far as these tell.
+
+    A binlog of which a later one is there, or that ends with ROTATE or STOP, is whole. How far a file of a sink goes, its name does not
+    say: the next name does not either, because sinks overlap after a restart.
+
+    Args:
+        names: The files.
+        contents: Per path, what reading it showed.
+        ended: Paths of binlogs that were seen to end properly.
+    """
+    listed = tuple(names)
+    last: dict[str, int] = {}
+    for name in listed:
+        if isinstance(name, BinlogName):
+            last[name.stream] = max(name.number, last.get(name.stream, 0))
+    covers: list[Cover] = []
+    for name in listed:
+        if name.path in contents:
+            covers += contents[name.path]
+        elif isinstance(name, KafkaName):
+            covers.append(Cover(file=name.path, stream=name.stream, low=(name.start_offset,), high=None))
+        elif isinstance(name, BinlogName):
+            whole = name.number < last[name.stream] or name.path in ended
+            high = (name.number + 1, 0) if whole else None
+            covers.append(Cover(file=name.path, stream=name.stream, low=(name.number, 0), high=high))
+    return tuple(covers)
+
+
+class GapStatus(enum.StrEnum):
+    """How a gap stands."""
+
+    OPEN = "open"
+    """It stops its table."""
+    ACCEPTED = "accepted"
+    """Somebody gave up what is missing; the next run passes it."""
+    CLOSED = "closed"
+    """It is not found any more: the files came after all, or it became another one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GapRecord:
+    """What the ledger keeps of a gap.
+
+    Args:
+        pipeline, table: Whose archive.
+        gap: What is missing.
+        status: How it stands.
+        found_at: When it was first found, by the ledger's clock, UTC.
+        decision: Who accepted it, when and why.
+    """
+
+    pipeline: str
+    table: TableName
+    gap: Gap
+    status: GapStatus
+    found_at: datetime
+    decision: AcceptedGap | None = None
+
+    @property
+    def gap_id(self) -> str:
+        """Names the missing range: what follows from it is the same in every ledger."""
+        text = f"{self.gap.stream}\0{shown(self.gap.low)}\0{shown(self.gap.high)}"
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingEvents:
+    """What a run that came through has met: its table has everything before the gaps, and nothing behind them.
+
+    Args:
+        gaps: What is missing.
+        healing: The next run compares the table with its source, and goes on behind the first of them; else somebody has to act.
+    """
+
+    gaps: tuple[Gap, ...]
+    healing: bool = False
+
+    def alert(self, table: str) -> str:
+        """Returns what somebody has to look at."""
+        then = (
+            "The next run compares the table with its source instead ('heal: query')."
+            if self.healing
+            else "The table stops there. Bring the files back, or give up exactly this range: see 'cdc-ops gap list'."
+        )
+        return f"The archive of {table} has a gap: {_listed(self.gaps)}. What comes before it is merged, what comes behind it waits. {then}"
+
+
+def _listed(gaps: tuple[Gap, ...]) -> str:
+    return "; ".join(map(str, gaps[:SHOWN])) + (f"; and {len(gaps) - SHOWN} more" if len(gaps) > SHOWN else "")
+
+
+def gap_error(table: str, gaps: tuple[Gap, ...], to: tuple[Reached, ...]) -> ArchiveGapError:
+    """Returns the error that stops a table whose archive misses something."""
+    safe = ", ".join(f"{item.stream} {shown(item.to)}" for item in to) or "nowhere"
+    return ArchiveGapError(
+        f"The archive of {table} has a gap: {_listed(gaps)}.",
+        why="No file that is listed holds these positions, and a file that comes after them is there.",
+        data=f"Nothing behind the gap was merged; the table is complete up to {safe}. Other tables go on.",
+        next="Bring the files back; the gap closes by itself. Or give up exactly this range: see 'cdc-ops gap list'.",
+    )

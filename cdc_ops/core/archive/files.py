@@ -1,0 +1,338 @@
+"""Files of an archive between being listed and being consumed: which are read now, which wait, which have changed or gone. Pure.
+
+    listing + what the ledger knows + the store's clock -> take_stock -> read now | wait | nothing to do | gone
+
+What the ledger keeps of files is a cache. Whether the *changes* in a file are in the table follows from positions: `below` says which files
+a watermark has passed, and a file that is read twice changes nothing, because its records have the same positions as before.
+"""
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from cdc_ops.core.archive.file_names import BinlogName, FileName, KafkaName
+from cdc_ops.core.archive.offsets import ArchiveWatermark, Cover
+from cdc_ops.errors import ArchiveChangedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedFile:
+    """A file as its store lists it.
+
+    Args:
+        path: Relative to the archive's root, with `/`.
+        size: Bytes.
+        etag: What the store says of the content, "" if it says nothing.
+        modified: By the store's clock, UTC; None if it does not tell.
+    """
+
+    path: str
+    size: int
+    etag: str = ""
+    modified: datetime | None = None
+
+    def same_as(self, other: "ListedFile") -> bool:
+        """True if nothing speaks for other contents: size, and the etag or else the time of the last change."""
+        if self.size != other.size:
+            return False
+        if self.etag and other.etag:
+            return self.etag == other.etag
+        return self.modified == other.modified
+
+
+class FileStatus(enum.StrEnum):
+    """What the ledger knows of a file."""
+
+    WAITING = "waiting"
+    """Listed and perhaps still being written; or read, and not merged because of a gap."""
+    FROZEN = "frozen"
+    """In the list of an operation that has not settled."""
+    CONSUMED = "consumed"
+    """Its changes were merged; an empty file counts as consumed. It is forgotten when it is not listed any more."""
+    LOST = "lost"
+    """Not listed any more, before it was consumed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRecord:
+    """What the ledger keeps of a file, for one table.
+
+    Args:
+        file: As it was when it got this status.
+        status: What is known of it.
+        since: When it was first listed in this form, by the store's clock, UTC.
+        covers: What it holds, by its contents; empty while it was not read.
+        operation_id, run_id: Who has it or had it in its list.
+    """
+
+    file: ListedFile
+    status: FileStatus
+    since: datetime
+    covers: tuple[Cover, ...] = ()
+    operation_id: str = ""
+    run_id: str = ""
+
+
+class Verdict(enum.StrEnum):
+    """What is to be done about a listed file."""
+
+    NEW = "new"
+    LONGER = "longer"
+    """Uploaded again with more in it: read again as a whole."""
+    SHORTER = "shorter"
+    """Uploaded again with less in it: read again; somebody should look."""
+    REPLACED = "replaced"
+    """As long as before and not the same: read again; somebody should look."""
+    EMPTY = "empty"
+    """Nothing to read."""
+    WAIT = "wait"
+    """Perhaps not finished."""
+    SAME = "same"
+    """Known and unchanged."""
+
+    @property
+    def is_read(self) -> bool:
+        """True if the file belongs into the next batch."""
+        return self in (Verdict.NEW, Verdict.LONGER, Verdict.SHORTER, Verdict.REPLACED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """A listed file and what is to be done about it."""
+
+    file: ListedFile
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stock:
+    """What a listing means.
+
+    Args:
+        arrivals: Files that are not known as they are, sorted by path.
+        same: How many are known and unchanged.
+        gone: Files that are not listed any more after they were consumed; their store's lifecycle rules may do that.
+        lost: Files that are not listed any more and were not consumed.
+        touched: Records of files that were written again, or touched, and hold what they held: with the time of now.
+    """
+
+    arrivals: tuple[Arrival, ...] = ()
+    same: int = 0
+    gone: tuple[FileRecord, ...] = ()
+    lost: tuple[FileRecord, ...] = ()
+    touched: tuple[FileRecord, ...] = ()
+
+    def of(self, *verdicts: Verdict) -> tuple[ListedFile, ...]:
+        """Returns the files with one of these verdicts."""
+        return tuple(arrival.file for arrival in self.arrivals if arrival.verdict in verdicts)
+
+    @property
+    def to_read(self) -> tuple[ListedFile, ...]:
+        """The files of the next batch."""
+        return tuple(arrival.file for arrival in self.arrivals if arrival.verdict.is_read)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What somebody should look at although the run goes on."""
+        texts = {
+            Verdict.SHORTER: "was uploaded again with less in it; what it held before was consumed and stays",
+            Verdict.REPLACED: "was uploaded again with the same size and other contents; it is read again",
+        }
+        unknown = "was written again with the same size, and nobody knows whether it holds the same; it is read again"
+        found = tuple(
+            f"{item.file.path} {unknown if item.verdict is Verdict.REPLACED and not item.file.etag else texts[item.verdict]}"
+            for item in self.arrivals
+            if item.verdict in texts
+        )
+        return (*found, *(f"{item.file.path} was removed before it was consumed" for item in self.lost))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrivalRules:
+    """When a file counts as finished.
+
+    Args:
+        settle: How long a file must not have changed, by the store's clock. Object stores show a file only when it is whole: zero is
+            right for what is uploaded as one object, and for stores that are appended to it is not.
+        unfinished: Paths whose contents were looked at and end in the middle of something; they wait however old they are.
+    """
+
+    settle: timedelta = timedelta(minutes=1)
+    unfinished: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedRange:
+    """A part of an archive that a listing has seen as a whole: paths that begin with `prefix` and come after `after`."""
+
+    prefix: str = ""
+    after: str = ""
+
+    def holds(self, path: str) -> bool:
+        """True if a file with this path would have been listed."""
+        return path.startswith(self.prefix) and path > self.after
+
+
+def take_stock(
+    listed: Iterable[ListedFile],
+    known: Mapping[str, FileRecord],
+    clock: datetime,
+    rules: ArrivalRules,
+    ranges: Iterable[ListedRange] = (),
+) -> Stock:
+    """Returns what a listing means.
+
+    Args:
+        listed: The files, in any order; a path that is listed twice counts once.
+        known: What the ledger knows, by path.
+        clock: The store's clock when it was listed, UTC; never another one.
+        rules: When a file counts as finished.
+        ranges: What was listed as a whole; only there a known file can be missing.
+    """
+    files = {file.path: file for file in listed}
+    seen = tuple(ranges)
+    judged = [Arrival(file=file, verdict=judge(file, known.get(file.path), clock, rules)) for _, file in sorted(files.items())]
+    absent = [
+        record
+        for path, record in sorted(known.items())
+        if path not in files and record.status is not FileStatus.LOST and any(part.holds(path) for part in seen)
+    ]
+    return Stock(
+        arrivals=tuple(arrival for arrival in judged if arrival.verdict is not Verdict.SAME),
+        same=sum(arrival.verdict is Verdict.SAME for arrival in judged),
+        gone=tuple(record for record in absent if record.status is FileStatus.CONSUMED),
+        lost=tuple(record for record in absent if record.status is not FileStatus.CONSUMED),
+        touched=tuple(
+            replace(record, file=arrival.file)
+            for arrival in judged
+            if arrival.verdict is Verdict.SAME and (record := known[arrival.file.path]).file.modified != arrival.file.modified
+        ),
+    )
+
+
+def judge(file: ListedFile, known: FileRecord | None, clock: datetime, rules: ArrivalRules) -> Verdict:
+    """Returns what is to be done about one file; see `take_stock`."""
+    was_read = known is not None and known.status is FileStatus.CONSUMED
+    if known is not None and was_read and file.same_as(known.file):
+        return Verdict.SAME
+    if file.path in rules.unfinished or not is_settled(file, known, clock, rules.settle):
+        return Verdict.WAIT
+    if known is None or not was_read:
+        return Verdict.NEW if file.size else Verdict.EMPTY
+    if file.size > known.file.size:
+        return Verdict.LONGER
+    return Verdict.SHORTER if file.size < known.file.size else Verdict.REPLACED
+
+
+def is_settled(file: ListedFile, known: FileRecord | None, clock: datetime, settle: timedelta) -> bool:
+    """True if a file has not changed for a while, by its store's own times, or by two listings that far apart."""
+    if not settle:
+        return True
+    if file.modified is not None and file.modified <= clock - settle:
+        return True
+    return known is not None and file.same_as(known.file) and known.since <= clock - settle
+
+
+def noticed(stock: Stock, known: Mapping[str, FileRecord], clock: datetime) -> tuple[FileRecord, ...]:
+    """Returns what the ledger has to keep of a listing that is not part of an operation: who waits, is empty, touched or lost.
+
+    A file that waits in the form in which it waited before keeps the time at which it was first seen like that.
+    """
+    kept = list(stock.touched)
+    for arrival in stock.arrivals:
+        before = known.get(arrival.file.path)
+        if arrival.verdict is Verdict.WAIT:
+            # What was consumed stays on record as it was, so that it can be told what has become of it, if its age tells when it settles.
+            consumed = before is not None and before.status is FileStatus.CONSUMED and arrival.file.modified is not None
+            if before is None or not (consumed or arrival.file.same_as(before.file)):
+                kept.append(FileRecord(file=arrival.file, status=FileStatus.WAITING, since=clock))
+        elif arrival.verdict is Verdict.EMPTY:
+            kept.append(FileRecord(file=arrival.file, status=FileStatus.CONSUMED, since=clock))
+    kept += [replace(record, status=FileStatus.LOST, since=clock) for record in stock.lost]
+    return tuple(kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrozenFiles:
+    """The files of one operation, sorted by path; every try of it reads these and no others."""
+
+    files: tuple[ListedFile, ...]
+
+
+def freeze(files: Iterable[ListedFile]) -> FrozenFiles:
+    """Returns the list that an operation carries."""
+    return FrozenFiles(files=tuple(sorted(files, key=lambda file: file.path)))
+
+
+def check_frozen(frozen: FrozenFiles, present: Mapping[str, ListedFile]) -> None:
+    """Refuses a try whose files are not those that its plan has seen; called before they are read, and again before their rows are merged.
+
+    Args:
+        frozen: The operation's list.
+        present: The files as they are now, by path; one that is missing here is gone.
+
+    Raises:
+        ArchiveChangedError: a file is gone, or has another size or content.
+    """
+    found = [text for file in frozen.files if (text := _difference(file, present.get(file.path)))]
+    if found:
+        raise ArchiveChangedError(
+            f"{len(found)} of {len(frozen.files)} files are not what the plan has seen: {'; '.join(found[:5])}.",
+            why="They were uploaded again or removed after the operation was frozen.",
+            data="Nothing of the operation was committed; the watermark is where it was.",
+            next="Nothing to do: the next run lists the files and freezes them again.",
+        )
+
+
+def _difference(file: ListedFile, now: ListedFile | None) -> str:
+    if now is None:
+        return f"{file.path} is gone"
+    if file.same_as(now):
+        return ""
+    if file.size != now.size:
+        return f"{file.path} has {now.size:,} bytes instead of {file.size:,}"
+    return f"{file.path} {'has other contents' if file.etag and now.etag else 'was written again'}"
+
+
+def frozen_records(frozen: FrozenFiles, operation_id: str, run_id: str, clock: datetime) -> tuple[FileRecord, ...]:
+    """Returns what the ledger keeps of an operation's files when it is frozen."""
+    return tuple(
+        FileRecord(file=file, status=FileStatus.FROZEN, since=clock, operation_id=operation_id, run_id=run_id) for file in frozen.files
+    )
+
+
+def consumed_records(records: Iterable[FileRecord], covers: Iterable[Cover], clock: datetime) -> tuple[FileRecord, ...]:
+    """Returns what the ledger keeps of an operation's files once it has committed, with what reading them showed."""
+    by_file: dict[str, list[Cover]] = {}
+    for cover in covers:
+        by_file.setdefault(cover.file, []).append(cover)
+    return tuple(
+        replace(record, status=FileStatus.CONSUMED, since=clock, covers=tuple(by_file.get(record.file.path, ()))) for record in records
+    )
+
+
+def below(names: Iterable[FileName], watermark: ArchiveWatermark) -> frozenset[str]:
+    """Returns the files that a watermark has passed, by their names alone: what counts as consumed when the ledger is lost.
+
+    In each stream the file in which the watermark lies is read again, that is the last one that begins at or below it; all that begin
+    before that one have been passed. This loses nothing: the watermark has only ever moved over positions that some file covered. If one
+    of the passed files goes on beyond the watermark (a sink that restarted), what only it holds is missing from the files that are read,
+    and the proof stops the table there. Files from before the position at which the table began with a stream were not passed.
+    """
+    passed: set[str] = set()
+    by_stream: dict[str, list[tuple[tuple[int, ...], str]]] = {}
+    for name in names:
+        if isinstance(name, KafkaName):
+            by_stream.setdefault(name.stream, []).append(((name.start_offset,), name.path))
+        elif isinstance(name, BinlogName):
+            by_stream.setdefault(name.stream, []).append(((name.number, 0), name.path))
+    for stream, starts in by_stream.items():
+        reached = watermark.of(stream)
+        if reached is None:
+            continue
+        begun = [start for start, _ in starts if start <= reached]
+        last = max(begun, default=None)
+        since = watermark.since(stream)
+        passed |= {path for start, path in starts if last is not None and start < last and (since is None or start >= since)}
+    return frozenset(passed)

@@ -1,0 +1,1 @@
+"""Cursors of the query method: positions, windows, late rows. Pure."""

@@ -1,0 +1,20 @@
+"""Writers that hold a table's watermark back: when that is worth an alert, and what it says. Pure."""
+
+from datetime import timedelta
+
+from cdc_ops.core.cursor.windows import SafeBound
+
+
+def hold_alert(bound: SafeBound, max_hold: timedelta) -> str:
+    """Returns the alert about a writer that is open longer than `max_hold`, "" if there is none.
+
+    The bound stays where it is all the same: to pass it would lose the writer's rows. By the source's own clock.
+    """
+    if bound.held_since is None or bound.observed_at - bound.held_since <= max_hold:
+        return ""
+    held = timedelta(seconds=int((bound.observed_at - bound.held_since).total_seconds()))
+    hint = f" {bound.held_hint}" if bound.held_hint else ""
+    return (
+        f"The watermark has been held back for {held} by {bound.held_by}, longer than 'max_hold' ({max_hold}). What was changed since "
+        f"{bound.held_since:%Y-%m-%d %H:%M:%S} UTC is not in the lake before that ends.{hint}"
+    )

@@ -1,0 +1,123 @@
+"""Late rows: rows that became visible below a bound which was called safe. Where they are looked for, and what is said of them. Pure.
+
+A bound is proven only for rows that are stamped by the source's own clock and by writers that the source shows. For all others (stamps
+of the application's clock, a missing grant, clocks that jump) each increment looks again at the *band* just below its watermark:
+
+    ... [watermark - overlap, watermark) [watermark, bound) ...
+         band: compared with the lake      window: merged
+
+The band is read only when the source's own checksum of it is not the one that the last plan took (`Seen`), so a quiet band costs an index
+range at the source, and an idle table starts no Spark.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from cdc_ops.core.cursor.cursors import Cursor, CursorType, CursorValue
+from cdc_ops.core.cursor.windows import Window
+
+MOST_NUMBERS: Final = 100_000
+"""Numbers below the watermark of a counting cursor that are looked at again, at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a plan saw of a stretch of the source, and what the lake holds once the plan's operation has committed.
+
+    It is taken after the bound and before the operation reads, so whatever it counts is read by that operation or was read before. A row
+    that becomes visible later changes it: the next plan then has the band read.
+
+    Args:
+        window: The stretch, from the start of the next plan's band to where the operation stops reading.
+        rows: Rows in it.
+        checksum: Of their keys and cursors, in no order; of all their columns where a row can change without its cursor.
+    """
+
+    window: Window
+    rows: int
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateRows:
+    """Late rows of one operation; they were merged.
+
+    Args:
+        rows: How many.
+        oldest: Cursor of the one that lay deepest, "" without any.
+        below: How far that is below the watermark: microseconds, for a counting cursor numbers.
+    """
+
+    rows: int = 0
+    oldest: str = ""
+    below: int = 0
+
+
+NONE_LATE: Final = LateRows()
+
+
+def band_low(cursor: Cursor, watermark: CursorValue, overlap: timedelta, since: CursorValue | None = None) -> CursorValue | None:
+    """Returns where the band below a watermark begins, None if there is none.
+
+    Args:
+        cursor: The table's cursor.
+        watermark: The upper end of the band.
+        overlap: Its length, for a temporal cursor; zero turns it off for all cursors, but for the second or the day that was read before
+            it was over.
+        since: For a counting cursor: the watermark before this one. What was handed out between two plans is what can have been open at
+            the second; it is looked at once more, up to `MOST_NUMBERS`.
+    """
+    if not overlap:
+        return watermark if cursor.lead.is_coarse else None
+    if cursor.lead.type is not CursorType.INTEGER:
+        return cursor.shifted(watermark, -overlap)
+    low = int(watermark.parts[0]) - MOST_NUMBERS
+    return CursorValue(parts=(str(max(low, int(since.parts[0])) if since else low),))
+
+
+def measured(cursor: Cursor, rows: int, oldest: str, watermark: CursorValue) -> LateRows:
+    """Returns late rows with their distance from the watermark below which they turned up."""
+    if not rows:
+        return NONE_LATE
+    below = cursor.order(watermark)[0] - cursor.order(CursorValue(parts=(oldest,)))[0]
+    return LateRows(rows=rows, oldest=oldest, below=below)
+
+
+def deepest(found: tuple[LateRows, ...]) -> LateRows:
+    """Returns several operations' late rows as one: their sum, and the deepest of them."""
+    last = max(found, key=lambda late: late.below, default=NONE_LATE)
+    return LateRows(rows=sum(late.rows for late in found), oldest=last.oldest, below=last.below)
+
+
+def commit_lag(cursor: Cursor, late: LateRows) -> timedelta | None:
+    """Returns how far below the previous bound the oldest late row lay; None without late rows, and for a counting cursor."""
+    return timedelta(microseconds=late.below) if late.rows and cursor.lead.type.is_temporal else None
+
+
+def advice(cursor: Cursor, late: LateRows, overlap: timedelta) -> str:
+    """Returns what the operator should know of late rows, "" without any."""
+    if not late.rows:
+        return ""
+    many = f"{late.rows:,} late rows were" if late.rows > 1 else "1 late row was"
+    lag = commit_lag(cursor, late)
+    if lag is None:
+        return (
+            f"{many} found below the watermark and merged, the oldest at {late.oldest}, {late.below:,} numbers below it: numbers were used "
+            "later than the source's open writers told. Let the source's user see them, and let nobody choose numbers; 'verify' finds "
+            "what was missed."
+        )
+    seconds = lag.total_seconds()
+    short = 2 * seconds > overlap.total_seconds()
+    recommended = f"Set 'overlap' to at least {_round_up(2 * seconds)}" if short else "'overlap' is long enough for these"
+    return (
+        f"{many} found below the watermark and merged, the oldest at {late.oldest}, {seconds:.3f} s below it: the cursor is not set by the "
+        f"source's clock when the row is written, or its open writers are not all seen. {recommended}; 'verify' finds what was missed."
+    )
+
+
+def _round_up(seconds: float) -> str:
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds > size:
+            return f"{-int(-seconds // size)}{unit}"
+    return f"{max(-int(-seconds // 1), 1)}s"

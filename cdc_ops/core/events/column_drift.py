@@ -1,0 +1,134 @@
+"""What the events of an archive tell of a table's columns: which of them rows came without, and statements that changed the table. Pure.
+
+No event tells what an ALTER did to rows that it wrote no events for: the default of an added column, the values under a column's old name.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from cdc_ops.core.events.ddl_changes import WITHOUT_EVENTS, TableChange, TableChangeKind
+from cdc_ops.core.schema.declared_tables import BEGIN_ANEW
+
+SHOWN: Final = 3
+"""Statements that a run shows."""
+CHANGES_SHOWN: Final = 8
+"""Changes of columns that a run shows, those first that left something unread."""
+NAMES_SHOWN: Final = 20
+"""Columns that nobody has declared that a run shows."""
+STATEMENT_LENGTH: Final = 300
+"""Characters that are kept of a statement."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnNews:
+    """What the events of one operation, or of several, tell of the columns.
+
+    Args:
+        lacking: Columns that the source has, and that events of new rows do not speak of; NULL stands in them.
+        rows: Events of new rows that lack one of them.
+        unmapped: Names in those events that the table does not have.
+        statements: What changed the table itself and is not understood, in the words of its source, cut; without the marks of a snapshot.
+        changes: What statements that are understood did.
+        undeclared: Of a table whose columns the pipeline file declares: what events have besides.
+        declared: True if it does, so that there is no source to read anything from.
+    """
+
+    lacking: tuple[str, ...] = ()
+    rows: int = 0
+    unmapped: tuple[str, ...] = ()
+    statements: tuple[str, ...] = ()
+    changes: tuple[TableChange, ...] = ()
+    undeclared: tuple[str, ...] = ()
+    declared: bool = False
+
+    @classmethod
+    def total(cls, parts: Iterable["ColumnNews"]) -> "ColumnNews":
+        """Adds several operations up."""
+        found = tuple(parts)
+        return cls(
+            lacking=tuple(dict.fromkeys(name for part in found for name in part.lacking)),
+            rows=sum(part.rows for part in found),
+            unmapped=tuple(sorted({name for part in found for name in part.unmapped})),
+            statements=tuple(dict.fromkeys(text for part in found for text in part.statements)),
+            changes=tuple(dict.fromkeys(change for part in found for change in part.changes)),
+            undeclared=tuple(sorted({name for part in found for name in part.undeclared})),
+            declared=any(part.declared for part in found),
+        )
+
+    @property
+    def warning(self) -> str:
+        """What the run says of it, "" if there is nothing to say; `alert` is apart from it."""
+        told = (self._of_rows(), self._of_undeclared(), self._of_changes(), self._remedy(), self._of_statements())
+        return "; ".join(filter(None, told))
+
+    @property
+    def alert(self) -> str:
+        """What somebody has to look at: rows that are gone, or are others, and no event says so; "" if there is nothing."""
+        found = [change for change in self.changes if change.kind in WITHOUT_EVENTS]
+        if not found:
+            return ""
+        remedy = (
+            "'cdc-ops reconcile' compares the table with its source and deletes what that does not have, 'cdc-ops resync --mode full' makes"
+            " it anew"
+        )
+        return (
+            f"statements in the archive took rows away without events: {_first(map(str, found))}; rows from before are in the lake as"
+            f" they were: {BEGIN_ANEW if self.declared else remedy}"
+        )
+
+    def _of_rows(self) -> str:
+        if not self.lacking:
+            return ""
+        named = ", ".join(map(repr, self.lacking))
+        strange = ", ".join(map(repr, self.unmapped))
+        has = "the pipeline file declares" if self.declared else "the source has"
+        others = f". They have {strange}, which the table does not have: 'renamed' says what was renamed" if strange else ""
+        return (
+            f"{self.rows:,} events of new rows do not speak of columns that {has}: NULL stands in {named} of them; they are older"
+            f" than the column, or their tool does not write it{others}"
+        )
+
+    def _of_undeclared(self) -> str:
+        if not self.undeclared:
+            return ""
+        shown = _first(map(repr, self.undeclared), NAMES_SHOWN, ", ")
+        return (
+            f"events have columns that the pipeline file does not declare, and the lake has not: {shown}; declare them in 'tables' of"
+            " the source, and what comes from then on has them; those that are not wanted, name in 'except_column_list' too"
+        )
+
+    def _of_changes(self) -> str:
+        found = [change for change in self.changes if change.kind not in WITHOUT_EVENTS]
+        if not found:
+            return ""
+        cast = any(change.kind is TableChangeKind.RETYPED for change in found)
+        verify = "; whether the server cast values, which writes no event, 'cdc-ops verify' shows" if cast and not self.declared else ""
+        shown = _first(map(str, sorted(found, key=lambda change: not change.unread)), CHANGES_SHOWN)
+        return f"statements in the archive changed the table: {shown}{verify}"
+
+    def _remedy(self) -> str:
+        columns = dict.fromkeys((*self.lacking, *(name for change in self.changes for name in change.unread)))
+        if not columns or self.declared:
+            return ""
+        return f"'cdc-ops backfill --columns {','.join(columns)}' reads from the source what no event says of rows that are older"
+
+    def _of_statements(self) -> str:
+        if not self.statements:
+            return ""
+        shown = _first(f"«{text}»" for text in self.statements)
+        return (
+            f"the archive has statements that are not understood: {shown}; what they did to rows without events of their own"
+            " (defaults, renamed columns, rows of a table that was dropped) is in no event"
+            + (": declare the columns as they are now" if self.declared else ": 'cdc-ops verify' finds it")
+        )
+
+
+def _first(texts: Iterable[str], shown: int = SHOWN, between: str = "; ") -> str:
+    """Returns the first of many texts, and how many more there are."""
+    found = tuple(texts)
+    more = f" and {len(found) - shown:,} more" if len(found) > shown else ""
+    return between.join(found[:shown]) + more
+
+
+NO_NEWS: Final = ColumnNews()

@@ -1,0 +1,235 @@
+"""Change events: what they may say, and what a format has to declare of itself before a table is fed from it.
+
+A format that declares no total order is no format: see `FormatFacts.order`. What a tool can be told to leave out, or to bend, is named here
+too, so that a plan can refuse it before the first record is read.
+"""
+
+import enum
+from dataclasses import dataclass, field
+from typing import Final
+
+from cdc_ops.core.schema.logical_types import ValueFamily, family_of, fraction_digits
+from cdc_ops.core.schema.mysql_types import DeclaredType
+from cdc_ops.core.schema.tables import Column
+
+
+class Operation(enum.StrEnum):
+    """What an event does to a row; the letters are Debezium's."""
+
+    READ = "r"
+    """The row as a snapshot saw it."""
+    CREATE = "c"
+    UPDATE = "u"
+    DELETE = "d"
+    TRUNCATE = "t"
+    """All rows of the table are gone; the event names no key."""
+
+
+MYSQL: Final = "mysql"
+"""The dialect of statements of MySQL and MariaDB, as sqlglot calls it: the one whose statements are understood."""
+
+WHOLE_ROW: Final = (Operation.READ, Operation.CREATE)
+"""Events after which nothing of an older row is left."""
+
+
+class RecordKind(enum.StrEnum):
+    """What a raw record turned out to be. Every record yields at least one row of the feed, so that counts add up."""
+
+    CHANGE = "change"
+    DDL = "ddl"
+    """A statement that changes the table, not its rows."""
+    CONTROL = "control"
+    """Says nothing of rows or columns: tombstones, heartbeats, borders of transactions."""
+    BAD = "bad"
+    """Could not be decoded; `reason` says why, `raw` is the record."""
+    UNKNOWN = "unknown"
+    """Is of a table that the pipeline file does not speak of; no format says so, the step that reads a folder does."""
+
+
+class Container(enum.StrEnum):
+    """What the files of a format hold records in."""
+
+    LINES = "lines"
+    """A JSON document a line."""
+    CSV = "csv"
+    """Comma-separated values, the names of the columns in the first record."""
+    PARQUET = "parquet"
+    AVRO = "avro"
+    """Avro's object container files, each with its own schema."""
+
+
+class Images(enum.StrEnum):
+    """How much of a row an update carries."""
+
+    FULL = "full"
+    """All columns that the table had at that moment."""
+    PARTIAL = "partial"
+    """It may leave columns out that did not change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderField:
+    """One part of the total order, most significant first.
+
+    Args:
+        name: Field of the feed's `position`.
+        type: Its type as Spark SQL DDL: always a number.
+        meaning: What it counts.
+        of_delivery: It is another one when the same event is delivered again, and the fields before it tell events apart without it.
+    """
+
+    name: str
+    type: str
+    meaning: str
+    of_delivery: bool = False
+
+
+class Where(enum.StrEnum):
+    """Where a setting is made."""
+
+    CONNECTOR = "source connector"
+    TRANSFORMATION = "transformation of the source connector"
+    CONVERTER = "converter of the source connector"
+    SINK = "sink connector"
+    SERVER = "database server"
+    TOOL = "tool"
+    NOWHERE = "nowhere: that is how the tool is"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossySetting:
+    """A setting of the tool that writes events, under which something is lost.
+
+    Args:
+        name: As the tool spells it; one that ends with a dot stands for all settings whose names begin so.
+        safe: The values that lose nothing.
+        unsafe: The values that lose; where there are any, all others are safe. For settings that are names or marks of the user's choice.
+        needs: What a list has to name, separated by commas, to lose nothing; `source.` before a name may be left out.
+        default: What holds if the pipeline file says nothing of it; the tool's own default.
+        loses: What is lost, in words.
+        remedy: What to set instead.
+        families: Concerns only tables with columns of these families; empty = every table.
+        only_fractions: Of these, only columns that keep fractions of seconds.
+        declared: Of these, only columns of these declared types; empty = all.
+        seen: True if records show it, and one that was written so is found out even if nothing was declared.
+        where: Where it is set.
+        written: How it is spelled there; empty = as `name`.
+        stated_without: Has to be stated, default or not, where the setting of this name is not `true`: records do not show it then.
+        advised: A value that loses nothing, of those where `safe` cannot say it.
+    """
+
+    name: str
+    default: str
+    loses: str
+    remedy: str
+    safe: tuple[str, ...] = ()
+    unsafe: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    families: tuple[ValueFamily, ...] = ()
+    only_fractions: bool = False
+    declared: tuple[str, ...] = ()
+    seen: bool = False
+    where: Where = Where.TOOL
+    written: str = ""
+    stated_without: str = ""
+    advised: str = ""
+
+    def touches(self, column: Column) -> bool:
+        """True if values of that column may be lost."""
+        if self.declared and DeclaredType.parse(column.source_type).base not in self.declared:
+            return False
+        return family_of(column) in self.families and (not self.only_fractions or fraction_digits(column) > 0)
+
+    def loses_at(self, value: str) -> bool:
+        """True if that value of the setting loses something."""
+        if self.unsafe:
+            return value in self.unsafe
+        if self.needs:
+            return not set(self.needs) <= {name.strip().removeprefix("source.") for name in value.split(",")}
+        return value not in self.safe
+
+    def accepted_by(self, value: str, name: str = "") -> str:
+        """What a pipeline file has to list to go on all the same; `name` is the setting's, where `self.name` stands for several."""
+        return f"{name or self.name}={value}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatFacts:
+    """What a format declares of itself.
+
+    Args:
+        name: Its name in pipeline files.
+        tool: What writes it.
+        order: The total order of a table's events.
+        images: How much of a row an update carries.
+        snapshot: How a row of a snapshot is marked.
+        delete: How a deleted row shows.
+        key_change: How an update of a key column shows.
+        truncate: How TRUNCATE shows.
+        ddl: How a changed column shows.
+        lossy: Settings that lose data.
+        settings: Further settings that decide how values are read, with their defaults.
+        unreadable: Families of columns that cannot be read exactly, with the reason.
+        local_instants: True if instants are written as local time, so that the zone has to be declared.
+        one_order: False if events of different partitions of a topic have no order among them; those of a key are in one.
+        names_table: False if records do not say of which table they are: then all of a folder are of one.
+        container: What the files hold records in.
+        column_names: What names of columns have to be, as a regular expression; empty = any.
+        statements: The SQL dialect of its statements: `MYSQL`, which is understood; empty = another one, or none is ever written.
+        sparse: True if rows need not have all columns: what a whole row does not name is NULL, and not older than its column.
+        hidden_keys: Why an update does not show that a column has changed which is not of the primary key; empty = it shows it.
+    """
+
+    name: str
+    tool: str
+    order: tuple[OrderField, ...]
+    images: Images
+    snapshot: str
+    delete: str
+    key_change: str
+    truncate: str
+    ddl: str
+    lossy: tuple[LossySetting, ...] = ()
+    settings: dict[str, str] = field(default_factory=dict)
+    unreadable: dict[ValueFamily, str] = field(default_factory=dict)
+    local_instants: bool = False
+    one_order: bool = True
+    names_table: bool = True
+    container: Container = Container.LINES
+    column_names: str = ""
+    statements: str = ""
+    sparse: bool = False
+    hidden_keys: str = ""
+
+    @property
+    def writes_tombstones(self) -> bool:
+        """True if a record without a value may follow a delete."""
+        return "tombstone" in self.delete
+
+    @property
+    def position_type(self) -> str:
+        """The type of the feed's `position` as Spark SQL DDL; structs of numbers compare field by field."""
+        return "struct<" + ", ".join(f"{part.name}: {part.type}" for part in self.order) + ">"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFormat:
+    """What a pipeline file says of the events that it is fed from.
+
+    Args:
+        name: The format, see `cdc-ops` docs/formats.md.
+        settings: Settings of the tool that wrote them, as far as they are not its defaults, under the tool's own names.
+        accept: Losses that are known and wanted, each as `setting=value`.
+        time_zone: Zone in which the tool wrote local times of instants: `UTC`, `+08:00`, or a region.
+    """
+
+    name: str
+    settings: dict[str, str] = field(default_factory=dict)
+    accept: tuple[str, ...] = ()
+    time_zone: str = ""
+
+
+def setting(facts: FormatFacts, chosen: EventFormat, name: str) -> str:
+    """Returns the value of a tool's setting: what the pipeline file says, else the tool's default."""
+    defaults = {item.name: item.default for item in facts.lossy} | facts.settings
+    return chosen.settings.get(name, defaults[name])

@@ -1,0 +1,54 @@
+"""The formats of change events by name, and what each declares of itself: names, settings, demands; pure, without Spark.
+
+`cdc_ops.formats` reads the records, by these facts.
+"""
+
+from typing import Final
+
+from cdc_ops.core.events.format_spec import FormatFacts
+from cdc_ops.core.formats.debezium import ORACLE, SQL_SERVER, mysql_facts, postgres_facts
+from cdc_ops.core.formats.debezium_flat import MYSQL_UNWRAPPED, ORACLE_UNWRAPPED, POSTGRES_UNWRAPPED, SQL_SERVER_UNWRAPPED, in_avro
+from cdc_ops.core.formats.dms import DMS_CSV, DMS_PARQUET
+from cdc_ops.core.formats.mongodb import MONGODB, MONGODB_AVRO, MONGODB_UNWRAPPED
+from cdc_ops.core.formats.tools import CANAL, DTS_AVRO, DTS_JSON, GOLDENGATE, HUDI, MAXWELL, TICDC
+from cdc_ops.core.text import did_you_mean
+from cdc_ops.errors import ConfigError
+
+_RELATIONAL: Final = (mysql_facts("debezium-mysql"), postgres_facts("debezium-postgres"), SQL_SERVER, ORACLE)
+_UNWRAPPED: Final = (MYSQL_UNWRAPPED, POSTGRES_UNWRAPPED, SQL_SERVER_UNWRAPPED, ORACLE_UNWRAPPED)
+
+FORMAT_FACTS: Final[dict[str, FormatFacts]] = {
+    facts.name: facts
+    for facts in (
+        *_RELATIONAL,
+        MONGODB,
+        *_UNWRAPPED,
+        MONGODB_UNWRAPPED,
+        *(in_avro(facts) for facts in _RELATIONAL),
+        MONGODB_AVRO,
+        *(in_avro(facts) for facts in _UNWRAPPED),
+        *(DTS_JSON, DTS_AVRO, MAXWELL, CANAL, TICDC, DMS_CSV, DMS_PARQUET, GOLDENGATE, HUDI),
+    )
+}
+"""Of each format that can be read, what it declares."""
+
+
+def is_own_format(name: str) -> bool:
+    """True for `module:callable`: a format of somebody else, which only the job that reads the records can load."""
+    return ":" in name
+
+
+def facts_of(name: str) -> FormatFacts:
+    """Returns what a format declares.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
+    if name in FORMAT_FACTS:
+        return FORMAT_FACTS[name]
+    raise ConfigError(
+        f"There is no format {name!r}. {did_you_mean(name, FORMAT_FACTS)}",
+        why=f"There are: {', '.join(FORMAT_FACTS)}; 'module:callable' names one of your own.",
+        data="Nothing was read or written.",
+        next="Correct the name of the format; 'cdc-ops formats list' shows what each reads.",
+    )

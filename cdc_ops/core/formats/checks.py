@@ -1,0 +1,222 @@
+"""What a pipeline file says of a format, held against what the format declares: settings that lose data, columns it cannot carry. Pure.
+
+`check_settings` needs the file alone, `check_format` the source's columns too. Both name everything that is wrong in one message, so that
+one correction is enough.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from cdc_ops.core.events.format_spec import EventFormat, FormatFacts, LossySetting, setting
+from cdc_ops.core.schema.logical_types import ValueFamily, family_of
+from cdc_ops.core.schema.tables import TableSchema
+from cdc_ops.core.text import did_you_mean
+from cdc_ops.errors import ConfigError, SourceTableError
+
+_FIXED_ZONE: Final = re.compile(r"^(UTC|Z|[+-]\d\d:\d\d)$")
+_AMBIGUOUS: Final = "ambiguous-local-time"
+_NOTHING_DONE: Final = "Nothing was read or written."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossFound:
+    """A setting under which a table loses.
+
+    Args:
+        item: What the format declares.
+        name: The setting's.
+        value: What it is set to, or the tool's default.
+        columns: The columns that lose; empty = all, or the table as a whole.
+        unstated: True if the value is a guess: nothing in the records would show another one.
+    """
+
+    item: LossySetting
+    name: str
+    value: str
+    columns: tuple[str, ...] = ()
+    unstated: bool = False
+
+    @property
+    def accepted_by(self) -> str:
+        """What `accept` has to list to go on all the same; empty for what has to be stated."""
+        return "" if self.unstated else self.item.accepted_by(self.value, self.name)
+
+    @property
+    def loses(self) -> str:
+        """What is lost, in words."""
+        if self.unstated:
+            return f"It is not stated. Where {self.item.stated_without} is not true, no record shows it, and values may be read as others."
+        return self.item.loses
+
+    @property
+    def remedy(self) -> str:
+        """What to do instead."""
+        return f"State {self.name} as the connector has it (its default is {self.value})." if self.unstated else self.item.remedy
+
+
+def unknown_settings(facts: FormatFacts, chosen: EventFormat) -> dict[str, str]:
+    """Returns the settings that the format does not know, each with a sentence that names the nearest one."""
+    known = {item.name for item in facts.lossy} | set(facts.settings)
+    families = tuple(name for name in known if name.endswith("."))
+    strange = sorted(name for name in chosen.settings if name not in known and not name.startswith(families or ("\0",)))
+    return {name: did_you_mean(name, known, limit=40) for name in strange}
+
+
+def losses(facts: FormatFacts, chosen: EventFormat, schema: TableSchema | None) -> Iterator[LossFound]:
+    """Yields the settings under which something is lost that is not accepted.
+
+    Args:
+        facts: What the format declares.
+        chosen: What the pipeline file says of it.
+        schema: The table; None = only what is lost of every table.
+    """
+    for item in facts.lossy:
+        columns = tuple(column.name for column in schema.columns if item.touches(column)) if schema and item.families else ()
+        if item.families and not columns:
+            continue
+        for name, value in _stated(item, facts, chosen):
+            if item.loses_at(value):
+                if item.accepted_by(value, name) not in chosen.accept:
+                    yield LossFound(item=item, name=name, value=value, columns=columns)
+            elif _is_unstated(item, facts, chosen):
+                yield LossFound(item=item, name=name, value=value, columns=columns, unstated=True)
+
+
+def _stated(item: LossySetting, facts: FormatFacts, chosen: EventFormat) -> list[tuple[str, str]]:
+    if item.name.endswith("."):
+        return [(name, value) for name, value in chosen.settings.items() if name.startswith(item.name)]
+    return [(item.name, setting(facts, chosen, item.name))]
+
+
+def _is_unstated(item: LossySetting, facts: FormatFacts, chosen: EventFormat) -> bool:
+    shown = not item.stated_without or setting(facts, chosen, item.stated_without) == "true"
+    return not shown and item.name not in chosen.settings
+
+
+def check_settings(facts: FormatFacts, chosen: EventFormat) -> None:
+    """Refuses settings that are unknown, or that lose data of every table.
+
+    Raises:
+        ConfigError: names all of them.
+    """
+    _raise(facts, None, [*_unknown(facts, chosen), *_as_errors(facts, "every table", list(losses(facts, chosen, None)))])
+
+
+def check_format(facts: FormatFacts, chosen: EventFormat, schema: TableSchema, keys: Iterable[str]) -> None:
+    """Refuses what would lose data, by name, before anything is read.
+
+    Args:
+        facts: What the format says of itself.
+        chosen: What the pipeline file says of it.
+        schema: The table.
+        keys: The columns that identify its rows.
+
+    Raises:
+        ConfigError: settings are unknown or lose data and are not accepted, a zone is missing.
+        SourceTableError: the table has no key, or columns that the format cannot carry.
+    """
+    names = tuple(keys)
+    problems: list[ConfigError | SourceTableError] = [*_unknown(facts, chosen)]
+    if not names:
+        problems.append(_keyless(schema))
+    problems += _as_errors(facts, str(schema.table), list(losses(facts, chosen, schema)))
+    problems += _of_columns(facts, chosen, schema)
+    _raise(facts, schema, problems)
+
+
+def _raise(facts: FormatFacts, schema: TableSchema | None, problems: list[ConfigError | SourceTableError]) -> None:
+    """Raises what is wrong: the one thing, or all of them as one."""
+    if not problems:
+        return
+    if len(problems) == 1:
+        raise problems[0]
+    kind = ConfigError if any(isinstance(problem, ConfigError) for problem in problems) else SourceTableError
+    raise kind(
+        f"{schema.table if schema else 'Tables'} cannot be fed by format {facts.name!r} for {len(problems)} reasons: "
+        + " ".join(problem.what for problem in problems),
+        why=" ".join(f"({number}) {problem.why}" for number, problem in enumerate(problems, 1)),
+        data=_NOTHING_DONE,
+        next=" ".join(f"({number}) {problem.next}" for number, problem in enumerate(problems, 1)),
+    )
+
+
+def _unknown(facts: FormatFacts, chosen: EventFormat) -> Iterator[ConfigError]:
+    unknown = unknown_settings(facts, chosen)
+    if unknown:
+        yield ConfigError(
+            f"Format {facts.name!r} knows no setting {', '.join(unknown)}.",
+            why=" ".join(f"{name}: {hint}" for name, hint in unknown.items()),
+            data=_NOTHING_DONE,
+            next=f"Correct 'settings' of the format; 'cdc-ops formats show {facts.name}' lists them.",
+        )
+
+
+def _keyless(schema: TableSchema) -> SourceTableError:
+    return SourceTableError(
+        f"{schema.table} cannot be fed from change events: it has no key.",
+        why="An event changes the row whose key it names.",
+        data=_NOTHING_DONE,
+        next="Name its 'keys', or use the query method with 'cursor: []'.",
+    )
+
+
+def _as_errors(facts: FormatFacts, table: str, found: list[LossFound]) -> list[ConfigError]:
+    """Returns losses as one error; several are told one by one, each with what to do."""
+    if not found:
+        return []
+    told = [f"{one.name}={one.value}" + (f" ({', '.join(one.columns)})" if one.columns else "") for one in found]
+    accepted = ", ".join(repr(one.accepted_by) for one in found if one.accepted_by)
+    many = len(found) > 1
+    anyway = f" To go on without what is lost, add {accepted} to 'accept'." if accepted else ""
+    shown = f" 'cdc-ops formats show {facts.name}' prints all of these settings to copy." if many else ""
+    state = "If they are set so already, say so" if many else "If it is set so already, say so"
+    verb = "loses" if not all(one.unstated for one in found) else "may lose"
+    return [
+        ConfigError(
+            f"{facts.tool} with {'; '.join(told)} {verb} data of {table}.",
+            why=" ".join(f"{one.name}: {one.loses}" if many else one.loses for one in found),
+            data=_NOTHING_DONE,
+            next=f"{' '.join(dict.fromkeys(one.remedy for one in found))} {state} in 'settings' of the archive.{anyway}{shown}",
+        )
+    ]
+
+
+def _of_columns(facts: FormatFacts, chosen: EventFormat, schema: TableSchema) -> Iterator[ConfigError | SourceTableError]:
+    families = {column.name: family_of(column) for column in schema.columns}
+    for name, family in families.items():
+        if family in facts.unreadable:
+            yield SourceTableError(
+                f"Format {facts.name!r} cannot carry column {name!r} of {schema.table} exactly.",
+                why=facts.unreadable[family],
+                data=_NOTHING_DONE,
+                next="Leave the column out ('except_column_list'), or use the query method for this table.",
+            )
+    strange = [name for name in families if facts.column_names and not re.fullmatch(facts.column_names, name)]
+    if strange:
+        yield SourceTableError(
+            f"Format {facts.name!r} cannot carry columns of such names of {schema.table}: {', '.join(map(repr, strange))}.",
+            why=f"Its files name them by letters, digits and underscores only, so that {facts.tool} has to give them other names.",
+            data=_NOTHING_DONE,
+            next="Leave the columns out ('except_column_list'), or archive this table as JSON.",
+        )
+    if facts.local_instants and ValueFamily.INSTANT in families.values():
+        yield from _zone_problems(facts, chosen, schema)
+
+
+def _zone_problems(facts: FormatFacts, chosen: EventFormat, schema: TableSchema) -> Iterator[ConfigError]:
+    if not chosen.time_zone:
+        yield ConfigError(
+            f"Format {facts.name!r} needs 'time_zone' for the instants of {schema.table}.",
+            why=f"{facts.tool} writes them as local time, and no record says of which zone.",
+            data=_NOTHING_DONE,
+            next="Set 'time_zone' to the zone of the process that wrote the events; best run it in UTC.",
+        )
+    elif not _FIXED_ZONE.match(chosen.time_zone) and _AMBIGUOUS not in chosen.accept:
+        yield ConfigError(
+            f"Instants of {schema.table} written in {chosen.time_zone} are ambiguous when clocks are set back.",
+            why="Two instants have the same local time then, and records do not say which one is meant.",
+            data=_NOTHING_DONE,
+            next=f"Run the writing process in UTC or at a fixed offset such as '+08:00'; or add {_AMBIGUOUS!r} to 'accept'.",
+        )

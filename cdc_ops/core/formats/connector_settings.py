@@ -1,0 +1,123 @@
+"""What to set in a tool and to state in a pipeline file so that a format loses nothing: blocks to copy, made of its facts. Pure."""
+
+from collections.abc import Mapping
+from typing import Final, TypeVar
+
+from cdc_ops.core.events.format_spec import Container, FormatFacts, LossySetting, Where
+from cdc_ops.core.formats.debezium_flat import FIELDS
+
+Value = TypeVar("Value")
+
+_CLASSES: Final = {
+    "debezium-mysql": "io.debezium.connector.mysql.MySqlConnector",
+    "debezium-postgres": "io.debezium.connector.postgresql.PostgresConnector",
+    "debezium-sqlserver": "io.debezium.connector.sqlserver.SqlServerConnector",
+    "debezium-oracle": "io.debezium.connector.oracle.OracleConnector",
+    "debezium-mongodb": "io.debezium.connector.mongodb.MongoDbConnector",
+}
+"""Of the formats whose names begin so, the connector; that of MariaDB writes the same as MySQL's."""
+
+_TRANSFORMATIONS: Final = {
+    "debezium-mongodb-unwrapped": "io.debezium.connector.mongodb.transforms.ExtractNewDocumentState",
+}
+_FLATTEN: Final = "io.debezium.transforms.ExtractNewRecordState"
+_JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+_AVRO: Final = "io.confluent.connect.avro.AvroConverter"
+_BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
+_TABLE_FIELDS: Final = {"debezium-mysql": ("source.db", "source.table", "source.connector"), "debezium-mongodb": ("db", "collection")}
+_NAMED: Final = ("source.schema", "source.table")
+
+
+def advised(item: LossySetting, facts: FormatFacts) -> str:
+    """Returns the value of a setting that loses nothing; empty if there is none to set."""
+    if item.name == FIELDS:
+        return ",".join((*(_qualified(name) for name in item.needs), *_of_family(facts, _TABLE_FIELDS, _NAMED)))
+    if item.where is Where.NOWHERE:
+        return ""
+    return item.advised or next(iter(item.safe), "")
+
+
+def demanded(facts: FormatFacts) -> tuple[LossySetting, ...]:
+    """Returns what has to be set, and stated in the pipeline file, because the tool's default loses something."""
+    return tuple(item for item in facts.lossy if item.loses_at(item.default) and not item.declared)
+
+
+def only_accepted(facts: FormatFacts) -> tuple[LossySetting, ...]:
+    """Returns the losses that nothing can be set against: they can be accepted only."""
+    return tuple(item for item in demanded(facts) if not advised(item, facts))
+
+
+def for_some_types(facts: FormatFacts) -> tuple[LossySetting, ...]:
+    """Returns what has to be set for tables with columns of certain declared types only."""
+    return tuple(item for item in facts.lossy if item.loses_at(item.default) and item.declared)
+
+
+def left_at_default(facts: FormatFacts) -> tuple[LossySetting, ...]:
+    """Returns the settings whose default loses nothing, and other values do."""
+    return tuple(item for item in facts.lossy if not item.loses_at(item.default))
+
+
+def archive_settings(facts: FormatFacts) -> dict[str, str]:
+    """Returns what to state in `archive.settings`."""
+    return {item.name: advised(item, facts) for item in demanded(facts) if advised(item, facts)}
+
+
+def tool_settings(facts: FormatFacts) -> dict[str, str]:
+    """Returns what to set in the tool, under its own names; for connectors of Kafka Connect the whole configuration but for the login."""
+    found = {item.written or item.name: advised(item, facts) for item in demanded(facts) if item.where is not Where.SINK}
+    kept = {name: value for name, value in found.items() if value}
+    connector = _of_family(facts, _CLASSES, "")
+    if not connector:
+        return kept
+    flat = (
+        {"transforms": "unwrap", "transforms.unwrap.type": _TRANSFORMATIONS.get(facts.name, _FLATTEN)} if "-unwrapped" in facts.name else {}
+    )
+    avro = facts.container is Container.AVRO
+    return {
+        "connector.class": connector,
+        "topic.prefix": "cdc",
+        # A record without value would be a hole in the archive's offsets; deletes have records of their own.
+        "tombstones.on.delete": "false",
+        **{name: value for name, value in kept.items() if not name.startswith(("value.", "transforms."))},
+        **flat,
+        **{name: value for name, value in kept.items() if name.startswith("transforms.")},
+        "key.converter": _AVRO if avro else _JSON,
+        "value.converter": _AVRO if avro else _JSON,
+        **({} if avro else {"value.converter.schemas.enable": "true"}),
+        **{name: value for name, value in kept.items() if name.startswith("value.")},
+    }
+
+
+def sink_settings(facts: FormatFacts) -> dict[str, str]:
+    """Returns the configuration of Confluent's S3 sink for such records; empty for tools that are no connectors."""
+    if not _of_family(facts, _CLASSES, ""):
+        return {}
+    common = {
+        "connector.class": "io.confluent.connect.s3.S3SinkConnector",
+        "topics.regex": r"cdc\..*",
+        "s3.bucket.name": "archive",
+        "s3.region": "eu-central-1",
+        "storage.class": "io.confluent.connect.s3.storage.S3Storage",
+        "flush.size": "1000",
+        "rotate.schedule.interval.ms": "60000",
+        "timezone": "UTC",
+        "schema.compatibility": "NONE",
+        "behavior.on.null.values": "ignore",
+        "errors.tolerance": "none",
+        "key.converter": _BYTES,
+    }
+    if facts.container is Container.AVRO:
+        nulls = {"value.converter.ignore.default.for.nullables": "true", "ignore.default.for.nullables": "true"}
+        avro = {"format.class": "io.confluent.connect.s3.format.avro.AvroFormat", "value.converter": _AVRO, "connect.meta.data": "true"}
+        return {**common, **avro, **nulls}
+    # The bytes of Kafka as they are, a line each: nothing is read and written again on the way.
+    lines = {"format.class": "io.confluent.connect.s3.format.bytearray.ByteArrayFormat", "format.bytearray.extension": ".json"}
+    return {**common, **lines, "value.converter": _BYTES}
+
+
+def _qualified(name: str) -> str:
+    return name if name == "op" or "." in name else f"source.{name}"
+
+
+def _of_family(facts: FormatFacts, by_prefix: Mapping[str, Value], otherwise: Value) -> Value:
+    return next((value for prefix, value in by_prefix.items() if facts.name.startswith(prefix)), otherwise)

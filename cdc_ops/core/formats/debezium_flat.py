@@ -1,0 +1,109 @@
+"""What the formats of Debezium's flattened records, and of its records in Avro files, declare of themselves; pure."""
+
+from dataclasses import replace
+from typing import Final
+
+from cdc_ops.core.events.format_spec import Container, FormatFacts, LossySetting, Where
+from cdc_ops.core.formats.debezium import ORACLE, SQL_SERVER, mysql_facts, postgres_facts
+from cdc_ops.core.formats.debezium_losses import BINARY_MODE, META_DATA, NEED_SCHEMAS, OF_KEYS, OF_TRANSFORMATION, SCHEMAS, SKIPPED
+from cdc_ops.core.formats.known_losses import NO_TRUNCATE
+
+FIELDS: Final = "add.fields"
+PREFIX: Final = "add.fields.prefix"
+DELETES: Final = "delete.tombstone.handling.mode"
+DELETED: Final = "__deleted"
+
+
+def flat_losses(needs: tuple[str, ...]) -> tuple[LossySetting, ...]:
+    """Returns what is lost by settings of the transformation, which has to add fields of these names."""
+    return (
+        LossySetting(
+            name=FIELDS,
+            needs=needs,
+            default="",
+            loses="What is not named is not in the records: without operation and place nobody knows what happened, nor in which order.",
+            remedy=f"Set transforms.<name>.add.fields={','.join(needs)} (each may be written source.<field>), and repeat it here.",
+            where=Where.TRANSFORMATION,
+            written="transforms.unwrap.add.fields",
+        ),
+        LossySetting(
+            name=DELETES,
+            safe=("rewrite", "rewrite-with-tombstone"),
+            default="tombstone",
+            loses="A delete leaves no value, so that its row stays in the lake.",
+            remedy="Set transforms.<name>.delete.tombstone.handling.mode=rewrite.",
+            where=Where.TRANSFORMATION,
+            written="transforms.unwrap.delete.tombstone.handling.mode",
+        ),
+    )
+
+
+def _flattened(facts: FormatFacts, needs: tuple[str, ...]) -> FormatFacts:
+    kept = tuple(item for item in facts.lossy if item.name != SKIPPED)
+    truncates = len(kept) < len(facts.lossy)
+    return replace(
+        facts,
+        name=f"{facts.name}-unwrapped",
+        snapshot="__op r",
+        delete="__deleted true, with the row before; a tombstone may follow",
+        truncate="not at all: the transformation leaves it out" if truncates else facts.truncate,
+        lossy=(*kept, OF_KEYS, *flat_losses(needs), *OF_TRANSFORMATION, *((NO_TRUNCATE,) if truncates else ())),
+        settings={**facts.settings, PREFIX: "__"},
+        names_table=False,
+        hidden_keys="flat records have no row before the change",
+    )
+
+
+_OF_JSON: Final = (SCHEMAS, "converter.replace.null.with.default", "converter.decimal.format")
+_OF_AVRO: Final = (
+    LossySetting(
+        name="ignore.default.for.nullables",
+        safe=("true",),
+        default="false",
+        loses="Avro's converters, and the sink itself, write a column's default in place of NULL, unless they are told otherwise.",
+        remedy="Set value.converter.ignore.default.for.nullables=true in the connector and in the sink, and"
+        " ignore.default.for.nullables=true in the sink. Versions that do not know it always replace NULL.",
+        where=Where.CONVERTER,
+        written="value.converter.ignore.default.for.nullables",
+    ),
+    LossySetting(
+        name=META_DATA,
+        safe=("true",),
+        default="true",
+        loses="Without Kafka Connect's types in its schema a file does not say the scale of its decimals, nor the unit of its times: those"
+        " of the columns as they are today are taken, also for records from before an ALTER.",
+        remedy="Set connect.meta.data=true in the sink.",
+        families=NEED_SCHEMAS,
+        seen=True,
+        where=Where.SINK,
+    ),
+    LossySetting(
+        name="schema.compatibility",
+        safe=("NONE",),
+        default="NONE",
+        loses="The sink makes records of an older schema look like those of the newest one: a column that they do not speak of becomes NULL"
+        " or its default.",
+        remedy="Set schema.compatibility=NONE in the sink: it begins a new file for each schema then.",
+        where=Where.SINK,
+    ),
+)
+
+
+def in_avro(facts: FormatFacts) -> FormatFacts:
+    """Returns what is declared of the same events in Avro files."""
+    kept = (item for item in facts.lossy if item.name not in _OF_JSON)
+    # Bytes are Avro's own, whether a file has Kafka Connect's types or not.
+    lossy = (replace(item, stated_without=META_DATA if item.name != BINARY_MODE else "") if item.stated_without else item for item in kept)
+    return replace(
+        facts,
+        name=f"{facts.name}-avro",
+        lossy=(*lossy, *_OF_AVRO),
+        container=Container.AVRO,
+        column_names="[A-Za-z_][A-Za-z0-9_]*",
+    )
+
+
+MYSQL_UNWRAPPED: Final = _flattened(mysql_facts("debezium-mysql"), ("op", "file", "pos", "row"))
+POSTGRES_UNWRAPPED: Final = _flattened(postgres_facts("debezium-postgres"), ("op", "lsn", "sequence"))
+SQL_SERVER_UNWRAPPED: Final = _flattened(SQL_SERVER, ("op", "commit_lsn", "change_lsn", "event_serial_no"))
+ORACLE_UNWRAPPED: Final = _flattened(ORACLE, ("op", "scn", "commit_scn"))

@@ -1,0 +1,289 @@
+"""Settings of Debezium, of its transformations and of Kafka Connect's converters under which values or events are lost; pure.
+
+Names, defaults and meaning are those of Debezium 3.6.1 and Kafka Connect 4.3 (`MySqlConnector.config()`, `ExtractNewRecordState.config()`,
+`JsonConverter.config()`), and of Confluent's AvroConverter as documented. docs/formats.md lists those that lose nothing, too.
+"""
+
+from typing import Final
+
+from cdc_ops.core.events.format_spec import LossySetting, Where
+from cdc_ops.core.schema.logical_types import ValueFamily
+
+DECIMAL_MODE: Final = "decimal.handling.mode"
+UNSIGNED_MODE: Final = "bigint.unsigned.handling.mode"
+TIME_MODE: Final = "time.precision.mode"
+BINARY_MODE: Final = "binary.handling.mode"
+SCHEMAS: Final = "schemas.enable"
+META_DATA: Final = "connect.meta.data"
+"""What says in Avro files what `schemas.enable` says in JSON."""
+SKIPPED: Final = "skipped.operations"
+KEY_COLUMNS: Final = "message.key.columns"
+PLACEHOLDER: Final = "__debezium_unavailable_value"
+"""What the connectors write for a value that the log does not have because it did not change."""
+
+FINE_TIMES: Final = ("adaptive", "adaptive_time_microseconds", "microseconds", "nanoseconds", "isostring")
+_DECIMALS: Final = (ValueFamily.DECIMAL, ValueFamily.DECIMAL_TEXT)
+NEED_SCHEMAS: Final = (*_DECIMALS, ValueFamily.WALL_CLOCK, ValueFamily.MOMENT_TEXT, ValueFamily.TIME)
+"""What cannot be read without knowing the column as it was when the record was written."""
+
+OF_ALL: Final = (
+    LossySetting(
+        name=SKIPPED,
+        safe=("none",),
+        default="t",
+        loses="Events of that kind are not written: TRUNCATE is left out by Debezium's own default, and its rows would stay in the lake.",
+        remedy="Set skipped.operations=none in the connector.",
+        where=Where.CONNECTOR,
+    ),
+    LossySetting(
+        name="event.converting.failure.handling.mode",
+        safe=("fail",),
+        default="warn",
+        loses="A value that the connector cannot convert becomes NULL, or the column's default, and only the connector's log says so.",
+        remedy="Set event.converting.failure.handling.mode=fail in the connector.",
+        where=Where.CONNECTOR,
+    ),
+    LossySetting(
+        name="converter.replace.null.with.default",
+        safe=("false",),
+        default="true",
+        loses="JsonConverter writes a column's default in place of NULL, unless it is told otherwise.",
+        remedy="Set value.converter.replace.null.with.default=false in the connector.",
+        where=Where.CONVERTER,
+        written="value.converter.replace.null.with.default",
+    ),
+    LossySetting(
+        name=DECIMAL_MODE,
+        safe=("precise", "string"),
+        default="precise",
+        loses="Decimals are rounded to binary numbers of 53 bits.",
+        remedy="Set decimal.handling.mode=string (or precise with schemas.enable=true).",
+        families=_DECIMALS,
+        seen=True,
+        where=Where.CONNECTOR,
+        stated_without=SCHEMAS,
+    ),
+    LossySetting(
+        name="converter.decimal.format",
+        safe=("BASE64",),
+        default="BASE64",
+        loses="JsonConverter writes decimals as numbers, and digits without a point look like the base64 of other ones.",
+        remedy="Leave value.converter.decimal.format at its default, BASE64.",
+        families=(*_DECIMALS, ValueFamily.UNSIGNED_BIGINT),
+        where=Where.CONVERTER,
+        written="value.converter.decimal.format",
+    ),
+    LossySetting(
+        name=SCHEMAS,
+        safe=("true",),
+        default="true",
+        loses="Without schemas a record does not say the scale of its decimals, nor the unit of its times: those of the columns as they are"
+        " today are taken, also for records from before an ALTER.",
+        remedy="Set value.converter.schemas.enable=true in the connector.",
+        families=NEED_SCHEMAS,
+        seen=True,
+        where=Where.CONVERTER,
+        written="value.converter.schemas.enable",
+    ),
+    LossySetting(
+        name=BINARY_MODE,
+        safe=("bytes", "base64", "base64-url-safe", "hex"),
+        default="bytes",
+        loses="That is none of the ways in which bytes are read.",
+        remedy="Set binary.handling.mode=bytes in the connector.",
+        families=(ValueFamily.BINARY,),
+        seen=True,
+        where=Where.CONNECTOR,
+        stated_without=SCHEMAS,
+    ),
+    LossySetting(
+        name="event.processing.failure.handling.mode",
+        safe=("fail",),
+        default="fail",
+        loses="Events that the connector fails at are left out.",
+        remedy="Leave event.processing.failure.handling.mode at its default, fail.",
+        where=Where.CONNECTOR,
+    ),
+    LossySetting(
+        name="errors.tolerance",
+        safe=("none",),
+        default="none",
+        loses="Kafka Connect leaves out records that a transformation or a converter fails at.",
+        remedy="Leave errors.tolerance at its default, none, in the connector and in the sink.",
+        where=Where.CONNECTOR,
+    ),
+    LossySetting(
+        name="column.mask.",
+        safe=("",),
+        default="",
+        loses="Values of these columns are replaced by others.",
+        remedy="Leave such columns out ('except_column_list'), or do not mask them.",
+        where=Where.CONNECTOR,
+    ),
+    LossySetting(
+        name="column.truncate.",
+        safe=("",),
+        default="",
+        loses="Texts of these columns are cut.",
+        remedy="Leave such columns out ('except_column_list'), or do not cut them.",
+        where=Where.CONNECTOR,
+    ),
+    LossySetting(
+        name="converters",
+        safe=("",),
+        default="",
+        loses="Converters of one's own write values as they like: Debezium's for TINYINT(1) makes true of 2 to 127.",
+        remedy="Use no converters, or leave their columns out ('except_column_list').",
+        where=Where.CONNECTOR,
+    ),
+    LossySetting(
+        name="post.processors",
+        safe=("",),
+        default="",
+        loses="Processors change rows after they were read: the one that looks rows up again has values of another moment.",
+        remedy="Use no post processors.",
+        where=Where.CONNECTOR,
+    ),
+    LossySetting(
+        name="snapshot.select.statement.overrides",
+        safe=("",),
+        default="",
+        loses="Rows that the statement does not select are in no snapshot.",
+        remedy="Use no statement of your own for a snapshot, or begin with 'start: snapshot'.",
+        where=Where.CONNECTOR,
+    ),
+)
+
+OF_MYSQL: Final = (
+    LossySetting(
+        name="enable.time.adjuster",
+        safe=("false",),
+        default="true",
+        loses="Years below 100 are taken for years of two digits: 0001-01-01 becomes 2001-01-01, and year 0 becomes 2000.",
+        remedy="Set enable.time.adjuster=false in the connector.",
+        families=(ValueFamily.DATE, ValueFamily.WALL_CLOCK, ValueFamily.MOMENT_TEXT, ValueFamily.YEAR),
+        where=Where.CONNECTOR,
+    ),
+    LossySetting(
+        name="event.deserialization.failure.handling.mode",
+        safe=("fail",),
+        default="fail",
+        loses="Events of the binlog that cannot be read are left out.",
+        remedy="Leave event.deserialization.failure.handling.mode at its default, fail.",
+        where=Where.CONNECTOR,
+    ),
+    LossySetting(
+        name="inconsistent.schema.handling.mode",
+        safe=("fail",),
+        default="fail",
+        loses="Events of tables whose columns the connector does not know are left out.",
+        remedy="Leave inconsistent.schema.handling.mode at its default, fail.",
+        where=Where.CONNECTOR,
+    ),
+    *(
+        LossySetting(
+            name=f"gtid.source.{which}",
+            safe=("",),
+            default="",
+            loses="Transactions of other servers are left out of the events (gtid.source.filter.dml.events, true by default).",
+            remedy=f"Do not set gtid.source.{which}.",
+            where=Where.CONNECTOR,
+        )
+        for which in ("includes", "excludes")
+    ),
+)
+_UNAVAILABLE: Final = LossySetting(
+    name="unavailable.value.placeholder",
+    safe=(PLACEHOLDER,),
+    default=PLACEHOLDER,
+    loses="What stands for a large value that did not change is taken for the value.",
+    remedy=f"Leave unavailable.value.placeholder at its default, {PLACEHOLDER}.",
+    where=Where.CONNECTOR,
+)
+OF_POSTGRES: Final = (
+    _UNAVAILABLE,
+    LossySetting(
+        name="slot.drop.on.stop",
+        safe=("false",),
+        default="false",
+        loses="What is written while the connector does not run is in no event.",
+        remedy="Leave slot.drop.on.stop at its default, false.",
+        where=Where.CONNECTOR,
+    ),
+)
+OF_ORACLE: Final = (
+    _UNAVAILABLE,
+    LossySetting(
+        name="lob.enabled",
+        safe=("true",),
+        default="false",
+        loses="Columns of large objects are left out of events, or come as they were before.",
+        remedy="Set lob.enabled=true.",
+        families=(ValueFamily.TEXT, ValueFamily.OTHER, ValueFamily.BINARY),
+        declared=("clob", "nclob", "blob", "xmltype"),
+        where=Where.CONNECTOR,
+    ),
+    LossySetting(
+        name="log.mining.transaction.retention.ms",
+        safe=("0",),
+        default="0",
+        loses="Transactions that last longer are given up, and their events are not written.",
+        remedy="Leave log.mining.transaction.retention.ms at its default, 0.",
+        where=Where.CONNECTOR,
+    ),
+)
+ROUNDED: Final = LossySetting(
+    name="snapshot.mode",
+    safe=("no_data", "schema_only", "never", "recovery", "schema_only_recovery"),
+    default="initial",
+    loses="In a snapshot the server is asked for FLOAT as text, and prints six digits of it: 16777217 becomes 16777200.",
+    remedy="Let cdc-ops read the rows that are there ('start: snapshot' of the archive) and set snapshot.mode=no_data in the connector.",
+    families=(ValueFamily.FLOAT,),
+    declared=("float",),
+    where=Where.CONNECTOR,
+)
+OF_KEYS: Final = LossySetting(
+    name=KEY_COLUMNS,
+    safe=("",),
+    default="",
+    loses="An update of the table's key, if it leaves the message's key as it is, is no delete and insert; flat records have no row before"
+    " the change, so that the row of the old key stays in the lake.",
+    remedy="Leave message.key.columns unset.",
+    where=Where.CONNECTOR,
+)
+OF_TRANSFORMATION: Final = (
+    LossySetting(
+        name="replace.null.with.default",
+        safe=("false",),
+        default="true",
+        loses="ExtractNewRecordState writes a column's default in place of NULL, unless it is told otherwise; the"
+        " converter's setting of the same name is another one, and comes too late.",
+        remedy="Set transforms.<name>.replace.null.with.default=false in the connector.",
+        where=Where.TRANSFORMATION,
+        written="transforms.unwrap.replace.null.with.default",
+    ),
+    LossySetting(
+        name="drop.fields.header.name",
+        safe=("",),
+        default="",
+        loses="Columns that a header of the record names are left out.",
+        remedy="Do not set transforms.<name>.drop.fields.header.name.",
+        where=Where.TRANSFORMATION,
+        written="transforms.unwrap.drop.fields.header.name",
+    ),
+)
+
+
+def time_precision(default: str) -> LossySetting:
+    """Returns the loss of a connector whose `time.precision.mode` has that default."""
+    return LossySetting(
+        name=TIME_MODE,
+        safe=FINE_TIMES,
+        default=default,
+        loses="Times are cut to milliseconds.",
+        remedy="Leave time.precision.mode at its default.",
+        families=(ValueFamily.WALL_CLOCK, ValueFamily.TIME, ValueFamily.MOMENT_TEXT),
+        seen=True,
+        where=Where.CONNECTOR,
+        stated_without=SCHEMAS,
+    )

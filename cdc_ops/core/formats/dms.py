@@ -1,0 +1,168 @@
+"""What the formats of AWS DMS declare of themselves; pure."""
+
+from typing import Final
+
+from cdc_ops.core.events.format_spec import Container, FormatFacts, Images, LossySetting, OrderField
+from cdc_ops.core.formats.known_losses import FULL_ROW_IMAGE, NO_TRUNCATE
+from cdc_ops.core.schema.logical_types import ValueFamily
+
+CSV_DELIMITER: Final = "CsvDelimiter"
+CSV_NULL: Final = "CsvNullValue"
+CSV_MISSING: Final = "CsvNoSupValue"
+NONE: Final = "none"
+CHANGE_SEQ: Final = "AR_H_CHANGE_SEQ"
+BEFORE: Final = "add-before-image-columns"
+PREFIX: Final = "column-prefix"
+TIMESTAMP: Final = "TimestampColumnName"
+
+
+_TEXTS: Final = (ValueFamily.TEXT, ValueFamily.PADDED_TEXT, ValueFamily.ENUM, ValueFamily.SET, ValueFamily.OTHER)
+_LARGE: Final = (
+    *("tinytext", "text", "mediumtext", "longtext", "json", "jsonb", "xml", "citext", "bytea"),
+    *("tinyblob", "blob", "mediumblob", "longblob"),
+)
+_LOSSES: Final = (
+    LossySetting(
+        name=CHANGE_SEQ,
+        advised=CHANGE_SEQ,
+        unsafe=(NONE,),
+        default=NONE,
+        loses="Without the sequence of the change, only the time in a file's name and the place in the file order the changes: those of a"
+        " task that began again stand in later files than what came after them.",
+        remedy="Add a transformation rule 'add-column' with the expression $AR_H_CHANGE_SEQ, and name the column here.",
+    ),
+    LossySetting(
+        name=BEFORE,
+        safe=("pk-only", "non-lob", "all"),
+        default=NONE,
+        loses="An update of a key names the new one only: the row of the old key stays in the lake.",
+        remedy="Add a transformation rule 'add-before-image-columns' with the column-filter pk-only, and say so here.",
+    ),
+    LossySetting(
+        name="CdcInsertsOnly",
+        safe=("false",),
+        default="false",
+        loses="Updates and deletes are not written.",
+        remedy="Set CdcInsertsOnly=false.",
+    ),
+    LossySetting(
+        name="CdcInsertsAndUpdates",
+        safe=("false",),
+        default="false",
+        loses="Deletes are not written.",
+        remedy="Set CdcInsertsAndUpdates=false.",
+    ),
+    LossySetting(
+        name="DataErrorPolicy",
+        safe=("SUSPEND_TABLE", "STOP_TASK"),
+        default="LOG_ERROR",
+        loses="Rows that DMS cannot process are left out, and only the task's log says so.",
+        remedy="Set DataErrorPolicy=SUSPEND_TABLE in the task's ErrorBehavior.",
+    ),
+    LossySetting(
+        name="DataTruncationErrorPolicy",
+        safe=("SUSPEND_TABLE", "STOP_TASK"),
+        default="LOG_ERROR",
+        loses="Values that DMS has no room for are cut, and only the task's log says so.",
+        remedy="Set DataTruncationErrorPolicy=SUSPEND_TABLE in the task's ErrorBehavior.",
+    ),
+    LossySetting(
+        name="SupportLobs",
+        safe=("true",),
+        default="true",
+        loses="Large texts and bytes are left out.",
+        remedy="Set SupportLobs=true in the task's TargetMetadata.",
+        families=(*_TEXTS, ValueFamily.JSON, ValueFamily.BINARY),
+        declared=_LARGE,
+    ),
+    LossySetting(
+        name="LimitedSizeLobMode",
+        safe=("false",),
+        default="true",
+        loses="Large texts and bytes are cut at LobMaxSize (32 KB unless it is set), and nothing shows it.",
+        remedy="Set FullLobMode=true and LimitedSizeLobMode=false in the task's TargetMetadata.",
+        families=(*_TEXTS, ValueFamily.JSON, ValueFamily.BINARY),
+        declared=_LARGE,
+    ),
+    NO_TRUNCATE,
+    FULL_ROW_IMAGE,
+)
+_CSV_LOSSES: Final = (
+    LossySetting(
+        name="AddColumnName",
+        safe=("true",),
+        default="false",
+        loses="Files do not name their columns: nobody can tell which value is whose. The first row of each is taken for names that it does"
+        " not have, so that all of its rows are bad.",
+        remedy="Set AddColumnName=true.",
+    ),
+    LossySetting(
+        name=CSV_NULL,
+        advised="\\N",
+        unsafe=("NULL", ""),
+        default="NULL",
+        loses="A text that reads so cannot be told from NULL.",
+        remedy="Set CsvNullValue to what no text is, such as \\N.",
+        families=_TEXTS,
+    ),
+    LossySetting(
+        name="Rfc4180",
+        safe=("true",),
+        default="true",
+        loses="Quotes within values are not doubled, so that their ends cannot be told.",
+        remedy="Set Rfc4180=true.",
+    ),
+)
+_PARQUET_LOSSES: Final = (
+    LossySetting(
+        name="ParquetTimestampInMillisecond",
+        safe=("false",),
+        default="false",
+        loses="Times are cut to milliseconds.",
+        remedy="Set ParquetTimestampInMillisecond=false.",
+        families=(ValueFamily.WALL_CLOCK, ValueFamily.INSTANT),
+        only_fractions=True,
+    ),
+)
+_SETTINGS: Final = {TIMESTAMP: "", PREFIX: "BI_"}
+_UNREADABLE: Final = {
+    **dict.fromkeys((ValueFamily.BIT, ValueFamily.BIT_TEXT, ValueFamily.VARBIT), "DMS writes bits as true or false, or as bytes."),
+    **dict.fromkeys(
+        (
+            *(ValueFamily.GEOMETRY, ValueFamily.VECTOR, ValueFamily.SHAPE, ValueFamily.INTERVAL, ValueFamily.MONEY, ValueFamily.ARRAY),
+            *(ValueFamily.BENT_ARRAY, ValueFamily.ZONED_TIME),
+        ),
+        "How DMS spells its values is not documented.",
+    ),
+}
+_CSV_UNREADABLE: Final = {**_UNREADABLE, ValueFamily.BINARY: "How DMS spells bytes in CSV is not documented; Parquet has them as they are."}
+
+
+def _facts(name: str, container: Container) -> FormatFacts:
+    csv = container is Container.CSV
+    return FormatFacts(
+        name=name,
+        tool="AWS DMS",
+        order=(
+            OrderField(name="streamed", type="tinyint", meaning="0 for rows of the full load, which are older than all changes"),
+            OrderField(name="change_seq", type="decimal(35,0)", meaning="AR_H_CHANGE_SEQ: sequence of the change; -1 without"),
+            OrderField(name="file_time", type="decimal(23,0)", meaning="date and time in the file's name; -1 for files of the full load"),
+            OrderField(name="row", type="bigint", meaning="place in the file"),
+        ),
+        images=Images.PARTIAL,
+        snapshot="files LOAD…",
+        delete="Op D, of which only the key has to be there",
+        key_change="an Op U with before-image columns of the key",
+        truncate="not at all: DMS removes the table's files",
+        ddl="not at all: only the columns of later files differ",
+        lossy=(*_LOSSES, *(_CSV_LOSSES if csv else _PARQUET_LOSSES)),
+        settings={**_SETTINGS, CSV_DELIMITER: ",", CSV_MISSING: ""} if csv else _SETTINGS,
+        unreadable=_CSV_UNREADABLE if csv else _UNREADABLE,
+        local_instants=True,
+        names_table=False,
+        container=container,
+    )
+
+
+DMS_CSV: Final = _facts("aws-dms-csv", Container.CSV)
+DMS_PARQUET: Final = _facts("aws-dms-parquet", Container.PARQUET)

@@ -1,0 +1,144 @@
+"""What the formats of Debezium's events of MongoDB declare of themselves; pure."""
+
+from dataclasses import replace
+from typing import Final
+
+from cdc_ops.core.events.format_spec import Container, FormatFacts, Images, LossySetting, OrderField, Where
+from cdc_ops.core.formats.debezium_flat import PREFIX, flat_losses
+from cdc_ops.core.formats.debezium_losses import SCHEMAS
+from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN
+from cdc_ops.core.schema.logical_types import ValueFamily
+
+CAPTURE_MODE: Final = "capture.mode"
+FULL_UPDATE: Final = "capture.mode.full.update.type"
+
+_LEFT_ALONE: Final = (
+    ("errors.tolerance", "none", "Kafka Connect leaves out records that a transformation or a converter fails at."),
+    ("event.processing.failure.handling.mode", "fail", "Events that the connector fails at are left out."),
+    ("field.exclude.list", "", "Fields are left out of documents, and look like removed ones."),
+    ("field.renames", "", "Fields have other names than in the documents."),
+    ("cursor.pipeline", "", "What a pipeline of one's own leaves out of the stream is in no event."),
+    ("post.processors", "", "Processors change documents after they were read."),
+)
+"""Settings of the connector, the values that lose nothing, and what others lose."""
+
+MONGODB: Final = FormatFacts(
+    name="debezium-mongodb",
+    tool="Debezium",
+    order=(OrderField(name="offset", type="bigint", meaning="offset in Kafka: records without one are bad"),),
+    images=Images.PARTIAL,
+    snapshot="op r, or source.snapshot",
+    delete="op d with the document before, or the record's key; a tombstone may follow",
+    key_change="never: _id does not change",
+    truncate="not at all: documents of a collection that is dropped stay",
+    ddl="not at all: there is none",
+    lossy=(
+        LossySetting(
+            name=CAPTURE_MODE,
+            safe=("change_streams_update_full_with_pre_image", "change_streams_with_pre_image"),
+            default="change_streams_update_full",
+            loses="Without the document before, a delete does not say which document is gone; only the record's key does.",
+            remedy=f"Set {CAPTURE_MODE}=change_streams_update_full_with_pre_image (MongoDB 6.0), or archive records with their keys.",
+            where=Where.CONNECTOR,
+        ),
+        LossySetting(
+            name="skipped.operations",
+            safe=("none", "t"),
+            default="t",
+            loses="Events of that kind are not written.",
+            remedy="Set skipped.operations=none in the connector.",
+            where=Where.CONNECTOR,
+        ),
+        LossySetting(
+            name="cursor.oversize.handling.mode",
+            safe=("fail", "split"),
+            default="fail",
+            loses="Events that are too large are left out.",
+            remedy="Set cursor.oversize.handling.mode=split (MongoDB 6.0.9).",
+            where=Where.CONNECTOR,
+        ),
+        *(
+            LossySetting(
+                name=name,
+                safe=(safe,),
+                default=safe,
+                loses=loses,
+                remedy=f"Leave {name} at its default{', ' + safe if safe else ''}.",
+                where=Where.CONNECTOR,
+            )
+            for name, safe, loses in _LEFT_ALONE
+        ),
+    ),
+    settings={"json.serialization.mode": "legacy", FULL_UPDATE: "lookup", DOCUMENT_COLUMN: ""},
+    one_order=False,
+    sparse=True,
+)
+
+
+UPDATED: Final = "updateDescription.updatedFields"
+REMOVED: Final = "updateDescription.removedFields"
+
+_FIELDS, _DELETES = flat_losses(("op", UPDATED, REMOVED))
+_FLATTENED: Final = (
+    replace(
+        _FIELDS,
+        loses="What is not named is not in the records: without it nobody knows what happened, which fields an update removed, nor whether"
+        " it has the whole document.",
+        remedy=f"Set transforms.<name>.add.fields={','.join(_FIELDS.needs)}, and repeat it here.",
+    ),
+    _DELETES,
+    LossySetting(
+        name="delete.tombstone.handling.mode.rewrite-with-id",
+        safe=("true",),
+        default="false",
+        loses="A delete does not say which document is gone, unless the connector has the document from before"
+        " (capture.mode=change_streams_update_full_with_pre_image).",
+        remedy="Set transforms.<name>.delete.tombstone.handling.mode.rewrite-with-id=true.",
+        where=Where.TRANSFORMATION,
+        written="transforms.unwrap.delete.tombstone.handling.mode.rewrite-with-id",
+    ),
+    LossySetting(
+        name=SCHEMAS,
+        safe=("true",),
+        default="true",
+        loses="Without schemas a record does not tell dates from numbers, nor bytes and decimals from texts: a value of another type than"
+        " its column's may be taken for one of it.",
+        remedy="Set value.converter.schemas.enable=true in the connector.",
+        where=Where.CONVERTER,
+        written="value.converter.schemas.enable",
+    ),
+    LossySetting(
+        name="flatten.struct",
+        safe=("false",),
+        default="false",
+        loses="Fields of documents within a document get names that others may have, and a document that takes another's place leaves those"
+        " of the other one behind.",
+        remedy="Set transforms.<name>.flatten.struct=false.",
+        where=Where.TRANSFORMATION,
+        written="transforms.unwrap.flatten.struct",
+    ),
+    LossySetting(
+        name="field.name.adjustment.mode",
+        safe=("none",),
+        default="none",
+        loses="Fields may have other names than in the documents.",
+        remedy="Set transforms.<name>.field.name.adjustment.mode=none.",
+        where=Where.TRANSFORMATION,
+        written="transforms.unwrap.field.name.adjustment.mode",
+    ),
+)
+MONGODB_UNWRAPPED: Final = replace(
+    MONGODB,
+    name="debezium-mongodb-unwrapped",
+    snapshot="__op r",
+    delete="__deleted true, with the document before or its _id; a tombstone may follow",
+    lossy=(*(item for item in MONGODB.lossy if item.name != CAPTURE_MODE), *_FLATTENED),
+    settings={PREFIX: "__"},
+    unreadable=dict.fromkeys(
+        (ValueFamily.DOCUMENT, ValueFamily.JSON),
+        "ExtractNewDocumentState writes what is in documents and arrays without its types: dates as numbers, ids and decimals as texts.",
+    ),
+    names_table=False,
+)
+MONGODB_AVRO: Final = replace(MONGODB, name="debezium-mongodb-avro", container=Container.AVRO)
+"""Documents are texts in Avro too, so that neither converter nor sink changes what they say."""

@@ -1,0 +1,232 @@
+"""What the formats of Maxwell, Canal, TiCDC, DTS, GoldenGate and Hudi declare of themselves; pure."""
+
+from dataclasses import replace
+from typing import Final
+
+from cdc_ops.core.events.format_spec import MYSQL, Container, FormatFacts, Images, LossySetting, OrderField
+from cdc_ops.core.formats.known_losses import CUT_FRACTIONS, ENUM_ERRORS, FULL_ROW_IMAGE, NO_TRUNCATE, left_alone
+from cdc_ops.core.schema.logical_types import ValueFamily
+
+MAXWELL: Final = FormatFacts(
+    name="maxwell",
+    tool="Maxwell",
+    order=(
+        OrderField(name="streamed", type="tinyint", meaning="0 for rows of a bootstrap, which are older than all changes of their batch"),
+        OrderField(name="file_no", type="bigint", meaning="number at the end of the binlog file's name; -1 without positions"),
+        OrderField(name="pos", type="bigint", meaning="place in that file; -1 without positions"),
+        OrderField(name="xoffset", type="bigint", meaning="number of the row in its transaction"),
+        OrderField(name="offset", type="bigint", meaning="offset in Kafka, where the archive keeps it; -1 without"),
+    ),
+    images=Images.FULL,
+    snapshot="type bootstrap-insert",
+    delete="type delete",
+    key_change="an update with a key column in 'old'",
+    truncate="not at all",
+    ddl="types table-create, table-alter, table-drop, database-*, if output_ddl=true",
+    statements=MYSQL,
+    lossy=(
+        LossySetting(
+            name="output_binlog_position",
+            safe=("true",),
+            default="false",
+            loses="Without positions, only offsets in Kafka order the changes, if the archive keeps them; xid starts anew with the server.",
+            remedy="Set output_binlog_position=true and output_xoffset=true in Maxwell.",
+        ),
+        LossySetting(
+            name="output_xoffset",
+            safe=("true",),
+            default="false",
+            loses="Without it, changes of one transaction to one row may have one place.",
+            remedy="Set output_xoffset=true in Maxwell.",
+        ),
+        LossySetting(
+            name="ignore_producer_error",
+            safe=("false",),
+            default="true",
+            loses="Records that Kafka does not take are left out, and only Maxwell's log says so.",
+            remedy="Set ignore_producer_error=false in Maxwell.",
+        ),
+        *left_alone(
+            "Maxwell",
+            ("output_nulls", "true", "Columns that are NULL are left out, and look like columns that did not change."),
+            ("output_commit_info", "true", "Without its mark the last row of a transaction stands before the others."),
+            ("output_null_zerodates", "false", "0000-00-00 comes as NULL, whatever 'zero_dates' says."),
+            ("output_naming_strategy", "none", "Columns have other names than in the table."),
+            ("exclude_columns", "", "Columns are left out of all records."),
+            ("javascript", "", "What the filter leaves out or changes is not as it was written."),
+        ),
+        NO_TRUNCATE,
+        CUT_FRACTIONS,
+        ENUM_ERRORS,
+        FULL_ROW_IMAGE,
+    ),
+    unreadable={
+        ValueFamily.GEOMETRY: "Maxwell writes geometries as text, without their SRID.",
+        ValueFamily.VECTOR: "Maxwell does not write vectors as bytes.",
+    },
+    local_instants=True,
+)
+
+
+_ELEMENT: Final = OrderField(name="element", type="int", meaning="number of the row in the message")
+
+CANAL: Final = FormatFacts(
+    name="canal",
+    tool="Canal",
+    order=(OrderField(name="offset", type="bigint", meaning="offset in Kafka: records without one are bad"), _ELEMENT),
+    images=Images.FULL,
+    snapshot="not at all",
+    delete="type DELETE with the row before",
+    key_change="an UPDATE with a key column in 'old'",
+    truncate="isDdl with type TRUNCATE",
+    ddl="isDdl with the statement",
+    statements=MYSQL,
+    lossy=(
+        FULL_ROW_IMAGE,
+        *left_alone(
+            "Canal",
+            ("canal.instance.tsdb.enable", "true", "Events from before an ALTER are read by the columns of today."),
+            ("canal.instance.filter.table.error", "false", "Events of tables whose columns are not found are left out."),
+            ("canal.instance.filter.query.ddl", "false", "Statements are left out, and with them TRUNCATE: its rows stay in the lake."),
+            ("canal.instance.filter.rows", "false", "Changes of rows are left out."),
+            ("canal.instance.filter.dml.insert", "false", "Inserts are left out."),
+            ("canal.instance.filter.dml.update", "false", "Updates are left out."),
+            ("canal.instance.filter.dml.delete", "false", "Deletes are left out."),
+        ),
+    ),
+    unreadable=dict.fromkeys((ValueFamily.GEOMETRY, ValueFamily.VECTOR), "Canal's text of its bytes is not documented."),
+    local_instants=True,
+    one_order=False,
+)
+TICDC: Final = replace(
+    CANAL,
+    name="ticdc-canal",
+    tool="TiCDC",
+    order=(
+        OrderField(name="commit_ts", type="bigint", meaning="when the transaction committed, by TiDB's one clock"),
+        OrderField(name="offset", type="bigint", meaning="offset in Kafka, where the archive keeps it; -1 without"),
+        _ELEMENT,
+    ),
+    lossy=left_alone(
+        "TiCDC",
+        ("large-message-handle-option", "none", "Of messages that are too large only the key is sent, or a place where the rest is."),
+        ("sink.only-output-updated-columns", "false", "Updates have only the columns that changed."),
+        ("filter.event-filters", "", "Events that a filter names are left out."),
+    ),
+    one_order=True,
+)
+
+
+DTS_JSON: Final = FormatFacts(
+    name="dts-json",
+    tool="Alibaba Cloud DTS",
+    order=(
+        OrderField(name="streamed", type="tinyint", meaning="0 for rows of the full load, which are older than all changes"),
+        OrderField(name="record_id", type="bigint", meaning="recordID: the number of the record in the stream"),
+    ),
+    images=Images.FULL,
+    snapshot="recordType INIT",
+    delete="recordType DELETE with beforeImages",
+    key_change="an UPDATE whose images differ in the key",
+    truncate="recordType DDL with the statement",
+    ddl="recordType DDL with the statement",
+    statements=MYSQL,
+    lossy=(FULL_ROW_IMAGE,),
+    unreadable=dict.fromkeys(
+        (ValueFamily.BINARY, ValueFamily.GEOMETRY, ValueFamily.VECTOR), "The parser writes bytes as text, and does not say how."
+    ),
+    local_instants=True,
+)
+
+
+DTS_AVRO: Final = replace(
+    DTS_JSON,
+    name="dts-avro",
+    order=(DTS_JSON.order[0], OrderField(name="record_id", type="bigint", meaning="id: the number of the record in the stream")),
+    images=Images.PARTIAL,
+    snapshot="operation INIT",
+    delete="operation DELETE with beforeImages",
+    truncate="operation DDL with the statement",
+    ddl="operation DDL with the statement",
+    statements=MYSQL,
+    unreadable=dict.fromkeys((ValueFamily.GEOMETRY, ValueFamily.VECTOR), "How DTS writes their bytes is not documented."),
+    local_instants=False,
+    container=Container.AVRO,
+)
+
+
+GOLDENGATE: Final = FormatFacts(
+    name="goldengate-json",
+    tool="Oracle GoldenGate",
+    order=(OrderField(name="pos", type="decimal(20,0)", meaning="number of the trail file and place in it, 20 digits"),),
+    images=Images.PARTIAL,
+    snapshot="not at all: an initial load comes as inserts",
+    delete="op_type D with the row before, or its key",
+    key_change="an op_type U whose images differ in the key",
+    truncate="op_type T, if GETTRUNCATES is set",
+    ddl="not at all: only the columns of later records differ",
+    lossy=(
+        LossySetting(
+            name="GETTRUNCATES",
+            safe=("true",),
+            default="false",
+            loses="Extract leaves TRUNCATE out by its own default, and its rows would stay in the lake.",
+            remedy="Set GETTRUNCATES in Extract and in Replicat.",
+        ),
+        LossySetting(
+            name="GETUPDATEBEFORES",
+            safe=("true",),
+            default="false",
+            loses="An update without the row before does not show that its key changed: the row of the old key stays in the lake.",
+            remedy="Set GETUPDATEBEFORES in Extract (or LOGALLSUPCOLS with both images).",
+        ),
+        LossySetting(
+            name="includePosition",
+            safe=("true",),
+            default="true",
+            loses="Without 'pos' nothing orders the changes, and every record is bad.",
+            remedy="Set gg.handler.<name>.format.includePosition=true.",
+        ),
+        LossySetting(
+            name="omitNullValues",
+            safe=("false",),
+            default="false",
+            loses="A column that became NULL looks like one that did not change.",
+            remedy="Set gg.handler.<name>.format.omitNullValues=false.",
+        ),
+    ),
+    unreadable=dict.fromkeys(
+        (
+            *(ValueFamily.BINARY, ValueFamily.BIT, ValueFamily.BIT_TEXT, ValueFamily.VARBIT, ValueFamily.GEOMETRY, ValueFamily.VECTOR),
+            *(
+                ValueFamily.SHAPE,
+                ValueFamily.INTERVAL,
+                ValueFamily.MONEY,
+                ValueFamily.ARRAY,
+                ValueFamily.BENT_ARRAY,
+                ValueFamily.ZONED_TIME,
+            ),
+        ),
+        "How GoldenGate spells its values as JSON is not documented.",
+    ),
+    local_instants=True,
+)
+
+
+HUDI: Final = FormatFacts(
+    name="hudi-cdc",
+    tool="Hudi",
+    order=(OrderField(name="instant", type="bigint", meaning="ts_ms: the commit's instant, yyyyMMddHHmmssSSS"),),
+    images=Images.FULL,
+    snapshot="not at all",
+    delete="op d with the row before",
+    key_change="not at all: record keys do not change",
+    truncate="not at all: rows are deleted one by one",
+    ddl="not at all: only the columns of later records differ",
+    unreadable=dict.fromkeys(
+        (ValueFamily.BINARY, ValueFamily.GEOMETRY, ValueFamily.VECTOR, ValueFamily.BIT),
+        "The query writes bytes as text, and does not say how.",
+    ),
+    local_instants=True,
+    names_table=False,
+)

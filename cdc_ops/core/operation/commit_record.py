@@ -1,0 +1,136 @@
+"""What a Delta commit of ours says of itself, and what a table's log tells of itself and of others."""
+
+from dataclasses import dataclass
+
+from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, OwnColumns
+from cdc_ops.core.archive.offsets import ArchiveWatermark
+from cdc_ops.core.cursor.cursors import CursorValue
+from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows
+from cdc_ops.core.cursor.windows import Window
+from cdc_ops.core.operation.operation import OperationKind, OperationSpec, SnapshotProgress
+from cdc_ops.core.schema.collated_keys import rules_of
+from cdc_ops.core.schema.tables import TableName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRecord:
+    """What every data commit says of itself, as JSON in Delta's userMetadata. The newest one carries the whole state of the table.
+
+    Args:
+        pipeline, table, generation, op_seq, operation_id, run_id, kind, window: As in the operation.
+        watermark: The table's watermark after this commit, None while a snapshot is unfinished.
+        snapshot: Snapshot progress after this commit.
+        rows: Rows in the batch as far as known before the statement ran, else None.
+        package_version: Version of cdc-ops that wrote it.
+        keys: Columns by which the rows are told apart.
+        cursor: What the watermark is a value of; empty for a table that is compared as a whole, None in older records.
+        schema_fingerprint: Of the source's schema that the operation was planned with.
+        late: Late rows among them.
+        deleted_column: Column that marks deleted rows, "" if they are deleted.
+        key_rules: For key columns that stand for loosely compared ones, their name and the source's rule, e.g. a collation.
+        marked: Rows that this commit's MERGE marks as deleted and that were not before, as far as it counts them as updated.
+        own: What the columns of the table are called that the source has not.
+        archive: For a table that is fed from an archive: up to where it has everything, and which gaps were accepted on the way.
+    """
+
+    pipeline: str
+    table: TableName
+    generation: int
+    op_seq: int
+    operation_id: str
+    run_id: str
+    kind: OperationKind
+    package_version: str
+    window: Window | None = None
+    watermark: CursorValue | None = None
+    snapshot: SnapshotProgress | None = None
+    rows: int | None = None
+    keys: tuple[str, ...] = ()
+    cursor: tuple[str, ...] | None = None
+    schema_fingerprint: str = ""
+    late: LateRows = NONE_LATE
+    deleted_column: str = ""
+    key_rules: tuple[tuple[str, str], ...] = ()
+    marked: int = 0
+    archive: ArchiveWatermark | None = None
+    own: OwnColumns = DEFAULT_COLUMNS
+
+
+def commit_record(
+    spec: OperationSpec, *, rows: int | None, package_version: str, late: LateRows = NONE_LATE, marked: int = 0
+) -> CommitRecord:
+    """Returns the record that an operation's commit carries."""
+    return CommitRecord(
+        pipeline=spec.pipeline,
+        table=spec.table,
+        generation=spec.generation,
+        op_seq=spec.op_seq,
+        operation_id=spec.operation_id,
+        run_id=spec.run_id,
+        kind=spec.kind,
+        package_version=package_version,
+        window=spec.window,
+        watermark=spec.watermark_after,
+        snapshot=spec.snapshot_after,
+        rows=rows,
+        keys=spec.keys,
+        cursor=tuple(column.name for column in spec.cursor.columns),
+        schema_fingerprint=spec.source_fingerprint,
+        late=late,
+        deleted_column=spec.deleted_column,
+        key_rules=rules_of(spec.schema),
+        marked=marked,
+        archive=spec.archive_after,
+        own=spec.stored_as.own,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignChange:
+    """A commit that changed the table's rows and is none of ours.
+
+    Args:
+        version: Its Delta version.
+        operation: Delta's name for it, e.g. `DELETE`, `RESTORE`.
+    """
+
+    version: int
+    operation: str
+
+    @property
+    def undoes_commits(self) -> bool:
+        """True if rows that our commits wrote may be gone again as a whole: the table was rewound or replaced."""
+        return self.operation == "RESTORE" or "REPLACE TABLE" in self.operation or "CLONE" in self.operation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeHead:
+    """What a Delta log says of a table, read without Spark.
+
+    Args:
+        version: Newest Delta version.
+        txn_version: The recorded txnVersion of our appId, None if it has none.
+        record: The newest commit record of this pipeline's table that still counts, None if there is none (never written, pruned, or
+            restored to a version that the log does not name). After a RESTORE it is the newest one at the version restored to: its
+            watermark is the one that the rows stand for, while `txn_version` stays as it was.
+        record_version: Delta version of that record.
+        foreign_app_ids: appIds of other cdc-ops pipelines found in the table.
+        columns: Name and type of the stored columns, in order.
+        created_by_us: The table was made by this pipeline for this table and holds no rows of anybody: a first load may begin, or
+            begin again.
+        foreign_changes: Changes by others since the record (or since creation), newest first.
+    """
+
+    version: int
+    txn_version: int | None
+    record: CommitRecord | None
+    record_version: int | None
+    foreign_app_ids: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+    created_by_us: bool = False
+    foreign_changes: tuple[ForeignChange, ...] = ()
+
+    @property
+    def own(self) -> OwnColumns:
+        """What the columns are called that the source has not, as far as a record says."""
+        return self.record.own if self.record else DEFAULT_COLUMNS

@@ -1,0 +1,88 @@
+"""Jobs: what one Spark application is given to do, and what it answers; JSON on both ways (core.json_codec)."""
+
+import enum
+from dataclasses import dataclass
+from datetime import datetime
+
+from cdc_ops.core.events.event_history import EventHistory
+from cdc_ops.core.maintenance import MaintenancePlan, TableStats
+from cdc_ops.core.operation.operation import OperationResult, OperationSpec
+from cdc_ops.core.operation.phases import Phases
+from cdc_ops.core.pipeline.pipeline import SourceConfig
+from cdc_ops.core.pipeline.unknown_tables import KnownTables
+from cdc_ops.core.schema.tables import TableName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableResult:
+    """What a Spark application did with one table; `error` is a `CdcError.to_payload` and `retryable` its kind.
+
+    `phases` are what the time went to, that of an operation which failed included.
+    """
+
+    table: TableName
+    operations: tuple[OperationResult, ...] = ()
+    maintenance: TableStats | None = None
+    error: dict[str, str] | None = None
+    retryable: bool = False
+    phases: Phases = ()
+
+
+class Step(enum.StrEnum):
+    """The Spark steps; each has its entry point in spark_jobs/."""
+
+    EXTRACT = "extract"
+    MERGE = "merge"
+    SYNC = "sync"
+    MAINTAIN = "maintain"
+    VERIFY = "verify"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenanceTask:
+    """Upkeep of one table; with its VACUUM that of its event history, if it has one."""
+
+    table: TableName
+    path: str
+    plan: MaintenancePlan
+    stats: TableStats
+    history: EventHistory | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """What one Spark application has to do: a step for a group of tables.
+
+    Args:
+        step: What to do.
+        pipeline, run_id: For names and logs.
+        source: Kind and connection *name*; the job finds the URL in its environment.
+        operations: In the order to be executed; several of one table stand in op_seq order, and a failed one ends its table.
+        maintenance: For the step `maintain`.
+        result_path: Where the `StepResult` goes.
+        package_version: The writer's version; a job of another version refuses.
+        known: Which tables the pipeline file speaks of now, for those that read archives.
+    """
+
+    step: Step
+    pipeline: str
+    run_id: str
+    source: SourceConfig
+    operations: tuple[OperationSpec, ...]
+    result_path: str
+    package_version: str
+    maintenance: tuple[MaintenanceTask, ...] = ()
+    known: KnownTables | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResult:
+    """What one Spark application did, table by table; `phases` are what it did once for all of them, and `seconds` its work on them."""
+
+    step: Step
+    run_id: str
+    tables: tuple[TableResult, ...]
+    started_at: datetime
+    finished_at: datetime
+    phases: Phases = ()
+    seconds: float = 0.0

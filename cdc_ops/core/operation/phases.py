@@ -1,0 +1,84 @@
+"""What a run spends its time on: the phases of a table's work, each with its seconds. Pure; `steps.reporting.stopwatch` measures.
+
+Phases of a table do not overlap: what is measured within another phase is taken off it, so that they add up to the time that was worked.
+"""
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+class RunPhase(enum.StrEnum):
+    """What was done, in the order in which a run does it."""
+
+    PLAN = "plan"
+    """The source or the lake is asked what there is to do, and operations are frozen in the ledger. No Spark."""
+    LISTING = "listing"
+    """The archive is listed."""
+    SPARK_START = "start of Spark"
+    """Spark starts; one start serves all tables of an application, and the report of each of them shows it."""
+    WAITING = "waiting"
+    """Other tables have the source's connections, or the source is too busy (`max_readers`, `max_threads_running`)."""
+    COMPARING = "comparing"
+    """Checksums of source and lake, and the search for the rows that differ."""
+    SHARED_READING = "shared reading"
+    """Files that several tables share are counted, decoded and landed once; each of these tables waits for it."""
+    COUNTING = "counting"
+    """The records of archived files are counted."""
+    LANDING = "landing"
+    """Rows are read at the source and written as Parquet; or events are decoded, written as Parquet and looked at."""
+    FOLD = "fold"
+    """Landed events become one row per key (one row per change where versions are kept), written as Parquet."""
+    COPY = "copy"
+    """Rows go from the source straight into the Delta table, in one statement."""
+    MERGE = "merge"
+    """Landed rows enter the Delta table, with one commit. Spark folds rows read by query and finds deletes within this statement."""
+    COMMIT = "commit"
+    """The ledger is brought up to the lake. No Spark."""
+
+
+PLANNING = (RunPhase.PLAN, RunPhase.LISTING)
+"""Phases that end before Spark is asked for anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseSeconds:
+    """The seconds of one phase, by a clock that only grows.
+
+    Args:
+        phase: What was done.
+        seconds: How long.
+    """
+
+    phase: RunPhase
+    seconds: float
+
+
+Phases = tuple[PhaseSeconds, ...]
+
+
+def added(*parts: Iterable[PhaseSeconds]) -> Phases:
+    """Returns the sums per phase, in the order in which a run goes through them.
+
+    >>> one, two = PhaseSeconds(phase=RunPhase.MERGE, seconds=2), PhaseSeconds(phase=RunPhase.LANDING, seconds=1)
+    >>> [(item.phase.value, item.seconds) for item in added((one,), (two, one))]
+    [('landing', 1), ('merge', 4)]
+    """
+    found = [item for part in parts for item in part]
+    sums = {phase: round(sum(item.seconds for item in found if item.phase is phase), 3) for phase in RunPhase}
+    seen = {item.phase for item in found}
+    return tuple(PhaseSeconds(phase=phase, seconds=seconds) for phase, seconds in sums.items() if phase in seen)
+
+
+def total_seconds(phases: Iterable[PhaseSeconds]) -> float:
+    """Returns the seconds of all phases."""
+    return sum(item.seconds for item in phases)
+
+
+def phases_text(phases: Iterable[PhaseSeconds]) -> str:
+    """Returns phases in words; "" for none.
+
+    >>> phases_text([PhaseSeconds(phase=RunPhase.LANDING, seconds=1.24), PhaseSeconds(phase=RunPhase.MERGE, seconds=75)])
+    'landing 1.2 s, merge 75.0 s'
+    """
+    return ", ".join(f"{item.phase} {item.seconds:,.1f} s" for item in phases)

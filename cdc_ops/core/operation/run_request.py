@@ -1,0 +1,176 @@
+"""Run requests: what a run is asked to do, checked before anything is touched. The CLI and the Airflow DAG both build one."""
+
+import enum
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from cdc_ops.core.reconcile.diff import Strength
+from cdc_ops.core.reconcile.key_buckets import Scope
+from cdc_ops.errors import RequestError
+
+_NOTHING: Final = "Nothing was read or written; the watermark stays."
+
+
+class RunKind(enum.StrEnum):
+    """The things that a run can be for."""
+
+    INCREMENT = "increment"
+    """Carry the tables forward: first the snapshot, then increments. The only kind that moves the watermark."""
+    BACKFILL = "backfill"
+    """Read a range of the cursor again (Airflow's backfill of a date range)."""
+    RESYNC = "resync"
+    """Read keys, a range or everything again, on demand."""
+    RECONCILE = "reconcile"
+    """Compare source and lake by checksums, and bring over only what differs; the watermark stays."""
+
+
+class ResyncMode(enum.StrEnum):
+    """How much a resync reads."""
+
+    KEYS = "keys"
+    RANGE = "range"
+    FULL = "full"
+    REPLAY = "replay"
+    """Reads nothing at the source: the table's event history is applied again."""
+    QUARANTINE = "quarantine"
+    """Reads nothing at the source: records of the archive that were set aside are read again, by the settings of now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """What one run has to do.
+
+    Args:
+        run_id: Unique per run: Airflow's run id or the CLI's own.
+        trigger: Who asked, for the record: scheduled, manual, backfill, cli, ...
+        holder: Name under which the run takes leases; the same for all steps of the run.
+        kind: What for.
+        tables: `schema.table` names; empty = all of the pipeline.
+        mode: How much a resync reads.
+        since, until: Half-open range [since, until) of aware instants for backfills and range resyncs.
+        keys: Key values as text, one tuple per row, in the order of the table's keys, for resync by keys.
+        columns: For a backfill: read these columns only, and set them in the rows that the lake has; all rows if there is no range.
+        strength: What a reconcile compares; None = the keys of tables with a cursor, all columns of the others.
+        accept_deletes: Deletes that a reconcile of one table may bring, whatever the table's limits; 0 = its limits hold.
+        accept_delete_ratio: The same as a share of the table's rows.
+        scope: For a reconcile of one table: the part of it that a verification found to differ; None = it compares the whole table.
+    """
+
+    run_id: str
+    trigger: str
+    holder: str
+    kind: RunKind = RunKind.INCREMENT
+    tables: tuple[str, ...] = ()
+    mode: ResyncMode | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    keys: tuple[tuple[str, ...], ...] = ()
+    columns: tuple[str, ...] = ()
+    strength: Strength | None = None
+    accept_deletes: int = 0
+    accept_delete_ratio: float = 0.0
+    scope: Scope | None = None
+
+    @property
+    def accepts_deletes(self) -> bool:
+        """True if it may bring more deletes than the table's limits allow."""
+        return bool(self.accept_deletes or self.accept_delete_ratio)
+
+    @property
+    def replaces_table(self) -> bool:
+        """True if the table is made anew, whatever it is like now."""
+        return self.mode is ResyncMode.FULL or (self.mode is ResyncMode.REPLAY and self.since is None)
+
+    def checked(self) -> "RunRequest":
+        """Returns the request itself.
+
+        Raises:
+            RequestError: its parts contradict each other; the message names the part.
+        """
+        for name, value in (("since", self.since), ("until", self.until)):
+            if value is not None and value.tzinfo is None:
+                raise RequestError(
+                    f"{name}={value.isoformat()!r} has no time zone.",
+                    why="The same text means different rows in different zones.",
+                    data=_NOTHING,
+                    next=f"Add the zone, e.g. {value.isoformat()}Z or {value.isoformat()}+02:00.",
+                )
+        if self.since and self.until and self.since >= self.until:
+            raise RequestError(
+                f"since ({self.since.isoformat()}) is not before until ({self.until.isoformat()}).",
+                why="The range is half-open, [since, until), and would be empty.",
+                data=_NOTHING,
+                next="Swap the two, or widen the range.",
+            )
+        self._check_kind()
+        return self
+
+    def _check_kind(self) -> None:
+        ranged = self.since is not None or self.until is not None
+        whole_range = self.since is not None and self.until is not None
+        self._check_reconcile(ranged)
+        match self.kind, self.mode:
+            case _ if self.columns and (self.kind is not RunKind.BACKFILL or self.mode or self.keys or ranged != whole_range):
+                what = "Columns are for a backfill: of a whole range, or of all rows."
+                raise self._contradiction(what, "Give both ends of the range or neither, and no keys and no resync mode.")
+            case RunKind.INCREMENT, _ if self.mode or ranged or self.keys:
+                what = "An increment takes neither range nor keys nor resync mode."
+                raise self._contradiction(what, "Choose a resync mode, or drop them.")
+            case RunKind.BACKFILL, _ if not (whole_range or self.columns) or self.mode or self.keys:
+                raise self._contradiction("A backfill needs since and until, and nothing else.", "Give both ends of the range.")
+            case RunKind.RESYNC, None:
+                raise self._contradiction("A resync needs a mode.", "Choose keys, range, full, replay or quarantine.")
+            case RunKind.RESYNC, ResyncMode.RANGE if not whole_range or self.keys:
+                raise self._contradiction("Resync mode 'range' needs since and until, and no keys.", "Give both ends of the range.")
+            case RunKind.RESYNC, ResyncMode.KEYS if not self.keys or ranged:
+                raise self._contradiction("Resync mode 'keys' needs keys, and no range.", "Give the key values of the rows to read again.")
+            case RunKind.RESYNC, ResyncMode.KEYS if len(self.tables) != 1:
+                raise self._contradiction("Resync mode 'keys' works on one table.", "Name exactly one table.")
+            case RunKind.RESYNC, ResyncMode.FULL | ResyncMode.QUARANTINE if ranged or self.keys:
+                what = f"Resync mode '{self.mode}' reads everything and takes neither range nor keys."
+                raise self._contradiction(what, "Drop them, or choose another mode.")
+            case RunKind.RESYNC, ResyncMode.REPLAY if self.until or self.keys:
+                what = "Resync mode 'replay' applies the event history up to its end, and takes no keys."
+                raise self._contradiction(what, "Give since alone, or nothing to make the table anew.")
+            case _:
+                return
+
+    def _check_reconcile(self, ranged: bool) -> None:
+        if self.kind is not RunKind.RECONCILE:
+            if self.strength or self.accepts_deletes or self.scope:
+                raise self._contradiction("Only a reconcile accepts deletes, or is told what to compare.", "Drop them, or reconcile.")
+            return
+        if self.mode or ranged or self.keys:
+            raise self._contradiction("A reconcile takes neither range nor keys nor resync mode.", "Drop them: it compares whole tables.")
+        if self.accepts_deletes and len(self.tables) != 1:
+            raise self._contradiction("Deletes are accepted for one table.", "Name exactly one table.")
+        if self.scope and (len(self.tables) != 1 or self.strength is not Strength.ROWS):
+            raise self._contradiction("A part that is compared is one of one table, by rows.", "Name one table, and strength rows.")
+
+    def _contradiction(self, what: str, remedy: str) -> RequestError:
+        names = ("mode", "since", "until", "keys", "columns", "tables")
+        given = ", ".join(name for name in names if getattr(self, name)) or "nothing else"
+        return RequestError(what, why=f"The request is for '{self.kind}' and names {given}.", data=_NOTHING, next=remedy)
+
+
+def parse_instant(text: str, name: str) -> datetime:
+    """Parses an ISO 8601 instant that carries a time zone.
+
+    Raises:
+        RequestError: it is no date and time, or it is naive.
+    """
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise RequestError(
+            f"{name}={text!r} is not a date and time.", why=str(error), data=_NOTHING, next="Write it as 2026-01-31T00:00:00Z."
+        ) from error
+    if instant.tzinfo is None:
+        raise RequestError(
+            f"{name}={text!r} has no time zone.",
+            why="The same text means different rows in different zones.",
+            data=_NOTHING,
+            next=f"Add the zone, e.g. {text}Z or {text}+02:00.",
+        )
+    return instant

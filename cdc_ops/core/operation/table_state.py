@@ -1,0 +1,397 @@
+"""The commit protocol as pure transitions (docs/adr/0002, 0003): how a table's state moves, and what is refused.
+
+The Delta log is the truth: each data commit carries its number (txnVersion = op_seq) and the whole state (`CommitRecord`). The ledger holds
+`TableState` as a cache, plus the frozen operations. Nothing here does I/O; the steps call these functions and persist what they return, and
+tests/unit/test_commit_protocol.py drives them through crashes, pauses, doubles and lost ledgers.
+"""
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from cdc_ops.core.archive.offsets import ArchiveWatermark
+from cdc_ops.core.cursor.auto_increment import CounterReadings
+from cdc_ops.core.cursor.cursors import CursorValue
+from cdc_ops.core.cursor.late_rows import Seen
+from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead
+from cdc_ops.core.operation.operation import OperationSpec, SnapshotProgress, app_id
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.errors import LakeBehindError, LedgerBehindError, StaleStateError, TargetForeignError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableState:
+    """What the ledger believes of one table.
+
+    Args:
+        pipeline, table: Which.
+        generation: 0 = never written; goes up when the whole table is replaced.
+        op_seq: The last number that is settled: committed or abandoned. The next operation draws `op_seq + 1`.
+        committed_op_seq: The last number that the lake is known to hold; below `op_seq` only after an abandoned operation.
+        operation_id: Operation that committed it.
+        watermark: Last committed cursor; None until a snapshot is complete.
+        scanned_to: How far the source was searched, at least the watermark; runs ahead of it on idle tables.
+        snapshot: Progress of an unfinished snapshot.
+        delta_version: Version of the last data commit.
+        fresh_at: Instant (UTC) up to which the table is known to hold the source's committed changes.
+        nulls: Checksum that it saw over the rows whose cursor is NULL, "" if that is not known.
+        seen: What the last live operation's plan saw of the rows just below the watermark; None if that is not known.
+        readings: Of an auto-increment cursor that writers hold back: the readings of its counter (`core.cursor.auto_increment`), for the next plan.
+        archive: The watermark of a table that is fed from an archive.
+        compared_at: Of a table without cursor, which is compared as a whole: up to when it has been, UTC. Its watermark never moves.
+        missing_since: When a run first found that the source does not show the table any more, None while it does.
+    """
+
+    pipeline: str
+    table: TableName
+    generation: int = 0
+    op_seq: int = 0
+    committed_op_seq: int = 0
+    operation_id: str = ""
+    watermark: CursorValue | None = None
+    scanned_to: CursorValue | None = None
+    snapshot: SnapshotProgress | None = None
+    delta_version: int | None = None
+    fresh_at: datetime | None = None
+    seen: Seen | None = None
+    nulls: str = ""
+    readings: CounterReadings | None = None
+    archive: ArchiveWatermark | None = None
+    compared_at: datetime | None = None
+    missing_since: datetime | None = None
+
+    @property
+    def phase(self) -> "Phase":
+        """Where the table is in its life."""
+        if self.watermark is not None:
+            return Phase.READY
+        return Phase.SNAPSHOT if self.snapshot is not None else Phase.NEW
+
+
+class Phase(enum.StrEnum):
+    """Life of a table: never read, first read under way, following."""
+
+    NEW = "new"
+    SNAPSHOT = "snapshot"
+    READY = "ready"
+
+
+def committed(state: TableState, spec: OperationSpec, delta_version: int, archive: ArchiveWatermark | None = None) -> TableState:
+    """Returns the state after `spec` has been committed to the lake: the compare half of compare-and-set.
+
+    Calling it again with the state that it returned gives the same state: a doubled commit step changes nothing.
+
+    Args:
+        state: Before.
+        spec: The operation.
+        delta_version: Of its commit.
+        archive: The archive's watermark that the commit carries, for operations that learnt it by reading.
+
+    Raises:
+        StaleStateError: the state has moved past this operation, or has not reached it.
+    """
+    if state.committed_op_seq == spec.op_seq and state.operation_id == spec.operation_id:
+        return state
+    if state.op_seq != spec.op_seq - 1:
+        raise _stale(state, spec)
+    return replace(
+        state,
+        generation=spec.generation,
+        op_seq=spec.op_seq,
+        committed_op_seq=spec.op_seq,
+        operation_id=spec.operation_id,
+        watermark=spec.watermark_after,
+        scanned_to=spec.watermark_after if spec.kind.is_live else state.scanned_to,
+        snapshot=spec.snapshot_after,
+        delta_version=delta_version,
+        fresh_at=spec.fresh_at if spec.kind.is_live or spec.fresh_at else state.fresh_at,
+        seen=spec.seen_after if spec.kind.is_live else state.seen,
+        nulls=spec.nulls_after if spec.kind.is_live else state.nulls,
+        archive=archive or spec.archive_after or state.archive,
+        compared_at=_compared_at(state, spec),
+    )
+
+
+def _compared_at(state: TableState, spec: OperationSpec) -> datetime | None:
+    """Returns up to when a table without cursor has been compared, or read, as a whole; None for tables with a cursor or an archive."""
+    if spec.cursor.columns or spec.log is not None or spec.archive_after is not None:
+        return None
+    return spec.fresh_at or state.compared_at
+
+
+def projected(state: TableState, unfinished: tuple[OperationSpec, ...]) -> TableState:
+    """Returns the state as it will be once all unfinished operations have committed, for planning behind them.
+
+    An operation that is queued behind others is sound for the same reason as one that follows a commit: numbers are committed in
+    order, and it reads the source after them. Nothing is queued behind by live runs, so a table that is stuck does not pile up plans.
+    """
+    for spec in unfinished:
+        state = committed(state, spec, state.delta_version or 0)
+    return state
+
+
+def adopted(state: TableState, record: CommitRecord, record_version: int) -> TableState:
+    """Returns the state after an abandoned operation turned up in the lake all the same.
+
+    Its number was burnt already, the watermark stays.
+    """
+    return replace(state, committed_op_seq=record.op_seq, operation_id=record.operation_id, delta_version=record_version)
+
+
+def abandoned(state: TableState, spec: OperationSpec) -> TableState:
+    """Returns the state after an operation was given up: its number is burnt, nothing else moves.
+
+    Raises:
+        StaleStateError: the operation is not the table's next one, or it is live: a live operation that cannot finish holds its table.
+    """
+    if spec.kind.is_live or state.op_seq != spec.op_seq - 1:
+        raise _stale(state, spec)
+    return replace(state, op_seq=spec.op_seq)
+
+
+def unchanged(state: TableState, spec: OperationSpec) -> TableState:
+    """Returns the state after an operation compared source and lake and found nothing to do.
+
+    The lake has no commit of it, so its number is burnt like that of an abandoned one. A double of it that does find something, because the
+    source has moved on meanwhile, may still commit: it is adopted then (`adopted`).
+
+    Raises:
+        StaleStateError: the operation is not the table's next one, or none that may end without a commit.
+    """
+    if spec.compare is None or state.op_seq != spec.op_seq - 1:
+        raise _stale(state, spec)
+    return replace(state, op_seq=spec.op_seq, fresh_at=spec.fresh_at or state.fresh_at, compared_at=_compared_at(state, spec))
+
+
+def scanned(state: TableState, to: CursorValue, fresh_at: datetime | None) -> TableState:
+    """Returns the state after a plan that found nothing below `to`.
+
+    The watermark does not move, because nothing was committed, and the next window starts at the watermark again: an empty index
+    range costs nothing to search twice, and a row that turns up late is still found.
+    """
+    return replace(state, scanned_to=to, fresh_at=fresh_at)
+
+
+def rebuilt(record: CommitRecord, delta_version: int, *, txn_version: int | None = None, settled: int = 0) -> TableState:
+    """Returns the state that a table's commit record in force stands for: `cdc-ops state rebuild`.
+
+    Args:
+        record: The record of `LakeHead`; after a RESTORE an older one than the newest.
+        delta_version: The head's version, so that a RESTORE up to there counts as seen.
+        txn_version: The recorded txnVersion: numbers that the log has seen stay used, also when the rows were restored to before them.
+        settled: The last number that the ledger's old state had settled or drawn, if it has one (`last_drawn`): it stays used.
+    """
+    taken = max(record.op_seq, txn_version or 0)
+    return TableState(
+        pipeline=record.pipeline,
+        table=record.table,
+        generation=record.generation,
+        op_seq=max(taken, settled),
+        committed_op_seq=taken,
+        operation_id=record.operation_id,
+        watermark=record.watermark,
+        scanned_to=record.watermark,
+        snapshot=record.snapshot,
+        delta_version=delta_version,
+        archive=record.archive,
+    )
+
+
+def rebuilt_from_data(
+    pipeline: str, table: TableName, txn_version: int, low: CursorValue, *, delta_version: int | None = None, settled: int = 0
+) -> TableState:
+    """Returns the state of a table whose log shows no record any more: the next increment merges everything from `low` on.
+
+    Args:
+        pipeline, table: Which.
+        txn_version: From the checkpoint; it outlives the records.
+        low: A position that the true watermark had reached: somebody's decision. The largest cursor in the table is *not* one, because
+            snapshots, backfills and resyncs read rows from above the safe bound (docs/adr/0002).
+        delta_version: The head's version.
+        settled: As for `rebuilt`.
+    """
+    return TableState(
+        pipeline=pipeline,
+        table=table,
+        generation=1,
+        op_seq=max(txn_version, settled),
+        committed_op_seq=txn_version,
+        watermark=low,
+        scanned_to=low,
+        delta_version=delta_version,
+    )
+
+
+def begun_anew(state: TableState, *, settled: int) -> TableState:
+    """Returns the state of a table that the lake does not have (any more): it begins again, and no number of it is drawn twice.
+
+    Args:
+        state: The ledger's old state.
+        settled: As for `rebuilt`.
+    """
+    generation = state.generation + (1 if state.committed_op_seq else 0)
+    return TableState(pipeline=state.pipeline, table=state.table, generation=generation, op_seq=settled)
+
+
+def last_drawn(state: TableState, open_operations: Iterable[OperationSpec]) -> int:
+    """Returns the last number that the ledger has settled or drawn: operations that are discarded burn theirs.
+
+    A try of a discarded operation that is still alive commits under a number that is less than any that follows: Delta skips it after
+    the next commit, and before that the next plan finds in the lake what the ledger does not know.
+    """
+    return max((state.op_seq, *(spec.op_seq for spec in open_operations)))
+
+
+def check_base(spec: OperationSpec, head: LakeHead | None) -> None:
+    """Refuses an operation whose table does not stand where its plan found it; called right before its statement.
+
+    The transaction number stops who comes too late. It stops neither an operation whose table was restored or dropped under it, nor
+    one whose number is higher only because it was drawn from a ledger that has been rolled back since.
+
+    Raises:
+        StaleStateError: the table has another watermark or snapshot progress than the plan was made for.
+    """
+    if head is not None and head.txn_version is not None and head.txn_version >= spec.op_seq:
+        return  # Delta skips the statement, and the commit of that number says whose it was.
+    if (undone := _undone(head, spec.delta_version_before)) is not None:
+        raise _base_moved(spec, f"{undone.operation} in Delta version {undone.version}")
+    if head is not None and head.txn_version is not None and head.record is None:
+        return  # Its records are pruned: nothing but maintenance happened for as long as the log is kept.
+    record = head.record if head else None
+    watermark, snapshot = (record.watermark, record.snapshot) if record else (None, None)
+    if (watermark, snapshot) != (spec.watermark_before, spec.snapshot_before):
+        raise _base_moved(spec, f"its rows stand for {_position(watermark, snapshot)}")
+
+
+def _undone(head: LakeHead | None, seen: int | None) -> ForeignChange | None:
+    """Returns the newest change that rewound or replaced the table after the Delta version that was seen."""
+    changes = head.foreign_changes if head else ()
+    return next((change for change in changes if change.undoes_commits and change.version > (seen or 0)), None)
+
+
+class Standing(enum.StrEnum):
+    """How a table's lake and ledger stand to each other before an operation is planned or executed."""
+
+    EQUAL = "equal"
+    """They agree: go on."""
+    AHEAD_OURS = "ahead-ours"
+    """The lake holds the open operation's commit, only the ledger missed it: catch up."""
+    AHEAD_ABANDONED = "ahead-abandoned"
+    """A zombie committed an operation that was given up: adopt it; rows that are read later overwrite its rows."""
+
+
+def compare(
+    state: TableState,
+    head: LakeHead | None,
+    open_operations: tuple[OperationSpec, ...] = (),
+    abandoned_ids: frozenset[str] = frozenset(),
+) -> Standing:
+    """Compares ledger and lake.
+
+    Args:
+        state: The ledger's state.
+        head: The lake's head; None if there is no Delta table.
+        open_operations: The table's unfinished operations (several only during a snapshot).
+        abandoned_ids: operation ids that were given up.
+
+    Raises:
+        TargetForeignError: the table belongs to another pipeline, or to nobody we know.
+        LedgerBehindError: the lake holds commits of this pipeline that the ledger does not know.
+        LakeBehindError: the lake lacks commits that the ledger knows.
+    """
+    if head is None:
+        if state.committed_op_seq:
+            raise _lake_behind(state, "there is no Delta table any more")
+        return Standing.EQUAL
+    if head.txn_version is None:
+        return _compare_unmarked(state, head)
+    if head.txn_version == state.committed_op_seq:
+        return _compare_same_number(state, head)
+    if head.txn_version < state.committed_op_seq:
+        raise _lake_behind(state, f"its newest operation is {head.txn_version}")
+    newest = head.record.operation_id if head.record and head.record.op_seq == head.txn_version else ""
+    if newest and newest in {spec.operation_id for spec in open_operations}:
+        return Standing.AHEAD_OURS
+    if newest and newest in abandoned_ids:
+        return Standing.AHEAD_ABANDONED
+    raise _ledger_behind(state, head)
+
+
+def _compare_unmarked(state: TableState, head: LakeHead) -> Standing:
+    if head.foreign_app_ids:
+        raise TargetForeignError(
+            f"The Delta table for {state.table} is written by {', '.join(head.foreign_app_ids)}.",
+            why=f"Pipeline {state.pipeline!r} has the same target path; a table has one writer.",
+            data="Nothing was written; the table is as it was.",
+            next="Give the table another 'path' in one of the two pipelines.",
+        )
+    if state.committed_op_seq:
+        raise _lake_behind(state, "it was replaced by a table without our commits")
+    if head.created_by_us:
+        return Standing.EQUAL
+    raise TargetForeignError(
+        f"The target of {state.table} is a Delta table (version {head.version}) that cdc-ops did not write.",
+        why="It has no cdc-ops commit; overwriting or merging into it could destroy somebody's data.",
+        data="Nothing was written; the table is as it was.",
+        next="Give the table another 'path', or move the existing table away.",
+    )
+
+
+def _compare_same_number(state: TableState, head: LakeHead) -> Standing:
+    record = head.record
+    if record is not None and record.operation_id != state.operation_id:
+        if record.op_seq < state.committed_op_seq:
+            raise _lake_behind(state, f"its rows are those of operation {record.op_seq}")
+        raise _ledger_behind(state, head)
+    if (undone := _undone(head, state.delta_version)) is not None:
+        raise _lake_behind(state, f"{undone.operation} in Delta version {undone.version}")
+    if state.delta_version is not None and head.version < state.delta_version:
+        raise _lake_behind(state, f"it is at version {head.version}")
+    return Standing.EQUAL
+
+
+def _position(watermark: CursorValue | None, snapshot: SnapshotProgress | None) -> str:
+    if snapshot is not None:
+        return f"snapshot chunk {snapshot.done} of {snapshot.total}"
+    return f"watermark {watermark}" if watermark is not None else "nothing"
+
+
+def _base_moved(spec: OperationSpec, seen: str) -> StaleStateError:
+    return StaleStateError(
+        f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} was planned on {_position(spec.watermark_before, spec.snapshot_before)};"
+        f" the Delta table is elsewhere: {seen}.",
+        why="The table was restored, replaced or dropped, or the ledger was rolled back, while the operation was open.",
+        data="Nothing was written; the table is as it was.",
+        next="Nothing to do: the next run compares ledger and lake, and says what is to be decided.",
+    )
+
+
+def _stale(state: TableState, spec: OperationSpec) -> StaleStateError:
+    return StaleStateError(
+        f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} does not follow the ledger's state, which stands at {state.op_seq}.",
+        why="Another run finished or replaced it in the meantime, or the ledger was rebuilt.",
+        data="The Delta table decides: a commit is never applied twice, and the watermark was not touched by this step.",
+        next="Nothing to do: the next run plans against the new state.",
+    )
+
+
+def _ledger_behind(state: TableState, head: LakeHead) -> LedgerBehindError:
+    return LedgerBehindError(
+        f"The Delta table of {state.table} is at operation {head.txn_version}, the ledger knows {state.committed_op_seq}"
+        + (" from another plan." if head.txn_version == state.committed_op_seq else "."),
+        why=f"The ledger was lost, rolled back or shared wrongly; it misses commits of {app_id(state.pipeline, state.table)}.",
+        data="Nothing was written; the table is as it was.",
+        next=f"cdc-ops state rebuild --pipeline {state.pipeline} --table {state.table}   (takes the watermark from the table)",
+    )
+
+
+def _lake_behind(state: TableState, seen: str) -> LakeBehindError:
+    return LakeBehindError(
+        f"The Delta table of {state.table} lacks commits that the ledger knows: {seen}, the ledger is at operation {state.committed_op_seq}"
+        f" (Delta version {state.delta_version}).",
+        why="The table was restored to an older version, replaced, dropped or moved.",
+        data="Nothing was written; the table is as it was.",
+        next=f"To follow the table: cdc-ops state rebuild --pipeline {state.pipeline} --table {state.table}. "
+        f"To follow the source: the same, then cdc-ops resync --pipeline {state.pipeline} --table {state.table} --mode full.",
+    )

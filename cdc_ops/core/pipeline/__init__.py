@@ -1,0 +1,1 @@
+"""Pipelines: settings, connections, paths, and which tables they mean. Pure."""

@@ -1,0 +1,1 @@
+"""Source against lake: key buckets, canonical row text, differences. Pure."""

@@ -1,0 +1,192 @@
+"""Comparing source and lake: how strongly, by which cut, what was found, and how many deletes are too many. Pure.
+
+Both sides compute, per bucket, how many rows there are and the sum of a 60-bit hash over each row's canonical text. The sum does not
+depend on the order of rows; the texts are made to be the same on both sides (`core.reconcile.row_text`, `sources.checksums`).
+"""
+
+import enum
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from cdc_ops.core.reconcile.key_buckets import Buckets, Scope
+from cdc_ops.errors import DeletesRefusedError, RequestError
+
+ALWAYS_ALLOWED: Final = 10
+"""Deletes that a ratio never stops, so that small tables can lose a row; only a whole table's rows it does."""
+
+SAMPLES: Final = 5
+"""Keys that the refusal of deletes names."""
+
+
+_ACCEPTED: Final = re.compile(r"(?P<rows>\d{1,18})|(?P<percent>\d{1,3}(\.\d+)?)\s*%")
+
+
+class Strength(enum.StrEnum):
+    """What equality is asked of."""
+
+    KEYS = "keys"
+    """The same keys on both sides: finds deletes, changed keys and lost rows."""
+    ROWS = "rows"
+    """The same values in all columns."""
+    WHOLE = "whole"
+    """The same values, found without checksums: everything is read, and compared in the lake."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteGuard:
+    """How many deletes one comparison may bring.
+
+    Args:
+        max_ratio: Share of the table's rows.
+        max_rows: Number of rows; 0 = as many as the ratio allows.
+        accepted: Deletes that somebody has accepted for this one operation; 0 = nobody was asked.
+        accepted_ratio: Share of the table's rows that somebody has accepted for it; 0 = nobody was asked.
+    """
+
+    max_ratio: float = 0.1
+    max_rows: int = 0
+    accepted: int = 0
+    accepted_ratio: float = 0.0
+
+    def allows(self, deletes: int, rows: int) -> bool:
+        """True if so many deletes in a table of so many rows need not be asked about."""
+        if deletes <= self.accepted or deletes <= self.accepted_ratio * rows:
+            return True
+        if self.max_rows and deletes > self.max_rows:
+            return False
+        return deletes <= self.max_ratio * rows or (deletes <= ALWAYS_ALLOWED and deletes < rows)
+
+    def check(self, deletes: int, rows: int, samples: Iterable[str], *, pipeline: str, table: str) -> None:
+        """Stops before anything is written.
+
+        Args:
+            deletes: Rows that would go.
+            rows: Rows of the Delta table.
+            samples: Some of their keys.
+            pipeline, table: For the command that accepts them.
+
+        Raises:
+            DeletesRefusedError: more rows would be deleted than may be without being asked.
+        """
+        if self.allows(deletes, rows):
+            return
+        limit = f"max_delete_rows is {self.max_rows:,}, " if self.max_rows else ""
+        share = enough_percent(deletes, rows)
+        raise DeletesRefusedError(
+            f"{deletes:,} of {rows:,} rows of {table} would be deleted, for example the keys {'; '.join(samples)}.",
+            why=f"The source does not have them any more; {limit}max_delete_ratio is {self.max_ratio:g}."
+            + (f" {self.accepted:,} deletes were accepted." if self.accepted else "")
+            + (f" {self.accepted_ratio:.6g} of the rows were accepted." if self.accepted_ratio else ""),
+            data="Nothing was written; the table and its watermark are as they were.",
+            next="See at the source whether the rows are meant to be gone: an emptied or half-loaded table looks the same. If they are:\n"
+            f"        cdc-ops reconcile --pipeline {pipeline} --table {table} --accept-deletes {share}%\n"
+            "        (or a number of rows instead of the share). If as many go in every run, raise the limits in the pipeline file.",
+        )
+
+
+def enough_percent(deletes: int, rows: int) -> int:
+    """Returns a share, in percent, that is enough for so many deletes also when the source has moved on a little: a tenth more.
+
+    >>> enough_percent(2_000, 10_000)
+    22
+    """
+    return min(100, math.ceil(110 * deletes / rows)) if rows else 100
+
+
+def parse_accepted(text: str) -> tuple[int, float]:
+    """Reads how many deletes somebody accepts: a number of rows, or a share of the table's rows in percent; "" = none.
+
+    >>> parse_accepted("500"), parse_accepted("12.5%")
+    ((500, 0.0), (0, 0.125))
+
+    Raises:
+        RequestError: it is neither.
+    """
+    found = _ACCEPTED.fullmatch(text.strip())
+    if found and found["rows"]:
+        return int(found["rows"]), 0.0
+    if found and found["percent"] and float(found["percent"]) <= 100:
+        return 0, float(found["percent"]) / 100
+    if not text.strip():
+        return 0, 0.0
+    raise RequestError(
+        f"{text!r} is no number of deletes.",
+        why="It is neither a whole number of rows nor a share of them in percent.",
+        data="Nothing was read or written; the watermark stays.",
+        next="Write 500 for up to 500 rows, or 30% for up to 30 percent of the table's rows.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenUp:
+    """An operation that was given up, and whose Spark application may still be alive.
+
+    Args:
+        op_seq, operation_id, run_id: As its plan had them.
+        kind: An `OperationKind`.
+    """
+
+    op_seq: int
+    operation_id: str
+    run_id: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareSpec:
+    """How an operation compares, frozen at the plan.
+
+    Args:
+        strength: What equality is asked of.
+        buckets: The cut; None where everything is read.
+        readers: Connections that read what differs.
+        guard: How many deletes are too many.
+        why: Why it is done this way, for people.
+        heals: It stands for events that an archive lacks: it commits even if nothing differs, because its commit passes them.
+        scope: What a verification found to differ: only this is read, without another look at checksums. None = checksums tell.
+        seals: The last operation that was given up and that the lake has no later number than: it may commit nothing any more once this
+            one looks at the table. None if there is none.
+    """
+
+    strength: Strength
+    buckets: Buckets | None
+    readers: int
+    guard: DeleteGuard
+    why: str = ""
+    heals: bool = False
+    scope: Scope | None = None
+    seals: GivenUp | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketDigest:
+    """What one side says of a bucket."""
+
+    rows: int
+    total: int
+
+
+Digests = dict[int, BucketDigest]
+"""By bucket number; a bucket without rows is missing."""
+
+
+def added(parts: Iterable[tuple[int, int, int]]) -> Digests:
+    """Adds up what several readers say: bucket number, rows, sum of hashes."""
+    sums: Digests = {}
+    for number, rows, total in parts:
+        known = sums.get(number, BucketDigest(rows=0, total=0))
+        sums[number] = BucketDigest(rows=known.rows + rows, total=known.total + total)
+    return sums
+
+
+def differing(buckets: Buckets, source: Digests, lake: Digests) -> Scope:
+    """Returns the buckets whose rows are not the same on both sides."""
+    return Scope(buckets=buckets, members=tuple(sorted(n for n in source.keys() | lake.keys() if source.get(n) != lake.get(n))))
+
+
+def rows_in(scope: Scope, digests: Digests) -> int:
+    """Returns how many rows one side has in some buckets."""
+    return sum(digests[number].rows for number in scope.members if number in digests)

@@ -1,0 +1,146 @@
+"""Tables: names, columns and keys of a source table as the plan saw them, and a fingerprint that freezes them."""
+
+import hashlib
+import re
+from dataclasses import dataclass, replace
+from typing import Final
+
+from cdc_ops.core import json_codec
+from cdc_ops.core.schema.value_policies import DEFAULT_TYPES, OnUnstorable, TypePolicies
+
+_UNFIT: Final = re.compile(r"[\x00-\x1f\x7f/\\:*?\[\]{}]|^\.{1,2}$")
+"""What no folder may be called, and what Hadoop reads as a pattern of several paths, or refuses."""
+_LONGEST_FOLDER: Final = 200
+"""Bytes; most file systems end at 255."""
+
+
+def folder_name(name: str) -> str:
+    """Returns the folder of a schema or a table: its name, with signs that stores and Spark do not take as they are written as `%5B`."""
+    told = _UNFIT.sub(lambda found: "".join(f"%{ord(sign):02X}" for sign in found[0]), name)
+    if len(told.encode()) <= _LONGEST_FOLDER:
+        return told
+    return told.encode()[: _LONGEST_FOLDER // 2].decode(errors="ignore") + "~" + hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+def name_of_folder(folder: str) -> str:
+    """Returns the name that a folder stands for."""
+    return re.sub(r"%([0-9A-F]{2})", lambda found: sign if _UNFIT.fullmatch(sign := chr(int(found[1], 16))) else found[0], folder)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class TableName:
+    """`schema.name` of a source table; for MySQL the schema is the database."""
+
+    schema: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+    @property
+    def folder(self) -> str:
+        """Where what belongs to the table is below a root: `schema/table`."""
+        return f"{folder_name(self.schema)}/{folder_name(self.name)}"
+
+    @classmethod
+    def parse(cls, text: str) -> "TableName":
+        """Splits `schema.name` at the first dot.
+
+        Raises:
+            ValueError: there is no dot, or a part is empty.
+        """
+        schema, dot, name = text.partition(".")
+        if not (schema and dot and name):
+            raise ValueError(f"{text!r} is not of the form schema.table")
+        return cls(schema=schema, name=name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column: how the source declares it, how it is read, how it is stored.
+
+    Args:
+        name: As the source spells it.
+        source_type: The declared type, e.g. `decimal(10,2) unsigned`.
+        delta_type: The stored type as Spark SQL DDL, e.g. `decimal(10,2)`.
+        nullable: As declared at the source; stored columns are always nullable.
+        expression: SQL of the source's dialect that yields the value exactly, e.g. `` CAST(`t` AS CHAR) ``; without alias.
+        lossy: True if a value that the stored type cannot hold becomes NULL; each one is counted.
+        loose: Why the source holds two values for equal whose stored forms differ, e.g. the name of a collation; "" = it never does.
+        normal: SQL of the source's dialect for a text that is the same for values which the source holds for equal, and for no others; "" =
+            there is none.
+        normalises: The column for which this one stands in the lake, because the source compares it loosely (`core.schema.collated_keys`); "" for
+            the source's own columns.
+    """
+
+    name: str
+    source_type: str
+    delta_type: str
+    nullable: bool
+    expression: str
+    lossy: bool = False
+    loose: str = ""
+    normal: str = ""
+    normalises: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSchema:
+    """What a source says of a table.
+
+    Args:
+        table: Its name.
+        columns: In the order of the source, excluded columns left out.
+        primary_key: Column names in key order; empty if there is none.
+        indexes: Column names per index, in index order (the primary key included).
+        approximate_rows: The source's own estimate, 0 if it has none.
+        row_bytes: Bytes that the source stores for a row on average, indexes left out; 0 if it does not know.
+        types: What becomes of values that no stored type holds.
+    """
+
+    table: TableName
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...]
+    indexes: tuple[tuple[str, ...], ...] = ()
+    approximate_rows: int = 0
+    row_bytes: int = 0
+    types: TypePolicies = DEFAULT_TYPES
+
+    def relaxed(self, types: TypePolicies) -> "TableSchema":
+        """Returns the schema with NULL where it says fail and `types` says null: what is read and stored stays the same."""
+
+        def changed(before: OnUnstorable, now: OnUnstorable) -> bool:
+            return before is OnUnstorable.FAIL and now is OnUnstorable.NULL
+
+        dates, numbers = changed(self.types.zero_dates, types.zero_dates), changed(self.types.not_a_number, types.not_a_number)
+        kinds = (*(("date", "timestamp") if dates else ()), *(("decimal",) if numbers else ()))
+        if not kinds:
+            return self
+        eased = replace(
+            self.types,
+            zero_dates=OnUnstorable.NULL if dates else self.types.zero_dates,
+            not_a_number=OnUnstorable.NULL if numbers else self.types.not_a_number,
+        )
+        columns = (replace(column, lossy=True) if column.delta_type.startswith(kinds) else column for column in self.columns)
+        return replace(self, columns=tuple(columns), types=eased)
+
+    def extended(self, columns: tuple[Column, ...]) -> "TableSchema":
+        """Returns the schema with further columns behind its own."""
+        return replace(self, columns=self.columns + columns) if columns else self
+
+    def column(self, name: str) -> Column | None:
+        """Returns the column of that name, compared without regard to case, or None."""
+        return next((column for column in self.columns if column.name.lower() == name.lower()), None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def fingerprint(self) -> str:
+        """A short hash over columns and keys; it changes when and only when what is read or stored would change."""
+        text = json_codec.dumps([[c.name, c.source_type, c.delta_type, c.expression] for c in self.columns]) + json_codec.dumps(
+            self.primary_key
+        )
+        return hashlib.sha256(text.encode()).hexdigest()[:16]

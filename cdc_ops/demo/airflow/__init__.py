@@ -1,0 +1,1 @@
+"""The demo's Airflow: settings, processes, REST API."""

@@ -1,0 +1,1 @@
+"""What the demo tells, phase by phase."""

@@ -1,0 +1,70 @@
+"""The demo's archive: Debezium's own engine follows the shop, its events are files on an S3 endpoint, and Airflow runs the log method."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+from cdc_ops.demo import shop
+from cdc_ops.demo.layout import DATABASE, Layout
+from cdc_ops.demo.report import Screen
+from cdc_ops.demo.stage import Stage
+from cdc_ops.demo.stories.phase import Play
+from cdc_ops.dev.debezium import DebeziumEngine, running_debezium
+from cdc_ops.dev.sink_archive import SinkArchive
+
+ARCHIVE: Final = "s3://archive/topics"
+RECORDS_PER_FILE: Final = 1000
+
+
+class ArchiveStory(Play):
+    """The pipeline `shop_events`: a table without a column that says what has changed, fed from archived events.
+
+    Args:
+        stage, layout, screen: As of every play.
+        engine: Debezium, following the source.
+    """
+
+    def __init__(self, stage: Stage, layout: Layout, screen: Screen, engine: DebeziumEngine) -> None:
+        super().__init__(stage, layout, screen)
+        self._engine = engine
+
+    def settle(self) -> None:
+        """Waits until all that was committed is in files of the archive."""
+        with self._screen.step("Debezium writes what has changed into the archive"):
+            self._engine.catch_up()
+
+    def tell(self) -> bool:
+        """Plays all phases, and returns whether everything that had to be equal was."""
+        outcomes = [phase() for phase in (self._first_events, self._changes)]
+        return all(outcomes)
+
+    def _first_events(self) -> bool:
+        self._screen.heading("1 of 2: the archive's first events")
+        self._changed(f"a table of {shop.PAYMENTS:,} payments, whose rows Debezium has written as events; the lake is empty")
+        self._stage.api.unpause(self._layout.dag_id)
+        return self._phase("the first run merges them", lambda: self._trigger({}, "first events"), {})
+
+    def _changes(self) -> bool:
+        self._screen.heading("2 of 2: changes")
+        for change in shop.change_payments(self._stage.server):
+            self._changed(f"{change.table}: {change.text}")
+        return self._phase("a run merges their events, deletes among them", lambda: self._trigger({}, "changes"), {})
+
+
+@contextmanager
+def following(stage: Stage, layout: Layout, screen: Screen) -> Iterator[DebeziumEngine]:
+    """Runs Debezium beside the shop until the end of the `with`; the first time its jars are fetched (40 MB).
+
+    Args:
+        stage: Whose server is followed.
+        layout: Where the engine keeps its place, and which store gets the events, as Kafka Connect's S3 sink writes them.
+        screen: Shows how it goes.
+
+    Raises:
+        EnvironmentSetupError: the engine does not start.
+    """
+    sink = SinkArchive(ARCHIVE, layout.root / "sink", records_per_file=RECORDS_PER_FILE, options={"endpoint_url": layout.endpoint})
+    with ExitStack() as running:
+        with screen.step("starting Debezium (the first time its jars are fetched, 40 MB)"):
+            engine = running.enter_context(running_debezium(stage.server, [f"{DATABASE}.payments"], sink, layout.root / "debezium"))
+        yield engine

@@ -1,0 +1,126 @@
+"""A phase of a demo: a real Airflow run, followed by a comparison of source and lake; what all stories share."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.demo.airflow.api import TaskState
+from cdc_ops.demo.check import TableCheck
+from cdc_ops.demo.layout import Layout
+from cdc_ops.demo.report import Screen, TableReport, print_tables
+from cdc_ops.demo.stage import Stage
+from cdc_ops.state.base import StateReader
+from cdc_ops.state.sql import open_reader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excuse:
+    """A difference that is right at this point of the story.
+
+    Args:
+        only_in_lake: How many keys only the lake has; nothing else may differ.
+        why: The reason, for the report.
+    """
+
+    only_in_lake: int
+    why: str
+
+    def covers(self, check: TableCheck) -> bool:
+        """True if the table differs by exactly this."""
+        others = check.only_in_source or check.different or check.duplicates
+        return not others and check.only_in_lake == self.only_in_lake
+
+
+class Play(ABC):
+    """Tells a story on a stage.
+
+    Args:
+        stage: What runs.
+        layout: Where everything is.
+        screen: Shows it.
+    """
+
+    def __init__(self, stage: Stage, layout: Layout, screen: Screen) -> None:
+        self._stage = stage
+        self._layout = layout
+        self._screen = screen
+        self._told: set[str] = set()
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Brings the source, and what is written of it, to rest, so that both sides can be compared after the run."""
+
+    def _phase(self, title: str, start: Callable[[], str], excuses: Mapping[str, Excuse]) -> bool:
+        stage, started = self._stage, time.monotonic()
+        self.settle()
+        with self._screen.step(title):
+            run_id = start()
+            stage.api.wait_for_run(self._layout.dag_id, run_id, self._show)
+        with self._screen.step("comparing source and lake, row by row"):
+            checks = stage.checker.compare()
+        reports = self._reports(run_id, checks, excuses)
+        self._screen.line(f"  run {run_id}")
+        print_tables(self._screen, reports)
+        self._screen.line(f"  [dim]run and comparison: {time.monotonic() - started:.1f} s[/]")
+        return all(one.check.equal or bool(one.excused) for one in reports)
+
+    def _trigger(self, params: Mapping[str, object], note: str) -> str:
+        return self._stage.api.trigger(self._layout.dag_id, params, f"demo: {note}")
+
+    def _show(self, tasks: tuple[TaskState, ...]) -> None:
+        self._stage.watch.look_at_processes()
+        self._screen.detail(task_line(tasks))
+
+    def _changed(self, *lines: str) -> None:
+        for text in lines:
+            self._screen.line(f"  at the source: {text}")
+
+    def _reports(self, run_id: str, checks: Mapping[str, TableCheck], excuses: Mapping[str, Excuse]) -> list[TableReport]:
+        reader = open_reader(self._layout.settings()["CDC_OPS_LEDGER"])
+        try:
+            reports = [_report(reader, self._layout.pipeline, run_id, check, excuses.get(table)) for table, check in checks.items()]
+        finally:
+            reader.close()
+        return [replace(one, message=self._news(one.message)) for one in reports]
+
+    def _news(self, message: str) -> str:
+        """Returns the parts of a message that no phase has told yet; warnings come with every run."""
+        parts = [part for part in message.split("; ") if part not in self._told]
+        self._told.update(parts)
+        return "; ".join(parts)
+
+
+def task_line(tasks: tuple[TaskState, ...]) -> str:
+    """Returns how a run stands, in one line: what works now, and how much is done."""
+    done = sum(task.state in {"success", "skipped"} for task in tasks)
+    active = [task for task in tasks if task.state in {"running", "queued", "scheduled", "up_for_retry", "failed"}]
+    names = ", ".join(f"{task.task.rpartition('.')[2]} {task.state}" for task in active)
+    return f"{done} of {len(tasks)} tasks done" + (f"; {names}" if names else "")
+
+
+def _report(reader: StateReader, pipeline: str, run_id: str, check: TableCheck, excuse: Excuse | None) -> TableReport:
+    name = TableName.parse(check.table)
+    run, state = reader.table_run(pipeline, name, run_id), reader.table_state(pipeline, name)
+    excused = excuse.why if excuse is not None and excuse.covers(check) else ""
+    known = TableReport(
+        table=check.table,
+        status="",
+        check=check,
+        watermark=str(state.watermark or ""),
+        delta_version=state.delta_version,
+        excused=excused,
+    )
+    if run is None:
+        return known
+    return replace(
+        known,
+        status=str(run.status),
+        read=run.counts.read,
+        inserted=run.counts.inserted,
+        updated=run.counts.updated,
+        deleted=run.counts.deleted,
+        window=str(run.window or ""),
+        message=run.message,
+    )

@@ -1,0 +1,1 @@
+"""Debezium's formats: as JSON and Avro, flattened, of MongoDB, SQL Server and Oracle."""

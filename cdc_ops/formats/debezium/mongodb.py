@@ -1,0 +1,175 @@
+"""Debezium's change events of MongoDB; inside Spark.
+
+    {"op": "u", "before": "{…}", "after": "{…}", "updateDescription": {"updatedFields": "{…}", "removedFields": ["a"],
+     "truncatedArrays": [{"field": "b", "size": 2}]}, "source": {"db": "shop", "collection": "orders", "ord": 1, …}, …}
+
+Documents are texts of extended JSON. An update has the whole document, or only what changed, as `capture.mode` says. The event itself does
+not name its document: `_id` is in one of the documents, or in the record's key, where archives hold records as {"key": …, "value": …}.
+
+The order is the offset in Kafka. `source.ts_ms` is the clock of the server that wrote (`wallTime`), `ord` counts within a second of another
+clock, and all changes of a transaction have the same of both. Field layouts: Debezium's documentation and source of the connector.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column as Expr
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_ops.core.events.format_spec import EventFormat, FormatFacts, Operation, RecordKind, setting
+from cdc_ops.core.formats.catalog import facts_of
+from cdc_ops.core.formats.mongodb import CAPTURE_MODE, FULL_UPDATE
+from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN
+from cdc_ops.core.schema.tables import Column
+from cdc_ops.formats.debezium import mongodb_values as spelled
+from cdc_ops.formats.debezium.json_events import is_snapshot
+from cdc_ops.formats.feed.envelopes import envelopes, instant_of_millis, name_of, parsed
+from cdc_ops.formats.feed.format import Format, Reading
+
+_BODY: Final = (
+    "op string, before string, after string, updateDescription struct<updatedFields: string, removedFields: array<string>,"
+    " truncatedArrays: array<struct<field: string, size: int>>>, source struct<db: string, collection: string, ts_ms: bigint,"
+    " snapshot: string, txnNumber: bigint, lsid: string>, ts_ms bigint, status string, transaction struct<id: string>"
+)
+_NAMES: Final = ("op", "before", "after", "updateDescription", "source", "ts_ms", "status", "transaction")
+_EVENT: Final = f"{_BODY}, payload struct<{_BODY}>"
+_LAYOUT: Final = f"{_EVENT}, key struct<id: string, payload: struct<id: string>>, value struct<{_EVENT}>"
+SILENT: Final = "it does not say what changed"
+NAMELESS: Final = "it does not say which document: it has neither a document from before nor a key"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DebeziumMongoDb:
+    """The format `debezium-mongodb`."""
+
+    facts: FormatFacts
+
+    def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
+        """See `Format`."""
+        frame = parsed(records, _LAYOUT, _event)
+        body, source, op = F.col("r.body"), F.col("r.body.source"), F.col("r.body.op")
+        document = setting(self.facts, chosen, DOCUMENT_COLUMN)
+        frame = frame.withColumns({name: _with_document(body[name], document) for name in ("before", "after")})
+        key = spelled.fields_of(F.concat(F.lit('{"_id":'), F.col("r.id"), F.lit("}")))
+        frame = frame.withColumns({"key": key, "patch": _patch(body, document)})
+        before, after, patch = (F.col(name) for name in ("before", "after", "patch"))
+        patched = F.map_concat(_without(F.coalesce(before, F.col("key")), patch), patch)
+        update = op == Operation.UPDATE
+        whole = update & (after.isNotNull() | before.isNotNull())
+        reason = _reason(body, F.coalesce(after, before, F.col("key")).isNull())
+        return envelopes(
+            frame,
+            self.facts,
+            {
+                "kind": F.when(reason.isNotNull(), RecordKind.BAD.value)
+                .when(update & after.isNull() & self._gone(patch, chosen), RecordKind.CONTROL.value)
+                .otherwise(_kind(body, F.col("r.id"))),
+                "reason": F.coalesce(reason, F.lit("it has no operation")),
+                # What has the whole document replaces the one before: fields that it lacks are gone.
+                "op": F.when(whole, Operation.CREATE.value).otherwise(op),
+                "snapshot": is_snapshot(op, source["snapshot"]),
+                "table": name_of(source["db"], source["collection"]),
+                "before": F.when(op == Operation.DELETE, F.coalesce(before, F.col("key"))).otherwise(before),
+                "after": F.when(update, F.coalesce(after, patched)).otherwise(after),
+                "transaction": F.coalesce(
+                    body["transaction"]["id"], F.concat(source["lsid"], F.lit(":"), source["txnNumber"].cast("string"))
+                ),
+                "source_time": instant_of_millis(source["ts_ms"]),
+                "position": F.struct(F.col("offset").cast("bigint").alias("offset")),
+            },
+        )
+
+    def _gone(self, patch: Expr, chosen: EventFormat) -> Expr:
+        """True for an update that cannot be applied, of a document that is not there any more when it is looked up: its delete follows."""
+        looks_up = "update_full" in setting(self.facts, chosen, CAPTURE_MODE) and setting(self.facts, chosen, FULL_UPDATE) == "lookup"
+        return F.exists(F.map_values(patch), lambda value: F.coalesce(value.startswith(spelled.IN_PART), F.lit(False))) & F.lit(looks_up)
+
+    def reading(self, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+        """See `Format`."""
+        return spelled.read(column, text)
+
+
+def _reason(body: Expr, nameless: Expr) -> Expr:
+    """Returns why an event cannot be applied; NULL if it can."""
+    silent = (body["op"] == Operation.UPDATE) & body["after"].isNull() & body["updateDescription"].isNull()
+    return F.when(silent, SILENT).when(body["op"].isin(Operation.UPDATE, Operation.DELETE) & nameless, NAMELESS)
+
+
+def _event(document: Expr) -> Expr:
+    """Returns the event of a record, with a schema around it or without, with its key beside it or without, and the key."""
+    value = document["value"]
+
+    def bare(of: Expr) -> Expr:
+        return F.struct(*(of[name].alias(name) for name in _NAMES))
+
+    body = F.coalesce(value["payload"], F.when(value.isNotNull(), bare(value)), document["payload"], bare(document))
+    return F.struct(body.alias("body"), F.coalesce(document["key"]["payload"]["id"], document["key"]["id"]).alias("id"))
+
+
+def _with_document(document: Expr, name: str) -> Expr:
+    """Returns the fields of a document, and itself under a name of the user's choice."""
+    fields = spelled.fields_of(document)
+    if not name:
+        return fields
+    return F.map_concat(F.map_filter(fields, lambda field, _: field != name), F.create_map(F.lit(name), document))
+
+
+def _patch(body: Expr, document: str) -> Expr:
+    """Returns what an update changed, see `patch_of`."""
+    told = body["updateDescription"]
+    fields = spelled.fields_of(F.coalesce(told["updatedFields"], F.lit("{}")))
+    return patch_of(fields, told["removedFields"], told["truncatedArrays"]["field"], (document,) if document else ())
+
+
+def patch_of(fields: Expr, removed: Expr, cut: Expr, always: tuple[str, ...] = ()) -> Expr:
+    """Returns what an update changed: top-level fields as they are now, NULL for those that are gone, and what it has a part of only.
+
+    Args:
+        fields: What was set, by names or by paths with dots.
+        removed: What was removed, likewise; NULL = nothing.
+        cut: Arrays that became shorter; NULL = none.
+        always: Columns of which each update changes a part.
+    """
+    none = F.array().cast("array<string>")
+    removed, cut = F.coalesce(removed, none), F.coalesce(cut, none)
+    whole = F.map_filter(fields, lambda name, _: ~name.contains("."))
+    gone = F.array_except(F.filter(removed, lambda name: ~name.contains(".")), F.map_keys(whole))
+    paths = F.array_union(F.filter(F.array_union(F.map_keys(fields), removed), lambda name: name.contains(".")), cut)
+    firsts = F.array_distinct(F.transform(paths, _first))
+    if always:
+        firsts = F.array_union(firsts, F.array(*(F.lit(name) for name in always)))
+    parts = F.array_except(firsts, F.concat(F.map_keys(whole), gone))
+    return F.map_concat(
+        whole,
+        F.map_from_arrays(gone, F.transform(gone, lambda _: F.lit(None).cast("string"))),
+        F.map_from_arrays(parts, F.transform(parts, lambda name: _in_part(paths, name))),
+    )
+
+
+def _first(path: Expr) -> Expr:
+    return F.substring_index(path, ".", 1)
+
+
+def _in_part(paths: Expr, name: Expr) -> Expr:
+    found = F.filter(paths, lambda path: _first(path) == name)
+    return F.concat(F.lit(spelled.IN_PART), F.when(F.size(found) > 0, F.array_join(found, ", ")).otherwise(name))
+
+
+def _without(image: Expr, other: Expr) -> Expr:
+    return F.map_filter(image, lambda name, _: ~F.map_contains_key(other, name))
+
+
+def _kind(body: Expr, key: Expr) -> Expr:
+    """What a record is; borders of transactions, heartbeats and tombstones beside their key change nothing."""
+    without_row = body["status"].isNotNull() | (body["source"].isNull() & (body["ts_ms"].isNotNull() | key.isNotNull()))
+    return (
+        F.when(without_row & body["op"].isNull(), RecordKind.CONTROL.value)
+        .when(body["op"].isNotNull(), RecordKind.CHANGE.value)
+        .otherwise(RecordKind.BAD.value)
+    )
+
+
+def debezium_mongodb() -> Format:
+    """The format `debezium-mongodb`."""
+    return DebeziumMongoDb(facts=facts_of("debezium-mongodb"))

@@ -1,0 +1,196 @@
+"""Debezium's change events flattened by ExtractNewRecordState, as JSON with or without schemas; inside Spark.
+
+    {"id": 1, "name": "Lee", "__deleted": "false", "__op": "u", "__source_file": "binlog.000003", "__source_pos": 400, "__source_row": 0}
+
+The transformation leaves the row before out, and of the envelope it keeps what `add.fields` names: place and operation have to be among
+that, and deletes have to be rewritten, or there are none. Field layouts: Debezium's documentation of event flattening.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column as Expr
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_ops.core.events.format_spec import EventFormat, FormatFacts, Operation, RecordKind, setting
+from cdc_ops.core.formats.catalog import facts_of
+from cdc_ops.core.formats.debezium_flat import DELETED, FIELDS, PREFIX
+from cdc_ops.core.schema.tables import Column
+from cdc_ops.formats.debezium import values as spelled
+from cdc_ops.formats.debezium.json_events import (
+    INCOMPLETE,
+    is_mariadb,
+    is_snapshot,
+    lacks_values,
+    mysql_position,
+    postgres_position,
+    types_of,
+    unchanged_left_out,
+)
+from cdc_ops.formats.debezium.sqlserver_oracle import oracle_position, sql_server_position
+from cdc_ops.formats.feed.envelopes import envelopes, instant_of_millis, name_of, parsed_members
+from cdc_ops.formats.feed.format import Format, Reading
+
+_SCHEMA: Final = "fields array<struct<field: string, type: string, name: string, parameters: map<string, string>>>"
+_OPERATIONS: Final = (Operation.READ, Operation.CREATE, Operation.UPDATE, Operation.DELETE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DebeziumUnwrapped:
+    """Debezium's flat records as JSON.
+
+    Args:
+        facts: Of the connector.
+        place: Makes the position of an event of its added fields and its operation.
+        schemas: True if tables are in schemas of a database, False if databases are the schemas.
+    """
+
+    facts: FormatFacts
+    place: Callable[["Added", Expr], Expr]
+    schemas: bool = True
+
+    def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
+        """See `Format`."""
+        frame, wrapped, fields = opened(records)
+        row, added = F.col("b"), Added(F.col("b"), self.facts, chosen)
+        deleted = F.coalesce(F.try_element_at(row, F.lit(DELETED)) == "true", F.lit(False))
+        op = F.when(deleted, Operation.DELETE.value).otherwise(added.field("op"))
+        frame = frame.withColumn("said", F.map_filter(row, lambda name, _: ~name.isin(DELETED, *added.names)))
+        image, incomplete = unchanged_left_out(F.col("said")), lacks_values(op, F.col("said"))
+        schema, table = added.field("schema" if self.schemas else "db"), added.field("table")
+        named = schema.isNotNull() & table.isNotNull()
+        return envelopes(
+            frame,
+            self.facts,
+            {
+                "kind": F.when(incomplete, RecordKind.BAD.value).otherwise(kind_of(row, op, wrapped)),
+                "reason": F.when(incomplete, INCOMPLETE).otherwise(unknown(op)),
+                "op": op,
+                "snapshot": ~_streamed(op),
+                "table": name_of(F.when(named, schema), F.when(named, table)),
+                "before": F.when(deleted, image),
+                "after": F.when(~deleted, image),
+                "types": types_of(fields),
+                "transaction": F.coalesce(added.field("transaction.id"), added.field("gtid"), added.field("txId")),
+                "source_time": instant_of_millis(added.field("ts_ms", top=False).try_cast("bigint")),
+                "position": self.place(added, op),
+            },
+        )
+
+    def reading(self, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+        """See `Format`."""
+        return spelled.read(self.facts, column, text, kind, chosen)
+
+
+class Added:
+    """The fields of the envelope that `add.fields` keeps beside the row."""
+
+    def __init__(self, row: Expr, facts: FormatFacts, chosen: EventFormat) -> None:
+        declared = [name.strip() for name in setting(facts, chosen, FIELDS).split(",") if name.strip()]
+        prefix = setting(facts, chosen, PREFIX)
+        self._row = row
+        self._by_field = {name: f"{prefix}{name.replace('.', '_')}" for name in declared}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """As records name them."""
+        return tuple(self._by_field.values())
+
+    def field(self, name: str, *, top: bool = True) -> Expr:
+        """Returns the text of a field of the envelope or of its `source`, NULL if there is none.
+
+        Args:
+            name: The field.
+            top: False if one of that name in the envelope itself is another one.
+        """
+        found = [self._by_field[each] for each in ((name,) if top else ()) + (f"source.{name}",) if each in self._by_field]
+        return F.try_element_at(self._row, F.lit(found[0])) if found else F.lit(None).cast("string")
+
+    def number(self, name: str) -> Expr:
+        """As `field`, read as a number."""
+        return self.field(name).try_cast("bigint")
+
+    def has(self, name: str) -> Expr:
+        """True for records that have a field, NULL or not."""
+        found = [self._by_field[each] for each in (name, f"source.{name}") if each in self._by_field]
+        return F.coalesce(F.map_contains_key(self._row, found[0]), F.lit(False)) if found else F.lit(False)
+
+
+def opened(records: DataFrame) -> tuple[DataFrame, Expr, Expr]:
+    """Returns records with their members `m` and those of the flat record `b`, whether there is a schema around it, and its fields."""
+    frame = parsed_members(records, lower=False).withColumn("r", F.when(F.col("m").isNotNull(), F.struct("m")))
+    whole = F.col("m")
+    wrapped = F.coalesce(F.array_sort(F.map_keys(whole)) == F.array(F.lit("payload"), F.lit("schema")), F.lit(False))
+    payload = F.from_json(F.try_element_at(whole, F.lit("payload")), "map<string, string>")
+    fields = F.from_json(F.when(wrapped, F.try_element_at(whole, F.lit("schema"))), _SCHEMA)["fields"]
+    return frame.withColumn("b", F.when(wrapped, payload).otherwise(whole)), wrapped, fields
+
+
+def unknown(op: Expr) -> Expr:
+    """Returns why a record with such an operation is bad."""
+    return F.concat(F.lit("it has no operation that is known: "), F.coalesce(op, F.lit("NULL")))
+
+
+def kind_of(row: Expr, op: Expr, wrapped: Expr) -> Expr:
+    """What a record is. Heartbeats and borders of transactions are not flattened; they have no operation."""
+    names = F.map_keys(row)
+    heartbeat = (F.size(names) == 1) & F.array_contains(names, "ts_ms")
+    border = F.array_contains(names, "status") & F.array_contains(names, "event_count") & F.array_contains(names, "data_collections")
+    return (
+        F.when(wrapped & row.isNull(), RecordKind.CONTROL.value)
+        .when(op.isin(*_OPERATIONS), RecordKind.CHANGE.value)
+        .when(op.isNull() & (heartbeat | border), RecordKind.CONTROL.value)
+        .otherwise(RecordKind.BAD.value)
+    )
+
+
+def _streamed(op: Expr) -> Expr:
+    """True for events that were streamed, not read by a snapshot."""
+    return ~is_snapshot(op, F.lit("false"))
+
+
+def _mysql_place(added: Added, op: Expr) -> Expr:
+    # Who does not say that it is MySQL may be MariaDB, whose places do not tell the statements of a transaction apart.
+    connector, gtid = added.field("connector"), added.field("gtid")
+    source = F.struct(connector.alias("connector"), gtid.alias("gtid"))
+    vague = op.isNotNull() & _streamed(op) & (is_mariadb(source) | (connector.isNull() & gtid.isNull()))
+    ordered = F.coalesce(added.number("transaction.total_order"), F.when(vague, F.col("offset")).otherwise(-1))
+    file = F.when(added.has("row"), added.field("file"))
+    return mysql_position(file, added.number("pos"), _streamed(op), ordered, added.number("row"))
+
+
+def _postgres_place(added: Added, op: Expr) -> Expr:
+    lsn = F.when(added.has("sequence"), added.number("lsn"))
+    return postgres_position(added.field("sequence"), lsn, _streamed(op), added.number("transaction.total_order"))
+
+
+def _sql_server_place(added: Added, op: Expr) -> Expr:
+    commit = F.when(added.has("event_serial_no"), added.field("commit_lsn"))
+    return sql_server_position(commit, added.field("change_lsn"), added.number("event_serial_no"), _streamed(op))
+
+
+def _oracle_place(added: Added, op: Expr) -> Expr:
+    number = F.coalesce(added.number("transaction.total_order"), added.number("txSeq"))
+    return oracle_position(added.field("commit_scn"), added.field("scn"), number, _streamed(op))
+
+
+def debezium_mysql_unwrapped() -> Format:
+    """The format `debezium-mysql-unwrapped`."""
+    return DebeziumUnwrapped(facts=facts_of("debezium-mysql-unwrapped"), place=_mysql_place, schemas=False)
+
+
+def debezium_postgres_unwrapped() -> Format:
+    """The format `debezium-postgres-unwrapped`."""
+    return DebeziumUnwrapped(facts=facts_of("debezium-postgres-unwrapped"), place=_postgres_place)
+
+
+def debezium_sqlserver_unwrapped() -> Format:
+    """The format `debezium-sqlserver-unwrapped`."""
+    return DebeziumUnwrapped(facts=facts_of("debezium-sqlserver-unwrapped"), place=_sql_server_place)
+
+
+def debezium_oracle_unwrapped() -> Format:
+    """The format `debezium-oracle-unwrapped`."""
+    return DebeziumUnwrapped(facts=facts_of("debezium-oracle-unwrapped"), place=_oracle_place)

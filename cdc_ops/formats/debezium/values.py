@@ -1,0 +1,275 @@
+"""How Debezium writes values, by the names of its Kafka Connect schemas; Spark expressions only.
+
+With schemas in the records (`schemas.enable=true`) each record says how each of its values is written, line by line. Without them the
+connector's settings do, which the pipeline file repeats where they are not the defaults.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from pyspark.sql import Column as Expr
+from pyspark.sql import functions as F
+
+from cdc_ops.core.events.format_spec import Container, EventFormat, FormatFacts, setting
+from cdc_ops.core.formats.debezium_losses import BINARY_MODE, DECIMAL_MODE, META_DATA, NEED_SCHEMAS, SCHEMAS, TIME_MODE, UNSIGNED_MODE
+from cdc_ops.core.schema.logical_types import ValueFamily, family_of, fraction_digits, scale_of
+from cdc_ops.core.schema.mysql_types import DeclaredType
+from cdc_ops.core.schema.tables import Column
+from cdc_ops.formats.feed import values
+from cdc_ops.formats.feed.format import Reading
+
+_MICRO_DIGITS: Final = 6
+_CONNECT: Final = "org.apache.kafka.connect.data."
+_TIME: Final = "io.debezium.time."
+PRECISE: Final = f"{_CONNECT}Decimal"
+VARIABLE: Final = "io.debezium.data.VariableScaleDecimal"
+_YEAR_ZERO: Final = 1900
+"""What the connectors make of the year 0000 in the log: YEAR has 1901 to 2155, and 0."""
+_INFINITE: Final = {9223372036825200000: "infinity", -9223372036832400000: "-infinity"}
+"""What Postgres's driver makes of them, in microseconds as which Debezium writes them."""
+_LAST_MICRO: Final = 9223372036854775807
+_FIRST_DAY, _LAST_DAY = -2_440_588, 2_145_031_948
+"""The days of Postgres, since 1970: an infinite one comes as a number beyond them, which does not say of which of the two."""
+_SPECIAL: Final = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
+_BETWEEN: Final = r'(?s)\G((?:[^",:]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+)([,:]) ?+'
+"""What separates members of a JSON document, and all before it since the last one; possessive, so that long texts need no stack.
+
+The connector writes MySQL's documents anew, without the blanks that the server prints behind separators.
+"""
+_FLATTENED: Final = r'^\[\s*(null|"\[[A-Z]?[^"]*;@[0-9a-f]+")(\s*,\s*(null|"\[[A-Z]?[^"]*;@[0-9a-f]+"))*\s*\]$'
+"""What Debezium makes of arrays of arrays: NULLs, or names of Java's own objects. Nobody can tell arrays of nothing but NULL from it."""
+
+_ISO: Final = r"^(\d{4})-(\d\d)-(\d\d)[T ](\d\d:\d\d:\d\d(?:\.\d{1,6})?)\d*Z?$"
+
+
+def read(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+    """Reads one value.
+
+    Args:
+        facts: Of the connector.
+        column: Whose value.
+        text: As the record spells it.
+        kind: The field's schema, NULL if the record has none.
+        chosen: Settings of the connector.
+    """
+    reading = _read(facts, column, text, kind, chosen)
+    said_by = META_DATA if facts.container is Container.AVRO else SCHEMAS
+    if family_of(column) in NEED_SCHEMAS and setting(facts, chosen, said_by) == "true":
+        return replace(only_typed(reading, kind), untyped=_untyped(column, said_by))
+    return reading
+
+
+def _untyped(column: Column, said_by: str) -> str:
+    """What to do about a value whose record does not say how it is written, although the pipeline file says that records do."""
+    unsaid = ", because the record does not say how it is written: set"
+    if said_by == META_DATA:
+        return f"{unsaid} connect.meta.data=true in the sink"
+    decimal = family_of(column) in (ValueFamily.DECIMAL, ValueFamily.DECIMAL_TEXT)
+    otherwise = ", or decimal.handling.mode=string and state it with schemas.enable=false" if decimal else ""
+    return f"{unsaid} value.converter.schemas.enable=true in the connector{otherwise}"
+
+
+def only_typed(reading: Reading, kind: Expr) -> Reading:
+    """Returns a reading of those values alone whose record says how they are written."""
+    lost = None if reading.unstorable is None else kind.isNotNull() & reading.unstorable
+    return Reading(value=F.when(kind.isNotNull(), reading.value), unstorable=lost)
+
+
+def _read(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+    temporal = (ValueFamily.DATE, ValueFamily.WALL_CLOCK, ValueFamily.INSTANT, ValueFamily.MOMENT_TEXT, ValueFamily.TIME)
+    readers: dict[ValueFamily, Callable[[], Reading]] = {
+        ValueFamily.INTEGER: lambda: values.integer(column, text),
+        ValueFamily.YEAR: lambda: _year(column, text),
+        ValueFamily.UNSIGNED_BIGINT: lambda: _unsigned(facts, text, kind, chosen),
+        **dict.fromkeys((ValueFamily.DECIMAL, ValueFamily.DECIMAL_TEXT), lambda: _decimal(facts, column, text, kind, chosen)),
+        **dict.fromkeys(temporal, lambda: _temporal(facts, column, text, kind, chosen)),
+        **dict.fromkeys((ValueFamily.BIT, ValueFamily.BIT_TEXT), lambda: _bits(column, text)),
+        ValueFamily.BINARY: lambda: _binary(column, text, kind, setting(facts, chosen, BINARY_MODE)),
+        ValueFamily.GEOMETRY: lambda: _geometry(text),
+        ValueFamily.JSON: lambda: _json(facts, text),
+        ValueFamily.ARRAY: lambda: Reading(value=F.when(~text.rlike(_FLATTENED), text)),
+        ValueFamily.OTHER: lambda: _other(column, text),
+    }
+    return readers.get(family_of(column), lambda: values.from_text(column, text, "UTC"))()
+
+
+def _year(column: Column, text: Expr) -> Reading:
+    year = values.integer(column, text).value
+    return Reading(value=F.when(year == _YEAR_ZERO, 0).otherwise(year).cast(column.delta_type))
+
+
+def _unsigned(facts: FormatFacts, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+    precise = _named(kind, PRECISE, otherwise=setting(facts, chosen, UNSIGNED_MODE) == "precise")
+    return values.unsigned_bigint(F.when(precise, values.let(F.try_to_binary(text, F.lit("base64")), values.big_number)).otherwise(text))
+
+
+def _json(facts: FormatFacts, text: Expr) -> Reading:
+    """Documents of MySQL with the blanks that the server prints; others are as they were written."""
+    return Reading(value=F.regexp_replace(text, _BETWEEN, "$1$2 ") if UNSIGNED_MODE in facts.settings else text)
+
+
+def _named(kind: Expr, name: str, *, otherwise: bool) -> Expr:
+    """True if the record's schema has that name; where there is no schema, what the settings say."""
+    return F.when(kind.isNull(), F.lit(otherwise)).otherwise(F.coalesce(kind["name"], F.lit("")) == name)
+
+
+def _digits(column: Column, text: Expr, scale: Expr) -> Expr:
+    """Returns the decimal text of Connect's Decimal: unscaled bytes in base64."""
+    return values.let(F.try_to_binary(text, F.lit("base64")), lambda found: values.scaled_bytes(column, found, scale))
+
+
+def _decimal(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+    mode = setting(facts, chosen, DECIMAL_MODE)
+    unbounded = not DeclaredType.parse(column.source_type).numbers and family_of(column) is ValueFamily.DECIMAL_TEXT
+    precise = _named(kind, PRECISE, otherwise=mode == "precise" and not unbounded)
+    variable = _named(kind, VARIABLE, otherwise=mode == "precise" and unbounded)
+    parts = F.from_json(F.when(variable, text), "scale int, value string")
+    scale = F.coalesce(kind["scale"], F.lit(scale_of(column)))
+    digits = F.when(precise, _digits(column, text, scale)).when(variable, _digits(column, parts["value"], parts["scale"]))
+
+    def stored(plain: Expr) -> Expr:
+        return values.decimal(column, plain).value if family_of(column) is ValueFamily.DECIMAL else plain
+
+    value = F.when(precise | variable, values.let(digits, stored)).otherwise(stored(text))
+    special = ~(precise | variable) & text.isin(*_SPECIAL)
+    if family_of(column) is ValueFamily.DECIMAL_TEXT:
+        named = F.coalesce(*(F.when(text == word, printed) for word, printed in _SPECIAL.items()))
+        value = F.when(special, values.rarely(F.lit(True), named)).otherwise(value)
+    if f"{DECIMAL_MODE}=double" not in chosen.accept:
+        value = F.when(~F.coalesce(kind["type"], F.lit("")).isin("double", "float64"), value)
+    return Reading(value=value, unstorable=special & (text == "NAN") if family_of(column) is ValueFamily.DECIMAL else None)
+
+
+def _temporal(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+    name = F.coalesce(kind["name"], F.lit(_declared(column, setting(facts, chosen, TIME_MODE))))
+    declared = DeclaredType.parse(column.source_type)
+    number = text.try_cast("bigint")
+    if family_of(column) is ValueFamily.TIME:
+        return _time_of_day(column, text, number, name)
+    if declared.base == "date":
+        return _day(column, text, name)
+    if family_of(column) is ValueFamily.INSTANT or (declared.base == "timestamp" and "without" not in column.source_type.lower()):
+        return _instant(column, text)
+    micros = (
+        F.when(name == f"{_TIME}MicroTimestamp", number)
+        .when(name.isin(f"{_TIME}Timestamp", f"{_CONNECT}Timestamp"), F.try_multiply(number, F.lit(1000)))
+        .otherwise(values.rarely((name == f"{_TIME}NanoTimestamp") & (number % 1000 == 0), F.floor(number / F.lit(1000)).cast("bigint")))
+    )
+    moment = _moment(column, micros)
+    spelled = values.wall_clock(F.regexp_replace(text, _ISO, "$1-$2-$3 $4")).value
+    written = values.moment_text(column, spelled) if family_of(column) is ValueFamily.MOMENT_TEXT else spelled
+    iso = values.rarely(F.lit(True), written)
+    return Reading(value=F.when(name == f"{_TIME}IsoTimestamp", iso).otherwise(moment.value), unstorable=moment.unstorable)
+
+
+def _moment(column: Column, micros: Expr) -> Reading:
+    """Local time of microseconds; only Postgres has infinite ones, and years that no number of microseconds reaches."""
+    moment = values.moment_of_micros(column, micros)
+    if not column.source_type.lower().endswith("without time zone"):
+        return Reading(value=moment)
+    endless = micros.isin(*_INFINITE, _LAST_MICRO)
+    if family_of(column) is ValueFamily.WALL_CLOCK:
+        return Reading(value=F.when(~endless, moment), unstorable=endless)
+    infinite = F.coalesce(*(F.when(micros == size, printed) for size, printed in _INFINITE.items()))
+    return Reading(value=F.when(endless, values.rarely(F.lit(True), infinite)).otherwise(moment))
+
+
+def _day(column: Column, text: Expr, name: Expr) -> Reading:
+    """Days; infinite ones of Postgres do not say which of the two they are, so that they have no text either."""
+    number, iso = text.try_cast("int"), F.regexp_replace(text, "Z$", "")
+    endless = ~number.between(_FIRST_DAY, _LAST_DAY)
+    days = F.when(~endless, F.date_from_unix_date(number))
+    day = F.when(name == f"{_TIME}IsoDate", values.rarely(F.lit(True), values.date(iso).value)).otherwise(days)
+    return Reading(value=day.cast(column.delta_type), unstorable=endless if family_of(column) is ValueFamily.DATE else None)
+
+
+def _instant(column: Column, text: Expr) -> Reading:
+    """Instants, also those that the lake keeps as the server's text, in UTC; of MySQL's TIMESTAMP the zero date comes as second 0."""
+    found, as_text = values.zoned_instant(text).value, family_of(column) is ValueFamily.MOMENT_TEXT
+    if "time zone" in column.source_type.lower():
+        lost, spelled, offset = text.isin("infinity", "-infinity"), text, "+00"
+    elif DeclaredType.parse(column.source_type).base == "timestamp":
+        lost, offset = F.unix_seconds(found) == 0, ""
+        spelled = F.concat(F.lit("0000-00-00 00:00:00"), F.lit("." + "0" * fraction_digits(column) if fraction_digits(column) else ""))
+    else:
+        return Reading(value=found)
+    if not as_text:
+        return Reading(value=F.when(~lost, found), unstorable=lost)
+    written = F.concat(values.moment_of_micros(column, F.unix_micros(found)), F.lit(offset))
+    return Reading(value=F.when(lost, spelled).otherwise(written))
+
+
+def _time_of_day(column: Column, text: Expr, number: Expr, name: Expr) -> Reading:
+    micros = (
+        F.when(name == f"{_TIME}MicroTime", number)
+        .when(name.isin(f"{_TIME}Time", f"{_CONNECT}Time"), number * 1000)
+        .otherwise(values.rarely((name == f"{_TIME}NanoTime") & (number % 1000 == 0), F.floor(number / F.lit(1000)).cast("bigint")))
+    )
+    iso = values.time(column, F.regexp_replace(text, "Z$", "")).value
+    spelled = values.rarely(name.isin(f"{_TIME}IsoTime", f"{_TIME}ZonedTime"), iso)
+    return Reading(value=F.coalesce(spelled, values.time_of_micros(column, micros)))
+
+
+def _declared(column: Column, mode: str) -> str:
+    """Returns the schema that a connector uses for a column under a `time.precision.mode`."""
+    base, fine = DeclaredType.parse(column.source_type).base, fraction_digits(column) > 3
+    is_time = family_of(column) is ValueFamily.TIME
+    if base == "date":
+        return f"{_TIME}IsoDate" if mode == "isostring" else f"{_TIME}Date"
+    kind = "Time" if is_time else "Timestamp"
+    match mode:
+        case "isostring":
+            return f"{_TIME}Iso{kind}"
+        case "connect":
+            return f"{_CONNECT}{kind}"
+        case "nanoseconds":
+            return f"{_TIME}Nano{kind}"
+        case "microseconds":
+            return f"{_TIME}Micro{kind}"
+        case "adaptive_time_microseconds" if is_time:
+            return f"{_TIME}MicroTime"
+        case _ if fraction_digits(column) > _MICRO_DIGITS:
+            return f"{_TIME}Nano{kind}"
+        case _:
+            return f"{_TIME}Micro{kind}" if fine else f"{_TIME}{kind}"
+
+
+def _bits(column: Column, text: Expr) -> Reading:
+    """BIT(1) is true or false, longer ones are bytes, least significant first."""
+    number = F.when(text == "true", "1").when(text == "false", "0")
+    number = number.otherwise(values.little_endian(F.try_to_binary(text, F.lit("base64"))))
+    if family_of(column) is ValueFamily.BIT:
+        return Reading(value=number.try_cast(column.delta_type))
+    width = (DeclaredType.parse(column.source_type).numbers or (1,))[0]
+    return Reading(value=F.lpad(F.conv(number, 10, 2), width, "0"))
+
+
+def _other(column: Column, text: Expr) -> Reading:
+    """Types kept as text: an address without a mask is cast with one; objects are values of types that the server prints otherwise."""
+    if column.source_type.strip().lower() == "inet":
+        bits = F.when(text.contains(":"), "/128").otherwise("/32")
+        text = F.when(text.contains("/"), text).otherwise(F.concat(text, bits))
+    return Reading(value=F.when(~text.startswith('{"'), text))
+
+
+def _binary(column: Column, text: Expr, kind: Expr, mode: str) -> Reading:
+    """Bytes as `binary.handling.mode` says. A record with schemas that says otherwise is not read: digits may look like base64."""
+    if mode == "bytes":
+        return Reading(value=F.when(~_of_type(kind, "string"), values.base64(column, text).value))
+    spelled = {"hex": values.hexadecimal(column, text), "base64-url-safe": values.base64(column, F.translate(text, "-_", "+/"))}
+    value = spelled.get(mode, values.base64(column, text)).value
+    return Reading(value=F.when(_of_type(kind, "bytes"), values.base64(column, text).value).otherwise(value))
+
+
+def _of_type(kind: Expr, name: str) -> Expr:
+    """True if the record's schema says that type."""
+    return F.coalesce(kind["type"] == name, F.lit(False))
+
+
+def _geometry(text: Expr) -> Reading:
+    parts = F.from_json(text, "wkb string, srid int")
+    number = F.lpad(F.hex(F.coalesce(parts["srid"], F.lit(0)).cast("bigint")), 8, "0")
+    srid = F.regexp_replace(F.reverse(number), "(.)(.)", "$2$1")
+    wkb = F.hex(F.try_to_binary(parts["wkb"], F.lit("base64")))
+    return Reading(value=F.try_to_binary(F.concat(srid, wkb), F.lit("hex")))

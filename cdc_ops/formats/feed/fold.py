@@ -1,0 +1,250 @@
+"""The canonical feed of one table, folded: what each key comes to; inside Spark.
+
+    changed keys -> a delete and an insert      before anything is left out, else the old row stays
+    TRUNCATE     -> a barrier                   what is older is gone
+    duplicates   -> one                         same key, same place, same content
+    each column  -> its last value              of the events that speak of it; a whole row or a delete speaks of all
+
+`testing.folding` is the same in plain Python, one event after the other; tests hold the two against each other.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from pyspark.sql import Column as Expr
+from pyspark.sql import DataFrame, GroupedData
+from pyspark.sql import functions as F
+from pyspark.sql.types import DecimalType
+
+from cdc_ops.core.events.format_spec import WHOLE_ROW, FormatFacts, Operation, RecordKind
+from cdc_ops.core.operation.log_batch import REST_IS_NULL
+from cdc_ops.core.schema.tables import TableSchema
+from cdc_ops.errors import TiedEventsError
+from cdc_ops.formats.feed.canonical import all_names, names_of
+
+DELETED: Final = "deleted"
+WHOLE: Final = "whole"
+TIED: Final = "tied"
+_SHOWN: Final = 5
+_LOW: Final = 10**18
+_BUCKET: Final = "__bucket"
+
+
+def barrier(feed: DataFrame) -> DataFrame:
+    """Returns one row with the `position` of the last TRUNCATE, NULL if there is none.
+
+    If there is one, all rows that the lake has go before the rows of `latest_per_key` come.
+    """
+    truncates = (F.col("kind") == RecordKind.CHANGE) & (F.col("op") == Operation.TRUNCATE)
+    return feed.where(truncates).agg(F.max("position").alias("position"))
+
+
+def latest_per_key(
+    feed: DataFrame, schema: TableSchema, *, truncated: bool = True, deletes: bool = True, nulls: bool = True, partial: bool = True
+) -> DataFrame:
+    """Folds the changes of a feed, each key by itself, in the order of `position`.
+
+    Records that are `bad` are left out: a caller that goes on has put them elsewhere before. In any order of the rows of the feed, and with
+    any of them twice, the result is the same.
+
+    Args:
+        feed: The canonical feed of one table.
+        schema: The table.
+        truncated: False if the feed is known to have no TRUNCATE: it is not searched for one then, which reads all of it once more.
+        deletes: False if deletes and TRUNCATEs are to be ignored, and what left its key counts as new only.
+        nulls: False if the feed comes from `without_nulls`.
+        partial: False if each update of the feed is known to speak of all columns: no value is looked for in the events before the last.
+
+    Returns:
+        One row per key:
+            key       struct   the key
+            deleted   boolean  the row is gone
+            whole     boolean  the batch says all of the row: columns that are not `present` are NULL, not as they were
+            row       struct   the columns; NULL where not `present`
+            present   array    the columns that the batch has a value of
+            position  struct   of the last event
+            tied      boolean  two events at one place say different things; see `refuse_ties`
+    """
+    names = [column.name for column in schema.columns]
+    every = all_names(schema.columns)
+    changes = _expanded(feed, deletes=deletes, every=every)
+    if truncated and deletes:
+        changes = _after_barrier(changes, feed)
+    whole = F.col("event.op").isin(*WHOLE_ROW, Operation.DELETE)
+    once = _once(changes).groupBy(_BUCKET, "key")
+    common = [F.max("position").alias("position"), F.bool_or(whole).alias(WHOLE), F.bool_or(TIED).alias(TIED)]
+    if not nulls:
+        common.append(F.bool_or(F.array_contains("event.present", REST_IS_NULL)).alias("rest"))
+    if partial:
+        folded, values, present = _last_values(once, common, whole, schema)
+    else:
+        folded = once.agg(F.max_by(F.col("event"), F.col("position")).alias("event"), *common)
+        folded, values, present = folded.withColumn("op", F.col("event.op")), _values_of_event(names), F.coalesce("event.present", every)
+    if not nulls:
+        present = F.when(F.col("rest") & ~F.col(WHOLE), F.array_append(present, REST_IS_NULL)).otherwise(present)
+    deleted = (F.col("op") == Operation.DELETE).alias(DELETED)
+    return folded.select("key", deleted, WHOLE, F.struct(*values).alias("row"), present.alias("present"), "position", TIED)
+
+
+def changes_per_key(feed: DataFrame, *, deletes: bool = True) -> DataFrame:
+    """Returns every change of a feed, those of its keys apart: what a table that keeps all versions is made from.
+
+    A TRUNCATE is no change of a key, and nothing that came before it is left out.
+
+    Args:
+        feed: The canonical feed of one table.
+        deletes: False if deletes are to be ignored.
+
+    Returns:
+        Columns as those of `latest_per_key`, a row per change; duplicates are one.
+    """
+    changes = _once(_expanded(feed, deletes=deletes))
+    return changes.select(
+        "key",
+        (F.col("event.op") == Operation.DELETE).alias(DELETED),
+        F.col("event.op").isin(*WHOLE_ROW).alias(WHOLE),
+        F.col("event.image").alias("row"),
+        F.col("event.present").alias("present"),
+        "position",
+        TIED,
+    )
+
+
+def without_nulls(feed: DataFrame, schema: TableSchema, columns: tuple[str, ...]) -> DataFrame:
+    """Returns a feed whose updates do not speak of columns that are NULL in them, as if they had not been sent.
+
+    `REST_IS_NULL` in `present` tells that the event named all columns: where there is no row yet, it can be inserted. A value that became
+    NULL because nothing stored can hold it was no NULL; nor is a row that gets another key an update of one that is there.
+
+    Args:
+        feed: The canonical feed of one table.
+        schema: The table.
+        columns: Those of its columns in which NULLs are ignored.
+    """
+    known = [column.name for column in schema.columns if column.name in columns]
+    silent = [F.when(F.col("after")[name].isNull() & ~F.array_contains("nulled", name), F.lit(name)) for name in known]
+    nulls = F.array_intersect("present", F.array_compact(F.array(*silent)))
+    said = F.array_except("present", nulls)
+    named = F.when(F.size("present") == len(schema.columns), F.array_append(said, REST_IS_NULL)).otherwise(said)
+    update = (F.col("op") == Operation.UPDATE) & F.col("previous_key").isNull()
+    return feed.withColumn("present", F.when(update & (F.size(nulls) > 0), named).otherwise(F.col("present")))
+
+
+def identity_of(rows: DataFrame, facts: FormatFacts) -> Expr:
+    """Returns numbers that are the same for an event of a key however often it is delivered, and others for any other event of that key."""
+    content = F.xxhash64("op", "previous_key", "after", "present")
+    return F.concat(place_of(rows, [field.name for field in facts.order if field.of_delivery]), F.array(content))
+
+
+def place_of(rows: DataFrame, without: Iterable[str] = ()) -> Expr:
+    """Returns the numbers of `position`, most significant first, as an array of bigint: one type for all formats.
+
+    A decimal that has more digits than a bigint becomes two numbers, its last 18 digits and what is before them.
+
+    Args:
+        rows: Rows with `position`.
+        without: Fields of it that are left out.
+    """
+    numbers: list[Expr] = []
+    for field in rows.select("position.*").schema.fields:
+        if field.name in without:
+            continue
+        number = F.col("position")[field.name]
+        if isinstance(field.dataType, DecimalType):
+            head = F.call_function("div", number, F.lit(_LOW).cast("decimal(38,0)"))
+            numbers += [F.when(number < 0, -1).otherwise(head), F.pmod(number, F.lit(_LOW).cast("decimal(38,0)"))]
+        else:
+            numbers.append(number)
+    return F.array(*(number.cast("bigint") for number in numbers))
+
+
+def refuse_ties(latest: DataFrame, schema: TableSchema) -> None:
+    """Checks that the order was total: an action.
+
+    Raises:
+        TiedEventsError: two events of one key at one place differ.
+    """
+    tied = latest.where(TIED).select(F.to_json("key").alias("key"), F.to_json("position").alias("position")).limit(_SHOWN).collect()
+    if tied:
+        shown = "; ".join(f"key {row['key']} at {row['position']}" for row in tied)
+        raise TiedEventsError(
+            f"Events of {schema.table} are not in a total order: {shown}.",
+            why="Two events of one key at the same place say different things, so none of them is the last.",
+            data="Nothing was written to the table; the watermark stays.",
+            next="Have the tool write what tells them apart (docs/formats.md names it for each format), or resync these keys.",
+        )
+
+
+def speaks_of_part(schema: TableSchema) -> Expr:
+    """True for an update of a feed that does not speak of all columns."""
+    every = all_names(schema.columns)
+    return (F.col("kind") == RecordKind.CHANGE) & (F.col("op") == Operation.UPDATE) & (F.col("present") != every)
+
+
+def _once(changes: DataFrame) -> DataFrame:
+    """One row per key and place: duplicates fall out, and two events at one place are seen whichever of them would have won.
+
+    Rows are sorted by a hash of the key first: Spark compares numbers at once, and structs member by member.
+    """
+    content = F.xxhash64("op", "image", "present")
+    placed = changes.repartition(F.col("key")).select("*", content.alias("content"), F.xxhash64("key").alias(_BUCKET))
+    return placed.groupBy(_BUCKET, "key", "position").agg(
+        F.max_by(F.struct("op", "image", "present"), F.col("content")).alias("event"),
+        (F.min("content") != F.max("content")).alias(TIED),
+    )
+
+
+def _expanded(feed: DataFrame, *, deletes: bool, every: Expr | None = None) -> DataFrame:
+    """Returns the changes of single rows: a delete of the old key and an insert of the new one in place of an update that changed it.
+
+    Args:
+        feed: The canonical feed of one table.
+        deletes: False if deletes are to be ignored.
+        every: If given, the names of all columns, for which NULL stands in `present`: what nearly all events have is not moved about.
+    """
+    applied = (F.col("kind") == RecordKind.CHANGE) & ~F.col("op").isin(Operation.TRUNCATE, *(() if deletes else (Operation.DELETE,)))
+    moved, left = F.col("previous_key").isNotNull(), F.col("left")
+    # Of a changed row once, of a moved one also the place that it left. No filter: Spark would move it to where the feed is made, and
+    # find out twice what is wrong with each record.
+    both = applied & moved & F.lit(deletes)
+    places = F.when(both, F.array(F.lit(False), F.lit(True))).when(applied, F.array(F.lit(False)))
+    rows = feed.select("*", F.explode(F.coalesce(places, F.array().cast("array<boolean>"))).alias("left"))
+    deleted = left | (F.col("op") == Operation.DELETE)
+    present = F.col("present") if every is None else F.when(F.col("present") != every, F.col("present"))
+    return rows.select(
+        F.when(left, F.col("previous_key")).otherwise(F.col("key")).alias("key"),
+        F.when(left, Operation.DELETE.value).when(moved, Operation.CREATE.value).otherwise(F.col("op")).alias("op"),
+        F.when(~deleted, F.col("after")).alias("image"),
+        F.when(left, F.array().cast("array<string>")).otherwise(present).alias("present"),
+        "position",
+    )
+
+
+def _after_barrier(changes: DataFrame, feed: DataFrame) -> DataFrame:
+    last = F.broadcast(barrier(feed).select(F.col("position").alias("cut")))
+    return changes.crossJoin(last).where(F.col("cut").isNull() | (F.col("position") > F.col("cut"))).drop("cut")
+
+
+def _last_values(once: GroupedData, common: Iterable[Expr], whole: Expr, schema: TableSchema) -> tuple[DataFrame, list[Expr], Expr]:
+    """Returns the fold of each column by itself, its values, and the names of those that have one."""
+    columns = [_last_value(column.name, whole).alias(f"c{index}") for index, column in enumerate(schema.columns)]
+    folded = once.agg(F.max_by(F.col("event.op"), F.col("position")).alias("op"), *common, *columns)
+    values = [F.col(f"c{index}")["value"].alias(column.name) for index, column in enumerate(schema.columns)]
+    return folded, values, names_of([F.col(f"c{index}")["present"] for index in range(len(columns))], schema.columns)
+
+
+def _last_value(name: str, whole: Expr) -> Expr:
+    """Returns the last that any event said of a column; a whole row that does not name it, and a delete, say that there is none."""
+    has = _names(F.col("event"), name)
+    said = F.struct(has.alias("present"), F.when(has, F.col("event.image")[name]).alias("value"))
+    return F.max_by(said, F.when(has | whole, F.col("position")))
+
+
+def _values_of_event(names: Iterable[str]) -> list[Expr]:
+    event = F.col("event")
+    return [F.when(_names(event, name), event["image"][name]).alias(name) for name in names]
+
+
+def _names(event: Expr, name: str) -> Expr:
+    """True for an event that speaks of a column."""
+    return event["present"].isNull() | F.array_contains(event["present"], name)

@@ -1,0 +1,259 @@
+"""Text of single values into stored values, exactly or not at all: what all formats share; Spark expressions only.
+
+Nothing here rounds, wraps or guesses: text that is not a value of the type becomes NULL, which `formats.feed.canonical` takes for a bad record.
+"""
+
+from collections.abc import Callable
+from operator import or_
+from typing import Final
+
+from pyspark.sql import Column as Expr
+from pyspark.sql import functions as F
+
+from cdc_ops.core.balanced import joined_by_halves
+from cdc_ops.core.schema.logical_types import ValueFamily, byte_length, family_of, fraction_digits, scale_of, trims_fractions
+from cdc_ops.core.schema.mysql_types import DeclaredType
+from cdc_ops.core.schema.tables import Column
+from cdc_ops.formats.feed.format import Reading
+
+_EPOCH: Final = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
+_DATE: Final = r"^\d{4}-\d\d-\d\d$"
+_DATE_TIME: Final = r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?$"
+_TIME: Final = r"^(-?)(\d{1,3}):(\d\d):(\d\d)(?:\.(\d{1,6}))?$"
+_TWO_TO_64: Final = "18446744073709551616"
+_TOO_HIGH: Final = f"{10**38:032X}"
+_TOO_LOW: Final = f"{10**38 - 1:032X}"
+"""The first numbers of 39 digits, as big_number has their size: of a negative one, its size less one."""
+
+
+def integer(column: Column, text: Expr) -> Reading:
+    """Whole numbers; converters of some tools write TINYINT(1) and BIT(1) as true and false."""
+    spelled = F.when(text == "true", 1).when(text == "false", 0).cast(column.delta_type)
+    return Reading(value=F.coalesce(text.try_cast(column.delta_type), spelled))
+
+
+def unsigned_bigint(text: Expr) -> Reading:
+    """All 64 bits; a negative number is one that wrapped around, and stands for exactly one value."""
+    small, number = text.try_cast("bigint"), text.try_cast("decimal(20,0)")
+    large = F.when(number < 0, number + F.lit(_TWO_TO_64).cast("decimal(20,0)")).otherwise(number).try_cast("decimal(20,0)")
+    # What nearly all are is read at a tenth of the cost.
+    return Reading(value=F.when(small >= 0, small.cast("decimal(20,0)")).otherwise(large))
+
+
+def decimal(column: Column, text: Expr) -> Reading:
+    """Decimals with all their digits: more digits after the point than are declared are no value of the column."""
+    kind = DeclaredType.parse(column.delta_type)
+    precision, scale = (*kind.numbers, 0)[:2]
+    plain = rf"^[+-]?\d*\.?\d{{0,{scale}}}0*$"
+
+    wide = text.try_cast(f"decimal(38,{38 - (precision - scale)})")  # what is written with an exponent
+    narrow = text.try_cast(column.delta_type)
+    as_printed = narrow.cast("string") == text  # what nearly all values are
+    exact = F.when(text.rlike(plain) | (text.rlike("[eE]") & (wide == narrow)), narrow)
+    return Reading(value=F.when(as_printed, narrow).otherwise(rarely(narrow.isNotNull(), exact)))
+
+
+def floating(column: Column, text: Expr) -> Reading:
+    """Binary numbers from their shortest text."""
+    return Reading(value=text.try_cast(column.delta_type))
+
+
+def boolean(text: Expr) -> Reading:
+    """`true`, `false`, `t`, `f`, `1`, `0`."""
+    return Reading(value=text.try_cast("boolean"))
+
+
+def date(text: Expr) -> Reading:
+    """Dates as the servers print them; 0000-00-00 and 2024-02-31 look like dates and are none."""
+    value = F.when(text.rlike(_DATE), text.try_cast("date"))
+    return Reading(value=value, unstorable=text.rlike(_DATE) & value.isNull())
+
+
+def wall_clock(text: Expr) -> Reading:
+    """Local date and time, without a zone."""
+    value = F.when(text.rlike(_DATE_TIME), text.try_cast("timestamp_ntz"))
+    return Reading(value=value, unstorable=text.rlike(_DATE_TIME) & value.isNull())
+
+
+def instant(text: Expr, zone: str) -> Reading:
+    """Instants written as local time of a zone."""
+    value = F.when(
+        text.rlike(_DATE_TIME), F.concat(text, F.lit(f" {zone}" if "/" in zone else zone.replace("UTC", "Z"))).try_cast("timestamp")
+    )
+    return Reading(value=value, unstorable=text.rlike(_DATE_TIME) & value.isNull())
+
+
+def zoned_instant(text: Expr) -> Reading:
+    """Instants that name their offset, as ISO 8601 prints them."""
+    value = F.when(text.rlike(r"^\d{4,6}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d(:?\d\d)?)$"), text.try_cast("timestamp"))
+    return Reading(value=value)
+
+
+def moment_of_micros(column: Column, micros: Expr) -> Expr:
+    """Returns date, local time or instant of microseconds since 1970, whatever the session's zone is."""
+    local = F.timestamp_add("MICROSECOND", micros, F.expr(_EPOCH))
+    match family_of(column):
+        case ValueFamily.INSTANT:
+            return F.timestamp_micros(micros)
+        case ValueFamily.MOMENT_TEXT:
+            return moment_text(column, local)
+        case _:
+            return local
+
+
+def moment_text(column: Column, local: Expr) -> Expr:
+    """Returns date and time as the source prints them."""
+    seconds = F.date_format(local, "yyyy-MM-dd HH:mm:ss")
+    return F.concat(seconds, _fraction(column, F.date_format(local, "SSSSSS")))
+
+
+def time(column: Column, text: Expr) -> Reading:
+    """Times as the source prints them, with as many digits as the column declares; of either sign, beyond 24 hours too."""
+    parts = [F.regexp_extract(text, _TIME, index) for index in range(1, 6)]
+    sign, hours, minutes, seconds, fraction = parts
+    padded = F.when(F.length(hours) < 2, F.lpad(hours, 2, "0")).otherwise(hours)
+    printed = F.concat(sign, padded, F.lit(":"), minutes, F.lit(":"), seconds, _fraction(column, F.rpad(fraction, 6, "0")))
+    return Reading(value=F.when(text.rlike(_TIME), printed))
+
+
+def time_of_micros(column: Column, micros: Expr) -> Expr:
+    """Returns the text of a time that is a number of microseconds."""
+    return let(micros, lambda found: _time_of(column, found))
+
+
+def _time_of(column: Column, micros: Expr) -> Expr:
+    size = F.abs(micros)
+    hours = F.floor(size / F.lit(3_600_000_000)).cast("string")
+    parts = [F.floor(size / F.lit(unit)) % 60 for unit in (60_000_000, 1_000_000)]
+    minutes, seconds = (F.lpad(part.cast("string"), 2, "0") for part in parts)
+    fraction = F.lpad((size % 1_000_000).cast("string"), 6, "0")
+    sign = F.when(micros < 0, "-").otherwise("")
+    padded = F.when(F.length(hours) < 2, F.lpad(hours, 2, "0")).otherwise(hours)
+    return F.concat(sign, padded, F.lit(":"), minutes, F.lit(":"), seconds, _fraction(column, fraction))
+
+
+def _fraction(column: Column, six_digits: Expr) -> Expr:
+    """Returns the fraction of a second with its point, as the source prints it."""
+    digits = fraction_digits(column)
+    if trims_fractions(column):
+        kept = F.regexp_replace(six_digits, "0+$", "")
+        return F.when(kept == "", "").otherwise(F.concat(F.lit("."), kept))
+    return F.concat(F.lit("."), F.substring(six_digits, 1, digits)) if digits else F.lit("")
+
+
+def binary(column: Column, value: Expr) -> Expr:
+    """Fills BINARY(n) up: the log leaves zeros at the end out, the server gives them back."""
+    length = byte_length(column)
+    return F.when(F.length(value) < length, F.rpad(value, length, F.lit(bytes(1)))).otherwise(value) if length else value
+
+
+def base64(column: Column, text: Expr) -> Reading:
+    """Bytes in base64."""
+    return Reading(value=binary(column, F.try_to_binary(text, F.lit("base64"))))
+
+
+def hexadecimal(column: Column, text: Expr) -> Reading:
+    """Bytes in hexadecimal digits."""
+    return Reading(value=binary(column, F.try_to_binary(text, F.lit("hex"))))
+
+
+def let(value: Expr, use: Callable[[Expr], Expr]) -> Expr:
+    """Returns `use(value)` with the value computed once, however often it is used."""
+    return F.element_at(F.transform(F.array(value), use), 1)
+
+
+def rarely(condition: Expr, value: Expr) -> Expr:
+    """Returns a value where a condition is true, and NULL elsewhere: for what few rows need.
+
+    Spark generates no code for what a function of functions is given, but looks it up when it is wanted. What is generated for the rows
+    that need nothing stays small, and is cut into methods: in a stage that has no such function all of it is one method, and Java
+    compiles none of more than 8,000 bytes, but interprets it for each row.
+    """
+    return F.when(condition, let(F.lit(True), lambda _: value))
+
+
+def scaled_bytes(column: Column, value: Expr, scale: Expr) -> Expr:
+    """Returns a decimal from the bytes of its digits as one whole number, two's complement, most significant byte first.
+
+    Args:
+        column: Whose value: of a decimal's type, or of text.
+        value: The bytes; at most 16.
+        scale: Digits after the point.
+    """
+    kind = DeclaredType.parse(column.delta_type)
+    exact = let(value, lambda found: with_point(big_number(found), scale))
+    if kind.base != "decimal" or kind.numbers[0] > 18:
+        return exact
+    digits = scale_of(column)
+    unit = F.lit("0." + "1".rjust(digits, "0") if digits else "1").cast(f"decimal({digits + 1},{digits})")
+    # What nearly all columns are: eight bytes at most, and the scale that is declared.
+    quick = (short_number(value).cast("decimal(19,0)") * unit).try_cast(column.delta_type).cast("string")
+    return F.when((F.length(value) <= 8) & (scale == digits), quick).otherwise(exact)
+
+
+def short_number(value: Expr) -> Expr:
+    """Returns the digits of a whole number of at most eight bytes, two's complement, most significant byte first."""
+    return F.conv(F.lpad(F.hex(value), 16, F.when(F.hex(value) >= "8", "F").otherwise("0")), 16, -10)
+
+
+def big_number(value: Expr) -> Expr:
+    """Returns the digits of a whole number of at most 16 bytes, two's complement, most significant byte first; NULL for others."""
+
+    def of_size(size: Expr, negative: Expr) -> Expr:
+        high, low = (F.conv(F.substring(size, start, 16), 16, 10).cast("decimal(20,0)") for start in (1, 17))
+        wide = (high * F.lit(_TWO_TO_64).cast("decimal(20,0)")).cast("decimal(38,0)") + low
+        # Its sign is text: Spark rounds to 34 digits when it negates a decimal.
+        digits = F.when(negative, wide + 1).otherwise(wide).cast("decimal(38,0)").cast("string")
+        number = F.concat(F.when(negative, "-").otherwise(""), digits)
+        # 16 bytes hold a little more than 38 digits: such a number is NULL, and not the end of the job.
+        return F.when(size < F.when(negative, _TOO_LOW).otherwise(_TOO_HIGH), number)
+
+    negative = F.hex(value) >= "8"
+    filled = F.lpad(F.hex(value), 32, F.when(negative, "F").otherwise("0"))
+    size = F.when(negative, F.translate(filled, "0123456789ABCDEF", "FEDCBA9876543210")).otherwise(filled)
+    return F.when(F.length(value) <= 16, let(size, lambda found: of_size(found, negative)))
+
+
+def with_point(digits: Expr, scale: Expr) -> Expr:
+    """Sets the point into the digits of a whole number: 12345 with scale 2 is 123.45."""
+
+    def set_into(filled: Expr) -> Expr:
+        cut = F.length(filled) - scale
+        return F.concat(F.substring(filled, F.lit(1), cut), F.lit("."), F.substring(filled, cut + 1, scale))
+
+    def pointed(number: Expr) -> Expr:
+        size = F.translate(number, "-", "")
+        filled = F.lpad(size, F.greatest(F.length(size), scale + 1), F.lit("0"))
+        set_in = F.concat(F.when(number.startswith("-"), "-").otherwise(""), let(filled, set_into))
+        zeros = F.when(number == "0", "").otherwise(F.repeat(F.lit("0"), -scale))
+        return F.when(scale > 0, set_in).otherwise(F.concat(number, zeros))
+
+    return let(digits, pointed)
+
+
+def little_endian(value: Expr) -> Expr:
+    """Returns the digits of an unsigned number of at most eight bytes, least significant byte first."""
+    swapped = F.regexp_replace(F.reverse(F.hex(value)), "(.)(.)", "$2$1")
+    return F.when(F.length(value) <= 8, F.conv(swapped, 16, 10))
+
+
+def from_text(column: Column, text: Expr, zone: str) -> Reading:
+    """Reads a value that is written as the server itself prints it; bytes are the caller's."""
+    readers: dict[ValueFamily, Callable[[], Reading]] = {
+        **dict.fromkeys((ValueFamily.INTEGER, ValueFamily.YEAR, ValueFamily.BIT), lambda: integer(column, text)),
+        ValueFamily.UNSIGNED_BIGINT: lambda: unsigned_bigint(text),
+        ValueFamily.DECIMAL: lambda: decimal(column, text),
+        ValueFamily.FLOAT: lambda: floating(column, text),
+        ValueFamily.BOOLEAN: lambda: boolean(text),
+        ValueFamily.DATE: lambda: date(text),
+        ValueFamily.WALL_CLOCK: lambda: wall_clock(text),
+        ValueFamily.INSTANT: lambda: instant(text, zone or "UTC"),
+        ValueFamily.TIME: lambda: time(column, text),
+        ValueFamily.PADDED_TEXT: lambda: Reading(value=F.rtrim(text)),
+    }
+    return readers.get(family_of(column), lambda: Reading(value=text))()
+
+
+def any_of(conditions: list[Expr]) -> Expr:
+    """True if one of the conditions is; NULL counts as false."""
+    return F.coalesce(joined_by_halves(or_, conditions, F.lit(False)), F.lit(False))

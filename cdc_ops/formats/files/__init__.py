@@ -1,0 +1,1 @@
+"""Files of archives as records: JSON lines, CSV, Parquet, Avro."""

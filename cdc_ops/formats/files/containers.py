@@ -1,0 +1,69 @@
+"""What the files of an archive hold, by the container that a format declares; inside Spark.
+
+RecordFile ... -> open_files -> OpenFiles: how many records each holds, and the records
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc_ops.core.archive.avro_header import FileEnds
+from cdc_ops.core.events.format_spec import Container, EventFormat, FormatFacts, setting
+from cdc_ops.core.formats.dms import CSV_DELIMITER, CSV_MISSING, CSV_NULL
+from cdc_ops.formats.files.avro import avro_records, open_avro
+from cdc_ops.formats.files.csv import CsvDialect, csv_records
+from cdc_ops.formats.files.json_lines import FileLines, RecordFile, count_lines, read_records
+from cdc_ops.formats.files.parquet import open_parquet, parquet_records
+
+COLUMN_SETTINGS = ("AR_H_CHANGE_SEQ", "TimestampColumnName")
+"""Settings of DMS that name a column which every file has."""
+NO_COLUMN = ("none", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenFiles:
+    """Files whose records have been counted.
+
+    Args:
+        files: One each, in the order in which they were given; of CSV, lines are counted, the one with the names too.
+        records: Makes the records, with the columns of `core.events.change_feed.RECORD_COLUMNS`; each knows its file and its number in it.
+    """
+
+    files: tuple[FileLines, ...]
+    records: Callable[[], DataFrame]
+
+
+def open_files(spark: SparkSession, files: Sequence[RecordFile], facts: FormatFacts, chosen: EventFormat, ends: FileEnds) -> OpenFiles:
+    """Counts the records of files: an action.
+
+    Args:
+        spark: The session, in which the records are read too.
+        files: Which.
+        facts: What the format declares.
+        chosen: What the pipeline file says of it.
+        ends: The archive, for the first and last bytes of files.
+
+    Raises:
+        ArchiveFileError: a file is not what its container says, Spark cannot read a file of that name, or saw nothing of it.
+    """
+    match facts.container:
+        case Container.LINES:
+            counts = count_lines(spark, files)
+            return OpenFiles(files=counts.files, records=lambda: read_records(spark, files, counts))
+        case Container.CSV:
+            counts = count_lines(spark, files)
+            return OpenFiles(files=counts.files, records=lambda: csv_records(read_records(spark, files, counts), dialect(facts, chosen)))
+        case Container.PARQUET:
+            opened = open_parquet(spark, files)
+            return OpenFiles(files=opened.files, records=lambda: parquet_records(spark, opened))
+        case Container.AVRO:
+            avro = open_avro(spark, files, ends)
+            return OpenFiles(files=avro.files, records=lambda: avro_records(spark, avro))
+
+
+def dialect(facts: FormatFacts, chosen: EventFormat) -> CsvDialect:
+    """Returns how a format writes CSV."""
+    delimiter, null, missing = (setting(facts, chosen, name) for name in (CSV_DELIMITER, CSV_NULL, CSV_MISSING))
+    columns = (setting(facts, chosen, name) for name in COLUMN_SETTINGS)
+    return CsvDialect(delimiter=delimiter, null=null, missing=missing, columns=tuple(name for name in columns if name not in NO_COLUMN))

@@ -1,0 +1,331 @@
+"""Archived files of JSON lines -> records, each with the number of its line; inside Spark, expressions only.
+
+    RecordFile ... -> count_lines (one scan of text, nothing is parsed) -> LineCounts -> read_records -> records -> envelopes
+
+Spark's text source tells no line numbers and cuts files into blocks, which run side by side. The first scan counts the lines of each block
+and keeps the running number that its first row had in the scan. The second one numbers rows by that, and *checks* each of them: a row
+whose running number lies outside of its block's interval fails the job. The rows of a block always are one interval of as many running
+numbers, so none lies outside of it only if all are where they were; there is no way to number lines wrongly and go on.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+from pyspark.sql import Column as Expr
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops.core.archive.file_names import Compression, split_extension
+from cdc_ops.core.events.change_feed import RECORD_COLUMNS
+from cdc_ops.errors import ArchiveFileError
+
+READABLE_SUFFIXES: Final = ("gz", "bz2", "zst")
+"""Suffixes of compressed files that Spark 4.2 takes for what they are. It reads `.lz4` and `.snappy` by a layout of Hadoop's own, which
+other tools do not write: a file of theirs is no error to it, but an allocation that ends the process."""
+
+SCAN_KEY: Final = ("__uri", "__start", "__length")
+_TYPES: Final = dict(RECORD_COLUMNS)
+_PLACES: Final = (
+    "__uri string, __start bigint, __length bigint, __first bigint, __rows bigint, __base bigint, __records bigint, file string,"
+    " partition int, __offset bigint"
+)
+_PATH: Final = re.compile(r"^(?:[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?)?(?P<path>/.*)$", re.DOTALL)
+_GLOB: Final = re.compile(r"([\[\]{}*?\\])")
+_MOVED: Final = (
+    "The file is not cut as it was when its {what} were counted, because it was replaced or the number of executors changed meanwhile."
+    " Nothing was applied; the next try counts again: "
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFile:
+    """A file of JSON lines.
+
+    Args:
+        path: Relative to the archive's root: what the feed's `file` says.
+        uri: What Spark reads: an absolute path, or a URI such as `s3a://bucket/key`, written as it is and not percent-encoded.
+        size: Bytes, as listed. Of a file without any nothing is read.
+        partition: Kafka's, None where the name does not tell.
+        start_offset: Kafka's offset of the first record, None where the name does not tell.
+    """
+
+    path: str
+    uri: str
+    size: int
+    partition: int | None = None
+    start_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLines:
+    """What a file was found to hold.
+
+    Args:
+        path, partition, start_offset: As in `RecordFile`.
+        lines: Its records; empty lines at the end are none.
+        blank: Of these, those that are empty: records without a value.
+    """
+
+    path: str
+    partition: int | None
+    start_offset: int | None
+    lines: int
+    blank: int = 0
+
+    @property
+    def end_offset(self) -> int | None:
+        """Kafka's offset after its last record, if offsets have no holes; None where the first one is not known."""
+        return None if self.start_offset is None else self.start_offset + self.lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A part of a file that one task reads: `rows` records, whose running numbers begin with `first`; the last that counts is `last`.
+
+    `blank` of them are empty.
+    """
+
+    uri: str
+    start: int
+    length: int
+    first: int
+    rows: int
+    last: int | None
+    blank: int = 0
+
+
+class Place(NamedTuple):
+    """A block as `numbered` needs it: `base` records are before it in its file, and `records` count in all of that."""
+
+    uri: str
+    start: int
+    length: int
+    first: int
+    rows: int
+    base: int
+    records: int
+    file: str
+    partition: int | None
+    offset: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineCounts:
+    """Files whose lines have been counted.
+
+    Args:
+        files: One each, in the order in which they were given: plain values, to prove that none is missing.
+        scan: Their lines with running numbers; None if no file has a byte.
+        places: A row per block: what makes numbers of lines of running numbers.
+    """
+
+    files: tuple[FileLines, ...]
+    scan: DataFrame | None
+    places: tuple[Place, ...]
+
+
+def count_lines(spark: SparkSession, files: Sequence[RecordFile]) -> LineCounts:
+    """Counts the lines of files: an action, one scan of their text.
+
+    Raises:
+        ArchiveFileError: Spark cannot read a file of that name, or saw nothing of it.
+        ValueError: a URI is not absolute, or two files have the same one.
+    """
+    at = by_place(files)
+    if not at:
+        return LineCounts(files=file_lines(files, {}), scan=None, places=())
+    scan = _scan(spark, [file.uri for file in at.values()])
+    text = F.when(~_is_blank(F.col("value")), F.col("__id"))
+    counted = scan.groupBy(*SCAN_KEY).agg(F.min("__id"), F.count("*"), F.max(text), F.count("*") - F.count(text))
+    lines, blank = {}, {}
+    places: list[Place] = []
+    for file, blocks in blocks_of(at, counted.collect()):
+        lines[file.path] = _lines(file, blocks)
+        blank[file.path] = _blank_between(blocks, lines[file.path])
+        places += places_of(file, blocks, lines[file.path])
+    return LineCounts(files=file_lines(files, lines, blank), scan=scan, places=tuple(places))
+
+
+def blocks_of(at: Mapping[str, RecordFile], counted: Iterable[Row]) -> Iterator[tuple[RecordFile, list[Block]]]:
+    """Yields each file with its blocks, in their order.
+
+    Args:
+        at: The files by the paths in their URIs.
+        counted: Of each block its `SCAN_KEY`, the first of its running numbers, how many there are, the last one that counts, and of
+            lines how many are empty.
+    """
+    of_file: dict[str, list[Block]] = {}
+    for uri, start, length, first, rows, last, *blank in counted:
+        block = Block(uri=uri, start=start, length=length, first=first, rows=rows, last=last, blank=blank[0] if blank else 0)
+        of_file.setdefault(unquote(path_of(uri)), []).append(block)
+    for place, file in at.items():
+        yield file, sorted(of_file.pop(place, ()), key=lambda block: block.start)
+    if of_file:
+        raise AssertionError(f"Spark read files that nobody asked for: {sorted(of_file)}")
+
+
+def read_records(spark: SparkSession, files: Sequence[RecordFile], counts: LineCounts | None = None) -> DataFrame:
+    """Returns the records of files of JSON lines, with the columns of `core.events.change_feed.RECORD_COLUMNS`.
+
+    One row per line, ended by LF or CR LF. `line` counts from 0 in its file and is the same in every try. `offset` is the file's first
+    offset plus `line`, which is Kafka's own where its offsets have no holes. An empty line between others is a record without value, a
+    tombstone of a sink that writes it so: it counts, or all offsets behind it would be wrong. Empty lines at the end of a file are no
+    records; if they were tombstones, the next file begins behind a gap, and the proof says so. Text is not checked or changed here:
+    `formats.feed.envelopes` makes a record bad whose bytes are no UTF-8.
+
+    Args:
+        spark: The session.
+        files: Which; all in one scan. Suffixes tell the compression, see `READABLE_SUFFIXES`; a `.gz` or `.zst` file is read by one task.
+        counts: What `count_lines` of the same files returned, in the same session; None = they are counted here, which is an action.
+
+    Raises:
+        ArchiveFileError, ValueError: as `count_lines`.
+    """
+    counted = counts or count_lines(spark, files)
+    if counted.scan is None:
+        return spark.createDataFrame([], ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS))
+    return numbered(spark, counted.scan, counted.places, "lines")
+
+
+def numbered(spark: SparkSession, scan: DataFrame, places: Sequence[Place], what: str) -> DataFrame:
+    """Returns the records of a scan with the columns of `core.events.change_feed.RECORD_COLUMNS`; one that is not where it was counted fails the job.
+
+    Args:
+        spark: The session of the scan.
+        scan: `value`, `SCAN_KEY`, and the running number `__id`.
+        places: What `places_of` returned for its blocks.
+        what: What was counted: `lines` or `records`.
+    """
+    broadcast = F.broadcast(spark.createDataFrame([*places], _PLACES))
+    number = F.col("__id") - F.col("__first")
+    moved = F.col("__first").isNull() | (number < 0) | (number >= F.col("__rows"))
+    # Rows without a place must pass the filter, or it would make an inner join of this one, which leaves them out in silence.
+    rows = scan.join(broadcast, [*SCAN_KEY], "left").where(moved | (F.col("__base") + number < F.col("__records")))
+    checked = F.when(moved, F.raise_error(F.concat(F.lit(_MOVED.format(what=what)), F.col("__uri"))))
+    rows = rows.withColumns({"value": checked.otherwise(F.col("value")), "line": checked.otherwise(F.col("__base") + number)})
+    given = {"offset": F.col("__offset") + F.col("line")}
+    return rows.select(*(given.get(name, F.col(name)).cast(kind).alias(name) for name, kind in _TYPES.items()))
+
+
+def _scan(spark: SparkSession, uris: Iterable[str]) -> DataFrame:
+    """Returns the lines of files as they are, with the block that they lie in and a running number."""
+    # LF alone: by default a CR inside a line would end it too. No look at folders: `partition=0` is none of Spark's business here.
+    options = {"lineSep": "\n", "recursiveFileLookup": "true", "ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+    lines = spark.read.options(**options).text([escaped(uri) for uri in uris])
+    return lines.select("value", *scan_place())
+
+
+def scan_place() -> tuple[Expr, ...]:
+    """Returns what tells the records of a scan apart: `SCAN_KEY`, the block that each lies in, and a running number."""
+    return (
+        F.col("_metadata.file_path").alias("__uri"),
+        F.col("_metadata.file_block_start").alias("__start"),
+        F.col("_metadata.file_block_length").alias("__length"),
+        F.monotonically_increasing_id().alias("__id"),
+    )
+
+
+def escaped(uri: str) -> str:
+    """Returns a path for Spark, which takes brackets and stars for patterns."""
+    return _GLOB.sub(r"\\\1", uri)
+
+
+def _is_blank(value: Expr) -> Expr:
+    return (F.octet_length(value) <= 8) & (F.btrim(value, F.lit(" \t\r")) == "")
+
+
+def by_place(files: Sequence[RecordFile]) -> dict[str, RecordFile]:
+    """Returns the files that have a byte by the path in their URI, which is how rows are told apart.
+
+    Raises:
+        ArchiveFileError: Spark cannot read a file of that name.
+        ValueError: a URI is not absolute, or two files have the same one.
+    """
+    at: dict[str, RecordFile] = {}
+    for file in files:
+        _check_name(file)
+        place = path_of(file.uri)
+        if place in at:
+            raise ValueError(f"{file.uri} and {at[place].uri} are one place")
+        if file.size:
+            at[place] = file
+    return at
+
+
+def path_of(uri: str) -> str:
+    """Returns the path in a URI, as it is written there.
+
+    Raises:
+        ValueError: it is not absolute.
+    """
+    match = _PATH.match(uri)
+    if not match:
+        raise ValueError(f"{uri!r} is neither an absolute path nor a URI")
+    return re.sub("/+", "/", match["path"])
+
+
+def _check_name(file: RecordFile) -> None:
+    name = file.path.rpartition("/")[2]
+    compression, suffix = split_extension(name)[1], name.rpartition(".")[2]
+    if compression is not Compression.NONE and suffix not in READABLE_SUFFIXES:
+        raise ArchiveFileError(
+            f"Spark cannot read {file.path}: it does not take '.{suffix}' for {compression}.",
+            why=f"It reads compressed text by these suffixes: {', '.join(f'.{one}' for one in READABLE_SUFFIXES)}.",
+            data="Nothing of the batch was read.",
+            next="Have the sink compress with gzip or zstd, and write the files that are there again; a copy under the same name without"
+            " the compression and its suffix is read as well.",
+        )
+    if name.startswith(("_", ".")) or name.endswith("._COPYING_"):
+        raise ArchiveFileError(
+            f"Spark does not read files of names such as {file.path}.",
+            why="It takes them for hidden or unfinished.",
+            data="Nothing of the batch was read.",
+            next="Rename the file, or take it out of the archive.",
+        )
+
+
+def _lines(file: RecordFile, blocks: Sequence[Block]) -> int:
+    """Returns the number of records: lines up to the last one with text."""
+    if not blocks and split_extension(file.path.rpartition("/")[2])[1] is Compression.NONE:
+        raise ArchiveFileError(
+            f"Spark saw nothing of {file.path}, which was listed with {file.size} bytes.",
+            why="It was emptied or replaced while it was read.",
+            data="Nothing of the batch was applied.",
+            next="Start the run again: the archive is listed anew.",
+        )
+    base = lines = 0
+    for block in blocks:
+        if block.last is not None:
+            lines = base + block.last - block.first + 1
+        base += block.rows
+    return lines
+
+
+def _blank_between(blocks: Sequence[Block], lines: int) -> int:
+    """Returns how many of the first lines of a file are empty; all behind these are."""
+    return sum(block.blank for block in blocks) - (sum(block.rows for block in blocks) - lines)
+
+
+def places_of(file: RecordFile, blocks: Sequence[Block], records: int) -> Iterator[Place]:
+    """Yields the blocks of a file as `numbered` needs them."""
+    base = 0
+    for part in blocks:
+        yield Place(part.uri, part.start, part.length, part.first, part.rows, base, records, file.path, file.partition, file.start_offset)
+        base += part.rows
+
+
+def file_lines(files: Iterable[RecordFile], counted: Mapping[str, int], blank: Mapping[str, int] | None = None) -> tuple[FileLines, ...]:
+    """Returns what files were found to hold, by the counts of their paths; those without one hold nothing."""
+    return tuple(
+        FileLines(
+            path=one.path,
+            partition=one.partition,
+            start_offset=one.start_offset,
+            lines=counted.get(one.path, 0),
+            blank=(blank or {}).get(one.path, 0),
+        )
+        for one in files
+    )

@@ -1,0 +1,1 @@
+"""Source against lake in Spark: checksums, rows that differ."""

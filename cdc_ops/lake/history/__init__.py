@@ -1,0 +1,1 @@
+"""The event history of a table: written, read, and made of rows."""

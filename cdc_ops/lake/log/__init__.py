@@ -1,0 +1,1 @@
+"""The Delta log, read without Spark."""

@@ -1,0 +1,180 @@
+"""What a Delta table says of itself, read without Spark: the plan and commit steps compare it with the ledger."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cdc_ops.core.operation.commit_json import parse_record
+from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead
+from cdc_ops.core.operation.operation import Counts, app_id
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.errors import TargetNotDeltaError
+from cdc_ops.lake.log.delta_log import DeltaLog, LogState
+
+OWNER_PIPELINE: Final = "cdc_ops.pipeline"
+OWNER_TABLE: Final = "cdc_ops.table"
+"""Table properties, set at creation, that say whose table it is before its first data commit."""
+
+_OUR_IDS: Final = "cdc-ops/"
+_HARMLESS: Final = ("OPTIMIZE", "VACUUM", "REORG")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trail:
+    """What the commits from the newest back to our last record tell."""
+
+    record: CommitRecord | None
+    version: int | None
+    changes: tuple[ForeignChange, ...]
+    complete: bool
+
+
+def read_head(path: str, pipeline: str, table: TableName) -> LakeHead | None:
+    """Reads the newest state of a table from its log; the cost does not depend on the number of its data files.
+
+    Args:
+        path: The table, a local path or URI.
+        pipeline, table: Whose commits are ours.
+
+    Returns:
+        The head; None if there is nothing, or an empty folder.
+
+    Raises:
+        TargetNotDeltaError: there are files and no Delta table.
+        StateError: the log has holes, or a record was written by a newer cdc-ops.
+    """
+    log = DeltaLog(path)
+    version = log.newest()
+    if version is None:
+        check_empty(log)
+        return None
+    state = log.state(version)
+    ours = app_id(pipeline, table)
+    owner = state.property(OWNER_PIPELINE) and f"{_OUR_IDS}{state.property(OWNER_PIPELINE)}/{state.property(OWNER_TABLE)}"
+    txn_version = state.transactions.get(ours)
+    trail = _trail(log, version, pipeline, table) if txn_version is not None or owner == ours else None
+    return LakeHead(
+        version=version,
+        txn_version=txn_version,
+        record=trail.record if trail else None,
+        record_version=trail.version if trail else None,
+        foreign_app_ids=_foreign(state, ours, owner),
+        columns=state.columns(),
+        created_by_us=txn_version is None and trail is not None and trail.complete and not trail.changes,
+        foreign_changes=trail.changes if trail else (),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundCommit:
+    """A commit of ours in a table's log.
+
+    Args:
+        version: Its Delta version.
+        record: What it says of itself.
+        metrics: Delta's counts of what it did (`operationMetrics`).
+    """
+
+    version: int
+    record: CommitRecord
+    metrics: Mapping[str, str]
+
+
+def commit_counts(commit: FoundCommit, rows: int | None) -> Counts:
+    """Returns what a commit did to its table.
+
+    Args:
+        commit: The commit.
+        rows: Rows that were read for it; None = as many as the statement had.
+    """
+    metrics = commit.metrics
+
+    def number(*names: str) -> int:
+        return next((int(metrics[name]) for name in names if name in metrics), 0)
+
+    merged = "numTargetRowsInserted" in metrics
+    # To Delta a row that is marked as deleted is an updated one.
+    marked = commit.record.marked + (number("numTargetRowsNotMatchedBySourceUpdated") if commit.record.deleted_column else 0)
+    return Counts(
+        read=rows if rows is not None else number("numSourceRows", "numOutputRows"),
+        inserted=number("numTargetRowsInserted", "numOutputRows"),
+        updated=max(number("numTargetRowsUpdated") - marked, 0),
+        deleted=number("numTargetRowsDeleted") + marked,
+        bytes=number("numTargetBytesAdded") if merged else number("numOutputBytes"),
+    )
+
+
+def find_commit(path: str, wanted: str | int) -> FoundCommit | None:
+    """Finds the newest commit of an operation.
+
+    Args:
+        path: The table.
+        wanted: The operation's id, or its number (op_seq). A number ends the search at the first smaller one; an id is searched for
+            as far as the log reaches back.
+
+    Returns:
+        The commit, or None if the log does not hold it (any more).
+    """
+    log = DeltaLog(path)
+    newest = log.newest()
+    for version, info in log.commits(newest) if newest is not None else ():
+        record = parse_record(info.get("userMetadata"))
+        if record is None:
+            continue
+        if wanted in (record.operation_id, record.op_seq):
+            return FoundCommit(version=version, record=record, metrics=info.get("operationMetrics") or {})
+        if isinstance(wanted, int) and record.op_seq < wanted:
+            return None
+    return None
+
+
+def check_empty(log: DeltaLog) -> None:
+    """Checks that nothing stands where a table is to be made.
+
+    Raises:
+        TargetNotDeltaError: files or folders do.
+    """
+    if found := log.content:
+        raise TargetNotDeltaError(
+            f"{log.path} holds {len(found)} files or folders and no Delta table.",
+            why=f"It has no commit in _delta_log, but for example {found[0]!r}.",
+            data="Nothing was written; the folder is as it was.",
+            next="Give the table another 'path', or move those files away.",
+        )
+
+
+def _foreign(state: LogState, ours: str, owner: str) -> tuple[str, ...]:
+    ids = {name for name in (*state.transactions, owner) if name.startswith(_OUR_IDS)}
+    return tuple(sorted(ids - {ours}))
+
+
+def _trail(log: DeltaLog, newest: int, pipeline: str, table: TableName) -> _Trail:
+    changes: list[ForeignChange] = []
+    oldest = newest + 1
+    for version, info in _standing_commits(log, newest):
+        oldest = version
+        record = parse_record(info.get("userMetadata"))
+        if record is not None and record.pipeline == pipeline and record.table == table:
+            return _Trail(record=record, version=version, changes=tuple(changes), complete=True)
+        operation = str(info.get("operation", "unknown"))
+        if not operation.startswith(_HARMLESS) and log.changes_rows(version):
+            changes.append(ForeignChange(version=version, operation=operation))
+    return _Trail(record=None, version=None, changes=tuple(changes), complete=oldest == 0)
+
+
+def _standing_commits(log: DeltaLog, newest: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields commits newest first, without those that a RESTORE has undone; ends at a RESTORE that does not name its version.
+
+    A RESTORE brings back old rows, but neither the transaction ids nor our record of that time (checked on Delta 4.4): the newest
+    record may claim rows that are gone.
+    """
+    ceiling = newest
+    for version, info in log.commits(newest):
+        if version > ceiling:
+            continue
+        yield version, info
+        if info.get("operation") == "RESTORE":
+            restored = info.get("operationParameters", {}).get("version")
+            if restored is None:
+                return
+            ceiling = int(restored)

@@ -1,0 +1,144 @@
+"""One statement that makes an operation true: rows, number and the table's whole state in one Delta commit. Runs in Spark.
+
+The statement runs in a session of its own, which carries the transaction id (txnAppId, txnVersion = op_seq) and the commit record. Delta
+skips it if the table already has this number or a larger one; then the log tells whose commit that was. What surrounds the statement is
+read from the log without Spark: computing a table's state anew costs more than a small batch.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops import __version__
+from cdc_ops.core.operation.commit_json import render_record
+from cdc_ops.core.operation.commit_record import commit_record
+from cdc_ops.core.operation.merge_plan import MergePlan
+from cdc_ops.core.operation.operation import ApplyMode, OperationResult, OperationSpec, Outcome, app_id
+from cdc_ops.core.schema.value_policies import Nulled
+from cdc_ops.core.text import quoted
+from cdc_ops.errors import DuplicateKeyError, LakeConflictError
+from cdc_ops.lake.log.head import commit_counts, find_commit
+from cdc_ops.lake.merge.sequence_guard import in_order
+from cdc_ops.lake.merge.soft_deletes import stamped
+from cdc_ops.lake.merge.sql import merge_statement, versions_statement
+from cdc_ops.lake.spark.conf import USER_METADATA
+from cdc_ops.lake.spark.session import computed, once, private_session, shared_view
+from cdc_ops.lake.staging.null_counts import mark_names, observe_marks
+from cdc_ops.lake.table.create import at, ensure_table, table_stats, translated_conflicts
+
+_LAST_COMMIT: Final = "spark.databricks.delta.lastCommitVersionInSession"
+_DELTA_MERGE: Final = "spark.databricks.delta.merge"
+_COMPUTED: Final = {f"{_DELTA_MERGE}.materializeSource": "none", f"{_DELTA_MERGE}.failSourceCachedAfterMaterialization": "false"}
+"""A source that is kept by ourselves, and computed from what does not change: computed anew, it would be the same."""
+_AMBIGUOUS: Final = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
+
+
+def apply(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: MergePlan, rows: int | None) -> OperationResult:
+    """Applies a batch to its table in one statement; applying it again changes nothing and makes no new version.
+
+    The batch must have one row per key (`steps.stage.latest_rows` sees to it): Delta notices two rows of a key only where the key is in the table
+    already, and would insert both where it is not. Whether the table stands where the operation was planned is checked by the caller
+    (`core.operation.table_state.check_base`).
+
+    Args:
+        spark: The session of `batch`.
+        spec: The frozen operation.
+        batch: The rows, with at least the plan's columns, and the marks of `lake.staging.null_counts` if lost values are still to be counted.
+        plan: The statement.
+        rows: Rows that were read for it, if known before.
+
+    Returns:
+        What happened; `NUMBER_TAKEN` if the table's log does not show this operation under its number.
+
+    Raises:
+        DuplicateKeyError: two rows of the batch change the same row of the table.
+        LakeConflictError: somebody else committed meanwhile, and not this operation; nothing was written.
+        LakeError: the table cannot take the batch.
+    """
+    started = time.monotonic()
+    ensure_table(spark, spec)
+    version, nulled = None, Nulled(counted=not mark_names(batch))
+    with _found_committed(spec), _translated(spec, batch, plan):
+        plan, batch = in_order(spark, spec, plan, batch)
+        if plan.mode is not ApplyMode.MERGE:
+            batch = stamped(batch, plan)
+        names = (*plan.batch_columns, *(() if plan.deleted_flag or plan.versions else mark_names(batch)))
+        version, nulled = _execute(spark, spec, batch.select(*(quoted(name) for name in names)), plan, rows)
+    result = OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.NUMBER_TAKEN)
+    commit = find_commit(spec.path, spec.operation_id)
+    if commit is not None:
+        result = replace(
+            result,
+            outcome=Outcome.APPLIED if version == commit.version else Outcome.ALREADY_APPLIED,
+            delta_version=commit.version,
+            counts=replace(commit_counts(commit, rows), nulled=nulled),
+            late=commit.record.late,
+            stats=table_stats(spark, spec.path, commit.version),
+        )
+    return replace(result, seconds=round(time.monotonic() - started, 3))
+
+
+def duplicate_keys(batch: DataFrame, keys: tuple[str, ...], shown: tuple[str, ...] = (), limit: int = 5) -> list[str]:
+    """Returns up to `limit` keys that the batch has more than once, as text; `shown` are the columns to show, if not the keys."""
+    names = [F.first(F.col(quoted(name))).alias(f"__shown_{index}") for index, name in enumerate(shown or keys)]
+    repeated = batch.groupBy(*(F.col(quoted(key)) for key in keys)).agg(F.count(F.lit(1)).alias("__rows"), *names).where("__rows > 1")
+    columns = [F.col(f"__shown_{index}") for index in range(len(names))]
+    return [", ".join(str(value) for value in row) for row in repeated.select(*columns).limit(limit).collect()]
+
+
+def _execute(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: MergePlan, rows: int | None) -> tuple[int | None, Nulled]:
+    """Runs the statement; returns the version that it committed, None if Delta skipped it, and the values that became NULL by it."""
+    conf = {
+        **once(app_id(spec.pipeline, spec.table), spec.op_seq),
+        USER_METADATA: render_record(commit_record(spec, rows=rows, package_version=__version__, late=plan.late, marked=plan.marked)),
+    }
+    nulled: Callable[[], Nulled] = Nulled
+    once_only = computed(batch) if plan.versions else nullcontext(batch)
+    with once_only as source, shared_view(source) as view, private_session(spark, conf | (_COMPUTED if plan.versions else {})) as session:
+        if plan.mode is ApplyMode.MERGE:
+            statement = versions_statement if plan.versions else merge_statement
+            session.sql(statement(at(spec.path), view, plan)).collect()
+        else:
+            written, nulled = observe_marks(session.table(view), spec.schema)
+            writer = written.write.format("delta").mode(plan.mode.value)
+            writer.option("overwriteSchema", str(spec.replaces_schema).lower()).save(spec.path)
+        committed = session.conf.get(_LAST_COMMIT, None)
+        if committed is None:  # skipped: nobody counted
+            return None, Nulled(counted=not mark_names(batch))
+        return int(committed), nulled()
+
+
+@contextmanager
+def _found_committed(spec: OperationSpec) -> Iterator[None]:
+    """Lets a conflict pass if it was another attempt that committed this operation: that is what was to be done."""
+    try:
+        yield
+    except LakeConflictError:
+        if find_commit(spec.path, spec.operation_id) is None:
+            raise
+
+
+@contextmanager
+def _translated(spec: OperationSpec, batch: DataFrame, plan: MergePlan) -> Iterator[None]:
+    try:
+        with translated_conflicts(f"operation {spec.op_seq} of {spec.table}"):
+            yield
+    except PySparkException as error:
+        if _AMBIGUOUS in str(error):
+            raise _duplicate(spec, duplicate_keys(batch, plan.keys, spec.source_keys)) from error
+        raise
+
+
+def _duplicate(spec: OperationSpec, keys: list[str]) -> DuplicateKeyError:
+    return DuplicateKeyError(
+        f"Several rows of one batch of {spec.table} have the same key ({', '.join(spec.source_keys)}): {'; '.join(keys)}.",
+        why="The keys do not identify a row at the source.",
+        data="Nothing of this batch was written; the watermark stays.",
+        next="Choose 'keys' that are unique at the source.",
+    )

@@ -1,0 +1,51 @@
+"""Numbers of operations that were given up are taken before a comparison looks at a table, so that none of them comes true behind it.
+
+A comparison that finds nothing makes no commit, and one that finds something commits much later than it has looked: a Spark application
+that lives on though its backfill was given up could bring back rows in between, or afterwards. The seal is a commit without rows, under the
+number and the identity of what was given up, that repeats the table's newest record: for everybody, that operation has brought nothing.
+"""
+
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+
+from cdc_ops import __version__
+from cdc_ops.core.cursor.late_rows import NONE_LATE
+from cdc_ops.core.operation.commit_json import render_record
+from cdc_ops.core.operation.operation import OperationKind, OperationSpec, app_id
+from cdc_ops.core.reconcile.diff import GivenUp
+from cdc_ops.lake.log.head import read_head
+from cdc_ops.lake.spark.conf import USER_METADATA
+from cdc_ops.lake.spark.session import once, private_session
+from cdc_ops.lake.table.create import translated_conflicts
+
+
+def seal(spark: SparkSession, spec: OperationSpec, given_up: GivenUp) -> None:
+    """Takes the number of an operation that was given up, unless the table has it or a later one; doing it again changes nothing.
+
+    Args:
+        spark: A session.
+        spec: The comparison.
+        given_up: The last operation that was given up before it.
+
+    Raises:
+        LakeConflictError: somebody else committed meanwhile, perhaps that operation; nothing was written.
+    """
+    head = read_head(spec.path, spec.pipeline, spec.table)
+    if head is None or head.record is None or (head.txn_version or 0) >= given_up.op_seq:
+        return
+    record = replace(
+        head.record,
+        op_seq=given_up.op_seq,
+        operation_id=given_up.operation_id,
+        run_id=given_up.run_id,
+        kind=OperationKind(given_up.kind),
+        package_version=__version__,
+        window=None,
+        rows=0,
+        late=NONE_LATE,
+        marked=0,
+    )
+    conf = {**once(app_id(spec.pipeline, spec.table), given_up.op_seq), USER_METADATA: render_record(record)}
+    with private_session(spark, conf) as session, translated_conflicts(f"sealing operation {given_up.op_seq} of {spec.table}"):
+        session.read.format("delta").load(spec.path).limit(0).write.format("delta").mode("append").save(spec.path)

@@ -1,0 +1,111 @@
+"""Deleted rows that stay in a Delta table: which of its rows the source still has, and which it has not. Runs in Spark, reads only."""
+
+from dataclasses import dataclass, replace
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops.core.apply.metadata_columns import END
+from cdc_ops.core.operation.merge_plan import MergePlan
+from cdc_ops.core.operation.operation import ApplyMode, OperationSpec
+from cdc_ops.core.text import quoted
+from cdc_ops.lake.merge.key_join import numbered_keys, same_key
+from cdc_ops.lake.merge.sql import stamp_values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeRows:
+    """The rows of a Delta table that stand for rows of the source.
+
+    Args:
+        path: The table.
+        deleted_column: The column that marks the others, "" if there are none; a table may still lack it.
+        keeps_versions: The table holds older versions of rows too (SCD type 2).
+    """
+
+    path: str
+    deleted_column: str = ""
+    keeps_versions: bool = False
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """Returns these rows, with all columns of the table."""
+        rows = spark.read.format("delta").load(self.path)
+        if self.keeps_versions:
+            return current_versions(rows)
+        if self.deleted_column.lower() not in {name.lower() for name in rows.columns}:
+            return rows
+        return rows.where(~is_marked(F.col(quoted(self.deleted_column))))
+
+
+def current_versions(rows: DataFrame) -> DataFrame:
+    """Returns the rows of a table that have not ended: all of one that kept no versions so far, and has not been altered yet."""
+    return rows.where(F.col(END).isNull()) if END.lower() in {name.lower() for name in rows.columns} else rows
+
+
+def is_marked(column: Column) -> Column:
+    """Returns whether a row is marked as deleted, never NULL: rows from before the column was there have NULL in it, and live."""
+    return F.coalesce(column, F.lit(False))
+
+
+def count_newly_marked(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: MergePlan) -> int:
+    """Returns how many living rows of the table a batch marks as deleted; Delta counts them as updated like all others.
+
+    Costs a look at the keys in the table, where the batch has such rows at all; files are skipped as in the MERGE.
+    """
+    marked = batch.where(F.col(quoted(spec.deleted_column))).select(*numbered_keys(spec.keys))
+    if marked.isEmpty():
+        return 0
+    living = LakeRows(path=spec.path, deleted_column=spec.deleted_column).read(spark)
+    for one in plan.prune:
+        living = living.where(f"{quoted(one.column)} BETWEEN {one.low} AND {one.high}")
+    return living.join(marked, same_key(_keys(spec)), "left_semi").count()
+
+
+def stamped(batch: DataFrame, plan: MergePlan) -> DataFrame:
+    """Adds to rows that are written with the whole table what commit that is; those of the table that stay have it."""
+    kinds, there = dict(plan.stamps.columns), set(batch.columns)
+    return batch.withColumns({name: F.expr(value).cast(kinds[name]) for name, value in stamp_values(plan).items() if name not in there})
+
+
+def with_kept(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: MergePlan) -> DataFrame:
+    """Adds to all rows of the source those of the table that the source has not: what replaces the table keeps them.
+
+    With soft deletes they are marked; a table that ignores deletes does not keep what soft ones have marked. Columns that the source has
+    not any more go; the plan has seen to it that what stays fits its column.
+
+    Args:
+        spark: The session of `batch`.
+        spec: An operation that replaces the table, which exists.
+        batch: One row per key, with the column that marks deleted rows, if there is one.
+        plan: The statement.
+    """
+    lake = spark.read.format("delta").load(spec.path)
+    stored = {name.lower() for name in lake.columns}
+    if any(key.lower() not in stored for key in spec.keys):
+        return batch
+    marks = [F.lit(True).alias(spec.deleted_column)] if spec.deleted_column else []
+    marker = spec.stored_as.own.deleted
+    if not marks and marker.lower() in stored and spec.schema.column(marker) is None:
+        lake = lake.where(~is_marked(F.col(quoted(marker))))
+    read = batch.select(*numbered_keys(spec.keys))
+    kept = [
+        (F.col(quoted(column.name)) if column.name.lower() in stored else F.lit(None)).cast(column.delta_type).alias(column.name)
+        for column in spec.schema.columns
+    ]
+    own = [(F.col(quoted(name)) if name.lower() in stored else F.lit(None)).cast(kind).alias(name) for name, kind in plan.stamps.columns]
+    gone = lake.join(read, same_key(_keys(spec)), "left_anti").select(*kept, *marks, *own)
+    return stamped(batch, plan).select(*(F.col(quoted(name)) for name in gone.columns)).unionByName(gone)
+
+
+def _keys(spec: OperationSpec) -> list[Column]:
+    return [F.col(quoted(key)) for key in spec.keys]
+
+
+def with_deleted(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: DataFrame) -> tuple[MergePlan, DataFrame]:
+    """Keeps the rows that a new generation would lose, unless deletes are hard; with soft ones, counts those that the batch marks."""
+    if not spec.deleted_column and not spec.stored_as.ignores_deletes:
+        return plan, batch
+    if spec.mode is ApplyMode.OVERWRITE:
+        return plan, with_kept(spark, spec, batch, plan)
+    counts = spec.deleted_column and (spec.delete_where or plan.deleted_flag) and spec.mode is ApplyMode.MERGE and not spec.update_only
+    return (replace(plan, marked=count_newly_marked(spark, spec, batch, plan)) if counts else plan), batch

@@ -1,0 +1,103 @@
+"""Tombstones: deletes of a table, remembered beside it, so that a change that comes late does not bring a deleted row back. Runs in Spark.
+
+They are written before the statement that deletes, once an operation. One whose operation never commits does no harm: that the key was
+deleted at that place is true all the same, and the next try reads the same event. A row without a key is a TRUNCATE, of all keys.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops.core.operation.operation import OperationSpec, app_id
+from cdc_ops.core.text import quoted
+from cdc_ops.lake.log.delta_log import DeltaLog
+from cdc_ops.lake.spark.session import once, private_session, shared_view
+from cdc_ops.lake.table.create import translated_conflicts
+
+_AT: Final = "__cdc_deleted_at"
+COMPACTED: Final = 32
+"""Every so many versions the table is written anew, with one row a key and without what is out of date."""
+
+
+def remember(spark: SparkSession, spec: OperationSpec, deleted: DataFrame, sequence: str, truncates: Iterable[str] = ()) -> None:
+    """Remembers deletes of an operation; doing it again changes nothing.
+
+    Args:
+        spark: The session of `deleted`.
+        spec: The operation.
+        deleted: The deletes, with the columns of the keys.
+        sequence: Their column with their place.
+        truncates: Places where all rows went, as Spark SQL literals.
+
+    Raises:
+        LakeConflictError: somebody else changes that table.
+    """
+    path = spec.stored_as.tombstones
+    rows = deleted.select(_key(spec).alias("key"), F.col(quoted(sequence)).alias("sequence"))
+    for place in truncates:
+        rows = rows.unionByName(_emptied(spark, rows, place))
+    told = {"generation": F.lit(spec.generation), "op_seq": F.lit(spec.op_seq).cast("bigint"), "noted_at": F.lit(spec.planned_at)}
+    rows = rows.withColumns(told)
+    version = DeltaLog(path).newest()
+    compact = version is not None and (version + 1) % COMPACTED == 0
+    conf = once(f"{app_id(spec.pipeline, spec.table)}/tombstones", spec.op_seq)
+    with shared_view(rows) as view, private_session(spark, conf) as session:
+        new = session.table(view)
+        if compact:
+            new = _latest(session.read.format("delta").load(path).where(_counts(spec)).unionByName(new))
+        with translated_conflicts(f"the tombstones of {spec.table}"):
+            new.coalesce(1).write.format("delta").mode("overwrite" if compact else "append").save(path)
+
+
+def recalled(spark: SparkSession, spec: OperationSpec) -> DataFrame | None:
+    """Returns the deletes that are remembered: `key`, NULL for all keys, and `sequence`; None if there are none."""
+    path = spec.stored_as.tombstones
+    if not path or DeltaLog(path).newest() is None:
+        return None
+    return spark.read.format("delta").load(path).where(_counts(spec)).select("key", "sequence")
+
+
+def without_deleted(spark: SparkSession, spec: OperationSpec, batch: DataFrame, sequence: str, deleted: str) -> DataFrame:
+    """Leaves out the rows of a batch that are older than a delete of their key.
+
+    Args:
+        spark: The session of `batch`.
+        spec: The operation.
+        batch: The rows.
+        sequence: Its column with their place.
+        deleted: Its column that marks deletes, which stay; "" if there is none.
+    """
+    known = recalled(spark, spec)
+    if known is None:
+        return batch
+    keyed = F.col("key").isNotNull()
+    last = known.where(keyed).groupBy(F.col("key").alias("__cdc_buried")).agg(F.max("sequence").alias(_AT))
+    emptied = known.where(~keyed).agg(F.max("sequence").alias("__cdc_emptied"))
+    joined = batch.withColumn("__cdc_key", _key(spec)).join(last, F.col("__cdc_key") == F.col("__cdc_buried"), "left")
+    joined = joined.crossJoin(F.broadcast(emptied))
+    place = F.col(quoted(sequence))
+    older = F.coalesce(F.greatest(_AT, "__cdc_emptied") > place, F.lit(False))
+    kept = ~older | F.col(quoted(deleted)) if deleted else ~older
+    return joined.where(kept).select(*(F.col(quoted(name)) for name in batch.columns))
+
+
+def _latest(rows: DataFrame) -> DataFrame:
+    return rows.groupBy("key", "sequence").agg(
+        F.max("generation").alias("generation"), F.max("op_seq").alias("op_seq"), F.max("noted_at").alias("noted_at")
+    )
+
+
+def _counts(spec: OperationSpec) -> Column:
+    """Tombstones of an earlier generation say nothing of the rows of this one."""
+    since = spec.planned_at - spec.stored_as.late_window
+    return (F.col("generation") == spec.generation) & (F.col("noted_at") >= F.lit(since))
+
+
+def _key(spec: OperationSpec) -> Column:
+    return F.struct(*(F.col(quoted(key)).alias(f"k{index}") for index, key in enumerate(spec.keys)))
+
+
+def _emptied(spark: SparkSession, like: DataFrame, place: str) -> DataFrame:
+    return spark.range(1).select(F.lit(None).cast(like.schema["key"].dataType).alias("key"), F.expr(place).alias("sequence"))

@@ -1,0 +1,1 @@
+"""The Spark session: settings, jars, the JVM's log."""

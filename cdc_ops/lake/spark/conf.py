@@ -1,0 +1,110 @@
+"""The Spark settings of every session; Spark-free, because the Airflow operator hands those of stores to spark-submit."""
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+from cdc_ops.core.pipeline.archive_config import store_options
+
+EXTENSIONS: Final = "spark.sql.extensions"
+EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
+USER_METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
+"""The setting of a session that its commits carry."""
+CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+
+def needed_conf(extensions: str = "") -> dict[str, str]:
+    """Returns the settings that must hold wherever a job runs, whoever has chosen others: values, commits and Delta itself depend on them.
+
+    Args:
+        extensions: Names of classes that somebody has chosen for `spark.sql.extensions`, separated by commas; Delta's goes with them.
+    """
+    chosen = [name for part in extensions.split(",") if (name := part.strip())]
+    return {
+        EXTENSIONS: ",".join(dict.fromkeys((*chosen, EXTENSION))),
+        "spark.sql.catalog.spark_catalog": CATALOG,
+        # One zone for literals, landed files and the table: a TIMESTAMP means the same instant in each of them.
+        "spark.sql.session.timeZone": "UTC",
+        # A cast that does not fit fails; without it NULL or another number would be merged.
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.legacy.charVarcharAsString": "true",
+        # INT96, the default, carries no statistics: no key ranges for pruning; milliseconds would cut values.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        # A commit whose answer got lost is recognised by its transaction id instead of failing (Delta 4.4, off by default).
+        "spark.databricks.delta.commit.idempotencyCheck.enabled": "true",
+    }
+
+
+def usual_conf() -> dict[str, str]:
+    """Returns settings for speed and quiet, of which anybody may choose others.
+
+    Sizes of the machine are left out (`machine_conf`), because the process that submits is not the one that works.
+    """
+    return {
+        # Small batches become few files: merge shuffle partitions up to the advisory size instead of one file a core.
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+        # Spark keeps 100 generated classes, Delta's own plans need more for one table: each small MERGE compiled 43 of them anew, now 6.
+        "spark.sql.codegen.cache.maxEntries": "1000",
+        # PySpark would look up the line of Python of each Column function, and tell Java: half of the time that a feed takes to be planned.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "WARN",
+    }
+
+
+def machine_conf(cores: int | None = None) -> dict[str, str]:
+    """Returns the settings that depend on the size of the machine.
+
+    Delta computes the state of a table in 50 partitions and lists files for VACUUM in 10,000 tasks by default: on a small machine a small
+    table would take minutes.
+
+    Args:
+        cores: Cores of the machine that works; None = of this one.
+    """
+    count = cores or os.cpu_count() or 1
+    return {
+        "spark.databricks.delta.snapshotPartitions": str(min(max(count, 2), 50)),
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(min(4 * count, 10_000)),
+        "spark.sql.shuffle.partitions": str(min(max(4 * count, 8), 200)),
+    }
+
+
+def store_conf(environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns the settings by which Spark finds the S3 endpoint that the Spark-free steps find: by the variables of the AWS tools.
+
+    Login and region need no setting: s3a reads AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY itself, or asks the machine for its role.
+
+    Args:
+        environ: Environment variables; without AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL nothing is set, and s3a goes to AWS.
+    """
+    endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or ""
+    if not endpoint:
+        return {}
+    region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or ""
+    found = _endpoint("spark.hadoop.fs.s3a", endpoint)
+    return {**found, "spark.hadoop.fs.s3a.endpoint.region": region} if region else found
+
+
+def archive_conf(url: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Returns the settings by which Spark reads an archive in the store that its listings come from; only its bucket is concerned.
+
+    Args:
+        url: The archive.
+        options: What fsspec is given: `endpoint_url`, and `anon` for a bucket that is open to everybody.
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme not in ("s3", "s3a"):
+        return {}
+    own, found = f"spark.hadoop.fs.s3a.bucket.{rest.partition('/')[0]}", {}
+    if endpoint := options.get("endpoint_url"):
+        found = _endpoint(own, endpoint)
+    if store_options(options).get("anon") is True:
+        found[f"{own}.aws.credentials.provider"] = "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
+    return found
+
+
+def _endpoint(prefix: str, endpoint: str) -> dict[str, str]:
+    """Other stores than AWS know a bucket by its path, as boto takes them to; Alibaba's OSS wants the setting back."""
+    return {f"{prefix}.endpoint": endpoint, f"{prefix}.path.style.access": "true"}

@@ -1,0 +1,99 @@
+"""Trying out the surroundings without Spark: may a folder be written, which Java is it, are the jars whole. For `cdc-ops check`."""
+
+import re
+import subprocess
+import uuid
+import zipfile
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from cdc_ops.errors import EnvironmentSetupError, LakeError
+from cdc_ops.lake.file_io import open_filesystem, read_text, write_text
+from cdc_ops.lake.spark.jars import Coordinate, java
+
+SUPPORTED_JAVA = (17, 21)
+
+
+def probe_folder(path: str) -> None:
+    """Writes a small file into a folder, reads it and removes it again, with the folders that it had to make.
+
+    Raises:
+        LakeError: the folder cannot be written, read or cleared.
+        EnvironmentSetupError: there is no package for this kind of store.
+    """
+    name, text = f".cdc-ops-check-{uuid.uuid4().hex}", uuid.uuid4().hex
+    probe = f"{path.rstrip('/')}/{name}"
+    try:
+        filesystem, inner = open_filesystem(probe)
+        made = _missing_parents(filesystem, inner)
+        try:
+            if _is_local(filesystem):
+                write_text(probe, text)
+            else:
+                filesystem.pipe_file(inner, text.encode())  # making folders first could make a bucket that was only misspelled
+            if read_text(probe) != text:
+                raise OSError("what was read is not what was written")
+            filesystem.rm_file(inner)
+        finally:
+            for folder in made:
+                with suppress(Exception):  # an object store has no folders; one that is not empty stays
+                    filesystem.rmdir(folder)
+    except ImportError as error:
+        raise EnvironmentSetupError(
+            f"There is no package here that writes to {path}.",
+            why=str(error),
+            data="Nothing was written.",
+            next="Install the one for the store: pip install 'cdc-ops[s3]' for s3a://.",
+        ) from None
+    except Exception as error:  # each kind of store has errors of its own
+        raise LakeError(
+            f"{path} cannot be written.",
+            why=f"{type(error).__name__}: {error}",
+            data="Nothing was written.",
+            next="Check the path, the rights of this process, and for an object store its endpoint and login.",
+        ) from None
+
+
+def _missing_parents(filesystem: Any, inner: str) -> list[str]:
+    """Returns the folders above a local file that are not there, the deepest first; an object store has none."""
+    if not _is_local(filesystem):
+        return []
+    return [str(parent) for parent in PurePosixPath(inner).parents if not Path(parent).exists()]
+
+
+def _is_local(filesystem: Any) -> bool:
+    return "file" in (filesystem.protocol if isinstance(filesystem.protocol, tuple) else (filesystem.protocol,))
+
+
+def java_version() -> tuple[str, int]:
+    """Returns the version of the Java that Spark would use: its text, and its first number.
+
+    Raises:
+        EnvironmentSetupError: there is no Java, or it does not start.
+    """
+    command = java()
+    try:
+        done = subprocess.run([command, "-version"], capture_output=True, text=True, check=False, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _broken_java(command, str(error)) from None
+    found = re.search(r'version "((\d+)[^"]*)"', done.stderr)
+    if done.returncode or not found:
+        raise _broken_java(command, (done.stderr or done.stdout).strip()[:200])
+    return found[1], int(found[2]) if found[2] != "1" else 8
+
+
+def _broken_java(command: str, why: str) -> EnvironmentSetupError:
+    return EnvironmentSetupError(
+        f"{command} does not tell its version.",
+        why=why,
+        data="Nothing was read or written.",
+        next="Install Java 17 or 21, or set JAVA_HOME to one.",
+    )
+
+
+def broken_jars(folder: Path, wanted: Iterable[Coordinate]) -> tuple[str, ...]:
+    """Returns the file names of jars that are not in a folder, or are no whole archives there."""
+    files = (folder / one.file_name for one in wanted)
+    return tuple(file.name for file in files if not file.is_file() or not zipfile.is_zipfile(file))

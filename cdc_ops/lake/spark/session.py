@@ -1,0 +1,162 @@
+"""The Spark session: the one place where jobs, the command line and tests get theirs from."""
+
+import os
+import re
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc_ops.lake.spark import jars as jar_sets
+from cdc_ops.lake.spark.conf import EXTENSIONS, machine_conf, needed_conf, store_conf, usual_conf
+from cdc_ops.lake.spark.jvm_log import JvmLog
+
+_DRIVER_OPTIONS: Final = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
+_JVM_VARIABLES: Final = ("SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
+_COLLECTOR: Final = re.compile(r"-XX:\+Use\w+GC\b")
+
+
+def build_session(
+    app_name: str, *, jars: str | Sequence[str] = (), extra_conf: Mapping[str, str] = {}, log: JvmLog | None = None
+) -> SparkSession:
+    """Opens the Spark session with Delta, or returns the running one with these settings laid over it.
+
+    Jars come from `jars`; failing that from the folder in `CDC_OPS_JARS`; failing that by coordinates, which costs seconds and a network
+    at every start. Under spark-submit the jars, the master and all settings of its command line and of `spark-defaults.conf` are already
+    there, and stay; but for those of `needed_conf`, which hold whatever was chosen.
+
+    Args:
+        app_name: Shown in Spark's own pages and logs.
+        jars: Paths of jars, as a sequence or comma separated.
+        extra_conf: Settings over the package's usual ones.
+        log: Where the JVM writes if this process starts one; None = to this process's standard output and error.
+    """
+    conf = {**_jar_conf(jars), **_chosen_conf(extra_conf)}
+    if log is not None and not _is_submitted():
+        log.start_jvm(conf)
+    builder = SparkSession.builder.appName(app_name)
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _chosen_conf(extra_conf: Mapping[str, str]) -> dict[str, str]:
+    """Returns all settings but those of jars: what is needed, over what somebody has chosen, over what is usual."""
+    usual, stores = {**usual_conf(), **machine_conf()}, dict[str, str]()
+    if _is_submitted():  # what is set here goes over what spark-submit was given
+        from pyspark import SparkContext
+
+        given = {name: value for name in (*usual, EXTENSIONS) if (value := SparkContext.getSystemProperty(name))}
+    else:
+        given, stores = {}, store_conf(os.environ)
+    chosen = {**usual, **stores, **collector_conf(extra_conf), **given, **extra_conf}
+    return {**chosen, **needed_conf(chosen.get(EXTENSIONS, ""))}
+
+
+def _is_submitted() -> bool:
+    """True in a process that spark-submit has started: its JVM runs, with jars and settings."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def collector_conf(extra_conf: Mapping[str, str]) -> dict[str, str]:
+    """Returns the setting that gives a JVM of this process's own the parallel collector, unless somebody has chosen one.
+
+    A batch wants throughput, not short pauses: a snapshot takes a fifth less processor time than with Java's default. Two collectors
+    on one command line keep the JVM from starting; so nothing is set under spark-submit, or where an option that can be seen names one.
+    """
+    home = os.environ.get("SPARK_CONF_DIR") or (f"{folder}/conf" if (folder := os.environ.get("SPARK_HOME")) else "")
+    defaults = Path(home, "spark-defaults.conf") if home else None
+    options = [*(extra_conf.get(name, "") for name in _DRIVER_OPTIONS), *(os.environ.get(name, "") for name in _JVM_VARIABLES)]
+    if defaults is not None and defaults.is_file():
+        options.append(defaults.read_text("utf-8", "replace"))
+    if _is_submitted() or any(_COLLECTOR.search(option) for option in options):
+        return {}
+    return {"spark.driver.defaultJavaOptions": "-XX:+UseParallelGC"}
+
+
+@contextmanager
+def private_session(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[SparkSession]:
+    """Opens a session of its own for one statement, with settings that no other statement can see.
+
+    Delta takes transaction id and user metadata of a MERGE from the session's settings, where they stay: a later statement with a stale
+    pair is skipped in silence. In a session of its own they cannot leak, whatever happens, and tables can be worked on in threads.
+
+    Args:
+        spark: The session to be next to; its views are not seen (global ones are), nor what was set on it after it was built.
+        conf: Settings of the new session.
+    """
+    private = neighbour(spark)
+    try:
+        for name, value in conf.items():
+            private.conf.set(name, value)
+        yield private
+    finally:
+        for name in conf:
+            private.conf.unset(name)
+
+
+def neighbour(spark: SparkSession) -> SparkSession:
+    """Returns another session of the same application, with settings and views of its own."""
+    beside: SparkSession = getattr(spark, "newSession" if hasattr(spark, "newSession") else "cloneSession")()
+    return beside
+
+
+@contextmanager
+def shared_view(frame: DataFrame) -> Iterator[str]:
+    """Yields the name under which every session of the application sees a DataFrame.
+
+    A DataFrame that is written itself is written with the settings of the session that made it, transaction id included: one of a private
+    session holds only for what is read in it.
+    """
+    view = f"cdc_ops_{uuid.uuid4().hex}"
+    frame.createGlobalTempView(view)
+    try:
+        yield f"global_temp.{view}"
+    finally:
+        frame.sparkSession.catalog.dropGlobalTempView(view)
+
+
+@contextmanager
+def computed(frame: DataFrame) -> Iterator[DataFrame]:
+    """Yields a DataFrame that is computed now, and once: statements that read it several times also know how large it is.
+
+    Delta would compute it once as well (`materializeSource`), but of what it keeps then Spark knows the size that it guessed before. After
+    joins and unions that is a huge one, and each of a MERGE's three joins sorts all keys of the table instead of looking them up.
+    """
+    kept = frame.persist()
+    try:
+        kept.count()
+        yield kept
+    finally:
+        kept.unpersist()
+
+
+def once(application: str, number: int) -> dict[str, str]:
+    """Returns the settings under which Delta skips a write if the table has that number of the application already, or a larger one."""
+    return {"spark.databricks.delta.write.txnAppId": application, "spark.databricks.delta.write.txnVersion": str(number)}
+
+
+def set_missing(spark: SparkSession, conf: Mapping[str, str]) -> None:
+    """Gives a session settings that nobody has chosen; what the pipeline file or the cluster says stays.
+
+    Those of Hadoop go without `spark.hadoop.`, which Spark takes off when an application starts, and of a session's own never.
+    """
+    for name, value in conf.items():
+        of_session = name.removeprefix("spark.hadoop.")
+        if spark.conf.get(name, None) is None and spark.conf.get(of_session, None) is None:
+            spark.conf.set(of_session, value)
+
+
+def _jar_conf(jars: str | Sequence[str]) -> dict[str, str]:
+    given = jars if isinstance(jars, str) else ",".join(jars)
+    if given:
+        return {"spark.jars": given}
+    if folder := os.environ.get("CDC_OPS_JARS"):
+        return {"spark.jars": jar_sets.jar_list(Path(folder))}
+    if _is_submitted():
+        return {}
+    coordinates = ",".join(str(one) for one in jar_sets.RESOLVED)
+    return {"spark.jars.packages": coordinates, "spark.jars.excludes": ",".join(jar_sets.NOT_TRANSITIVE)}

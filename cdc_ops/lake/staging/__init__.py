@@ -1,0 +1,1 @@
+"""The staging area: landed rows and their manifests."""

@@ -1,0 +1,1 @@
+"""Delta tables themselves: created, altered, kept in shape."""

@@ -1,0 +1,145 @@
+"""Altering a Delta table to the columns that an operation was planned with: metadata commits of their own, before its statement.
+
+They carry no transaction id and no commit record, change no rows, and each is left out where the table is like that already: a run that
+died between two of them, or between them and the statement, goes on where it stopped.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from cdc_ops.core.events.event_history import EVENT_HISTORY
+from cdc_ops.core.operation.change_range import CHANGE_FEED
+from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.schema.schema_evolution import ChangeKind, SchemaChange
+from cdc_ops.core.schema.type_widening import canonical_type, holds
+from cdc_ops.core.text import quoted
+from cdc_ops.errors import ConfigError
+from cdc_ops.lake.log.delta_log import DeltaLog, LogState
+from cdc_ops.lake.merge.sql import path_name, text_literal
+from cdc_ops.lake.table.columns import column_list, has_statistics, listed_columns
+
+SPECIAL: Final = frozenset(" ,;{}()\n\t=")
+"""Characters in column names that need Delta's column mapping."""
+INDEXED: Final = "delta.dataSkippingStatsColumns"
+MAPPING: Final = "delta.columnMapping.mode"
+FILE_RETENTION: Final = "delta.deletedFileRetentionDuration"
+LOG_RETENTION: Final = "delta.logRetentionDuration"
+_LOG_RETENTION_HOURS: Final = 30 * 24
+"""Delta's default; it refuses a log that is kept for less time than removed files are."""
+_NTZ: Final = "delta.feature.timestampNtz"
+_MOMENT: Final = "timestamp_ntz"
+
+
+def alter_table(spark: SparkSession, spec: OperationSpec, state: LogState) -> tuple[tuple[str, str], ...]:
+    """Alters a table as the operation's frozen schema changes say, unless it is like that already.
+
+    Args:
+        spark: Any session.
+        spec: The frozen operation.
+        state: The table's newest metadata.
+
+    Returns:
+        Name and type of the columns that the table has then.
+    """
+    if spec.replaces_schema:
+        _prepare_replacement(spark, spec, state)
+        return state.columns()
+    for change in spec.schema_changes:
+        statement = _statement(change, {name.lower(): canonical_type(kind) for name, kind in state.columns()})
+        if statement is not None:
+            _enable(spark, spec.path, _needed(change, state), state)
+            spark.sql(f"ALTER TABLE {path_name(spec.path)} {statement}")
+            state = _newest(spec.path)
+    return state.columns()
+
+
+def record_changes(spark: SparkSession, spec: OperationSpec, state: LogState) -> None:
+    """Sets what is recorded of a table's changes, and for how long, where the operation wants it and it is not.
+
+    Its change feed is never switched off.
+
+    Raises:
+        ConfigError: the table has a column of a name that the feed needs.
+    """
+    chosen = dict(spec.properties)
+    wanted = {CHANGE_FEED: "true"} if chosen.get(CHANGE_FEED, "").lower() == "true" else {}
+    if EVENT_HISTORY in chosen:
+        wanted[EVENT_HISTORY] = chosen[EVENT_HISTORY]
+    wanted |= retention_properties(chosen)
+    try:
+        _enable(spark, spec.path, wanted, state)
+    except AnalysisException as error:
+        raise ConfigError(
+            f"The changes of {spec.table} cannot be recorded in {spec.path}.",
+            why=str(error).splitlines()[0],
+            data="Nothing was written; the watermark stays.",
+            next="Leave 'change_feed' out for this table, or exclude the columns that Delta's feed has the names of.",
+        ) from error
+
+
+def retention_properties(chosen: Mapping[str, str]) -> dict[str, str]:
+    """Returns for how long removed files and the log are kept, as far as it is chosen: Delta wants the log to be kept as long as files."""
+    kept = {name: chosen[name] for name in (FILE_RETENTION, LOG_RETENTION) if name in chosen}
+    if _hours(kept.get(FILE_RETENTION, "")) > _LOG_RETENTION_HOURS:
+        kept.setdefault(LOG_RETENTION, kept[FILE_RETENTION])
+    return kept
+
+
+def _hours(interval: str) -> int:
+    match = re.fullmatch(r"interval (\d+) (hour|day|week)s?", interval.strip().lower())
+    return int(match[1]) * {"hour": 1, "day": 24, "week": 168}[match[2]] if match else 0
+
+
+def _newest(path: str) -> LogState:
+    log = DeltaLog(path)
+    return log.state(log.newest() or 0)
+
+
+def _statement(change: SchemaChange, stored: dict[str, str]) -> str | None:
+    """Returns the rest of the ALTER TABLE that a change needs; None if the table, whose lower-case columns are given, has it already."""
+    column = change.column.lower()
+    match change.kind:
+        case ChangeKind.ADDED if column not in stored:
+            return f"ADD COLUMNS ({quoted(change.column)} {change.after})"
+        case ChangeKind.RENAMED if column not in stored and change.before.lower() in stored:
+            return f"RENAME COLUMN {quoted(change.before)} TO {quoted(change.column)}"
+        case ChangeKind.WIDENED if column in stored and not holds(stored[column], change.after):
+            return f"ALTER COLUMN {quoted(change.column)} TYPE {change.after}"
+        case _:
+            return None
+
+
+def _needed(change: SchemaChange, state: LogState) -> dict[str, str]:
+    needed = {}
+    if change.kind is ChangeKind.RENAMED or (change.kind is ChangeKind.ADDED and SPECIAL & set(change.column)):
+        needed[MAPPING] = mode if (mode := state.property(MAPPING)) not in {"", "none"} else "name"
+    return needed | (_feature(state) if change.after == _MOMENT else {})
+
+
+def _feature(state: LogState) -> dict[str, str]:
+    """The table feature of TIMESTAMP_NTZ, which Delta does not add by itself to a table that is there."""
+    return {} if any(canonical_type(kind) == _MOMENT for _, kind in state.columns()) else {_NTZ: "supported"}
+
+
+def _prepare_replacement(spark: SparkSession, spec: OperationSpec, state: LogState) -> None:
+    """Takes columns that the new generation lacks out of those that have statistics: Delta refuses to replace the schema otherwise."""
+    if any(canonical_type(column.delta_type) == _MOMENT for column in spec.schema.columns):
+        _enable(spark, spec.path, _feature(state), state)
+    indexed = listed_columns(state.property(INDEXED))
+    kept = {column.name.lower() for column in spec.schema.columns if has_statistics(column.delta_type)}
+    if all(name.lower() in kept for name in indexed):
+        return
+    left = column_list(name for name in indexed if name.lower() in kept)
+    change = f"SET TBLPROPERTIES ('{INDEXED}' = {text_literal(left)})" if left else f"UNSET TBLPROPERTIES ('{INDEXED}')"
+    spark.sql(f"ALTER TABLE {path_name(spec.path)} {change}")
+
+
+def _enable(spark: SparkSession, path: str, wanted: dict[str, str], state: LogState) -> None:
+    missing = {name: value for name, value in wanted.items() if state.property(name) != value}
+    if missing:
+        listed = ", ".join(f"{text_literal(name)} = {text_literal(value)}" for name, value in sorted(missing.items()))
+        spark.sql(f"ALTER TABLE {path_name(path)} SET TBLPROPERTIES ({listed})")

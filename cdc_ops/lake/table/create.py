@@ -1,0 +1,177 @@
+"""Delta tables themselves: made once from an operation's schema, checked before each statement, measured after it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import delta.exceptions  # noqa: F401 - installs the conversion of Delta's conflict exceptions, all of which live in it
+from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
+from pyspark.sql import SparkSession
+
+from cdc_ops.core.maintenance import TableStats
+from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.text import quoted
+from cdc_ops.errors import ConfigError, LakeConflictError, TargetForeignError, TargetSchemaError
+from cdc_ops.lake.log.delta_log import DeltaLog, LogState
+from cdc_ops.lake.log.head import OWNER_PIPELINE, OWNER_TABLE, check_empty
+from cdc_ops.lake.merge.sql import path_name, text_literal
+from cdc_ops.lake.table.alter import INDEXED, SPECIAL, alter_table, record_changes, retention_properties
+from cdc_ops.lake.table.columns import check_columns, column_list, has_statistics
+
+_RESERVED: Final = {
+    "delta.setTransactionRetentionDuration": "it makes Delta forget which operations it holds, and a replay would apply them twice",
+    "delta.appendOnly": "changed and deleted rows could not be written",
+}
+_CONFLICTS: Final = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
+
+
+def ensure_table(spark: SparkSession, spec: OperationSpec) -> None:
+    """Makes the table of an operation, unless it is there, and checks that it is ours and takes the operation's columns.
+
+    Creation is a commit of its own, without rows and without transaction id. It names the owner in the table's properties, so that a first
+    load that died right after it finds an empty table of its own and goes on (`LakeHead.created_by_us`).
+
+    Raises:
+        TargetNotDeltaError: the folder holds other files.
+        TargetForeignError: the table is another pipeline's, or nobody's that we know.
+        TargetSchemaError: its columns do not fit.
+        ConfigError: a table property is set that would break the commit protocol.
+    """
+    log = DeltaLog(spec.path)
+    version = log.newest()
+    if version is None:
+        check_empty(log)
+        _create(spark, spec)
+        log = DeltaLog(spec.path)
+        version = log.newest() or 0
+    state = log.state(version)
+    owner = (state.property(OWNER_PIPELINE), state.property(OWNER_TABLE))
+    if owner != (spec.pipeline, str(spec.table)):
+        raise _foreign_error(spec, owner)
+    _follow(spark, spec, state)
+
+
+def _follow(spark: SparkSession, spec: OperationSpec, state: LogState) -> None:
+    """Alters the table as the operation says, and checks that it takes its columns."""
+    try:
+        with translated_conflicts(f"the change of columns for operation {spec.op_seq} of {spec.table}"):
+            record_changes(spark, spec, state)
+            stored = alter_table(spark, spec, state)
+    except (AnalysisException, IllegalArgumentException) as error:
+        raise TargetSchemaError(
+            f"The Delta table {spec.path} cannot be altered as {spec.table} was: {'; '.join(map(str, spec.schema_changes))}.",
+            why=str(error).splitlines()[0],
+            data="Nothing was written; the watermark stays.",
+            next="ALTER TABLE the Delta table by hand and run again, or set 'schema_changes: freeze', or exclude the columns.",
+        ) from error
+    if not spec.replaces_schema:
+        check_columns(spec.path, stored, spec.schema)
+
+
+def creation_properties(spec: OperationSpec) -> dict[str, str]:
+    """Returns the properties of a new table: the package's defaults, the policy's over them, the owner's mark.
+
+    Neither auto compaction nor optimized writes: the first adds a commit that carries our user metadata a second time, and the shuffle
+    settings of the session already give small batches few files. OPTIMIZE has its own step.
+
+    Raises:
+        ConfigError: the policy sets a property that would break the commit protocol.
+    """
+    for name, why in _RESERVED.items():
+        if any(name.lower() == key.lower() for key, _ in spec.properties):
+            raise ConfigError(
+                f"Table {spec.table}: the property {name} cannot be set.",
+                why=f"Because {why}.",
+                data="Nothing was read or written.",
+                next=f"Remove {name} from 'properties' in the pipeline file.",
+            )
+    defaults = {"delta.enableDeletionVectors": "true", "delta.enableTypeWidening": "true"}
+    if indexed := _indexed_columns(spec):
+        defaults[INDEXED] = column_list(indexed)
+    if any(SPECIAL & set(column.name) for column in spec.schema.columns):
+        defaults["delta.columnMapping.mode"] = "name"
+    defaults |= dict(spec.properties)
+    defaults |= retention_properties(defaults)
+    return {**defaults, OWNER_PIPELINE: spec.pipeline, OWNER_TABLE: str(spec.table)}
+
+
+def table_stats(spark: SparkSession, path: str, version: int) -> TableStats:
+    """Returns number and size of a table's files; the history of upkeep is not known here (`core.maintenance.carry_over`).
+
+    Args:
+        spark: Asked only if the log has no checksum for the version, as after a commit by a writer that leaves it out.
+        path: The table.
+        version: Its newest version.
+    """
+    size = DeltaLog(path).size(version)
+    if size is None:
+        detail = spark.sql(f"DESCRIBE DETAIL {at(path)}").select("numFiles", "sizeInBytes").collect()[0]
+        size = detail["numFiles"], detail["sizeInBytes"]
+    return TableStats(delta_version=version, files=size[0], size_bytes=size[1])
+
+
+@contextmanager
+def translated_conflicts(doing: str) -> Iterator[None]:
+    """Turns Delta's conflict exceptions into ours.
+
+    Raises:
+        LakeConflictError: somebody else committed to the table during a statement.
+    """
+    try:
+        yield
+    except PySparkException as error:
+        if not type(error).__module__.startswith("delta.exceptions") and not any(code in str(error) for code in _CONFLICTS):
+            raise
+        raise LakeConflictError(
+            f"Somebody else committed to the Delta table during {doing}.",
+            why=str(error).splitlines()[0],
+            data="Nothing of it was written; the watermark stays.",
+            next="Nothing to do: the next try sees the table's new state. If it happens again, DESCRIBE HISTORY shows the other writer.",
+        ) from error
+
+
+def at(path: str) -> str:
+    """Returns the SQL name of the Delta table at a path."""
+    return path_name(path)
+
+
+def _create(spark: SparkSession, spec: OperationSpec) -> None:
+    try:
+        spark.sql(_create_statement(spec))
+    except (AnalysisException, IllegalArgumentException) as error:
+        raise _creation_error(spec, error) from error
+
+
+def _create_statement(spec: OperationSpec) -> str:
+    marker = [(spec.deleted_column, "boolean")] if spec.deleted_column else []
+    named = [*((column.name, column.delta_type) for column in spec.schema.columns), *marker, *spec.stored_as.columns(spec.deleted_column)]
+    columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in named)
+    properties = ", ".join(f"{text_literal(name)} = {text_literal(value)}" for name, value in sorted(creation_properties(spec).items()))
+    return f"CREATE TABLE IF NOT EXISTS {at(spec.path)} ({columns}) USING delta TBLPROPERTIES ({properties})"
+
+
+def _indexed_columns(spec: OperationSpec) -> list[str]:
+    wanted = dict.fromkeys((*spec.keys, *spec.source_keys, *spec.cursor.column_names))
+    found = (spec.schema.column(name) for name in wanted)
+    indexed = [column.name for column in found if column is not None and has_statistics(column.delta_type)]
+    # Who looks for what has come since a time reads few files by it.
+    return indexed + [name for name in (spec.stored_as.own.synced_at,) if indexed and name]
+
+
+def _creation_error(spec: OperationSpec, error: PySparkException) -> ConfigError:
+    return ConfigError(
+        f"The Delta table of {spec.table} cannot be created at {spec.path}.",
+        why=str(error).splitlines()[0],
+        data="Nothing was written; the watermark stays.",
+        next="Correct 'properties' or the column selection of the table in the pipeline file.",
+    )
+
+
+def _foreign_error(spec: OperationSpec, owner: tuple[str, str]) -> TargetForeignError:
+    whose = f"table {owner[1]} of pipeline {owner[0]!r}" if owner[0] else "somebody else: it has no mark of cdc-ops"
+    return TargetForeignError(
+        f"The Delta table at {spec.path} belongs to {whose}.",
+        why=f"It was to take {spec.table} of pipeline {spec.pipeline!r}; a table has one writer.",
+        data="Nothing was written; the table is as it was.",
+        next="Give the table another 'path' in the pipeline file, or move the existing one away.",
+    )

@@ -1,0 +1,1 @@
+"""How a table is split for snapshots and for several connections. Pure."""

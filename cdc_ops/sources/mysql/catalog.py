@@ -1,0 +1,195 @@
+"""What information_schema of MySQL and MariaDB says of tables: columns, keys, indexes, sizes."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from cdc_ops.core.schema.mysql_types import DeclaredType, mysql_mapping
+from cdc_ops.core.schema.tables import Column, TableName, TableSchema
+from cdc_ops.core.schema.value_policies import TypePolicies
+from cdc_ops.errors import SourceTableError
+from cdc_ops.sources.mysql.session import MySQLSession, Row
+from cdc_ops.sources.sql.catalog import check_mapping, choose_columns, missing_table
+from cdc_ops.sources.sql.dialect import Dialect
+
+_NOTHING: Final = "Nothing was read; the watermark stays."
+_BASE_TABLES: Final = ("BASE TABLE", "SYSTEM VERSIONED")
+_PLAIN_WEIGHTS: Final = re.compile(r"^(latin1_\w+|(utf8|utf8mb3|utf8mb4|ascii)_(general_ci|bin))$")
+_COLLATION: Final = re.compile(r"^\w+$")
+_OWN_SCHEMAS: Final = ("mysql", "information_schema", "performance_schema", "sys")
+
+
+class Catalog:
+    """Reads the schemas of one server.
+
+    Args:
+        session: The connection.
+        dialect: How names are quoted.
+    """
+
+    def __init__(self, session: MySQLSession, dialect: Dialect) -> None:
+        self._session = session
+        self._dialect = dialect
+
+    def tables(self) -> tuple[TableName, ...]:
+        """Returns the base tables that the user may read, without the server's own schemas."""
+        rows = self._session.rows(
+            "SELECT TABLE_SCHEMA AS table_schema, TABLE_NAME AS table_name FROM information_schema.tables"
+            f" WHERE TABLE_TYPE IN {_texts(_BASE_TABLES)} AND TABLE_SCHEMA NOT IN {_texts(_OWN_SCHEMAS)}"
+        )
+        return tuple(sorted(TableName(schema=row["table_schema"], name=row["table_name"]) for row in rows))
+
+    def schema(self, table: TableName, *, columns: Iterable[str], except_columns: Iterable[str], types: TypePolicies) -> TableSchema:
+        """Reads columns, primary key and indexes; see `Source.schema`."""
+        facts = self._table_row(table)
+        table = TableName(schema=facts["table_schema"], name=facts["table_name"])
+        rows = self.column_rows(table)
+        chosen = choose_columns(table, rows, tuple(columns), tuple(except_columns))
+        primary_key, indexes = self._indexes(table)
+        return TableSchema(
+            table=table,
+            columns=tuple(self._column(table, row, types) for row in chosen),
+            primary_key=primary_key,
+            indexes=indexes,
+            approximate_rows=int(facts["table_rows"] or 0),
+            row_bytes=int(facts["row_bytes"] or 0),
+            types=types,
+        )
+
+    def column_rows(self, table: TableName) -> list[Row]:
+        """Returns name, declared type, nullability and extras of a table's columns, in order."""
+        rows = self._session.rows(
+            "SELECT TABLE_SCHEMA AS table_schema, TABLE_NAME AS table_name, COLUMN_NAME AS name, COLUMN_TYPE AS declared,"
+            " IS_NULLABLE AS nullable, EXTRA AS extra, COLUMN_DEFAULT AS preset, COLLATION_NAME AS collation"
+            " FROM information_schema.columns"
+            f" WHERE {self._of(table)} ORDER BY ORDINAL_POSITION"
+        )
+        return [row for row in rows if _is(table, row)]
+
+    def auto_increment(self, table: TableName, column: str) -> int | None:
+        """Returns the next number that an AUTO_INCREMENT column will get; None for other columns."""
+        extras = (str(row["extra"]) for row in self.column_rows(table) if row["name"].lower() == column.lower())
+        if not any("auto_increment" in extra.lower() for extra in extras):
+            return None
+        rows = self._session.rows(
+            "SELECT TABLE_SCHEMA AS table_schema, TABLE_NAME AS table_name, AUTO_INCREMENT AS counter FROM information_schema.tables"
+            f" WHERE {self._of(table)}"
+        )
+        return next((int(row["counter"]) for row in rows if _is(table, row) and row["counter"] is not None), None)
+
+    def expression_indexes(self, table: TableName) -> tuple[str, ...]:
+        """Returns the expressions that indexes of a table begin with, as the server prints them; a MySQL from 8.0.13 on knows such."""
+        rows = self._session.rows(f"SELECT * FROM information_schema.statistics WHERE {self._of(table)} AND SEQ_IN_INDEX = 1")
+        usable = (row for row in rows if _is(table, row) and _is_usable(row))
+        return tuple(str(row["expression"]) for row in usable if row.get("expression"))
+
+    def _of(self, table: TableName) -> str:
+        return f"TABLE_SCHEMA = {self._dialect.text(table.schema)} AND TABLE_NAME = {self._dialect.text(table.name)}"
+
+    def _table_row(self, table: TableName) -> Row:
+        rows = self._session.rows(
+            "SELECT TABLE_SCHEMA AS table_schema, TABLE_NAME AS table_name, TABLE_TYPE AS table_type, TABLE_ROWS AS table_rows,"
+            " AVG_ROW_LENGTH AS row_bytes"
+            f" FROM information_schema.tables WHERE {self._of(table)}"
+        )
+        # The comparison above may ignore case; names that differ only in case can be two tables.
+        found = next((row for row in rows if _is(table, row)), None)
+        if found is None and rows and self._session.row("SELECT @@lower_case_table_names AS folded")["folded"]:
+            found = rows[0]
+        if found is None:
+            raise missing_table(self._session, self._dialect, table, self.tables())
+        if found["table_type"] not in _BASE_TABLES:
+            raise SourceTableError(
+                f"{table} is a {str(found['table_type']).lower()}, not a table.",
+                why="Views have no key of their own, and their rows change without a trace.",
+                data=_NOTHING,
+                next="Copy the tables beneath it.",
+            )
+        return found
+
+    def _column(self, table: TableName, row: Row, types: TypePolicies) -> Column:
+        mapping = check_mapping(table, row["name"], row["declared"], mysql_mapping(row["declared"], types.of(row["name"])))
+        quoted, collation = self._dialect.name(row["name"]), row["collation"] or ""
+        loose = _loose(row["declared"].lower(), collation)
+        return Column(
+            name=row["name"],
+            source_type=row["declared"],
+            delta_type=mapping.delta_type,
+            nullable=row["nullable"] == "YES",
+            expression=mapping.expression(quoted),
+            lossy=mapping.lossy,
+            loose=loose,
+            normal=normal_text(row["declared"], collation, quoted, mariadb=self._session.is_mariadb) if loose else "",
+        )
+
+    def _indexes(self, table: TableName) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        rows = self._session.rows(f"SELECT * FROM information_schema.statistics WHERE {self._of(table)} ORDER BY INDEX_NAME, SEQ_IN_INDEX")
+        names: dict[str, list[str | None]] = {}
+        primary_key: list[str] = []
+        for row in rows:
+            if row["index_name"] == "PRIMARY" and _is(table, row):
+                primary_key.append(row["column_name"])
+            if _is(table, row) and _is_usable(row):
+                # An expression, or a prefix of a column, ends what the index can order by.
+                plain = row["column_name"] is not None and row["sub_part"] is None
+                names.setdefault(row["index_name"], []).append(row["column_name"] if plain else None)
+        whole = tuple(_until_none(names[name]) for name in sorted(names, key=lambda name: (name != "PRIMARY", name)))
+        return tuple(primary_key), tuple(columns for columns in whole if columns)
+
+
+def _is(table: TableName, row: Row) -> bool:
+    return (row["table_schema"], row["table_name"]) == (table.schema, table.name)
+
+
+def _loose(declared: str, collation: str) -> str:
+    """Returns the collation of a column if texts that differ are equal in it: by case or accents, or by spaces at their end."""
+    if declared.startswith(("enum", "set")):
+        return ""  # stored as the declared spelling, whichever was written
+    binary = collation in ("", "binary") or collation.endswith("_bin")
+    pads = binary and collation.endswith("_bin") and not ("_0900_" in collation or "_nopad_" in collation or declared.startswith("char"))
+    return collation if pads or not binary else ""
+
+
+def normal_text(declared: str, collation: str, column: str, *, mariadb: bool) -> str:
+    """Returns SQL for a text that is the same for texts which a collation holds for equal, and for no others; "" if none is known.
+
+    It is made of the collation's weights, which the servers' own indexes are ordered by. Checked against `=` on MariaDB 11.4 and MySQL 9.7.
+    Where texts are compared as if they were of one length, the weights of spaces at the end are cut off; filling up before gives the
+    server room for all weights of characters that have several. Not known for the collations of MariaDB that weigh case or accents on
+    levels of their own, for those of MySQL in which other blanks weigh what a space does without being equal to it
+    (`utf8mb4_unicode_ci`), and for texts without a declared length.
+
+    Args:
+        declared: The column's type.
+        collation: Its collation, named in the text, so that another one is another text.
+        column: Its quoted name.
+        mariadb: The server is a MariaDB.
+    """
+    kind = DeclaredType.parse(declared)
+    if kind.base not in ("char", "varchar") or not kind.numbers or not _COLLATION.match(collation):
+        return ""
+    if "_0900_" in collation or "_nopad_" in collation:
+        return "" if collation.endswith("_ai_cs") else f"HEX(WEIGHT_STRING({column} COLLATE {collation}))"
+    if not _PLAIN_WEIGHTS.match(collation) and (not mariadb or ("_uca1400_" in collation and not collation.endswith("_ai_ci"))):
+        return ""
+    space = f"CONVERT(0x20 USING {collation.partition('_')[0]})"
+    filled = f"RPAD({column}, {3 * kind.numbers[0]}, ' ')"
+    return f"TRIM(TRAILING HEX(WEIGHT_STRING({space} COLLATE {collation})) FROM HEX(WEIGHT_STRING({filled} COLLATE {collation})))"
+
+
+def _is_usable(row: Row) -> bool:
+    hidden = row.get("is_visible") == "NO" or row.get("ignored") == "YES"
+    return row["index_type"] == "BTREE" and not hidden
+
+
+def _until_none(names: list[str | None]) -> tuple[str, ...]:
+    whole = []
+    for name in names:
+        if name is None:
+            break
+        whole.append(name)
+    return tuple(whole)
+
+
+def _texts(names: tuple[str, ...]) -> str:
+    return "(" + ", ".join(f"'{name}'" for name in names) + ")"

@@ -1,0 +1,50 @@
+"""Whether a MySQL or MariaDB server is a replica, and how far behind its primary it is."""
+
+from datetime import timedelta
+
+from cdc_ops.errors import SourceError, SourceUnreachableError
+from cdc_ops.sources.bounds.activity import ReplicaState
+from cdc_ops.sources.mysql.session import MySQLSession, Row
+
+
+def replica_state(session: MySQLSession) -> ReplicaState | None:
+    """Returns how far behind a replica is; None for a server that follows nobody.
+
+    Raises:
+        SourceError: its replication is stopped.
+    """
+    rows = replica_status(session)
+    if rows is None:
+        read_only = session.row("SELECT @@global.read_only AS read_only")["read_only"]
+        return ReplicaState(lag=timedelta(0), certain=False) if int(read_only) else None
+    if not rows:
+        return None
+    return ReplicaState(lag=max(replica_lag(session, row) for row in rows) + timedelta(seconds=1))
+
+
+def replica_status(session: MySQLSession) -> list[Row] | None:
+    """Returns a line per server that is followed, names in lower case; None if the user may not ask."""
+    if session.is_mariadb:
+        return session.rows_if_allowed("SHOW ALL SLAVES STATUS")
+    release = tuple(int(part) for part in session.version.split("-", 1)[0].split(".")[:3])
+    return session.rows_if_allowed("SHOW REPLICA STATUS" if release >= (8, 0, 22) else "SHOW SLAVE STATUS")
+
+
+def replica_lag(session: MySQLSession, row: Row) -> timedelta:
+    """Returns how far behind a line of the status says to be, in whole seconds.
+
+    Raises:
+        SourceError: replication is stopped.
+        SourceUnreachableError: it is connecting.
+    """
+    seconds = row.get("seconds_behind_source", row.get("seconds_behind_master"))
+    if seconds is not None:
+        return timedelta(seconds=int(seconds))
+    running = {name: str(row.get(name)) for name in row if name.endswith(("_io_running", "_sql_running"))}
+    connecting = any(state in ("Connecting", "Preparing") for state in running.values())
+    raise (SourceUnreachableError if connecting else SourceError)(
+        f"The source at {session.address.place} is a replica whose replication does not run.",
+        why=", ".join(f"{name}: {state}" for name, state in sorted(running.items())) or "It reports no lag.",
+        data="Nothing was read; the watermark stays.",
+        next="Start replication there (START REPLICA), or connect to its primary.",
+    )

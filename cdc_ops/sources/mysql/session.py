@@ -1,0 +1,173 @@
+"""A session on a MySQL or MariaDB server, read-only, in UTC; and what its errors mean."""
+
+import ssl
+from typing import Any, Final
+
+from sqlalchemy import exc
+from sqlalchemy.engine import URL, Connection
+
+from cdc_ops.core.pipeline.connections import ConnectionUrl
+from cdc_ops.errors import CdcError, SourceAccessError, SourceError, SourceTableError
+from cdc_ops.sources.sql.session import (
+    CONNECT_TIMEOUT_SECONDS,
+    NOTHING,
+    Row,
+    ServerAddress,
+    SqlSession,
+    check_mode,
+    check_options,
+    interrupted,
+    one_line,
+    unreachable,
+)
+
+__all__ = ["SESSION_SETTINGS", "Address", "MySQLSession", "Row"]
+
+READ_TIMEOUT_SECONDS: Final = 900
+
+SESSION_SETTINGS: Final = (
+    # The last two are comments that only one of the two servers executes: a read-only session, by the name that each gives to it.
+    "SET SESSION time_zone = '+00:00', sql_mode = '', net_write_timeout = 3600"
+    " /*!80000 , transaction_read_only = 1 */ /*M! , tx_read_only = 1 */"
+)
+"""What every connection sets, from Python and from Spark: literals and text mean the same on both, whatever the server's defaults."""
+
+_SSL_MODES: Final = ("disabled", "required", "verify_ca", "verify_identity")
+_OPTIONS: Final = ("ssl_mode", "ssl_ca")
+
+_ACCESS: Final = frozenset((1044, 1045, 1129, 1130, 1142, 1143, 1227, 1251, 1370, 1405, 1524, 1698, 1820, 1862, 3118, 4151))
+_UNREACHABLE: Final = frozenset(
+    (
+        *(2002, 2003, 2005, 2006, 2013, 2014, 2027, 2055),  # of the client
+        *(1053, 1077, 1079, 3032),  # the server stops, or is in offline mode
+        *(1152, 1158, 1159, 1160, 1161, 1184, 1927, 3169, 4031),  # the server ended the connection, or was told to
+    )
+)
+_INTERRUPTED: Final = frozenset((1205, 1213, 1317, 1969, 3024))
+"""A statement was killed, waited too long for a lock, was the victim of a deadlock, or ran longer than it may."""
+_BUSY: Final = frozenset((1040, 1041, 1135, 1203, 1226))
+_TABLE: Final = frozenset((1049, 1054, 1146, 1932))
+_TLS: Final = 2026
+
+_NO_PRIVILEGE: Final = frozenset((1044, 1142, 1227))
+"""What the server answers where a grant is missing for one statement."""
+
+
+class Address(ServerAddress):
+    """Where a server is and who logs in; the password is in no text that it gives.
+
+    Args:
+        url: `mysql://user:password@host:port/database?ssl_mode=...&ssl_ca=...`; also `mariadb://`.
+
+    Raises:
+        ConfigError: it is not such a URL, or has an unknown option.
+    """
+
+    def __init__(self, url: str) -> None:
+        parsed = ConnectionUrl.parse(url)
+        super().__init__(parsed, ("mysql", "mariadb"), "mysql or mariadb")
+        self.ssl_mode, self.ssl_ca = _ssl_options(dict(parsed.options))
+
+    def engine_url(self) -> URL:
+        """Returns the address for SQLAlchemy."""
+        return URL.create(
+            "mysql+pymysql", self.user, self._password, self.host, self.port, self.database or None, query={"charset": "utf8mb4"}
+        )
+
+    def engine_options(self) -> dict[str, Any]:
+        """Returns the driver's options for TLS and patience."""
+        options: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_SECONDS, "read_timeout": READ_TIMEOUT_SECONDS}
+        options["password"] = self._password.encode()  # as text the driver would encode it as latin1, which the servers and JDBC do not
+        if self.ssl_mode == "disabled":
+            return options | {"ssl_disabled": True}
+        if self.ssl_mode:
+            context = ssl.create_default_context(cafile=self.ssl_ca or None)
+            context.check_hostname = self.ssl_mode == "verify_identity"
+            context.verify_mode = ssl.CERT_NONE if self.ssl_mode == "required" else ssl.CERT_REQUIRED
+            options["ssl"] = context
+        return options
+
+
+class MySQLSession(SqlSession):
+    """A connection to MySQL or MariaDB.
+
+    Args:
+        address: Where and who.
+    """
+
+    def __init__(self, address: Address) -> None:
+        super().__init__(address, lambda error: source_error(error, address))
+        self.address = address
+        self.version = ""
+
+    @property
+    def is_mariadb(self) -> bool:
+        """True if the server is a MariaDB; opens the connection."""
+        self._connected()
+        return "mariadb" in self.version.lower()
+
+    def _prepare(self, connection: Connection) -> None:
+        connection.exec_driver_sql(SESSION_SETTINGS)
+        self.version = str(connection.exec_driver_sql("SELECT VERSION()").scalar_one())
+        if "mariadb" not in self.version.lower() and int(self.version.split(".", 1)[0]) >= 8:
+            # Otherwise row counts and AUTO_INCREMENT are up to a day old.
+            connection.exec_driver_sql("SET SESSION information_schema_stats_expiry = 0")
+
+    def _lacks_privilege(self, error: exc.DBAPIError) -> bool:
+        return error_code(error) in _NO_PRIVILEGE
+
+
+def error_code(error: BaseException) -> int:
+    """Returns the server's or the driver's number of an error, 0 if it has none."""
+    original = error.orig if isinstance(error, exc.DBAPIError) else error
+    arguments: tuple[object, ...] = getattr(original, "args", ())
+    return arguments[0] if arguments and isinstance(arguments[0], int) else 0
+
+
+def source_error(error: BaseException, address: Address) -> CdcError:
+    """Says what an error of the driver means: names user, host and port, never the password."""
+    code, text = error_code(error), _message(error)
+    if code in _ACCESS:
+        return _access_error(code, text, address)
+    if code in _UNREACHABLE or code == 0:
+        return unreachable(f"Cannot reach the database server at {address.place}.", text, "Check host, port and network")
+    if code in _INTERRUPTED:
+        return interrupted(address.place, text)
+    if code in _BUSY:
+        return unreachable(f"The server at {address.place} takes no more connections.", text, "Lower 'readers', or raise its limit")
+    if code in _TABLE:
+        return SourceTableError(
+            f"The database server at {address.place} does not know a name.", why=text, data=NOTHING, next="Correct the name, or create it."
+        )
+    if code == _TLS:
+        return SourceAccessError(
+            f"No encrypted connection to {address.place}.", why=text, data=NOTHING, next="Check 'ssl_mode' and 'ssl_ca' of the connection."
+        )
+    return SourceError(f"The database server at {address.place} refused a statement (error {code}).", why=text, data=NOTHING)
+
+
+def _access_error(code: int, text: str, address: Address) -> CdcError:
+    login = code in (1045, 1129, 1130, 1251, 1524, 1698, 1820, 1862, 3118, 4151)
+    return SourceAccessError(
+        f"The database server at {address.place} refuses "
+        + (f"the login of user {address.user!r}." if login else f"user {address.user!r} a privilege."),
+        why=text,
+        data=NOTHING,
+        next="Check user and password of the connection, and from which hosts the user may log in."
+        if login
+        else f"Grant it, e.g. GRANT SELECT ON `{address.database or '*'}`.* TO the user that the text above names.".replace("`*`", "*"),
+    )
+
+
+def _message(error: BaseException) -> str:
+    original = error.orig if isinstance(error, exc.DBAPIError) else error
+    arguments: tuple[object, ...] = getattr(original, "args", ())
+    text = str(arguments[1]) if len(arguments) > 1 else str(original)
+    return one_line(text)
+
+
+def _ssl_options(query: dict[str, str]) -> tuple[str, str]:
+    check_options(query, _OPTIONS, ("charset",))
+    mode, authority = query.get("ssl_mode", "").lower().replace("-", "_"), query.get("ssl_ca", "")
+    check_mode("ssl_mode", mode, _SSL_MODES)
+    return mode or ("verify_ca" if authority else ""), authority

@@ -1,0 +1,64 @@
+"""The MySQL source: answers the plan step over SQLAlchemy and PyMySQL, and says how Spark reads. MariaDB derives from it.
+
+What is to be read (`schema`, `cursor`), up to where without losing what commits later (`safe_bound`), how it is cut for several connections
+and operations (`slices`, `chunks`), and the bounded read itself (`jdbc_read`). Each has a module of its own beside this one.
+"""
+
+from cdc_ops.core.cursor.cursors import Cursor
+from cdc_ops.core.pipeline.pipeline import SourceConfig
+from cdc_ops.core.schema.tables import TableSchema
+from cdc_ops.sources.base import JdbcRead
+from cdc_ops.sources.checksums import DigestSql
+from cdc_ops.sources.mysql.bounds import MySQLProbe
+from cdc_ops.sources.mysql.catalog import Catalog
+from cdc_ops.sources.mysql.cursors import cursor_warnings, is_stamped, type_cursor
+from cdc_ops.sources.mysql.jdbc import build_read
+from cdc_ops.sources.mysql.positions import MySQLPositions
+from cdc_ops.sources.mysql.session import Address, MySQLSession
+from cdc_ops.sources.mysql.split_points import MySQLBorders
+from cdc_ops.sources.sql.dialect import Dialect
+from cdc_ops.sources.sql_source import SqlParts, SqlSource
+
+
+class MySQLSource(SqlSource):
+    """A MySQL server; see `Source` for what each method promises.
+
+    Args:
+        config: Kind and settings.
+        url: Connection URL with credentials.
+
+    Raises:
+        ConfigError: the URL is not one of MySQL.
+    """
+
+    def __init__(self, config: SourceConfig, url: str) -> None:
+        self._address = Address(url)
+        self._dialect = Dialect()
+        self._session = MySQLSession(self._address)
+        self._catalog = Catalog(self._session, self._dialect)
+        probe = MySQLProbe(self._session, self._catalog)
+        borders, digests = MySQLBorders(self._session, self._dialect), DigestSql(self._dialect)
+        parts = SqlParts(
+            dialect=self._dialect,
+            session=self._session,
+            catalog=self._catalog,
+            probe=probe,
+            borders=borders,
+            digests=digests,
+            positions=MySQLPositions(self._session),
+        )
+        super().__init__(config, parts, str(self._address))
+
+    def cursor(self, schema: TableSchema, columns: tuple[str, ...]) -> tuple[Cursor, tuple[str, ...]]:
+        """Types the cursor columns, and warns of what makes them slow or incomplete."""
+        cursor = type_cursor(schema, columns)
+        rows = self._catalog.column_rows(schema.table)
+        extras = {row["name"]: str(row["extra"] or "") for row in rows}
+        stamped = any(row["name"] == cursor.lead.name and is_stamped(row) for row in rows)
+        expressions = None if self._session.is_mariadb else self._catalog.expression_indexes(schema.table)
+        warnings = cursor_warnings(schema, cursor, extras, self._dialect, expressions)
+        return cursor, (*warnings, *self._zones.warnings(schema, cursor, stamped=stamped))
+
+    def jdbc_read(self, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:
+        """Returns how Spark reads those slices; opens no connection."""
+        return build_read(self.config, self._address, self._dialect, schema, slices)

@@ -1,0 +1,119 @@
+"""What a safe bound needs to know of a Postgres server."""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from cdc_ops.core.cursor.cursors import CursorType, format_datetime
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.errors import SourceError
+from cdc_ops.sources.bounds.activity import Observation, ReplicaState, Writer
+from cdc_ops.sources.postgres.catalog import PostgresCatalog
+from cdc_ops.sources.postgres.open_transactions import observe
+from cdc_ops.sources.postgres.session import PostgresSession
+from cdc_ops.sources.sql.dialect import Dialect
+from cdc_ops.sources.sql.session import NOTHING
+
+_REPLAY: Final = """
+    SELECT pg_is_wal_replay_paused() AS paused, clock_timestamp() - pg_last_xact_replay_timestamp() AS since_replay,
+      (SELECT clock_timestamp() - last_msg_send_time FROM pg_stat_wal_receiver
+       WHERE status = 'streaming' AND pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn()) AS since_message"""
+
+
+_ROLE_ZONES: Final = """
+    SELECT DISTINCT split_part(setting, '=', 2) AS zone FROM pg_db_role_setting AS s CROSS JOIN LATERAL unnest(s.setconfig) AS setting
+    WHERE lower(split_part(setting, '=', 1)) = 'timezone'
+      AND s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))"""
+
+
+class PostgresProbe:
+    """A server's writers, clock and sequences; see `Probe`.
+
+    Args:
+        session: The connection.
+        catalog: Knows a table's sequences.
+        dialect: How literals are printed.
+    """
+
+    look_again_seconds = 0.1
+
+    def __init__(self, session: PostgresSession, catalog: PostgresCatalog, dialect: Dialect) -> None:
+        self._session = session
+        self._catalog = catalog
+        self._dialect = dialect
+
+    def now(self) -> datetime:
+        """Returns the server's clock, UTC."""
+        now: datetime = self._session.row("SELECT clock_timestamp() AS now")["now"]
+        return now
+
+    def observe(self) -> Observation:
+        """Reads the clock, then the writers."""
+        return observe(self._session)
+
+    def server(self) -> tuple[str, datetime]:
+        """Returns the server's start, to the microsecond, which no other server shares."""
+        started: datetime = self._session.row("SELECT pg_postmaster_start_time() AS started")["started"]
+        return f"started {started.isoformat()}", started
+
+    def running(self) -> int:
+        """Returns the active backends of clients; without pg_read_all_stats a server shows only those of the same user."""
+        active = "state = 'active' AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        return int(self._session.row(f"SELECT count(*) AS running FROM pg_stat_activity WHERE {active}")["running"])
+
+    def replica(self) -> ReplicaState | None:
+        """Returns how far behind a standby is: the age of what it replays or, when it has replayed all, of its primary's last message.
+
+        Raises:
+            SourceError: its replay is paused, or it has replayed nothing yet.
+        """
+        if not self._session.row("SELECT pg_is_in_recovery() AS standby")["standby"]:
+            return None
+        state = self._session.row(_REPLAY)
+        lag: timedelta | None = state["since_message"] if state["since_message"] is not None else state["since_replay"]
+        if state["paused"] or lag is None:
+            trouble = "has paused its replay" if state["paused"] else "has replayed nothing"
+            raise SourceError(
+                f"The source at {self._session.place} is a standby that {trouble}.",
+                why="How far it is behind its primary cannot be told.",
+                data=NOTHING,
+                next="Resume replay there (SELECT pg_wal_replay_resume()), or connect to its primary.",
+            )
+        return ReplicaState(lag=max(lag, timedelta(0)) + timedelta(seconds=1))
+
+    def earliest_stamp(self, writer: Writer, overlap: timedelta) -> datetime:
+        """Returns the earliest time that a writer may have put into a row: now() is exactly the start of its transaction."""
+        return writer.started
+
+    def zone(self) -> tuple[str, bool]:
+        """Returns the zone in which sessions begin."""
+        return str(self._session.row("SELECT reset_val AS zone FROM pg_settings WHERE name = 'TimeZone'")["zone"]), True
+
+    def session_zones(self) -> tuple[str, ...]:
+        """Returns the zone in which sessions begin, and those that roles and databases have; sessions of others do not show theirs."""
+        rows = self._session.rows(_ROLE_ZONES)
+        return tuple(sorted({self.zone()[0], *(str(row["zone"]) for row in rows)}))
+
+    def wall_clock(self, instants: tuple[datetime, ...]) -> tuple[datetime, ...]:
+        """Turns instants into wall-clock times of the zone in which sessions begin."""
+        zone = self._dialect.text(self.zone()[0])
+        literals = (self._dialect.moment(format_datetime(instant.replace(tzinfo=None)), CursorType.TIMESTAMP) for instant in instants)
+        row = self._session.row("SELECT " + ", ".join(f"{one} AT TIME ZONE {zone} AS m{index}" for index, one in enumerate(literals)))
+        return tuple(row[f"m{index}"] for index in range(len(instants)))
+
+    def next_number(self, table: TableName, column: str) -> int | None:
+        """Returns the next number of a serial or identity column."""
+        return self._catalog.next_number(table, column)
+
+    def missing_grant(self, seen: Observation, instead: str) -> str:
+        """The warning that names what to grant."""
+        return (
+            f"User {seen.account} may not see open transactions; {instead}, and a transaction that stays open longer can be read late. "
+            f"Grant it: GRANT pg_read_all_stats TO {self._dialect.name(seen.account)}"
+        )
+
+    def unknown_start(self, writer: Writer) -> str:
+        """The warning about a transaction of which nobody knows when it began."""
+        return (
+            f"Held back by {writer.label}: nobody knows when it began. End it: COMMIT PREPARED or ROLLBACK PREPARED for one that "
+            "pg_prepared_xacts lists; a session with track_activities = off has to be closed."
+        )

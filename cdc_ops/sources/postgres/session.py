@@ -1,0 +1,172 @@
+"""A session on a Postgres server, read-only, in UTC; and what its errors mean."""
+
+from typing import Any, Final
+
+from sqlalchemy import exc
+from sqlalchemy.engine import URL, Connection
+
+from cdc_ops.core.pipeline.connections import ConnectionUrl
+from cdc_ops.errors import CdcError, ConfigError, SourceAccessError, SourceError, SourceTableError
+from cdc_ops.sources.sql.session import (
+    CONNECT_TIMEOUT_SECONDS,
+    NOTHING,
+    ServerAddress,
+    SqlSession,
+    check_mode,
+    check_options,
+    interrupted,
+    one_line,
+    unreachable,
+)
+
+APPLICATION: Final = "cdc-ops"
+"""Name of all our sessions: they are read-only, so they hold nothing back."""
+
+_SETTINGS: Final = {
+    "timezone": "UTC",
+    "datestyle": "ISO, MDY",
+    "intervalstyle": "postgres",
+    "bytea_output": "hex",
+    "extra_float_digits": "1",
+    "standard_conforming_strings": "on",
+    # A policy that hides rows is an error: rows that are missing without a word would look deleted.
+    "row_security": "off",
+    "default_transaction_read_only": "on",
+    "transaction_read_only": "on",
+    "idle_in_transaction_session_timeout": "0",
+}
+SESSION_SETTINGS: Final = "SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _SETTINGS.items())
+"""What every connection sets, from Python and from Spark: text means the same on both, whatever the server's defaults."""
+
+_SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+_OPTIONS: Final = ("sslmode", "sslrootcert")
+
+_TABLE: Final = frozenset(("3D000", "3F000", "42P01", "42703"))
+_BUSY: Final = frozenset(("53000", "53200", "53300", "53400"))
+_LOST: Final = frozenset(("57P01", "57P02", "57P03", "57P05"))
+_INTERRUPTED: Final = frozenset(("57014", "40001", "40P01", "55P03", "25P03", "25P04"))
+"""A statement was cancelled or ran too long, a standby had to go on with its replay, or a lock was not to be had."""
+_LOST_TEXTS: Final = (
+    *("connection has been closed unexpectedly", "closed the connection", "eof detected", "connection refused", "connection reset"),
+    *("timeout expired", "timed out", "could not translate host name", "failed to resolve host", "no route to host", "is unreachable"),
+)
+_LOGIN_TEXTS: Final = ("password authentication failed", "no pg_hba.conf entry", "no password supplied", "authentication failed", "role ")
+_BUSY_TEXTS: Final = ("too many", "remaining connection slots")
+_STARTING_TEXTS: Final = ("starting up", "shutting down", "not accepting", "not yet accepting", "in recovery mode")
+_TLS_TEXTS: Final = ("certificate", "does not support ssl")
+
+
+class PostgresAddress(ServerAddress):
+    """Where a server is and who logs in; the password is in no text that it gives.
+
+    Args:
+        url: `postgresql://user:password@host:port/database?sslmode=...&sslrootcert=...`.
+
+    Raises:
+        ConfigError: it is not such a URL, names no database, or has an unknown option.
+    """
+
+    def __init__(self, url: str) -> None:
+        parsed = ConnectionUrl.parse(url)
+        super().__init__(parsed, ("postgresql",), "postgres")
+        if not self.database:
+            raise ConfigError(
+                f"The connection of the source to {self.place} names no database.",
+                why="A Postgres table is a schema and a name within one database.",
+                data=NOTHING,
+                next="Write it as postgresql://user:password@host:port/database.",
+            )
+        options = dict(parsed.options)
+        check_options(options, _OPTIONS)
+        self.ssl_root = options.get("sslrootcert", "")
+        self.ssl_mode = options.get("sslmode", "").lower() or ("verify-ca" if self.ssl_root else "")
+        check_mode("sslmode", self.ssl_mode, _SSL_MODES)
+
+    def engine_url(self) -> URL:
+        """Returns the address for SQLAlchemy."""
+        return URL.create("postgresql+psycopg", self.user, self._password, self.host, self.port, self.database)
+
+    def engine_options(self) -> dict[str, Any]:
+        """Returns the driver's options for TLS and patience."""
+        options: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_SECONDS, "application_name": APPLICATION}
+        return options | self.ssl_options()
+
+    def ssl_options(self) -> dict[str, str]:
+        """Returns the options for TLS, which have the same names for both drivers."""
+        return {name: value for name, value in (("sslmode", self.ssl_mode), ("sslrootcert", self.ssl_root)) if value}
+
+
+class PostgresSession(SqlSession):
+    """A connection to Postgres.
+
+    Args:
+        address: Where and who.
+    """
+
+    def __init__(self, address: PostgresAddress) -> None:
+        super().__init__(address, lambda error: source_error(error, address))
+        self.address = address
+
+    def _prepare(self, connection: Connection) -> None:
+        connection.exec_driver_sql(SESSION_SETTINGS)
+
+    def _lacks_privilege(self, error: exc.DBAPIError) -> bool:
+        return error_state(error) == "42501"
+
+
+def error_state(error: BaseException) -> str:
+    """Returns the SQLSTATE of an error; "" where the connection could not be made, which has none."""
+    original = error.orig if isinstance(error, exc.DBAPIError) else error
+    return str(getattr(original, "sqlstate", None) or "")
+
+
+def source_error(error: BaseException, address: PostgresAddress) -> CdcError:
+    """Says what an error of the driver means: names user, host and port, never the password."""
+    original = error.orig if isinstance(error, exc.DBAPIError) else error
+    state, text = error_state(error) or _state_of_text(str(original)), one_line(str(original))
+    if state.startswith("28"):
+        return SourceAccessError(
+            f"The database server at {address.place} refuses the login of user {address.user!r}.",
+            why=text,
+            data=NOTHING,
+            next="Check user and password of the connection, and pg_hba.conf of the server.",
+        )
+    if state == "42501":
+        return SourceAccessError(
+            f"The database server at {address.place} refuses user {address.user!r} a privilege.",
+            why=text,
+            data=NOTHING,
+            next="Grant it, e.g. GRANT SELECT ON the table and GRANT USAGE ON its schema; if rows are hidden by a policy, BYPASSRLS.",
+        )
+    if state in _TABLE:
+        return SourceTableError(
+            f"The database server at {address.place} does not know a name.", why=text, data=NOTHING, next="Correct the name, or create it."
+        )
+    if state in _INTERRUPTED:
+        return interrupted(address.place, text)
+    if state in _BUSY:
+        return unreachable(f"The server at {address.place} takes no more connections.", text, "Lower 'readers', or raise its limit")
+    if not state or state.startswith("08") or state in _LOST:
+        return unreachable(f"Cannot reach the database server at {address.place}.", text, "Check host, port and network")
+    if state == "TLS":
+        return SourceAccessError(
+            f"No encrypted connection to {address.place}.", why=text, data=NOTHING, next="Check 'sslmode' and 'sslrootcert'."
+        )
+    return SourceError(f"The database server at {address.place} refused a statement (error {state}).", why=text, data=NOTHING)
+
+
+def _state_of_text(text: str) -> str:
+    """Tells refusals of a login apart by the server's words: the client library gives no code for them."""
+    words = text.lower()
+    if "database " in words and "does not exist" in words:
+        return "3D000"
+    if any(one in words for one in _BUSY_TEXTS):
+        return "53300"
+    if any(one in words for one in _STARTING_TEXTS):
+        return "57P03"
+    if any(one in words for one in _LOGIN_TEXTS):
+        return "28000"
+    if any(one in words for one in _TLS_TEXTS):
+        return "TLS"
+    # A server that goes away over TLS ends an "SSL connection": that is no refusal.
+    return "TLS" if "ssl" in words and not any(one in words for one in _LOST_TEXTS) else ""

@@ -1,0 +1,1 @@
+"""What all SQL servers share: sessions, catalogs, cursors, the text of predicates."""

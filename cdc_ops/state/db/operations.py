@@ -1,0 +1,131 @@
+"""Frozen operations: written once before their first try, then only their status and number of tries move."""
+
+import enum
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, func, insert, select, update
+
+from cdc_ops.core import json_codec
+from cdc_ops.core.operation.operation import OperationResult, OperationSpec
+from cdc_ops.core.reconcile.diff import GivenUp
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.errors import StaleStateError
+from cdc_ops.state.db import rows
+from cdc_ops.state.db.schema import operations, utc_now
+
+
+class OperationStatus(enum.StrEnum):
+    """How an operation stands in the ledger."""
+
+    OPEN = "open"
+    """Frozen; it holds its table until it is settled."""
+    COMMITTED = "committed"
+    """The lake holds it."""
+    ABANDONED = "abandoned"
+    """Given up, or compared and found nothing to do (then its result says so); its number is burnt."""
+    DISCARDED = "discarded"
+    """Its number was drawn by a ledger that did not know the lake; the state was rebuilt from the lake."""
+
+
+def open_specs(connection: Connection, pipeline: str, table: TableName) -> tuple[OperationSpec, ...]:
+    """Returns the open operations of a table in op_seq order."""
+    query = select(operations.c.spec).where(_with_status(pipeline, table, OperationStatus.OPEN)).order_by(operations.c.op_seq)
+    return tuple(json_codec.loads(OperationSpec, text) for text in connection.scalars(query))
+
+
+def abandoned_ids(connection: Connection, pipeline: str, table: TableName) -> frozenset[str]:
+    """Returns the operation ids of a table that were given up."""
+    query = select(operations.c.operation_id).where(_with_status(pipeline, table, OperationStatus.ABANDONED))
+    return frozenset(connection.scalars(query))
+
+
+def given_up(connection: Connection, pipeline: str, table: TableName, *, above: int) -> GivenUp | None:
+    """Returns the last operation of a table that was given up under a number above `above`; a comparison that found nothing was not."""
+    here = (_with_status(pipeline, table, OperationStatus.ABANDONED), operations.c.result.is_(None), operations.c.op_seq > above)
+    text = connection.scalar(select(operations.c.spec).where(*here).order_by(operations.c.op_seq.desc()).limit(1))
+    if text is None:
+        return None
+    spec = json_codec.loads(OperationSpec, text)
+    return GivenUp(op_seq=spec.op_seq, operation_id=spec.operation_id, run_id=spec.run_id, kind=spec.kind)
+
+
+def attempts(connection: Connection, spec: OperationSpec) -> int:
+    """Returns the tries of an operation so far, 0 for one that the ledger does not know."""
+    query = select(operations.c.attempts).where(operations.c.operation_id == spec.operation_id)
+    return connection.scalar(query) or 0
+
+
+def last_open_number(connection: Connection, pipeline: str, table: TableName) -> int | None:
+    """Returns the largest op_seq among a table's open operations."""
+    query = select(func.max(operations.c.op_seq)).where(_with_status(pipeline, table, OperationStatus.OPEN))
+    number: int | None = connection.scalar(query)
+    return number
+
+
+def status_of(connection: Connection, spec: OperationSpec) -> OperationStatus | None:
+    """Returns an operation's status, None if the ledger does not know it."""
+    status = connection.scalar(select(operations.c.status).where(operations.c.operation_id == spec.operation_id))
+    return None if status is None else OperationStatus(status)
+
+
+def freeze(connection: Connection, specs: tuple[OperationSpec, ...]) -> None:
+    """Writes operations as open."""
+    if specs:
+        connection.execute(insert(operations).values(frozen_at=utc_now()), [_row(spec) for spec in specs])
+
+
+def refreeze(connection: Connection, spec: OperationSpec) -> None:
+    """Replaces the plan of an open operation.
+
+    Raises:
+        StaleStateError: the operation is not open under this number.
+    """
+    same = (operations.c.operation_id == spec.operation_id, operations.c.op_seq == spec.op_seq)
+    is_open = operations.c.status == OperationStatus.OPEN.value
+    changed = connection.execute(update(operations).where(*same, is_open).values(spec=json_codec.dumps(spec)))
+    if changed.rowcount != 1:
+        raise not_open(spec, status_of(connection, spec))
+
+
+def count_attempt(connection: Connection, spec: OperationSpec) -> int:
+    """Counts a try.
+
+    Raises:
+        StaleStateError: the operation is not open.
+    """
+    is_open = (operations.c.operation_id == spec.operation_id, operations.c.status == OperationStatus.OPEN.value)
+    changed = connection.execute(update(operations).where(*is_open).values(attempts=operations.c.attempts + 1))
+    if changed.rowcount != 1:
+        raise not_open(spec, status_of(connection, spec))
+    return attempts(connection, spec)
+
+
+def settle(connection: Connection, spec: OperationSpec, status: OperationStatus, result: OperationResult | None) -> None:
+    """Ends an open operation."""
+    ended = {"status": status.value, "settled_at": utc_now(), "result": None if result is None else json_codec.dumps(result)}
+    connection.execute(update(operations).where(operations.c.operation_id == spec.operation_id).values(ended))
+
+
+def discard_open(connection: Connection, pipeline: str, table: TableName) -> None:
+    """Discards what is open."""
+    ended = {"status": OperationStatus.DISCARDED.value, "settled_at": utc_now()}
+    connection.execute(update(operations).where(_with_status(pipeline, table, OperationStatus.OPEN)).values(ended))
+
+
+def not_open(spec: OperationSpec, status: OperationStatus | None) -> StaleStateError:
+    """Returns the error for an operation that cannot be tried or settled any more."""
+    return StaleStateError(
+        f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} is not open: it is {status or 'unknown to the ledger'}.",
+        why="Another run settled it in the meantime, or the ledger was rebuilt.",
+        data="The Delta table decides: a commit is never applied twice, and the watermark was not touched by this step.",
+        next="Nothing to do: the next run plans against the new state.",
+    )
+
+
+def _with_status(pipeline: str, table: TableName, status: OperationStatus) -> ColumnElement[bool]:
+    return rows.of(operations, pipeline, table) & (operations.c.status == status.value)
+
+
+def _row(spec: OperationSpec) -> dict[str, Any]:
+    fixed = {"op_seq": spec.op_seq, "status": OperationStatus.OPEN.value, "attempts": 0, "spec": json_codec.dumps(spec)}
+    return rows.key(spec.pipeline, spec.table) | {"operation_id": spec.operation_id} | fixed

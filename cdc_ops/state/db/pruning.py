@@ -1,0 +1,46 @@
+"""What the ledger forgets after a while: lines of old runs, and operations that were settled long ago. Never what is open or abandoned.
+
+Abandoned operations stay: a commit of theirs may still turn up in a lake. Each call removes a bounded number of rows, so that a ledger that
+was never pruned is not locked for long; the rest goes with the next runs.
+"""
+
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy import Connection, delete, select
+
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.state.db import rows
+from cdc_ops.state.db.operations import OperationStatus
+from cdc_ops.state.db.schema import operations, runs
+
+AT_ONCE: Final = 500
+"""Rows of each kind that one call removes, at most."""
+
+_SETTLED: Final = (OperationStatus.COMMITTED.value, OperationStatus.DISCARDED.value)
+
+
+def old_runs(connection: Connection, pipeline: str, table: TableName, before: datetime) -> tuple[str, ...]:
+    """Returns the runs of a table that began before an instant, oldest first; its newest is not among them."""
+    mine = rows.of(runs, pipeline, table)
+    newest = connection.scalar(select(runs.c.run_id).where(mine).order_by(runs.c.started_at.desc(), runs.c.run_id).limit(1))
+    old = select(runs.c.run_id).where(mine, runs.c.started_at < before, runs.c.run_id != newest).order_by(runs.c.started_at).limit(AT_ONCE)
+    return tuple(connection.scalars(old))
+
+
+def old_operations(connection: Connection, pipeline: str, table: TableName, before: datetime) -> tuple[str, ...]:
+    """Returns the operations of a table that were committed or discarded before an instant, lowest numbers first."""
+    found: list[str] = []
+    for status in _SETTLED:
+        mine = (rows.of(operations, pipeline, table), operations.c.status == status)
+        lowest = select(operations.c.operation_id, operations.c.settled_at).where(*mine).order_by(operations.c.op_seq).limit(AT_ONCE)
+        found += [row.operation_id for row in connection.execute(lowest) if row.settled_at is not None and row.settled_at < before]
+    return tuple(found)
+
+
+def remove(connection: Connection, pipeline: str, table: TableName, run_ids: tuple[str, ...], operation_ids: tuple[str, ...]) -> None:
+    """Removes lines and operations by their ids."""
+    if run_ids:
+        connection.execute(delete(runs).where(rows.of(runs, pipeline, table), runs.c.run_id.in_(run_ids)))
+    if operation_ids:
+        connection.execute(delete(operations).where(operations.c.operation_id.in_(operation_ids), operations.c.status.in_(_SETTLED)))

@@ -1,0 +1,44 @@
+"""Small SQL that the ledger's modules share: a source table's rows, inserts that do not mind a row being there."""
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Table, and_
+from sqlalchemy.dialects import mysql, postgresql, sqlite
+
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.state.db.schema import tables
+
+
+def key(pipeline: str, table: TableName) -> dict[str, str]:
+    """Returns the key columns of a source table."""
+    return {"pipeline": pipeline, "table_schema": table.schema, "table_name": table.name}
+
+
+def of(target: Table, pipeline: str, table: TableName) -> ColumnElement[bool]:
+    """Returns the condition that picks a source table's rows of one of the ledger's tables."""
+    return and_(*(target.c[name] == value for name, value in key(pipeline, table).items()))
+
+
+def register(connection: Connection, pipeline: str, table: TableName) -> None:
+    """Makes the ledger know a source table, unless it does."""
+    fresh = key(pipeline, table) | {"token": 0, "holder": "", "purpose": ""}
+    match connection.dialect.name:
+        case "mysql":  # INSERT IGNORE would lock for reading only, and two that then want to write would wait for each other
+            connection.execute(mysql.insert(tables).values(fresh).on_duplicate_key_update(token=tables.c.token))
+        case "postgresql":
+            connection.execute(postgresql.insert(tables).values(fresh).on_conflict_do_nothing())
+        case _:
+            connection.execute(sqlite.insert(tables).values(fresh).on_conflict_do_nothing())
+
+
+def upsert(connection: Connection, target: Table, values: dict[str, Any]) -> None:
+    """Inserts a row, or replaces the other columns of the one that has its primary key."""
+    names = [column.name for column in target.primary_key]
+    rest = {name: value for name, value in values.items() if name not in names}
+    match connection.dialect.name:
+        case "mysql":
+            connection.execute(mysql.insert(target).values(values).on_duplicate_key_update(rest))
+        case "postgresql":
+            connection.execute(postgresql.insert(target).values(values).on_conflict_do_update(index_elements=names, set_=rest))
+        case _:
+            connection.execute(sqlite.insert(target).values(values).on_conflict_do_update(index_elements=names, set_=rest))

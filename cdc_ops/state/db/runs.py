@@ -1,0 +1,71 @@
+"""The runs' record for people: one line per run and table, and the overview that the status page polls."""
+
+from typing import Any
+
+from sqlalchemy import Connection, Row, select
+
+from cdc_ops.core import json_codec
+from cdc_ops.core.maintenance import TableStats
+from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.state.base import TableOverview, TableRun
+from cdc_ops.state.db import rows
+from cdc_ops.state.db.leases import lease_of
+from cdc_ops.state.db.schema import KEY, runs, tables, utc_now
+
+
+def record(connection: Connection, run: TableRun) -> None:
+    """Writes or replaces a line."""
+    rows.register(connection, run.pipeline, run.table)
+    line = {"run_id": run.run_id, "status": run.status.value, "started_at": run.started_at, "body": json_codec.dumps(run)}
+    searched = {"late_rows": run.late_rows, "max_commit_lag": run.max_commit_lag, "alert": run.alert or None}
+    rows.upsert(connection, runs, rows.key(run.pipeline, run.table) | line | searched)
+
+
+def newest(connection: Connection, pipeline: str | None, run_id: str | None, limit: int) -> tuple[TableRun, ...]:
+    """Returns lines, newest first."""
+    query = select(runs.c.body).order_by(runs.c.started_at.desc(), *(runs.c[name] for name in KEY), runs.c.run_id).limit(limit)
+    if pipeline is not None:
+        query = query.where(runs.c.pipeline == pipeline)
+    if run_id is not None:
+        query = query.where(runs.c.run_id == run_id)
+    return tuple(json_codec.loads(TableRun, text) for text in connection.scalars(query))
+
+
+def history(connection: Connection, pipeline: str, table: TableName, limit: int) -> tuple[TableRun, ...]:
+    """Returns one table's lines, newest first."""
+    query = select(runs.c.body).where(rows.of(runs, pipeline, table)).order_by(runs.c.started_at.desc(), runs.c.run_id).limit(limit)
+    return tuple(json_codec.loads(TableRun, text) for text in connection.scalars(query))
+
+
+def one(connection: Connection, pipeline: str, table: TableName, run_id: str) -> TableRun | None:
+    """Returns one line."""
+    text = connection.scalar(select(runs.c.body).where(rows.of(runs, pipeline, table), runs.c.run_id == run_id))
+    return None if text is None else json_codec.loads(TableRun, text)
+
+
+def overview(connection: Connection, pipeline: str | None) -> tuple[TableOverview, ...]:
+    """Returns every known table, in one query: per table its row, and its newest line by a search in the index."""
+    same = [runs.c[name] == tables.c[name] for name in KEY]
+    last = select(runs.c.body).where(*same).order_by(runs.c.started_at.desc()).limit(1).scalar_subquery()
+    leased = (tables.c.holder != "") & (tables.c.expires_at > utc_now())
+    query = select(tables, last.label("last_run"), leased.label("leased")).order_by(*(tables.c[name] for name in KEY))
+    if pipeline is not None:
+        query = query.where(tables.c.pipeline == pipeline)
+    return tuple(_overview(row) for row in connection.execute(query))
+
+
+def state_of(row: Row[Any]) -> TableState:
+    """Reads the state from a row of `cdc_tables`; a fresh one if nothing was ever settled."""
+    if row.state is not None:
+        return json_codec.loads(TableState, row.state)
+    return TableState(pipeline=row.pipeline, table=TableName(schema=row.table_schema, name=row.table_name))
+
+
+def _overview(row: Row[Any]) -> TableOverview:
+    return TableOverview(
+        state=state_of(row),
+        stats=None if row.stats is None else json_codec.loads(TableStats, row.stats),
+        last_run=None if row.last_run is None else json_codec.loads(TableRun, row.last_run),
+        lease=lease_of(row) if row.leased else None,
+    )

@@ -1,0 +1,181 @@
+"""What the ledger keeps of a survey, that frozen files are still the same, and the proof that reading them gave.
+
+    keep             writes what a survey saw into the ledger: who waits, what is gone, where to list next, gaps
+    keep_frozen      writes which files an operation has in its list
+    check_unchanged  before files are read, and before their rows are merged: they are still those that were frozen
+    after_reading    proves again with what is in them, and returns the watermark that the commit carries
+    keep_read        writes what was read, once it is committed
+
+What a survey freezes is read by every try, and only what `after_reading` has proven becomes the watermark.
+"""
+
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from cdc_ops.archives.base import Archive, open_archive
+from cdc_ops.core.archive.completeness import GapRecord, gap_error
+from cdc_ops.core.archive.file_names import Aside, FileName, Stranger, parse_name
+from cdc_ops.core.archive.files import (
+    FileStatus,
+    FrozenFiles,
+    ListedFile,
+    ListedRange,
+    check_frozen,
+    consumed_records,
+    frozen_records,
+    noticed,
+)
+from cdc_ops.core.archive.offsets import ArchiveWatermark, Cover, Gap, advanced
+from cdc_ops.core.operation.log_batch import LogBatch, LogReading
+from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.state.base import Lease, StateStore
+from cdc_ops.steps.archive.scan import Survey, proofs_of
+
+HASHED_FILE: Final = 64 * 2**20
+"""Bytes of the largest file that is hashed."""
+HASHED_AT_ONCE: Final = 2**30
+"""Bytes that one plan hashes."""
+FEW: Final = 20
+"""Files that are asked for one by one, a request each; a listing shows 1,000 for one."""
+
+
+def keep(store: StateStore, lease: Lease, found: Survey) -> tuple[GapRecord, ...]:
+    """Writes what a survey saw into the ledger, in steps that may each be lost: all of it can be found again by a survey.
+
+    Returns:
+        The gaps that are open or accepted now.
+
+    Raises:
+        StaleStateError: the lease is lost.
+    """
+    missed = [
+        replace(record, status=FileStatus.CONSUMED)
+        for path, record in found.known.items()
+        if path in found.passed and record.status is FileStatus.FROZEN
+    ]
+    records = (*missed, *noticed(found.stock, found.known, found.listing.clock))
+    store.put_files(lease, records, (record.file.path for record in found.stock.gone))
+    store.put_listing_mark(lease, found.mark)
+    return store.report_gaps(lease, found.gaps)
+
+
+def keep_frozen(store: StateStore, lease: Lease, spec: OperationSpec, clock: datetime) -> None:
+    """Writes into the ledger which files an operation has in its list.
+
+    Raises:
+        StaleStateError: the lease is lost.
+    """
+    if spec.log is not None:
+        files = FrozenFiles(files=spec.log.files)
+        store.put_files(lease, frozen_records(files, spec.operation_id, spec.run_id, clock))
+
+
+def with_hashes(spec: OperationSpec) -> OperationSpec:
+    """Returns an operation whose files carry a hash of what is in them where their store tells size and time only.
+
+    It is kept with the files, so that one that is written again with the same bytes is not taken for another. That they are read with
+    these bytes, size and time say, as ever: this is not what `check_unchanged` goes by. Large files go without, because hashing reads
+    all of a file.
+    """
+    if spec.log is None or not any(not file.etag for file in spec.log.files):
+        return spec
+    left, files = HASHED_AT_ONCE, []
+    with closing(open_archive(spec.log.url, dict(spec.log.archive.options))) as opened:
+        for file in spec.log.files:
+            if file.etag or file.size > min(HASHED_FILE, left):
+                files.append(file)
+                continue
+            left -= file.size
+            files.append(replace(file, etag=opened.content_hash(file.path)))
+    return replace(spec, log=replace(spec.log, files=tuple(files)))
+
+
+def keep_read(store: StateStore, lease: Lease, spec: OperationSpec, reading: LogReading, clock: datetime) -> None:
+    """Writes into the ledger what reading an operation's files showed, once it has committed.
+
+    Files behind a gap wait, with what is in them: the next plan sees the gap, and reads them when it is closed.
+
+    Raises:
+        StaleStateError: the lease is lost.
+    """
+    if spec.log is None:
+        return
+    frozen = frozen_records(FrozenFiles(files=spec.log.files), spec.operation_id, spec.run_id, clock)
+    merged = set(reading.merged)
+    records = consumed_records(frozen, reading.covers, clock)
+    store.put_files(lease, [one if one.file.path in merged else replace(one, status=FileStatus.WAITING) for one in records])
+
+
+def check_unchanged(archive: Archive, files: FrozenFiles) -> None:
+    """Refuses a try whose files are not those that were frozen any more; see `core.archive.files.check_frozen`.
+
+    Raises:
+        ArchiveChangedError: a file is gone, or is not what it was.
+    """
+    check_frozen(files, present_files(archive, files.files))
+
+
+def present_files(archive: Archive, files: Iterable[ListedFile]) -> Mapping[str, ListedFile]:
+    """Returns files as they are now, by path; what is gone is not there, others may be.
+
+    A few files are asked for one by one; of many their folders are listed, from the first of them on.
+
+    Args:
+        archive: Open archive.
+        files: Which, sorted by path.
+    """
+    wanted = tuple(files)
+    if len(wanted) <= FEW:
+        return archive.stat(file.path for file in wanted)
+    first: dict[str, str] = {}
+    for file in wanted:
+        first.setdefault(file.path.rpartition("/")[0], file.path)
+    ranges = [ListedRange(prefix=f"{folder}/" if folder else "", after=path[:-1]) for folder, path in first.items()]
+    return {file.path: file for file in archive.list(ranges).files}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proven:
+    """What the contents of files prove.
+
+    Args:
+        watermark: Up to where the table has everything once the files within reach are merged.
+        merged: Those files: they lie before the first gap of their stream.
+        gaps: What is missing behind them.
+    """
+
+    watermark: ArchiveWatermark
+    merged: tuple[str, ...]
+    gaps: tuple[Gap, ...] = ()
+
+
+def names_of(batch: LogBatch) -> dict[str, FileName]:
+    """Returns what the names of an operation's files say, by path."""
+    parsed = {file.path: parse_name(batch.archive.layout, file.path, batch.archive.template) for file in batch.files}
+    return {path: name for path, name in parsed.items() if not isinstance(name, Aside | Stranger)}
+
+
+def after_reading(batch: LogBatch, covers: Iterable[Cover], *, table: str) -> Proven:
+    """Proves again, now with what is really in the files, and returns the watermark for the commit of their rows.
+
+    Args:
+        batch: The files that were frozen, and where the table stood.
+        covers: What was found in the files, at least one cover for each that holds positions.
+        table: For messages.
+
+    Raises:
+        ArchiveGapError: positions are missing before all of the files: none of them may be merged.
+    """
+    read = tuple(covers)
+    proofs = proofs_of(batch.before, names_of(batch).values(), read, batch.decisions, batch.archive.max_hole)
+    ends = {proof.stream: proof.gaps[0].low for proof in proofs if proof.gaps}
+    behind = {cover.file for cover in read if cover.stream in ends and cover.low >= ends[cover.stream]}
+    merged = tuple(file.path for file in batch.files if file.path not in behind)
+    gaps = tuple(gap for proof in proofs for gap in proof.gaps)
+    if batch.files and not merged:
+        raise gap_error(table, gaps, tuple(proof.reached for proof in proofs))
+    used = tuple(item for proof in proofs for item in proof.used)
+    return Proven(watermark=advanced(batch.before, tuple(proof.reached for proof in proofs), used), merged=merged, gaps=gaps)

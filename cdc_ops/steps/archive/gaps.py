@@ -1,0 +1,61 @@
+"""Gaps in archives once an operation has committed: the ledger has them at once, and so has the table's line of the run."""
+
+from dataclasses import replace
+
+from cdc_ops.core.archive.completeness import GapStatus, MissingEvents
+from cdc_ops.core.archive.offsets import ArchiveWatermark, Gap
+from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.pipeline.pipeline import TableConfig
+from cdc_ops.state.base import Lease, StateStore, TableRun
+from cdc_ops.steps.context import Context
+from cdc_ops.steps.planning.gap_recovery import can_heal
+
+
+def keep_gaps(store: StateStore, lease: Lease, watermark: ArchiveWatermark | None, found: tuple[Gap, ...]) -> None:
+    """Writes into the ledger what an operation's commit has shown of gaps: those that it met are open, those that it passed are closed.
+
+    What was open besides stays so: an operation reads some files, and only a survey has looked at all of them.
+
+    Args:
+        store, lease: The ledger, under the table's lease.
+        watermark: Of the table's archive after the commit; None for tables without one.
+        found: What the files of the operation show to be missing.
+
+    Raises:
+        StaleStateError: the lease is lost.
+    """
+    known = store.archive_gaps(lease.pipeline, lease.table) if watermark is not None else ()
+    if watermark is None or not (known or found):
+        return
+    passed = [record for record in known if _is_behind(record.gap, watermark)]
+    store.close_gaps(lease, passed)
+    left = (record.gap for record in known if record not in passed and record.status is GapStatus.OPEN)
+    store.report_gaps(lease, (*found, *(gap for gap in left if not any(_overlap(gap, other) for other in found))))
+
+
+def with_missing_events(run: TableRun, context: Context, config: TableConfig, specs: tuple[OperationSpec, ...]) -> TableRun:
+    """Returns a table's line with what its archive misses now, in place of what the plan saw.
+
+    Args:
+        run: The line.
+        context, config: The table.
+        specs: The run's operations.
+    """
+    if not any(spec.log is not None or (spec.compare is not None and spec.compare.heals) for spec in specs):
+        return run
+    store, name = context.store, str(config.table)
+    gaps = tuple(record.gap for record in store.archive_gaps(config.pipeline, config.table) if record.status is GapStatus.OPEN)
+    healing = can_heal(context.pipeline.archive, store.table_state(config.pipeline, config.table), specs[-1].stored_as)
+    missing = MissingEvents(gaps=gaps, healing=healing) if gaps else None
+    planned = run.alert.replace(run.missing.alert(name), "").strip("; ") if run.missing else run.alert
+    told = (planned, missing.alert(name) if missing else "")
+    return replace(run, missing=missing, alert="; ".join(filter(None, told)))
+
+
+def _is_behind(gap: Gap, watermark: ArchiveWatermark) -> bool:
+    reached = watermark.of(gap.stream)
+    return reached is not None and gap.high <= reached
+
+
+def _overlap(one: Gap, other: Gap) -> bool:
+    return one.stream == other.stream and one.low < other.high and other.low < one.high

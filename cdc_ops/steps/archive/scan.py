@@ -1,0 +1,373 @@
+"""What an archive holds that a table does not have yet, and whether anything is missing in between: list, take stock, prove.
+
+    archive + rules + ledger + watermark -> survey -> Survey: files of the next batch, who waits, what is missing
+
+Nothing is written here, and nothing needs Spark; steps.archive.frozen_files keeps what was seen and proves again after reading.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+from cdc_ops.archives.base import HASHED, Archive, Listing
+from cdc_ops.core.archive.completeness import Proof, covers_of, origin, prove
+from cdc_ops.core.archive.file_endings import is_finished
+from cdc_ops.core.archive.file_names import (
+    Aside,
+    BinlogName,
+    Compression,
+    DmsName,
+    FileName,
+    KafkaName,
+    Stranger,
+    parse_name,
+)
+from cdc_ops.core.archive.files import (
+    ArrivalRules,
+    FileRecord,
+    FileStatus,
+    FrozenFiles,
+    ListedFile,
+    ListedRange,
+    Stock,
+    Verdict,
+    below,
+    freeze,
+    take_stock,
+)
+from cdc_ops.core.archive.listing import EVERYTHING, ListingMark, Scope, due_scope, merged_ranges, new_folders, next_ranges, parents
+from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Cover, Gap, Position
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnStranger
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.errors import ArchiveFileError
+from cdc_ops.state.base import StateReader
+
+SHOWN: Final = 3
+"""Waiting files that a run names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What was found.
+
+    Args:
+        scope: How much was listed.
+        listing: The files, and what listing them cost.
+        names: What the names say of those that hold changes and are not passed.
+        known: What the ledger knew of them.
+        stock: What is to be done about them.
+        passed: Files that the ledger does not know and that lie below the watermark by their names: the proof needs none of them.
+        files: The next batch: what is to be read, and lies neither behind a gap nor behind a file that waits.
+        proofs: By stream, from what is known before reading.
+        decisions: Gaps that were accepted.
+        strangers: Files that the layout does not know.
+        mark: What the next listing starts from.
+        unfinished: Files whose last bytes show that they are still being written.
+        settle: How long a file must not have changed before it is read.
+    """
+
+    scope: Scope
+    listing: Listing
+    names: tuple[FileName, ...]
+    known: Mapping[str, FileRecord]
+    stock: Stock
+    passed: frozenset[str]
+    files: FrozenFiles
+    proofs: tuple[Proof, ...]
+    decisions: tuple[AcceptedGap, ...]
+    strangers: tuple[Stranger, ...]
+    mark: ListingMark
+    unfinished: frozenset[str] = frozenset()
+    settle: timedelta = timedelta(0)
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """What is certainly missing."""
+        return tuple(gap for proof in self.proofs for gap in proof.gaps)
+
+    def warnings(self, max_wait: timedelta = timedelta(hours=1)) -> tuple[str, ...]:
+        """Returns what somebody should look at although the run goes on.
+
+        Args:
+            max_wait: How long a file may wait to be finished. The binlog that a server is writing is not meant: it may wait for ever.
+        """
+        binlogs = {name.path for name in self.names if isinstance(name, BinlogName)}
+        since = {file.path: file.modified or self.known[file.path].since for file in self._waiting if file.path not in binlogs}
+        waits = tuple(
+            f"{path} has waited to be finished since {begun:%Y-%m-%d %H:%M:%S} UTC and holds back the files behind it"
+            for path, begun in since.items()
+            if begun <= self.listing.clock - max_wait
+        )
+        left = (f"{len(self.strangers)} files have names that nobody knows and are ignored",) if self.strangers else ()
+        return (*self.stock.warnings, *waits, *left)
+
+    @property
+    def waiting(self) -> str:
+        """Which files are not finished yet, since when they wait and why, and how many they hold back; "" if none waits."""
+        waits = self.stock.of(Verdict.WAIT)
+        if not waits:
+            return ""
+        shown = ", ".join(self._why(file) for file in waits[:SHOWN]) + (f" and {len(waits) - SHOWN} more" if len(waits) > SHOWN else "")
+        behind = 0 if self.gaps else len(self.stock.to_read) - len(self.files.files)
+        held = f", and {behind} file{'s' if behind > 1 else ''} behind what waits {'are' if behind > 1 else 'is'} held back"
+        return shown + (held if behind else "")
+
+    def _why(self, file: ListedFile) -> str:
+        since = file.modified or (self.known[file.path].since if file.path in self.known else self.listing.clock)
+        why = (
+            "it ends in the middle of a record, or its writer has not closed it"
+            if file.path in self.unfinished
+            else f"it was written less than {self.settle} ago ('settle')"
+        )
+        return f"{file.path} waits since {since:%Y-%m-%d %H:%M:%S} UTC: {why}"
+
+    @property
+    def _waiting(self) -> tuple[ListedFile, ...]:
+        return tuple(file for file in self.stock.of(Verdict.WAIT) if file.modified or file.path in self.known)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """One look at an archive."""
+
+    archive: Archive
+    rules: ArchiveConfig
+    ledger: StateReader
+    owner: tuple[str, TableName]
+    watermark: ArchiveWatermark
+    mark: ListingMark
+
+
+def survey(
+    archive: Archive,
+    rules: ArchiveConfig,
+    ledger: StateReader,
+    owner: tuple[str, TableName],
+    watermark: ArchiveWatermark | None,
+    *,
+    full: bool = False,
+) -> Survey:
+    """Finds out what is new, what waits, and what is missing.
+
+    Args:
+        archive: Open archive.
+        rules: How it is read.
+        ledger: What is known of it; it may be empty.
+        owner: Pipeline and table.
+        watermark: From the table's newest commit; None if it has none.
+        full: List everything, due or not.
+
+    Raises:
+        ArchiveUnreachableError: the store does not answer.
+        ArchiveFileError: a file's name is not understood, and the rules do not say to leave such files alone.
+    """
+    mark = ledger.listing_mark(*owner) or ListingMark()
+    look = _Look(archive=archive, rules=rules, ledger=ledger, owner=owner, watermark=watermark or ArchiveWatermark(), mark=mark)
+    if not full and mark.ranges and mark.ranges != EVERYTHING:
+        found = _incremental(look)
+        if found is not None and not found.gaps:
+            return found
+    return _judged(look, archive.list(EVERYTHING), EVERYTHING, Scope.FULL)
+
+
+def _incremental(look: _Look) -> Survey | None:
+    """Lists what can be new; None if everything is to be listed by the store's clock."""
+    listing = look.archive.list(look.mark.ranges)
+    if due_scope(look.mark, listing.clock, look.rules.relist) is Scope.FULL:
+        return None
+    above = parents(look.mark.ranges)
+    fresh = new_folders((folder for top in above for folder in look.archive.folders(top)), look.mark.ranges)
+    added = look.archive.list(fresh) if fresh else None
+    files = {file.path: file for file in (*listing.files, *(added.files if added else ()))}
+    everything = replace(
+        listing,
+        files=tuple(file for _, file in sorted(files.items())),
+        calls=listing.calls + len(above) + (added.calls if added else 0),
+        entries=listing.entries + (added.entries if added else 0),
+    )
+    return _judged(look, everything, (*look.mark.ranges, *fresh), Scope.INCREMENTAL)
+
+
+def _judged(look: _Look, listing: Listing, ranges: tuple[ListedRange, ...], scope: Scope) -> Survey:
+    """Says what a listing means."""
+    names, strangers = _parsed(look.rules, listing)
+    pending = look.ledger.pending_files(*look.owner)
+    recorded = look.ledger.archive_files(*look.owner, None if scope is Scope.FULL else [name.path for name in names])
+    known = _believed({**pending, **recorded}, look.watermark)
+    passed = _passed(look, names, known)
+    kept = tuple(name for name in names if name.path not in passed)
+    paths = {name.path for name in kept}
+    listed = [_hashed_again(look.archive, file, known.get(file.path)) for file in listing.files if file.path in paths]
+    unfinished, ended = _endings(look, kept, known, listing)
+    stock = take_stock(listed, known, listing.clock, ArrivalRules(settle=look.rules.settle, unfinished=unfinished), ranges)
+    decisions = _decisions(look)
+    proofs = proofs_of(look.watermark, kept, _covers(kept, stock, known, ended), decisions, look.rules.max_hole)
+    mark = ListingMark(
+        ranges=merged_ranges(look.mark.ranges, next_ranges(names, look.watermark, look.rules.lookback), scope),
+        full_at=listing.clock if scope is Scope.FULL else look.mark.full_at,
+        calls=listing.calls,
+        files=len(listing.files),
+    )
+    return Survey(
+        scope=scope,
+        listing=listing,
+        names=kept,
+        known=known,
+        stock=stock,
+        passed=passed,
+        files=freeze(file for file in stock.to_read if _in_reach(file.path, kept, stock, proofs)),
+        proofs=proofs,
+        decisions=decisions,
+        strangers=strangers,
+        mark=mark,
+        unfinished=unfinished,
+        settle=look.rules.settle,
+    )
+
+
+def _hashed_again(archive: Archive, file: ListedFile, known: FileRecord | None) -> ListedFile:
+    """Returns a file that was written again, and may be the same as before, with the hash of what is in it now.
+
+    Only where the store tells no more than size and time, and the hash of what was read is kept.
+    """
+    kept = known is not None and known.status is FileStatus.CONSUMED and known.file.etag.startswith(HASHED)
+    if known is None or not kept or file.etag or file.size != known.file.size or file.modified == known.file.modified:
+        return file
+    return replace(file, etag=archive.content_hash(file.path))
+
+
+def _believed(known: Mapping[str, FileRecord], watermark: ArchiveWatermark) -> dict[str, FileRecord]:
+    """Leaves out what the ledger calls consumed although the table does not have it: its lake was restored, or the ledger is another's."""
+
+    def goes_on(cover: Cover) -> bool:
+        reached = watermark.of(cover.stream)
+        return reached is None or (cover.high or cover.low) > reached
+
+    return {
+        path: record
+        for path, record in known.items()
+        if record.status is not FileStatus.CONSUMED or not any(cover.high != cover.low and goes_on(cover) for cover in record.covers)
+    }
+
+
+def _passed(look: _Look, names: tuple[FileName, ...], known: Mapping[str, FileRecord]) -> frozenset[str]:
+    """Returns the files that the watermark has passed although the ledger does not say that they were consumed.
+
+    Without natural holes everything below the watermark lies in files that were read; with them a late file may lie in one. Files of an
+    operation whose commit the ledger missed were read in any case.
+    """
+    behind = below(names, look.watermark)
+    frozen = {path for path in behind & known.keys() if known[path].status is FileStatus.FROZEN}
+    return frozenset(frozen | (behind - known.keys() if not look.rules.max_hole else set()))
+
+
+def _parsed(rules: ArchiveConfig, listing: Listing) -> tuple[tuple[FileName, ...], tuple[Stranger, ...]]:
+    names: list[FileName] = []
+    strangers: list[Stranger] = []
+    for file in listing.files:
+        match parse_name(rules.layout, file.path, rules.template):
+            case Stranger() as stranger:
+                strangers.append(stranger)
+            case Aside():
+                pass
+            case name:
+                names.append(name)
+    if strangers and rules.strangers is OnStranger.FAIL:
+        shown = "; ".join(f"{item.path}: {item.why}" for item in strangers[:5])
+        raise ArchiveFileError(
+            f"{len(strangers)} files of the archive have names that the layout {rules.layout.value!r} does not know: {shown}.",
+            why="They may hold changes, and nobody can say where these belong.",
+            data="Nothing was read; the watermark is where it was.",
+            next="Correct the layout or move the files away; or let such files be ignored.",
+        )
+    return tuple(names), tuple(strangers)
+
+
+def _endings(
+    look: _Look, names: tuple[FileName, ...], known: Mapping[str, FileRecord], listing: Listing
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Returns the files that end in the middle of something, and the binlogs that were closed."""
+    sizes = {file.path: file for file in listing.files}
+    last = {name.stream: name for name in sorted((n for n in names if isinstance(n, BinlogName)), key=lambda name: name.number)}
+    unfinished, ended = set[str](), set[str]()
+    for name in names:
+        before = known.get(name.path)
+        unchanged = before is not None and before.status is FileStatus.CONSUMED and before.file.same_as(sizes[name.path])
+        looked_at = last.get(name.stream) is name if isinstance(name, BinlogName) else look.rules.check_endings
+        if unchanged or not looked_at or name.compression is not Compression.NONE or not sizes[name.path].size:
+            continue
+        kind = "binlog" if isinstance(name, BinlogName) else name.extension
+        answer = is_finished(look.archive, name.path, kind, sizes[name.path].size)
+        if answer is False:
+            unfinished.add(name.path)
+        elif answer:
+            ended.add(name.path)
+    return frozenset(unfinished), frozenset(ended)
+
+
+def _decisions(look: _Look) -> tuple[AcceptedGap, ...]:
+    recorded = (record.decision for record in look.ledger.archive_gaps(*look.owner))
+    return tuple(dict.fromkeys((*look.watermark.accepted, *(decision for decision in recorded if decision is not None))))
+
+
+def _covers(names: tuple[FileName, ...], stock: Stock, known: Mapping[str, FileRecord], ended: frozenset[str]) -> tuple[Cover, ...]:
+    """What the files hold as far as it is known: by reading them, where the ledger knows them as they are; else by their names."""
+    changed = {arrival.file.path: arrival for arrival in stock.arrivals}
+    empty = {file.path for file in stock.of(Verdict.EMPTY)}
+    contents = {
+        path: record.covers
+        for path, record in known.items()
+        if record.covers and (path not in changed or changed[path].file.same_as(record.file))
+    }
+    of_interest = [name for name in names if name.path in changed or name.path in contents or isinstance(name, BinlogName)]
+    covers = covers_of(of_interest, contents, ended)
+    return tuple(replace(cover, high=cover.low) if cover.file in empty else cover for cover in covers)
+
+
+def proofs_of(
+    watermark: ArchiveWatermark,
+    names: Iterable[FileName],
+    covers: tuple[Cover, ...],
+    decisions: tuple[AcceptedGap, ...],
+    max_hole: int,
+) -> tuple[Proof, ...]:
+    """Returns the proof of each stream that files cover.
+
+    Args:
+        watermark: What is complete; a stream that it does not know begins at its origin, or with its first file.
+        names: Of the files.
+        covers: What they hold.
+        decisions: Gaps that were accepted.
+        max_hole: See `core.archive.completeness.prove`.
+    """
+    origins = {name.stream: origin(name, watermark) for name in names if isinstance(name, KafkaName | BinlogName)}
+    proofs = []
+    for stream in sorted({cover.stream for cover in covers}):
+        reached = watermark.of(stream)
+        start: Position | None = reached if reached is not None else origins.get(stream)
+        proofs.append(prove(stream, start, covers, accepted=decisions, max_hole=max_hole))
+    return tuple(proofs)
+
+
+def _in_reach(path: str, names: tuple[FileName, ...], stock: Stock, proofs: tuple[Proof, ...]) -> bool:
+    """True if a file lies neither behind a gap nor behind one that waits: events are read in their order."""
+    by_path = {name.path: name for name in names}
+    name = by_path[path]
+    waiting = [by_path[file.path] for file in stock.of(Verdict.WAIT)]
+    match name:
+        case KafkaName() | BinlogName():
+            gaps = [gap.low for proof in proofs if proof.stream == name.stream for gap in proof.gaps[:1]]
+            stops = [_start(other) for other in waiting if isinstance(other, KafkaName | BinlogName) and other.stream == name.stream]
+            return all(_start(name) < stop for stop in (*gaps, *stops))
+        case DmsName():
+            return not any(
+                isinstance(other, DmsName) and (other.schema, other.table) == (name.schema, name.table) and other.place < name.place
+                for other in waiting
+            )
+        case _:
+            return True
+
+
+def _start(name: KafkaName | BinlogName) -> Position:
+    return (name.start_offset,) if isinstance(name, KafkaName) else (name.number, 0)

@@ -1,0 +1,1 @@
+"""Event histories: a table as of a time, and how long events are kept. Runs in Spark."""

@@ -1,0 +1,111 @@
+"""Upkeep of event histories: small files, and what is older than the retention. Runs in Spark, under the table's lease."""
+
+from datetime import UTC, datetime, time, timedelta
+from itertools import pairwise
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops.core.events.event_history import Begin, EventHistory, HistoryKind, Point, render_noted
+from cdc_ops.core.events.format_spec import Operation
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.formats.feed.fold import DELETED, WHOLE, latest_per_key
+from cdc_ops.lake.file_io import open_filesystem
+from cdc_ops.lake.history.read import as_feed, generations, history_schema, open_history, place_in_feed, until
+from cdc_ops.lake.history.rows import begin_row
+from cdc_ops.lake.history.write import read_noted
+from cdc_ops.lake.log.delta_log import DeltaLog
+from cdc_ops.lake.spark.conf import USER_METADATA
+from cdc_ops.lake.spark.session import once, private_session, shared_view
+from cdc_ops.lake.table.create import at, translated_conflicts
+
+_SLACK: Final = 10
+"""States are made for a tenth of the retention at once: making them reads all that is older."""
+
+
+def maintain_history(spark: SparkSession, history: EventHistory, table: TableName, now: datetime) -> None:
+    """Puts small files together, and makes states of the events that are older than the retention.
+
+    Args:
+        spark: Any session.
+        history: The history of a table that nobody else works on.
+        table: Whose, for messages.
+        now: The time, UTC.
+
+    Raises:
+        LakeConflictError: somebody else changes the history.
+    """
+    if DeltaLog(history.path).newest() is None:
+        return
+    cut = datetime.combine((now - history.retention).date(), time(0), UTC)
+    with translated_conflicts(f"the upkeep of the event history of {table}"):
+        shorten(spark, history, cut)
+        with private_session(spark, {USER_METADATA: _same(history.path)}) as session:
+            session.sql(f"OPTIMIZE {at(history.path)}").collect()
+            session.sql(f"VACUUM {at(history.path)}").collect()
+    _forget(spark, history, cut)
+
+
+def shorten(spark: SparkSession, history: EventHistory, cut: datetime) -> bool:
+    """Makes states of the rows at a time, and removes the events before it, once enough of them are there.
+
+    The states are there before the events go: a process that dies in between leaves both, which come to the same.
+
+    Args:
+        spark: Any session.
+        history: The history.
+        cut: The time, midnight UTC.
+
+    Returns:
+        True if something was removed.
+    """
+    opened = open_history(spark, history.path)
+    begin = opened.begin
+    if begin.at > cut - max(history.retention / _SLACK, timedelta(days=1)):
+        return False
+    before = until(opened, opened.rows, Point(text="", at=cut - timedelta(microseconds=1)))
+    folded = latest_per_key(as_feed(before), history_schema(history.path))
+    later = Begin(op_seq=begin.op_seq, at=cut, place=begin.place, version=begin.version, columns=begin.columns)
+    rows = _states(folded, later).unionByName(begin_row(spark, later), allowMissingColumns=True)
+    told = {USER_METADATA: _same(history.path)}
+    own = once("cdc-ops/shorten", cut.date().toordinal())
+    with shared_view(rows) as view, private_session(spark, {**own, **told}) as session:
+        session.table(view).write.format("delta").mode("append").save(history.path)
+    with private_session(spark, told) as session:
+        session.sql(f"DELETE FROM {at(history.path)} WHERE event_date < DATE'{cut.date()}'").collect()
+    return True
+
+
+def _states(folded: DataFrame, begin: Begin) -> DataFrame:
+    """The last states of all keys; deletes stay once, for changes that come late."""
+    kept = folded.where(~F.col(DELETED) | (F.col("position.rank") == 0))
+    op = F.when(F.col(DELETED), Operation.DELETE.value).when(F.col(WHOLE), Operation.READ.value).otherwise(Operation.UPDATE.value)
+    return kept.select(
+        F.lit(begin.at).cast("date").alias("event_date"),
+        F.lit(begin.op_seq).cast("bigint").alias("op_seq"),
+        F.lit(HistoryKind.STATE.value).alias("kind"),
+        op.alias("op"),
+        place_in_feed().alias("position"),
+        F.lit(begin.at).alias("happened_at"),
+        F.lit(begin.version).cast("bigint").alias("table_version"),
+        "key",
+        F.when(~F.col(DELETED), F.col("row")).alias("after"),
+        "present",
+    )
+
+
+def _forget(spark: SparkSession, history: EventHistory, cut: datetime) -> None:
+    """Removes the histories of generations whose successor begins before a time."""
+    known = [path for path in generations(history.root) if DeltaLog(path).newest() is not None]
+    for path, successor in pairwise(known):
+        begun = open_history(spark, successor).begin.at
+        if begun < cut:
+            filesystem, inner = open_filesystem(path)
+            filesystem.rm(inner, recursive=True)
+
+
+def _same(path: str) -> str:
+    """What a commit says that brings nothing new: what the newest one has said."""
+    noted = read_noted(path)
+    return render_noted(noted) if noted is not None else ""

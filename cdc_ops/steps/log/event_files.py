@@ -1,0 +1,117 @@
+"""The files of a frozen operation of the log method as Spark reads them, and which of their records the operation wants. Runs in Spark."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops.archives.base import Archive
+from cdc_ops.core.archive.file_names import KafkaName
+from cdc_ops.core.archive.files import FrozenFiles
+from cdc_ops.core.archive.offsets import Cover
+from cdc_ops.core.events.format_spec import EventFormat
+from cdc_ops.core.operation.log_batch import LogBatch
+from cdc_ops.formats.feed.format import open_format
+from cdc_ops.formats.files.containers import open_files
+from cdc_ops.formats.files.json_lines import FileLines, RecordFile
+from cdc_ops.steps.archive.frozen_files import check_unchanged, names_of
+
+Wanted = Callable[[DataFrame], DataFrame]
+"""Leaves of records, or of their envelopes, those that an operation wants; both have `file` and `line`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """Files of an operation whose records have been counted.
+
+    Args:
+        files: What each of them holds.
+        read: Paths of all files that `envelopes` has records of: those of the operation, or more where it shares its reading.
+        envelopes: Makes the envelopes of the records that are wanted.
+    """
+
+    files: tuple[FileLines, ...]
+    read: tuple[str, ...]
+    envelopes: Callable[[Wanted], DataFrame]
+
+
+def open_alone(spark: SparkSession, log: LogBatch, archive: Archive) -> Opened:
+    """Counts the records of an operation's files: an action.
+
+    Raises:
+        ArchiveChangedError: a file is not what it was when it was frozen.
+        ArchiveFileError: a file cannot be read.
+    """
+    check_unchanged(archive, FrozenFiles(files=log.files))
+    form, chosen = open_format(log.archive.format), chosen_format(log)
+    opened = open_files(spark, record_files(log), form.facts, chosen, archive)
+    paths = tuple(file.path for file in log.files)
+    # What is not wanted is left out before it is parsed.
+    return Opened(files=opened.files, read=paths, envelopes=lambda wanted: form.envelopes(wanted(opened.records()), chosen))
+
+
+def chosen_format(log: LogBatch) -> EventFormat:
+    """Returns what the pipeline file says of the format."""
+    return log.archive.events
+
+
+def kafka_names(log: LogBatch) -> dict[str, KafkaName]:
+    """Returns what the names of those files say, by path, that tell an offset."""
+    return {path: name for path, name in names_of(log).items() if isinstance(name, KafkaName)}
+
+
+def record_files(log: LogBatch) -> tuple[RecordFile, ...]:
+    """Returns the files of an operation as Spark reads them."""
+    names, found = kafka_names(log), []
+    for file in log.files:
+        name = names.get(file.path)
+        partition, offset = (name.partition, name.start_offset) if name is not None else (None, None)
+        uri = uri_of(log.url, file.path)
+        found.append(RecordFile(path=file.path, uri=uri, size=file.size, partition=partition, start_offset=offset))
+    return tuple(found)
+
+
+def uri_of(url: str, path: str) -> str:
+    """Returns what Spark calls a file of an archive."""
+    scheme, is_url, rest = url.rpartition("://") if "://" in url else ("", "", url)
+    place = f"{rest.rstrip('/')}/{path}"
+    return f"{ {'s3': 's3a'}.get(scheme, scheme) }://{place}" if is_url and scheme != "file" else place
+
+
+def covers_of_files(files: Iterable[FileLines], names: Mapping[str, KafkaName]) -> tuple[Cover, ...]:
+    """Returns what files hold by their contents; names without positions cover nothing that could be proven."""
+    return tuple(
+        Cover(file=file.path, stream=name.stream, low=(name.start_offset,), high=(name.start_offset + file.lines,))
+        for file in files
+        if (name := names.get(file.path)) is not None
+    )
+
+
+def unread(frame: DataFrame, read: Iterable[str], log: LogBatch, merged: Iterable[str]) -> DataFrame:
+    """Leaves out the records of files that are not merged, and those below the watermark: the table has them, and what came after them.
+
+    Args:
+        frame: Records or envelopes.
+        read: Paths of the files that it may have records of.
+        log: What the operation reads.
+        merged: Paths of its files that lie before the first gap.
+    """
+    wanted, names = set(merged), kafka_names(log)
+    if left_out := [(path,) for path in read if path not in wanted]:
+        others = F.broadcast(frame.sparkSession.createDataFrame(left_out, "file string"))
+        frame = frame.join(others, "file", "left_anti").select(*frame.columns)
+    old = []
+    for path, name in names.items():
+        reached = log.before.of(name.stream)
+        if path in wanted and reached is not None and name.start_offset < reached[0] and not _came_before(log, name):
+            old.append((F.col("file") == path) & (F.col("line") < reached[0] - name.start_offset))
+    return frame.where(~reduce(or_, old)) if old else frame
+
+
+def _came_before(log: LogBatch, name: KafkaName) -> bool:
+    """True for a file from before the place where the table began with its partition: it was never read."""
+    since = log.before.since(name.stream)
+    return since is not None and (name.start_offset,) < since

@@ -1,0 +1,356 @@
+"""extract of the log method: archived events of one frozen operation, folded to one row per key and landed. Runs in Spark.
+
+    files -> count their lines -> prove that none is missing -> records -> feed (landed as Parquet) -> last state of each key (landed)
+
+The feed is landed once and read twice, so that JSON is parsed once: what is bad in it, and what it empties, is known before it is folded.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops.archives.base import open_archive
+from cdc_ops.core.apply.deletes import DELETE_MARK
+from cdc_ops.core.apply.metadata_columns import SEQUENCE
+from cdc_ops.core.archive.file_names import KafkaName, parse_name
+from cdc_ops.core.archive.files import FrozenFiles
+from cdc_ops.core.events.ddl_changes import Renaming
+from cdc_ops.core.events.format_spec import Operation, RecordKind
+from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL, LogBatch, LogReading
+from cdc_ops.core.operation.operation import Manifest, OperationSpec
+from cdc_ops.core.operation.phases import RunPhase
+from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN
+from cdc_ops.core.schema.declared_tables import way_on
+from cdc_ops.core.schema.tables import Column as TableColumn
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.core.schema.value_policies import Nulled, NulledValues
+from cdc_ops.errors import BadRecordsError, RequestError
+from cdc_ops.formats.feed.canonical import canonical_feed, records_of
+from cdc_ops.formats.feed.fold import (
+    DELETED,
+    TIED,
+    WHOLE,
+    changes_per_key,
+    latest_per_key,
+    place_of,
+    refuse_ties,
+    speaks_of_part,
+    without_nulls,
+)
+from cdc_ops.formats.feed.format import open_format
+from cdc_ops.formats.feed.renames import with_names_from_before, with_names_of_now
+from cdc_ops.lake.quarantine.write import records_again
+from cdc_ops.lake.spark.conf import archive_conf
+from cdc_ops.lake.spark.session import set_missing
+from cdc_ops.lake.staging.landing import land
+from cdc_ops.lake.staging.manifests import feed_name, landed_files
+from cdc_ops.steps.archive.frozen_files import after_reading, check_unchanged
+from cdc_ops.steps.log.column_drift import Altered, news_columns, statement_of, statements_of
+from cdc_ops.steps.log.event_files import Opened, chosen_format, covers_of_files, kafka_names, open_alone, unread
+from cdc_ops.steps.log.event_order import check_order, instant, moment, order_columns
+from cdc_ops.steps.log.shared_scan import SharedReadings
+from cdc_ops.steps.log.unknown_tables import Watch, watch_of
+from cdc_ops.steps.reporting.stopwatch import measured
+from cdc_ops.steps.stage.latest_rows import is_deleted
+
+_KEPT: Final = (
+    *("kind", "op", "key", "previous_key", "after", "present", "nulled", "unmapped", "position", "source_time", "reason", "file", "line"),
+)
+_NOTED: Final = ("before", "snapshot", "transaction", "ddl")
+"""What else a table's event history has of an event."""
+_SHOWN: Final = 5
+
+
+def land_events(
+    spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt: str, readings: SharedReadings | None = None, reread: str = ""
+) -> Manifest:
+    """Reads the files of an operation and lands what their events come to: one row per key, or for SCD type 2 one row per change of a key.
+
+    Args:
+        spark: A session of its own.
+        spec: The frozen operation.
+        log: What it reads.
+        attempt: Folder name of this try, unique.
+        readings: Of the job that it belongs to; None = it reads its files for itself.
+        reread: Why this is done although it had been landed before, "" if it had not.
+
+    Raises:
+        ArchiveChangedError: a file is not what it was when it was frozen; the next run freezes anew.
+        ArchiveGapError: something is missing before all of the files.
+        BadRecordsError: records cannot be read exactly.
+        TiedEventsError: two events at one place say different things.
+        ConfigError: the format would lose data by a setting that nobody has accepted.
+        UnknownTablesError: records are of tables that the pipeline file does not speak of, and the policy is to fail.
+    """
+    set_missing(spark, archive_conf(log.url, dict(log.archive.options)))
+    frozen, names = FrozenFiles(files=log.files), kafka_names(log)
+    with closing(open_archive(log.url, dict(log.archive.options))) as archive:
+        opened = readings.part_of(spark, spec) if readings else None
+        if opened is None:
+            with measured(RunPhase.COUNTING):
+                opened = open_alone(spark, log, archive)
+        covers = covers_of_files(opened.files, names)
+        proven = after_reading(log, covers, table=str(spec.table))
+        watch = watch_of(log, readings.known if readings else None)
+        envelopes = _envelopes(spark, spec, log, opened, proven.merged)
+        mine = watch.marked(envelopes, spec.table) if watch else records_of(envelopes, spec.table)
+        feed, rows_of_files, altered = _feed_by_names_of_now(spark, mine, spec, log, (feed_folder(spec, attempt), watch))
+        seen = _seen(rows_of_files, spec)
+        if seen.bad and not log.quarantine:
+            raise _bad_records(feed, spec.table, seen.bad)
+        newest, behind = (log.before.newest, 0) if log.again else check_order(rows_of_files, spec, log, names)
+        reading = LogReading(
+            watermark=replace(proven.watermark, newest=newest),
+            covers=covers,
+            merged=proven.merged,
+            gaps=proven.gaps,
+            blank=_blank_lines(opened, log, proven.merged),
+            events=seen.events,
+            truncates=() if spec.stored_as.ignores_deletes else seen.truncates,
+            behind=behind,
+            ordered=open_format(log.archive.format).facts.one_order,
+            quarantined=seen.bad + (seen.unknown if log.again or (watch and watch.keeps_raw) else 0),
+            unknown=watch.found(feed, seen.unknown, spec.table) if watch else NONE_UNKNOWN,
+            last_change=seen.last_change,
+            lowest=seen.lowest,
+            columns=altered.news(rows_of_files, seen.truncates, seen.lowest),
+        )
+        looked = _Looked(seen=seen, reading=reading, check=lambda: check_unchanged(archive, frozen), reread=reread)
+        return _land_rows(spark, spec, attempt, feed, looked)
+
+
+def _land_rows(spark: SparkSession, spec: OperationSpec, attempt: str, feed: DataFrame, looked: "_Looked") -> Manifest:
+    """Folds a landed feed and lands what it comes to."""
+    seen = looked.seen
+    folded = fold(feed, spec, truncated=bool(seen.truncates), partial=bool(seen.partial))
+    tied, landed = Observation(), Observation()
+    rows = landed_rows(folded.observe(tied, F.count_if(TIED).alias("n")), spec, place_of(folded))
+    rows = rows.observe(landed, *_counted())
+
+    def finished(manifest: Manifest) -> Manifest:
+        if tied.get["n"]:
+            refuse_ties(folded, spec.full_schema)
+        reading = replace(looked.reading, partial=landed.get["partial"], deletes=landed.get["deletes"])
+        feed_files = landed_files(spec.staging, feed_name(attempt)) if reads_feed(spec, reading) else ()
+        return replace(
+            manifest,
+            log=reading,
+            nulled=seen.nulled,
+            feed_files=len(feed_files),
+            feed_bytes=sum(file.bytes for file in feed_files),
+            reread=looked.reread,
+        )
+
+    with measured(RunPhase.FOLD):
+        return land(spark, rows, spec, attempt, looked.check, finished)
+
+
+def _envelopes(spark: SparkSession, spec: OperationSpec, log: LogBatch, opened: Opened, merged: tuple[str, ...]) -> DataFrame:
+    """Returns the envelopes that an operation wants: of its files before the first gap, or of what is in quarantine."""
+    if log.again:
+        return open_format(log.archive.format).envelopes(_records_again(spark, spec, log), chosen_format(log))
+    return opened.envelopes(lambda found: unread(found, opened.read, log, merged))
+
+
+def _blank_lines(opened: Opened, log: LogBatch, merged: tuple[str, ...]) -> int:
+    """Returns how many lines of the files that are merged are empty, 0 for formats in which that may be the end of a delete."""
+    tombstones = open_format(log.archive.format).facts.writes_tombstones
+    return 0 if tombstones else sum(file.blank for file in opened.files if file.path in set(merged))
+
+
+def _counted() -> tuple[Column, Column]:
+    """What is counted of landed rows: those of which not every column is known, and those that are gone."""
+    return F.count_if(F.col(PRESENT).isNotNull()).alias("partial"), F.count_if(F.col(DELETE_MARK)).alias("deletes")
+
+
+def feed_folder(spec: OperationSpec, attempt: str) -> str:
+    """Returns where the feed of a try is landed, beside its rows."""
+    return f"{spec.staging.rstrip('/')}/{feed_name(attempt)}"
+
+
+def reads_feed(spec: OperationSpec, reading: LogReading) -> bool:
+    """True if the merge of landed events reads their feed too: for the event history, and for what is or was in quarantine."""
+    return spec.log is not None and bool(reading.quarantined or spec.log.again or spec.log.history)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What a feed holds: changes, what is bad or unknown, updates of some columns, TRUNCATEs, newest change, first place, lost values."""
+
+    events: int
+    bad: int
+    unknown: int
+    partial: int
+    truncates: tuple[tuple[int, ...], ...]
+    last_change: datetime | None
+    lowest: tuple[int, ...]
+    nulled: Nulled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Looked:
+    """What a look at a landed feed showed, before it is folded; the check that its files are the same; why they were read again."""
+
+    seen: _Seen
+    reading: LogReading
+    check: Callable[[], None]
+    reread: str
+
+
+def _records_again(spark: SparkSession, spec: OperationSpec, log: LogBatch) -> DataFrame:
+    """Returns the records in quarantine, with the offsets that they have by their files' names.
+
+    Raises:
+        RequestError: nobody could tell whether a record is older than its row.
+    """
+    if not open_format(log.archive.format).facts.one_order:
+        raise RequestError(
+            f"What is in quarantine of {spec.table} cannot be replayed: {log.archive.format} has an order within a partition only.",
+            why="A record that was set aside may be older than its row, and would set it back.",
+            data="Nothing was written; the watermark stays.",
+            next=way_on(
+                f"reconcile --pipeline {spec.pipeline} --table {spec.table}",
+                "compares the table with its source",
+                declared=bool(log.declared),
+                first="The next event of the whole row brings it right.",
+            ),
+        )
+    rows = records_again(spark, spec, log.quarantine)
+    parsed = {
+        row["file"]: parse_name(log.archive.layout, row["file"], log.archive.template) for row in rows.select("file").distinct().collect()
+    }
+    found = [(file, name.partition, name.start_offset) for file, name in parsed.items() if isinstance(name, KafkaName)]
+    places = spark.createDataFrame(found, "file string, partition int, first bigint")
+    offset = (F.col("first") + F.col("line")).alias("offset")
+    return rows.join(F.broadcast(places), "file", "left").select("value", "file", "line", "partition", offset)
+
+
+def _feed_by_names_of_now(
+    spark: SparkSession, mine: DataFrame, spec: OperationSpec, log: LogBatch, place: tuple[str, Watch | None]
+) -> tuple[DataFrame, list[Row], Altered]:
+    """Lands the feed of a table and looks at it; once more, if statements in it say that events from before have columns by other names.
+
+    What statements say follows from the frozen files and columns alone, so that each try reads the same.
+
+    Returns:
+        The landed feed, what was seen of each of its files, and what its statements did.
+    """
+    facts, schema = open_format(log.archive.format).facts, spec.full_schema
+    named = with_names_of_now(mine, log.renamed, schema)
+
+    def looked_at(renamings: tuple[Renaming, ...]) -> tuple[DataFrame, list[Row], Altered]:
+        feed = _landed_feed(spark, with_names_from_before(named, renamings, facts), spec, log, place)
+        looks = (*_seen_columns(feed, spec), *news_columns(feed, schema, facts, log), *order_columns(feed, log, kafka_names(log)))
+        rows = feed.groupBy("file").agg(*looks).collect()
+        said, declared = statements_of(rows, spec.table, facts), bool(log.declared)
+        begins = spec.watermark_before is None and not log.before.streams
+        table = Altered(
+            schema=schema, facts=facts, statements=said, renamed=log.renamed, declared=declared, stored=log.stored, begins=begins
+        )
+        return feed, rows, table
+
+    found = looked_at(())
+    renamings = found[2].renamings
+    return looked_at(renamings) if renamings else found
+
+
+def _landed_feed(spark: SparkSession, named: DataFrame, spec: OperationSpec, log: LogBatch, place: tuple[str, Watch | None]) -> DataFrame:
+    """Lands the feed of a table: what the fold needs of it, and what is bad."""
+    (folder, watch), form = place, open_format(log.archive.format)
+    feed = canonical_feed(form, named, spec.full_schema, spec.keys, chosen_format(log), before=bool(log.history))
+    bad = F.col("kind").isin(RecordKind.BAD, *((RecordKind.UNKNOWN,) if watch and watch.keeps_raw else ()))
+    names = (*_KEPT, *(_NOTED if log.history else ()), *(("table",) if watch else ()))
+    kept = [*(F.col(name) for name in names), statement_of(spec.table)]
+    feed.select(*kept, F.when(bad, F.col("raw")).alias("raw")).write.mode("overwrite").parquet(folder)
+    return spark.read.schema(feed.select(*kept, "raw").schema).parquet(folder)
+
+
+def _seen_columns(feed: DataFrame, spec: OperationSpec) -> tuple[Column, ...]:
+    """Returns what `_seen` needs of each file: aggregates of the landed feed."""
+    change = F.col("kind") == RecordKind.CHANGE
+    place = F.when(change, place_of(feed))
+    lost = [F.count_if(F.array_contains("nulled", column.name)).alias(f"n{index}") for index, column in enumerate(_lossy(spec))]
+    return (
+        F.count_if(change).alias("events"),
+        F.count_if(F.col("kind") == RecordKind.BAD).alias("bad"),
+        F.count_if(F.col("kind") == RecordKind.UNKNOWN).alias("unknown"),
+        F.count_if(speaks_of_part(spec.full_schema)).alias("part"),
+        F.collect_set(F.when(F.col("op") == Operation.TRUNCATE, place)).alias("truncates"),
+        moment(F.max(F.when(change, F.col("source_time")))).alias("last"),
+        F.min(place).alias("lowest"),
+        *lost,
+    )
+
+
+def _seen(rows: Sequence[Row], spec: OperationSpec) -> _Seen:
+    """Adds up what was seen of each file."""
+    nulled = ((column, sum(row[f"n{index}"] for row in rows)) for index, column in enumerate(_lossy(spec)))
+    return _Seen(
+        events=sum(row["events"] for row in rows),
+        bad=sum(row["bad"] for row in rows),
+        unknown=sum(row["unknown"] for row in rows),
+        partial=sum(row["part"] for row in rows),
+        truncates=tuple(sorted({tuple(place) for row in rows for place in row["truncates"]})),
+        last_change=max((at for row in rows if (at := instant(row["last"])) is not None), default=None),
+        lowest=min((tuple(row["lowest"]) for row in rows if row["lowest"]), default=()),
+        nulled=Nulled(columns=tuple(NulledValues(column=c.name, source_type=c.source_type, values=n) for c, n in nulled if n)),
+    )
+
+
+def _lossy(spec: OperationSpec) -> list[TableColumn]:
+    return [column for column in spec.schema.columns if column.lossy]
+
+
+def fold(feed: DataFrame, spec: OperationSpec, *, truncated: bool, partial: bool = True) -> DataFrame:
+    """Returns what a table wants of a feed: the last state of each key, or each change of it for a table that keeps versions.
+
+    Args:
+        feed: The landed feed.
+        spec: The operation.
+        truncated: False if the feed is known to have no TRUNCATE.
+        partial: False if each update of it is known to speak of all columns.
+    """
+    deletes = not spec.stored_as.ignores_deletes
+    if spec.delete_where and not deletes:
+        feed = _without_deleted(feed, spec.delete_where)
+    if nulls := spec.stored_as.nulls_ignored:
+        feed = without_nulls(feed, spec.full_schema, nulls)
+    if spec.stored_as.keeps_versions:
+        return changes_per_key(feed, deletes=deletes)
+    return latest_per_key(feed, spec.full_schema, truncated=truncated, deletes=deletes, nulls=not nulls, partial=partial or bool(nulls))
+
+
+def _without_deleted(feed: DataFrame, condition: str) -> DataFrame:
+    """Leaves out the events of which a table's `apply_as_deletes` is true; columns that an event does not speak of are NULL in it."""
+    whole = F.struct(*(F.col(name) for name in feed.columns)).alias("__cdc_event")
+    return feed.select(whole, "after.*").where(~is_deleted(condition)).select("__cdc_event.*")
+
+
+def _bad_records(feed: DataFrame, table: TableName, bad: int) -> BadRecordsError:
+    first = feed.where(F.col("kind") == RecordKind.BAD).select("file", "line", "reason").orderBy("file", "line").limit(_SHOWN).collect()
+    shown = "; ".join(f"{row['file']} line {row['line'] + 1}: {row['reason']}" for row in first)
+    return BadRecordsError(
+        f"{bad:,} records of the archive of {table} cannot be read exactly: {shown}.",
+        why="They were written under other settings than 'archive.settings' states, are damaged or of another format, or hold values that"
+        " their columns do not have.",
+        data="Nothing of this batch was written; the watermark stays.",
+        next="Correct the format and its settings, or repair the files; cdc-ops reads them again. To go on without these records, set"
+        " 'bad_records: quarantine': they are set aside, and their rows stay as they were.",
+    )
+
+
+def landed_rows(latest: DataFrame, spec: OperationSpec, place: Column) -> DataFrame:
+    """Returns rows as they are landed: the columns, whether the row is gone, which columns are known if not all are, and their place."""
+    keys, all_of_them = set(spec.keys), len(spec.full_schema.columns)
+    values = [
+        F.col("key" if column.name in keys else "row")[column.name].cast(column.delta_type).alias(column.name)
+        for column in spec.full_schema.columns
+    ]
+    known = F.col(DELETED) | F.col(WHOLE) | ((F.size("present") == all_of_them) & ~F.array_contains("present", REST_IS_NULL))
+    marks = F.col(DELETED).alias(DELETE_MARK), F.when(~known, F.col("present")).alias(PRESENT)
+    return latest.select(*values, *marks, place.alias(SEQUENCE))

@@ -1,0 +1,108 @@
+"""merge of the log method: what landed events come to, in one statement that carries the archive's new watermark. Runs in Spark."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops.core.apply.deletes import DELETE_MARK
+from cdc_ops.core.events.event_history import may_be_noted
+from cdc_ops.core.operation.log_batch import LogBatch, LogReading
+from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.operation import Manifest, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.schema.declared_tables import way_on
+from cdc_ops.core.text import quoted
+from cdc_ops.errors import IncompleteRowError
+from cdc_ops.formats.feed.fold import identity_of, place_of
+from cdc_ops.formats.feed.format import open_format
+from cdc_ops.lake.history.rows import Kept, event_rows
+from cdc_ops.lake.history.write import note
+from cdc_ops.lake.merge.apply import apply
+from cdc_ops.lake.merge.soft_deletes import with_deleted
+from cdc_ops.lake.merge.sql import INCOMPLETE
+from cdc_ops.lake.quarantine.write import resolve, set_aside
+from cdc_ops.lake.staging.landing import check_feed, read_landed
+from cdc_ops.steps.log.land_events import feed_folder
+from cdc_ops.steps.stage.invalid_values import full_text
+from cdc_ops.steps.stage.latest_rows import is_deleted
+
+_FOUND: Final = re.compile(re.escape(INCOMPLETE) + r"([0-9A-F]*):")
+
+
+def merge_events(spark: SparkSession, spec: OperationSpec, manifest: Manifest, reading: LogReading) -> OperationResult:
+    """Applies landed events; the commit carries up to where the table has everything of its archive then.
+
+    Args:
+        spark: A session of its own.
+        spec: The frozen operation.
+        manifest: Of its rows.
+        reading: What reading its files showed.
+
+    Raises:
+        IncompleteRowError: an event changes some columns of a row that the table does not have.
+    """
+    spec = replace(spec, archive_after=reading.watermark)
+    plan, batch = plan_merge(spec, manifest), marked(read_landed(spark, spec, manifest), spec)
+    plan, batch = with_deleted(spark, spec, plan, batch)
+    check_feed(spec, manifest)
+    if reading.quarantined and spec.log is not None and not spec.log.again:
+        set_aside(spark, spec, spec.log.quarantine or spec.log.unknown, feed_folder(spec, manifest.attempt))
+    if spec.log is not None:
+        _keep_events(spark, spec, spec.log, reading, feed_folder(spec, manifest.attempt))
+    with translated_gaps(spec):
+        result = apply(spark, spec, batch, plan, manifest.rows)
+    if spec.log is not None and spec.log.again and result.outcome is not Outcome.NUMBER_TAKEN:  # else nothing of it was merged
+        resolve(spark, spec, spec.log.quarantine, feed_folder(spec, manifest.attempt))
+    counts = replace(result.counts, read=reading.events, quarantined=reading.quarantined, behind=reading.behind)
+    counts = replace(counts, unknown=reading.unknown, columns=reading.columns, blank=reading.blank)
+    return replace(result, counts=counts)
+
+
+def _keep_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, reading: LogReading, folder: str) -> None:
+    if log.history is None:
+        return
+    feed, facts = spark.read.parquet(folder), open_format(log.archive.format).facts
+    events = event_rows(feed, place_of(feed), identity_of(feed, facts), Kept.of(spec))
+    newest = (one.place for one in log.before.newest)
+    again = may_be_noted(reading.lowest, newest, sum(field.of_delivery for field in facts.order))
+    note(spark, spec, log.history, events, again=again)
+
+
+def marked(rows: DataFrame, spec: OperationSpec) -> DataFrame:
+    """Marks also the rows that the table's `apply_as_deletes` is true of; with soft deletes each row gets the mark that is stored."""
+    gone = F.col(DELETE_MARK)
+    if spec.delete_where and not spec.stored_as.ignores_deletes:  # else such events were left out before they were folded
+        gone = gone | is_deleted(spec.delete_where)
+    return rows.withColumn(spec.deleted_column, gone) if spec.deleted_column else rows.withColumn(DELETE_MARK, gone)
+
+
+@contextmanager
+def translated_gaps(spec: OperationSpec) -> Iterator[None]:
+    """Turns the end of a statement at a row that is not known as a whole into an error of ours.
+
+    Raises:
+        IncompleteRowError: an event changes some columns of a row that the table does not have.
+    """
+    try:
+        yield
+    except Exception as error:  # of a failing statement, Py4J's own error comes through as well as PySpark's
+        found = _FOUND.search(full_text(error))
+        if found is None:
+            raise
+        key = bytes.fromhex(found[1]).decode()
+        raise IncompleteRowError(
+            f"An event changes some columns of the row with {', '.join(map(quoted, spec.source_keys))} = {key} of {spec.table},"
+            " which the table does not have.",
+            why="Its insert is not in the archive: the archive begins later, or events were removed from it.",
+            data="Nothing of this batch was written; the watermark stays.",
+            next=way_on(
+                f"resync --pipeline {spec.pipeline} --table {spec.table} --mode full",
+                "brings the rows from before the archive",
+                declared=spec.log is not None and bool(spec.log.declared),
+                first="Archive the tool's own snapshot, too.",
+            ),
+        ) from error

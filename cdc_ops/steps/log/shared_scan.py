@@ -1,0 +1,215 @@
+"""One reading for all tables of a folder: the operations of one job whose records are in the same files. Runs in Spark.
+
+    the files of all of them -> counted once -> envelopes, parsed once -> landed as Parquet, a folder for each table -> each takes its own
+
+Tables stand at different places: each takes the files of its own frozen list, and proves for itself that none is missing. What is landed
+belongs to this one application: it is taken only when all of it is written, by nobody else, and removed at the end; what a killed
+application leaves goes with the staging area. A table that is alone in its folder, or reads records that do not say of which table they
+are, reads for itself.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing, nullcontext, suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from cdc_ops.archives.base import open_archive
+from cdc_ops.core.archive.file_groups import cohorts
+from cdc_ops.core.archive.files import FrozenFiles, ListedFile, check_frozen
+from cdc_ops.core.operation.operation import Landing, OperationSpec
+from cdc_ops.core.operation.phases import RunPhase
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig
+from cdc_ops.core.pipeline.unknown_tables import KnownTables
+from cdc_ops.errors import ArchiveChangedError
+from cdc_ops.formats.feed.canonical import is_tableless
+from cdc_ops.formats.feed.format import open_format
+from cdc_ops.formats.files.json_lines import FileLines
+from cdc_ops.lake.file_io import open_filesystem
+from cdc_ops.lake.spark.conf import archive_conf
+from cdc_ops.lake.spark.session import neighbour, set_missing
+from cdc_ops.lake.staging.manifests import is_landed
+from cdc_ops.steps.archive.frozen_files import present_files
+from cdc_ops.steps.log.event_files import Opened, open_alone
+from cdc_ops.steps.log.unknown_tables import watch_of
+from cdc_ops.steps.reporting.stopwatch import measured
+
+_STRAYS: Final = -1
+"""The part of what no table could be found for: all tables read it."""
+_UNKNOWN: Final = -2
+"""The part of records of unknown tables: who looks after them reads it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """What one reading found.
+
+    Args:
+        present: The files as they were when it began, by path.
+        lines: What each file holds, by path.
+        folder: Where the envelopes are; "" = nothing was read, because no operation's files were what it had frozen.
+        schema: Of what is there.
+        parts: The part of each operation, by its id.
+    """
+
+    present: Mapping[str, ListedFile]
+    lines: Mapping[str, FileLines]
+    folder: str
+    schema: T.StructType
+    parts: Mapping[str, int]
+
+
+class SharedReadings:
+    """The readings of one job, each done when the first of its tables asks for it.
+
+    Args:
+        spark: The application's session.
+        operations: All operations of the job.
+        attempt: A name of this application's own.
+        say: Receives a line per reading.
+        known: Which tables the pipeline file speaks of; None = records of others are nobody's business.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        operations: Iterable[OperationSpec],
+        attempt: str,
+        say: Callable[[str], None],
+        known: KnownTables | None = None,
+    ) -> None:
+        self.known = known
+        self._spark = spark
+        self._attempt = attempt
+        self._say = say
+        self._groups: dict[tuple[str, ArchiveConfig], _Group] = {}
+        for spec in operations:
+            if spec.log is not None and not spec.log.again and spec.landing is Landing.STAGED:
+                self._groups.setdefault((spec.log.url, spec.log.archive), _Group()).operations.append(spec)
+
+    def part_of(self, spark: SparkSession, spec: OperationSpec) -> Opened | None:
+        """Returns what an operation's files hold, read together with those of its neighbours; None if it has none, and reads for itself.
+
+        Args:
+            spark: The session in which the envelopes are to be read.
+            spec: The operation.
+
+        Raises:
+            ArchiveChangedError: a file is not what it was when the operation was frozen.
+            ArchiveFileError: a file of the folder cannot be read; each of its operations gets the same error.
+        """
+        log = spec.log
+        group = self._groups.get((log.url, log.archive)) if log is not None else None
+        if log is None or group is None or log.again or not open_format(log.archive.format).facts.names_table:
+            return None
+        with measured(RunPhase.SHARED_READING) if len(group.operations) > 1 else nullcontext():
+            reading = group.reading(self._read)
+        if reading is None:
+            return None
+        check_frozen(FrozenFiles(files=log.files), reading.present)
+        part = F.col("part").isin(reading.parts[spec.operation_id], _STRAYS, *((_UNKNOWN,) if watch_of(log, self.known) else ()))
+        found = spark.read.schema(reading.schema).parquet(reading.folder).where(part).drop("part")
+        lines = tuple(reading.lines[file.path] for file in log.files)
+        return Opened(files=lines, read=tuple(reading.lines), envelopes=lambda wanted: wanted(found))
+
+    def close(self) -> None:
+        """Removes what was landed; what cannot be removed goes when the staging area is cleared."""
+        for group in self._groups.values():
+            if group.found is not None and group.found.folder:
+                filesystem, path = open_filesystem(group.found.folder)
+                with suppress(OSError):
+                    filesystem.rm(path, recursive=True)
+
+    def _read(self, members: Sequence[OperationSpec]) -> _Reading:
+        first = members[0].log
+        assert first is not None
+        session = neighbour(self._spark)
+        set_missing(session, archive_conf(first.url, dict(first.archive.options)))
+        with closing(open_archive(first.url, dict(first.archive.options))) as archive:
+            present = present_files(archive, _union(members))
+            unchanged = tuple(spec for spec in members if _is_unchanged(spec, present))
+            if not unchanged:
+                return _Reading(present=present, lines={}, folder="", schema=T.StructType(), parts={})
+            log = replace(first, files=_union(unchanged))
+            self._say(f"{log.url}: {len(log.files):,} files are read once for {len(unchanged)} tables")
+            opened = open_alone(session, log, archive)
+            placed = _placed(session, opened.envelopes(lambda found: found), unchanged, self.known)
+            folder = f"{unchanged[0].staging.rstrip('/')}/{self._attempt}-shared"
+            placed.write.mode("overwrite").partitionBy("part").parquet(folder)
+            return _Reading(
+                present=present,
+                lines={file.path: file for file in opened.files},
+                folder=folder,
+                schema=placed.schema,
+                parts={spec.operation_id: number for number, spec in enumerate(unchanged)},
+            )
+
+
+class _Group:
+    """Operations with one folder; the first that asks reads for all, the others wait."""
+
+    def __init__(self) -> None:
+        self.operations: list[OperationSpec] = []
+        self.found: _Reading | None = None
+        self._alone = False
+        self._failure: Exception | None = None
+        self._one_reads = threading.Lock()
+
+    def reading(self, read: Callable[[Sequence[OperationSpec]], _Reading]) -> _Reading | None:
+        """Returns the reading, None for an operation that has no neighbour left whose rows are not landed."""
+        with self._one_reads:
+            if self._failure is not None:
+                raise self._failure
+            if self.found is None and not self._alone:
+                members = [spec for spec in self.operations if not is_landed(spec)]
+                self._alone = len(members) < 2
+                try:
+                    self.found = None if self._alone else read(members)
+                except Exception as error:  # whatever it is, it is what all of them fail with
+                    self._failure = error
+                    raise
+            return self.found
+
+
+def _union(members: Iterable[OperationSpec]) -> tuple[ListedFile, ...]:
+    """Returns the files of operations, each path once, sorted by it."""
+    files = {file.path: file for spec in members if spec.log is not None for file in spec.log.files}
+    return tuple(files[path] for path in sorted(files))
+
+
+def _is_unchanged(spec: OperationSpec, present: Mapping[str, ListedFile]) -> bool:
+    try:
+        check_frozen(FrozenFiles(files=spec.log.files if spec.log is not None else ()), present)
+    except ArchiveChangedError:  # the operation gets it when it asks for its part; the others go on
+        return False
+    return True
+
+
+def _placed(session: SparkSession, envelopes: DataFrame, members: Sequence[OperationSpec], known: KnownTables | None) -> DataFrame:
+    """Returns the envelopes that somebody wants, with the part that they belong to: the number of an operation, or that of strays."""
+    watch = next((one for spec in members if spec.log and (one := watch_of(spec.log, known))), None)
+    logs = [spec.log for spec in members if spec.log is not None]
+    together = cohorts([[file.path for file in log.files] for log in logs])
+    files = [(path, number) for number, cohort in enumerate(together) for path in cohort.files]
+    takers = [
+        (number, members[taker].table.schema, members[taker].table.name, taker)
+        for number, cohort in enumerate(together)
+        for taker in cohort.takers
+    ]
+    cohort_of = F.broadcast(session.createDataFrame(files, "__path string, __cohort int"))
+    taker_of = F.broadcast(session.createDataFrame(takers, "__of int, __schema string, __name string, __taker int"))
+    table = F.col("table")
+    mine = (F.col("__cohort") == F.col("__of")) & (table["schema"] == F.col("__schema")) & (table["name"] == F.col("__name"))
+    placed = envelopes.join(cohort_of, F.col("file") == F.col("__path")).join(taker_of, mine, "left")
+    part = F.when(is_tableless(), _STRAYS).when(F.col("__taker").isNotNull(), F.col("__taker"))
+    if watch is None:
+        return placed.select(*envelopes.columns, part.alias("part")).where(F.col("part").isNotNull())
+    # Of records of unknown tables nothing is needed but their names, and their bytes if they are set aside.
+    left_out = {"before", "after", "types"} | (set() if watch.keeps_raw else {"raw"})
+    placed = placed.withColumn("part", part.when(watch.is_unknown(), _UNKNOWN)).where(F.col("part").isNotNull())
+    slim = [F.when(F.col("part") != _UNKNOWN, F.col(name)).alias(name) if name in left_out else name for name in envelopes.columns]
+    return placed.select(*slim, "part")

@@ -1,0 +1,1 @@
+"""Drafts of operations, one module for each kind. Asks the source, writes nothing; no Spark here."""

@@ -1,0 +1,54 @@
+"""`heal: query`: a table whose archive misses events is compared with its source instead, and goes on behind the gap. No Spark here.
+
+What the missing events changed is in the rows that the source has now. Rows that have changed since then, too, are set back by nothing: the
+last event of each comes later in the archive and is merged after the comparison, or the row was not changed behind the gap. In between a
+row may show a state that lies between the gap and now, as after any snapshot.
+"""
+
+from dataclasses import replace
+
+from cdc_ops.core.apply.scd import StoredAs
+from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Gap, Reached, advanced
+from cdc_ops.core.operation.table_state import Phase, TableState
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig, Heal
+from cdc_ops.steps.planning.reconcile import draft_comparison
+from cdc_ops.steps.planning.request import Draft, Order
+
+_WHO = "heal: query"
+
+
+def heals(order: Order, gaps: tuple[Gap, ...]) -> bool:
+    """True if a comparison with the source is to stand for what is missing.
+
+    Versions of rows have no place among events. A watermark of GTIDs, which no run has today, is left out too: gaps in two sources of a
+    set may lie before different files, and rows that the first of these sets back behind the second gap would not be compared again.
+    """
+    return bool(gaps) and can_heal(order.facts.pipeline.archive, order.state, order.facts.stored_as)
+
+
+def can_heal(archive: ArchiveConfig, state: TableState, stored_as: StoredAs) -> bool:
+    """True if a gap in the archive of a table is one that a comparison with the source can stand for; see `heals`."""
+    gtids = bool(state.archive and state.archive.gtids)
+    return archive.heal is Heal.QUERY and state.phase is Phase.READY and not stored_as.keeps_versions and not gtids
+
+
+def draft_healing(order: Order, before: ArchiveWatermark, gaps: tuple[Gap, ...]) -> Draft:
+    """Drafts the comparison whose commit passes the first gap of each stream.
+
+    Raises:
+        SourceError: the source cannot answer.
+    """
+    draft = draft_comparison(order)
+    first = {gap.stream: gap for gap in sorted(gaps, key=lambda gap: (gap.stream, gap.low), reverse=True)}.values()
+    now = draft.operations[0].planned_at
+    passed = tuple(
+        AcceptedGap(stream=gap.stream, low=gap.low, high=gap.high, who=_WHO, at=now, why="the table is compared with its source")
+        for gap in first
+    )
+    after = advanced(before, tuple(Reached(stream=gap.stream, to=gap.high) for gap in first), passed)
+    operations = [
+        replace(spec, archive_after=after, compare=spec.compare and replace(spec.compare, heals=True)) for spec in draft.operations
+    ]
+    told = "; ".join(map(str, first))
+    alert = f"The archive of {order.table} has a gap: {told}. The table is compared with its source instead ('heal: query')."
+    return replace(draft, operations=tuple(operations), alert=alert)

@@ -1,0 +1,288 @@
+"""Drafts of the log method: what an archive holds that a table does not have yet, as one frozen operation. No Spark here."""
+
+import hashlib
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import replace
+
+from cdc_ops.archives.base import open_archive
+from cdc_ops.core import json_codec
+from cdc_ops.core.archive.completeness import MissingEvents, gap_error
+from cdc_ops.core.archive.file_names import BinlogName, DmsName, FileName, KafkaName
+from cdc_ops.core.archive.files import FrozenFiles, ListedFile
+from cdc_ops.core.archive.offsets import ArchiveWatermark, Reached, advanced
+from cdc_ops.core.cursor.cursors import CursorValue, format_datetime
+from cdc_ops.core.cursor.windows import SafeBound
+from cdc_ops.core.events.event_history import EventHistory, Replay
+from cdc_ops.core.operation.log_batch import LogBatch
+from cdc_ops.core.operation.operation import ApplyMode, Landing, OperationKind, OperationSpec
+from cdc_ops.core.operation.phases import RunPhase
+from cdc_ops.core.pipeline.archive_config import Start
+from cdc_ops.core.pipeline.paths import event_history, quarantine_path
+from cdc_ops.core.pipeline.pipeline import Method
+from cdc_ops.core.pipeline.table_matching import resolve_tables
+from cdc_ops.core.schema.declared_tables import way_on
+from cdc_ops.errors import ArchiveChangedError, ArchiveError, ConfigError, RequestError, StateError
+from cdc_ops.lake.log.delta_log import DeltaLog
+from cdc_ops.steps.archive.frozen_files import check_unchanged
+from cdc_ops.steps.archive.scan import Survey, survey
+from cdc_ops.steps.planning.gap_recovery import draft_healing, heals
+from cdc_ops.steps.planning.request import Draft, Order, declared_names, new_spec, quarantine_of, staging_of
+from cdc_ops.steps.reporting.stopwatch import measured
+
+
+def draft_log(order: Order) -> Draft:
+    """Drafts the operation that reads what is new in a table's archive.
+
+    Raises:
+        ConfigError: the pipeline names no archive.
+        ArchiveError: it cannot be listed, or holds files that nobody knows.
+        StateError: the table has rows, and nobody knows which events of the archive they stand for.
+    """
+    archive, table = order.facts.pipeline.archive, order.facts.config.table
+    if order.state.archive is None and order.state.watermark is not None:
+        raise _not_from_archive(order)
+    before = order.state.archive or ArchiveWatermark()
+    url, found = _surveyed(order, before)
+    bound, missing = _listed_at(found), gap_error(str(table), found.gaps, before.streams) if found.gaps else None
+    files = first_files(found.files.files, found.names, archive.files_per_run)
+    if missing and not files and heals(order, found.gaps):
+        return replace(draft_healing(order, before, found.gaps), warnings=found.warnings(), survey=found)
+    if not files:
+        idle = f"no finished file in {url}: {found.waiting}" if found.waiting else f"no new file in {url}"
+        return Draft(idle=idle, bound=bound, warnings=found.warnings(), survey=found, stopped=missing)
+    spec = replace(
+        new_spec(order, OperationKind.INCREMENT, order.source.now()),
+        generation=max(order.state.generation, 1),
+        before=(),
+        log=LogBatch(
+            archive=archive,
+            url=url,
+            files=files,
+            before=before,
+            decisions=found.decisions,
+            quarantine=quarantine_of(order.facts),
+            history=_history(order),
+            renamed=order.facts.config.settings.renamed,
+            unknown=quarantine_path(order.facts.pipeline, order.facts.config.table) if looks_after_unknown(order) else "",
+            declared=declared_names(order),
+            stored=order.facts.stored,
+        ),
+        watermark_after=bound.value,
+        bound_method="archive",
+    )
+    left = len(found.files.files) - len(files)
+    more = (f"{left:,} more files wait for the next run ('files_per_run')",) if left else ()
+    met = MissingEvents(gaps=found.gaps, healing=heals(order, found.gaps)) if found.gaps else None
+    return Draft(operations=(spec,), bound=bound, warnings=(*found.warnings(), *more), missing=met, how=found.waiting, survey=found)
+
+
+def _not_from_archive(order: Order) -> StateError:
+    table = order.facts.config.table
+    return StateError(
+        f"Table {table} has rows that did not come from its archive, so nobody knows with which event it has to go on.",
+        why="It was read by query so far ('method: log' is new), or its commit records are gone.",
+        data="Nothing was read or written; the watermark stays.",
+        next=way_on(
+            f"resync --pipeline {order.facts.config.pipeline} --table {table} --mode full",
+            "reads all rows, and then follows the archive from where it is now",
+            declared=order.facts.pipeline.source.is_declared,
+        ),
+    )
+
+
+def looks_after_unknown(order: Order) -> bool:
+    """True for the first, by name, of the tables that are fed from one folder: it looks after records of unknown tables.
+
+    Raises:
+        SourceError: the source does not say which tables it has.
+    """
+    pipeline, table = order.facts.pipeline, order.facts.config.table
+    if "{schema}" in pipeline.archive.url and "{table}" in pipeline.archive.url:
+        return True
+    place, configs = pipeline.archive.location(table), resolve_tables(pipeline, order.tables())
+    return str(table) == min(
+        str(one.table) for one in configs if one.settings.method is Method.LOG and pipeline.archive.location(one.table) == place
+    )
+
+
+def draft_replay(order: Order) -> Draft:
+    """Drafts the operation that applies a table's event history again: all of it to a new table, or from a time on over the one there is.
+
+    Raises:
+        RequestError: its events are not kept, or none has come yet.
+    """
+    history, since = _history(order), order.request.since
+    if history is None or DeltaLog(history.path).newest() is None:
+        raise RequestError(
+            f"Table {order.table} has no event history that could be replayed.",
+            why="'event_history' is not set." if history is None else "No event has come since it was set, or since all rows were read.",
+            data="Nothing was read or written; the watermark stays.",
+            next="Set 'event_history: true' for the table; its history begins with the next run that has events.",
+        )
+    spec = replace(
+        new_spec(order, OperationKind.REPLAY, order.source.now()),
+        mode=ApplyMode.OVERWRITE if since is None else ApplyMode.MERGE,
+        landing=Landing.DIRECT,
+        replaces_schema=since is None,
+        replay=Replay(path=history.path, since=since),
+    )
+    return Draft(operations=(spec,))
+
+
+def _history(order: Order) -> EventHistory | None:
+    return event_history(order.facts.pipeline, order.facts.config, order.state.generation)
+
+
+def begins_with_snapshot(order: Order) -> bool:
+    """True while a table that is fed from an archive still has to be filled from the source."""
+    settings, archive = order.facts.config.settings, order.facts.pipeline.archive
+    return settings.method is Method.LOG and archive.start is Start.SNAPSHOT and order.state.watermark is None
+
+
+def reached_now(order: Order) -> ArchiveWatermark:
+    """Returns where the archive of a table is, before the table's rows are read from the source: from there its events are read.
+
+    A change whose event lies in a file that is finished was committed at the source before, so that whoever reads its rows from now on
+    sees it. The last file of each stream is read again, because its name does not tell where it ends. Events that the rows have
+    already do no harm: the last event of a key decides, and it is in the archive or the row was not changed since.
+
+    Raises:
+        ArchiveError: the archive has no file of the table whose name tells a position; what changes while the rows are read might never
+            get into it, and nobody could tell.
+    """
+    url, found = _surveyed(order, ArchiveWatermark())
+    finished = {file.path for file in found.stock.to_read}
+    last: dict[str, tuple[int, ...]] = {}
+    for name in found.names:
+        if name.path in finished and isinstance(name, KafkaName | BinlogName):
+            start = (name.start_offset,) if isinstance(name, KafkaName) else (name.number, 0)
+            last[name.stream] = max(start, last.get(name.stream, start))
+    if not last:
+        raise ArchiveError(
+            f"Table {order.table} cannot begin with a snapshot ('start: snapshot'): {url} has no finished file of it yet.",
+            why="The tool that writes it may not follow the table; changes that are made while its rows are read would be lost.",
+            data="Nothing was read or written.",
+            next="Let the tool write its first file (Debezium: a heartbeat, or any change of the table), then run again.",
+        )
+    return ArchiveWatermark(streams=tuple(Reached(stream=stream, to=start) for stream, start in sorted(last.items())))
+
+
+def restarted(order: Order) -> ArchiveWatermark:
+    """Returns from where a table's events are read after all its rows have been read anew, gaps behind it or not.
+
+    Raises:
+        ArchiveError: as `reached_now`.
+    """
+    before = replace(order.state.archive or ArchiveWatermark(), newest=())  # rows that are read anew are older than any event
+    return advanced(before, reached_now(order).streams)
+
+
+def as_configured_now(order: Order, spec: OperationSpec, log: LogBatch) -> OperationSpec:
+    """Returns a frozen operation that has landed nothing as the pipeline file wants it read now; its files are those of now too.
+
+    Format, settings and accepted losses may be what it failed for: after they are corrected it has to be read by the new ones. Number and
+    identity stay, and so do its files, unless one of them has changed or is gone or the archive is another one. If it is read otherwise
+    than before, it lands in another staging folder: a try of the old reading that is still alive cannot land for the new one.
+
+    Args:
+        order: The table.
+        spec: The operation.
+        log: What it reads.
+    """
+    now = _configured(order, log)
+    elsewhere = (now.url, now.archive.layout, now.archive.template) != (log.url, log.archive.layout, log.archive.template)
+    if not now.again:
+        now = _relisted(order, spec, now, anew=elsewhere)
+    if _reading_of(now) == _reading_of(log):
+        return replace(spec, log=now)
+    named = hashlib.sha256(_reading_of(now).encode()).hexdigest()[:8]
+    return replace(spec, log=now, staging=f"{staging_of(order.facts.pipeline, spec)}-{named}")
+
+
+def reads_otherwise(before: OperationSpec, after: OperationSpec) -> bool:
+    """True if the pipeline file was changed so that an operation's records are read in another way."""
+    return before.log is not None and after.log is not None and _reading_of(before.log) != _reading_of(after.log)
+
+
+def _configured(order: Order, log: LogBatch) -> LogBatch:
+    """Returns a batch with the archive of now; a table that is not fed from one any more finishes what it began with the old one."""
+    pipeline, config = order.facts.pipeline, order.facts.config
+    archive = pipeline.archive
+    if config.settings.method is not Method.LOG or not archive.url or not archive.format:
+        return log
+    unknown = quarantine_path(pipeline, config.table) if not log.again and looks_after_unknown(order) else ""
+    renamed = config.settings.renamed
+    return replace(
+        log, archive=archive, url=archive.location(config.table), renamed=renamed, unknown=unknown, declared=declared_names(order)
+    )
+
+
+def _reading_of(log: LogBatch) -> str:
+    """Returns what decides, besides the files, which rows their records come to."""
+    rules = log.archive
+    return json_codec.dumps((log.url, rules.layout, rules.template, rules.format, rules.settings, rules.accept, rules.time_zone))
+
+
+def _relisted(order: Order, spec: OperationSpec, log: LogBatch, *, anew: bool) -> LogBatch:
+    """Returns a batch with the files as they are now, if one of its own has changed or is gone, or if they are to be listed anew.
+
+    A try that has read the old files and lands them all the same does no harm: rows and watermark of a try stand in one manifest.
+    """
+    with measured(RunPhase.LISTING), closing(open_archive(log.url, dict(log.archive.options))) as opened:
+        try:
+            if not anew:
+                check_unchanged(opened, FrozenFiles(files=log.files))
+                return log
+        except ArchiveChangedError:
+            pass
+        found = survey(opened, log.archive, order.ledger, (spec.pipeline, spec.table), log.before, full=True)
+    files = first_files(found.files.files, found.names, log.archive.files_per_run)
+    return replace(log, files=files, decisions=found.decisions)
+
+
+def first_files(files: tuple[ListedFile, ...], names: Iterable[FileName], limit: int) -> tuple[ListedFile, ...]:
+    """Returns the first files of each stream, at most so many: what is left out comes after all that is taken.
+
+    Args:
+        files: All that can be read.
+        names: What their names say.
+        limit: How many files are read at most; at least one of each stream is.
+    """
+    if len(files) <= limit:
+        return files
+    streams: dict[str, list[tuple[tuple[int, ...], str]]] = {}
+    for name in names:
+        match name:
+            case KafkaName():
+                streams.setdefault(name.stream, []).append(((name.start_offset,), name.path))
+            case BinlogName():
+                streams.setdefault(name.stream, []).append(((name.number,), name.path))
+            case DmsName():
+                streams.setdefault(f"{name.schema}/{name.table}", []).append((name.place, name.path))
+            case _:
+                streams.setdefault("", []).append(((), name.path))
+    by_path = {file.path: file for file in files}
+    waiting = {stream: [by_path[path] for _, path in sorted(places) if path in by_path] for stream, places in streams.items()}
+    share = max(limit // max(sum(map(bool, waiting.values())), 1), 1)
+    return tuple(sorted((file for queue in waiting.values() for file in queue[:share]), key=lambda file: file.path))
+
+
+def _listed_at(found: Survey) -> SafeBound:
+    """Returns when the archive was listed, as the watermark of a table without cursor; what is complete, positions say."""
+    value = CursorValue(parts=(format_datetime(found.listing.clock.replace(tzinfo=None)),))
+    return SafeBound(value=value, clock=value, method="archive", observed_at=found.listing.clock)
+
+
+def _surveyed(order: Order, before: ArchiveWatermark) -> tuple[str, Survey]:
+    """Returns the folder of a table's archive, and what was found there."""
+    archive, table = order.facts.pipeline.archive, order.facts.config.table
+    if not archive.url or not archive.format:
+        raise ConfigError(
+            f"Table {table} has 'method: log', and the pipeline names no archive to read.",
+            data="Nothing was read or written.",
+            next="Add 'archive:' with 'url' and 'format' to the pipeline file, or set 'method: query'.",
+        )
+    url = archive.location(table)
+    with measured(RunPhase.LISTING), closing(open_archive(url, dict(archive.options))) as opened:
+        return url, survey(opened, archive, order.ledger, (order.facts.config.pipeline, table), before)

@@ -1,0 +1,23 @@
+"""Rows whose cursor is NULL: in no window, so they are compared as a whole, by the source's checksum, and read when it changed."""
+
+from cdc_ops.core.pipeline.pipeline import NullCursor
+from cdc_ops.sources.base import Source
+from cdc_ops.steps.planning.request import TableFacts
+
+
+def look_at_nulls(source: Source, facts: TableFacts) -> str:
+    """Takes the checksum over all columns of the rows without a cursor, "" if they are not asked for or there cannot be any.
+
+    Taken after the bound and before the operation reads, as with `bands.seen_after`.
+    """
+    parts = (facts.schema.column(name) for name in facts.cursor.lead.columns)
+    if facts.config.settings.null_cursor is not NullCursor.SWEEP or any(part is not None and not part.nullable for part in parts):
+        return ""
+    expressions = tuple(column.expression for column in facts.schema.extended(facts.hidden).columns)
+    rows, checksum = source.checksum(facts.config.table, expressions, source.null_predicate(facts.cursor))
+    return f"{rows}:{checksum}"
+
+
+def null_rows(nulls: str) -> int:
+    """Returns how many rows without a cursor a checksum stands for."""
+    return int(nulls.partition(":")[0] or 0)

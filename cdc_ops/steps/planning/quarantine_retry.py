@@ -1,0 +1,48 @@
+"""`quarantine replay`: records that were set aside are read again, by the settings, the columns and the package of now. No Spark here.
+
+quarantine -> records -> feed -> last state of each key -> the one MERGE, whose guard leaves out what is older than its row
+"""
+
+from dataclasses import replace
+
+from cdc_ops.core.archive.offsets import ArchiveWatermark
+from cdc_ops.core.operation.log_batch import LogBatch
+from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.pipeline.paths import event_history, quarantine_path
+from cdc_ops.core.pipeline.pipeline import Method
+from cdc_ops.errors import RequestError
+from cdc_ops.lake.quarantine.read import read_quarantine
+from cdc_ops.steps.planning.request import Draft, Order, declared_names, new_spec
+
+
+def draft_requeue(order: Order) -> Draft:
+    """Drafts the operation that reads a table's records in quarantine.
+
+    Raises:
+        RequestError: its rows are read by query.
+    """
+    facts, config = order.facts, order.facts.config
+    if config.settings.method is not Method.LOG:
+        raise RequestError(
+            f"What is in quarantine of {order.table} cannot be replayed: its rows are read by query.",
+            why="A row that could not be placed is repaired at the source.",
+            data="Nothing was read or written; the watermark stays.",
+            next="It comes when its cursor moves, or with a backfill of its range: cdc-ops backfill.",
+        )
+    path = quarantine_path(facts.pipeline, config.table)
+    if not read_quarantine(path):
+        return Draft(idle="no record in quarantine")
+    archive = facts.pipeline.archive
+    batch = LogBatch(
+        archive=archive,
+        url=archive.location(config.table),
+        files=(),
+        before=order.state.archive or ArchiveWatermark(),
+        quarantine=path,
+        history=event_history(facts.pipeline, config, order.state.generation),
+        again=True,
+        renamed=config.settings.renamed,
+        declared=declared_names(order),
+    )
+    spec = new_spec(order, OperationKind.REPLAY, order.source.now())
+    return Draft(operations=(replace(spec, before=(), log=batch),))

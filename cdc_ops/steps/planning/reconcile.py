@@ -1,0 +1,202 @@
+"""Drafts of comparisons: for `reconcile` of any table, and for every live run of a table without cursor. Asks the source, writes nothing.
+
+    cursor  keys  live run                                     reconcile
+    yes     yes   increments by the cursor                     keys by checksums: finds deletes, changed keys, lost rows
+    no      yes   rows by checksums, what differs is merged    the same
+    no      no    the same; if anything differs, the whole     the same
+                  table is replaced in one commit
+
+A column whose values have no text that both sides share (FLOAT, DOUBLE, GEOMETRY) takes the checksums away: then everything is read, and
+compared in the lake.
+"""
+
+from dataclasses import dataclass, replace
+
+from cdc_ops.core.cursor.cursors import CursorValue, format_datetime
+from cdc_ops.core.cursor.windows import SafeBound
+from cdc_ops.core.operation.operation import ApplyMode, Landing, OperationKind
+from cdc_ops.core.operation.table_state import Phase
+from cdc_ops.core.pipeline.pipeline import Method
+from cdc_ops.core.reconcile.diff import CompareSpec, DeleteGuard, GivenUp, Strength
+from cdc_ops.core.reconcile.key_buckets import Buckets, cut
+from cdc_ops.core.schema.tables import Column, TableSchema
+from cdc_ops.errors import RequestError, SourceTableError
+from cdc_ops.sources.base import Source
+from cdc_ops.steps.planning.request import Draft, Order, TableFacts, new_spec
+
+
+def draft_comparison(order: Order) -> Draft:
+    """Drafts the operation that compares a table as a whole and brings over what differs.
+
+    Raises:
+        RequestError: the table has no snapshot yet.
+        SourceTableError: a table with a cursor has no keys.
+    """
+    facts, settings = order.facts, order.facts.config.settings
+    check_comparable(facts)
+    if order.state.phase is not Phase.READY:
+        raise RequestError(
+            f"Table {order.table} cannot be compared: its first snapshot is not complete.",
+            why=f"It is in phase '{order.state.phase}'.",
+            data="Nothing was read or written.",
+            next="Let a scheduled run finish the snapshot first: it reads everything anyway.",
+        )
+    strength, why = decide(order.source, facts, order.request.strength)
+    now = order.source.now()
+    slices = order.slices("")
+    guard = DeleteGuard(
+        max_ratio=settings.max_delete_ratio,
+        max_rows=settings.max_delete_rows,
+        accepted=order.request.accept_deletes,
+        accepted_ratio=order.request.accept_delete_ratio,
+    )
+    buckets = None if strength is Strength.WHOLE else _cut(order.source, facts)
+    spec = replace(
+        new_spec(order, OperationKind.RECONCILE, now),
+        slices=slices,
+        expected_rows=facts.schema.approximate_rows,
+        landing=Landing.STAGED,
+        mode=ApplyMode.MERGE if facts.keys else ApplyMode.OVERWRITE,
+        compare=CompareSpec(
+            strength=strength, buckets=buckets, readers=order.readers, guard=guard, why=why, scope=order.request.scope, seals=sealed(order)
+        ),
+        # Everything that was committed before now is in what the comparison reads, unless it reads a part only.
+        fresh_at=now if not facts.cursor.columns and settings.method is Method.QUERY and order.request.scope is None else None,
+    )
+    return Draft(operations=(spec,))
+
+
+def sealed(order: Order) -> GivenUp | None:
+    """Returns the operation that was given up before a comparison and has to stay so."""
+    return order.ledger.given_up(order.facts.config.pipeline, order.facts.config.table)
+
+
+def decide(source: Source, facts: TableFacts, wanted: Strength | None = None) -> tuple[Strength, str]:
+    """Decides how strongly a table is compared, and says why.
+
+    Args:
+        source: Says which columns have no checksum.
+        facts: The table.
+        wanted: What somebody asked for; None for what the table needs.
+    """
+    has_cursor = bool(facts.cursor.columns)
+    if has_cursor and not facts.keys:
+        raise SourceTableError(
+            f"Table {facts.config.table} cannot be compared: it has a cursor and no keys.",
+            data="Nothing was read; the watermark stays.",
+            next="Name 'keys', or leave 'cursor' out: then the whole table is compared.",
+        )
+    strength = wanted or (Strength.KEYS if has_cursor else Strength.ROWS)
+    if strength is Strength.KEYS and not has_cursor:
+        strength = Strength.ROWS
+    columns = (*facts.keys, *facts.source_keys) if strength is Strength.KEYS else facts.schema.names
+    missing = source.undigestible(facts.schema, columns)
+    marked = "the source's checksums would count rows that 'apply_as_deletes' leaves out" if facts.config.settings.apply_as_deletes else ""
+    if strength is Strength.WHOLE or missing or marked:
+        reason = f"no checksum covers {', '.join(missing)}" if missing else marked or "asked for"
+        return Strength.WHOLE, f"everything is read and compared in the lake ({reason})"
+    if strength is Strength.KEYS:
+        return strength, "checksums of keys, by buckets: finds deletes, changed keys and lost rows"
+    whole = "" if facts.keys else "; no keys: the whole table is replaced if anything differs"
+    return strength, f"checksums of rows, by buckets{whole}"
+
+
+def method_of(source: Source, facts: TableFacts) -> str:
+    """Returns how a table is kept equal, and why this way: its line in the decision table of `cdc-ops plan`."""
+    if facts.pipeline.source.is_declared:
+        return "change events of the archive, by their positions; columns as the pipeline file declares them"
+    if facts.config.settings.method is Method.LOG:
+        return "change events of the archive, by their positions; reconcile compares it with the source"
+    if facts.cursor.columns:
+        names = ", ".join(column.name for column in facts.cursor.columns)
+        found = "lost rows" if facts.stored_as.ignores_deletes else "deletes and changed keys"
+        return f"increments by {names}; {found} by reconcile: {decide(source, facts)[1].partition(':')[0]}"
+    return f"no cursor, so every run compares: {decide(source, facts)[1]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is compared to verify a table.
+
+    Args:
+        schema, keys, path: The table, and where it is in the lake.
+        slices: Conditions that tile it, one per connection.
+        buckets: The cut for checksums, None where there can be none.
+        readers: Connections that read what differs.
+        delete_where: The table's `apply_as_deletes`: the source is compared without such rows.
+        deleted_column: Column that marks deleted rows in the lake, which is compared without them; "" if it has none.
+        keeps_versions: The lake has older versions of rows too, and is compared without them.
+        ignores_deletes: Rows that only the lake has are no difference.
+        hidden: Columns that `delete_where` needs and the lake has not.
+    """
+
+    schema: TableSchema
+    keys: tuple[str, ...]
+    path: str
+    slices: tuple[str, ...]
+    buckets: Buckets | None
+    readers: int
+    delete_where: str = ""
+    deleted_column: str = ""
+    keeps_versions: bool = False
+    ignores_deletes: bool = False
+    hidden: tuple[Column, ...] = ()
+
+
+def check_comparable(facts: TableFacts) -> None:
+    """Checks that the rows of a table at the source are the rows of the lake.
+
+    Raises:
+        RequestError: they are changes.
+    """
+    if facts.reads_changes:
+        raise RequestError(
+            f"Table {facts.config.table} cannot be compared with its source: the rows there are changes, and several may have one key.",
+            why="Its 'keys' are not its primary key, and 'sequence_by' orders what they stand for.",
+            data="Nothing was read or written; the watermark stays.",
+            next="Nothing has to be done for it: every change is read by its cursor. Deletes are applied by 'apply_as_deletes'.",
+        )
+
+
+def ask(source: Source, facts: TableFacts, readers: int) -> Question:
+    """Plans the verification of a table.
+
+    Raises:
+        RequestError: its rows at the source are changes.
+    """
+    check_comparable(facts)
+    schema = facts.schema
+    delete_where = facts.config.settings.apply_as_deletes
+    exact = not delete_where and not source.undigestible(schema, tuple(column.name for column in schema.columns))
+    return Question(
+        schema=schema,
+        keys=facts.keys,
+        path=facts.config.path,
+        slices=source.slices(schema, facts.keys, "", readers),
+        buckets=_cut(source, facts) if exact else None,
+        readers=readers,
+        delete_where=delete_where,
+        deleted_column=facts.config.settings.deleted_column,
+        keeps_versions=facts.stored_as.keeps_versions,
+        ignores_deletes=facts.stored_as.ignores_deletes,
+        hidden=facts.hidden,
+    )
+
+
+def observed_bound(source: Source) -> SafeBound:
+    """Returns the watermark of a table without cursor: when its snapshot began.
+
+    It never moves, because nothing is read by it; how fresh such a table is, each comparison says itself.
+    """
+    now = source.now()
+    value = CursorValue(parts=(format_datetime(now.replace(tzinfo=None)),))
+    return SafeBound(value=value, clock=value, method="observed", observed_at=now)
+
+
+def _cut(source: Source, facts: TableFacts) -> Buckets:
+    schema, keys = facts.schema, facts.keys
+    if not keys:
+        return cut(tuple(column.name for column in schema.columns), schema.approximate_rows, None)
+    lead = schema.column(keys[0])
+    extent = source.extent(schema, keys[0]) if lead is not None and not lead.nullable else None
+    return cut(keys, schema.approximate_rows, extent)

@@ -1,0 +1,276 @@
+"""What a draft is made from, and what it becomes: facts of a table at the source, an order, operations. Asks the source, writes nothing."""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from cdc_ops.core.apply.scd import LATEST, StoredAs
+from cdc_ops.core.archive.completeness import MissingEvents
+from cdc_ops.core.cursor.cursors import Cursor
+from cdc_ops.core.cursor.windows import SafeBound
+from cdc_ops.core.events.event_history import EVENT_HISTORY
+from cdc_ops.core.operation.change_range import CHANGE_FEED
+from cdc_ops.core.operation.operation import ApplyMode, Landing, OperationKind, OperationSpec
+from cdc_ops.core.operation.run_request import RunRequest
+from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.pipeline.archive_config import OnBadRecord
+from cdc_ops.core.pipeline.paths import history_root, quarantine_path, staging_root
+from cdc_ops.core.pipeline.pipeline import Method, Pipeline, TableConfig
+from cdc_ops.core.schema.collated_keys import source_names
+from cdc_ops.core.schema.schema_evolution import SchemaChange
+from cdc_ops.core.schema.sql_conditions import check_condition
+from cdc_ops.core.schema.tables import Column, TableName, TableSchema
+from cdc_ops.core.text import did_you_mean
+from cdc_ops.errors import CdcError, SourceTableError
+from cdc_ops.sources.base import Source
+from cdc_ops.sources.chunks.chunks import ChunkSize
+from cdc_ops.state.base import StateReader
+from cdc_ops.steps.archive.scan import Survey
+from cdc_ops.steps.query.connection_limit import at_most
+from cdc_ops.steps.table.previous_keys import before_columns
+from cdc_ops.steps.table.storage import stored_as
+from cdc_ops.steps.table.unstored_columns import hidden_columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFacts:
+    """What the source says of a table at the plan, checked against its settings.
+
+    Args:
+        pipeline, config: Whose table, how.
+        schema, keys, cursor: Its columns; keys as the lake's rows are matched (`OperationSpec.keys`).
+        warnings: What the operator should know.
+        changes: What has to be altered in the lake before these columns can be written.
+        fingerprint: Of the source's schema, before the lake's types were put in.
+        notes: What is said of changed columns; a part of the warnings.
+        stored_as: How the table is stored.
+        hidden: Columns that are read and not stored.
+        stored: Columns that the lake has and the source has not.
+    """
+
+    pipeline: Pipeline
+    config: TableConfig
+    schema: TableSchema
+    keys: tuple[str, ...]
+    cursor: Cursor
+    warnings: tuple[str, ...]
+    changes: tuple[SchemaChange, ...] = ()
+    fingerprint: str = ""
+    notes: tuple[str, ...] = ()
+    stored_as: StoredAs = LATEST
+    hidden: tuple[Column, ...] = ()
+    stored: tuple[str, ...] = ()
+
+    @property
+    def keys_are_primary(self) -> bool:
+        """True if the source itself guarantees that keys are unique and not NULL."""
+        return tuple(key.lower() for key in self.source_keys) == tuple(key.lower() for key in self.schema.primary_key)
+
+    @property
+    def reads_changes(self) -> bool:
+        """True if the source's rows are changes, of which a key may have several: they are ordered by the table's `sequence_by`."""
+        return bool(self.config.settings.sequence_by) and not self.keys_are_primary
+
+    @property
+    def source_keys(self) -> tuple[str, ...]:
+        """The key columns of the source."""
+        return source_names(self.schema, self.keys)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A request for one table, with all that is needed to draft it.
+
+    Args:
+        source: Open source.
+        request: What is asked for.
+        facts: What the source says of the table.
+        state: Where the table stands.
+        ledger: What is known of its archive.
+        tables: Returns all tables that the source has.
+    """
+
+    source: Source
+    request: RunRequest
+    facts: TableFacts
+    state: TableState
+    ledger: StateReader
+    tables: Callable[[], tuple[TableName, ...]]
+
+    @property
+    def table(self) -> str:
+        """The table's name, for messages."""
+        return str(self.facts.config.table)
+
+    def slices(self, where: str) -> tuple[str, ...]:
+        """Cuts what matches among the table's readers."""
+        return self.limited(self.source.slices(self.facts.schema, self.facts.source_keys, where, self.readers))
+
+    def limited(self, slices: tuple[str, ...]) -> tuple[str, ...]:
+        """Returns the slices, joined where there are more than the source allows connections."""
+        return at_most(slices, self.source.config.max_readers)
+
+    @property
+    def readers(self) -> int:
+        """Connections at the same time: the table's, but not more than the source allows."""
+        wanted, most = self.facts.config.settings.readers, self.source.config.max_readers
+        return min(wanted, most) if most else wanted
+
+    @property
+    def chunk_size(self) -> ChunkSize:
+        """How large an operation on the whole table may be."""
+        settings = self.facts.config.settings
+        return ChunkSize(rows=settings.chunk_rows, bytes=settings.chunk_bytes, readers=self.readers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """Operations to freeze, or why there are none, and the bound that was taken.
+
+    Args:
+        operations: In order.
+        idle: Why there are none.
+        bound: The bound.
+        unpassed: The bound instead, if it has not passed the watermark: what it warns of, and keeps, is worth having all the same.
+        how: How the table was cut into operations, or which files of an archive wait, "" if there is nothing to say.
+        warnings: What makes the read slow, each with its fix.
+        alert: What is to be said of a writer that has held the bound back for too long, or of a gap that is healed.
+        missing: What an archive misses behind the files that are read; None if nothing.
+        survey: What was seen of the table's archive, for the ledger.
+        stopped: Why the table cannot go on, although what was seen is worth keeping.
+    """
+
+    operations: tuple[OperationSpec, ...] = ()
+    idle: str = ""
+    bound: SafeBound | None = None
+    unpassed: SafeBound | None = None
+    how: str = ""
+    warnings: tuple[str, ...] = ()
+    alert: str = ""
+    missing: MissingEvents | None = None
+    survey: Survey | None = None
+    stopped: CdcError | None = None
+
+
+def read_facts(pipeline: Pipeline, source: Source, config: TableConfig) -> TableFacts:
+    """Reads a table's schema and checks keys and cursor.
+
+    Raises:
+        SourceTableError: a key or cursor column cannot be used, or there is a cursor and no key.
+        ConfigError: a condition in the settings is none on the table's columns.
+    """
+    settings = config.settings
+    schema = source.schema(config.table, columns=settings.columns, except_columns=settings.except_column_list, types=settings.types)
+    keys, hidden = _checked_keys(config, schema), hidden_columns(source, config)
+    for name, condition in (("apply_as_deletes", settings.apply_as_deletes), ("apply_as_truncates", settings.apply_as_truncates)):
+        if condition:
+            check_condition(name, condition, schema.extended(hidden).names)
+    cursor, warnings = Cursor(columns=()), tuple[str, ...]()
+    if settings.cursor and settings.method is not Method.LOG:
+        cursor, warnings = source.cursor(schema, settings.cursor)
+    stored = stored_as(pipeline, config, schema, keys, hidden)
+    facts = TableFacts(pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=cursor, warnings=warnings, stored_as=stored)
+    return replace(facts, hidden=hidden)
+
+
+def new_spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int = 0) -> OperationSpec:
+    """A spec with what all kinds share: a staged MERGE that leaves the watermark where it is."""
+    facts, state, config, identity = order.facts, order.state, order.facts.config, uuid.uuid4().hex
+    op_seq = state.op_seq + 1 + ahead
+    spec = OperationSpec(
+        pipeline=config.pipeline,
+        table=config.table,
+        op_seq=op_seq,
+        operation_id=identity,
+        run_id=order.request.run_id,
+        kind=kind,
+        generation=state.generation,
+        planned_at=planned_at,
+        path=config.path,
+        staging="",
+        schema=facts.schema,
+        keys=facts.keys,
+        cursor=facts.cursor,
+        slices=(),
+        mode=ApplyMode.MERGE,
+        landing=Landing.STAGED,
+        delta_version_before=state.delta_version,
+        watermark_before=state.watermark,
+        snapshot_before=state.snapshot,
+        watermark_after=state.watermark,
+        archive_after=state.archive,
+        snapshot_after=state.snapshot,
+        properties=_properties(facts.pipeline, config),
+        schema_changes=facts.changes,
+        source_fingerprint=facts.fingerprint,
+        delete_where=config.settings.apply_as_deletes,
+        truncate_where=config.settings.apply_as_truncates,
+        deleted_column=config.settings.deleted_column,
+        stored_as=facts.stored_as,
+        hidden=facts.hidden,
+        quarantine=quarantine_of(facts) if config.settings.method is Method.QUERY else "",
+        before=before_columns(order.source, facts.schema, facts.keys, config.settings.before_key),
+    )
+    return replace(spec, staging=staging_of(facts.pipeline, spec))
+
+
+def staging_of(pipeline: Pipeline, spec: OperationSpec) -> str:
+    """Returns an operation's own folder in the staging area: no other operation has it, whatever number that draws."""
+    return f"{staging_root(pipeline, spec.table)}/{spec.op_seq}-{spec.operation_id[:12]}"
+
+
+def declared_names(order: Order) -> tuple[str, ...]:
+    """Returns all columns that the pipeline file declares of a table, () where a source is asked for them."""
+    config = order.facts.config
+    return order.source.schema(config.table, types=config.settings.types).names if order.facts.pipeline.source.is_declared else ()
+
+
+def quarantine_of(facts: TableFacts) -> str:
+    """Returns the Delta table of what cannot be read or placed of a table, "" if it stops at the first."""
+    settings, archive = facts.config.settings, facts.pipeline.archive
+    chosen = (settings.bad_records, *((archive.bad_records,) if settings.method is Method.LOG else ()))
+    return quarantine_path(facts.pipeline, facts.config.table) if OnBadRecord.QUARANTINE in chosen else ""
+
+
+def choosing_quarantine(spec: OperationSpec, facts: TableFacts) -> OperationSpec:
+    """Returns a frozen operation, not landed, with the quarantine that its table has now."""
+    if spec.log is not None:
+        return replace(spec, log=replace(spec.log, quarantine=quarantine_of(facts)))
+    return replace(spec, quarantine=quarantine_of(facts) if facts.config.settings.method is Method.QUERY else "")
+
+
+def _properties(pipeline: Pipeline, config: TableConfig) -> tuple[tuple[str, str], ...]:
+    hours = max(int(config.settings.maintenance.retention.total_seconds() // 3600), 1)
+    defaults = {"delta.deletedFileRetentionDuration": f"interval {hours} hours"}
+    if config.settings.change_feed or config.settings.event_history:
+        defaults[CHANGE_FEED] = "true"
+    if config.settings.event_history:
+        defaults[EVENT_HISTORY] = history_root(pipeline, config.table)
+    return tuple(sorted((defaults | dict(config.settings.properties)).items()))
+
+
+def _checked_keys(config: TableConfig, schema: TableSchema) -> tuple[str, ...]:
+    wanted = config.settings.keys or schema.primary_key
+    if not wanted and not config.settings.cursor and config.settings.method is Method.QUERY:
+        return ()  # compared as a whole, and replaced as a whole
+    if not wanted:
+        raise SourceTableError(
+            f"Table {config.table} has no primary key.",
+            why="Without a key a changed row cannot be told from a new one.",
+            data="Nothing was read; the watermark stays.",
+            next="Name the columns that identify a row: 'keys: [id]' in the pipeline file. Or leave 'cursor' out: then the table is"
+            " compared as a whole, and replaced when it differs.",
+        )
+    found = []
+    for name in wanted:
+        column = schema.column(name)
+        if column is None:
+            raise SourceTableError(
+                f"Table {config.table} has no key column {name!r}.",
+                why=did_you_mean(name, (column.name for column in schema.columns)),
+                data="Nothing was read; the watermark stays.",
+                next="Correct 'keys' in the pipeline file; key columns cannot be left out of 'columns'.",
+            )
+        found.append(column.name)
+    return tuple(found)

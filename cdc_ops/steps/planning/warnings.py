@@ -1,0 +1,58 @@
+"""What a plan warns of that is neither the cursor's nor the archive's: changes by others, and keys that are compared loosely."""
+
+from cdc_ops.core.formats.catalog import facts_of, is_own_format
+from cdc_ops.core.operation.commit_record import LakeHead
+from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.pipeline.pipeline import Method
+from cdc_ops.steps.planning.request import TableFacts
+
+SHOWN_CHANGES = 3
+"""Commits by others that a warning names."""
+
+
+def foreign_warnings(head: LakeHead | None) -> tuple[str, ...]:
+    """Says which commits by others have changed rows of the table since our last one; they are told until our next one."""
+    changes = [change for change in head.foreign_changes if not change.undoes_commits] if head else []
+    if not changes:
+        return ()
+    listed = ", ".join(f"{change.operation} in Delta version {change.version}" for change in changes[:SHOWN_CHANGES])
+    more = f" and {len(changes) - SHOWN_CHANGES} more" if len(changes) > SHOWN_CHANGES else ""
+    return (
+        f"rows of the Delta table were changed by others: {listed}{more}; increments do not see it: cdc-ops verify finds what differs,"
+        " and a resync brings it back",
+    )
+
+
+def key_warnings(facts: TableFacts, state: TableState) -> tuple[str, ...]:
+    """Warns, until the first load is done, of key columns in which the source holds texts for equal that the lake tells apart.
+
+    Not where rows follow events: one of a key that is written otherwise names the old spelling too, and takes its row away.
+    """
+    if state.watermark is not None or facts.config.settings.method is Method.LOG:
+        return ()
+    columns = (column for key in facts.keys if (column := facts.schema.column(key)) is not None and column.loose)
+    return tuple(
+        f"Key column {column.name!r} of {facts.config.table} is compared loosely at the source ({column.loose}), and exactly in the lake:"
+        " an update that only changes how a key is written (case, accents, spaces at its end) leaves the row under its old spelling too."
+        " 'cdc-ops verify' finds such rows, a resync with --mode full removes them."
+        for column in columns
+    )
+
+
+def event_key_warnings(facts: TableFacts) -> tuple[str, ...]:
+    """Warns of `keys` that are other columns than the primary key, where the archive's events do not show that such a key has changed."""
+    name = facts.pipeline.archive.format
+    if facts.config.settings.method is not Method.LOG or not name or is_own_format(name):
+        return ()
+    hidden, primary = facts_of(name).hidden_keys, facts.schema.primary_key
+    others = [key for key in facts.source_keys if key.lower() not in {column.lower() for column in primary}]
+    if not hidden or not others:
+        return ()
+    has = f"its primary key is ({', '.join(primary)})" if primary else "it has no primary key"
+    they = "them" if len(others) > 1 else "it"
+    reconcile = "" if facts.pipeline.source.is_declared else "; 'cdc-ops reconcile' deletes such rows"
+    return (
+        f"Key column{'s' if len(others) > 1 else ''} {', '.join(map(repr, others))} of {facts.config.table}: {has}, and events of format"
+        f" {name!r} show of no other column that a key has changed ({hidden}). An update of {they} leaves the"
+        f" row under its old key in the lake too. Use the primary key as 'keys'{reconcile}.",
+    )

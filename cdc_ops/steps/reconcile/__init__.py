@@ -1,0 +1,1 @@
+"""Source against lake in Spark: what differs is brought over."""

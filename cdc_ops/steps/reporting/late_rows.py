@@ -1,0 +1,42 @@
+"""What late rows mean for a table's line in the record of a run."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from cdc_ops.core.cursor.late_rows import LateRows, advice, commit_lag, deepest
+from cdc_ops.core.operation.operation import OperationResult, OperationSpec
+from cdc_ops.core.pipeline.pipeline import TableConfig
+from cdc_ops.lake.log.head import find_commit
+from cdc_ops.state.base import TableRun
+
+
+def with_late_rows(
+    run: TableRun, config: TableConfig, specs: tuple[OperationSpec, ...], reported: Mapping[str, OperationResult]
+) -> TableRun:
+    """Returns a line with the late rows of its operations.
+
+    Args:
+        run: The line.
+        config: The table.
+        specs: Its operations.
+        reported: What Spark reported of them, by operation id; of one that it did not report, the lake is asked.
+    """
+    looked = tuple(spec for spec in specs if spec.band is not None or spec.with_nulls)
+    late = deepest(tuple(_late(spec, reported.get(spec.operation_id)) for spec in looked))
+    if not late.rows:
+        return run
+    cursor = looked[0].cursor
+    lag = commit_lag(cursor, late)
+    return replace(
+        run,
+        late_rows=late.rows,
+        max_commit_lag=lag.total_seconds() if lag is not None else None,
+        advice=advice(cursor, late, config.settings.overlap),
+    )
+
+
+def _late(spec: OperationSpec, reported: OperationResult | None) -> LateRows:
+    if reported is not None:
+        return reported.late
+    found = find_commit(spec.path, spec.operation_id)
+    return found.record.late if found else LateRows()

@@ -1,0 +1,83 @@
+"""Measures how long the phases of a table's work take (`core.operation.phases`), where the work is done.
+
+    with stopwatch() as watch:             # around the work on one table, in its thread
+        with measured(RunPhase.LANDING):   # around an action, wherever it is
+            ...
+    watch.phases
+
+A phase within another one stops the outer one's clock. Without a stopwatch nothing is measured. Spark works lazily: only what really runs
+within a body is measured as its phase.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from cdc_ops.core.operation.phases import Phases, PhaseSeconds, RunPhase, added
+
+
+class Stopwatch:
+    """Adds up the seconds of phases; for one thread."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[RunPhase, float] = {}
+        self._running: list[RunPhase] = []
+        self._since = 0.0
+
+    @property
+    def phases(self) -> Phases:
+        """The phases that have ended so far."""
+        return added(PhaseSeconds(phase=phase, seconds=seconds) for phase, seconds in self._seconds.items())
+
+    def enter(self, phase: RunPhase) -> None:
+        """Begins a phase; the one that runs stands still."""
+        self._take()
+        self._running.append(phase)
+        self._seconds.setdefault(phase, 0.0)
+
+    def leave(self) -> None:
+        """Ends the phase that runs; the one around it goes on."""
+        self._take()
+        self._running.pop()
+
+    def add(self, other: "Stopwatch") -> None:
+        """Adds what another one has measured, while no phase ran here."""
+        for phase, seconds in other._seconds.items():
+            self._seconds[phase] = self._seconds.get(phase, 0.0) + seconds
+
+    def _take(self) -> None:
+        now = time.monotonic()
+        if self._running:
+            self._seconds[self._running[-1]] += now - self._since
+        self._since = now
+
+
+_current: ContextVar[Stopwatch | None] = ContextVar("cdc_ops_stopwatch", default=None)
+
+
+@contextmanager
+def stopwatch() -> Iterator[Stopwatch]:
+    """Yields the stopwatch to which `measured` of this thread adds for the body of the `with`; one around it gets all of it at the end."""
+    watch, around = Stopwatch(), _current.get()
+    token = _current.set(watch)
+    try:
+        yield watch
+    finally:
+        _current.reset(token)
+        if around is not None:
+            around.add(watch)
+
+
+@contextmanager
+def measured(phase: RunPhase) -> Iterator[None]:
+    """Adds the wall time of the body of the `with` to a phase."""
+    watch = _current.get()
+    if watch is None:
+        yield
+        return
+    watch.enter(phase)
+    try:
+        yield
+    finally:
+        watch.leave()

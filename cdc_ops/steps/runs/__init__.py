@@ -1,0 +1,1 @@
+"""Whole runs: groups of tables, leases while Spark works, what was told before."""

@@ -1,0 +1,176 @@
+"""A whole run without Airflow: the same verbs in the same order, with Spark in this process or wherever `execute` sends a job."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from cdc_ops.core.operation.job import JobSpec, MaintenanceTask, Step, StepResult
+from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.run_request import RunRequest
+from cdc_ops.core.pipeline.pipeline import TableConfig
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.errors import CdcError, LedgerUnavailableError
+from cdc_ops.sources.base import Source
+from cdc_ops.state.base import Lease, TableRun, TableRunStatus
+from cdc_ops.steps.context import Context
+from cdc_ops.steps.discovery import discover_all
+from cdc_ops.steps.maintain import due_maintenance, lease_maintenance
+from cdc_ops.steps.plan import TablePlan, build_job, group_tables
+from cdc_ops.steps.reporting.told_before import warned_before
+from cdc_ops.steps.runs.lease_renewal import LeaseKeeper
+from cdc_ops.steps.runs.table_groups import TableFailure, commit_group, hold, plan_group
+
+Execute = Callable[[JobSpec], StepResult]
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """What a run did: a line per table, and the tables that failed with their errors."""
+
+    runs: tuple[TableRun, ...]
+    failures: tuple[TableFailure, ...]
+    warnings: tuple[str, ...] = ()
+    """What the operator should know, alerts and advice included."""
+    unchanged: tuple[str, ...] = ()
+    """Warnings that the run before this one gave too."""
+
+    @property
+    def only_alerts(self) -> "RunReport":
+        """The report without warnings but for the alerts: what somebody has to look at although the run goes on."""
+        return replace(self, warnings=tuple(f"{run.table}: {run.alert}" for run in self.runs if run.alert), unchanged=())
+
+    @property
+    def retryable(self) -> bool:
+        """True if every failure may heal by running again."""
+        return all(failure.error.retryable for failure in self.failures)
+
+
+def run_pipeline(context: Context, source: Source, request: RunRequest, execute: Execute, say: Say) -> RunReport:
+    """Plans, executes, commits and maintains all tables that the request names, group by group.
+
+    Args:
+        context: Pipeline and ledger.
+        source: Open source.
+        request: What to do.
+        execute: Runs a job in Spark; called only when there is something to do.
+        say: Receives one line per event.
+
+    Raises:
+        CdcError: nothing could be started at all; failures of single tables are in the report.
+    """
+    found = discover_all(context, source, request)
+    run = _Run(context=context, source=source, request=request, execute=execute, say=say, warnings=list(found.warnings))
+    groups = group_tables(found.tables, context.pipeline.tables_per_job)
+    for number, group in enumerate(groups):
+        try:
+            run.group(group)
+        except LedgerUnavailableError as error:
+            run.fail(tuple(config for left in groups[number:] for config in left), error)
+            break  # nothing can be planned or settled without a ledger
+        except CdcError as error:
+            run.fail(group, error)
+    return RunReport(
+        runs=tuple(run.runs.values()), failures=tuple(run.failures), warnings=tuple(run.warnings), unchanged=tuple(run.unchanged)
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """A run under way: what is known of its tables is kept, whatever ends it."""
+
+    context: Context
+    source: Source
+    request: RunRequest
+    execute: Execute
+    say: Say
+    runs: dict[TableName, TableRun] = field(default_factory=dict)
+    failures: list[TableFailure] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+
+    def group(self, group: tuple[TableConfig, ...]) -> None:
+        """Takes one group through all verbs.
+
+        Raises:
+            CdcError: the group as a whole cannot go on, because its ledger does not answer, say.
+        """
+        context, request = self.context, self.request
+        plan = plan_group(context, self.source, request, group, self.say)
+        self.failures += plan.failures
+        for item in plan.plans:
+            self._warn(item)
+        busy = tuple(item for item in plan.plans if item.operations)
+        if busy:
+            self._work(busy)
+        _maintain(context, request, group, self.execute)
+        for config in group:
+            known = context.store.table_run(config.pipeline, config.table, request.run_id)
+            if known is not None:
+                self.runs[known.table] = known
+                self.warnings += [
+                    f"{known.table}: {text}" for text in (known.alert, known.advice, known.note, known.counts.warning) if text
+                ]
+
+    def fail(self, configs: tuple[TableConfig, ...], error: CdcError) -> None:
+        """Puts an error to the tables whose own outcome is not known."""
+        known = {failure.config.table for failure in self.failures}
+        known |= {table for table, run in self.runs.items() if run.status is TableRunStatus.COMMITTED}
+        self.failures += [TableFailure(config=config, error=error) for config in configs if config.table not in known]
+
+    def _warn(self, plan: TablePlan) -> None:
+        before = warned_before(self.context.store, plan.config.pipeline, plan.table, self.request.run_id) if plan.warnings else ()
+        for text in plan.warnings:
+            (self.unchanged if text in before else self.warnings).append(f"{plan.table}: {text}")
+
+    def _work(self, busy: tuple[TablePlan, ...]) -> None:
+        context, request, lost = self.context, self.request, None
+        configs = tuple(plan.config for plan in busy)
+        leases = hold(context, request, configs)
+        operations = tuple(spec for plan in busy for spec in plan.operations)
+        start_attempts(context, leases, operations)
+        result = None
+        with LeaseKeeper(context.store, leases, context.lease_ttl, self._lost):
+            try:
+                result = self.execute(build_job(context.pipeline, request, Step.SYNC, operations, ""))
+            except CdcError as error:
+                lost = error
+        runs, failures = commit_group(context, request, configs, result)
+        self.runs |= {run.table: run for run in runs}
+        self.failures += failures if lost is None else [replace(failure, error=lost) for failure in failures]
+
+    def _lost(self, lease: Lease) -> None:
+        self.say(f"lease of {lease.table} lost; another run finishes it")
+
+
+def start_attempts(context: Context, leases: tuple[Lease, ...], operations: tuple[OperationSpec, ...]) -> None:
+    """Counts a try of every operation that is about to be executed."""
+    by_table = {lease.table: lease for lease in leases}
+    for spec in operations:
+        context.store.start_attempt(by_table[spec.table], spec)
+
+
+def _maintain(context: Context, request: RunRequest, group: tuple[TableConfig, ...], execute: Execute) -> None:
+    leased = lease_maintenance(context, request, due_maintenance(context, group))
+    if not leased:
+        return
+    try:
+        with LeaseKeeper(context.store, [lease for _, lease in leased], context.lease_ttl, lambda lease: None):
+            result = execute(maintenance_job(context, request, tuple(task for task, _ in leased), ""))
+        settle_maintenance(context, leased, result)
+    finally:
+        for _, lease in leased:
+            context.store.release(lease)
+
+
+def maintenance_job(context: Context, request: RunRequest, tasks: tuple[MaintenanceTask, ...], result_path: str) -> JobSpec:
+    """Returns the job of one Spark application for due upkeep."""
+    return replace(build_job(context.pipeline, request, Step.MAINTAIN, (), result_path), maintenance=tasks)
+
+
+def settle_maintenance(context: Context, leased: tuple[tuple[MaintenanceTask, Lease], ...], result: StepResult) -> None:
+    """Stores the tables' numbers after upkeep; a table whose upkeep failed keeps its old ones and is due again."""
+    seen = {table.table: table.maintenance for table in result.tables}
+    for task, lease in leased:
+        stats = seen.get(task.table)
+        if stats is not None:
+            context.store.put_stats(lease, context.pipeline.name, task.table, stats)

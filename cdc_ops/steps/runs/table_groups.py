@@ -1,0 +1,178 @@
+"""Groups of tables through the Spark-free verbs.
+
+Plan with a bounded wait for leases, and commit. Airflow tasks and the CLI both call these.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from cdc_ops.core.operation.job import StepResult, TableResult
+from cdc_ops.core.operation.operation import OperationSpec, Outcome
+from cdc_ops.core.operation.run_request import RunRequest
+from cdc_ops.core.pipeline.pipeline import TableConfig
+from cdc_ops.errors import CdcError, LeaseHeldError, LedgerUnavailableError
+from cdc_ops.sources.base import Source
+from cdc_ops.state.base import Lease, TableRun, TableRunStatus
+from cdc_ops.steps.commit import commit_table
+from cdc_ops.steps.context import Context
+from cdc_ops.steps.plan import KIND_OF_RUN, TablePlan, freeze_table
+from cdc_ops.steps.reporting.told_before import still_told
+
+POLL_SECONDS = 2.0
+"""Pause between two looks at a lease that somebody else holds."""
+
+
+_IN_LAKE = (Outcome.APPLIED, Outcome.ALREADY_APPLIED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFailure:
+    """A table that a step could not work on; the others of its group go on."""
+
+    config: TableConfig
+    error: CdcError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPlan:
+    """What a run has frozen for a group of tables."""
+
+    plans: tuple[TablePlan, ...]
+    failures: tuple[TableFailure, ...] = ()
+
+    @property
+    def operations(self) -> tuple[OperationSpec, ...]:
+        """All operations to execute; empty if the whole group is idle."""
+        return tuple(spec for plan in self.plans for spec in plan.operations)
+
+
+def plan_group(
+    context: Context, source: Source, request: RunRequest, configs: tuple[TableConfig, ...], say: Callable[[str], None]
+) -> GroupPlan:
+    """Plans and freezes a group; tables that are held by another run are waited for, up to the pipeline's `lease_wait`.
+
+    Args:
+        context, source, request, configs: What to plan.
+        say: Receives one line per thing worth knowing.
+    """
+    plans: list[TablePlan] = []
+    failures: list[TableFailure] = []
+    deadline = time.monotonic() + context.pipeline.lease_wait.total_seconds()
+    waiting, told = list(configs), set[str]()
+    while waiting:
+        held: list[TableFailure] = []
+        for config in waiting:
+            try:
+                plans.append(freeze_table(context, source, request, config))
+            except LeaseHeldError as error:
+                held.append(TableFailure(config=config, error=error))
+            except CdcError as error:
+                failures.append(_failed(context, request, config, error))
+        if held and time.monotonic() >= deadline:
+            failures += [_failed(context, request, failure.config, failure.error) for failure in held]
+            break
+        for failure in held:
+            if failure.error.what not in told:
+                say(f"waiting: {failure.error.what}")
+                told.add(failure.error.what)
+        waiting = [failure.config for failure in held]
+        if waiting:
+            time.sleep(POLL_SECONDS)
+            hold(context, request, tuple(plan.config for plan in plans if plan.operations))
+    _forget(context, configs)
+    return GroupPlan(plans=tuple(plans), failures=tuple(failures))
+
+
+def _forget(context: Context, configs: tuple[TableConfig, ...]) -> None:
+    """Keeps the ledger small; here, because every run comes by, also one whose tables are idle or fail."""
+    with suppress(LedgerUnavailableError):  # the next run does it; what was planned is worth more
+        before = context.store.now() - context.pipeline.keep_history
+        for config in configs:
+            context.store.prune(config.pipeline, config.table, before)
+
+
+def hold(context: Context, request: RunRequest, configs: tuple[TableConfig, ...]) -> tuple[Lease, ...]:
+    """Takes or renews the leases of tables that this run has planned.
+
+    Raises:
+        LeaseHeldError: a lease had expired and somebody else took it.
+    """
+    acquire = context.store.acquire
+    return tuple(
+        acquire(c.pipeline, c.table, request.holder, ttl=context.lease_ttl, live=True, purpose=request.kind.value) for c in configs
+    )
+
+
+def commit_group(
+    context: Context, request: RunRequest, configs: tuple[TableConfig, ...], result: StepResult | None
+) -> tuple[tuple[TableRun, ...], tuple[TableFailure, ...]]:
+    """Settles a group after Spark.
+
+    Args:
+        context, request: The run.
+        configs: Tables that had operations.
+        result: What Spark reported; None if it left no report, then the lake alone decides.
+
+    Returns:
+        The tables' lines in the run's record, and the tables that have unfinished operations left, each with the reason.
+    """
+    reported = {item.table: item for item in result.tables} if result else {}
+    runs: list[TableRun] = []
+    failures: list[TableFailure] = []
+    for config in configs:
+        try:
+            settled = commit_table(context, request, config, reported.get(config.table), result.phases if result else ())
+        except LeaseHeldError as error:
+            failures.append(_failed(context, request, config, _lost(config, error, reported.get(config.table))))
+            continue
+        except CdcError as error:
+            failures.append(_failed(context, request, config, error))
+            continue
+        runs.append(settled.run)
+        if settled.error is not None:
+            failures.append(TableFailure(config=config, error=settled.error))
+    return tuple(runs), tuple(failures)
+
+
+def _lost(config: TableConfig, held: LeaseHeldError, result: TableResult | None) -> LeaseHeldError:
+    """Says what became of a run's work on a table that another run holds by now."""
+    written = [item for item in result.operations if item.outcome in _IN_LAKE] if result else []
+    done = ", ".join(f"operation {item.op_seq} in Delta version {item.delta_version}" for item in written)
+    return LeaseHeldError(
+        f"This run lost its lease on {config.table} while it worked. {held.what}",
+        why="The lease was not renewed in time, because the process or its machine stood still, or somebody unlocked the table.",
+        data=f"Committed, once: {done}. The ledger is brought up to that by the run that holds the table."
+        if done
+        else "This run committed nothing; what it had read is merged by the run that holds the table.",
+        next="Nothing to do: the run that holds the table finishes what is open.",
+    )
+
+
+def _failed(context: Context, request: RunRequest, config: TableConfig, error: CdcError) -> TableFailure:
+    with suppress(LedgerUnavailableError):  # the failure itself is what the run reports, with or without a line in the ledger
+        _record_failure(context, request, config, error)
+    return TableFailure(config=config, error=error)
+
+
+def _record_failure(context: Context, request: RunRequest, config: TableConfig, error: CdcError) -> None:
+    now = context.store.now()
+    opened = context.store.table_run(config.pipeline, config.table, request.run_id)
+    context.store.record(
+        TableRun(
+            pipeline=config.pipeline,
+            table=config.table,
+            run_id=request.run_id,
+            trigger=request.trigger,
+            kind=opened.kind if opened else KIND_OF_RUN[request.kind],
+            status=TableRunStatus.FAILED,
+            started_at=opened.started_at if opened else now,
+            finished_at=now,
+            message=str(error),
+            alert=opened.alert if opened else "",
+            phases=opened.phases if opened else (),
+            warnings=still_told(context.store, config.pipeline, config.table, request.run_id),
+            missing=opened.missing if opened else None,
+        )
+    )

@@ -1,0 +1,101 @@
+"""stage: from landed rows to a batch with one row per key, ready for one statement. Spark expressions only; nothing is executed here."""
+
+from operator import or_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cdc_ops.core.apply.deletes import DELETE_MARK
+from cdc_ops.core.balanced import joined_by_halves
+from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL
+from cdc_ops.core.operation.merge_plan import folds_nulls
+from cdc_ops.core.operation.operation import ApplyMode, OperationSpec
+from cdc_ops.core.text import quoted
+from cdc_ops.lake.merge.key_join import numbered_keys
+
+
+def latest_per_key(rows: DataFrame, spec: OperationSpec) -> DataFrame:
+    """Returns one row per key: the one with the largest cursor.
+
+    Slices of a window are read over several connections, and a row that changes meanwhile can be seen in two of them. NULL cursors sort
+    first. Without a cursor it is always the same one of them. A table's own order (`sequence_by`) comes before its cursor; if all versions
+    are kept, the rows of a key are its versions.
+    """
+    sequence = spec.stored_as.sequence
+    if sequence and sequence.columns and spec.stored_as.keeps_versions:
+        return rows
+    row = F.struct(*(F.col(quoted(name)) for name in rows.columns))
+    latest = rows.groupBy(*numbered_keys(spec.keys)).agg(F.max_by(row, place_in(rows, spec)).alias("row"))
+    return latest.select(*(F.col(f"row.{quoted(name)}") for name in rows.columns))
+
+
+def last_states(rows: DataFrame, spec: OperationSpec) -> DataFrame:
+    """Returns what a MERGE needs of rows that were read: one per key, or of tables that keep versions of changes all.
+
+    Where a NULL may leave what is there (`ignore_null_updates`), each column has its last value since the key's last delete, and `PRESENT`
+    names the columns that the rows say something of.
+    """
+    if not folds_nulls(spec):
+        return latest_per_key(rows, spec)
+    rows = apply_deletes(rows, spec)
+    may_keep = {name.lower() for name in spec.stored_as.nulls_ignored}
+    kept = [name for name in rows.columns if name.lower() in may_keep]
+    gone = F.col(DELETE_MARK) if DELETE_MARK in rows.columns else F.lit(False)
+    if spec.stored_as.keeps_versions:
+        return rows.withColumn(PRESENT, _present(spec, {name: F.col(quoted(name)) for name in kept}, gone))
+    place = place_in(rows, spec)
+    # A delete says of every column that there is nothing.
+    said = [F.struct(F.when(~gone, F.col(quoted(name))).alias("value")) for name in kept]
+    places = [F.when(gone | F.col(quoted(name)).isNotNull(), place) for name in kept]
+    last = [F.max_by(value, at).alias(f"__last_{index}") for index, (value, at) in enumerate(zip(said, places, strict=True))]
+    row = F.max_by(F.struct(*(F.col(quoted(name)) for name in rows.columns), gone.alias("__gone")), place).alias("__row")
+    folded = rows.groupBy(*numbered_keys(spec.keys)).agg(row, F.bool_or(gone).alias("__anew"), *last)
+    own = {name: F.col(f"__row.{quoted(name)}") for name in rows.columns}
+    found = {name: F.col(f"__last_{index}.value") for index, name in enumerate(kept)}
+    values = {name: F.when(F.col("__row.__gone"), value).otherwise(found.get(name, value)) for name, value in own.items()}
+    present = _present(spec, {name: values[name] for name in kept}, F.col("__anew"))
+    return folded.select(*(value.alias(name) for name, value in values.items()), present.alias(PRESENT))
+
+
+def _present(spec: OperationSpec, kept: dict[str, Column], anew: Column) -> Column:
+    """Returns the names of the columns that a row speaks of; NULL if of all, as a row does that begins anew."""
+    names = [F.when(kept[name].isNotNull(), F.lit(name)) if name in kept else F.lit(name) for name in spec.schema.names]
+    silent = joined_by_halves(or_, (value.isNull() for value in kept.values()), F.lit(False))
+    return F.when(silent & ~anew, F.array_compact(F.array(*names, F.lit(REST_IS_NULL))))
+
+
+def place_in(rows: DataFrame, spec: OperationSpec) -> Column:
+    """Returns the order of rows with one key: a table's own, then its cursor; without either, always the same."""
+    own = spec.stored_as.sequence.parts if spec.stored_as.sequence else ()
+    cursor = [F.coalesce(*(F.col(quoted(name)) for name in column.columns)) for column in spec.cursor.columns]
+    columns = [*map(F.expr, own), *cursor]
+    return F.struct(*(columns or [F.xxhash64(*(F.col(quoted(name)) for name in rows.columns))]))
+
+
+def applied(rows: DataFrame, spec: OperationSpec) -> DataFrame:
+    """Returns the rows that count: with ignored deletes, those that the table's `apply_as_deletes` is true of are left out.
+
+    They go before the last row of a key is chosen: else what came before a delete would count or not by how a window was cut.
+    """
+    return rows.where(~is_deleted(spec.delete_where)) if spec.delete_where and spec.stored_as.ignores_deletes else rows
+
+
+def apply_deletes(rows: DataFrame, spec: OperationSpec) -> DataFrame:
+    """Marks the rows that the table's `apply_as_deletes` is true of, for a MERGE; leaves them out of an append or overwrite.
+
+    With soft deletes every row gets the mark with which it is stored. A condition that is NULL deletes nothing. Marks that are there stay.
+    """
+    if DELETE_MARK in rows.columns:
+        return rows
+    if spec.deleted_column:
+        return rows.withColumn(spec.deleted_column, is_deleted(spec.delete_where))
+    if not spec.delete_where:
+        return rows
+    deleted = is_deleted(spec.delete_where)
+    marks = spec.mode is ApplyMode.MERGE and not spec.stored_as.ignores_deletes
+    return rows.withColumn(DELETE_MARK, deleted) if marks else rows.where(~deleted)
+
+
+def is_deleted(condition: str) -> Column:
+    """Returns a condition such as a table's `apply_as_deletes` as a column that is never NULL; "" is true of no row."""
+    return F.coalesce(F.expr(condition), F.lit(False)) if condition else F.lit(False)

@@ -1,0 +1,51 @@
+"""Rows of a table of changes that empty it (`apply_as_truncates`): what is older goes, from the batch and from the table. Runs in Spark.
+
+rows of a batch --+-- the last that empties the table -- its place as a literal -- rows of the table below it are deleted
++-- the others ---------------------- those below it are left out ---> MERGE
+"""
+
+from dataclasses import replace
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cdc_ops.core.operation.merge_plan import MergePlan, older_than, spark_literal
+from cdc_ops.core.operation.operation import ApplyMode, OperationSpec
+from cdc_ops.steps.stage.latest_rows import is_deleted
+
+
+def is_emptying(spec: OperationSpec) -> Column:
+    """Returns whether a row empties the table, never NULL."""
+    return is_deleted(spec.truncate_where)
+
+
+def last_emptied(rows: DataFrame, spec: OperationSpec) -> str:
+    """Returns the place of the last row that empties the table as a Spark SQL literal, "" if there is none, by reading them."""
+    sequence = spec.stored_as.sequence
+    if not spec.truncate_where or sequence is None:
+        return ""
+    types = sequence.types or tuple(column.delta_type for name in sequence.columns if (column := spec.full_schema.column(name)))
+    place = F.struct(*(F.expr(part).alias(f"p{index}") for index, part in enumerate(sequence.parts)))
+    last = rows.where(is_emptying(spec)).agg(F.max(place).alias("last"))
+    [found] = last.select(*(F.col(f"last.p{index}").cast("string") for index in range(len(types)))).collect()
+    if found[0] is None:
+        return ""
+    parts = [spark_literal(kind, text) for kind, text in zip(types, found, strict=True)]
+    return parts[0] if len(parts) == 1 else f"CAST(struct({', '.join(parts)}) AS {sequence.type})"
+
+
+def without_emptied(rows: DataFrame, spec: OperationSpec, place: str) -> DataFrame:
+    """Leaves out what is older than a place at which the table was emptied, and the rows that say so."""
+    if not spec.truncate_where:
+        return rows
+    kept = rows.where(~is_emptying(spec))
+    parts = spec.stored_as.sequence.parts if spec.stored_as.sequence else ()
+    own = parts[0] if len(parts) == 1 else f"struct({', '.join(parts)})"
+    return kept.where(f"{own} >= {place}") if place else kept
+
+
+def emptying(plan: MergePlan, sequence: str, place: str) -> MergePlan:
+    """Returns the statement that deletes also what is older, by the table's column `sequence`, than a place."""
+    if not place or plan.mode is not ApplyMode.MERGE:
+        return plan
+    return replace(plan, delete_missing_where=older_than(sequence, place), prune=(), truncates=(place,))

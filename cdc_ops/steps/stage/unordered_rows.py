@@ -1,0 +1,97 @@
+"""Changes without a place: NULL in a key or in `sequence_by`. The statement ends at the first one, or all are set aside."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops.core.apply.scd import UNPLACED
+from cdc_ops.core.operation.merge_plan import null_keys_error
+from cdc_ops.core.operation.operation import Manifest, OperationSpec
+from cdc_ops.core.text import quoted
+from cdc_ops.errors import NullSequenceError
+from cdc_ops.lake.quarantine.write import set_rows_aside
+from cdc_ops.lake.staging.landing import read_landed
+from cdc_ops.steps.stage.invalid_values import full_text
+from cdc_ops.steps.stage.truncates import is_emptying
+
+
+@contextmanager
+def translated_order(spec: OperationSpec) -> Iterator[None]:
+    """Turns the failure of such a statement into an error of ours.
+
+    Raises:
+        NullSequenceError: a row has NULL in a column of `sequence_by`.
+    """
+    try:
+        yield
+    except Exception as error:  # of a failing statement, Py4J's own error comes through as well as PySpark's
+        sequence = spec.stored_as.sequence
+        if sequence is None or UNPLACED not in full_text(error):
+            raise
+        raise _unplaced(spec) from error
+
+
+def check_places(spark: SparkSession, spec: OperationSpec, landed: Manifest) -> Manifest:
+    """Counts the landed rows that have no place, by reading them where the table has an order of its own or lacks keys.
+
+    It is looked at before the rows count as landed: once they are repaired at the source, or a quarantine is set, they are read again.
+
+    Raises:
+        NullKeyError: a row has NULL in a key column, and there is no quarantine.
+        NullSequenceError: or in a column of `sequence_by`.
+    """
+    sequence = spec.stored_as.sequence
+    if landed.null_keys and spec.truncate_where:  # a row that empties the table needs none
+        keyless = reduce(or_, map(_lacks, spec.keys))
+        landed = replace(landed, null_keys=read_landed(spark, spec, landed).where(keyless & ~is_emptying(spec)).count())
+    if landed.null_keys and not spec.quarantine:
+        raise null_keys_error(spec, landed.null_keys)
+    if not landed.rows or spec.update_only or sequence is None or not sequence.columns:
+        return landed
+    found = read_landed(spark, spec, landed).where(_fault(spec) != "").count()
+    if found and not spec.quarantine:
+        raise _unplaced(spec)
+    return replace(landed, quarantined=found)
+
+
+def without_unplaced(spark: SparkSession, spec: OperationSpec, manifest: Manifest, rows: DataFrame) -> DataFrame:
+    """Sets aside what has no place among landed rows, and returns the others.
+
+    Raises:
+        LakeConflictError: somebody else changes the quarantine.
+    """
+    if not manifest.quarantined:
+        return rows
+    fault = _fault(spec)
+    set_rows_aside(spark, spec, spec.quarantine, rows.where(fault != ""), fault)
+    return rows.where(fault == "")
+
+
+def _unplaced(spec: OperationSpec) -> NullSequenceError:
+    columns = spec.stored_as.sequence.columns if spec.stored_as.sequence else ()
+    where = " IS NULL OR ".join(columns)
+    return NullSequenceError(
+        f"Rows of {spec.table} have NULL in 'sequence_by' ({', '.join(columns)}).",
+        why="Such a row is neither older nor newer than any other.",
+        data="Nothing of this batch was written; the watermark stays.",
+        next=f"Repair the rows at the source (WHERE {where} IS NULL); they are read again. Or order by columns that are NOT NULL there,"
+        " or set 'bad_records: quarantine'.",
+    )
+
+
+def _fault(spec: OperationSpec) -> Column:
+    """What is wrong with a row, "" if nothing is."""
+    sequence = spec.stored_as.sequence
+    keys = [F.when(_lacks(name) & ~is_emptying(spec), F.lit(f"NULL in key column {name}")) for name in spec.keys]
+    told = zip(sequence.columns, sequence.parts, strict=True) if sequence else ()
+    places = [F.when(F.expr(part).isNull(), F.lit(f"NULL in 'sequence_by' {name}")) for name, part in told]
+    return F.concat_ws("; ", *keys, *places)
+
+
+def _lacks(name: str) -> Column:
+    return F.col(quoted(name)).isNull()

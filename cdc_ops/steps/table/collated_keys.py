@@ -1,0 +1,39 @@
+"""Decides at the plan which keys of a table get a column of their own in the lake, because the source compares them loosely. No Spark here.
+
+New tables have them from the start, and each full resync makes them. A table that was made without goes on without: its keys are compared
+exactly, as ever, until somebody has everything read again.
+"""
+
+from dataclasses import replace
+
+from cdc_ops.core.operation.commit_record import LakeHead
+from cdc_ops.core.operation.run_request import ResyncMode, RunRequest
+from cdc_ops.core.pipeline.pipeline import Method
+from cdc_ops.core.schema.collated_keys import PREFIX, with_key_columns
+from cdc_ops.steps.planning.request import TableFacts
+
+
+def normalised(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> TableFacts:
+    """Returns facts in which keys that are compared loosely are replaced by the columns that stand for them in the lake.
+
+    Args:
+        facts: What the source says.
+        head: What the lake says; None if there is no table yet.
+        request: The run.
+    """
+    if facts.config.settings.method is Method.LOG:
+        return facts  # events do not carry what the source would compute
+    stored = {name.lower() for name, _ in head.columns} if head else set()
+    anew = head is None or request.mode is ResyncMode.FULL
+
+    def stands_for(key: str) -> bool:
+        column = facts.schema.column(key)
+        name = (PREFIX + key).lower()
+        possible = column is not None and bool(column.loose and column.normal) and facts.schema.column(name) is None
+        return possible and (anew or name in stored)
+
+    chosen = tuple(key for key in facts.keys if stands_for(key))
+    if not chosen:
+        return facts
+    keys = tuple(PREFIX + key if key in chosen else key for key in facts.keys)
+    return replace(facts, schema=with_key_columns(facts.schema, chosen), keys=keys)

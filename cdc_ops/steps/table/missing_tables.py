@@ -1,0 +1,153 @@
+"""Tables that the lake has and the source no longer shows: dropped, renamed, or hidden from the user. Nothing of them is deleted."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from cdc_ops.core.operation.run_request import RunRequest
+from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.pipeline.dropped_tables import DroppedTables
+from cdc_ops.core.pipeline.pipeline import Method, Pipeline, TableConfig
+from cdc_ops.core.pipeline.table_matching import MatchedTables, match_tables
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.core.text import did_you_mean
+from cdc_ops.errors import CdcError, SourceTableError
+from cdc_ops.sources.base import Source
+from cdc_ops.state.base import StateReader
+from cdc_ops.steps.context import Context
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absence:
+    """What a run says of a table that its source does not show.
+
+    Args:
+        since: When a run first found it so.
+        idle: Why nothing is planned for it.
+        alert: What somebody has to look at now, "" if it was told before.
+        stopped: Why the table fails, None if it does not.
+    """
+
+    since: datetime
+    idle: str
+    alert: str = ""
+    stopped: CdcError | None = None
+
+
+def copied_tables(context: Context) -> tuple[TableName, ...]:
+    """Returns the tables of which the lake has rows by this pipeline, as far as the ledger knows."""
+    return tuple(_copied(context.store, context.pipeline))
+
+
+def missing_tables(pipeline: Pipeline, ledger: StateReader, there: Iterable[TableName]) -> tuple[tuple[TableConfig, Absence], ...]:
+    """Returns the pipeline's tables that were copied and that the source does not show, with what a run of all tables says of each.
+
+    Args:
+        pipeline: Whose tables.
+        ledger: What was copied.
+        there: What the source shows.
+
+    Raises:
+        ConfigError: no entry means any table.
+        SourceTableError: none of several tables is visible, and their policy is not to ignore that.
+    """
+    states = _copied(ledger, pipeline)
+    found = match_tables(pipeline, there, states)
+    check_some_are_visible(pipeline, found)
+    absent = tuple(config for config in found.absent if config.table in states)
+    return tuple((config, _absence(pipeline, config, states[config.table], ledger, named=False)) for config in absent)
+
+
+def _copied(ledger: StateReader, pipeline: Pipeline) -> dict[TableName, TableState]:
+    return {row.state.table: row.state for row in ledger.overview(pipeline.name) if row.state.committed_op_seq}
+
+
+def check_some_are_visible(pipeline: Pipeline, found: MatchedTables) -> None:
+    """Stops a run that would take a source that shows nothing for one whose tables were all dropped.
+
+    Raises:
+        SourceTableError: none of several tables is visible, and their policy is not to ignore that.
+    """
+    if found.present or len(found.absent) < 2 or all(config.settings.dropped_tables is DroppedTables.IGNORE for config in found.absent):
+        return
+    raise SourceTableError(
+        f"Pipeline {pipeline.name!r}: the source shows none of its {len(found.absent)} tables, {found.absent[0].table} among them.",
+        why="The user may no longer see them, the connection leads to another server or database, or all of them were dropped.",
+        data="Nothing was read or written; the lake keeps its rows.",
+        next="Check the connection and the user's grants. If the tables were dropped on purpose, set 'dropped_tables: ignore', or remove"
+        " their entries.",
+    )
+
+
+def find_absence(context: Context, source: Source, request: RunRequest, config: TableConfig, state: TableState) -> Absence | None:
+    """Returns what is to be said of a table that the source does not show, None if it shows it.
+
+    Raises:
+        SourceTableError: the table was never copied: its name is wrong, or the user may not read it.
+    """
+    if context.shows(source, config.table) or config.table in (listed := source.tables()):
+        return None
+    if not state.committed_op_seq:
+        raise _never_seen(context, source, config, listed)
+    return _absence(context.pipeline, config, state, context.store, named=str(config.table) in request.tables)
+
+
+def _absence(pipeline: Pipeline, config: TableConfig, state: TableState, ledger: StateReader, *, named: bool) -> Absence:
+    told = state.missing_since is not None
+    since = state.missing_since or ledger.now()
+    text = _told(pipeline, config, state, since)
+    policy = config.settings.dropped_tables
+    stopped = _failure(config, text) if policy is DroppedTables.FAIL or named else None
+    alert = text if policy is DroppedTables.ALERT and not told and stopped is None else ""
+    return Absence(since=since, idle=text, alert=alert, stopped=stopped)
+
+
+def returned_warnings(config: TableConfig, state: TableState) -> tuple[str, ...]:
+    """Says, once, that a table is back which was missing."""
+    if state.missing_since is None:
+        return ()
+    return (
+        f"{config.table} is at the source again; it was missing since {_shown(state.missing_since)}. It goes on from its watermark. If it"
+        " was made anew with other rows, those below the watermark are not read: 'cdc-ops reconcile --rows' or a resync with --mode full"
+        " brings them.",
+    )
+
+
+def _told(pipeline: Pipeline, config: TableConfig, state: TableState, since: datetime) -> str:
+    if pipeline.source.is_declared:
+        gone = f"{config.table} is no longer declared in 'tables' of the source"
+    else:
+        gone = f"{config.table} is not at the source any more: it was dropped or renamed, or the user may no longer see it (SELECT)"
+    archive = " What its archive still holds is not read: nobody says which columns it has." if config.settings.method is Method.LOG else ""
+    fresh = f" as of {_shown(state.fresh_at)}" if state.fresh_at else ""
+    return (
+        f"{gone}; first noticed {_shown(since)}. The lake keeps its rows{fresh}, nothing is deleted.{archive} If that is meant, remove or"
+        " exclude the table in the pipeline file, or set 'dropped_tables: ignore'."
+    )
+
+
+def _failure(config: TableConfig, text: str) -> SourceTableError:
+    what, _, rest = text.partition("; ")
+    return SourceTableError(
+        f"{what}.",
+        why="A run that names the table, and one of a table with 'dropped_tables: fail', needs it.",
+        data=f"Nothing was read; the watermark stays. It was {rest.partition(' If that')[0]}",
+        next="Bring the table back or grant the user SELECT on it; or remove or exclude it in the pipeline file.",
+    )
+
+
+def _never_seen(context: Context, source: Source, config: TableConfig, listed: Iterable[TableName]) -> CdcError:
+    try:
+        source.schema(config.table)
+    except SourceTableError as error:
+        return error
+    return SourceTableError(
+        f"Table {config.table} is not at source connection {context.pipeline.source.connection!r} under this name.",
+        why=did_you_mean(str(config.table), map(str, listed)),
+        data="Nothing was read; the watermark stays. Other tables of the pipeline go on.",
+        next="Write the name as the source does, with its upper and lower case.",
+    )
+
+
+def _shown(instant: datetime) -> str:
+    return f"{instant:%Y-%m-%d %H:%M} UTC"

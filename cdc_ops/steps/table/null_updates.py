@@ -1,0 +1,71 @@
+"""`ignore_null_updates` at the plan: in which columns a NULL of an update leaves what is there, and for which tables that has a meaning."""
+
+from collections.abc import Iterable
+
+from cdc_ops.core.apply.deletes import Deletes
+from cdc_ops.core.pipeline.pipeline import Method, TableConfig, TableSettings
+from cdc_ops.core.schema.collated_keys import source_names
+from cdc_ops.core.schema.tables import TableSchema
+from cdc_ops.core.text import did_you_mean
+from cdc_ops.errors import ConfigError, SourceTableError
+
+_NOTHING = "Nothing was read or written; the watermark stays."
+
+
+def nulls_ignored(config: TableConfig, schema: TableSchema, keys: tuple[str, ...], order: Iterable[str]) -> tuple[str, ...]:
+    """Returns the columns in which NULLs are ignored.
+
+    Args:
+        config: The table's settings.
+        schema: Its columns.
+        keys: Its keys, which are never NULL.
+        order: The columns of `sequence_by`, which are not either.
+
+    Raises:
+        ConfigError: the table's rows at the source are no changes.
+        SourceTableError: a column is named that is not copied.
+    """
+    settings = config.settings
+    only, all_but = settings.ignore_null_updates_column_list, settings.ignore_null_updates_except_column_list
+    if not _is_wanted(settings):
+        return ()
+    named = source_names(schema, keys)
+    if settings.method is Method.QUERY and _lower(named) == _lower(schema.primary_key):
+        raise ConfigError(
+            f"'ignore_null_updates' of {config.table} has no meaning: a NULL in a row that is read is a value.",
+            why="Its keys are the primary key; of a table of changes a key has several rows.",
+            data=_NOTHING,
+            next="Remove the setting from the pipeline file, or name the keys of the rows that the changes are about: 'keys: [id]'.",
+        )
+    for name in (*only, *all_but):
+        if schema.column(name) is None:
+            raise SourceTableError(
+                f"The columns of {config.table} in which NULLs are ignored name {name!r}, which is not copied.",
+                why=did_you_mean(name, schema.names),
+                data=_NOTHING,
+                next="Correct 'ignore_null_updates_column_list' or 'ignore_null_updates_except_column_list' in the pipeline file.",
+            )
+    wanted, never = _lower(only) or _lower(schema.names), {*_lower(all_but), *_lower(keys), *_lower(named), *_lower(order)}
+    return tuple(name for name in schema.names if name.lower() in wanted and name.lower() not in never)
+
+
+def contradicting_nulls(settings: TableSettings) -> str:
+    """Returns what contradicts these settings of a table, "" if nothing does."""
+    only, all_but = settings.ignore_null_updates_column_list, settings.ignore_null_updates_except_column_list
+    if not _is_wanted(settings):
+        return ""
+    if sum((settings.ignore_null_updates, bool(only), bool(all_but))) > 1:
+        return "'ignore_null_updates' and its two lists exclude each other"
+    if settings.method is Method.QUERY and not settings.sequence_by:
+        return "'ignore_null_updates' is for changes: 'method: log', or 'sequence_by'; in a row that is read, a NULL is a value"
+    if settings.method is Method.QUERY and settings.deletes is Deletes.SOFT:
+        return "a table of changes cannot have 'ignore_null_updates' and 'deletes: soft': a deleted row's last values are not known"
+    return ""
+
+
+def _is_wanted(settings: TableSettings) -> bool:
+    return bool(settings.ignore_null_updates or settings.ignore_null_updates_column_list or settings.ignore_null_updates_except_column_list)
+
+
+def _lower(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name.lower() for name in names)

@@ -1,0 +1,259 @@
+"""The source's schema against the lake's, at the plan and around each read. No Spark here.
+
+What a policy lets through goes into a plan's facts; a frozen operation that is not landed is brought to the columns that the source has
+now; a read whose columns are no longer those that were planned is refused.
+"""
+
+from dataclasses import replace
+
+from cdc_ops.core.apply.deletes import source_columns
+from cdc_ops.core.apply.sequence_by import order_names
+from cdc_ops.core.operation.commit_record import LakeHead
+from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.run_request import ResyncMode, RunRequest
+from cdc_ops.core.schema.collated_keys import alike, compare_rules
+from cdc_ops.core.schema.schema_evolution import (
+    COPY_ANEW,
+    Decision,
+    Recorded,
+    SchemaSettings,
+    compare_columns,
+    compare_keys,
+    decide,
+    drift,
+    keeps_position,
+    only_columns,
+    reads_alike,
+)
+from cdc_ops.core.schema.schema_evolution import SchemaPolicy as Policy
+from cdc_ops.core.schema.sql_conditions import named_columns
+from cdc_ops.core.schema.tables import TableSchema
+from cdc_ops.core.text import did_you_mean
+from cdc_ops.errors import RequestError, SchemaChangedError, SourceTableError
+from cdc_ops.sources.base import Source
+from cdc_ops.steps.planning.request import TableFacts
+from cdc_ops.steps.table.collated_keys import normalised
+from cdc_ops.steps.table.soft_deletes import check_deletes, marker_changes, replacing_schema
+from cdc_ops.steps.table.storage import can_fill_columns, check_request, own_changes
+
+
+def evolved(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> TableFacts:
+    """Compares the source's columns with the lake's and applies the table's policy.
+
+    A full resync takes the source's columns as they are: it makes a new generation, whatever the policy says of following.
+
+    Args:
+        facts: What the source says.
+        head: What the lake says; None if there is no table yet.
+        request: The run.
+
+    Raises:
+        SchemaChangedError: the policy does not follow.
+        RequestError: the run names columns that the table does not have.
+    """
+    facts = normalised(facts, head, request)
+    _check_cursor(facts, head)
+    check_deletes(facts, head, request)
+    check_request(facts.stored_as, facts.config, head, request)
+    if request.mode is ResyncMode.FULL:
+        return replace(facts, fingerprint=facts.schema.fingerprint, schema=replacing_schema(facts, head))
+    decision = _decision(facts, head)
+    _check_columns(facts, decision.schema, request.columns)
+    marker = facts.config.settings.deleted_column
+    declared = facts.pipeline.source.is_declared
+    marks = (*marker_changes(marker, head), *own_changes(facts.stored_as, marker, head, declared=declared))
+    notes = (*decision.notes, *(change.meaning(facts.config.pipeline, facts.config.table, declared=declared) for change in marks))
+    return replace(
+        facts,
+        schema=decision.schema,
+        changes=(*decision.alter, *marks),
+        fingerprint=facts.schema.fingerprint,
+        warnings=facts.warnings + notes,
+        notes=notes,
+        stored=tuple(name for name, _ in head.columns if facts.schema.column(name) is None) if head else (),
+    )
+
+
+def refreshed(spec: OperationSpec, facts: TableFacts, head: LakeHead | None, request: RunRequest) -> OperationSpec:
+    """Brings a frozen operation to the columns that the source has now, if it could not be read any more as it was frozen.
+
+    So is one that reads an archive and lacks columns that were added: files that have changed meanwhile are frozen anew, and their events
+    may speak of these.
+
+    Number, identity, window and slices stay: it is the same operation, whose rows are read with other columns.
+
+    Args:
+        spec: The frozen operation, not landed.
+        facts: What the source says now, before any policy.
+        head: What the lake says.
+        request: The run; before a full resync an operation goes without the columns that the policy does not follow.
+
+    Returns:
+        The operation itself, if it can be read as it is.
+
+    Raises:
+        SchemaChangedError: the policy does not follow, or the operation's window is on columns that are gone.
+    """
+    facts = replace(facts, schema=alike(facts.schema, spec.schema), keys=spec.keys)
+    readable = not drift(spec.schema, facts.schema)
+    if readable and (spec.log is None or all(spec.schema.column(column.name) for column in facts.schema.columns)):
+        return spec
+    needed = (*spec.keys, *spec.source_keys, *spec.cursor.column_names)
+    if missing := [name for name in needed if facts.schema.column(name) is None]:
+        raise _unreadable(spec, missing)
+    if spec.replaces_schema:
+        return replace(spec, schema=replacing_schema(facts, head), source_fingerprint=facts.schema.fingerprint)
+    try:
+        decision = _decision(facts, head)
+    except SchemaChangedError:
+        if readable:
+            return spec
+        if request.mode is not ResyncMode.FULL:
+            raise
+        return _without_changed(spec, facts.schema, needed)
+    own = own_changes(spec.stored_as, spec.deleted_column, head, declared=facts.pipeline.source.is_declared)
+    marks = (*marker_changes(spec.deleted_column, head), *own)
+    decision = replace(decision, alter=(*decision.alter, *marks))
+    return _with_columns(spec, decision, needed, facts.config.settings.before_key)
+
+
+def _with_columns(spec: OperationSpec, decision: Decision, needed: tuple[str, ...], before_key: tuple[str, ...]) -> OperationSpec:
+    fingerprint = decision.source.fingerprint
+    if not spec.update_only:
+        before = spec.before if all(decision.schema.column(name) for name in before_key) else ()
+        return replace(spec, schema=decision.schema, schema_changes=decision.alter, source_fingerprint=fingerprint, before=before)
+    left = tuple(name for name in spec.update_only if decision.schema.column(name) is not None or name == spec.deleted_column)
+    if not left:
+        raise _unreadable(spec, spec.update_only)
+    return replace(
+        spec,
+        schema=only_columns(decision.schema, (*needed, *left)),
+        schema_changes=decision.alter,
+        source_fingerprint=fingerprint,
+        update_only=left,
+    )
+
+
+def _without_changed(spec: OperationSpec, now: TableSchema, needed: tuple[str, ...]) -> OperationSpec:
+    kept = [column.name for column in spec.schema.columns if (found := now.column(column.name)) and reads_alike(column, found)]
+    if lost := [name for name in needed if name.lower() not in {column.lower() for column in kept}]:
+        raise _unreadable(spec, lost)
+    return replace(spec, schema=only_columns(spec.schema, kept))
+
+
+def check_source(source: Source, spec: OperationSpec) -> None:
+    """Refuses to read an operation whose columns have changed at the source since they were frozen.
+
+    Called right before the rows are read, and again before they are declared landed: values that were read by a stale plan would be cast to
+    types that they do not fit.
+
+    Raises:
+        SchemaChangedError: a column is gone, or is declared or read differently.
+    """
+    try:
+        read = spec.full_schema
+        names = [column.name for column in read.columns if not column.normalises]
+        now = alike(source.schema(spec.table, columns=names, types=spec.schema.types), read)
+    except SourceTableError as error:
+        raise _changed(spec, error.what) from error
+    if found := drift(read, now):
+        raise _changed(spec, "; ".join(found) + ".")
+
+
+def _decision(facts: TableFacts, head: LakeHead | None) -> Decision:
+    settings = facts.config.settings
+    if head is None:
+        return Decision(schema=facts.schema, source=facts.schema)
+    asked = SchemaSettings(
+        pipeline=facts.config.pipeline,
+        policy=settings.schema_changes,
+        renamed=settings.renamed,
+        declared=facts.pipeline.source.is_declared,
+        fills=can_fill_columns(facts.stored_as, facts.keys) and not facts.reads_changes,
+    )
+    renamed = asked.renamed if asked.policy is not Policy.FREEZE else ()  # to rename a column is not to go on with the old ones
+    changes = compare_columns(
+        source_columns(head.columns, settings.deleted_column, (settings.operational_columns, head.own)), facts.schema, renamed
+    )
+    record = head.record
+    recorded = Recorded(keys=record.keys, fingerprint=record.schema_fingerprint) if record else Recorded()
+    changes += compare_keys(recorded.keys, facts.keys, changes)
+    changes += compare_rules(record.key_rules if record else (), facts.schema)
+    conditions = named_columns(f"{settings.apply_as_deletes} {settings.apply_as_truncates}", facts.schema.names)
+    needed = (
+        *facts.keys,
+        *facts.cursor.column_names,
+        *settings.before_key,
+        *order_names(settings.sequence_by, facts.schema.names),
+        *conditions,
+    )
+    return decide(asked, facts.schema, changes, recorded, needed)
+
+
+def _check_columns(facts: TableFacts, schema: TableSchema, columns: tuple[str, ...]) -> None:
+    keys = {key.lower() for key in facts.keys}
+    for name in columns:
+        if name and name == facts.config.settings.deleted_column:
+            continue
+        if schema.column(name) is None or name.lower() in keys:
+            others = [column.name for column in schema.columns if column.name.lower() not in keys]
+            raise RequestError(
+                f"Table {facts.config.table} has no column {name!r} that could be filled.",
+                why="It is a key column." if name.lower() in keys else did_you_mean(name, others),
+                data="Nothing was read or written; the watermark stays.",
+                next="Name columns that the pipeline copies and that are no keys.",
+            )
+
+
+def _check_cursor(facts: TableFacts, head: LakeHead | None) -> None:
+    """A watermark is a value of the cursor's column and type: of another one it would be another position, and rows could be lost."""
+    _check_lead(facts, head)
+    stored = {name.lower(): kind for name, kind in head.columns} if head else {}
+    for name in facts.cursor.column_names:
+        column = facts.schema.column(name)
+        before = stored.get(name.lower())
+        if column is None or before is None:
+            continue
+        if not keeps_position(before, column.delta_type):
+            raise SchemaChangedError(
+                f"The cursor column {name} of {facts.config.table} is {column.source_type} now and is stored as {before}.",
+                why="The watermark is a value of the old type; read as one of the new type it could skip rows.",
+                data="Nothing was read or written; the watermark stays.",
+                next=f"Change the type back, or {COPY_ANEW}: it starts with a snapshot.",
+            )
+
+
+def _check_lead(facts: TableFacts, head: LakeHead | None) -> None:
+    before = head.record.cursor if head and head.record else None
+    if before is None or not facts.cursor.columns:
+        return
+    lead, renamed = facts.cursor.lead.name.lower(), {old.lower(): new.lower() for old, new in facts.config.settings.renamed}
+    if before and lead in (before[0].lower(), renamed.get(before[0].lower())):
+        return
+    was = f"was {before[0]}" if before else "had none: it was compared as a whole"
+    raise SchemaChangedError(
+        f"The cursor of {facts.config.table} is {facts.cursor.lead.name} now and {was} when the table was last written.",
+        why="The watermark is a value of the old one; rows that stand before it by the new one would never be read.",
+        data="Nothing was read or written; the watermark stays.",
+        next=f"Put the old 'cursor' back, or {COPY_ANEW}: it starts with a snapshot.",
+    )
+
+
+def _changed(spec: OperationSpec, why: str) -> SchemaChangedError:
+    return SchemaChangedError(
+        f"Table {spec.table} was altered at the source after operation {spec.op_seq} ({spec.kind}) was planned.",
+        why=why,
+        data="Nothing was landed or written; the operation stays frozen with its window, and the watermark stays.",
+        next=f"cdc-ops run --pipeline {spec.pipeline} --table {spec.table}   (plans the same window with the columns of now; so does the"
+        " next scheduled run)",
+    )
+
+
+def _unreadable(spec: OperationSpec, missing: list[str] | tuple[str, ...]) -> SchemaChangedError:
+    return SchemaChangedError(
+        f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} is frozen and cannot be read any more: {', '.join(missing)} is gone or"
+        " another column at the source.",
+        why="Its window and its slices are conditions on the columns that the table had at the plan.",
+        data="Nothing was read or written; the watermark stays.",
+        next="Give the columns their old names until the operation is committed, and then change them again.",
+    )

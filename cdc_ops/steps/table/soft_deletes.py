@@ -1,0 +1,117 @@
+"""Deleted rows that stay, at the plan: may a table keep them, what is altered for it, and what a full resync has to keep. No Spark here.
+
+The way back from soft to hard is a full resync: rows that only the lake has would else stay for ever, and count as living.
+"""
+
+from dataclasses import replace
+
+from cdc_ops.core.apply.deletes import Deletes, source_columns
+from cdc_ops.core.operation.commit_record import LakeHead
+from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.run_request import RunRequest
+from cdc_ops.core.pipeline.pipeline import TableConfig
+from cdc_ops.core.schema.collated_keys import compare_rules
+from cdc_ops.core.schema.schema_evolution import COPY_ANEW, ChangeKind, SchemaChange, compare_columns, compare_keys
+from cdc_ops.core.schema.tables import TableSchema
+from cdc_ops.errors import SchemaChangedError, SourceTableError
+from cdc_ops.steps.planning.request import TableFacts
+
+_NOTHING = "Nothing was read or written; the watermark stays."
+
+
+def check_deletes(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> None:
+    """Checks that a table can treat deletes as its settings say.
+
+    Raises:
+        SourceTableError: deleted rows are to be kept, and it has no keys, or a column of its own with the name of the mark.
+        SchemaChangedError: they are to be kept no longer, and the run does not replace the table.
+    """
+    _check_can_mark(facts.config, facts.schema, facts.keys)
+    _check_stays_soft(facts, head, request)
+
+
+def _check_can_mark(config: TableConfig, schema: TableSchema, keys: tuple[str, ...]) -> None:
+    marker, deletes = config.settings.deleted_column, config.settings.deletes
+    if deletes is not Deletes.HARD and not keys:
+        raise SourceTableError(
+            f"Table {config.table} has no keys, so its deleted rows cannot be kept ('deletes: {deletes}').",
+            why="Without a key a row that is gone cannot be told from one that changed.",
+            data=_NOTHING,
+            next="Name the columns that identify a row: 'keys: [id]' in the pipeline file; or set 'deletes: hard'.",
+        )
+    if marker and schema.column(marker) is not None:
+        raise SourceTableError(
+            f"Table {config.table} has a column {marker!r} of its own, so its deleted rows cannot be marked ('deletes: soft').",
+            why=f"The mark of deleted rows in the Delta table is called {marker!r} too.",
+            data=_NOTHING,
+            next=f"Leave the column out: 'except_column_list: [{marker}]' in the pipeline file; or set 'deletes: hard'.",
+        )
+
+
+def _check_stays_soft(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> None:
+    marker = marker_of(head, facts.schema, facts.config.settings.operational_columns.deleted)
+    if not marker or facts.config.settings.deletes is Deletes.SOFT or request.replaces_table:
+        return
+    where = f"--pipeline {facts.config.pipeline} --table {facts.config.table}"
+    raise SchemaChangedError(
+        f"Table {facts.config.table} keeps deleted rows in the lake, marked in its column {marker}, and its settings say"
+        f" 'deletes: {facts.config.settings.deletes}'.",
+        why="Rows that only the lake has would count as living, and never go.",
+        data=_NOTHING,
+        next=f"cdc-ops resync {where} --mode full   (reads all rows again; marked rows and the column are gone then)\n"
+        "        or put 'deletes: soft' back in the pipeline file",
+    )
+
+
+def marker_of(head: LakeHead | None, schema: TableSchema, marker: str) -> str:
+    """Returns the column by which a Delta table marks deleted rows, "" if it does not; `marker` is what the settings call it."""
+    if head is None:
+        return ""
+    stored = {name.lower() for name, _ in head.columns}
+    if head.record is not None:
+        recorded = head.record.deleted_column
+        return recorded if recorded.lower() in stored else ""
+    # Its records are pruned: a column of that name that the source has not is the mark.
+    return marker if marker.lower() in stored and schema.column(marker) is None else ""
+
+
+def marker_changes(deleted_column: str, head: LakeHead | None) -> tuple[SchemaChange, ...]:
+    """Returns what is altered in a table that has no mark yet."""
+    if not deleted_column or head is None or deleted_column.lower() in {name.lower() for name, _ in head.columns}:
+        return ()
+    return (SchemaChange(kind=ChangeKind.ADDED, column=deleted_column, after="boolean", declared="deletes: soft"),)
+
+
+def marking_alike(spec: OperationSpec, head: LakeHead | None) -> OperationSpec:
+    """Returns an operation that treats deletes as the table does that it finds: one frozen before the setting changed marks too."""
+    marker = head.record.deleted_column if head and head.record else ""
+    return spec if spec.replaces_schema or spec.deleted_column or not marker else replace(spec, deleted_column=marker)
+
+
+def replacing_schema(facts: TableFacts, head: LakeHead | None) -> TableSchema:
+    """Returns the columns of a new generation: the source's, in types that hold also what is kept of deleted rows.
+
+    Raises:
+        SchemaChangedError: other keys, or a column whose kept values do not fit its new type.
+    """
+    marker, deletes = facts.config.settings.deleted_column, facts.config.settings.deletes
+    if deletes is Deletes.HARD or head is None:
+        return facts.schema
+    changes = compare_columns(source_columns(head.columns, marker, (facts.config.settings.operational_columns, head.own)), facts.schema)
+    keys = compare_keys(head.record.keys, facts.keys) + compare_rules(head.record.key_rules, facts.schema) if head.record else ()
+    refused = tuple(c for c in (*changes, *keys) if c.kind in (ChangeKind.RETYPED, ChangeKind.KEYS))
+    if refused:
+        raise SchemaChangedError(
+            f"A new generation of {facts.config.table} cannot keep its deleted rows: {'; '.join(map(str, refused))}.",
+            why="They would not fit the columns, or could not be told apart by the keys; nothing is cast or dropped without a decision.",
+            data=_NOTHING,
+            next="To give the deleted rows up: 'deletes: hard' in the pipeline file, the full resync again, then"
+            f" 'deletes: {deletes}'."
+            f" Or {COPY_ANEW}.",
+        )
+    types = {c.column: c.after if c.kind is ChangeKind.WIDENED else c.before for c in changes if c.kind in _STORED_OTHERWISE}
+    columns = (replace(column, delta_type=types.get(column.name, column.delta_type)) for column in facts.schema.columns)
+    return replace(facts.schema, columns=tuple(columns))
+
+
+_STORED_OTHERWISE = (ChangeKind.WIDENED, ChangeKind.NARROWED)

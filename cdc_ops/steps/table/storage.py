@@ -1,0 +1,207 @@
+"""How a table is to be stored, decided at the plan: SCD type, the order of changes, what is altered for them. No Spark here."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from cdc_ops.core.apply.deletes import Deletes
+from cdc_ops.core.apply.metadata_columns import START
+from cdc_ops.core.apply.scd import LATEST, POSITION_TYPE, Sequence, SequenceKind, StoredAs
+from cdc_ops.core.apply.sequence_by import read_parts
+from cdc_ops.core.operation.commit_record import LakeHead
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
+from cdc_ops.core.pipeline.archive_config import OnBadRecord
+from cdc_ops.core.pipeline.paths import tombstones_path
+from cdc_ops.core.pipeline.pipeline import Method, Pipeline, TableConfig, TableSettings
+from cdc_ops.core.schema.schema_evolution import COPY_ANEW, ChangeKind, SchemaChange
+from cdc_ops.core.schema.tables import Column, TableSchema
+from cdc_ops.core.schema.type_widening import canonical_type
+from cdc_ops.core.text import did_you_mean
+from cdc_ops.errors import ConfigError, RequestError, SourceTableError
+from cdc_ops.steps.table.metadata_columns import check_names, stored_otherwise
+from cdc_ops.steps.table.null_updates import contradicting_nulls, nulls_ignored
+from cdc_ops.steps.table.truncates import check_truncates, contradicting_truncates
+from cdc_ops.steps.table.unstored_columns import check_hidden_order
+
+_NOTHING: Final = "Nothing was read or written; the watermark stays."
+_OTHERWISE: Final = "and the pipeline file says otherwise"
+_UNORDERED: Final = ", which counts as older than any change: nothing has to be filled"
+_SETTINGS: Final = "'stored_as_scd_type', 'sequence_by', 'method'"
+
+
+def stored_as(
+    pipeline: Pipeline, config: TableConfig, schema: TableSchema, keys: tuple[str, ...], hidden: tuple[Column, ...] = ()
+) -> StoredAs:
+    """Returns how a table is stored.
+
+    Args:
+        pipeline, config: The table and its settings.
+        schema: The columns that are stored.
+        keys: Its keys.
+        hidden: Columns that are read besides, and not stored.
+
+    Raises:
+        ConfigError: its settings do not go together.
+        SourceTableError: the table lacks what they need.
+    """
+    settings = config.settings
+    _check_settings(config)
+    if taken := [column.name for column in schema.columns if settings.operational_columns.is_own(column.name)]:
+        raise SourceTableError(
+            f"Table {config.table} has a column {taken[0]!r} of its own.",
+            why="cdc-ops itself adds a column of that name to the Delta table.",
+            data=_NOTHING,
+            next=f"Leave the column out: 'except_column_list: [{taken[0]}]' in the pipeline file; or choose another name in"
+            " 'operational_columns'.",
+        )
+    check_hidden_order(config, schema, keys, hidden)
+    check_truncates(config, schema, keys)
+    sequence, ignores = _sequence(config, schema.extended(hidden)), settings.deletes is Deletes.IGNORE
+    if sequence is None:
+        return replace(LATEST, ignores_deletes=ignores, own=settings.operational_columns)
+    if settings.stored_as_scd_type == 2 and not keys:
+        raise SourceTableError(
+            f"Versions of the rows of {config.table} cannot be kept: it has no keys.",
+            why="Without a key nobody can tell of which row a version is.",
+            data=_NOTHING,
+            next="Name the columns that identify a row: 'keys: [id]' in the pipeline file; or set 'stored_as_scd_type: 1'.",
+        )
+    deletes = settings.apply_as_deletes or settings.apply_as_truncates
+    told = sequence.kind is SequenceKind.POSITION or (sequence.kind is SequenceKind.COLUMNS and deletes)
+    return StoredAs(
+        scd_type=settings.stored_as_scd_type,
+        sequence=sequence,
+        tracked=_tracked(config, schema),
+        tombstones=tombstones_path(pipeline, config.table) if told else "",
+        late_window=settings.late_window,
+        ignores_deletes=ignores,
+        nulls_ignored=nulls_ignored(config, schema, keys, sequence.read_columns),
+        own=settings.operational_columns,
+    )
+
+
+def check_request(stored: StoredAs, config: TableConfig, head: LakeHead | None, request: RunRequest) -> None:
+    """Checks that a run can do what it is asked for with a table that is stored in this way.
+
+    Raises:
+        RequestError: history would be lost, or what is read has no place in the order of changes.
+        SchemaChangedError: the table is stored in another way.
+    """
+    if stored.keeps_versions and stored.sequence is not None:
+        _check_versions(stored.sequence, config, request)
+    have = {name.lower(): canonical_type(kind) for name, kind in head.columns} if head else {}
+    if START.lower() in have and not stored.keeps_versions and not request.replaces_table:
+        how = f"keeps the versions of its rows (SCD type 2), {_OTHERWISE}"
+        raise stored_otherwise(config, how, "Old versions would count as rows of their own.", _SETTINGS)
+    check_names(stored, config, head, request)
+    for name, kind in stored.order_columns:
+        found = have.get(name.lower(), "")
+        if found and found != canonical_type(kind) and not request.replaces_table:
+            why = f"Column {name} is {found} there and would have to be {kind}; changes could not be compared."
+            raise stored_otherwise(config, f"orders changes by something else, {_OTHERWISE}", why, _SETTINGS)
+
+
+def own_changes(stored: StoredAs, deleted_column: str, head: LakeHead | None, *, declared: bool = False) -> tuple[SchemaChange, ...]:
+    """Returns what is altered in a table that lacks columns of ours, but for `deleted_column` itself; `declared`: there is no source."""
+    have = {name.lower() for name, _ in head.columns} if head else set()
+    missing = [(name, kind) for name, kind in stored.columns(deleted_column) if head is not None and name.lower() not in have]
+    ordering = {name for name, _ in stored.order_columns}
+
+    rewrites = "" if stored.keeps_versions or declared else "; 'cdc-ops resync --mode full' writes all of them"
+    again = f" until they are written again{rewrites}"
+
+    def change(name: str, kind: str) -> SchemaChange:
+        said, nulls = (f"stored_as_scd_type: {stored.scd_type}", _UNORDERED) if name in ordering else ("operational_columns", again)
+        return SchemaChange(kind=ChangeKind.ADDED, column=name, after=kind, declared=said, nulls=nulls)
+
+    return tuple(change(name, kind) for name, kind in missing)
+
+
+def can_fill_columns(stored: StoredAs, keys: tuple[str, ...]) -> bool:
+    """True if single columns of a table can be read again: its rows are found by their keys, and there is one of each."""
+    return bool(keys) and not stored.keeps_versions
+
+
+def _sequence(config: TableConfig, schema: TableSchema) -> Sequence | None:
+    settings = config.settings
+    if settings.method is Method.LOG:
+        return Sequence(kind=SequenceKind.POSITION, type=POSITION_TYPE)
+    if not settings.sequence_by:
+        return Sequence(kind=SequenceKind.OBSERVED, type="timestamp") if settings.stored_as_scd_type == 2 else None
+    return Sequence.of(read_parts(settings.sequence_by, schema))
+
+
+def _tracked(config: TableConfig, schema: TableSchema) -> tuple[str, ...]:
+    settings = config.settings
+    for name in (*settings.track_history_column_list, *settings.track_history_except_column_list):
+        if schema.column(name) is None:
+            raise SourceTableError(
+                f"The columns whose history is kept of {config.table} name {name!r}, which is not copied.",
+                why=did_you_mean(name, schema.names),
+                data=_NOTHING,
+                next="Correct 'track_history_column_list' or 'track_history_except_column_list' in the pipeline file.",
+            )
+    left_out = {name.lower() for name in settings.track_history_except_column_list}
+    if left_out:
+        return tuple(name for name in schema.names if name.lower() not in left_out)
+    return settings.track_history_column_list
+
+
+def _check_settings(config: TableConfig) -> None:
+    wrong = next(_contradictions(config.settings), "")
+    if wrong:
+        raise ConfigError(
+            f"The settings of {config.table} contradict each other: {wrong}.",
+            data=_NOTHING,
+            next="Remove one of the two from the pipeline file.",
+        )
+
+
+def _contradictions(settings: TableSettings) -> Iterator[str]:
+    log, versions, ordered = settings.method is Method.LOG, settings.stored_as_scd_type == 2, bool(settings.sequence_by)
+    if log and ordered:
+        yield "'sequence_by' is for tables that are read by query; events of an archive have their own order"
+    if ordered and settings.before_key:
+        yield "'before_key' and 'sequence_by' do not go together: an old key has no place in the order"
+    if settings.before_key and settings.deletes is Deletes.IGNORE:
+        yield "'before_key' and 'deletes: ignore' do not go together: the one deletes a row under its old key, the other leaves it"
+    if versions and settings.deletes is Deletes.SOFT:
+        yield "'deletes: soft' and 'stored_as_scd_type: 2' do not go together: a deleted row's last version ends, and stays"
+    if settings.bad_records is OnBadRecord.QUARANTINE and not (log or ordered):
+        yield "'bad_records: quarantine' is for changes: 'method: log', or 'sequence_by'; other rows would be lost"
+    yield from filter(None, (contradicting_truncates(settings), contradicting_nulls(settings)))
+    yield from settings.operational_columns.problems()
+    yield from _contradicting_history(settings)
+
+
+def _contradicting_history(settings: TableSettings) -> Iterator[str]:
+    listed, excepted = settings.track_history_column_list, settings.track_history_except_column_list
+    if (listed or excepted) and settings.stored_as_scd_type == 1:
+        yield "columns whose history is kept need 'stored_as_scd_type: 2'"
+    if listed and excepted:
+        yield "'track_history_column_list' and 'track_history_except_column_list' exclude each other"
+    if settings.event_history and settings.method is not Method.LOG:
+        yield "'event_history' is for tables with 'method: log': others have no events"
+
+
+def _check_versions(sequence: Sequence, config: TableConfig, request: RunRequest) -> None:
+    remedy = f"To begin its history anew, {COPY_ANEW}"
+    if request.mode in (ResyncMode.REPLAY, ResyncMode.QUARANTINE):
+        return
+    if request.mode is ResyncMode.FULL:
+        why = "A full resync replaces the table, and the versions of its rows with it."
+        remedy = "cdc-ops reconcile brings what differs as new versions. " + remedy + "."
+    elif request.columns:
+        why = "Old versions have other values in these columns, which the source does not know any more."
+    elif sequence.kind is SequenceKind.POSITION and request.kind is not RunKind.INCREMENT:
+        why = "Rows that are read at the source have no place among the events of the archive."
+    elif sequence.kind is SequenceKind.COLUMNS and (request.kind is RunKind.RECONCILE or request.mode is ResyncMode.KEYS):
+        why = "A row that is gone has no place in the order of 'sequence_by'."
+    else:
+        return
+    raise RequestError(
+        f"Table {config.table} keeps the versions of its rows, so this run is refused.",
+        why=why,
+        data=_NOTHING,
+        next=f"{remedy.rstrip('.')}.",
+    )
