@@ -30,8 +30,8 @@ from cdc_ops.core.schema.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.formats.feed.canonical import canonical_feed, records_of
 from cdc_ops.formats.feed.fold import latest_per_key
-from cdc_ops.formats.feed.format import open_format
 from cdc_ops.formats.files.json_lines import RecordFile, count_lines, read_records
+from cdc_ops.formats.registry import open_format
 from cdc_ops.jobs import execute
 from cdc_ops.lake.spark import jars
 from cdc_ops.lake.spark.session import build_session

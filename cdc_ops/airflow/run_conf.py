@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, NoReturn
 
-from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest, parse_instant
+from cdc_ops.core.instants import parse_instant
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.reconcile.diff import parse_accepted
 from cdc_ops.core.text import did_you_mean, split_list, unquoted
 from cdc_ops.errors import RequestError

@@ -184,7 +184,7 @@ def _server(layout: Layout) -> "MariaDBServer":
 
 def _question(pipeline: "Pipeline", source: "Source", config: "TableConfig") -> "Question":
     from cdc_ops.steps.planning.reconcile import ask
-    from cdc_ops.steps.planning.request import read_facts
+    from cdc_ops.steps.table.source_table import read_facts
 
     return ask(source, read_facts(pipeline, source, config), 2)
 

@@ -30,9 +30,9 @@ from cdc_ops.lake.spark.probes import SUPPORTED_JAVA, broken_jars, java_version,
 from cdc_ops.sources.base import Source
 from cdc_ops.state.health import ledger_health
 from cdc_ops.state.sql import open_reader
-from cdc_ops.steps.planning.request import read_facts
 from cdc_ops.steps.table.entries import matched_entries
 from cdc_ops.steps.table.missing_tables import missing_tables
+from cdc_ops.steps.table.source_table import read_facts
 
 CLOCKS_APART: Final = 5.0
 """Seconds by which the clocks of source and ledger may differ."""

@@ -35,12 +35,13 @@ from cdc_ops.steps.context import Context
 from cdc_ops.steps.planning.draft import draft_operations
 from cdc_ops.steps.planning.log import as_configured_now, reads_otherwise
 from cdc_ops.steps.planning.reconcile import method_of, sealed
-from cdc_ops.steps.planning.request import Draft, Order, TableFacts, choosing_quarantine, read_facts
+from cdc_ops.steps.planning.request import Draft, Order, choosing_quarantine
 from cdc_ops.steps.planning.warnings import event_key_warnings, foreign_warnings, key_warnings
 from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
 from cdc_ops.steps.reporting.told_before import still_told
 from cdc_ops.steps.table.missing_tables import Absence, find_absence, returned_warnings
 from cdc_ops.steps.table.schema_evolution import evolved, refreshed
+from cdc_ops.steps.table.source_table import TableFacts, read_facts
 from cdc_ops.steps.table.storage import can_fill_columns
 
 KIND_OF_RUN = {

@@ -18,10 +18,10 @@ from cdc_ops.errors import CdcError, RequestError, UnforeseenJobError
 from cdc_ops.lake.merge.apply import duplicate_keys
 from cdc_ops.lake.staging.null_counts import observe_marks
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.planning.request import TableFacts, read_facts
 from cdc_ops.steps.query.jdbc_rows import read_marked, read_source
 from cdc_ops.steps.stage.invalid_values import translated_failures
 from cdc_ops.steps.table.entries import matched_entries
+from cdc_ops.steps.table.source_table import TableFacts, read_facts
 
 SHOWN_ROWS: Final = 5
 _LONGEST: Final = 200

@@ -12,7 +12,7 @@ from cdc_ops.core.reconcile.key_buckets import WHOLE, Scope
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.diff.checksums import scope_condition
 from cdc_ops.lake.diff.table_diff import TableComparison, compare_tables
-from cdc_ops.lake.merge.soft_deletes import LakeRows
+from cdc_ops.lake.table.live_rows import LakeRows
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.planning.reconcile import Question
 from cdc_ops.steps.query.jdbc_rows import read_source

@@ -33,10 +33,11 @@ from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.dev.avro import avro_file
 from cdc_ops.errors import ConfigError, SourceTableError
 from cdc_ops.formats.feed.canonical import canonical_feed, records_of
-from cdc_ops.formats.feed.format import Format, open_format
+from cdc_ops.formats.feed.format import Format
 from cdc_ops.formats.files.containers import dialect, open_files
 from cdc_ops.formats.files.csv import csv_records
 from cdc_ops.formats.files.json_lines import RecordFile
+from cdc_ops.formats.registry import open_format
 
 CASES: Final = (
     *("insert", "update", "delete", "tombstone", "update_pk", "truncate", "null_vs_missing", "unsigned_bigint", "decimal", "zero_date"),

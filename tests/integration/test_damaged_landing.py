@@ -68,7 +68,7 @@ def world(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> World:
 def test_a_window_that_was_damaged_after_a_kill_is_read_again_by_the_next_run(
     world: World, harm: Harm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cdc_ops.steps.planning.draft.COUNT_LIMIT", 50)  # several slices, so several files
+    monkeypatch.setattr("cdc_ops.steps.planning.request.COUNT_LIMIT", 50)  # several slices, so several files
 
     def killed(job: JobSpec) -> StepResult:
         step(world, job, Step.EXTRACT)
@@ -98,7 +98,7 @@ def test_a_window_that_was_damaged_after_a_kill_is_read_again_by_the_next_run(
 
 @pytest.mark.local_store
 def test_a_window_that_is_damaged_before_its_merge_is_read_again_by_the_merge(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdc_ops.steps.planning.draft.COUNT_LIMIT", 50)
+    monkeypatch.setattr("cdc_ops.steps.planning.request.COUNT_LIMIT", 50)
     lines: list[str] = []
     world.say = lines.append
     attempts: list[str] = []

@@ -10,7 +10,7 @@ from cdc_ops.core.reconcile.key_buckets import Buckets
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.dev.servers import DatabaseServer, PostgresServer
 from cdc_ops.lake.diff.checksums import lake_digests
-from cdc_ops.lake.merge.soft_deletes import LakeRows
+from cdc_ops.lake.table.live_rows import LakeRows
 from cdc_ops.sources.base import DigestQuery, open_source
 from tests.world import World
 

@@ -22,8 +22,8 @@ from cdc_ops.lake.diff.table_diff import TableComparison
 from cdc_ops.sources.base import open_source
 from cdc_ops.steps.discovery import discover
 from cdc_ops.steps.planning.reconcile import ask
-from cdc_ops.steps.planning.request import read_facts
 from cdc_ops.steps.runs.run import RunReport
+from cdc_ops.steps.table.source_table import read_facts
 from cdc_ops.steps.verify import verify
 from tests.world import World, request
 

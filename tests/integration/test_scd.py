@@ -19,7 +19,7 @@ from cdc_ops.errors import NullSequenceError, RequestError
 from cdc_ops.lake.quarantine.read import read_quarantine
 from cdc_ops.steps.discovery import discover
 from cdc_ops.steps.planning.reconcile import ask
-from cdc_ops.steps.planning.request import read_facts
+from cdc_ops.steps.table.source_table import read_facts
 from cdc_ops.steps.verify import verify
 from tests.integration.test_log_method import ITEMS, Sink, change, counts, log_world, only_error
 from tests.world import World, request

@@ -16,7 +16,7 @@ from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.value_policies import OnUnstorable, TypePolicies
 from cdc_ops.formats.debezium.values import PRECISE, VARIABLE, read
 from cdc_ops.formats.feed.canonical import canonical_feed, records_of
-from cdc_ops.formats.feed.format import open_format
+from cdc_ops.formats.registry import open_format
 
 MYSQL, POSTGRES = facts_of("debezium-mysql"), facts_of("debezium-postgres")
 Kind = tuple[str, str | None, int | None] | None

@@ -13,7 +13,7 @@ from cdc_ops.core.events.format_spec import EventFormat
 from cdc_ops.core.schema.declared_tables import TypeDialect, declared_column
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.formats.feed.canonical import canonical_feed
-from cdc_ops.formats.feed.format import format_names, open_format
+from cdc_ops.formats.registry import format_names, open_format
 from cdc_ops.testing.format_suite import FormatSuite
 
 _RECORDS: Final = ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS)

@@ -15,7 +15,7 @@ from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.errors import TiedEventsError
 from cdc_ops.formats.feed.canonical import canonical_feed, records_of
 from cdc_ops.formats.feed.fold import barrier, changes_per_key, latest_per_key, refuse_ties, speaks_of_part, without_nulls
-from cdc_ops.formats.feed.format import open_format
+from cdc_ops.formats.registry import open_format
 from cdc_ops.testing.folding import Batch, Change, Outcome, fold
 from tests.histories import COLUMNS, history_of
 from tests.lake_case import schema

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from cdc_ops.core.events.change_feed import RECORD_COLUMNS
 from cdc_ops.core.events.format_spec import EventFormat
 from cdc_ops.errors import ArchiveFileError
-from cdc_ops.formats.feed.format import open_format
 from cdc_ops.formats.files.json_lines import RecordFile, count_lines, read_records
+from cdc_ops.formats.registry import open_format
 
 CUT = "spark.sql.files.maxPartitionBytes"
 NAMES = (

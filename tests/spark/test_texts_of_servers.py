@@ -13,7 +13,7 @@ from cdc_ops.core.events.format_spec import EventFormat
 from cdc_ops.core.schema.logical_types import ValueFamily, family_of
 from cdc_ops.core.schema.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.formats.feed.format import open_format
+from cdc_ops.formats.registry import open_format
 from tests.corpus import MYSQL_CASES, MYSQL_ONLY, plain
 
 FORMATS = ("maxwell", "canal", "dts-json")

@@ -33,7 +33,7 @@ from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, T
 from cdc_ops.core.reconcile.diff import CompareSpec, DeleteGuard, Strength
 from cdc_ops.errors import LeaseHeldError, LedgerBehindError, StaleStateError, StateError
 from cdc_ops.steps.planning.late_rows import look_again, seen_after, to_read
-from cdc_ops.steps.planning.request import TableFacts
+from cdc_ops.steps.table.source_table import TableFacts
 from tests.unit.protocol_places import (
     CURSOR,
     EPOCH,

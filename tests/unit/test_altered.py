@@ -9,7 +9,7 @@ from cdc_ops.core.events.column_drift import STATEMENT_LENGTH
 from cdc_ops.core.events.ddl_changes import Renaming, TableChangeKind
 from cdc_ops.core.events.format_spec import FormatFacts
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
-from cdc_ops.formats.feed.format import open_format
+from cdc_ops.formats.registry import open_format
 from cdc_ops.steps.log.column_drift import Altered, statements_of
 
 ITEMS = TableName(schema="shop", name="items")

@@ -10,8 +10,8 @@ from cdc_ops.core.operation.commit_record import LakeHead, commit_record
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
 from cdc_ops.errors import SchemaChangedError
-from cdc_ops.steps.planning.request import TableFacts
 from cdc_ops.steps.table.schema_evolution import evolved
+from cdc_ops.steps.table.source_table import TableFacts
 from tests.lake_case import CURSOR, PIPELINE, SCHEMA, SCHEMA_DDL, TABLE, Case
 
 REQUEST = RunRequest(run_id="r", trigger="test", holder="r")

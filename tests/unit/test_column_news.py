@@ -3,7 +3,7 @@
 from cdc_ops.core.events.column_drift import NO_NEWS, SHOWN, ColumnNews
 from cdc_ops.core.json_codec import dumps, loads
 from cdc_ops.core.operation.operation import Counts
-from cdc_ops.formats.feed.format import open_format
+from cdc_ops.formats.registry import open_format
 
 
 def test_nothing_is_said_where_events_speak_of_all_columns() -> None:

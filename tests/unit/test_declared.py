@@ -26,7 +26,7 @@ from cdc_ops.core.schema.schema_evolution import Recorded, SchemaSettings, compa
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.core.schema.value_policies import OnOverflow, OnUnstorable, TypePolicies
 from cdc_ops.errors import ConfigError, RequestError, SchemaChangedError, SourceTableError
-from cdc_ops.formats.feed.format import open_format
+from cdc_ops.formats.registry import open_format
 from cdc_ops.jobs import connection_url
 from cdc_ops.sources.base import open_source
 from cdc_ops.sources.declared import DeclaredSource
@@ -36,7 +36,8 @@ from cdc_ops.steps.discovery import discover
 from cdc_ops.steps.plan import plan_table
 from cdc_ops.steps.planning.draft import draft_operations
 from cdc_ops.steps.planning.reconcile import ask, method_of
-from cdc_ops.steps.planning.request import Order, read_facts
+from cdc_ops.steps.planning.request import Order
+from cdc_ops.steps.table.source_table import read_facts
 
 FILE = """\
 pipeline: shop

@@ -13,7 +13,7 @@ from cdc_ops.core.schema.postgres_types import postgres_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.value_policies import OnUnstorable, TypePolicies
 from cdc_ops.errors import ConfigError, SourceTableError
-from cdc_ops.formats.feed.format import open_format
+from cdc_ops.formats.registry import open_format
 
 ROUNDS = LossySetting(
     name="decimals", safe=("exact",), default="rounded", loses="Digits.", remedy="Set decimals=exact.", families=(ValueFamily.DECIMAL,)

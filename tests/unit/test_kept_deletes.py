@@ -17,9 +17,9 @@ from cdc_ops.core.schema.schema_evolution import SchemaPolicy
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.errors import RequestError, SchemaChangedError, SourceTableError
 from cdc_ops.lake.merge.sql import merge_statement
-from cdc_ops.steps.planning.request import TableFacts
 from cdc_ops.steps.table.schema_evolution import evolved
 from cdc_ops.steps.table.soft_deletes import marking_alike
+from cdc_ops.steps.table.source_table import TableFacts
 from tests.lake_case import CURSOR, PIPELINE, SCHEMA, SCHEMA_DDL, TABLE, Case, schema
 
 RUN = RunRequest(run_id="r", trigger="test", holder="r")

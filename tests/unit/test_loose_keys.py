@@ -13,9 +13,9 @@ from cdc_ops.core.schema.schema_evolution import drift
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.errors import SchemaChangedError
 from cdc_ops.sources.mysql.catalog import normal_text
-from cdc_ops.steps.planning.request import TableFacts
 from cdc_ops.steps.planning.warnings import key_warnings
 from cdc_ops.steps.table.schema_evolution import evolved, refreshed
+from cdc_ops.steps.table.source_table import TableFacts
 from tests.lake_case import CURSOR, PIPELINE, TABLE, Case, schema
 
 RUN = RunRequest(run_id="r", trigger="test", holder="r")

@@ -10,7 +10,8 @@ from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
-from cdc_ops.steps.planning.request import Order, TableFacts, new_spec
+from cdc_ops.steps.planning.request import Order, new_spec
+from cdc_ops.steps.table.source_table import TableFacts
 from tests.lake_case import CURSOR, SCHEMA, TABLE, watermark
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)

@@ -12,7 +12,7 @@ from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.planning.reconcile import decide, method_of
-from cdc_ops.steps.planning.request import TableFacts
+from cdc_ops.steps.table.source_table import TableFacts
 
 TABLE = TableName(schema="shop", name="orders")
 SCHEMA = TableSchema(

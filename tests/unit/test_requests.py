@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest, parse_instant
+from cdc_ops.core.instants import parse_instant
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.errors import RequestError
 
 DAY, NEXT = datetime(2026, 1, 31, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)

@@ -13,7 +13,8 @@ from cdc_ops.core.operation.merge_plan import FROM, GONE, REUSED, MergePlan, key
 from cdc_ops.core.operation.operation import ApplyMode, KeyRange
 from cdc_ops.core.schema.tables import TableName, folder_name, name_of_folder
 from cdc_ops.core.text import split_list
-from cdc_ops.lake.merge.sql import merge_statement, path_name, text_literal, versions_statement
+from cdc_ops.lake.merge.sql import merge_statement, versions_statement
+from cdc_ops.lake.sql_text import path_name, text_literal
 from cdc_ops.lake.table.columns import column_list, listed_columns
 
 KEYS = ("k`1", "größe, b = s.c")

@@ -24,9 +24,10 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, ConfigError, RequestError, SchemaChangedError, SourceTableError
 from cdc_ops.lake.merge.sql import merge_statement, versions_statement
 from cdc_ops.steps.planning.draft import draft_operations
-from cdc_ops.steps.planning.request import Order, TableFacts
+from cdc_ops.steps.planning.request import Order
 from cdc_ops.steps.stage.truncates import emptying
 from cdc_ops.steps.table.schema_evolution import evolved
+from cdc_ops.steps.table.source_table import TableFacts
 from cdc_ops.steps.table.storage import check_request, own_changes, stored_as
 from tests.lake_case import CURSOR, TABLE, Case, schema, watermark
 

@@ -11,7 +11,8 @@ from cdc_ops.cli.output.verbosity import verbose_option
 from cdc_ops.cli.session import LocalSpark, new_request
 from cdc_ops.cli.tables import free_folder, place_of_table, write_rows
 from cdc_ops.core.events.event_history import parse_point
-from cdc_ops.core.operation.run_request import ResyncMode, RunKind, parse_instant
+from cdc_ops.core.instants import parse_instant
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind
 from cdc_ops.core.pipeline.paths import history_root
 from cdc_ops.core.pipeline.pipeline import current_settings
 from cdc_ops.core.schema.tables import TableName

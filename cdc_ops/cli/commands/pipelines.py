@@ -15,7 +15,8 @@ from cdc_ops.cli.output.verbosity import verbose_option
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opened
 from cdc_ops.cli.trial import Trial, print_trial, try_pipelines
 from cdc_ops.core import json_codec
-from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest, parse_instant
+from cdc_ops.core.instants import parse_instant
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.core.reconcile.diff import Strength, parse_accepted
 from cdc_ops.core.schema.tables import TableName

@@ -27,8 +27,8 @@ from cdc_ops.lake.log.head import read_head
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.discovery import discover_all
-from cdc_ops.steps.planning.request import read_facts
 from cdc_ops.steps.runs.run import run_pipeline
+from cdc_ops.steps.table.source_table import read_facts
 
 if TYPE_CHECKING:
     from cdc_ops.core.reconcile.key_buckets import Scope

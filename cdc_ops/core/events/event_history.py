@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cdc_ops.core.archive.offsets import Position
-from cdc_ops.core.operation.run_request import parse_instant
+from cdc_ops.core.instants import parse_instant
 from cdc_ops.errors import HistoryUnavailableError, RequestError
 
 EVENT_HISTORY: Final = "cdc_ops.event_history"

@@ -13,8 +13,8 @@ from typing import Final
 
 from cdc_ops.core.archive.offsets import parse_position
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue
+from cdc_ops.core.instants import parse_instant
 from cdc_ops.core.operation.commit_record import CommitRecord
-from cdc_ops.core.operation.run_request import parse_instant
 from cdc_ops.errors import ConfigError, RequestError
 
 CHANGE_FEED: Final = "delta.enableChangeDataFeed"

@@ -152,25 +152,3 @@ class RunRequest:
         names = ("mode", "since", "until", "keys", "columns", "tables")
         given = ", ".join(name for name in names if getattr(self, name)) or "nothing else"
         return RequestError(what, why=f"The request is for '{self.kind}' and names {given}.", data=_NOTHING, next=remedy)
-
-
-def parse_instant(text: str, name: str) -> datetime:
-    """Parses an ISO 8601 instant that carries a time zone.
-
-    Raises:
-        RequestError: it is no date and time, or it is naive.
-    """
-    try:
-        instant = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise RequestError(
-            f"{name}={text!r} is not a date and time.", why=str(error), data=_NOTHING, next="Write it as 2026-01-31T00:00:00Z."
-        ) from error
-    if instant.tzinfo is None:
-        raise RequestError(
-            f"{name}={text!r} has no time zone.",
-            why="The same text means different rows in different zones.",
-            data=_NOTHING,
-            next=f"Add the zone, e.g. {text}Z or {text}+02:00.",
-        )
-    return instant

@@ -10,8 +10,8 @@ from cdc_ops.core.reconcile.key_buckets import Buckets, Scope, span_condition
 from cdc_ops.core.reconcile.row_text import spark_field
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.core.text import quoted
-from cdc_ops.lake.merge.soft_deletes import LakeRows
 from cdc_ops.lake.spark.session import private_session
+from cdc_ops.lake.table.live_rows import LakeRows
 
 _SETTINGS: Final = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}
 """What the canonical texts of instants and decimals rely on."""

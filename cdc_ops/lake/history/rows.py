@@ -36,8 +36,8 @@ from cdc_ops.core.text import quoted
 from cdc_ops.errors import ChangesUnavailableError
 from cdc_ops.lake.log.change_feed_log import find_range
 from cdc_ops.lake.log.delta_log import DeltaLog
-from cdc_ops.lake.merge.soft_deletes import is_marked
 from cdc_ops.lake.read.change_feed import raw_feed
+from cdc_ops.lake.table.live_rows import is_marked
 
 MICROS: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 """How instants are collected: as text, which no zone of a driver bends."""

@@ -22,9 +22,9 @@ from cdc_ops.errors import ChangesUnavailableError
 from cdc_ops.lake.history.rows import MICROS, STRUCTS, Kept, begin_row, column_types, first_states, later_states, placed
 from cdc_ops.lake.log.change_feed_log import instant_of
 from cdc_ops.lake.log.delta_log import DeltaLog, LogState
-from cdc_ops.lake.merge.sql import path_name
 from cdc_ops.lake.spark.conf import USER_METADATA
 from cdc_ops.lake.spark.session import private_session, shared_view
+from cdc_ops.lake.sql_text import path_name
 from cdc_ops.lake.table.alter import MAPPING, SPECIAL
 from cdc_ops.lake.table.create import translated_conflicts
 

@@ -20,7 +20,7 @@ from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.merge_plan import spark_literal
 from cdc_ops.core.operation.operation import OperationSpec
 from cdc_ops.core.text import quoted
-from cdc_ops.lake.merge.soft_deletes import current_versions, is_marked
+from cdc_ops.lake.table.live_rows import current_versions, is_marked
 
 _IN_LAKE: Final = "__cdc_in_lake"
 

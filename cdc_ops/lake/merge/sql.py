@@ -7,6 +7,7 @@ from cdc_ops.core.operation.audit_values import RowOp
 from cdc_ops.core.operation.log_batch import REST_IS_NULL
 from cdc_ops.core.operation.merge_plan import FROM, GONE, REUSED, MergePlan
 from cdc_ops.core.text import quoted
+from cdc_ops.lake.sql_text import text_literal
 
 
 def merge_statement(target: str, source: str, plan: MergePlan) -> str:
@@ -109,13 +110,3 @@ def _inserted(plan: MergePlan, name: str) -> str:
     failure = f"raise_error(concat('{INCOMPLETE}', hex(concat_ws(', ', {key})), ':'))"
     present = f"s.{quoted(plan.present)}"
     return f"IF({present} IS NULL OR array_contains({present}, {text_literal(REST_IS_NULL)}), s.{quoted(name)}, {failure})"
-
-
-def path_name(path: str) -> str:
-    """Returns the SQL name of the Delta table at a path."""
-    return f"delta.{quoted(path)}"
-
-
-def text_literal(value: str) -> str:
-    """Returns a Spark SQL text literal."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -9,7 +9,7 @@ from cdc_ops.errors import RequestError
 from cdc_ops.lake.log.change_feed_log import newest_record
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.log.head import OWNER_TABLE
-from cdc_ops.lake.merge.sql import path_name
+from cdc_ops.lake.sql_text import path_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -19,7 +19,7 @@ from cdc_ops.core.schema.type_widening import canonical_type, holds
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import ConfigError
 from cdc_ops.lake.log.delta_log import DeltaLog, LogState
-from cdc_ops.lake.merge.sql import path_name, text_literal
+from cdc_ops.lake.sql_text import path_name, text_literal
 from cdc_ops.lake.table.columns import column_list, has_statistics, listed_columns
 
 SPECIAL: Final = frozenset(" ,;{}()\n\t=")

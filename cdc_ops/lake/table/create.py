@@ -14,7 +14,7 @@ from cdc_ops.core.text import quoted
 from cdc_ops.errors import ConfigError, LakeConflictError, TargetForeignError, TargetSchemaError
 from cdc_ops.lake.log.delta_log import DeltaLog, LogState
 from cdc_ops.lake.log.head import OWNER_PIPELINE, OWNER_TABLE, check_empty
-from cdc_ops.lake.merge.sql import path_name, text_literal
+from cdc_ops.lake.sql_text import path_name, text_literal
 from cdc_ops.lake.table.alter import INDEXED, SPECIAL, alter_table, record_changes, retention_properties
 from cdc_ops.lake.table.columns import check_columns, column_list, has_statistics
 

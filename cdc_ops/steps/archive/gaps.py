@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 
+from cdc_ops.core.apply.scd import StoredAs
 from cdc_ops.core.archive.completeness import GapStatus, MissingEvents
 from cdc_ops.core.archive.offsets import ArchiveWatermark, Gap
 from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.table_state import Phase, TableState
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig, Heal
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.state.base import Lease, StateStore, TableRun
 from cdc_ops.steps.context import Context
-from cdc_ops.steps.planning.gap_recovery import can_heal
 
 
 def keep_gaps(store: StateStore, lease: Lease, watermark: ArchiveWatermark | None, found: tuple[Gap, ...]) -> None:
@@ -59,3 +61,9 @@ def _is_behind(gap: Gap, watermark: ArchiveWatermark) -> bool:
 
 def _overlap(one: Gap, other: Gap) -> bool:
     return one.stream == other.stream and one.low < other.high and other.low < one.high
+
+
+def can_heal(archive: ArchiveConfig, state: TableState, stored_as: StoredAs) -> bool:
+    """True if a gap in the archive of a table is one that a comparison with the source can stand for; see `heals`."""
+    gtids = bool(state.archive and state.archive.gtids)
+    return archive.heal is Heal.QUERY and state.phase is Phase.READY and not stored_as.keeps_versions and not gtids

@@ -14,9 +14,9 @@ from cdc_ops.core.archive.files import FrozenFiles
 from cdc_ops.core.archive.offsets import Cover
 from cdc_ops.core.events.format_spec import EventFormat
 from cdc_ops.core.operation.log_batch import LogBatch
-from cdc_ops.formats.feed.format import open_format
 from cdc_ops.formats.files.containers import open_files
 from cdc_ops.formats.files.json_lines import FileLines, RecordFile
+from cdc_ops.formats.registry import open_format
 from cdc_ops.steps.archive.frozen_files import check_unchanged, names_of
 
 Wanted = Callable[[DataFrame], DataFrame]

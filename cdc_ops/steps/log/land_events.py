@@ -42,8 +42,8 @@ from cdc_ops.formats.feed.fold import (
     speaks_of_part,
     without_nulls,
 )
-from cdc_ops.formats.feed.format import open_format
 from cdc_ops.formats.feed.renames import with_names_from_before, with_names_of_now
+from cdc_ops.formats.registry import open_format
 from cdc_ops.lake.quarantine.write import records_again
 from cdc_ops.lake.spark.conf import archive_conf
 from cdc_ops.lake.spark.session import set_missing

@@ -18,7 +18,7 @@ from cdc_ops.core.schema.declared_tables import way_on
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import IncompleteRowError
 from cdc_ops.formats.feed.fold import identity_of, place_of
-from cdc_ops.formats.feed.format import open_format
+from cdc_ops.formats.registry import open_format
 from cdc_ops.lake.history.rows import Kept, event_rows
 from cdc_ops.lake.history.write import note
 from cdc_ops.lake.merge.apply import apply

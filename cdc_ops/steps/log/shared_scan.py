@@ -27,8 +27,8 @@ from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.pipeline.unknown_tables import KnownTables
 from cdc_ops.errors import ArchiveChangedError
 from cdc_ops.formats.feed.canonical import is_tableless
-from cdc_ops.formats.feed.format import open_format
 from cdc_ops.formats.files.json_lines import FileLines
+from cdc_ops.formats.registry import open_format
 from cdc_ops.lake.file_io import open_filesystem
 from cdc_ops.lake.spark.conf import archive_conf
 from cdc_ops.lake.spark.session import neighbour, set_missing

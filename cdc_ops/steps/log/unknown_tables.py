@@ -16,7 +16,7 @@ from cdc_ops.core.pipeline.archive_config import OnUnknownTable
 from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN, KnownTables, UnknownTables, unknown_tables_error
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.formats.feed.canonical import is_of, is_tableless
-from cdc_ops.formats.feed.format import open_format
+from cdc_ops.formats.registry import open_format
 
 _STRANGE = "__cdc_strange"
 

@@ -7,10 +7,8 @@ row may show a state that lies between the gap and now, as after any snapshot.
 
 from dataclasses import replace
 
-from cdc_ops.core.apply.scd import StoredAs
 from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Gap, Reached, advanced
-from cdc_ops.core.operation.table_state import Phase, TableState
-from cdc_ops.core.pipeline.archive_config import ArchiveConfig, Heal
+from cdc_ops.steps.archive.gaps import can_heal
 from cdc_ops.steps.planning.reconcile import draft_comparison
 from cdc_ops.steps.planning.request import Draft, Order
 
@@ -24,12 +22,6 @@ def heals(order: Order, gaps: tuple[Gap, ...]) -> bool:
     set may lie before different files, and rows that the first of these sets back behind the second gap would not be compared again.
     """
     return bool(gaps) and can_heal(order.facts.pipeline.archive, order.state, order.facts.stored_as)
-
-
-def can_heal(archive: ArchiveConfig, state: TableState, stored_as: StoredAs) -> bool:
-    """True if a gap in the archive of a table is one that a comparison with the source can stand for; see `heals`."""
-    gtids = bool(state.archive and state.archive.gtids)
-    return archive.heal is Heal.QUERY and state.phase is Phase.READY and not stored_as.keeps_versions and not gtids
 
 
 def draft_healing(order: Order, before: ArchiveWatermark, gaps: tuple[Gap, ...]) -> Draft:

@@ -4,7 +4,7 @@ from cdc_ops.core.cursor.cursors import Cursor, CursorType, CursorValue
 from cdc_ops.core.cursor.late_rows import Seen, band_low
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.planning.request import TableFacts
+from cdc_ops.steps.table.source_table import TableFacts
 
 
 def look_again(source: Source, facts: TableFacts, watermark: CursorValue, seen: Seen | None) -> Window | None:

@@ -2,7 +2,7 @@
 
 from cdc_ops.core.pipeline.pipeline import NullCursor
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.planning.request import TableFacts
+from cdc_ops.steps.table.source_table import TableFacts
 
 
 def look_at_nulls(source: Source, facts: TableFacts) -> str:

@@ -22,7 +22,8 @@ from cdc_ops.core.reconcile.key_buckets import Buckets, cut
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.errors import RequestError, SourceTableError
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.planning.request import Draft, Order, TableFacts, new_spec
+from cdc_ops.steps.planning.request import Draft, Order, new_spec
+from cdc_ops.steps.table.source_table import TableFacts
 
 
 def draft_comparison(order: Order) -> Draft:

@@ -5,10 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from cdc_ops.core.apply.scd import LATEST, StoredAs
 from cdc_ops.core.archive.completeness import MissingEvents
-from cdc_ops.core.cursor.cursors import Cursor
-from cdc_ops.core.cursor.windows import SafeBound
+from cdc_ops.core.cursor.windows import SafeBound, Window
 from cdc_ops.core.events.event_history import EVENT_HISTORY
 from cdc_ops.core.operation.change_range import CHANGE_FEED
 from cdc_ops.core.operation.operation import ApplyMode, Landing, OperationKind, OperationSpec
@@ -17,65 +15,15 @@ from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.archive_config import OnBadRecord
 from cdc_ops.core.pipeline.paths import history_root, quarantine_path, staging_root
 from cdc_ops.core.pipeline.pipeline import Method, Pipeline, TableConfig
-from cdc_ops.core.schema.collated_keys import source_names
-from cdc_ops.core.schema.schema_evolution import SchemaChange
-from cdc_ops.core.schema.sql_conditions import check_condition
-from cdc_ops.core.schema.tables import Column, TableName, TableSchema
-from cdc_ops.core.text import did_you_mean
-from cdc_ops.errors import CdcError, SourceTableError
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.errors import CdcError
 from cdc_ops.sources.base import Source
 from cdc_ops.sources.chunks.chunks import ChunkSize
 from cdc_ops.state.base import StateReader
 from cdc_ops.steps.archive.scan import Survey
 from cdc_ops.steps.query.connection_limit import at_most
 from cdc_ops.steps.table.previous_keys import before_columns
-from cdc_ops.steps.table.storage import stored_as
-from cdc_ops.steps.table.unstored_columns import hidden_columns
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableFacts:
-    """What the source says of a table at the plan, checked against its settings.
-
-    Args:
-        pipeline, config: Whose table, how.
-        schema, keys, cursor: Its columns; keys as the lake's rows are matched (`OperationSpec.keys`).
-        warnings: What the operator should know.
-        changes: What has to be altered in the lake before these columns can be written.
-        fingerprint: Of the source's schema, before the lake's types were put in.
-        notes: What is said of changed columns; a part of the warnings.
-        stored_as: How the table is stored.
-        hidden: Columns that are read and not stored.
-        stored: Columns that the lake has and the source has not.
-    """
-
-    pipeline: Pipeline
-    config: TableConfig
-    schema: TableSchema
-    keys: tuple[str, ...]
-    cursor: Cursor
-    warnings: tuple[str, ...]
-    changes: tuple[SchemaChange, ...] = ()
-    fingerprint: str = ""
-    notes: tuple[str, ...] = ()
-    stored_as: StoredAs = LATEST
-    hidden: tuple[Column, ...] = ()
-    stored: tuple[str, ...] = ()
-
-    @property
-    def keys_are_primary(self) -> bool:
-        """True if the source itself guarantees that keys are unique and not NULL."""
-        return tuple(key.lower() for key in self.source_keys) == tuple(key.lower() for key in self.schema.primary_key)
-
-    @property
-    def reads_changes(self) -> bool:
-        """True if the source's rows are changes, of which a key may have several: they are ordered by the table's `sequence_by`."""
-        return bool(self.config.settings.sequence_by) and not self.keys_are_primary
-
-    @property
-    def source_keys(self) -> tuple[str, ...]:
-        """The key columns of the source."""
-        return source_names(self.schema, self.keys)
+from cdc_ops.steps.table.source_table import TableFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,27 +99,6 @@ class Draft:
     missing: MissingEvents | None = None
     survey: Survey | None = None
     stopped: CdcError | None = None
-
-
-def read_facts(pipeline: Pipeline, source: Source, config: TableConfig) -> TableFacts:
-    """Reads a table's schema and checks keys and cursor.
-
-    Raises:
-        SourceTableError: a key or cursor column cannot be used, or there is a cursor and no key.
-        ConfigError: a condition in the settings is none on the table's columns.
-    """
-    settings = config.settings
-    schema = source.schema(config.table, columns=settings.columns, except_columns=settings.except_column_list, types=settings.types)
-    keys, hidden = _checked_keys(config, schema), hidden_columns(source, config)
-    for name, condition in (("apply_as_deletes", settings.apply_as_deletes), ("apply_as_truncates", settings.apply_as_truncates)):
-        if condition:
-            check_condition(name, condition, schema.extended(hidden).names)
-    cursor, warnings = Cursor(columns=()), tuple[str, ...]()
-    if settings.cursor and settings.method is not Method.LOG:
-        cursor, warnings = source.cursor(schema, settings.cursor)
-    stored = stored_as(pipeline, config, schema, keys, hidden)
-    facts = TableFacts(pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=cursor, warnings=warnings, stored_as=stored)
-    return replace(facts, hidden=hidden)
 
 
 def new_spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int = 0) -> OperationSpec:
@@ -250,27 +177,21 @@ def _properties(pipeline: Pipeline, config: TableConfig) -> tuple[tuple[str, str
     return tuple(sorted((defaults | dict(config.settings.properties)).items()))
 
 
-def _checked_keys(config: TableConfig, schema: TableSchema) -> tuple[str, ...]:
-    wanted = config.settings.keys or schema.primary_key
-    if not wanted and not config.settings.cursor and config.settings.method is Method.QUERY:
-        return ()  # compared as a whole, and replaced as a whole
-    if not wanted:
-        raise SourceTableError(
-            f"Table {config.table} has no primary key.",
-            why="Without a key a changed row cannot be told from a new one.",
-            data="Nothing was read; the watermark stays.",
-            next="Name the columns that identify a row: 'keys: [id]' in the pipeline file. Or leave 'cursor' out: then the table is"
-            " compared as a whole, and replaced when it differs.",
-        )
-    found = []
-    for name in wanted:
-        column = schema.column(name)
-        if column is None:
-            raise SourceTableError(
-                f"Table {config.table} has no key column {name!r}.",
-                why=did_you_mean(name, (column.name for column in schema.columns)),
-                data="Nothing was read; the watermark stays.",
-                next="Correct 'keys' in the pipeline file; key columns cannot be left out of 'columns'.",
-            )
-        found.append(column.name)
-    return tuple(found)
+COUNT_LIMIT = 200_000
+"""Rows that are counted exactly before a window is read; a window with more is read over several connections."""
+
+
+def draft_window(order: Order, window: Window, kind: OperationKind) -> Draft:
+    where = order.source.window_predicate(order.facts.cursor, window)
+    rows = order.source.count(order.facts.config.table, where, COUNT_LIMIT)
+    if not rows:
+        return Draft(idle=f"no row in {window}")
+    slices = order.slices(where) if rows >= COUNT_LIMIT else (where,)
+    spec = new_spec(order, kind, order.source.now())
+    return Draft(operations=(replace(spec, window=window, slices=slices, expected_rows=rows),))
+
+
+def whole_landing(order: Order) -> Landing:
+    """Whole tables go straight to Delta where the primary key vouches for unique keys; else they are landed and checked first."""
+    checked = order.facts.config.settings.bad_records is OnBadRecord.QUARANTINE
+    return Landing.DIRECT if order.facts.keys_are_primary and not checked else Landing.STAGED

@@ -3,8 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cdc_ops.core.operation.operation import SnapshotProgress
+from cdc_ops.core.cursor.held_watermark import hold_alert
+from cdc_ops.core.cursor.windows import SafeBound, Window, fresh_instant
+from cdc_ops.core.operation.operation import ApplyMode, OperationKind, SnapshotProgress
 from cdc_ops.sources.chunks.chunks import Chunk
+from cdc_ops.steps.planning.late_rows import seen_after
+from cdc_ops.steps.planning.null_cursors import look_at_nulls
+from cdc_ops.steps.planning.reconcile import observed_bound
+from cdc_ops.steps.planning.request import Draft, Order, new_spec, whole_landing
 
 
 def what_is_left(progress: SnapshotProgress) -> str:
@@ -29,3 +35,42 @@ def pass_through(start: SnapshotProgress, chunks: tuple[Chunk, ...]) -> Iterator
         )
         yield chunk, before, after if after.done < total else None
         before = after
+
+
+def draft_snapshot(order: Order) -> Draft:
+    facts, start, bound = order.facts, order.state.snapshot, None
+    if start is None:
+        bound = _first_bound(order)
+        start = SnapshotProgress(bound=bound.value, done=0, total=0, started_at=bound.observed_at)
+    planned_at = bound.observed_at if bound else order.source.now()
+    plan = order.source.chunks(facts.schema, facts.source_keys, order.chunk_size, what_is_left(start))
+    operations = []
+    for ahead, (chunk, before, after) in enumerate(pass_through(start, plan.chunks)):
+        spec = replace(
+            new_spec(order, OperationKind.SNAPSHOT_CHUNK, planned_at, ahead=ahead),
+            generation=order.state.generation if start.done else order.state.generation + 1,
+            slices=order.limited(chunk.slices),
+            expected_rows=chunk.rows,
+            mode=ApplyMode.MERGE if facts.reads_changes else ApplyMode.APPEND,
+            landing=whole_landing(order),
+            snapshot_before=before if before.done else None,
+            watermark_after=None if after else start.bound,
+            snapshot_after=after,
+        )
+        if bound:
+            fresh_at = None if after else fresh_instant(facts.cursor, bound)
+            spec = replace(spec, bound_method=bound.method, fresh_at=fresh_at)
+        operations.append(spec)
+    if bound is not None and facts.cursor.columns:
+        seen = seen_after(order.source, facts, Window(low=None, high=bound.reach), bound.value)
+        operations[-1] = replace(operations[-1], seen_after=seen, nulls_after=look_at_nulls(order.source, facts))
+    warnings = (plan.warning,) if plan.warning else ()
+    alert = hold_alert(bound, facts.config.settings.max_hold) if bound else ""
+    return Draft(operations=tuple(operations), bound=bound, how=plan.how, warnings=warnings, alert=alert)
+
+
+def _first_bound(order: Order) -> SafeBound:
+    facts = order.facts
+    if not facts.cursor.columns:
+        return observed_bound(order.source)
+    return order.source.safe_bound(facts.schema, facts.cursor, facts.config.settings.overlap, None, order.state.readings)

@@ -4,7 +4,7 @@ from cdc_ops.core.formats.catalog import facts_of, is_own_format
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.pipeline import Method
-from cdc_ops.steps.planning.request import TableFacts
+from cdc_ops.steps.table.source_table import TableFacts
 
 SHOWN_CHANGES = 3
 """Commits by others that a warning names."""

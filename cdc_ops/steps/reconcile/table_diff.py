@@ -29,9 +29,9 @@ from cdc_ops.lake.diff.checksums import lake_digests, scope_condition
 from cdc_ops.lake.diff.row_diff import DELETED, Changes, find_changes, same_rows
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.fence import seal
-from cdc_ops.lake.merge.soft_deletes import LakeRows
 from cdc_ops.lake.staging.landing import land, read_landed
 from cdc_ops.lake.staging.manifests import write_manifest
+from cdc_ops.lake.table.live_rows import LakeRows
 from cdc_ops.sources.base import DigestQuery, Source
 from cdc_ops.steps.query.jdbc_rows import read_marked, read_rows
 from cdc_ops.steps.reporting.stopwatch import measured

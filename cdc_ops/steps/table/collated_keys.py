@@ -10,7 +10,7 @@ from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.run_request import ResyncMode, RunRequest
 from cdc_ops.core.pipeline.pipeline import Method
 from cdc_ops.core.schema.collated_keys import PREFIX, with_key_columns
-from cdc_ops.steps.planning.request import TableFacts
+from cdc_ops.steps.table.source_table import TableFacts
 
 
 def normalised(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> TableFacts:

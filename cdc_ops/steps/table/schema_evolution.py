@@ -31,9 +31,9 @@ from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import RequestError, SchemaChangedError, SourceTableError
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.planning.request import TableFacts
 from cdc_ops.steps.table.collated_keys import normalised
 from cdc_ops.steps.table.soft_deletes import check_deletes, marker_changes, replacing_schema
+from cdc_ops.steps.table.source_table import TableFacts
 from cdc_ops.steps.table.storage import can_fill_columns, check_request, own_changes
 
 

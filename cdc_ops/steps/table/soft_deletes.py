@@ -14,7 +14,7 @@ from cdc_ops.core.schema.collated_keys import compare_rules
 from cdc_ops.core.schema.schema_evolution import COPY_ANEW, ChangeKind, SchemaChange, compare_columns, compare_keys
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.errors import SchemaChangedError, SourceTableError
-from cdc_ops.steps.planning.request import TableFacts
+from cdc_ops.steps.table.source_table import TableFacts
 
 _NOTHING = "Nothing was read or written; the watermark stays."
 

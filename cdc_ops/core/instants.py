@@ -1,0 +1,28 @@
+"""Instants as people write them: ISO 8601 with an offset. Pure."""
+
+from datetime import datetime
+
+from cdc_ops.core.operation.run_request import _NOTHING
+from cdc_ops.errors import RequestError
+
+
+def parse_instant(text: str, name: str) -> datetime:
+    """Parses an ISO 8601 instant that carries a time zone.
+
+    Raises:
+        RequestError: it is no date and time, or it is naive.
+    """
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise RequestError(
+            f"{name}={text!r} is not a date and time.", why=str(error), data=_NOTHING, next="Write it as 2026-01-31T00:00:00Z."
+        ) from error
+    if instant.tzinfo is None:
+        raise RequestError(
+            f"{name}={text!r} has no time zone.",
+            why="The same text means different rows in different zones.",
+            data=_NOTHING,
+            next=f"Add the zone, e.g. {text}Z or {text}+02:00.",
+        )
+    return instant

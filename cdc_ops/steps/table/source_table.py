@@ -1,0 +1,108 @@
+"""A table at its source, checked against its settings. Asks the source; no Spark here."""
+
+from dataclasses import dataclass, replace
+
+from cdc_ops.core.apply.scd import LATEST, StoredAs
+from cdc_ops.core.cursor.cursors import Cursor
+from cdc_ops.core.pipeline.pipeline import Method, Pipeline, TableConfig
+from cdc_ops.core.schema.collated_keys import source_names
+from cdc_ops.core.schema.schema_evolution import SchemaChange
+from cdc_ops.core.schema.sql_conditions import check_condition
+from cdc_ops.core.schema.tables import Column, TableSchema
+from cdc_ops.core.text import did_you_mean
+from cdc_ops.errors import SourceTableError
+from cdc_ops.sources.base import Source
+from cdc_ops.steps.table.storage import stored_as
+from cdc_ops.steps.table.unstored_columns import hidden_columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFacts:
+    """What the source says of a table at the plan, checked against its settings.
+
+    Args:
+        pipeline, config: Whose table, how.
+        schema, keys, cursor: Its columns; keys as the lake's rows are matched (`OperationSpec.keys`).
+        warnings: What the operator should know.
+        changes: What has to be altered in the lake before these columns can be written.
+        fingerprint: Of the source's schema, before the lake's types were put in.
+        notes: What is said of changed columns; a part of the warnings.
+        stored_as: How the table is stored.
+        hidden: Columns that are read and not stored.
+        stored: Columns that the lake has and the source has not.
+    """
+
+    pipeline: Pipeline
+    config: TableConfig
+    schema: TableSchema
+    keys: tuple[str, ...]
+    cursor: Cursor
+    warnings: tuple[str, ...]
+    changes: tuple[SchemaChange, ...] = ()
+    fingerprint: str = ""
+    notes: tuple[str, ...] = ()
+    stored_as: StoredAs = LATEST
+    hidden: tuple[Column, ...] = ()
+    stored: tuple[str, ...] = ()
+
+    @property
+    def keys_are_primary(self) -> bool:
+        """True if the source itself guarantees that keys are unique and not NULL."""
+        return tuple(key.lower() for key in self.source_keys) == tuple(key.lower() for key in self.schema.primary_key)
+
+    @property
+    def reads_changes(self) -> bool:
+        """True if the source's rows are changes, of which a key may have several: they are ordered by the table's `sequence_by`."""
+        return bool(self.config.settings.sequence_by) and not self.keys_are_primary
+
+    @property
+    def source_keys(self) -> tuple[str, ...]:
+        """The key columns of the source."""
+        return source_names(self.schema, self.keys)
+
+
+def read_facts(pipeline: Pipeline, source: Source, config: TableConfig) -> TableFacts:
+    """Reads a table's schema and checks keys and cursor.
+
+    Raises:
+        SourceTableError: a key or cursor column cannot be used, or there is a cursor and no key.
+        ConfigError: a condition in the settings is none on the table's columns.
+    """
+    settings = config.settings
+    schema = source.schema(config.table, columns=settings.columns, except_columns=settings.except_column_list, types=settings.types)
+    keys, hidden = _checked_keys(config, schema), hidden_columns(source, config)
+    for name, condition in (("apply_as_deletes", settings.apply_as_deletes), ("apply_as_truncates", settings.apply_as_truncates)):
+        if condition:
+            check_condition(name, condition, schema.extended(hidden).names)
+    cursor, warnings = Cursor(columns=()), tuple[str, ...]()
+    if settings.cursor and settings.method is not Method.LOG:
+        cursor, warnings = source.cursor(schema, settings.cursor)
+    stored = stored_as(pipeline, config, schema, keys, hidden)
+    facts = TableFacts(pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=cursor, warnings=warnings, stored_as=stored)
+    return replace(facts, hidden=hidden)
+
+
+def _checked_keys(config: TableConfig, schema: TableSchema) -> tuple[str, ...]:
+    wanted = config.settings.keys or schema.primary_key
+    if not wanted and not config.settings.cursor and config.settings.method is Method.QUERY:
+        return ()  # compared as a whole, and replaced as a whole
+    if not wanted:
+        raise SourceTableError(
+            f"Table {config.table} has no primary key.",
+            why="Without a key a changed row cannot be told from a new one.",
+            data="Nothing was read; the watermark stays.",
+            next="Name the columns that identify a row: 'keys: [id]' in the pipeline file. Or leave 'cursor' out: then the table is"
+            " compared as a whole, and replaced when it differs.",
+        )
+    found = []
+    for name in wanted:
+        column = schema.column(name)
+        if column is None:
+            raise SourceTableError(
+                f"Table {config.table} has no key column {name!r}.",
+                why=did_you_mean(name, (column.name for column in schema.columns)),
+                data="Nothing was read; the watermark stays.",
+                next="Correct 'keys' in the pipeline file; key columns cannot be left out of 'columns'.",
+            )
+        found.append(column.name)
+    return tuple(found)
