@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cdc_ops.archives.base import Archive, open_archive
+from cdc_ops.archives.base import Archive
+from cdc_ops.archives.registry import open_archive
 from cdc_ops.core.archive.file_names import KafkaName, Layout, parse_name
 from cdc_ops.core.archive.listing import ListingMark, next_ranges
 from cdc_ops.core.archive.offsets import ArchiveWatermark, Reached

@@ -12,8 +12,8 @@ import pytest
 
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import LeaseHeldError, StaleStateError
-from cdc_ops.state.base import Lease
 from cdc_ops.state.db import schema
+from cdc_ops.state.lease import Lease
 from cdc_ops.state.sql import SqlStateStore, open_store
 from tests.state_values import ORDERS, PIPELINE, TTL, LedgerFixtures, at_once, fresh, race, run, spec, take
 

@@ -17,7 +17,8 @@ from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.operation import ApplyMode, Counts, Landing, OperationKind, OperationResult, OperationSpec, Outcome
 from cdc_ops.core.operation.table_state import TableState, committed
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
-from cdc_ops.state.base import Lease, TableRun, TableRunStatus
+from cdc_ops.state.base import TableRun, TableRunStatus
+from cdc_ops.state.lease import Lease
 from cdc_ops.state.sql import SqlStateStore, open_store
 
 T = TypeVar("T")

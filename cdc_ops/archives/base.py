@@ -9,11 +9,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from cdc_ops.core.archive.files import ListedFile, ListedRange
-from cdc_ops.core.pipeline.archive_config import store_options
-from cdc_ops.errors import ConfigError, EnvironmentSetupError
 
 HASHED: Final = "blake2b:"
 """What an etag of our own making begins with, in place of one that a store does not give."""
@@ -71,37 +69,3 @@ class Archive(ABC):
     @abstractmethod
     def close(self) -> None:
         """Gives back connections."""
-
-
-def open_archive(url: str, options: Mapping[str, Any] | None = None) -> Archive:
-    """Opens an archive; nothing is connected to yet.
-
-    Args:
-        url: A folder, or `s3://bucket/prefix`, `oss://…`, `abfs://…`, `gs://…`: whatever fsspec has a package for.
-        options: For fsspec's file system, e.g. `endpoint_url`; see `store_options`. Credentials come from the store's own chain
-            (environment, profile, role): never from a pipeline's file.
-
-    Raises:
-        ConfigError: the URL cannot be meant.
-        EnvironmentSetupError: the package for this kind of store is not installed.
-    """
-    from cdc_ops.archives.local import LocalArchive
-    from cdc_ops.archives.remote import OtherArchive, S3Archive
-
-    scheme, is_url, rest = url.partition("://")
-    if not url or (is_url and not rest):
-        raise ConfigError(f"{url!r} names no archive.", data="Nothing was read.", next="Write a folder, or s3://bucket/prefix.")
-    if not is_url or scheme == "file":
-        return LocalArchive((rest if is_url else url).removeprefix("file:"))
-    kind = S3Archive if scheme in ("s3", "s3a") else OtherArchive
-    try:
-        return kind(scheme.replace("s3a", "s3"), rest.rstrip("/"), store_options(options or {}))
-    except ImportError as error:
-        raise EnvironmentSetupError(
-            f"There is no package here that reads {scheme}:// archives.",
-            why=str(error),
-            data="Nothing was read.",
-            next="Install s3fs for s3://, ossfs for oss://, adlfs for abfs://, gcsfs for gs://.",
-        ) from None
-    except ValueError as error:
-        raise ConfigError(f"{url!r} names no archive.", why=str(error), data="Nothing was read.", next="Correct the URL.") from None

@@ -1,9 +1,11 @@
 """Instants as people write them: ISO 8601 with an offset. Pure."""
 
 from datetime import datetime
+from typing import Final
 
-from cdc_ops.core.operation.run_request import _NOTHING
 from cdc_ops.errors import RequestError
+
+_NOTHING: Final = "Nothing was read or written; the watermark stays."
 
 
 def parse_instant(text: str, name: str) -> datetime:

@@ -1,7 +1,7 @@
 """Checksums at the source: per bucket of keys, the number of rows and the sum of a 60-bit hash over each row's canonical text. Pure.
 
-The text of a row is the same as the lake's, see `cdc_ops.core.reconcile.row_text`. Values are taken through the same expressions as they are read
-with, and what travels in place of one that cannot be stored (an impossible date) is NULL here, as it is in the lake.
+The text of a row is the same as the lake's, see `cdc_ops.core.reconcile.row_text`. Values are taken through the same expressions as they
+are read with, and what travels in place of one that cannot be stored (an impossible date) is NULL here, as it is in the lake.
 """
 
 from collections.abc import Iterable

@@ -15,7 +15,7 @@ from cdc_ops.core.archive.offsets import Gap
 from cdc_ops.core.schema.tables import TableName
 
 if TYPE_CHECKING:
-    from cdc_ops.state.base import Lease  # which mixes these types in
+    from cdc_ops.state.lease import Lease
 
 
 class ArchiveReader(ABC):

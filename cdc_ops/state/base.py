@@ -14,10 +14,10 @@ from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.operation import Counts, OperationKind, OperationResult, OperationSpec
 from cdc_ops.core.operation.phases import Phases
 from cdc_ops.core.operation.table_state import TableState
-from cdc_ops.core.processes import holder_name
 from cdc_ops.core.reconcile.diff import GivenUp
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.archive_base import ArchiveReader, ArchiveStore
+from cdc_ops.state.lease import Lease
 
 
 class TableRunStatus(enum.StrEnum):
@@ -29,34 +29,6 @@ class TableRunStatus(enum.StrEnum):
     MERGED = "merged"
     COMMITTED = "committed"
     FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
-    """The right to write one table.
-
-    Args:
-        pipeline, table: Which.
-        holder: Who, e.g. `airflow:cdc_shop:scheduled__2026-01-01T00:00` or `cli:host:pid:uuid`, which ends in the identity of its process
-            (`core.processes`).
-        token: Fencing number, larger than any earlier one of this table.
-        expires_at: By the ledger database's clock, UTC.
-        purpose: What for, shown to those who wait.
-        instead_of: Who held it when it was taken, and is certain to have ended; "" if it was free.
-    """
-
-    pipeline: str
-    table: TableName
-    holder: str
-    token: int
-    expires_at: datetime
-    purpose: str = ""
-    instead_of: str = ""
-
-    @property
-    def holder_name(self) -> str:
-        """The holder as people read it."""
-        return holder_name(self.holder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

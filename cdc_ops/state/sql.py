@@ -3,7 +3,7 @@
     StateReader <- SqlStateReader (database refuses writes)        SqlStateStore (compare-and-set under a lease) -> StateStore
 
 Every write of a table's state is one transaction that locks the table's row, compares the lease's token and the stored state, and only then
-writes. What the rows mean is in schema.py; leases, operations and runs have a module each.
+writes. What the rows mean is in db/schema.py; leases, operations and runs have a module each.
 """
 
 from collections.abc import Callable
@@ -20,12 +20,13 @@ from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.reconcile.diff import GivenUp
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import LeaseHeldError, StaleStateError
-from cdc_ops.state.base import Lease, StateReader, StateStore, TableOverview, TableRun
+from cdc_ops.state.base import StateReader, StateStore, TableOverview, TableRun
 from cdc_ops.state.db import leases, operations, pruning, rows, runs
 from cdc_ops.state.db.archives import SqlArchiveReader, SqlArchiveStore
 from cdc_ops.state.db.database import PATIENCE, Database
 from cdc_ops.state.db.operations import OperationStatus
 from cdc_ops.state.db.schema import tables
+from cdc_ops.state.lease import Lease
 from cdc_ops.state.migrate import is_current, ledger_version, outdated, upgrade
 
 T = TypeVar("T")

@@ -16,7 +16,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-from cdc_ops.archives.base import Archive, open_archive
+from cdc_ops.archives.base import Archive
+from cdc_ops.archives.registry import open_archive
 from cdc_ops.config.connections import connection_url
 from cdc_ops.core.archive.files import ListedRange
 from cdc_ops.core.findings import Finding, Verdict, failed, ok, warning

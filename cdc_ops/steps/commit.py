@@ -35,7 +35,8 @@ from cdc_ops.core.schema.value_policies import Nulled
 from cdc_ops.errors import CdcError, DeletesRefusedError, JobLostError, LedgerBehindError, StaleStateError, StateError, from_payload
 from cdc_ops.lake.log.head import FoundCommit, commit_counts, find_commit, read_head
 from cdc_ops.lake.staging.manifests import expire, find_manifest
-from cdc_ops.state.base import Lease, TableRun, TableRunStatus
+from cdc_ops.state.base import TableRun, TableRunStatus
+from cdc_ops.state.lease import Lease
 from cdc_ops.steps.archive.frozen_files import keep_read
 from cdc_ops.steps.archive.gaps import keep_gaps, with_missing_events
 from cdc_ops.steps.context import Context

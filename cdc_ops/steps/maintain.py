@@ -1,4 +1,4 @@
-"""maintain, the half that needs no Spark: which upkeep is due, its leases and its results. The other half is cdc_ops.lake.table.maintenance."""
+"""maintain, the half that needs no Spark: which upkeep is due, its leases and its results. The other half is `lake.table.maintenance`."""
 
 from cdc_ops.core.maintenance import plan_maintenance
 from cdc_ops.core.operation.job import MaintenanceTask
@@ -6,7 +6,7 @@ from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.paths import event_history
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.errors import LeaseHeldError
-from cdc_ops.state.base import Lease
+from cdc_ops.state.lease import Lease
 from cdc_ops.steps.context import Context
 
 

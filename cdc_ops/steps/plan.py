@@ -27,7 +27,8 @@ from cdc_ops.errors import CdcError, RequestError
 from cdc_ops.lake.log.head import read_head
 from cdc_ops.lake.staging.manifests import find_landed, is_landed
 from cdc_ops.sources.base import Source
-from cdc_ops.state.base import Lease, StateReader, TableRun, TableRunStatus
+from cdc_ops.state.base import StateReader, TableRun, TableRunStatus
+from cdc_ops.state.lease import Lease
 from cdc_ops.steps.archive.frozen_files import keep, keep_frozen, with_hashes
 from cdc_ops.steps.archive.scan import Survey
 from cdc_ops.steps.commit import Base, catch_up, give_up_hopeless

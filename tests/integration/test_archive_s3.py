@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cdc_ops.archives.base import Archive, open_archive
+from cdc_ops.archives.base import Archive
+from cdc_ops.archives.registry import open_archive
 from cdc_ops.archives.remote import OtherArchive
 from cdc_ops.core.archive.file_names import Layout
 from cdc_ops.core.archive.files import ListedRange, Verdict, consumed_records, frozen_records

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.archives.base import open_archive
+from cdc_ops.archives.registry import open_archive
 from cdc_ops.core.archive.offsets import ArchiveWatermark, Reached
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import Manifest, OperationSpec

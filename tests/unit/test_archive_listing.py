@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_ops.archives.base import open_archive
 from cdc_ops.archives.local import LocalArchive
+from cdc_ops.archives.registry import open_archive
 from cdc_ops.archives.remote import OtherArchive
 from cdc_ops.core.archive.file_names import Aside, FileName, Layout, Stranger, parse_name
 from cdc_ops.core.archive.files import ListedRange

@@ -16,7 +16,7 @@ from cdc_ops.core.operation.table_state import abandoned
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
 from cdc_ops.errors import StaleStateError
 from cdc_ops.lake.staging.manifests import write_manifest
-from cdc_ops.state.base import Lease
+from cdc_ops.state.lease import Lease
 from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.steps.commit import MAX_ATTEMPTS, give_up_hopeless
 from cdc_ops.steps.context import Context

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from cdc_ops.cli import app
 from cdc_ops.cli.commands import unlock as module
-from cdc_ops.state.base import Lease
+from cdc_ops.state.lease import Lease
 from cdc_ops.state.sql import open_store
 from tests.state_values import ORDERS, PIPELINE, run
 

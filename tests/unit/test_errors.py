@@ -14,7 +14,7 @@ from cdc_ops import errors
 from cdc_ops.errors import CdcError, ConfigError, JobError, from_payload
 
 CLASSES = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, CdcError)]
-CORE = sorted(Path(cdc_ops.core.__path__[0]).glob("*.py"))
+CORE = sorted(Path(cdc_ops.core.__path__[0]).rglob("*.py"))
 
 
 def documented() -> dict[str, tuple[str, bool]]:

@@ -59,7 +59,7 @@ def test_the_jar_list_is_absolute_sorted_and_without_other_files(tmp_path: Path)
 
 
 def test_an_empty_folder_names_the_command_that_fills_it(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentSetupError, match=r"python -m cdc_ops\.lake\.jars"):
+    with pytest.raises(EnvironmentSetupError, match=r"python -m cdc_ops\.lake\.spark\.jars"):
         jars.jar_list(tmp_path)
 
 

@@ -19,7 +19,8 @@ from cdc_ops.core.operation.table_state import TableState, committed
 from cdc_ops.core.pipeline.pipeline import TableConfig, TableSettings
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import UnforeseenJobError
-from cdc_ops.state.base import Lease, TableOverview, TableRun, TableRunStatus
+from cdc_ops.state.base import TableOverview, TableRun, TableRunStatus
+from cdc_ops.state.lease import Lease
 from cdc_ops.steps.plan import TablePlan
 from cdc_ops.steps.runs.run import RunReport
 from cdc_ops.steps.runs.table_groups import TableFailure

@@ -20,7 +20,8 @@ from cdc_ops.core.operation.job import JobSpec, StepResult, TableResult
 from cdc_ops.core.operation.operation import Manifest, OperationResult, OperationSpec
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.errors import StateError
-from cdc_ops.state.base import Lease, TableOverview, TableRun
+from cdc_ops.state.base import TableOverview, TableRun
+from cdc_ops.state.lease import Lease
 
 ZONES = st.sampled_from([UTC, timezone(timedelta(hours=2)), timezone(timedelta(hours=-9, minutes=-30))])
 SCALARS: dict[Any, st.SearchStrategy[Any]] = {

@@ -14,7 +14,8 @@ from cdc_ops.core.operation.operation import Landing, OperationSpec
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.errors import CdcError, LeaseHeldError, from_payload
 from cdc_ops.lake.staging.manifests import find_landed, is_landed
-from cdc_ops.state.base import Lease, TableRunStatus
+from cdc_ops.state.base import TableRunStatus
+from cdc_ops.state.lease import Lease
 from cdc_ops.steps.runs.run import start_attempts
 from cdc_ops.steps.runs.table_groups import hold
 

@@ -28,7 +28,7 @@ from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.errors import ConfigError, EnvironmentSetupError, JobLostError, StaleStateError
 from cdc_ops.lake.spark import jars
 from cdc_ops.lake.spark.conf import store_conf
-from cdc_ops.state.base import Lease
+from cdc_ops.state.lease import Lease
 from cdc_ops.steps.maintain import due_maintenance, lease_maintenance
 from cdc_ops.steps.plan import build_job
 from cdc_ops.steps.runs.lease_renewal import LeaseKeeper

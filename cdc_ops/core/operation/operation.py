@@ -1,7 +1,7 @@
 """Operations: the frozen plans that Spark executes, and the results of each; `core.operation.job` puts them together.
 
-Everything between Airflow, the ledger and Spark is one of these values as JSON (core.json_codec): a `JobSpec` in, a `StepResult` out. They carry
-connection *names*, never credentials.
+Everything between Airflow, the ledger and Spark is one of these values as JSON (core.json_codec): a `JobSpec` in, a `StepResult` out. They
+carry connection *names*, never credentials.
 """
 
 import enum
@@ -123,7 +123,8 @@ class OperationSpec:
         delete_where: Spark SQL condition on a row that was read; such rows are deleted from the table and not inserted ("" = none).
         truncate_where: Spark SQL condition on a row that was read; one that it is true of empties the table of what is older ("" = none).
         watermark_before, snapshot_before, delta_version_before: The table as the plan saw it: what its commit record has to say for this
-            operation to be applied on top of it, and the Delta version up to which changes by others were seen (`core.operation.table_state.check_base`).
+            operation to be applied on top of it, and the Delta version up to which changes by others were seen
+            (`core.operation.table_state.check_base`).
         watermark_after: The table's watermark once this operation has committed, None while a snapshot is unfinished.
         snapshot_after: Snapshot progress once it has committed, None when there is none unfinished.
         properties: Delta table properties for a table that has to be created.

@@ -37,7 +37,8 @@ class TableState:
         fresh_at: Instant (UTC) up to which the table is known to hold the source's committed changes.
         nulls: Checksum that it saw over the rows whose cursor is NULL, "" if that is not known.
         seen: What the last live operation's plan saw of the rows just below the watermark; None if that is not known.
-        readings: Of an auto-increment cursor that writers hold back: the readings of its counter (`core.cursor.auto_increment`), for the next plan.
+        readings: Of an auto-increment cursor that writers hold back: the readings of its counter (`core.cursor.auto_increment`), for the
+            next plan.
         archive: The watermark of a table that is fed from an archive.
         compared_at: Of a table without cursor, which is compared as a whole: up to when it has been, UTC. Its watermark never moves.
         missing_since: When a run first found that the source does not show the table any more, None while it does.

@@ -69,8 +69,8 @@ class Column:
         loose: Why the source holds two values for equal whose stored forms differ, e.g. the name of a collation; "" = it never does.
         normal: SQL of the source's dialect for a text that is the same for values which the source holds for equal, and for no others; "" =
             there is none.
-        normalises: The column for which this one stands in the lake, because the source compares it loosely (`core.schema.collated_keys`); "" for
-            the source's own columns.
+        normalises: The column for which this one stands in the lake, because the source compares it loosely (`core.schema.collated_keys`);
+            "" for the source's own columns.
     """
 
     name: str

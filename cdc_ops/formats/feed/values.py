@@ -1,6 +1,7 @@
 """Text of single values into stored values, exactly or not at all: what all formats share; Spark expressions only.
 
-Nothing here rounds, wraps or guesses: text that is not a value of the type becomes NULL, which `formats.feed.canonical` takes for a bad record.
+Nothing here rounds, wraps or guesses: text that is not a value of the type becomes NULL, which `formats.feed.canonical` takes for a bad
+record.
 """
 
 from collections.abc import Callable

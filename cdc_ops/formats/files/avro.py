@@ -5,7 +5,8 @@
 Files are read in groups of the same schema, each by that schema: a common one would make a column that a file does not have one that is
 NULL there. Logical types are left out of it, so that Spark bends no value: numbers stay numbers, decimals stay the bytes that they are.
 
-Spark cuts files at their blocks and numbers nothing, so rows are numbered, and their numbers checked, as lines are: see `formats.files.json_lines`.
+Spark cuts files at their blocks and numbers nothing, so rows are numbered, and their numbers checked, as lines are: see
+`formats.files.json_lines`.
 """
 
 import json

@@ -191,7 +191,7 @@ def read_records(spark: SparkSession, files: Sequence[RecordFile], counts: LineC
 
 
 def numbered(spark: SparkSession, scan: DataFrame, places: Sequence[Place], what: str) -> DataFrame:
-    """Returns the records of a scan with the columns of `core.events.change_feed.RECORD_COLUMNS`; one that is not where it was counted fails the job.
+    """Returns the records of a scan with the columns that all scans have (`RECORD_COLUMNS`); one that is elsewhere fails the job.
 
     Args:
         spark: The session of the scan.

@@ -1,4 +1,4 @@
-"""Rows of an event history (`core.events.event_history`): events of a batch, states of rows that something else than an event made. Runs in Spark.
+"""Rows of an event history (`core.events.event_history`): events of a batch, states of rows that no event made. Runs in Spark.
 
 event_date     date           the day of `happened_at`, UTC; the table is partitioned by it
 op_seq         bigint         number of the operation that brought it

@@ -42,14 +42,16 @@ _AMBIGUOUS: Final = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
 def apply(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: MergePlan, rows: int | None) -> OperationResult:
     """Applies a batch to its table in one statement; applying it again changes nothing and makes no new version.
 
-    The batch must have one row per key (`steps.stage.latest_rows` sees to it): Delta notices two rows of a key only where the key is in the table
+    The batch must have one row per key (`steps.stage.latest_rows` sees to it): Delta notices two rows of a key only where the key is in
+    the table
     already, and would insert both where it is not. Whether the table stands where the operation was planned is checked by the caller
     (`core.operation.table_state.check_base`).
 
     Args:
         spark: The session of `batch`.
         spec: The frozen operation.
-        batch: The rows, with at least the plan's columns, and the marks of `lake.staging.null_counts` if lost values are still to be counted.
+        batch: The rows, with at least the plan's columns, and the marks of `lake.staging.null_counts` if lost values are still to be
+            counted.
         plan: The statement.
         rows: Rows that were read for it, if known before.
 

@@ -21,8 +21,8 @@ from cdc_ops.lake.merge.key_join import numbered_keys, same_key
 def with_moved(spec: OperationSpec, plan: MergePlan, batch: DataFrame, landed: DataFrame) -> tuple[MergePlan, DataFrame]:
     """Adds the old keys of a batch to it as rows to be deleted.
 
-    That the source has no row with an old key was asked when it was read (`steps.table.previous_keys`). Rows of the batch count too: another slice
-    of the same window may have been read a moment later.
+    That the source has no row with an old key was asked when it was read (`steps.table.previous_keys`). Rows of the batch count too:
+    another slice of the same window may have been read a moment later.
 
     Args:
         spec: The frozen operation.

@@ -1,6 +1,6 @@
 """The safe upper bound of a window: a position below which nothing can still be committed.
 
-Two strategies with one shape, chosen by the cursor's type: a clock (`ClockBound`) and a counter (counter_bounds.py). Both rest on what a
+Two strategies with one shape, chosen by the cursor's type: a clock (`ClockBound`) and a counter (counter.py). Both rest on what a
 `Probe` sees of the server's writers; where the user may not see other people's transactions, both fall back to staying `overlap` behind.
 """
 

@@ -1,4 +1,4 @@
-"""The safe bound of an integer cursor: the counter, once the writers that were open when it was read have ended; see bounds.py.
+"""The safe bound of an integer cursor: the counter, once the writers that were open when it was read have ended; see clock.py.
 
 If they do not end, as one always overlaps the next, an earlier reading of the counter does (core/cursor/auto_increment.py).
 """

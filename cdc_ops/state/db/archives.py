@@ -15,10 +15,10 @@ from cdc_ops.core.archive.offsets import AcceptedGap, Gap
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import RequestError
 from cdc_ops.state.archive_base import ArchiveReader, ArchiveStore
-from cdc_ops.state.base import Lease
 from cdc_ops.state.db import leases, rows
 from cdc_ops.state.db.database import Database
 from cdc_ops.state.db.schema import archive_files, archive_gaps, archive_marks
+from cdc_ops.state.lease import Lease
 
 T = TypeVar("T")
 AT_ONCE: Final = 500

@@ -15,9 +15,9 @@ from sqlalchemy import Connection, Row, delete, select, update
 from cdc_ops.core.processes import holder_name
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import LeaseHeldError, StaleStateError
-from cdc_ops.state.base import Lease
 from cdc_ops.state.db import rows
 from cdc_ops.state.db.schema import tables, utc_now, waiters
+from cdc_ops.state.lease import Lease
 from cdc_ops.state.processes import holder_is_gone
 
 LIVE_WAIT: Final = timedelta(seconds=60)

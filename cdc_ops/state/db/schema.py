@@ -1,7 +1,8 @@
 """The ledger's tables, the same on SQLite, Postgres, MySQL and MariaDB; migrations/ creates them, a test holds the two together.
 
 One row of `cdc_tables` is all that the ledger believes of one source table: its state, the numbers of its Delta table, its lease. So there
-is one row to lock, one to compare, and one query for the status page. Values are kept as the canonical JSON text of core.json_codec; a column of
+is one row to lock, one to compare, and one query for the status page. Values are kept as the canonical JSON text of core.json_codec; a
+column of
 its own has only what is searched or sorted by. All names start with `cdc_`: a ledger may share its database with Airflow's own tables.
 """
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from cdc_ops.archives.base import Archive, open_archive
+from cdc_ops.archives.base import Archive
+from cdc_ops.archives.registry import open_archive
 from cdc_ops.core.archive.completeness import GapRecord, gap_error
 from cdc_ops.core.archive.file_names import Aside, FileName, Stranger, parse_name
 from cdc_ops.core.archive.files import (
@@ -31,7 +32,8 @@ from cdc_ops.core.archive.files import (
 from cdc_ops.core.archive.offsets import ArchiveWatermark, Cover, Gap, advanced
 from cdc_ops.core.operation.log_batch import LogBatch, LogReading
 from cdc_ops.core.operation.operation import OperationSpec
-from cdc_ops.state.base import Lease, StateStore
+from cdc_ops.state.base import StateStore
+from cdc_ops.state.lease import Lease
 from cdc_ops.steps.archive.scan import Survey, proofs_of
 
 HASHED_FILE: Final = 64 * 2**20

@@ -9,7 +9,8 @@ from cdc_ops.core.operation.operation import OperationSpec
 from cdc_ops.core.operation.table_state import Phase, TableState
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, Heal
 from cdc_ops.core.pipeline.pipeline import TableConfig
-from cdc_ops.state.base import Lease, StateStore, TableRun
+from cdc_ops.state.base import StateStore, TableRun
+from cdc_ops.state.lease import Lease
 from cdc_ops.steps.context import Context
 
 

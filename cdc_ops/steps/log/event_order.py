@@ -1,4 +1,4 @@
-"""Places of a landed feed, file by file: what `core.events.event_order` needs to tell old events from those of another server. Runs in Spark."""
+"""Positions of landed events, file by file, for `core.events.event_order`: are they old events, or another server's? Runs in Spark."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime

@@ -14,7 +14,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.archives.base import open_archive
+from cdc_ops.archives.registry import open_archive
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.apply.metadata_columns import SEQUENCE
 from cdc_ops.core.archive.file_names import KafkaName, parse_name

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from cdc_ops.archives.base import open_archive
+from cdc_ops.archives.registry import open_archive
 from cdc_ops.core.archive.file_groups import cohorts
 from cdc_ops.core.archive.files import FrozenFiles, ListedFile, check_frozen
 from cdc_ops.core.operation.operation import Landing, OperationSpec

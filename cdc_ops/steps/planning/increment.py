@@ -12,6 +12,11 @@ from cdc_ops.steps.planning.request import Draft, Order, draft_window, new_spec
 
 
 def draft_increment(order: Order, watermark: CursorValue) -> Draft:
+    """Drafts the next window of a table: from its watermark up to a new safe bound, and what is looked at again below it.
+
+    Raises:
+        SourceError: the source cannot answer, or its clock went back.
+    """
     facts = order.facts
     bound = order.source.safe_bound(facts.schema, facts.cursor, facts.config.settings.overlap, watermark, order.state.readings)
     window, alert = next_window(facts.cursor, watermark, bound), hold_alert(bound, facts.config.settings.max_hold)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
 
-from cdc_ops.archives.base import open_archive
+from cdc_ops.archives.registry import open_archive
 from cdc_ops.core import json_codec
 from cdc_ops.core.archive.completeness import MissingEvents, gap_error
 from cdc_ops.core.archive.file_names import BinlogName, DmsName, FileName, KafkaName

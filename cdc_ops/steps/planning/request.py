@@ -182,6 +182,7 @@ COUNT_LIMIT = 200_000
 
 
 def draft_window(order: Order, window: Window, kind: OperationKind) -> Draft:
+    """Drafts the read of one window, over several connections where it has many rows; it is idle if it has none."""
     where = order.source.window_predicate(order.facts.cursor, window)
     rows = order.source.count(order.facts.config.table, where, COUNT_LIMIT)
     if not rows:

@@ -17,6 +17,12 @@ from cdc_ops.steps.planning.request import Draft, Order, draft_window, new_spec,
 
 
 def draft_reread(order: Order) -> Draft:
+    """Drafts a backfill or resync: what is asked for is read again, and the watermark stays.
+
+    Raises:
+        RequestError: the table has no complete snapshot yet, or cannot be read in the way that is asked for.
+        SourceError: the source cannot answer.
+    """
     request = order.request
     if order.state.phase is not Phase.READY:
         raise RequestError(

@@ -38,6 +38,11 @@ def pass_through(start: SnapshotProgress, chunks: tuple[Chunk, ...]) -> Iterator
 
 
 def draft_snapshot(order: Order) -> Draft:
+    """Drafts a snapshot, or what is left of one, as chunks; each is an operation of its own.
+
+    Raises:
+        SourceError: the source cannot answer.
+    """
     facts, start, bound = order.facts, order.state.snapshot, None
     if start is None:
         bound = _first_bound(order)

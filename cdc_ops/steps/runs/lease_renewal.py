@@ -7,7 +7,8 @@ from types import TracebackType
 from typing import Self
 
 from cdc_ops.errors import CdcError, StaleStateError
-from cdc_ops.state.base import Lease, StateStore
+from cdc_ops.state.base import StateStore
+from cdc_ops.state.lease import Lease
 
 
 class LeaseKeeper:

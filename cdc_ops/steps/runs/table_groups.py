@@ -14,7 +14,8 @@ from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.errors import CdcError, LeaseHeldError, LedgerUnavailableError
 from cdc_ops.sources.base import Source
-from cdc_ops.state.base import Lease, TableRun, TableRunStatus
+from cdc_ops.state.base import TableRun, TableRunStatus
+from cdc_ops.state.lease import Lease
 from cdc_ops.steps.commit import commit_table
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.plan import KIND_OF_RUN, TablePlan, freeze_table

@@ -1,4 +1,4 @@
-"""`apply_as_truncates` at the plan: for which tables rows that empty them have a meaning. No Spark here; `steps.stage.truncates` applies them."""
+"""`apply_as_truncates` at the plan: which tables may have rows that empty them. No Spark here; `steps.stage.truncates` applies them."""
 
 from cdc_ops.core.apply.deletes import Deletes
 from cdc_ops.core.pipeline.pipeline import Method, TableConfig, TableSettings

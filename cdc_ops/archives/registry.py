@@ -1,0 +1,42 @@
+"""Archives by the scheme of their URL."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cdc_ops.archives.base import Archive
+from cdc_ops.core.pipeline.archive_config import store_options
+from cdc_ops.errors import ConfigError, EnvironmentSetupError
+
+
+def open_archive(url: str, options: Mapping[str, Any] | None = None) -> Archive:
+    """Opens an archive; nothing is connected to yet.
+
+    Args:
+        url: A folder, or `s3://bucket/prefix`, `oss://…`, `abfs://…`, `gs://…`: whatever fsspec has a package for.
+        options: For fsspec's file system, e.g. `endpoint_url`; see `store_options`. Credentials come from the store's own chain
+            (environment, profile, role): never from a pipeline's file.
+
+    Raises:
+        ConfigError: the URL cannot be meant.
+        EnvironmentSetupError: the package for this kind of store is not installed.
+    """
+    from cdc_ops.archives.local import LocalArchive
+    from cdc_ops.archives.remote import OtherArchive, S3Archive
+
+    scheme, is_url, rest = url.partition("://")
+    if not url or (is_url and not rest):
+        raise ConfigError(f"{url!r} names no archive.", data="Nothing was read.", next="Write a folder, or s3://bucket/prefix.")
+    if not is_url or scheme == "file":
+        return LocalArchive((rest if is_url else url).removeprefix("file:"))
+    kind = S3Archive if scheme in ("s3", "s3a") else OtherArchive
+    try:
+        return kind(scheme.replace("s3a", "s3"), rest.rstrip("/"), store_options(options or {}))
+    except ImportError as error:
+        raise EnvironmentSetupError(
+            f"There is no package here that reads {scheme}:// archives.",
+            why=str(error),
+            data="Nothing was read.",
+            next="Install s3fs for s3://, ossfs for oss://, adlfs for abfs://, gcsfs for gs://.",
+        ) from None
+    except ValueError as error:
+        raise ConfigError(f"{url!r} names no archive.", why=str(error), data="Nothing was read.", next="Correct the URL.") from None
