@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 from benchmarks._harness import BENCH, LOCAL, ROOT, Series, report, run
 from cdc_ops.config.loading import load_pipeline
-from cdc_ops.core.events.format_spec import EventFormat
+from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.schema.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
@@ -63,7 +63,7 @@ DECLARED: Final = {
     "created_at": "datetime",
     "updated_at": "datetime(6)",
 }
-CHOSEN: Final = EventFormat(
+CHOSEN: Final = FormatOptions(
     name="debezium-mysql",
     settings={
         "skipped.operations": "none",

@@ -13,12 +13,12 @@ from cdc_ops.archives.base import Archive
 from cdc_ops.archives.registry import open_archive
 from cdc_ops.core.archive.file_names import KafkaName, Layout, parse_name
 from cdc_ops.core.archive.listing import ListingMark, next_ranges
-from cdc_ops.core.archive.offsets import ArchiveWatermark, Reached
+from cdc_ops.core.archive.offsets import ArchiveWatermark, PartitionWatermark
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.dev.object_store import ObjectStore
 from cdc_ops.state.sql import open_store
-from cdc_ops.steps.archive.scan import Survey, survey
+from cdc_ops.steps.archive.scan import ArchiveScan, scan_archive
 
 PARTITIONS = 4
 RECORDS = 100
@@ -36,10 +36,12 @@ def keys(first: int, count: int) -> list[str]:
 
 def reached(files: int) -> ArchiveWatermark:
     per = {partition: len(range(partition, files, PARTITIONS)) * RECORDS for partition in range(PARTITIONS)}
-    return ArchiveWatermark(streams=tuple(Reached(stream=f"t/{partition}", to=(to,)) for partition, to in per.items()))
+    return ArchiveWatermark(streams=tuple(PartitionWatermark(stream=f"t/{partition}", to=(to,)) for partition, to in per.items()))
 
 
-def measure(archive: Archive, add: Callable[[list[str]], None], files: int, new: int, runs: int) -> tuple[Survey, Survey, float, float]:
+def measure(
+    archive: Archive, add: Callable[[list[str]], None], files: int, new: int, runs: int
+) -> tuple[ArchiveScan, ArchiveScan, float, float]:
     """Returns an incremental and a full survey of the same archive, and the median seconds of each."""
     with tempfile.TemporaryDirectory() as folder, open_store(f"sqlite:///{folder}/ledger.db") as store:
         add(keys(0, files))
@@ -50,11 +52,11 @@ def measure(archive: Archive, add: Callable[[list[str]], None], files: int, new:
         store.put_listing_mark(lease, mark)
         add(keys(files, new))
         seconds: dict[bool, list[float]] = {True: [], False: []}
-        last: dict[bool, Survey] = {}
+        last: dict[bool, ArchiveScan] = {}
         for _ in range(runs):
             for full in (False, True):
                 begun = time.perf_counter()
-                last[full] = survey(archive, RULES, store, OWNER, reached(files), full=full)
+                last[full] = scan_archive(archive, RULES, store, OWNER, reached(files), full=full)
                 seconds[full].append(time.perf_counter() - begun)
                 assert len(last[full].files.files) == new, (full, len(last[full].files.files))
         return last[False], last[True], statistics.median(seconds[False]), statistics.median(seconds[True])

@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 from benchmarks._harness import BENCH, LOCAL, Measured, Series
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.apply.metadata_columns import SEQUENCE
-from cdc_ops.core.apply.scd import POSITION_TYPE, Sequence, SequenceKind, StoredAs
+from cdc_ops.core.apply.scd import POSITION_TYPE, Sequence, SequenceKind, TableStorage
 from cdc_ops.core.archive.offsets import ArchiveWatermark
-from cdc_ops.core.operation.log_batch import LogReading
+from cdc_ops.core.operation.log_batch import LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import ApplyMode, Manifest, OperationSpec
 from cdc_ops.lake.merge.apply import apply
@@ -61,7 +61,7 @@ class Table:
         root = BENCH / f"scd{scd_type}"
         shutil.rmtree(root, ignore_errors=True)
         self.case = Case(root=str(root))
-        self.stored = StoredAs(scd_type=scd_type, sequence=ORDER, tombstones=f"{root}/tombstones")
+        self.stored = TableStorage(scd_type=scd_type, sequence=ORDER, tombstones=f"{root}/tombstones")
         self.series = Series(name=f"type {scd_type}")
 
     def spec(self, mode: ApplyMode) -> OperationSpec:
@@ -76,7 +76,7 @@ class Table:
     def merge(self, batch: DataFrame, count: int) -> float:
         """Merges a batch and returns the seconds that it took."""
         spec = self.spec(ApplyMode.MERGE)
-        reading = LogReading(watermark=ArchiveWatermark(), deletes=1)
+        reading = LogBatchResult(watermark=ArchiveWatermark(), deletes=1)
         manifest = Manifest(operation_id=spec.operation_id, attempt="a", rows=count, bytes=0, schema_fingerprint="", log=reading)
         started = time.monotonic()
         apply(self.spark, spec, batch, replace(plan_merge(spec, manifest), prune=()), count)

@@ -32,9 +32,9 @@ from cdc_ops.lake.table.maintenance import maintain
 from cdc_ops.sources.base import Source, open_source
 from cdc_ops.steps.extract import damage_of, extract
 from cdc_ops.steps.history.retention import maintain_history
-from cdc_ops.steps.log.shared_scan import SharedReadings
+from cdc_ops.steps.log.shared_scan import SharedScans
 from cdc_ops.steps.merge import merge
-from cdc_ops.steps.query.connection_limit import ReaderLimit, connections_of
+from cdc_ops.steps.query.connection_limit import ConnectionLimit, connections_of
 from cdc_ops.steps.query.load_guard import LoadGuard
 from cdc_ops.steps.query.replica_reads import ReplicaReads
 from cdc_ops.steps.reporting.progress import Pace, chunk_line, merge_line
@@ -58,8 +58,8 @@ class JobContext:
     connect_replica: Callable[[], Source] | None
     say: Progress
     guard: LoadGuard
-    readers: ReaderLimit
-    readings: SharedReadings
+    readers: ConnectionLimit
+    readings: SharedScans
 
     @contextmanager
     def held(self, table: TableName, connections: int) -> Iterator[None]:
@@ -136,8 +136,8 @@ def execute(spark: SparkSession, spec: JobSpec, url: str, say: Progress, replica
         connect_replica=(lambda: open_source(replica, replica_url)) if replica else None,
         say=say,
         guard=LoadGuard(guarded, say),
-        readers=ReaderLimit(spec.source.max_readers, say),
-        readings=SharedReadings(spark, spec.operations, uuid.uuid4().hex[:12], say, spec.known),
+        readers=ConnectionLimit(spec.source.max_readers, say),
+        readings=SharedScans(spark, spec.operations, uuid.uuid4().hex[:12], say, spec.known),
     )
     try:
         with ThreadPoolExecutor(max_workers=PARALLEL_TABLES) as pool:

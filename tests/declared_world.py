@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cdc_ops.config.loading import load_pipeline
-from cdc_ops.core.archive.offsets import Cover
+from cdc_ops.core.archive.offsets import OffsetRange
 from cdc_ops.core.operation.commit_json import render_record
 from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.job import TableResult
-from cdc_ops.core.operation.log_batch import LogReading
+from cdc_ops.core.operation.log_batch import LogBatchResult
 from cdc_ops.core.operation.operation import Manifest, OperationResult, OperationSpec, Outcome, app_id
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.archive_config import Heal
@@ -127,9 +127,9 @@ class DeclaredWorld:
         covers = []
         for file in spec.log.files:
             offset, lines = int(file.path[-15:-5]), (self.folder / "archive" / file.path).read_bytes().count(b"\n")
-            covers.append(Cover(file=file.path, stream="t/0", low=(offset,), high=(offset + lines,)))
+            covers.append(OffsetRange(file=file.path, stream="t/0", low=(offset,), high=(offset + lines,)))
         proven = after_reading(spec.log, covers, table=str(spec.table))
-        reading = LogReading(watermark=proven.watermark, covers=tuple(covers), merged=proven.merged, gaps=proven.gaps)
+        reading = LogBatchResult(watermark=proven.watermark, covers=tuple(covers), merged=proven.merged, gaps=proven.gaps)
         write_manifest(
             spec.staging,
             Manifest(operation_id=spec.operation_id, attempt="a", rows=0, bytes=0, schema_fingerprint=spec.schema.fingerprint, log=reading),

@@ -7,7 +7,7 @@ import pytest
 from cdc_ops.core.archive.completeness import GapStatus
 from cdc_ops.core.archive.files import FileRecord, FileStatus, ListedFile, ListedRange
 from cdc_ops.core.archive.listing import ListingMark
-from cdc_ops.core.archive.offsets import Cover, Gap
+from cdc_ops.core.archive.offsets import Gap, OffsetRange
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import RequestError, StaleStateError
 from cdc_ops.state.sql import SqlStateStore, open_reader
@@ -18,7 +18,7 @@ GAP = Gap(stream="orders/0", low=(10,), high=(20,), after_file="a", before_file=
 
 
 def file(path: str, status: FileStatus = FileStatus.CONSUMED, size: int = 10, operation: str = "op-1") -> FileRecord:
-    cover = Cover(file=path, stream="orders/0", low=(0,), high=(2**62,))
+    cover = OffsetRange(file=path, stream="orders/0", low=(0,), high=(2**62,))
     listed = ListedFile(path=path, size=size, etag="e1", modified=NOON)
     return FileRecord(file=listed, status=status, since=NOON, covers=(cover,), operation_id=operation, run_id="run-1")
 

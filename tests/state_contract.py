@@ -15,7 +15,7 @@ from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.operation import OperationKind, Outcome
 from cdc_ops.core.operation.table_state import abandoned, committed, scanned, unchanged
-from cdc_ops.core.reconcile.diff import CompareSpec, DeleteGuard, GivenUp, Strength
+from cdc_ops.core.reconcile.diff import AbandonedOperation, CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, StaleStateError, StateError
 from cdc_ops.state.db import schema
@@ -241,7 +241,7 @@ class StateContract(LeaseContract, ArchiveContract):
         for _ in range(2):
             store.settle(lease, fresh(), abandoned(fresh(), hopeless), hopeless, None)
         assert store.abandoned_ids(PIPELINE, ORDERS) == {hopeless.operation_id}
-        assert store.given_up(PIPELINE, ORDERS) == GivenUp(
+        assert store.given_up(PIPELINE, ORDERS) == AbandonedOperation(
             op_seq=1, operation_id=hopeless.operation_id, run_id=hopeless.run_id, kind="backfill"
         )
         assert store.open_operations(PIPELINE, ORDERS) == ()
@@ -253,7 +253,7 @@ class StateContract(LeaseContract, ArchiveContract):
         self, store: SqlStateStore
     ) -> None:
         lease, hopeless, same = take(store), spec(1, OperationKind.BACKFILL), spec(2, OperationKind.RECONCILE)
-        same = replace(same, compare=CompareSpec(strength=Strength.WHOLE, buckets=None, readers=1, guard=DeleteGuard()))
+        same = replace(same, compare=CompareSpec(strength=CompareLevel.WHOLE, buckets=None, readers=1, guard=DeleteGuard()))
         store.freeze(lease, fresh(), (hopeless, same, spec(3)))
         store.settle(lease, fresh(), abandoned(fresh(), hopeless), hopeless, None)
         state = store.table_state(PIPELINE, ORDERS)

@@ -29,7 +29,7 @@ _WRITTEN = (Outcome.APPLIED, Outcome.ALREADY_APPLIED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Journal:
+class JobFiles:
     """The files of one group of tables in one run.
 
     Args:
@@ -91,11 +91,11 @@ class Journal:
         return tuple((Step(match[1]), int(match[2])) for match in matches if match)
 
 
-def open_journal(pipeline: Pipeline, run_id: str, map_index: int) -> Journal:
+def open_journal(pipeline: Pipeline, run_id: str, map_index: int) -> JobFiles:
     """Returns the journal of a group in a run; the run id, which may hold any character, becomes a safe and unique folder name."""
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", run_id)[:120]
     name = f"{safe}-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}"
-    return Journal(folder=f"{_jobs(pipeline)}/{name}", map_index=map_index)
+    return JobFiles(folder=f"{_jobs(pipeline)}/{name}", map_index=map_index)
 
 
 def expire_journals(pipeline: Pipeline, now: datetime) -> tuple[str, ...]:

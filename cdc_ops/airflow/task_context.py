@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from cdc_ops.airflow.connections import ledger_url, source_url
 from cdc_ops.airflow.dag_ids import reconcile_dag_id
-from cdc_ops.airflow.job_files import Journal, open_journal
+from cdc_ops.airflow.job_files import JobFiles, open_journal
 from cdc_ops.airflow.run_conf import DagRunFacts, run_request
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, TableConfig
@@ -24,7 +24,7 @@ PLANNED = "planned"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class TaskContext:
     """One task of one run.
 
     Args:
@@ -38,17 +38,17 @@ class Task:
     context: Context
     request: RunRequest
     configs: tuple[TableConfig, ...]
-    journal: Journal
+    journal: JobFiles
     attempt: int
 
-    def only(self, names: Iterable[str]) -> "Task":
+    def only(self, names: Iterable[str]) -> "TaskContext":
         """Returns the task for those of its tables that are named."""
         wanted = set(names)
         return replace(self, configs=tuple(config for config in self.configs if str(config.table) in wanted))
 
 
 @contextmanager
-def opened(pipeline: Pipeline, airflow: Mapping[str, Any], tables: Iterable[str] = ()) -> Iterator[Task]:
+def opened(pipeline: Pipeline, airflow: Mapping[str, Any], tables: Iterable[str] = ()) -> Iterator[TaskContext]:
     """Opens the ledger for a task and closes it again.
 
     Args:
@@ -65,7 +65,7 @@ def opened(pipeline: Pipeline, airflow: Mapping[str, Any], tables: Iterable[str]
     instance = airflow["ti"]
     store = open_store(ledger_url())
     try:
-        yield Task(
+        yield TaskContext(
             context=Context(pipeline=pipeline, store=store, connect=connect),
             request=request,
             configs=table_configs(pipeline, tables),

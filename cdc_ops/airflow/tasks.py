@@ -17,7 +17,7 @@ from cdc_ops.airflow.connections import check_spark
 from cdc_ops.airflow.exceptions import tables_failed, translated
 from cdc_ops.airflow.job_files import expire_journals, summary
 from cdc_ops.airflow.spark.submit import application_environment
-from cdc_ops.airflow.task_context import PLANNED, Task, connect, label, opened, planned_tables
+from cdc_ops.airflow.task_context import PLANNED, TaskContext, connect, label, opened, planned_tables
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core.operation.phases import phases_text
 from cdc_ops.core.pipeline.pipeline import Pipeline
@@ -162,7 +162,7 @@ def line_of(run: TableRun) -> str:
     return f"{run.table}: {run.status} ({run.kind}{rows}{version}){message}"
 
 
-def _tell(here: Task, planned: GroupPlan) -> None:
+def _tell(here: TaskContext, planned: GroupPlan) -> None:
     for item in planned.plans:
         rows = sum(spec.expected_rows for spec in item.operations)
         log.info(
@@ -178,7 +178,7 @@ def _tell(here: Task, planned: GroupPlan) -> None:
             log.info("%s: %s", item.table, text)
 
 
-def _lines_of_run(here: Task, tables: int) -> dict[str, TableRun]:
+def _lines_of_run(here: TaskContext, tables: int) -> dict[str, TableRun]:
     pipeline, run_id = here.context.pipeline.name, here.request.run_id
     return {str(run.table): run for run in here.context.store.table_runs(pipeline, run_id=run_id, limit=max(tables, 1))}
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 
-def joined_by_halves(join: Callable[[Item, Item], Item], items: Iterable[Item], empty: Item | None = None) -> Item:
+def balanced_reduce(join: Callable[[Item, Item], Item], items: Iterable[Item], empty: Item | None = None) -> Item:
     """Returns items joined in their order: each two neighbours, then what came of them, and so on.
 
     Joined one after the other, a thousand items lie a thousand deep in each other; what goes through an expression by calling itself, as

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
     from cdc_ops.dev.mariadb import MariaDBServer
     from cdc_ops.sources.base import Source
-    from cdc_ops.steps.planning.reconcile import Question
+    from cdc_ops.steps.planning.reconcile import VerifyPlan
 
 COMPARE_TIMEOUT, STOP_TIMEOUT, ARCHIVE_TIMEOUT = 300.0, 10.0, 120.0
 REHEARSE = "rehearse"
@@ -182,14 +182,14 @@ def _server(layout: Layout) -> "MariaDBServer":
     return server
 
 
-def _question(pipeline: "Pipeline", source: "Source", config: "TableConfig") -> "Question":
-    from cdc_ops.steps.planning.reconcile import ask
-    from cdc_ops.steps.table.source_table import read_facts
+def _question(pipeline: "Pipeline", source: "Source", config: "TableConfig") -> "VerifyPlan":
+    from cdc_ops.steps.planning.reconcile import plan_verification
+    from cdc_ops.steps.table.source_table import read_source_table
 
-    return ask(source, read_facts(pipeline, source, config), 2)
+    return plan_verification(source, read_source_table(pipeline, source, config), 2)
 
 
-def _compare(spark: "SparkSession", source: "Source", config: "TableConfig", question: "Question") -> TableCheck:
+def _compare(spark: "SparkSession", source: "Source", config: "TableConfig", question: "VerifyPlan") -> TableCheck:
     from cdc_ops.steps.verify import verify
 
     found = verify(spark, source, question)

@@ -14,9 +14,9 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import EventFormat, FormatFacts, Operation, RecordKind
-from cdc_ops.core.formats.catalog import facts_of
-from cdc_ops.core.schema.logical_types import ValueFamily, family_of, labels_of
+from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, Operation, RecordKind
+from cdc_ops.core.formats.catalog import format_spec
+from cdc_ops.core.schema.logical_types import LogicalType, labels_of, logical_type_of
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.formats.feed import values
 from cdc_ops.formats.feed.envelopes import completed, envelopes, is_truncate, kafka_offset, name_of, parsed
@@ -35,9 +35,9 @@ _OPERATIONS: Final = {"INSERT": Operation.CREATE, "UPDATE": Operation.UPDATE, "D
 class CanalJson:
     """The formats `canal` and `ticdc-canal`."""
 
-    facts: FormatFacts
+    facts: FormatSpec
 
-    def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
+    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
         """See `Format`."""
         record = F.col("r")
         rows = F.when(record["isDdl"], None).otherwise(record["data"])
@@ -72,12 +72,12 @@ class CanalJson:
             },
         )
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
         """See `Format`."""
-        match family_of(column):
-            case ValueFamily.BINARY:
+        match logical_type_of(column):
+            case LogicalType.BINARY:
                 return Reading(value=values.binary(column, _latin1(text)))
-            case ValueFamily.ENUM | ValueFamily.SET:
+            case LogicalType.ENUM | LogicalType.SET:
                 return Reading(value=F.when(_of_labels(column, text), text))
             case _:
                 return values.from_text(column, text, chosen.time_zone)
@@ -104,14 +104,14 @@ def _latin1(text: Expr) -> Expr:
 def _of_labels(column: Column, text: Expr) -> Expr:
     """True for text made of the labels that the column declares: some versions write numbers in their place."""
     known = F.array(*(F.lit(label) for label in ("", *labels_of(column))))
-    return F.size(F.array_except(F.split(text, "," if family_of(column) is ValueFamily.SET else "\x00"), known)) == 0
+    return F.size(F.array_except(F.split(text, "," if logical_type_of(column) is LogicalType.SET else "\x00"), known)) == 0
 
 
 def canal() -> Format:
     """The format `canal`."""
-    return CanalJson(facts=facts_of("canal"))
+    return CanalJson(facts=format_spec("canal"))
 
 
 def ticdc_canal() -> Format:
     """The format `ticdc-canal`."""
-    return CanalJson(facts=facts_of("ticdc-canal"))
+    return CanalJson(facts=format_spec("ticdc-canal"))

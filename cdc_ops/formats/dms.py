@@ -18,15 +18,15 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.events.change_feed import LANDED_NUMBER
 from cdc_ops.core.events.format_spec import (
-    EventFormat,
-    FormatFacts,
+    FormatOptions,
+    FormatSpec,
     Operation,
     RecordKind,
     setting,
 )
-from cdc_ops.core.formats.catalog import facts_of
+from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.formats.dms import BEFORE, CHANGE_SEQ, NONE, PREFIX, TIMESTAMP
-from cdc_ops.core.schema.logical_types import ValueFamily, family_of
+from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.formats.feed import values
 from cdc_ops.formats.feed.envelopes import completed, envelopes, name_of, parsed_members
@@ -44,9 +44,9 @@ _FOLDERS: Final = r"(?:^|/)(?![0-9_-]+/)([^/]+)/(?![0-9_-]+/)([^/]+)/(?:[0-9_-]+
 class Dms:
     """The formats `aws-dms-csv` and `aws-dms-parquet`."""
 
-    facts: FormatFacts
+    facts: FormatSpec
 
-    def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
+    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
         """See `Format`."""
         frame = parsed_members(records, lower=False).withColumn("r", F.when(F.col("m").isNotNull(), F.struct("m")))
         row, load = F.col("m"), F.col("file").rlike(_LOAD)
@@ -77,13 +77,13 @@ class Dms:
             },
         )
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
         """See `Format`."""
-        if family_of(column) is ValueFamily.BINARY:
+        if logical_type_of(column) is LogicalType.BINARY:
             return values.base64(column, text)
         return values.from_text(column, text, chosen.time_zone)
 
-    def _images(self, row: Expr, chosen: EventFormat) -> tuple[Expr, Expr]:
+    def _images(self, row: Expr, chosen: FormatOptions) -> tuple[Expr, Expr]:
         """Returns the row, and what before-image columns say of the one before."""
         own = (_OP, *(setting(self.facts, chosen, name) for name in (CHANGE_SEQ, TIMESTAMP)))
         image = F.map_filter(row, lambda name, _: ~name.isin(*own))
@@ -94,7 +94,7 @@ class Dms:
         before = F.transform_keys(marked, lambda name, _: F.substring(name, F.lit(len(prefix) + 1), F.length(name)))
         return F.map_filter(image, lambda name, _: ~name.startswith(prefix)), before
 
-    def _position(self, row: Expr, load: Expr, chosen: EventFormat) -> Expr:
+    def _position(self, row: Expr, load: Expr, chosen: FormatOptions) -> Expr:
         sequence, none = setting(self.facts, chosen, CHANGE_SEQ), F.lit(LANDED_NUMBER).cast("decimal(35,0)")
         number = none if sequence == NONE else F.try_element_at(row, F.lit(sequence)).try_cast("decimal(35,0)")
         day, time, fraction = (F.regexp_extract("file", _CDC, group) for group in (1, 2, 3))
@@ -109,9 +109,9 @@ class Dms:
 
 def aws_dms_csv() -> Format:
     """The format `aws-dms-csv`."""
-    return Dms(facts=facts_of("aws-dms-csv"))
+    return Dms(facts=format_spec("aws-dms-csv"))
 
 
 def aws_dms_parquet() -> Format:
     """The format `aws-dms-parquet`."""
-    return Dms(facts=facts_of("aws-dms-parquet"))
+    return Dms(facts=format_spec("aws-dms-parquet"))

@@ -14,9 +14,9 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import EventFormat, FormatFacts, Operation, RecordKind
-from cdc_ops.core.formats.catalog import facts_of
-from cdc_ops.core.schema.logical_types import ValueFamily, family_of
+from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, Operation, RecordKind
+from cdc_ops.core.formats.catalog import format_spec
+from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.formats.feed import values
 from cdc_ops.formats.feed.envelopes import completed, envelopes, name_of, parsed, variant_texts
@@ -38,9 +38,9 @@ _MIDNIGHT: Final = r"^(\d{4}-\d\d-\d\d)[ :T]00:00:00(?:\.0+)?$"
 class GoldenGateJson:
     """The format `goldengate-json`."""
 
-    facts: FormatFacts
+    facts: FormatSpec
 
-    def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
+    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
         """See `Format`."""
         record = F.col("r")
         images = {name: _known(variant_texts(record[name])) for name in ("before", "after")}
@@ -70,12 +70,12 @@ class GoldenGateJson:
             },
         )
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
         """See `Format`."""
-        match family_of(column):
-            case ValueFamily.DATE:
+        match logical_type_of(column):
+            case LogicalType.DATE:
                 text = F.regexp_replace(text, _MIDNIGHT, "$1")
-            case ValueFamily.WALL_CLOCK | ValueFamily.INSTANT | ValueFamily.MOMENT_TEXT:
+            case LogicalType.WALL_CLOCK | LogicalType.INSTANT | LogicalType.MOMENT_TEXT:
                 text = _moment(text)
             case _:
                 pass
@@ -102,4 +102,4 @@ def _known(image: Expr) -> Expr:
 
 def goldengate_json() -> Format:
     """The format `goldengate-json`."""
-    return GoldenGateJson(facts=facts_of("goldengate-json"))
+    return GoldenGateJson(facts=format_spec("goldengate-json"))

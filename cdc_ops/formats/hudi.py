@@ -13,8 +13,8 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import EventFormat, FormatFacts, Operation, RecordKind
-from cdc_ops.core.formats.catalog import facts_of
+from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, Operation, RecordKind
+from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.formats.feed import values
 from cdc_ops.formats.feed.envelopes import envelopes, parsed, variant_texts
@@ -29,9 +29,9 @@ _META: Final = "_hoodie_"
 class HudiCdc:
     """The format `hudi-cdc`."""
 
-    facts: FormatFacts
+    facts: FormatSpec
 
-    def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
+    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
         """See `Format`."""
         frame = parsed(records, _LAYOUT).withColumns({"before": _image("before"), "after": _image("after")})
         record = F.col("r")
@@ -53,7 +53,7 @@ class HudiCdc:
             },
         )
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
         """See `Format`."""
         return values.from_text(column, text, chosen.time_zone)
 
@@ -67,4 +67,4 @@ def _image(side: str) -> Expr:
 
 def hudi_cdc() -> Format:
     """The format `hudi-cdc`."""
-    return HudiCdc(facts=facts_of("hudi-cdc"))
+    return HudiCdc(facts=format_spec("hudi-cdc"))

@@ -13,9 +13,9 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import EventFormat, FormatFacts, Operation, RecordKind
-from cdc_ops.core.formats.catalog import facts_of
-from cdc_ops.core.schema.logical_types import ValueFamily, family_of
+from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, Operation, RecordKind
+from cdc_ops.core.formats.catalog import format_spec
+from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.formats.feed import values
 from cdc_ops.formats.feed.envelopes import binlog_place, completed, envelopes, is_truncate, kafka_offset, name_of, parsed, variant_texts
@@ -40,9 +40,9 @@ _LAST_OF_TRANSACTION: Final = 2**62
 class Maxwell:
     """The format `maxwell`."""
 
-    facts: FormatFacts
+    facts: FormatSpec
 
-    def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
+    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
         """See `Format`."""
         frame = parsed(records, _LAYOUT).withColumns({"data": variant_texts(F.col("r.data")), "old": variant_texts(F.col("r.old"))})
         record, data = F.col("r"), F.col("data")
@@ -73,12 +73,12 @@ class Maxwell:
             },
         )
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
         """See `Format`."""
-        match family_of(column):
-            case ValueFamily.BINARY:
+        match logical_type_of(column):
+            case LogicalType.BINARY:
                 return values.base64(column, text)
-            case ValueFamily.SET:
+            case LogicalType.SET:
                 return Reading(value=F.when(text.startswith("["), F.array_join(F.from_json(text, "array<string>"), ",")).otherwise(text))
             case _:
                 return values.from_text(column, text, chosen.time_zone)
@@ -103,4 +103,4 @@ def _position(record: Expr, kind: Expr) -> Expr:
 
 def maxwell() -> Format:
     """The format `maxwell`."""
-    return Maxwell(facts=facts_of("maxwell"))
+    return Maxwell(facts=format_spec("maxwell"))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Final
 
-from cdc_ops.core.formats.catalog import facts_of, is_own_format
+from cdc_ops.core.formats.catalog import format_spec, is_own_format
 from cdc_ops.formats.feed.format import Format
 
 _FORMATS: Final[dict[str, str]] = {
@@ -50,7 +50,7 @@ def open_format(name: str) -> Format:
     Raises:
         ConfigError: there is none.
     """
-    place = name if is_own_format(name) else _FORMATS[facts_of(name).name]
+    place = name if is_own_format(name) else _FORMATS[format_spec(name).name]
     module, _, factory = place.partition(":")
     make: Callable[[], Format] = getattr(import_module(module), factory)
     return make()

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-from cdc_ops.core.cursor.auto_increment import CounterReadings
+from cdc_ops.core.cursor.auto_increment import CounterSamples
 from cdc_ops.core.cursor.cursors import Cursor, CursorValue
 from cdc_ops.core.cursor.windows import SafeBound, Window
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
-from cdc_ops.core.reconcile.key_buckets import Buckets, Scope
+from cdc_ops.core.reconcile.key_buckets import Buckets, BucketSelection
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.core.schema.value_policies import DEFAULT_TYPES, TypePolicies
 from cdc_ops.errors import ConfigError
@@ -74,7 +74,7 @@ class DigestQuery:
     columns: tuple[str, ...]
     buckets: Buckets
     slices: tuple[str, ...]
-    within: Scope | None = None
+    within: BucketSelection | None = None
 
 
 class Source(Protocol):
@@ -135,7 +135,7 @@ class Source(Protocol):
         cursor: Cursor,
         overlap: timedelta,
         since: CursorValue | None,
-        readings: CounterReadings | None = None,
+        readings: CounterSamples | None = None,
     ) -> SafeBound:
         """Returns a position below which nothing can still be committed.
 
@@ -243,7 +243,7 @@ class Source(Protocol):
         """Returns how Spark reads checksums: rows of bucket number, row count and sum of hashes, several per bucket if there are slices."""
         ...
 
-    def scope_predicate(self, schema: TableSchema, scope: Scope) -> str:
+    def scope_predicate(self, schema: TableSchema, scope: BucketSelection) -> str:
         """Prints the condition that a row is in some buckets; "" for the whole table."""
         ...
 

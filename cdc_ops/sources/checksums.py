@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from cdc_ops.core.reconcile.key_buckets import Scope, span_condition
+from cdc_ops.core.reconcile.key_buckets import BucketSelection, span_condition
 from cdc_ops.core.reconcile.row_text import NULL_TEXT
 from cdc_ops.core.schema.mysql_types import UNSTORABLE_DAY, UNSTORABLE_MICROS, DeclaredType
 from cdc_ops.core.schema.postgres_types import NO_DAY
@@ -60,7 +60,7 @@ class DigestSql:
         """Returns SQL for a key as a number of at least 64 bits."""
         return self._dialect.name(key.name)
 
-    def condition(self, schema: TableSchema, scope: Scope) -> str:
+    def condition(self, schema: TableSchema, scope: BucketSelection) -> str:
         """Returns the condition that a row is in some buckets; "" for the whole table."""
         if scope.buckets is None:
             return ""

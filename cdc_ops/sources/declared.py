@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import NoReturn
 
-from cdc_ops.core.cursor.auto_increment import CounterReadings
+from cdc_ops.core.cursor.auto_increment import CounterSamples
 from cdc_ops.core.cursor.cursors import Cursor, CursorValue
 from cdc_ops.core.cursor.windows import SafeBound, Window
 from cdc_ops.core.pipeline.pipeline import SourceConfig
-from cdc_ops.core.reconcile.key_buckets import Scope
-from cdc_ops.core.schema.declared_tables import BEGIN_ANEW, declared_schema
+from cdc_ops.core.reconcile.key_buckets import BucketSelection
+from cdc_ops.core.schema.declared_tables import START_NEW_PIPELINE, declared_schema
 from cdc_ops.core.schema.schema_evolution import only_columns
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.core.schema.value_policies import DEFAULT_TYPES, TypePolicies
@@ -36,7 +36,7 @@ def no_database(what: str) -> RequestError:
         why="With 'kind: declared' rows come from the archive alone.",
         data=NOTHING,
         next="Runs, 'cdc-ops gap', 'cdc-ops quarantine' and 'cdc-ops replay' need no database. For all else name the source:"
-        f" 'kind: mysql', mariadb or postgres, with its 'connection'. {BEGIN_ANEW}.",
+        f" 'kind: mysql', mariadb or postgres, with its 'connection'. {START_NEW_PIPELINE}.",
     )
 
 
@@ -96,7 +96,7 @@ class DeclaredSource:
         _refuse()
 
     def safe_bound(
-        self, schema: TableSchema, cursor: Cursor, overlap: timedelta, since: CursorValue | None, readings: CounterReadings | None = None
+        self, schema: TableSchema, cursor: Cursor, overlap: timedelta, since: CursorValue | None, readings: CounterSamples | None = None
     ) -> SafeBound:
         """Refuses."""
         _refuse()
@@ -161,7 +161,7 @@ class DeclaredSource:
         """Refuses."""
         _refuse()
 
-    def scope_predicate(self, schema: TableSchema, scope: Scope) -> str:
+    def scope_predicate(self, schema: TableSchema, scope: BucketSelection) -> str:
         """Refuses."""
         _refuse()
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from cdc_ops.core.cursor.auto_increment import CounterReadings
+from cdc_ops.core.cursor.auto_increment import CounterSamples
 from cdc_ops.core.cursor.cursors import Cursor, CursorType, CursorValue
 from cdc_ops.core.cursor.windows import SafeBound, Window
 from cdc_ops.core.pipeline.pipeline import SourceConfig
-from cdc_ops.core.reconcile.key_buckets import Scope
+from cdc_ops.core.reconcile.key_buckets import BucketSelection
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.core.schema.value_policies import DEFAULT_TYPES, TypePolicies
 from cdc_ops.errors import RequestError, SourceError
@@ -154,7 +154,7 @@ class SqlSource:
         cursor: Cursor,
         overlap: timedelta,
         since: CursorValue | None,
-        readings: CounterReadings | None = None,
+        readings: CounterSamples | None = None,
     ) -> SafeBound:
         """Returns a position below which nothing can still be committed."""
         strategy: BoundStrategy = self._clock if cursor.lead.type.is_temporal else self._counter
@@ -221,7 +221,7 @@ class SqlSource:
         """Returns how Spark reads checksums."""
         return self._parts.digests.read(query, self.jdbc_read(query.schema, ("",)))
 
-    def scope_predicate(self, schema: TableSchema, scope: Scope) -> str:
+    def scope_predicate(self, schema: TableSchema, scope: BucketSelection) -> str:
         """Prints the condition that a row is in some buckets."""
         return self._parts.digests.condition(schema, scope)
 

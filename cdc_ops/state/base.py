@@ -14,7 +14,7 @@ from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.operation import Counts, OperationKind, OperationResult, OperationSpec
 from cdc_ops.core.operation.phases import Phases
 from cdc_ops.core.operation.table_state import TableState
-from cdc_ops.core.reconcile.diff import GivenUp
+from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.archive_base import ArchiveReader, ArchiveStore
 from cdc_ops.state.lease import Lease
@@ -120,7 +120,7 @@ class StateReader(ArchiveReader, ABC):
         """Returns the operation ids that were given up."""
 
     @abstractmethod
-    def given_up(self, pipeline: str, table: TableName) -> GivenUp | None:
+    def given_up(self, pipeline: str, table: TableName) -> AbandonedOperation | None:
         """Returns the last operation that was given up, if nothing has been committed since; none that compared and found nothing."""
 
     @abstractmethod

@@ -17,7 +17,7 @@ from cdc_ops.core import json_codec
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.operation import OperationResult, OperationSpec, Outcome
 from cdc_ops.core.operation.table_state import TableState
-from cdc_ops.core.reconcile.diff import GivenUp
+from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import LeaseHeldError, StaleStateError
 from cdc_ops.state.base import StateReader, StateStore, TableOverview, TableRun
@@ -104,7 +104,7 @@ class SqlStateReader(SqlArchiveReader, StateReader):
         """See `StateReader`."""
         return self._read(lambda connection: operations.abandoned_ids(connection, pipeline, table), frozenset())
 
-    def given_up(self, pipeline: str, table: TableName) -> GivenUp | None:
+    def given_up(self, pipeline: str, table: TableName) -> AbandonedOperation | None:
         """See `StateReader`."""
         known = self.table_state(pipeline, table).committed_op_seq
         return self._read(lambda connection: operations.given_up(connection, pipeline, table, above=known), None)

@@ -33,7 +33,7 @@ from cdc_ops.state.health import ledger_health
 from cdc_ops.state.sql import open_reader
 from cdc_ops.steps.table.entries import matched_entries
 from cdc_ops.steps.table.missing_tables import missing_tables
-from cdc_ops.steps.table.source_table import read_facts
+from cdc_ops.steps.table.source_table import read_source_table
 
 CLOCKS_APART: Final = 5.0
 """Seconds by which the clocks of source and ledger may differ."""
@@ -223,7 +223,7 @@ def _missing(around: Surroundings, pipeline: Pipeline, there: tuple[TableName, .
 
 def _table(pipeline: Pipeline, source: Source, config: TableConfig) -> Iterator[Finding]:
     """Yields what is wrong with a table, or could be better; nothing for one that is fine."""
-    facts = read_facts(pipeline, source, config)
+    facts = read_source_table(pipeline, source, config)
     if not pipeline.source.is_declared:
         source.count(config.table, "", 1)  # what the catalog shows may still not be read
     for text in facts.warnings:

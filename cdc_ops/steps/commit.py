@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from cdc_ops.core.cursor.cursors import CursorValue
-from cdc_ops.core.events.column_drift import NO_NEWS, ColumnNews
+from cdc_ops.core.events.column_drift import NO_DRIFT, ColumnDrift
 from cdc_ops.core.maintenance import carry_over
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.job import TableResult
@@ -16,7 +16,7 @@ from cdc_ops.core.operation.operation import Counts, OperationKind, OperationRes
 from cdc_ops.core.operation.phases import PLANNING, Phases, RunPhase, added
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.operation.table_state import (
-    Standing,
+    LedgerStatus,
     TableState,
     abandoned,
     adopted,
@@ -31,18 +31,18 @@ from cdc_ops.core.operation.table_state import (
 from cdc_ops.core.pipeline.paths import staging_root
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN, UnknownTables
-from cdc_ops.core.schema.value_policies import Nulled
+from cdc_ops.core.schema.value_policies import NullifiedValues
 from cdc_ops.errors import CdcError, DeletesRefusedError, JobLostError, LedgerBehindError, StaleStateError, StateError, from_payload
 from cdc_ops.lake.log.head import FoundCommit, commit_counts, find_commit, read_head
 from cdc_ops.lake.staging.manifests import expire, find_manifest
 from cdc_ops.state.base import TableRun, TableRunStatus
 from cdc_ops.state.lease import Lease
-from cdc_ops.steps.archive.frozen_files import keep_read
+from cdc_ops.steps.archive.frozen_files import record_consumed
 from cdc_ops.steps.archive.gaps import keep_gaps, with_missing_events
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.reporting.late_rows import with_late_rows
 from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
-from cdc_ops.steps.reporting.told_before import told_before
+from cdc_ops.steps.reporting.told_before import last_announced_version
 
 STAGING_KEPT = timedelta(days=3)
 """How long landed windows stay for whoever wants to look at them."""
@@ -54,7 +54,7 @@ _EQUAL = "source and lake were compared and are the same"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Base:
+class TableHead:
     """Where a table stands: in the ledger, and in the lake, which agree."""
 
     state: TableState
@@ -62,7 +62,7 @@ class Base:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class SettledTable:
     """One table after its commit step: its line in the run's record, and why operations of it are still open, if any are."""
 
     run: TableRun
@@ -86,7 +86,7 @@ class Rebuilt:
 
 def commit_table(
     context: Context, request: RunRequest, config: TableConfig, result: TableResult | None, application: Phases = ()
-) -> Settled:
+) -> SettledTable:
     """Settles what Spark did with one table and releases its lease.
 
     Args:
@@ -115,13 +115,13 @@ def commit_table(
         store.release(lease)
 
 
-def _with_phases(settled: Settled, result: TableResult | None, others: Phases) -> Settled:
+def _with_phases(settled: SettledTable, result: TableResult | None, others: Phases) -> SettledTable:
     """Adds to the phases of the plan, which stand in the run's line already, those of Spark's work and others."""
     planned = tuple(item for item in settled.run.phases if item.phase in PLANNING)
     return replace(settled, run=replace(settled.run, phases=added(planned, result.phases if result else (), others)))
 
 
-def catch_up(context: Context, lease: Lease, config: TableConfig, reported: dict[str, OperationResult] | None = None) -> Base:
+def catch_up(context: Context, lease: Lease, config: TableConfig, reported: dict[str, OperationResult] | None = None) -> TableHead:
     """Brings the ledger up to the lake: settles operations that were committed while the ledger did not hear of it.
 
     Args:
@@ -140,11 +140,11 @@ def catch_up(context: Context, lease: Lease, config: TableConfig, reported: dict
         head = read_head(config.path, config.pipeline, config.table)
         unfinished = store.open_operations(config.pipeline, config.table)
         match compare(state, head, unfinished, store.abandoned_ids(config.pipeline, config.table)):
-            case Standing.EQUAL:
-                return Base(state=state, head=head)
-            case Standing.AHEAD_OURS:
+            case LedgerStatus.EQUAL:
+                return TableHead(state=state, head=head)
+            case LedgerStatus.AHEAD_OURS:
                 _settle_next(context, lease, state, unfinished[0], {} if reported is None else reported)
-            case Standing.AHEAD_ABANDONED:
+            case LedgerStatus.AHEAD_ABANDONED:
                 if head is None or head.record is None or head.record_version is None:
                     raise StateError(f"The abandoned operation in the lake of {config.table} has no commit record.")
                 store.settle(lease, state, adopted(state, head.record, head.record_version), None, None)
@@ -171,7 +171,7 @@ def rebuild_table(context: Context, request: RunRequest, config: TableConfig, *,
         store.release(lease)
 
 
-def give_up_hopeless(context: Context, lease: Lease, state: TableState) -> TableState:
+def abandon_exhausted(context: Context, lease: Lease, state: TableState) -> TableState:
     """Burns the numbers of backfills, resyncs and repairs that have failed too often, so that live increments go on."""
     for spec in context.store.open_operations(state.pipeline, state.table):
         if spec.kind.is_live or context.store.attempts(spec) < MAX_ATTEMPTS:
@@ -213,7 +213,7 @@ def _settle_next(context: Context, lease: Lease, state: TableState, spec: Operat
     after = committed(state, spec, found.version, found.record.archive)
     context.store.settle(lease, state, after, spec, result)
     if reading:
-        keep_read(context.store, lease, spec, reading, context.store.now())
+        record_consumed(context.store, lease, spec, reading, context.store.now())
     keep_gaps(context.store, lease, after.archive, reading.gaps if reading else ())
 
 
@@ -229,11 +229,11 @@ def _unreported(spec: OperationSpec, found: FoundCommit) -> OperationResult:
         late=found.record.late,
         counts=replace(
             commit_counts(found, manifest.log.events if manifest and manifest.log else found.record.rows),
-            nulled=manifest.nulled if manifest else Nulled(counted=not lossy),
+            nulled=manifest.nulled if manifest else NullifiedValues(counted=not lossy),
             quarantined=(manifest.log.quarantined if manifest.log else manifest.quarantined) if manifest else 0,
             behind=manifest.log.behind if manifest and manifest.log else 0,
             blank=manifest.log.blank if manifest and manifest.log else 0,
-            columns=manifest.log.columns if manifest and manifest.log else NO_NEWS,
+            columns=manifest.log.columns if manifest and manifest.log else NO_DRIFT,
             unknown=manifest.log.unknown if manifest and manifest.log else NONE_UNKNOWN,
             reread=(manifest.reread,) if manifest and manifest.reread else (),
         ),
@@ -262,15 +262,15 @@ def _give_up_refused(context: Context, lease: Lease, config: TableConfig) -> Non
             context.store.settle(lease, state, abandoned(state, spec), spec, None)
 
 
-def _settle(context: Context, lease: Lease, request: RunRequest, config: TableConfig, result: TableResult | None) -> Settled:
+def _settle(context: Context, lease: Lease, request: RunRequest, config: TableConfig, result: TableResult | None) -> SettledTable:
     store = context.store
     frozen = store.open_operations(config.pipeline, config.table)
     lines, state = store.history(config.pipeline, config.table), store.table_state(config.pipeline, config.table)
-    told = told_before(lines, request.run_id, state.delta_version)
+    told = last_announced_version(lines, request.run_id, state.delta_version)
     reported = {item.operation_id: item for item in result.operations} if result else {}
     taken = next((item for item in reported.values() if item.outcome is Outcome.NUMBER_TAKEN), None)
     if taken:
-        _give_way(context, lease, config)
+        _follow_lake(context, lease, config)
         problem: CdcError | None = StaleStateError(
             f"Operation {taken.op_seq} of {config.table} was committed by another run.",
             why="It was given up and a later one has been committed, or the ledger was lost or rebuilt while it was open.",
@@ -298,7 +298,7 @@ def _settle(context: Context, lease: Lease, request: RunRequest, config: TableCo
         message=str(problem) if problem else "; ".join(filter(None, (_EQUAL if nothing else "", opened.message, note, counts.warning))),
     )
     run = with_late_rows(run, config, frozen, reported)
-    return Settled(run=with_missing_events(run, context, config, frozen), error=problem)
+    return SettledTable(run=with_missing_events(run, context, config, frozen), error=problem)
 
 
 def _note(frozen: tuple[OperationSpec, ...], reported: dict[str, OperationResult], *, lost: bool) -> str:
@@ -355,17 +355,17 @@ def _total(results: Iterable[OperationResult]) -> Counts:
         updated=sum(c.updated for c in counts),
         deleted=sum(c.deleted for c in counts),
         bytes=sum(c.bytes for c in counts),
-        nulled=Nulled.total(c.nulled for c in counts),
+        nulled=NullifiedValues.total(c.nulled for c in counts),
         quarantined=sum(c.quarantined for c in counts),
         behind=sum(c.behind for c in counts),
-        columns=ColumnNews.total(c.columns for c in counts),
+        columns=ColumnDrift.total(c.columns for c in counts),
         unknown=UnknownTables.total(c.unknown for c in counts),
         reread=tuple(dict.fromkeys(why for c in counts for why in c.reread)),
         blank=sum(c.blank for c in counts),
     )
 
 
-def _give_way(context: Context, lease: Lease, config: TableConfig) -> None:
+def _follow_lake(context: Context, lease: Lease, config: TableConfig) -> None:
     """Follows the table after a number turned out to be somebody else's; a ledger that follows it already keeps the plans of others."""
     try:
         catch_up(context, lease, config)

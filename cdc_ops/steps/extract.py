@@ -15,18 +15,16 @@ from cdc_ops.lake.staging.landing import land
 from cdc_ops.lake.staging.manifests import find_landed
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.log.land_events import land_events
-from cdc_ops.steps.log.shared_scan import SharedReadings
-from cdc_ops.steps.query.jdbc_rows import read_marked
+from cdc_ops.steps.log.shared_scan import SharedScans
+from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
 from cdc_ops.steps.reconcile.table_diff import land_differences
 from cdc_ops.steps.reporting.stopwatch import measured
 from cdc_ops.steps.stage.invalid_values import translated_failures
 from cdc_ops.steps.stage.unordered_rows import check_places
-from cdc_ops.steps.table.schema_evolution import check_source
+from cdc_ops.steps.table.schema_evolution import check_columns_unchanged
 
 
-def extract(
-    spark: SparkSession, source: Source, spec: OperationSpec, attempt: str, readings: SharedReadings | None = None
-) -> OperationResult:
+def extract(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str, readings: SharedScans | None = None) -> OperationResult:
     """Lands an operation's rows, unless they are landed already or do not stop in between.
 
     Args:
@@ -55,21 +53,21 @@ def damage_of(spec: OperationSpec) -> str:
     return find_landed(spec).damage if spec.landing is Landing.STAGED else ""
 
 
-def _land(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str, readings: SharedReadings | None, reread: str) -> Manifest:
+def _land(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str, readings: SharedScans | None, reread: str) -> Manifest:
     def finished(manifest: Manifest) -> Manifest:
         return replace(check_places(spark, spec, manifest), reread=reread)
 
     if spec.log is not None:
         return land_events(spark, spec, spec.log, attempt, readings, reread)
-    check_source(source, spec)
+    check_columns_unchanged(source, spec)
     try:
         with translated_failures(spec.table):
             if spec.compare is not None:
-                return land_differences(spark, source, spec, attempt, lambda: check_source(source, spec), reread)
-            rows = read_marked(spark, source.jdbc_read(spec.read_schema, spec.slices), spec.read_schema, spec.source_keys)
-            return land(spark, rows, spec, attempt, lambda: check_source(source, spec), finished)
+                return land_differences(spark, source, spec, attempt, lambda: check_columns_unchanged(source, spec), reread)
+            rows = read_with_null_counts(spark, source.jdbc_read(spec.read_schema, spec.slices), spec.read_schema, spec.source_keys)
+            return land(spark, rows, spec, attempt, lambda: check_columns_unchanged(source, spec), finished)
     except Exception:  # a failing write raises Py4J's own error, not PySpark's
-        check_source(source, spec)  # says what a driver's message only hints at
+        check_columns_unchanged(source, spec)  # says what a driver's message only hints at
         raise
 
 

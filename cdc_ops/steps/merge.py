@@ -15,22 +15,22 @@ from cdc_ops.errors import LandedRowsLostError
 from cdc_ops.lake.log.head import read_head
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.key_changes import with_moved
-from cdc_ops.lake.merge.late_rows import without_known
+from cdc_ops.lake.merge.late_rows import drop_unchanged
 from cdc_ops.lake.merge.sequence_guard import bury
 from cdc_ops.lake.merge.soft_deletes import with_deleted
 from cdc_ops.lake.staging.landing import read_landed, read_manifest
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.log.merge_events import merge_events
-from cdc_ops.steps.query.jdbc_rows import read_marked
+from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
 from cdc_ops.steps.reconcile.table_diff import merge_differences
 from cdc_ops.steps.replay import replay
 from cdc_ops.steps.reporting.stopwatch import measured
 from cdc_ops.steps.stage.invalid_values import translated_failures
-from cdc_ops.steps.stage.latest_rows import applied, apply_deletes, is_deleted, last_states
+from cdc_ops.steps.stage.latest_rows import applied, apply_deletes, is_deleted, latest_rows
 from cdc_ops.steps.stage.truncates import emptying, last_emptied, without_emptied
 from cdc_ops.steps.stage.unordered_rows import translated_order, without_unplaced
-from cdc_ops.steps.table.schema_evolution import check_source
-from cdc_ops.steps.table.soft_deletes import marking_alike
+from cdc_ops.steps.table.schema_evolution import check_columns_unchanged
+from cdc_ops.steps.table.soft_deletes import as_table_deletes
 
 
 def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> OperationResult:
@@ -57,17 +57,17 @@ def _merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operatio
     taken = head is not None and (head.txn_version or 0) >= spec.op_seq
     if taken:
         spec = replace(spec, schema_changes=())  # who comes too late alters nothing either
-    spec = marking_alike(spec, head)
+    spec = as_table_deletes(spec, head)
     if spec.replay is not None:
         return replay(spark, spec, spec.replay)
     if spec.landing is Landing.DIRECT:
-        check_source(source, spec)
-        rows = read_marked(spark, source.jdbc_read(spec.full_schema, spec.slices), spec.full_schema, spec.source_keys)
+        check_columns_unchanged(source, spec)
+        rows = read_with_null_counts(spark, source.jdbc_read(spec.full_schema, spec.slices), spec.full_schema, spec.source_keys)
         try:
             with translated_failures(spec.table), translated_order(spec):
                 return apply(spark, spec, apply_deletes(rows, spec), plan_merge(spec, None), None)
         except Exception:  # as in extract: says what a driver's message only hints at
-            check_source(source, spec)
+            check_columns_unchanged(source, spec)
             raise
     manifest = read_manifest(spec.staging)
     if manifest is None or manifest.operation_id != spec.operation_id:
@@ -92,10 +92,10 @@ def _merge_rows(spark: SparkSession, spec: OperationSpec, manifest: Manifest) ->
     rows = without_unplaced(spark, spec, manifest, read_landed(spark, spec, manifest))
     place = last_emptied(rows, spec)
     rows = without_emptied(rows, spec, place)
-    plan, landed = emptying(plan_merge(spec, manifest), spec.stored_as.own.sequence, place), last_states(applied(rows, spec), spec)
+    plan, landed = emptying(plan_merge(spec, manifest), spec.stored_as.own.sequence, place), latest_rows(applied(rows, spec), spec)
     batch = landed
     if spec.band is not None or spec.with_nulls:
-        batch, late = without_known(spark, spec, batch)
+        batch, late = drop_unchanged(spark, spec, batch)
         plan = replace(plan, late=late)
     if spec.mode is ApplyMode.OVERWRITE:
         bury(spark, spec, landed.where(is_deleted(spec.delete_where)), (place,) if place else ())

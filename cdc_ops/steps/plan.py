@@ -12,14 +12,14 @@ from functools import partial
 
 from cdc_ops import __version__
 from cdc_ops.core.archive.completeness import MissingEvents
-from cdc_ops.core.cursor.auto_increment import CounterReadings
+from cdc_ops.core.cursor.auto_increment import CounterSamples
 from cdc_ops.core.cursor.windows import SafeBound, fresh_instant
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.job import JobSpec, Step
 from cdc_ops.core.operation.operation import Landing, OperationKind, OperationResult, OperationSpec
 from cdc_ops.core.operation.phases import Phases, RunPhase
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
-from cdc_ops.core.operation.table_state import Standing, TableState, compare, projected, scanned
+from cdc_ops.core.operation.table_state import LedgerStatus, TableState, compare, projected, scanned
 from cdc_ops.core.pipeline.pipeline import Method, Pipeline, TableConfig, current_settings, known_tables
 from cdc_ops.core.processes import holder_name
 from cdc_ops.core.schema.tables import TableName
@@ -29,20 +29,20 @@ from cdc_ops.lake.staging.manifests import find_landed, is_landed
 from cdc_ops.sources.base import Source
 from cdc_ops.state.base import StateReader, TableRun, TableRunStatus
 from cdc_ops.state.lease import Lease
-from cdc_ops.steps.archive.frozen_files import keep, keep_frozen, with_hashes
-from cdc_ops.steps.archive.scan import Survey
-from cdc_ops.steps.commit import Base, catch_up, give_up_hopeless
+from cdc_ops.steps.archive.frozen_files import record_frozen, record_scan, with_hashes
+from cdc_ops.steps.archive.scan import ArchiveScan
+from cdc_ops.steps.commit import TableHead, abandon_exhausted, catch_up
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.planning.draft import draft_operations
 from cdc_ops.steps.planning.log import as_configured_now, reads_otherwise
 from cdc_ops.steps.planning.reconcile import method_of, sealed
-from cdc_ops.steps.planning.request import Draft, Order, choosing_quarantine
+from cdc_ops.steps.planning.request import Draft, TableRequest, choosing_quarantine
 from cdc_ops.steps.planning.warnings import event_key_warnings, foreign_warnings, key_warnings
 from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
 from cdc_ops.steps.reporting.told_before import still_told
 from cdc_ops.steps.table.missing_tables import Absence, find_absence, returned_warnings
-from cdc_ops.steps.table.schema_evolution import evolved, refreshed
-from cdc_ops.steps.table.source_table import TableFacts, read_facts
+from cdc_ops.steps.table.schema_evolution import apply_schema_policy, rebase_on_current_columns
+from cdc_ops.steps.table.source_table import SourceTable, read_source_table
 from cdc_ops.steps.table.storage import can_fill_columns
 
 KIND_OF_RUN = {
@@ -94,8 +94,8 @@ class TablePlan:
     alert: str = ""
     missing: MissingEvents | None = None
     method: str = ""
-    readings: CounterReadings | None = None
-    survey: Survey | None = None
+    readings: CounterSamples | None = None
+    survey: ArchiveScan | None = None
     stopped: CdcError | None = None
     missing_since: datetime | None = None
 
@@ -130,9 +130,9 @@ def plan_table(context: Context, source: Source, request: RunRequest, config: Ta
     state = reader.table_state(config.pipeline, config.table)
     head = read_head(config.path, config.pipeline, config.table)
     standing = check_standing(reader, state, head)
-    if standing is not Standing.EQUAL:
+    if standing is not LedgerStatus.EQUAL:
         return TablePlan(config=config, state=state, idle="the lake is ahead of the ledger by a known operation; the next run catches up")
-    plan = _plan(context, source, request, config, Base(state=state, head=head))
+    plan = _plan(context, source, request, config, TableHead(state=state, head=head))
     if plan.stopped is not None:
         raise plan.stopped
     return replace(plan, warnings=(*plan.warnings, *_damaged(plan.unfinished)))
@@ -200,7 +200,7 @@ def _relaxed(pipeline: Pipeline, spec: OperationSpec) -> OperationSpec:
     return replace(spec, schema=spec.schema.relaxed(settings.types)) if settings else spec
 
 
-def check_standing(reader: StateReader, state: TableState, head: LakeHead | None) -> Standing:
+def check_standing(reader: StateReader, state: TableState, head: LakeHead | None) -> LedgerStatus:
     """Compares a table's ledger and lake; see `cdc_ops.core.operation.table_state.compare` for the errors."""
     operations = reader.open_operations(state.pipeline, state.table)
     return compare(state, head, operations, reader.abandoned_ids(state.pipeline, state.table))
@@ -209,24 +209,24 @@ def check_standing(reader: StateReader, state: TableState, head: LakeHead | None
 def _freeze(context: Context, source: Source, request: RunRequest, config: TableConfig, lease: Lease) -> TablePlan:
     found: dict[str, OperationResult] = {}
     base = catch_up(context, lease, config, found)
-    state = give_up_hopeless(context, lease, base.state)
+    state = abandon_exhausted(context, lease, base.state)
     plan = _plan(context, source, request, config, replace(base, state=state))
     context.store.refreeze(lease, plan.unfinished)
     for spec in plan.unfinished:
-        keep_frozen(context.store, lease, spec, context.store.now())
+        record_frozen(context.store, lease, spec, context.store.now())
     earlier = tuple(f"an earlier run: {result.counts.warning}" for result in found.values() if result.counts.warning)
     if earlier:
         plan = replace(plan, warnings=(*plan.warnings, *earlier))
     state = _keep(context, lease, state, plan)
     if plan.survey is not None:
-        keep(context.store, lease, plan.survey)
+        record_scan(context.store, lease, plan.survey)
     if plan.stopped is not None:
         raise plan.stopped
     if plan.planned:
         plan = replace(plan, planned=tuple(map(with_hashes, plan.planned)))
         context.store.freeze(lease, state, plan.planned)
         for spec in plan.planned:
-            keep_frozen(context.store, lease, spec, context.store.now())
+            record_frozen(context.store, lease, spec, context.store.now())
     return plan
 
 
@@ -260,7 +260,7 @@ def _corrected(frozen: Iterable[OperationSpec], unfinished: Iterable[OperationSp
     )
 
 
-def _plan(context: Context, source: Source, request: RunRequest, config: TableConfig, base: Base) -> TablePlan:
+def _plan(context: Context, source: Source, request: RunRequest, config: TableConfig, base: TableHead) -> TablePlan:
     state, frozen = base.state, context.store.open_operations(config.pipeline, config.table)
     ready = bool(frozen) and all(is_landed(spec) for spec in frozen)  # then the source is not needed
     if not ready and (absence := find_absence(context, source, request, config, state)) is not None:
@@ -280,7 +280,7 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
             readings=state.readings,
             missing_since=state.missing_since,
         )
-    facts = evolved(read_facts(context.pipeline, source, config), base.head, request)
+    facts = apply_schema_policy(read_source_table(context.pipeline, source, config), base.head, request)
     order = _order(context, source, request, facts, projected(state, unfinished))
     draft = draft_operations(order)
     taken = draft.bound or draft.unpassed
@@ -324,11 +324,13 @@ def _absent(config: TableConfig, state: TableState, absence: Absence) -> TablePl
     )
 
 
-def _order(context: Context, source: Source, request: RunRequest, facts: TableFacts, state: TableState) -> Order:
-    return Order(source=source, request=request, facts=facts, state=state, ledger=context.store, tables=partial(context.tables, source))
+def _order(context: Context, source: Source, request: RunRequest, facts: SourceTable, state: TableState) -> TableRequest:
+    return TableRequest(
+        source=source, request=request, facts=facts, state=state, ledger=context.store, tables=partial(context.tables, source)
+    )
 
 
-def _fresh_at(facts: TableFacts, state: TableState, draft: Draft) -> datetime | None:
+def _fresh_at(facts: SourceTable, state: TableState, draft: Draft) -> datetime | None:
     """How fresh an idle table is: an archive does not tell up to when the source has written into it."""
     if facts.config.settings.method is Method.LOG:
         return state.fresh_at
@@ -336,16 +338,16 @@ def _fresh_at(facts: TableFacts, state: TableState, draft: Draft) -> datetime | 
 
 
 def _readable(
-    context: Context, source: Source, request: RunRequest, config: TableConfig, base: Base, frozen: tuple[OperationSpec, ...]
+    context: Context, source: Source, request: RunRequest, config: TableConfig, base: TableHead, frozen: tuple[OperationSpec, ...]
 ) -> tuple[OperationSpec, ...]:
     """The unfinished operations, those that have landed nothing brought to the columns, and the archive's settings, of now."""
     if all(is_landed(spec) for spec in frozen):
         return frozen
-    facts = read_facts(context.pipeline, source, config)
+    facts = read_source_table(context.pipeline, source, config)
     order = _order(context, source, request, facts, base.state)
 
     def brought_up(spec: OperationSpec) -> OperationSpec:
-        spec = choosing_quarantine(refreshed(spec, facts, base.head, request), facts)
+        spec = choosing_quarantine(rebase_on_current_columns(spec, facts, base.head, request), facts)
         if spec.compare is not None:
             spec = replace(spec, compare=replace(spec.compare, seals=sealed(order)))
         return as_configured_now(order, spec, spec.log) if spec.log is not None else spec

@@ -9,7 +9,7 @@ from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.apply.metadata_columns import START
 from cdc_ops.core.archive.offsets import ArchiveWatermark
 from cdc_ops.core.events.event_history import HistoryKind, Replay
-from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL, LogReading
+from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL, LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge, position_literal
 from cdc_ops.core.operation.operation import Manifest, OperationResult, OperationSpec
 from cdc_ops.core.text import quoted
@@ -59,7 +59,7 @@ def replay(spark: SparkSession, spec: OperationSpec, wanted: Replay) -> Operatio
 
 def _manifest(spec: OperationSpec, emptied: tuple[tuple[int, ...], ...]) -> Manifest:
     """What is known of merged events: rows may be partial, and there may be deletes among them."""
-    reading = LogReading(watermark=spec.archive_after or ArchiveWatermark(), truncates=emptied, partial=1, deletes=1)
+    reading = LogBatchResult(watermark=spec.archive_after or ArchiveWatermark(), truncates=emptied, partial=1, deletes=1)
     return Manifest(operation_id=spec.operation_id, attempt="", rows=0, bytes=0, schema_fingerprint=spec.schema.fingerprint, log=reading)
 
 

@@ -18,10 +18,10 @@ from cdc_ops.errors import CdcError, RequestError, UnforeseenJobError
 from cdc_ops.lake.merge.apply import duplicate_keys
 from cdc_ops.lake.staging.null_counts import observe_marks
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.query.jdbc_rows import read_marked, read_source
+from cdc_ops.steps.query.jdbc_rows import read_source, read_with_null_counts
 from cdc_ops.steps.stage.invalid_values import translated_failures
 from cdc_ops.steps.table.entries import matched_entries
-from cdc_ops.steps.table.source_table import TableFacts, read_facts
+from cdc_ops.steps.table.source_table import SourceTable, read_source_table
 
 SHOWN_ROWS: Final = 5
 _LONGEST: Final = 200
@@ -73,7 +73,7 @@ def read_first_row(spark: SparkSession, pipeline: Pipeline, source: Source) -> s
     configs, wrong = matched_entries(pipeline, source.tables())
     if not configs:
         raise wrong[0][1]
-    schema = read_facts(pipeline, source, configs[0]).schema
+    schema = read_source_table(pipeline, source, configs[0]).schema
     rows = read_source(spark, source.first_rows(schema, 1), schema).collect()
     return f"started, and read {len(rows)} row{'s' if len(rows) != 1 else ''} of {configs[0].table} by JDBC"
 
@@ -96,11 +96,11 @@ def try_table(spark: SparkSession, pipeline: Pipeline, source: Source, config: T
             data="Nothing was read.",
             next="'cdc-ops check' reads a file of its archive; 'files_per_run' of the archive bounds a first run.",
         )
-    facts = read_facts(pipeline, source, config)
+    facts = read_source_table(pipeline, source, config)
     path = f"{folder.rstrip('/')}/{config.table.schema}/{config.table.name}"
     try:
         with translated_failures(config.table):
-            marked = read_marked(spark, source.first_rows(facts.schema, limit), facts.schema, facts.source_keys)
+            marked = read_with_null_counts(spark, source.first_rows(facts.schema, limit), facts.schema, facts.source_keys)
             rows, nulled = observe_marks(marked, facts.schema)
             mapped = {_MAPPING: "name"} if any(_SPECIAL.search(name) for name in facts.schema.names) else {}
             rows.write.format("delta").options(**mapped).save(path)
@@ -114,7 +114,7 @@ def try_table(spark: SparkSession, pipeline: Pipeline, source: Source, config: T
         raise UnforeseenJobError(what, why="\n        ".join(lines[:6]), data="Ledger, lake and staging are as they were.") from error
 
 
-def _tried(facts: TableFacts, rows: DataFrame, path: str, lost: str) -> TriedTable:
+def _tried(facts: SourceTable, rows: DataFrame, path: str, lost: str) -> TriedTable:
     first = rows.limit(SHOWN_ROWS).select(*(_text(column.name, column.delta_type) for column in facts.schema.columns)).collect()
     columns = tuple(
         TriedColumn(
@@ -142,7 +142,7 @@ def _text(name: str, kind: str) -> Column:
     return (F.hex(value) if kind == "binary" else value.cast("string")).alias(name)
 
 
-def _key_remarks(facts: TableFacts, rows: DataFrame) -> Sequence[str]:
+def _key_remarks(facts: SourceTable, rows: DataFrame) -> Sequence[str]:
     """Says what is wrong with keys that the source does not vouch for."""
     if not facts.keys or facts.keys_are_primary or facts.reads_changes:
         return ()

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.reconcile.key_buckets import WHOLE, Scope
+from cdc_ops.core.reconcile.key_buckets import WHOLE, BucketSelection
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.diff.checksums import scope_condition
 from cdc_ops.lake.diff.table_diff import TableComparison, compare_tables
-from cdc_ops.lake.table.live_rows import LakeRows
+from cdc_ops.lake.table.live_rows import LiveRows
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.planning.reconcile import Question
+from cdc_ops.steps.planning.reconcile import VerifyPlan
 from cdc_ops.steps.query.jdbc_rows import read_source
 from cdc_ops.steps.reconcile.table_diff import Sides, find_scope
 from cdc_ops.steps.stage.latest_rows import is_deleted
@@ -30,21 +30,21 @@ class Verification:
     """
 
     comparison: TableComparison
-    scope: Scope
+    scope: BucketSelection
 
 
-def verify(spark: SparkSession, source: Source, question: Question) -> TableComparison:
+def verify(spark: SparkSession, source: Source, question: VerifyPlan) -> TableComparison:
     """Compares a table at the source, as it is now, with the lake.
 
     Args:
         spark: Any session.
         source: Asked how to read; it opens no connection here.
-        question: What is compared (`cdc_ops.steps.planning.reconcile.ask`).
+        question: What is compared (`cdc_ops.steps.planning.reconcile.plan_verification`).
     """
     return find_differences(spark, source, question).comparison
 
 
-def find_differences(spark: SparkSession, source: Source, question: Question) -> Verification:
+def find_differences(spark: SparkSession, source: Source, question: VerifyPlan) -> Verification:
     """Does the same, and says where they differ, which is what a repair has to read."""
     lake = _lake(question)
     stored = {name.lower() for name in lake.read(spark).columns}
@@ -66,7 +66,7 @@ def find_differences(spark: SparkSession, source: Source, question: Question) ->
     )  # fmt: skip
 
 
-def verify_part(spark: SparkSession, source: Source, question: Question, scope: Scope) -> TableComparison:
+def verify_part(spark: SparkSession, source: Source, question: VerifyPlan, scope: BucketSelection) -> TableComparison:
     """Compares a part of a table row by row."""
     parts = (
         question.slices if scope.is_whole else tuple(source.scope_predicate(question.schema, one) for one in scope.parts(question.readers))
@@ -82,5 +82,5 @@ def verify_part(spark: SparkSession, source: Source, question: Question, scope: 
     return found.without_deletes() if question.ignores_deletes else found
 
 
-def _lake(question: Question) -> LakeRows:
-    return LakeRows(path=question.path, deleted_column=question.deleted_column, keeps_versions=question.keeps_versions)
+def _lake(question: VerifyPlan) -> LiveRows:
+    return LiveRows(path=question.path, deleted_column=question.deleted_column, keeps_versions=question.keeps_versions)

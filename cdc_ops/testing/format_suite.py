@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.archives.local import LocalArchive
 from cdc_ops.core.events.change_feed import RECORD_COLUMNS, feed_columns
-from cdc_ops.core.events.format_spec import Container, EventFormat, FormatFacts, LossySetting, RecordKind
+from cdc_ops.core.events.format_spec import Container, FormatOptions, FormatSpec, LossySetting, RecordKind
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.schema.declared_tables import TypeDialect, declared_column
 from cdc_ops.core.schema.mysql_types import mysql_mapping
@@ -64,7 +64,7 @@ class GoldenFolder:
         table = TableName.parse(described["table"])
         self.keys = tuple(described["keys"])
         self.schema = TableSchema(table=table, columns=tuple(columns), primary_key=self.keys)
-        self.chosen = EventFormat(
+        self.chosen = FormatOptions(
             name=described["format"],
             settings=described.get("settings", {}),
             accept=tuple(described.get("accept", ())),
@@ -202,17 +202,17 @@ def _column(name: str, declared: str, source: str) -> Column:
     return Column(name=name, source_type=declared, delta_type=mapping.delta_type, nullable=True, expression=name, lossy=mapping.lossy)
 
 
-def _assert_refused(facts: FormatFacts, item: LossySetting, golden: GoldenFolder) -> None:
+def _assert_refused(facts: FormatSpec, item: LossySetting, golden: GoldenFolder) -> None:
     value = item.default if item.loses_at(item.default) else "anything else"
     base = golden.chosen
     stated = {other.name: other.default for other in facts.lossy if other.stated_without}
     settings = {**stated, **base.settings, item.name: value}
-    refused = EventFormat(name=base.name, settings=settings, accept=(), time_zone=base.time_zone or "UTC")
+    refused = FormatOptions(name=base.name, settings=settings, accept=(), time_zone=base.time_zone or "UTC")
     others = tuple(other.accepted_by(settings.get(other.name, other.default)) for other in facts.lossy if other is not item)
-    lone = EventFormat(name=base.name, settings=settings, accept=others, time_zone=base.time_zone or "UTC")
+    lone = FormatOptions(name=base.name, settings=settings, accept=others, time_zone=base.time_zone or "UTC")
     with pytest.raises(ConfigError, match=item.name.replace(".", r"\.")):
         check_format(facts, lone, golden.schema, golden.keys)
     everything = (*others, item.accepted_by(value))
     check_format(
-        facts, EventFormat(name=base.name, settings=settings, accept=everything, time_zone=refused.time_zone), golden.schema, golden.keys
+        facts, FormatOptions(name=base.name, settings=settings, accept=everything, time_zone=refused.time_zone), golden.schema, golden.keys
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Protocol
 
-from cdc_ops.core.cursor.auto_increment import CounterReadings
+from cdc_ops.core.cursor.auto_increment import CounterSamples
 from cdc_ops.core.cursor.cursors import Cursor, CursorValue
 from cdc_ops.core.cursor.windows import next_window
 from cdc_ops.core.schema.tables import TableSchema
@@ -44,8 +44,8 @@ class Windowed:
         return self.source.safe_bound(self.schema, self.cursor, self.overlap, None).value
 
     def read(
-        self, reader: Connection, watermark: CursorValue, readings: CounterReadings | None = None
-    ) -> tuple[CursorValue, list[int], CounterReadings | None]:
+        self, reader: Connection, watermark: CursorValue, readings: CounterSamples | None = None
+    ) -> tuple[CursorValue, list[int], CounterSamples | None]:
         """Returns the next watermark, the values of the next window, and what the source wants to be given next time."""
         bound = self.source.safe_bound(self.schema, self.cursor, self.overlap, watermark, readings)
         window = next_window(self.cursor, watermark, bound)

@@ -10,17 +10,17 @@ from cdc_ops.archives.base import Archive
 from cdc_ops.archives.registry import open_archive
 from cdc_ops.archives.remote import OtherArchive
 from cdc_ops.core.archive.file_names import Layout
-from cdc_ops.core.archive.files import ListedRange, Verdict, consumed_records, frozen_records
+from cdc_ops.core.archive.files import FileStatusChange, ListedRange, consumed_records, frozen_records
 from cdc_ops.core.archive.listing import EVERYTHING, Scope
-from cdc_ops.core.archive.offsets import ArchiveWatermark, Cover
+from cdc_ops.core.archive.offsets import ArchiveWatermark, OffsetRange
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.dev.object_store import ObjectStore
 from cdc_ops.errors import ArchiveChangedError, ArchiveError, ArchiveUnreachableError
 from cdc_ops.state.sql import open_store
-from cdc_ops.steps.archive.frozen_files import after_reading, check_unchanged, keep
-from cdc_ops.steps.archive.scan import survey
+from cdc_ops.steps.archive.frozen_files import after_reading, check_unchanged, record_scan
+from cdc_ops.steps.archive.scan import scan_archive
 from tests.state_values import PIPELINE, take
 
 
@@ -28,8 +28,8 @@ def key(offset: int, partition: int = 0, prefix: str = "many") -> str:
     return f"{prefix}/t/partition={partition}/t+{partition}+{offset:010}.json"
 
 
-def cover(path: str, low: int, high: int) -> Cover:
-    return Cover(file=path, stream="t/0", low=(low,), high=(high,))
+def cover(path: str, low: int, high: int) -> OffsetRange:
+    return OffsetRange(file=path, stream="t/0", low=(low,), high=(high,))
 
 
 @pytest.fixture(scope="module")
@@ -92,13 +92,13 @@ def test_runs_on_s3_read_what_is_new_and_see_gaps_longer_and_removed_files(
     object_store.put_many({key(offset, prefix="runs"): b"x" * 10 for offset in (0, 10, 20)})
     with open_store(f"sqlite:///{tmp_path_factory.mktemp('ledger')}/ledger.db") as store:
         lease = take(store, table=name)
-        first = survey(archive, rules, store, (PIPELINE, name), None)
+        first = scan_archive(archive, rules, store, (PIPELINE, name), None)
         records = frozen_records(first.files, "op", "run", first.listing.clock)
         covers = [cover(file.path, at, at + 10) for file, at in zip(first.files.files, (0, 10, 20), strict=True)]
         config = ArchiveConfig(url="archive")
         batch = LogBatch(archive=config, url="archive", files=first.files.files, before=ArchiveWatermark())
         watermark = after_reading(batch, covers, table="t").watermark
-        keep(store, lease, first)
+        record_scan(store, lease, first)
         store.put_files(lease, consumed_records(records, covers, first.listing.clock))
         check_unchanged(archive, first.files)
 
@@ -106,16 +106,16 @@ def test_runs_on_s3_read_what_is_new_and_see_gaps_longer_and_removed_files(
         object_store.remove(key(0, prefix="runs"))
         with pytest.raises(ArchiveChangedError, match="2 of 3 files"):
             check_unchanged(archive, first.files)
-        second = survey(archive, rules, store, (PIPELINE, name), watermark)
-        assert (second.scope, second.stock.of(Verdict.LONGER)[0].size) == (Scope.INCREMENTAL, 15)
-        keep(store, lease, second)
+        second = scan_archive(archive, rules, store, (PIPELINE, name), watermark)
+        assert (second.scope, second.stock.of(FileStatusChange.LONGER)[0].size) == (Scope.INCREMENTAL, 15)
+        record_scan(store, lease, second)
 
         object_store.put_many({key(50, prefix="runs"): b"x"})
         held = [cover(file.path, *ends) for file, ends in zip(second.files.files, ((20, 35), (35, 40)), strict=True)]
         records = frozen_records(second.files, "op", "run", second.listing.clock)
         watermark = after_reading(replace(batch, files=second.files.files, before=watermark), held, table="t").watermark
         store.put_files(lease, consumed_records(records, held, second.listing.clock))
-        third = survey(archive, rules, store, (PIPELINE, name), watermark)
+        third = scan_archive(archive, rules, store, (PIPELINE, name), watermark)
         assert third.scope is Scope.FULL  # before a gap is called one, everything is listed
         assert [(gap.low, gap.high) for gap in third.gaps] == [((40,), (50,))]
         assert [record.file.path[-15:] for record in third.stock.gone] == ["0000000000.json"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from cdc_ops.config.loading import load_pipeline
-from cdc_ops.core.formats.catalog import facts_of
+from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.formats.connector_settings import archive_settings, sink_settings, tool_settings
 from cdc_ops.dev.debezium import running_debezium
 from cdc_ops.dev.servers import DatabaseServer
@@ -17,7 +17,7 @@ from tests.world import World
 PAGE = (Path(__file__).resolve().parents[2] / "docs/debezium-quickstart.md").read_text("utf-8")
 CONNECTOR, OWN, SINK = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
 LOCAL, ON_S3 = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-FACTS = facts_of("debezium-mysql")
+FACTS = format_spec("debezium-mysql")
 
 
 def of_engine(config: dict[str, str]) -> dict[str, str]:

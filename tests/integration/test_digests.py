@@ -10,7 +10,7 @@ from cdc_ops.core.reconcile.key_buckets import Buckets
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.dev.servers import DatabaseServer, PostgresServer
 from cdc_ops.lake.diff.checksums import lake_digests
-from cdc_ops.lake.table.live_rows import LakeRows
+from cdc_ops.lake.table.live_rows import LiveRows
 from cdc_ops.sources.base import DigestQuery, open_source
 from tests.world import World
 
@@ -53,7 +53,7 @@ def in_lake(world: World, schema: TableSchema, columns: tuple[str, ...]) -> Dige
     session = world.spark.newSession()
     for name, value in (("spark.sql.session.timeZone", "America/New_York"), ("spark.sql.ansi.enabled", "false")):
         session.conf.set(name, value)
-    return lake_digests(session, LakeRows(path=world.path("pairs")), schema, columns, BUCKETS)
+    return lake_digests(session, LiveRows(path=world.path("pairs")), schema, columns, BUCKETS)
 
 
 @pytest.mark.parametrize("kind", ["mariadb", "postgres"])

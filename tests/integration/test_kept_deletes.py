@@ -12,9 +12,9 @@ from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import DeletesRefusedError, SchemaChangedError
 from cdc_ops.lake.diff.table_diff import TableComparison
 from cdc_ops.sources.base import open_source
-from cdc_ops.steps.planning.reconcile import ask
+from cdc_ops.steps.planning.reconcile import plan_verification
 from cdc_ops.steps.runs.run import RunReport
-from cdc_ops.steps.table.source_table import read_facts
+from cdc_ops.steps.table.source_table import read_source_table
 from cdc_ops.steps.verify import verify
 from tests.world import World
 
@@ -46,7 +46,7 @@ def compared(world: World) -> TableComparison:
     source = open_source(world.pipeline.source, world.url)
     try:
         [config] = resolve_tables(world.pipeline, source.tables())
-        return verify(world.spark, source, ask(source, read_facts(world.pipeline, source, config), 2))
+        return verify(world.spark, source, plan_verification(source, read_source_table(world.pipeline, source, config), 2))
     finally:
         source.close()
 

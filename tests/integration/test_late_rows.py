@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from cdc_ops.core.pipeline.pipeline import NullCursor, TableRule, TableSettings
 from cdc_ops.dev.servers import MariaDBServer, PostgresServer
 from cdc_ops.errors import SourceTableError
-from cdc_ops.sources.bounds.activity import Observation
+from cdc_ops.sources.bounds.activity import ServerActivity
 from cdc_ops.sources.mysql import bounds as mysql_bounds
 from cdc_ops.sources.postgres import bounds as postgres_bounds
 from cdc_ops.state.base import TableRun, TableRunStatus
@@ -75,7 +75,7 @@ def blind(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (mysql_bounds, postgres_bounds):
         seen = module.observe
 
-        def nobody(session: Any, seen: Any = seen) -> Observation:
+        def nobody(session: Any, seen: Any = seen) -> ServerActivity:
             return replace(seen(session), writers=(), complete=True)
 
         monkeypatch.setattr(module, "observe", nobody)

@@ -21,9 +21,9 @@ from cdc_ops.dev.sink_archive import SinkArchive
 from cdc_ops.lake.diff.table_diff import TableComparison
 from cdc_ops.sources.base import open_source
 from cdc_ops.steps.discovery import discover
-from cdc_ops.steps.planning.reconcile import ask
+from cdc_ops.steps.planning.reconcile import plan_verification
 from cdc_ops.steps.runs.run import RunReport
-from cdc_ops.steps.table.source_table import read_facts
+from cdc_ops.steps.table.source_table import read_source_table
 from cdc_ops.steps.verify import verify
 from tests.world import World, request
 
@@ -162,7 +162,7 @@ def compared(world: World, table: Odd) -> TableComparison:
     """What a verification finds."""
     with closing(open_source(world.pipeline.source, world.url)) as source:
         [config] = discover(world.pipeline, source, request(tables=(table.full,)))
-        return verify(world.spark, source, ask(source, read_facts(world.pipeline, source, config), 2))
+        return verify(world.spark, source, plan_verification(source, read_source_table(world.pipeline, source, config), 2))
 
 
 def check_verify_and_repairs(world: World, table: Odd, gone: int) -> None:

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 import cdc_ops
 from cdc_ops.core.apply.deletes import Deletes
-from cdc_ops.core.apply.metadata_columns import OwnColumns
+from cdc_ops.core.apply.metadata_columns import MetadataColumns
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import SchemaChangedError
@@ -21,7 +21,7 @@ ITEMS = (
     " KEY (updated_at, id))",
     "INSERT INTO items (id, name) SELECT seq, CONCAT('v', seq) FROM seq_1_to_5",
 )
-OWN = OwnColumns(op="did", synced_at="seen_at", operation="batch", deleted="is_gone", deleted_at="gone_at")
+OWN = MetadataColumns(op="did", synced_at="seen_at", operation="batch", deleted="is_gone", deleted_at="gone_at")
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_each_row_says_what_the_commit_that_wrote_it_last_did_to_it(world: World
     world.spark.sql(view_statement("items_now", path).replace("VIEW", "TEMPORARY VIEW"))
     assert sorted(map(tuple, world.spark.table("items_now").collect())) == world.source("items", "*")
     # A name stays, until the table is replaced.
-    world.configure(deletes=Deletes.SOFT, operational_columns=OwnColumns(deleted="is_gone", deleted_at="gone_at", op="what"))
+    world.configure(deletes=Deletes.SOFT, operational_columns=MetadataColumns(deleted="is_gone", deleted_at="gone_at", op="what"))
     [failure] = world.run().failures
     assert isinstance(failure.error, SchemaChangedError)
     assert "has the operational column 'did', which the pipeline file calls 'what'" in str(failure.error)

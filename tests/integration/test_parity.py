@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.core.apply.metadata_columns import SEQUENCE
-from cdc_ops.core.events.format_spec import EventFormat
+from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnBadRecord
 from cdc_ops.core.pipeline.paths import quarantine_path
@@ -174,10 +174,10 @@ def archive(world: World, probes: list[Probe]) -> None:
         engine.catch_up()
 
 
-def event_format(server: DatabaseServer, accept: tuple[str, ...] = ()) -> EventFormat:
+def event_format(server: DatabaseServer, accept: tuple[str, ...] = ()) -> FormatOptions:
     modes = {name: value for name, value in OF_ENGINE.get(server.name, {}).items() if name == "decimal.handling.mode"}
     years = {} if server.name == "Postgres" else {"enable.time.adjuster": "false"}  # Postgres' connector has no such setting
-    return EventFormat(name=FORMATS[server.name], settings=dict(SETTINGS) | years | modes, accept=accept)
+    return FormatOptions(name=FORMATS[server.name], settings=dict(SETTINGS) | years | modes, accept=accept)
 
 
 def refused(server: DatabaseServer, schema: TableSchema, accept: tuple[str, ...]) -> set[str]:

@@ -18,8 +18,8 @@ from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import NullSequenceError, RequestError
 from cdc_ops.lake.quarantine.read import read_quarantine
 from cdc_ops.steps.discovery import discover
-from cdc_ops.steps.planning.reconcile import ask
-from cdc_ops.steps.table.source_table import read_facts
+from cdc_ops.steps.planning.reconcile import plan_verification
+from cdc_ops.steps.table.source_table import read_source_table
 from cdc_ops.steps.verify import verify
 from tests.integration.test_log_method import ITEMS, Sink, change, counts, log_world, only_error
 from tests.world import World, request
@@ -44,7 +44,7 @@ def verified(world: World, table: str) -> bool:
     context, source = world.context(), world._connect(world.pipeline.source)
     try:
         [config] = discover(world.pipeline, source, request(tables=(str(world.name(table)),)))
-        return verify(world.spark, source, ask(source, read_facts(context.pipeline, source, config), 2)).equal
+        return verify(world.spark, source, plan_verification(source, read_source_table(context.pipeline, source, config), 2)).equal
     finally:
         source.close()
         context.store.close()

@@ -16,8 +16,8 @@ from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.lake.diff.table_diff import TableComparison
 from cdc_ops.sources.base import JdbcRead, open_source
 from cdc_ops.steps.discovery import discover
-from cdc_ops.steps.planning.reconcile import ask
-from cdc_ops.steps.table.source_table import read_facts
+from cdc_ops.steps.planning.reconcile import plan_verification
+from cdc_ops.steps.table.source_table import read_source_table
 from cdc_ops.steps.verify import verify
 from tests.world import ORDERS, World, request
 
@@ -38,7 +38,7 @@ def compared(world: World, reads: list[JdbcRead]) -> TableComparison:
     make_read = source.jdbc_read
     try:
         [config] = discover(world.pipeline, source, request())
-        question = ask(source, read_facts(world.pipeline, source, config), 2)
+        question = plan_verification(source, read_source_table(world.pipeline, source, config), 2)
         source.jdbc_read = lambda schema, slices: reads.append(make_read(schema, slices)) or reads[-1]  # type: ignore[method-assign]
         return verify(world.spark, source, question)
     finally:

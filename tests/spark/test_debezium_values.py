@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import EventFormat, RecordKind
-from cdc_ops.core.formats.catalog import facts_of
+from cdc_ops.core.events.format_spec import FormatOptions, RecordKind
+from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.mysql_types import mysql_mapping
 from cdc_ops.core.schema.postgres_types import postgres_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
@@ -18,7 +18,7 @@ from cdc_ops.formats.debezium.values import PRECISE, VARIABLE, read
 from cdc_ops.formats.feed.canonical import canonical_feed, records_of
 from cdc_ops.formats.registry import open_format
 
-MYSQL, POSTGRES = facts_of("debezium-mysql"), facts_of("debezium-postgres")
+MYSQL, POSTGRES = format_spec("debezium-mysql"), format_spec("debezium-postgres")
 Kind = tuple[str, str | None, int | None] | None
 PLAIN: Kind = ("int64", None, None)
 ZONED: Kind = ("string", "io.debezium.time.ZonedTimestamp", None)
@@ -48,7 +48,7 @@ def values(
     facts = POSTGRES if "zone" in one.source_type or one.source_type.startswith("numeric") else MYSQL
     rows = [(number, text, kind) for number, (text, kind) in enumerate(spelled)]
     frame = spark.createDataFrame(rows, "n int, text string, kind struct<type: string, name: string, scale: int>")
-    chosen = EventFormat(name=facts.name, settings=settings or {}, accept=accept)
+    chosen = FormatOptions(name=facts.name, settings=settings or {}, accept=accept)
     reading = read(facts, one, F.col("text"), F.col("kind"), chosen)
     value = F.hex(reading.value) if one.delta_type == "binary" else reading.value.cast("string")
     lost = F.lit(False) if reading.unstorable is None else F.coalesce(reading.unstorable, F.lit(False))
@@ -130,7 +130,7 @@ def test_a_zero_date_is_what_the_policy_of_its_table_says(spark: SparkSession, p
     born, key = replace(column("date", types=types), name="born"), replace(column("int"), name="id")
     schema = TableSchema(table=TableName(schema="shop", name="t"), columns=(key, born), primary_key=("id",), types=types)
     settings = {"output_binlog_position": "true", "output_xoffset": "true", "ignore_producer_error": "false"}
-    chosen = EventFormat(name="maxwell", settings=settings, accept=("truncate=dropped",), time_zone="UTC")
+    chosen = FormatOptions(name="maxwell", settings=settings, accept=("truncate=dropped",), time_zone="UTC")
     form = open_format("maxwell")
     texts = [
         f'{{"database":"shop","table":"t","type":"insert","ts":1,"xid":{n},"commit":true,"position":"b.000001:{n}","data":{{"id":{n},"born":"{day}"}}}}'

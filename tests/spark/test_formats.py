@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.events.change_feed import RECORD_COLUMNS
-from cdc_ops.core.events.format_spec import EventFormat
+from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.schema.declared_tables import TypeDialect, declared_column
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.formats.feed.canonical import canonical_feed
@@ -168,7 +168,7 @@ def test_a_document_that_was_gone_when_it_was_looked_up_changes_nothing_and_a_co
 
     def fed(lookup: str, mode: str = "change_streams_update_full") -> list[tuple[object, ...]]:
         settings = {"capture.mode": mode, "capture.mode.full.update.type": lookup, "document.column": "all"}
-        chosen = EventFormat(name="debezium-mongodb", settings=settings, accept=("capture.mode=change_streams_update_full",))
+        chosen = FormatOptions(name="debezium-mongodb", settings=settings, accept=("capture.mode=change_streams_update_full",))
         feed = canonical_feed(form, form.envelopes(records, chosen), schema, ("_id",), chosen)
         return [tuple(row) for row in feed.select("kind", "op", "after.all", "reason").collect()]
 
@@ -190,7 +190,7 @@ def test_flattened_documents_without_schemas_are_read_by_their_columns_where_tha
         open_format("debezium-mongodb-unwrapped"),
         {"int": "7", "date": "1709283600123", "decimal(10,2)": '"12.50', "binData": '"AP8='},
     )
-    chosen = EventFormat(name="debezium-mongodb-unwrapped", settings={"schemas.enable": "false"})
+    chosen = FormatOptions(name="debezium-mongodb-unwrapped", settings={"schemas.enable": "false"})
     none = F.lit(None).cast("struct<type: string, name: string, scale: int>")
     columns = [declared_column("c", kind, TypeDialect.MONGODB)[0] for kind in texts]
     read = [form.reading(column, F.lit(text), none, chosen).value for column, text in zip(columns, texts.values(), strict=True)]

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.events.change_feed import RECORD_COLUMNS
-from cdc_ops.core.events.format_spec import EventFormat, Operation, RecordKind
+from cdc_ops.core.events.format_spec import FormatOptions, Operation, RecordKind
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.errors import TiedEventsError
 from cdc_ops.formats.feed.canonical import canonical_feed, records_of
@@ -159,7 +159,7 @@ def test_the_sales_table_of_the_worked_example_ends_with_its_four_rows(spark: Sp
         sales_record(7, "UPDATE", {**lee, "sales": "150.0"}, {**lee, "sales": "175.0"}),
         sales_record(8, "INSERT", None, sale(5, "2019-11-14", "Robert", "233.0")),
     ]
-    chosen = EventFormat(name="dts-json", time_zone="+08:00")
+    chosen = FormatOptions(name="dts-json", time_zone="+08:00")
     form = open_format(chosen.name)
     names = ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS)
     # In any order: the number of the record decides.

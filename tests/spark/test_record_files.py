@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.events.change_feed import RECORD_COLUMNS
-from cdc_ops.core.events.format_spec import EventFormat
+from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.errors import ArchiveFileError
 from cdc_ops.formats.files.json_lines import RecordFile, count_lines, read_records
 from cdc_ops.formats.registry import open_format
@@ -114,7 +114,7 @@ def test_bytes_stay_what_they_are(spark: SparkSession, tmp_path: Path) -> None:
     found = read_records(spark, files).where("line > 0").orderBy("line").selectExpr("hex(value) text").collect()
     assert [bytes.fromhex(row.text) for row in found] == data.split(b"\n")
     files = [put(tmp_path, "u.json", b'{"op": "d", "before": {"id": "\xff"}}\n{"op": "d", "before": {"id": "\xef\xbf\xbd"}}')]
-    envelopes = open_format("debezium-mysql").envelopes(read_records(spark, files), EventFormat(name="debezium-mysql"))
+    envelopes = open_format("debezium-mysql").envelopes(read_records(spark, files), FormatOptions(name="debezium-mysql"))
     garbled, clean = envelopes.orderBy("line").select("kind", "reason", "raw").collect()
     assert (garbled.kind, garbled.reason) == ("bad", "its bytes are no UTF-8; 'raw' has them as base64")
     assert base64.b64decode(garbled.raw) == b'{"op": "d", "before": {"id": "\xff"}}'

@@ -5,7 +5,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.core.events.change_feed import RECORD_COLUMNS
 from cdc_ops.core.events.ddl_changes import Renaming
-from cdc_ops.core.events.format_spec import EventFormat
+from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.formats.feed.canonical import canonical_feed, is_tableless, records_of
 from cdc_ops.formats.feed.envelopes import parsed
 from cdc_ops.formats.feed.fold import latest_per_key
@@ -16,7 +16,7 @@ from tests.unit.test_events import schema
 COLUMNS = ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS)
 BEHIND = (" garbage", "{}", ' {"op": "d"}', "}", "]", ",", ',{"op": "d"}', "] x", "]} x", "]}", "\x00", " // x", ',"x":1')
 PLACE = '"source": {"db": "shop", "table": "orders", "file": "b.000001", "pos": 4}'
-CHOSEN = EventFormat(
+CHOSEN = FormatOptions(
     name="debezium-mysql",
     settings={
         "skipped.operations": "none",
@@ -41,7 +41,7 @@ def test_text_behind_a_document_makes_a_record_bad_and_blanks_do_not(spark: Spar
 
 @pytest.mark.parametrize("name", format_names())
 def test_no_format_takes_the_first_of_two_documents_on_a_line(spark: SparkSession, name: str) -> None:
-    envelopes = open_format(name).envelopes(records(spark, "{} {}", "{} x"), EventFormat(name=name))
+    envelopes = open_format(name).envelopes(records(spark, "{} {}", "{} x"), FormatOptions(name=name))
     assert [(row.kind, row.reason, row.raw) for row in envelopes.orderBy("line").collect()] == [
         ("bad", "it is no JSON of this format", "{} {}"),
         ("bad", "it is no JSON of this format", "{} x"),

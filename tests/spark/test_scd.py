@@ -17,18 +17,18 @@ from typer.testing import CliRunner
 import cdc_ops
 from cdc_ops.cli import app
 from cdc_ops.core.apply.deletes import DELETE_MARK
-from cdc_ops.core.apply.metadata_columns import END, SEQUENCE, START, OwnColumns
-from cdc_ops.core.apply.scd import POSITION_TYPE, Sequence, SequenceKind, StoredAs
+from cdc_ops.core.apply.metadata_columns import END, SEQUENCE, START, MetadataColumns
+from cdc_ops.core.apply.scd import POSITION_TYPE, Sequence, SequenceKind, TableStorage
 from cdc_ops.core.archive.offsets import ArchiveWatermark
 from cdc_ops.core.cursor.cursors import Cursor
-from cdc_ops.core.operation.log_batch import LogReading
+from cdc_ops.core.operation.log_batch import LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import ApplyMode, Manifest, OperationResult, OperationSpec, Outcome
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.merge import tombstones
 from cdc_ops.lake.merge.apply import apply
-from cdc_ops.lake.spark.session import neighbour
-from cdc_ops.steps.stage.latest_rows import apply_deletes, last_states
+from cdc_ops.lake.spark.session import sibling_session
+from cdc_ops.steps.stage.latest_rows import apply_deletes, latest_rows
 from cdc_ops.testing.scd_model import Told, all_versions, completed, current_rows, known_after
 from tests import stores
 from tests.lake_case import Case, schema
@@ -36,7 +36,7 @@ from tests.lake_case import Case, schema
 TABLE = schema(("id", "bigint"), ("name", "string"), ("role", "string"))
 COLUMNS = f"id bigint, name string, role string, {DELETE_MARK} boolean, {SEQUENCE} {POSITION_TYPE}"
 ORDER = Sequence(kind=SequenceKind.POSITION, type=POSITION_TYPE)
-OWN = OwnColumns(op="_op", synced_at="_synced_at", operation="_operation", sequence="_place")
+OWN = MetadataColumns(op="_op", synced_at="_synced_at", operation="_operation", sequence="_place")
 DAYS = tuple(datetime(2026, 1, day, tzinfo=UTC) for day in (1, 5, 9))
 """Of batches: the first is older than the window of late changes when the third comes."""
 FILE = """\
@@ -70,7 +70,7 @@ class Lake:
 
     def __init__(self, spark: SparkSession, folder: Path, scd_type: int, **stored: Any) -> None:
         self.spark, self.case, self.number = spark, Case(root=str(folder)), 0
-        self.stored = StoredAs(scd_type=scd_type, sequence=ORDER, tombstones=f"{stores.place(folder)}/tombstones", own=OWN, **stored)
+        self.stored = TableStorage(scd_type=scd_type, sequence=ORDER, tombstones=f"{stores.place(folder)}/tombstones", own=OWN, **stored)
 
     def spec(self, **changes: Any) -> OperationSpec:
         self.number += 1
@@ -92,7 +92,7 @@ class Lake:
         ]
         spec = self.spec(**changes)
         deletes = sum(one.values is None for one in rows)
-        reading = LogReading(watermark=ArchiveWatermark(), truncates=truncates, deletes=deletes)
+        reading = LogBatchResult(watermark=ArchiveWatermark(), truncates=truncates, deletes=deletes)
         manifest = Manifest(operation_id=spec.operation_id, attempt="a", rows=len(rows), bytes=0, schema_fingerprint="", log=reading)
         frame = self.spark.createDataFrame(data, COLUMNS)
         return [apply(self.spark, spec, frame, plan_merge(spec, manifest), len(rows)) for _ in range(times)]
@@ -264,7 +264,7 @@ def test_a_reader_never_sees_half_a_batch(spark: SparkSession, tmp_path: Path) -
         return seen
 
     with ThreadPoolExecutor(1) as pool:
-        watching = pool.submit(watch, neighbour(spark))
+        watching = pool.submit(watch, sibling_session(spark))
         try:
             while not looked.wait(0.1) and not watching.done():
                 pass
@@ -308,7 +308,7 @@ def test_nulls_of_updates_keep_what_was_there_however_the_changes_are_cut(spark:
         dice.shuffle(data)
         spec = replace(lake.spec(), schema=table, delete_where="op = 'D'", cursor=Cursor(columns=()))
         rows = spark.createDataFrame([*data, *data[:50]], "id bigint, name string, role string, op string, at bigint")
-        apply(spark, spec, apply_deletes(last_states(rows, spec), spec), plan_merge(spec, None), len(data))
+        apply(spark, spec, apply_deletes(latest_rows(rows, spec), spec), plan_merge(spec, None), len(data))
     if scd_type == 1:
         assert lake.rows() == expected_rows(completed(events))
     else:
@@ -317,7 +317,7 @@ def test_nulls_of_updates_keep_what_was_there_however_the_changes_are_cut(spark:
 
 
 def test_what_is_older_than_a_delete_that_is_remembered_does_not_bring_the_row_back(spark: SparkSession, tmp_path: Path) -> None:
-    stored = StoredAs(tombstones=str(tmp_path / "tombstones"), late_window=timedelta(days=1))
+    stored = TableStorage(tombstones=str(tmp_path / "tombstones"), late_window=timedelta(days=1))
     spec = Case(root=str(tmp_path)).operation(1, stored_as=stored)
     deleted = spark.sql("SELECT * FROM VALUES (7L, array(5L)), (7L, array(3L)), (9L, array(5L)) AS t(id, place)")
     tombstones.remember(spark, spec, deleted, "place")
@@ -334,7 +334,7 @@ def test_what_is_older_than_a_delete_that_is_remembered_does_not_bring_the_row_b
 
 
 def test_deletes_are_remembered_for_the_late_window_and_by_the_generation_that_told_them(spark: SparkSession, tmp_path: Path) -> None:
-    stored = StoredAs(tombstones=str(tmp_path / "tombstones"), late_window=timedelta(days=1))
+    stored = TableStorage(tombstones=str(tmp_path / "tombstones"), late_window=timedelta(days=1))
     spec = Case(root=str(tmp_path)).operation(1, stored_as=stored)
     tombstones.remember(spark, spec, spark.sql("SELECT 7L AS id, array(5L) AS place"), "place")
     tombstones.remember(spark, spec, spark.sql("SELECT 8L AS id, array(6L) AS place"), "place")  # the same operation again

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.archives.registry import open_archive
-from cdc_ops.core.archive.offsets import ArchiveWatermark, Reached
+from cdc_ops.core.archive.offsets import ArchiveWatermark, PartitionWatermark
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import Manifest, OperationSpec
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnUnknownTable
@@ -21,8 +21,8 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ArchiveChangedError, ArchiveFileError, ArchiveGapError, CdcError, UnknownTablesError
 from cdc_ops.formats.files.containers import open_files
 from cdc_ops.steps.log.land_events import feed_folder, land_events
-from cdc_ops.steps.log.shared_scan import SharedReadings
-from cdc_ops.steps.log.unknown_tables import Watch
+from cdc_ops.steps.log.shared_scan import SharedScans
+from cdc_ops.steps.log.unknown_tables import UnknownTableFilter
 from tests.state_values import spec
 from tests.unit.test_events import column
 
@@ -64,7 +64,7 @@ class Folder:
         url = str(self.root / "archive")
         with closing(open_archive(url, {})) as archive:
             listed = archive.stat(self.paths[index] for index in files)
-        streams = () if reached is None else (Reached(stream=STREAM, to=(reached,)),)
+        streams = () if reached is None else (PartitionWatermark(stream=STREAM, to=(reached,)),)
         log = LogBatch(
             archive=replace(RULES, url=url),
             url=url,
@@ -79,7 +79,7 @@ class Folder:
         return replace(base, schema=schema, log=log, staging=str(self.root / "staging" / name))
 
 
-def landed(spark: SparkSession, operation: OperationSpec, readings: SharedReadings, *, alone: bool = False) -> tuple[Any, ...]:
+def landed(spark: SparkSession, operation: OperationSpec, readings: SharedScans, *, alone: bool = False) -> tuple[Any, ...]:
     """What an operation comes to: what its manifest says, its rows, and the bad records of its feed; or its error."""
     assert operation.log is not None
     own = replace(operation, staging=f"{operation.staging}-alone") if alone else operation
@@ -133,7 +133,7 @@ def test_tables_of_a_folder_are_read_once_and_come_to_what_they_come_to_alone(
     operations = [*others, replace(changed, log=replace(changed.log, files=grown))]
     said: list[str] = []
     known = KnownTables(entries=("shop.[abc]", "shop.gap", "shop.changed", "shop.d?"), policy=OnUnknownTable.QUARANTINE)
-    readings = SharedReadings(spark, operations, "app", said.append, known)
+    readings = SharedScans(spark, operations, "app", said.append, known)
     with ThreadPoolExecutor(2) as pool:
         together = list(pool.map(lambda one: landed(spark, one, readings), operations))
     assert opened == [3]
@@ -142,7 +142,7 @@ def test_tables_of_a_folder_are_read_once_and_come_to_what_they_come_to_alone(
     readings.close()
     assert not list((tmp_path / "staging").rglob("*-shared"))
     with ThreadPoolExecutor(2) as pool:
-        nobody = SharedReadings(spark, (), "app", said.append, known)
+        nobody = SharedScans(spark, (), "app", said.append, known)
         alone = list(pool.map(lambda one: landed(spark, one, nobody, alone=True), operations))
     assert together == alone
     assert [found[0] for found in together[-2:]] == [ArchiveGapError, ArchiveChangedError]
@@ -153,7 +153,7 @@ def test_tables_of_a_folder_are_read_once_and_come_to_what_they_come_to_alone(
     assert [found[0][0].quarantined for found in together[:2]] == [5, 1]
     assert together[0][2][1][2:] == ("it is of shop.other, of which the pipeline file does not speak", event("other", 25, 1))
     # What is landed already needs no reading; who is left over reads for himself.
-    later = SharedReadings(spark, operations[:2], "again", said.append)
+    later = SharedScans(spark, operations[:2], "again", said.append)
     assert later.part_of(spark, operations[0]) is None
 
 
@@ -163,7 +163,7 @@ def test_unknown_tables_stop_those_whose_own_files_have_them(spark: SparkSession
     folder.write(event("a", 60, 2), event("b", 70, 2))
     operations = [folder.operation("a", 0, 1), folder.operation("b", 1, reached=5)]
     known = KnownTables(entries=("shop.a", "shop.b", "shop.other"), policy=OnUnknownTable.FAIL)
-    readings = SharedReadings(spark, operations, "app", print, known)
+    readings = SharedScans(spark, operations, "app", print, known)
     stopped, goes_on = (landed(spark, one, readings) for one in operations)
     assert stopped[0] is UnknownTablesError
     assert "2 of shop.tmp_1, 1 of shop.Other (names are compared exactly, and the file has 'shop.other')" in stopped[1]
@@ -177,7 +177,7 @@ def test_a_file_that_cannot_be_read_stops_all_tables_of_its_folder_by_the_same_w
     (tmp_path / "archive" / name).write_text("…")
     folder.paths[0] = name
     operations = [folder.operation("a", 0), folder.operation("b", 0)]
-    readings = SharedReadings(spark, operations, "app", print)
+    readings = SharedScans(spark, operations, "app", print)
     first, second = (landed(spark, one, readings) for one in operations)
     assert first == second
     assert first[0] is ArchiveFileError
@@ -191,7 +191,7 @@ def test_a_table_with_a_folder_of_its_own_is_known_in_that_only_and_names_are_co
     frame = spark.createDataFrame([(table,) for table in tables], "table struct<schema: string, name: string>")
 
     def unknown(batch: LogBatch) -> list[tuple[str | None, str | None]]:
-        rows = frame.where(Watch(known=known, log=batch).is_unknown()).collect()
+        rows = frame.where(UnknownTableFilter(known=known, log=batch).is_unknown()).collect()
         return [(row["table"]["schema"], row["table"]["name"]) for row in rows]
 
     assert unknown(log) == tables[1:6]

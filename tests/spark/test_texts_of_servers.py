@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import EventFormat
-from cdc_ops.core.schema.logical_types import ValueFamily, family_of
+from cdc_ops.core.events.format_spec import FormatOptions
+from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.formats.registry import open_format
@@ -32,15 +32,15 @@ def column_of(number: int, declared: str) -> Column:
 
 def text_of(form: str, column: Column, literal: str, expected: Any) -> str:
     """The text that a format's tool writes: the server's own, but for bytes and lists."""
-    match family_of(column), form:
-        case ValueFamily.BINARY, "maxwell":
+    match logical_type_of(column), form:
+        case LogicalType.BINARY, "maxwell":
             return base64.b64encode(expected.rstrip(b"\0") if column.source_type.startswith("binary") else expected).decode()
-        case ValueFamily.BINARY, "canal":
+        case LogicalType.BINARY, "canal":
             return str(expected.decode("latin-1"))
-        case ValueFamily.SET, "maxwell":
+        case LogicalType.SET, "maxwell":
             return json.dumps(expected.split(",") if expected else [])
-        case ((ValueFamily.DATE | ValueFamily.WALL_CLOCK | ValueFamily.INSTANT | ValueFamily.TIME), _):
-            text, whole = literal.strip("'"), family_of(column) in (ValueFamily.DATE, ValueFamily.TIME)
+        case ((LogicalType.DATE | LogicalType.WALL_CLOCK | LogicalType.INSTANT | LogicalType.TIME), _):
+            text, whole = literal.strip("'"), logical_type_of(column) in (LogicalType.DATE, LogicalType.TIME)
             return text if whole or " " in text else f"{text} 00:00:00"
         case _:
             return str(expected)
@@ -48,9 +48,11 @@ def text_of(form: str, column: Column, literal: str, expected: Any) -> str:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_texts_of_the_server_become_what_the_query_method_stores(form: str, spark: SparkSession) -> None:
-    opened, chosen = open_format(form), EventFormat(name=form, time_zone="UTC")
+    opened, chosen = open_format(form), FormatOptions(name=form, time_zone="UTC")
     columns = [(column_of(number, declared), literal, expected) for number, (declared, literal, expected) in enumerate(CASES)]
-    readable = [(column, literal, expected) for column, literal, expected in columns if family_of(column) not in opened.facts.unreadable]
+    readable = [
+        (column, literal, expected) for column, literal, expected in columns if logical_type_of(column) not in opened.facts.unreadable
+    ]
     written = {column.name: text_of(form, column, literal, expected) for column, literal, expected in readable}
     texts = spark.createDataFrame([Row(**written)])
     read, none = [], F.lit(None).cast("string")

@@ -14,8 +14,8 @@ from cdc_ops.core.cursor.windows import Window, contains, next_window
 from cdc_ops.core.operation.commit_record import CommitRecord
 from cdc_ops.core.operation.operation import ApplyMode, Landing, OperationKind, OperationSpec, Outcome, SnapshotProgress
 from cdc_ops.core.operation.table_state import (
+    LedgerStatus,
     Phase,
-    Standing,
     TableState,
     abandoned,
     adopted,
@@ -30,10 +30,10 @@ from cdc_ops.core.operation.table_state import (
     unchanged,
 )
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
-from cdc_ops.core.reconcile.diff import CompareSpec, DeleteGuard, Strength
+from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.errors import LeaseHeldError, LedgerBehindError, StaleStateError, StateError
 from cdc_ops.steps.planning.late_rows import look_again, seen_after, to_read
-from cdc_ops.steps.table.source_table import TableFacts
+from cdc_ops.steps.table.source_table import SourceTable
 from tests.unit.protocol_places import (
     CURSOR,
     EPOCH,
@@ -54,10 +54,10 @@ from tests.unit.protocol_places import (
 CHUNKS = ("0,1", "2", "3")
 
 
-COMPARE = CompareSpec(strength=Strength.WHOLE, buckets=None, readers=1, guard=DeleteGuard())
+COMPARE = CompareSpec(strength=CompareLevel.WHOLE, buckets=None, readers=1, guard=DeleteGuard())
 
 
-FACTS = TableFacts(
+FACTS = SourceTable(
     pipeline=Pipeline(
         name=PIPELINE, source=SourceConfig(kind=SourceKind.MARIADB, connection=""), target=TargetConfig(root="", staging=""), tables=()
     ),
@@ -179,16 +179,16 @@ class World:
         self.ledger.release(worker.holder, worker.token)
         worker.verb = Verb.DONE
 
-    def _standing(self) -> Standing:
+    def _standing(self) -> LedgerStatus:
         return compare(self.ledger.state, self.lake.head(), self.ledger.operations, self.ledger.abandoned_ids)
 
     def _next_settlement(self) -> tuple[TableState, OperationSpec | None] | None:
         """What the ledger has to catch up with, one step of it."""
         state = self.ledger.state
         match self._standing():
-            case Standing.EQUAL:
+            case LedgerStatus.EQUAL:
                 return None
-            case Standing.AHEAD_OURS:
+            case LedgerStatus.AHEAD_OURS:
                 spec = self.ledger.operations[0]
                 version = self.lake.find(spec.operation_id)
                 if version is None and spec.compare is not None:
@@ -196,7 +196,7 @@ class World:
                 if version is None:
                     raise StateError(f"operation {spec.op_seq} must be in the lake, and its log does not show it")
                 return committed(state, spec, version), spec
-            case Standing.AHEAD_ABANDONED:
+            case LedgerStatus.AHEAD_ABANDONED:
                 head = self.lake.head()
                 assert head is not None
                 assert head.record is not None

@@ -7,10 +7,10 @@ import pytest
 
 from cdc_ops.core.events.column_drift import STATEMENT_LENGTH
 from cdc_ops.core.events.ddl_changes import Renaming, TableChangeKind
-from cdc_ops.core.events.format_spec import FormatFacts
+from cdc_ops.core.events.format_spec import FormatSpec
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.formats.registry import open_format
-from cdc_ops.steps.log.column_drift import Altered, statements_of
+from cdc_ops.steps.log.column_drift import AlteredTable, statements_of
 
 ITEMS = TableName(schema="shop", name="items")
 MYSQL = open_format("debezium-mysql").facts
@@ -18,18 +18,18 @@ A_TO_B = "ALTER TABLE items RENAME COLUMN a TO b"
 PLACE = (3, 300, 1, -1, 0)
 
 
-def found(*statements: tuple[str, tuple[int | None, ...]], facts: FormatFacts = MYSQL, schema: str = "shop") -> Any:
+def found(*statements: tuple[str, tuple[int | None, ...]], facts: FormatSpec = MYSQL, schema: str = "shop") -> Any:
     """Statements as they are collected of two files that both have all of them."""
     rows = [{"statements": [{"text": text, "schema": schema, "place": list(place)} for text, place in statements]}] * 2
     return statements_of(cast(Any, rows), ITEMS, facts)
 
 
-def altered(columns: str, *texts: str, facts: FormatFacts = MYSQL, renamed: tuple[tuple[str, str], ...] = ()) -> Altered:
+def altered(columns: str, *texts: str, facts: FormatSpec = MYSQL, renamed: tuple[tuple[str, str], ...] = ()) -> AlteredTable:
     """A table with columns, altered by statements at the places 3:300, 3:301, ..."""
     named = tuple(Column(name=name, source_type="int", delta_type="int", nullable=True, expression=f"`{name}`") for name in columns.split())
     schema = TableSchema(table=ITEMS, columns=named, primary_key=("id",))
     placed = ((text, (3, 300 + number, 1, -1, 0)) for number, text in enumerate(texts))
-    return Altered(schema=schema, facts=facts, statements=found(*placed, facts=facts), renamed=renamed)
+    return AlteredTable(schema=schema, facts=facts, statements=found(*placed, facts=facts), renamed=renamed)
 
 
 def test_a_statement_that_was_delivered_twice_is_one() -> None:

@@ -6,25 +6,25 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cdc_ops.core import json_codec
-from cdc_ops.core.archive.completeness import covers_of, prove
+from cdc_ops.core.archive.completeness import check_completeness, covers_of
 from cdc_ops.core.archive.file_names import FileName, Layout, parse_name
 from cdc_ops.core.archive.files import (
     ArrivalRules,
     FileRecord,
     FileStatus,
+    FileStatusChange,
     ListedFile,
     ListedRange,
-    Verdict,
-    below,
     check_frozen,
+    classify,
     consumed_records,
+    diff_listing,
+    files_below,
     freeze,
     frozen_records,
-    judge,
-    noticed,
-    take_stock,
+    ledger_records,
 )
-from cdc_ops.core.archive.offsets import ArchiveWatermark, Cover, Reached
+from cdc_ops.core.archive.offsets import ArchiveWatermark, OffsetRange, PartitionWatermark
 from cdc_ops.core.operation.commit_record import CommitRecord
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.table_state import rebuilt
@@ -47,47 +47,47 @@ def known(file: ListedFile, status: FileStatus = FileStatus.CONSUMED, since: dat
 @pytest.mark.parametrize(
     ("file", "record", "verdict"),
     [
-        (listed(), None, Verdict.NEW),
-        (listed(), known(listed()), Verdict.SAME),
-        (listed(size=20, etag="e2"), known(listed()), Verdict.LONGER),
-        (listed(size=5, etag="e2"), known(listed()), Verdict.SHORTER),
-        (listed(etag="e2"), known(listed()), Verdict.REPLACED),
-        (listed(etag="", modified=OLD), known(listed(etag="", modified=OLD - timedelta(days=1))), Verdict.REPLACED),
-        (listed(modified=OLD), known(listed(modified=OLD - timedelta(days=1))), Verdict.SAME),
-        (listed(size=0), None, Verdict.EMPTY),
-        (listed(size=0), known(listed(size=0)), Verdict.SAME),
-        (listed(), known(listed(size=0, etag="e0")), Verdict.LONGER),
-        (listed(), known(listed(), FileStatus.WAITING), Verdict.NEW),
-        (listed(), known(listed(), FileStatus.LOST), Verdict.NEW),
-        (listed(), known(listed(), FileStatus.FROZEN), Verdict.NEW),
+        (listed(), None, FileStatusChange.NEW),
+        (listed(), known(listed()), FileStatusChange.SAME),
+        (listed(size=20, etag="e2"), known(listed()), FileStatusChange.LONGER),
+        (listed(size=5, etag="e2"), known(listed()), FileStatusChange.SHORTER),
+        (listed(etag="e2"), known(listed()), FileStatusChange.REPLACED),
+        (listed(etag="", modified=OLD), known(listed(etag="", modified=OLD - timedelta(days=1))), FileStatusChange.REPLACED),
+        (listed(modified=OLD), known(listed(modified=OLD - timedelta(days=1))), FileStatusChange.SAME),
+        (listed(size=0), None, FileStatusChange.EMPTY),
+        (listed(size=0), known(listed(size=0)), FileStatusChange.SAME),
+        (listed(), known(listed(size=0, etag="e0")), FileStatusChange.LONGER),
+        (listed(), known(listed(), FileStatus.WAITING), FileStatusChange.NEW),
+        (listed(), known(listed(), FileStatus.LOST), FileStatusChange.NEW),
+        (listed(), known(listed(), FileStatus.FROZEN), FileStatusChange.NEW),
     ],
     ids=[
         "new", "known", "re-uploaded longer", "re-uploaded shorter", "same size, other etag", "same size, other time, no etag",
         "touched, same etag", "empty", "still empty", "empty before", "waited", "lost and back", "of a plan that was given up",
     ],
 )  # fmt: skip
-def test_a_listed_file_is_judged_by_what_is_known_of_it(file: ListedFile, record: FileRecord | None, verdict: Verdict) -> None:
-    assert judge(file, record, NOON, RULES) is verdict
+def test_a_listed_file_is_judged_by_what_is_known_of_it(file: ListedFile, record: FileRecord | None, verdict: FileStatusChange) -> None:
+    assert classify(file, record, NOON, RULES) is verdict
 
 
 @pytest.mark.parametrize("size", [10, 0])
 def test_a_file_that_was_just_written_waits_by_the_stores_clock(size: int) -> None:
     file = listed(size=size, modified=NOON - timedelta(seconds=59))
-    assert judge(file, None, NOON, RULES) is Verdict.WAIT
-    assert judge(file, None, NOON + timedelta(seconds=1), RULES) is not Verdict.WAIT
-    assert judge(file, None, NOON, ArrivalRules(settle=timedelta(0))) is not Verdict.WAIT
+    assert classify(file, None, NOON, RULES) is FileStatusChange.WAIT
+    assert classify(file, None, NOON + timedelta(seconds=1), RULES) is not FileStatusChange.WAIT
+    assert classify(file, None, NOON, ArrivalRules(settle=timedelta(0))) is not FileStatusChange.WAIT
 
 
 def test_a_file_without_times_settles_by_two_listings_of_the_same_form() -> None:
     file = listed(modified=None)
-    assert judge(file, None, NOON, RULES) is Verdict.WAIT
-    first = noticed(take_stock([file], {}, NOON, RULES), {}, NOON)
+    assert classify(file, None, NOON, RULES) is FileStatusChange.WAIT
+    first = ledger_records(diff_listing([file], {}, NOON, RULES), {}, NOON)
     assert [record.status for record in first] == [FileStatus.WAITING]
     later = NOON + timedelta(minutes=2)
-    assert judge(file, first[0], later, RULES) is Verdict.NEW
+    assert classify(file, first[0], later, RULES) is FileStatusChange.NEW
     grown = replace(file, size=11, etag="e2")
-    assert judge(grown, first[0], later, RULES) is Verdict.WAIT
-    again = noticed(take_stock([grown], {"a": first[0]}, later, RULES), {"a": first[0]}, later)
+    assert classify(grown, first[0], later, RULES) is FileStatusChange.WAIT
+    again = ledger_records(diff_listing([grown], {"a": first[0]}, later, RULES), {"a": first[0]}, later)
     assert again[0].since == later
 
 
@@ -95,44 +95,44 @@ def test_a_file_that_waits_unchanged_keeps_the_time_at_which_it_was_first_seen()
     file = listed(modified=None)
     record = known(file, FileStatus.WAITING, NOON)
     soon = NOON + timedelta(seconds=5)
-    assert noticed(take_stock([file], {"a": record}, soon, RULES), {"a": record}, soon) == ()
+    assert ledger_records(diff_listing([file], {"a": record}, soon, RULES), {"a": record}, soon) == ()
 
 
 def test_a_file_that_ends_in_the_middle_of_something_waits_however_old_it_is() -> None:
-    assert judge(listed(), None, NOON, ArrivalRules(settle=timedelta(0), unfinished=frozenset({"a"}))) is Verdict.WAIT
+    assert classify(listed(), None, NOON, ArrivalRules(settle=timedelta(0), unfinished=frozenset({"a"}))) is FileStatusChange.WAIT
 
 
 def test_a_consumed_file_that_grows_waits_and_is_read_again_when_it_has_settled() -> None:
     before = {"a": known(listed())}
     grown = listed(size=20, etag="e2", modified=NOON)
-    stock = take_stock([grown], before, NOON, RULES)
-    assert stock.of(Verdict.WAIT) == (grown,)
-    assert noticed(stock, before, NOON) == ()  # what was consumed stays on record, to tell later that it is longer
-    assert take_stock([grown], before, NOON + timedelta(minutes=1), RULES).of(Verdict.LONGER) == (grown,)
+    stock = diff_listing([grown], before, NOON, RULES)
+    assert stock.of(FileStatusChange.WAIT) == (grown,)
+    assert ledger_records(stock, before, NOON) == ()  # what was consumed stays on record, to tell later that it is longer
+    assert diff_listing([grown], before, NOON + timedelta(minutes=1), RULES).of(FileStatusChange.LONGER) == (grown,)
 
 
 def test_a_stock_counts_what_is_known_once_and_warns_of_what_should_not_happen() -> None:
     files = [listed("a"), listed("a"), listed("b", 5, "e2"), listed("c", etag="e2"), listed("d")]
-    stock = take_stock(files, {path: known(listed(path)) for path in "abc"}, NOON, RULES)
+    stock = diff_listing(files, {path: known(listed(path)) for path in "abc"}, NOON, RULES)
     assert (stock.same, [file.path for file in stock.to_read]) == (1, ["b", "c", "d"])
     assert [warning.split()[0] for warning in stock.warnings] == ["b", "c"]
 
 
 def test_a_file_that_lifecycle_rules_removed_is_gone_after_it_was_consumed_and_lost_before() -> None:
     records = {"t/a": known(listed("t/a")), "t/b": known(listed("t/b"), FileStatus.WAITING), "u/c": known(listed("u/c"))}
-    stock = take_stock([], records, NOON, RULES, [ListedRange(prefix="t/")])
+    stock = diff_listing([], records, NOON, RULES, [ListedRange(prefix="t/")])
     assert [record.file.path for record in stock.gone] == ["t/a"]
     assert [record.file.path for record in stock.lost] == ["t/b"]
     assert stock.warnings == ("t/b was removed before it was consumed",)
-    kept = noticed(stock, records, NOON)
+    kept = ledger_records(stock, records, NOON)
     assert {record.file.path: record.status for record in kept} == {"t/b": FileStatus.LOST}
-    assert take_stock([], {record.file.path: record for record in kept}, NOON, RULES, [ListedRange()]).lost == ()
+    assert diff_listing([], {record.file.path: record for record in kept}, NOON, RULES, [ListedRange()]).lost == ()
 
 
 def test_only_what_was_listed_as_a_whole_can_be_missing() -> None:
     records = {path: known(listed(path)) for path in ("t/a", "t/c")}
-    assert [record.file.path for record in take_stock([], records, NOON, RULES, [ListedRange(prefix="t/", after="t/b")]).gone] == ["t/c"]
-    assert take_stock([], records, NOON, RULES).gone == ()
+    assert [record.file.path for record in diff_listing([], records, NOON, RULES, [ListedRange(prefix="t/", after="t/b")]).gone] == ["t/c"]
+    assert diff_listing([], records, NOON, RULES).gone == ()
 
 
 # ---------------------------------------------------------------------------------------------- frozen lists
@@ -158,7 +158,7 @@ def test_a_try_is_refused_when_one_of_its_files_has_changed_since(now: ListedFil
 
 
 def test_what_reading_showed_is_kept_with_the_file() -> None:
-    cover = Cover(file="a", stream="t/0", low=(0,), high=(7,))
+    cover = OffsetRange(file="a", stream="t/0", low=(0,), high=(7,))
     done = consumed_records(frozen_records(freeze([listed("a")]), "op-1", "run-1", OLD), [cover], NOON)
     assert [(record.status, record.covers, record.since, record.operation_id) for record in done] == [
         (FileStatus.CONSUMED, (cover,), NOON, "op-1")
@@ -175,20 +175,20 @@ def names(*offsets: int, partition: int = 0) -> list[FileName]:
 
 
 def test_the_watermark_says_which_files_were_consumed() -> None:
-    mark = ArchiveWatermark(streams=(Reached(stream="t/0", to=(250,)), Reached(stream="t/1", to=(100,))))
-    passed = below(names(0, 100, 200, 300) + names(0, 100, partition=1) + names(0, partition=2), mark)
+    mark = ArchiveWatermark(streams=(PartitionWatermark(stream="t/0", to=(250,)), PartitionWatermark(stream="t/1", to=(100,))))
+    passed = files_below(names(0, 100, 200, 300) + names(0, 100, partition=1) + names(0, partition=2), mark)
     assert passed == {"t/partition=0/t+0+0000000000.json", "t/partition=0/t+0+0000000100.json", "t/partition=1/t+1+0000000000.json"}
 
 
 def test_binlogs_before_the_one_that_was_being_read_were_consumed() -> None:
     files = [parse_name(Layout.BINLOG, f"mysql-bin.{number:06}") for number in (999998, 999999, 1000000)]
-    mark = ArchiveWatermark(streams=(Reached(stream="mysql-bin", to=(999999, 4711)),))
-    assert below(files, mark) == {"mysql-bin.999998"}  # type: ignore[arg-type]
+    mark = ArchiveWatermark(streams=(PartitionWatermark(stream="mysql-bin", to=(999999, 4711)),))
+    assert files_below(files, mark) == {"mysql-bin.999998"}  # type: ignore[arg-type]
 
 
 def test_after_the_ledger_is_lost_the_delta_commit_says_where_to_go_on_and_nothing_is_lost_or_believed() -> None:
     table = TableName(schema="shop", name="orders")
-    before = ArchiveWatermark(streams=(Reached(stream="t/0", to=(250,)),))
+    before = ArchiveWatermark(streams=(PartitionWatermark(stream="t/0", to=(250,)),))
     record = CommitRecord(
         pipeline="shop", table=table, generation=1, op_seq=7, operation_id="op-7", run_id="r", kind=OperationKind.INCREMENT,
         package_version="1", archive=before,
@@ -196,12 +196,13 @@ def test_after_the_ledger_is_lost_the_delta_commit_says_where_to_go_on_and_nothi
     state = rebuilt(json_codec.loads(CommitRecord, json_codec.dumps(record)), 3)
     assert state.archive == before
     files = names(0, 100, 200, 300)
-    passed = below(files, state.archive)
+    passed = files_below(files, state.archive)
     left = [name for name in files if name.path not in passed]
     assert [name.path[-15:] for name in left] == ["0000000200.json", "0000000300.json"]
     contents = {
-        name.path: (Cover(file=name.path, stream="t/0", low=(low,), high=(low + 100,)),) for name, low in zip(left, (200, 300), strict=True)
+        name.path: (OffsetRange(file=name.path, stream="t/0", low=(low,), high=(low + 100,)),)
+        for name, low in zip(left, (200, 300), strict=True)
     }
-    assert prove("t/0", (250,), covers_of(left, contents)).to == (400,)
+    assert check_completeness("t/0", (250,), covers_of(left, contents)).to == (400,)
     # A passed file that went on beyond the watermark cannot hide a loss: what only it holds is a gap.
-    assert prove("t/0", (250,), covers_of(left[1:], contents)).gaps
+    assert check_completeness("t/0", (250,), covers_of(left[1:], contents)).gaps

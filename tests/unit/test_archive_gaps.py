@@ -7,25 +7,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_ops.core import json_codec
-from cdc_ops.core.archive.completeness import GapRecord, GapStatus, covers_of, gap_error, origin, prove
+from cdc_ops.core.archive.completeness import GapRecord, GapStatus, check_completeness, covers_of, gap_error, origin
 from cdc_ops.core.archive.file_names import Layout, Parsed, parse_name
-from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Cover, Gap, Position, Reached, advanced, parse_position, shown
+from cdc_ops.core.archive.offsets import (
+    AcceptedGap,
+    ArchiveWatermark,
+    Gap,
+    OffsetRange,
+    PartitionWatermark,
+    Position,
+    advanced,
+    parse_position,
+    shown,
+)
 from cdc_ops.core.schema.tables import TableName
 
 STREAM = "orders/0"
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
-def cover(low: int, high: int | None, file: str = "") -> Cover:
-    return Cover(file=file or f"f{low}-{high}", stream=STREAM, low=(low,), high=None if high is None else (high,))
+def cover(low: int, high: int | None, file: str = "") -> OffsetRange:
+    return OffsetRange(file=file or f"f{low}-{high}", stream=STREAM, low=(low,), high=None if high is None else (high,))
 
 
 def accepted(low: int, high: int) -> AcceptedGap:
     return AcceptedGap(stream=STREAM, low=(low,), high=(high,), who="ops", at=NOON, why="the topic had expired")
 
 
-def missing(*covers: Cover, watermark: int | None = 0, decisions: tuple[AcceptedGap, ...] = (), max_hole: int = 0) -> tuple[object, ...]:
-    proof = prove(STREAM, None if watermark is None else (watermark,), covers, accepted=decisions, max_hole=max_hole)
+def missing(
+    *covers: OffsetRange, watermark: int | None = 0, decisions: tuple[AcceptedGap, ...] = (), max_hole: int = 0
+) -> tuple[object, ...]:
+    proof = check_completeness(STREAM, None if watermark is None else (watermark,), covers, accepted=decisions, max_hole=max_hole)
     return (proof.to[0], [(gap.low[0], gap.high[0]) for gap in proof.gaps])
 
 
@@ -34,7 +46,7 @@ def test_files_that_touch_are_complete_to_the_end_of_the_last() -> None:
 
 
 def test_a_gap_says_exactly_what_is_missing_and_between_which_files() -> None:
-    proof = prove(STREAM, (0,), [cover(0, 100, "a"), cover(120, 150, "b"), cover(160, 170, "c")])
+    proof = check_completeness(STREAM, (0,), [cover(0, 100, "a"), cover(120, 150, "b"), cover(160, 170, "c")])
     assert proof.to == (100,)
     assert proof.gaps == (
         Gap(stream=STREAM, low=(100,), high=(120,), after_file="a", before_file="b"),
@@ -70,7 +82,7 @@ def test_an_empty_file_says_where_it_begins_and_holds_nothing() -> None:
 def test_an_unread_file_may_hold_what_is_missing_behind_it_and_nothing_before_it() -> None:
     assert missing(cover(0, 10), cover(10, None), cover(50, 60)) == (10, [])
     assert missing(cover(0, 10), cover(20, None), cover(50, 60)) == (10, [(10, 20)])
-    proof = prove(STREAM, (0,), [cover(0, 10), cover(10, None, "u"), cover(50, 60)])
+    proof = check_completeness(STREAM, (0,), [cover(0, 10), cover(10, None, "u"), cover(50, 60)])
     assert proof.unread == ("u",)
 
 
@@ -86,7 +98,7 @@ def test_holes_by_nature_are_passed_only_up_to_the_size_that_was_allowed() -> No
     assert missing(cover(0, 10), cover(12, 20)) == (10, [(10, 12)])
     assert missing(cover(0, 10), cover(12, 20), max_hole=2) == (20, [])
     assert missing(cover(0, 10), cover(13, 20), max_hole=2) == (10, [(10, 13)])
-    proof = prove(STREAM, (0,), [cover(0, 10, "a"), cover(12, 20, "b")], max_hole=2)
+    proof = check_completeness(STREAM, (0,), [cover(0, 10, "a"), cover(12, 20, "b")], max_hole=2)
     assert proof.holes == (Gap(stream=STREAM, low=(10,), high=(12,), after_file="a", before_file="b"),)
 
 
@@ -105,14 +117,14 @@ def test_a_decision_alone_moves_no_watermark() -> None:
 
 
 def test_a_decision_that_was_relied_on_travels_in_the_watermark_and_survives_the_wire() -> None:
-    proof = prove(STREAM, (0,), [cover(0, 10), cover(20, 30)], accepted=(accepted(10, 20), accepted(90, 95)))
+    proof = check_completeness(STREAM, (0,), [cover(0, 10), cover(20, 30)], accepted=(accepted(10, 20), accepted(90, 95)))
     assert proof.used == (accepted(10, 20),)
-    before = ArchiveWatermark(streams=(Reached(stream="orders/1", to=(7,)),), accepted=(accepted(1, 2),))
+    before = ArchiveWatermark(streams=(PartitionWatermark(stream="orders/1", to=(7,)),), accepted=(accepted(1, 2),))
     after = advanced(before, (proof.reached,), proof.used)
-    assert after.streams == (Reached(stream="orders/0", to=(30,)), Reached(stream="orders/1", to=(7,)))
+    assert after.streams == (PartitionWatermark(stream="orders/0", to=(30,)), PartitionWatermark(stream="orders/1", to=(7,)))
     assert after.accepted == (accepted(1, 2), accepted(10, 20))
     assert json_codec.loads(ArchiveWatermark, json_codec.dumps(after)) == after
-    assert advanced(after, (Reached(stream=STREAM, to=(5,)),)) == after
+    assert advanced(after, (PartitionWatermark(stream=STREAM, to=(5,)),)) == after
 
 
 # ---------------------------------------------------------------------------------------------- names
@@ -123,7 +135,7 @@ def parsed(*paths: str, layout: Layout = Layout.BINLOG) -> list[Parsed]:
 
 
 def binlog_proof(*paths: str, watermark: tuple[int, int], ended: frozenset[str] = frozenset()) -> tuple[object, ...]:
-    proof = prove("mysql-bin", watermark, covers_of(parsed(*paths), {}, ended))  # type: ignore[arg-type]
+    proof = check_completeness("mysql-bin", watermark, covers_of(parsed(*paths), {}, ended))  # type: ignore[arg-type]
     return (proof.to, [(gap.low, gap.high) for gap in proof.gaps], proof.unread)
 
 
@@ -144,7 +156,7 @@ def test_a_binlog_that_is_missing_is_a_gap_also_the_rest_of_the_one_that_was_bei
 
 def test_no_hole_is_natural_in_binlogs() -> None:
     covers = covers_of(parsed("mysql-bin.000001", "mysql-bin.000003"), {}, frozenset({"mysql-bin.000001"}))  # type: ignore[arg-type]
-    assert prove("mysql-bin", (1, 0), covers, max_hole=1000).gaps
+    assert check_completeness("mysql-bin", (1, 0), covers, max_hole=1000).gaps
 
 
 def test_the_name_of_a_sinks_file_does_not_say_where_it_ends_and_its_contents_do() -> None:
@@ -152,12 +164,12 @@ def test_the_name_of_a_sinks_file_does_not_say_where_it_ends_and_its_contents_do
     assert [item.high for item in covers_of(names, {})] == [None, None]  # type: ignore[arg-type]
     first = cover(0, 97, "orders+0+0000000000.json")
     covers = covers_of(names, {first.file: (first,)})  # type: ignore[arg-type]
-    assert [(gap.low, gap.high) for gap in prove(STREAM, (0,), covers).gaps] == [((97,), (100,))]
+    assert [(gap.low, gap.high) for gap in check_completeness(STREAM, (0,), covers).gaps] == [((97,), (100,))]
 
 
 def test_a_partition_that_appears_later_begins_with_its_first_offset() -> None:
     name = parsed("orders/partition=1/orders+1+0000000050.json", layout=Layout.KAFKA_CONNECT)[0]
-    begun = ArchiveWatermark(streams=(Reached(stream="orders/0", to=(5,)),))
+    begun = ArchiveWatermark(streams=(PartitionWatermark(stream="orders/0", to=(5,)),))
     assert origin(name, begun) == (0,)  # type: ignore[arg-type]
     assert origin(name, ArchiveWatermark()) is None  # type: ignore[arg-type]
 
@@ -191,19 +203,21 @@ DECISIONS = st.tuples(st.integers(0, 40), st.integers(1, 8)).map(lambda pair: ac
 
 @given(files=st.lists(SPANS | UNREAD, max_size=12), decisions=st.lists(DECISIONS, max_size=3), watermark=st.integers(0, 40), data=st.data())
 def test_the_answer_does_not_depend_on_order_or_duplicates(
-    files: list[Cover], decisions: list[AcceptedGap], watermark: int, data: st.DataObject
+    files: list[OffsetRange], decisions: list[AcceptedGap], watermark: int, data: st.DataObject
 ) -> None:
     again = data.draw(st.lists(st.sampled_from(files), max_size=8)) if files else []
     mixed = data.draw(st.permutations(files + again))
     turned = data.draw(st.permutations(decisions))
-    assert prove(STREAM, (watermark,), mixed, accepted=turned) == prove(STREAM, (watermark,), files, accepted=decisions)
+    assert check_completeness(STREAM, (watermark,), mixed, accepted=turned) == check_completeness(
+        STREAM, (watermark,), files, accepted=decisions
+    )
 
 
 @given(files=st.lists(SPANS | UNREAD, max_size=12), decisions=st.lists(DECISIONS, max_size=3), watermark=st.integers(0, 40))
 def test_the_watermark_never_passes_a_position_that_no_file_covers(
-    files: list[Cover], decisions: list[AcceptedGap], watermark: int
+    files: list[OffsetRange], decisions: list[AcceptedGap], watermark: int
 ) -> None:
-    proof = prove(STREAM, (watermark,), files, accepted=decisions)
+    proof = check_completeness(STREAM, (watermark,), files, accepted=decisions)
     held = {at for item in files if item.high is not None for at in range(item.low[0], item.high[0])}
     given_up = {at for item in decisions for at in range(item.low[0], item.high[0])}
     assert all(at in held or at in given_up for at in range(watermark, proof.to[0]))
@@ -211,8 +225,8 @@ def test_the_watermark_never_passes_a_position_that_no_file_covers(
 
 
 @given(files=st.lists(SPANS, min_size=1, max_size=12), watermark=st.integers(0, 40))
-def test_gaps_are_exactly_what_no_file_covers_before_the_last_one(files: list[Cover], watermark: int) -> None:
-    proof = prove(STREAM, (watermark,), files)
+def test_gaps_are_exactly_what_no_file_covers_before_the_last_one(files: list[OffsetRange], watermark: int) -> None:
+    proof = check_completeness(STREAM, (watermark,), files)
     held = {at for item in files if item.high is not None for at in range(item.low[0], item.high[0])}
     last = max((max(item.low[0], (item.high or item.low)[0]) for item in files), default=0)
     assert [at for gap in proof.gaps for at in range(gap.low[0], gap.high[0])] == [at for at in range(watermark, last) if at not in held]
@@ -226,18 +240,18 @@ def test_any_cut_of_a_history_into_batches_ends_at_the_same_watermark(ends: list
         at += length
     position: Position = (0,)
     left = data.draw(st.permutations(files))
-    arrived: list[Cover] = []
+    arrived: list[OffsetRange] = []
     while left:
         count = data.draw(st.integers(1, len(left)))
         arrived, left = [*arrived, *left[:count]], left[count:]
-        position = prove(STREAM, position, arrived).to
+        position = check_completeness(STREAM, position, arrived).to
     assert position == (at,)
 
 
 def test_an_accepted_gap_before_a_later_open_one_is_passed_and_the_open_one_stops() -> None:
     files = [cover(0, 10), cover(20, 30), cover(40, 50), cover(60, 70)]
     decisions = (accepted(50, 60), accepted(10, 20), accepted(1, 3))
-    proof = prove(STREAM, (5,), files, accepted=decisions)
+    proof = check_completeness(STREAM, (5,), files, accepted=decisions)
     assert (proof.to, [(gap.low, gap.high) for gap in proof.gaps]) == ((30,), [((30,), (40,))])
     assert proof.used == (accepted(10, 20),), "neither what lies before the watermark nor what lies behind the open gap was relied on"
     assert missing(*files, decisions=(accepted(30, 40),), watermark=5) == (10, [(10, 20), (50, 60)])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_ops.core.archive.completeness import prove
+from cdc_ops.core.archive.completeness import check_completeness
 from cdc_ops.core.archive.gtids import GtidFile, GtidSet, mariadb_covers, parse_mariadb, parse_mysql, prove_gtids
 from cdc_ops.core.archive.offsets import AcceptedGap
 from cdc_ops.errors import RequestError
@@ -122,6 +122,6 @@ def test_mariadb_counts_per_domain_whichever_server_wrote() -> None:
 
 def test_mariadb_files_prove_each_domain_alone() -> None:
     covers = [*mariadb_covers("b2", "0-1-10,1-1-5", "0-2-20,1-1-5"), *mariadb_covers("b3", "0-2-20,1-1-8", "0-2-30,1-1-9")]
-    zero, one = prove("domain 0", (11,), covers), prove("domain 1", (6,), covers)
+    zero, one = check_completeness("domain 0", (11,), covers), check_completeness("domain 1", (6,), covers)
     assert (zero.to, zero.gaps) == ((31,), ())
     assert [(gap.low, gap.high, gap.before_file) for gap in one.gaps] == [((6,), (9,), "b3")]

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from cdc_ops.archives.local import LocalArchive
 from cdc_ops.archives.registry import open_archive
 from cdc_ops.archives.remote import OtherArchive
-from cdc_ops.core.archive.file_names import Aside, FileName, Layout, Stranger, parse_name
+from cdc_ops.core.archive.file_names import FileName, IgnoredFile, Layout, UnrecognizedFile, parse_name
 from cdc_ops.core.archive.files import ListedRange
 from cdc_ops.core.archive.listing import EVERYTHING, ListingMark, Scope, due_scope, merged_ranges, new_folders, next_ranges, parents
-from cdc_ops.core.archive.offsets import ArchiveWatermark, Reached
+from cdc_ops.core.archive.offsets import ArchiveWatermark, PartitionWatermark
 from cdc_ops.errors import ArchiveError, ConfigError, EnvironmentSetupError
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -25,12 +25,12 @@ DAY = timedelta(days=1)
 def names(layout: Layout, *paths: str) -> Iterator[FileName]:
     for path in paths:
         name = parse_name(layout, path)
-        assert not isinstance(name, Stranger | Aside), name
+        assert not isinstance(name, UnrecognizedFile | IgnoredFile), name
         yield name
 
 
 def at(**positions: int) -> ArchiveWatermark:
-    return ArchiveWatermark(streams=tuple(Reached(stream=f"t/{name[1:]}", to=(to,)) for name, to in positions.items()))
+    return ArchiveWatermark(streams=tuple(PartitionWatermark(stream=f"t/{name[1:]}", to=(to,)) for name, to in positions.items()))
 
 
 def kafka(partition: int, offset: int, digits: int = 10) -> str:
@@ -55,7 +55,7 @@ def test_a_listing_starts_at_the_file_in_which_the_watermark_lies() -> None:
 
 def test_binlogs_near_a_new_digit_are_listed_from_the_beginning() -> None:
     def after(number: int) -> str:
-        mark = ArchiveWatermark(streams=(Reached(stream="db1/mysql-bin", to=(number, 4)),))
+        mark = ArchiveWatermark(streams=(PartitionWatermark(stream="db1/mysql-bin", to=(number, 4)),))
         return next_ranges(names(Layout.BINLOG, f"db1/mysql-bin.{number:06}"), mark)[0].after
 
     assert after(989_999) == "db1/mysql-bin.98999"

@@ -2,8 +2,18 @@
 
 import pytest
 
-from cdc_ops.core.archive.file_endings import TAIL, ends_properly
-from cdc_ops.core.archive.file_names import Aside, BinlogName, Compression, DmsName, KafkaName, Layout, PlainName, Stranger, parse_name
+from cdc_ops.core.archive.file_endings import TAIL, has_valid_footer
+from cdc_ops.core.archive.file_names import (
+    BinlogName,
+    Compression,
+    DmsName,
+    IgnoredFile,
+    KafkaName,
+    Layout,
+    PlainName,
+    UnrecognizedFile,
+    parse_name,
+)
 from cdc_ops.errors import ConfigError
 
 KAFKA = Layout.KAFKA_CONNECT
@@ -53,18 +63,18 @@ def test_the_suffix_tells_what_is_around_the_whole_file(file: str, extension: st
 
 
 def test_a_file_in_the_folder_of_another_partition_is_a_stranger() -> None:
-    assert isinstance(parse_name(KAFKA, "t/partition=1/t+2+0000000000.json"), Stranger)
+    assert isinstance(parse_name(KAFKA, "t/partition=1/t+2+0000000000.json"), UnrecognizedFile)
 
 
 @pytest.mark.parametrize("file", ["t+0+0000000000.keys.json", "t+0+0000000000.headers.avro", "_SUCCESS", ".part.json", "t+0+1.json.crc"])
 def test_what_a_sink_puts_beside_its_data_holds_no_changes(file: str) -> None:
-    assert isinstance(parse_name(KAFKA, f"t/partition=0/{file}"), Aside)
+    assert isinstance(parse_name(KAFKA, f"t/partition=0/{file}"), IgnoredFile)
 
 
 @pytest.mark.parametrize("file", ["t-0-5.json", "t+x+5.json", "notes.txt", "t+0+.json"])
 def test_a_name_that_nobody_knows_is_a_stranger_and_not_left_out(file: str) -> None:
     name = parse_name(KAFKA, f"t/partition=0/{file}")
-    assert isinstance(name, Stranger)
+    assert isinstance(name, UnrecognizedFile)
     assert name.why
 
 
@@ -78,7 +88,7 @@ def test_aivens_template_may_have_folders_padding_and_times() -> None:
     template = "{{topic}}/{{timestamp:unit=yyyy}}/{{partition:padding=true}}-{{start_offset:padding=true}}.jsonl"
     name = kafka("prefix/orders/2026/0000000003-00000000000000000100.jsonl.gz", Layout.AIVEN, template=template)
     assert (name.topic, name.partition, name.start_offset, name.digits) == ("orders", 3, 100, 20)
-    assert isinstance(parse_name(Layout.AIVEN, "orders/x/3-100.jsonl", template), Stranger)
+    assert isinstance(parse_name(Layout.AIVEN, "orders/x/3-100.jsonl", template), UnrecognizedFile)
 
 
 @pytest.mark.parametrize("template", ["{{key}}", "{{topic}}-{{partition}}", "plain"])
@@ -103,7 +113,12 @@ def test_binlogs_of_two_hosts_are_two_streams() -> None:
 
 @pytest.mark.parametrize(
     ("file", "kind"),
-    [("mysql-bin.index", Aside), ("mysql-bin.000001.txt", Stranger), ("binlog-000001.ibb", Stranger), ("dump.sql", Stranger)],
+    [
+        ("mysql-bin.index", IgnoredFile),
+        ("mysql-bin.000001.txt", UnrecognizedFile),
+        ("binlog-000001.ibb", UnrecognizedFile),
+        ("dump.sql", UnrecognizedFile),
+    ],
 )
 def test_what_lies_beside_binlogs_is_told_apart(file: str, kind: type) -> None:
     assert isinstance(parse_name(Layout.BINLOG, file), kind)
@@ -143,10 +158,10 @@ def test_a_binlog_that_ends_with_rotate_or_stop_is_closed(kind: int) -> None:
     body = b"" if kind == 3 else bytes(8) + b"mysql-bin.000002"
     size = 500 + 19 + len(body) + 4
     closed = rows + binlog_event(kind, body + b"crc!", size)
-    assert ends_properly("binlog", closed[-TAIL:], size) is True
-    assert ends_properly("binlog", rows[-TAIL:], 500) is False
-    assert ends_properly("binlog", closed[:-3][-TAIL:], size - 3) is False
-    assert ends_properly("binlog", b"", 0) is False
+    assert has_valid_footer("binlog", closed[-TAIL:], size) is True
+    assert has_valid_footer("binlog", rows[-TAIL:], 500) is False
+    assert has_valid_footer("binlog", closed[:-3][-TAIL:], size - 3) is False
+    assert has_valid_footer("binlog", b"", 0) is False
 
 
 @pytest.mark.parametrize(
@@ -160,4 +175,4 @@ def test_a_binlog_that_ends_with_rotate_or_stop_is_closed(kind: int) -> None:
     ],
 )
 def test_only_kinds_that_have_an_end_are_judged_by_it(kind: str, tail: bytes, answer: bool | None) -> None:
-    assert ends_properly(kind, tail, len(tail)) is answer
+    assert has_valid_footer(kind, tail, len(tail)) is answer

@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 
 from cdc_ops.archives.local import LocalArchive
 from cdc_ops.core.archive.file_names import KafkaName, Layout
-from cdc_ops.core.archive.files import Verdict, freeze, frozen_records
+from cdc_ops.core.archive.files import FileStatusChange, freeze, frozen_records
 from cdc_ops.core.archive.listing import Scope
-from cdc_ops.core.archive.offsets import ArchiveWatermark, Cover, Reached
-from cdc_ops.core.operation.log_batch import LogBatch, LogReading
+from cdc_ops.core.archive.offsets import ArchiveWatermark, OffsetRange, PartitionWatermark
+from cdc_ops.core.operation.log_batch import LogBatch, LogBatchResult
 from cdc_ops.core.operation.operation import OperationSpec
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnStranger
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.dev.avro import avro_file
 from cdc_ops.errors import ArchiveChangedError, ArchiveFileError, ArchiveGapError
 from cdc_ops.state.sql import SqlStateStore, open_store
-from cdc_ops.steps.archive.frozen_files import after_reading, check_unchanged, keep, keep_frozen, keep_read
-from cdc_ops.steps.archive.scan import Survey, survey
+from cdc_ops.steps.archive.frozen_files import after_reading, check_unchanged, record_consumed, record_frozen, record_scan
+from cdc_ops.steps.archive.scan import ArchiveScan, scan_archive
 from tests.state_values import PIPELINE, spec, take
 
 RULES = ArchiveConfig(layout=Layout.KAFKA_CONNECT, settle=timedelta(0))
@@ -37,7 +37,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlStateStore]:
         yield store
 
 
-def batch_of(found: Survey, watermark: ArchiveWatermark | None, max_hole: int = 0) -> LogBatch:
+def batch_of(found: ArchiveScan, watermark: ArchiveWatermark | None, max_hole: int = 0) -> LogBatch:
     """What an operation reads after a survey."""
     return LogBatch(
         archive=ArchiveConfig(url="archive", max_hole=max_hole),
@@ -64,33 +64,33 @@ class Table:
         target.write_bytes(b"\n" * (end - start))
         return target
 
-    def look(self, *, full: bool = False) -> Survey:
-        return survey(self.archive, self.rules, self.store, (PIPELINE, self.name), self.watermark, full=full)
+    def look(self, *, full: bool = False) -> ArchiveScan:
+        return scan_archive(self.archive, self.rules, self.store, (PIPELINE, self.name), self.watermark, full=full)
 
-    def read(self, found: Survey) -> list[Cover]:
+    def read(self, found: ArchiveScan) -> list[OffsetRange]:
         by_path = {name.path: name for name in found.names if isinstance(name, KafkaName)}
         covers = []
         for file in found.files.files:
             start = by_path[file.path].start_offset
-            covers.append(Cover(file=file.path, stream=by_path[file.path].stream, low=(start,), high=(start + file.size,)))
+            covers.append(OffsetRange(file=file.path, stream=by_path[file.path].stream, low=(start,), high=(start + file.size,)))
         return covers
 
-    def run(self, *, full: bool = False) -> Survey:
+    def run(self, *, full: bool = False) -> ArchiveScan:
         """Surveys, freezes, reads and commits, the way a run does."""
         found = self.look(full=full)
-        keep(self.store, self.lease, found)
+        record_scan(self.store, self.lease, found)
         operation = self.operation(found)
-        keep_frozen(self.store, self.lease, operation, found.listing.clock)
+        record_frozen(self.store, self.lease, operation, found.listing.clock)
         check_unchanged(self.archive, found.files)
         covers = tuple(self.read(found))
         if operation.log is not None and operation.log.files:
             proven = after_reading(operation.log, covers, table="t")
             self.watermark = proven.watermark
-            reading = LogReading(watermark=proven.watermark, covers=covers, merged=proven.merged)
-            keep_read(self.store, self.lease, operation, reading, found.listing.clock)
+            reading = LogBatchResult(watermark=proven.watermark, covers=covers, merged=proven.merged)
+            record_consumed(self.store, self.lease, operation, reading, found.listing.clock)
         return found
 
-    def operation(self, found: Survey) -> OperationSpec:
+    def operation(self, found: ArchiveScan) -> OperationSpec:
         return replace(spec(), operation_id="op", run_id="run", log=batch_of(found, self.watermark, self.rules.max_hole))
 
     @property
@@ -103,7 +103,7 @@ def table(store: SqlStateStore, tmp_path: Path) -> Table:
     return Table(store, tmp_path)
 
 
-def read_of(found: Survey) -> list[str]:
+def read_of(found: ArchiveScan) -> list[str]:
     return [file.path.rpartition("+")[2] for file in found.files.files]
 
 
@@ -129,7 +129,7 @@ def test_a_gap_stops_the_table_before_the_files_behind_it_and_is_listed_for_in_f
     table.write(12, 20)
     found = table.look()
     assert (found.scope, found.files.files) == (Scope.FULL, ())
-    (record,) = keep(table.store, table.lease, found)
+    (record,) = record_scan(table.store, table.lease, found)
     assert (record.gap.low, record.gap.high, record.gap.before_file) == ((10,), (12,), "t/partition=0/t+0+0000000012.json")
     table.write(10, 12)
     assert read_of(table.run()) == ["0000000010.json", "0000000012.json"]
@@ -141,7 +141,7 @@ def test_an_accepted_gap_is_passed_and_the_decision_is_in_the_watermark_also_wit
     table.write(0, 10)
     table.run()
     table.write(12, 20)
-    (record,) = keep(store, table.lease, table.look())
+    (record,) = record_scan(store, table.lease, table.look())
     store.accept_gap(PIPELINE, record.gap_id, who="ops", why="expired")
     table.run()
     assert table.reached == {"t/0": 20}
@@ -192,7 +192,7 @@ def test_a_file_that_was_uploaded_again_and_is_longer_is_read_again(table: Table
     table.run()
     table.write(0, 14)
     found = table.run()
-    assert [item.verdict for item in found.stock.arrivals] == [Verdict.LONGER]
+    assert [item.verdict for item in found.stock.arrivals] == [FileStatusChange.LONGER]
     assert table.reached == {"t/0": 14}
 
 
@@ -227,8 +227,8 @@ def test_a_file_that_is_being_written_holds_back_those_behind_it(table: Table) -
     table.write(0, 5, partition=1)
     found = table.run()
     assert (read_of(found), found.gaps) == (["0000000000.json"], ())
-    assert len(found.stock.of(Verdict.WAIT)) == 2
-    assert set(table.store.pending_files(PIPELINE, table.name)) == {file.path for file in found.stock.of(Verdict.WAIT)}
+    assert len(found.stock.of(FileStatusChange.WAIT)) == 2
+    assert set(table.store.pending_files(PIPELINE, table.name)) == {file.path for file in found.stock.of(FileStatusChange.WAIT)}
     os.utime(table.write(10, 20), (1_700_000_000, 1_700_000_000))
     assert read_of(table.run()) == ["0000000010.json", "0000000020.json"]
 
@@ -237,12 +237,12 @@ def test_a_file_from_before_the_beginning_is_read_when_it_turns_up_late(table: T
     table.write(100, 110)
     table.run()
     assert table.watermark is not None
-    assert table.watermark.streams == (Reached(stream="t/0", to=(110,), since=(100,)),)
+    assert table.watermark.streams == (PartitionWatermark(stream="t/0", to=(110,), since=(100,)),)
     table.write(110, 120)
     table.run()
     table.write(90, 100)
     assert read_of(table.run(full=True)) == ["0000000090.json"]
-    assert table.watermark.streams == (Reached(stream="t/0", to=(120,), since=(100,)),)
+    assert table.watermark.streams == (PartitionWatermark(stream="t/0", to=(120,), since=(100,)),)
     assert table.run(full=True).files.files == ()
 
 
@@ -281,9 +281,9 @@ def test_endings_are_looked_at_where_files_are_written_in_place(table: Table) ->
     table.rules = replace(RULES, check_endings=True)
     path = table.write(0, 10)
     path.write_bytes(b'{"a":1}\n{"a')
-    assert table.look().stock.of(Verdict.WAIT)
+    assert table.look().stock.of(FileStatusChange.WAIT)
     path.write_bytes(b'{"a":1}\n')
-    assert table.look().stock.of(Verdict.NEW)
+    assert table.look().stock.of(FileStatusChange.NEW)
 
 
 def test_an_avro_file_waits_until_it_ends_with_its_mark(table: Table) -> None:
@@ -291,14 +291,14 @@ def test_an_avro_file_waits_until_it_ends_with_its_mark(table: Table) -> None:
     path = table.folder / "t/partition=0/t+0+0000000000.avro"
     path.parent.mkdir(parents=True)
     path.write_bytes(content[:-1])
-    assert table.look().stock.of(Verdict.NEW)  # it is found out when it is read
+    assert table.look().stock.of(FileStatusChange.NEW)  # it is found out when it is read
     table.rules = replace(RULES, check_endings=True)
     for length in (2, len(content) - 1):
         path.write_bytes(content[:length])
-        assert table.look().stock.of(Verdict.WAIT)
+        assert table.look().stock.of(FileStatusChange.WAIT)
     for written in (content, b"no Avro at all"):
         path.write_bytes(written)
-        assert table.look().stock.of(Verdict.NEW)
+        assert table.look().stock.of(FileStatusChange.NEW)
 
 
 def test_an_empty_file_is_nothing_to_read_and_no_excuse_for_a_gap(table: Table) -> None:
@@ -378,7 +378,7 @@ def test_binlogs_are_read_up_to_the_last_one_that_was_closed(table: Table) -> No
     table.rules = ArchiveConfig(layout=Layout.BINLOG, settle=timedelta(0))
     for number in (998, 999, 1000):
         table.write(0, 100, path=f"db1/mysql-bin.{number:06}")
-    table.watermark = ArchiveWatermark(streams=(Reached(stream="db1/mysql-bin", to=(998, 4)),))
+    table.watermark = ArchiveWatermark(streams=(PartitionWatermark(stream="db1/mysql-bin", to=(998, 4)),))
     found = table.look()
     assert [file.path for file in found.files.files] == ["db1/mysql-bin.000998", "db1/mysql-bin.000999"]
     assert (found.proofs[0].to, found.gaps) == ((1000, 0), ())
@@ -395,7 +395,7 @@ def test_whatever_order_files_arrive_in_nothing_is_skipped_and_all_is_read_in_th
     tmp_path: Path, store: SqlStateStore, cuts: list[int], data: st.DataObject
 ) -> None:
     table = Table(store, tmp_path / f"{next(NUMBERS)}")
-    table.watermark = ArchiveWatermark(streams=(Reached(stream="t/0", to=(0,)),))
+    table.watermark = ArchiveWatermark(streams=(PartitionWatermark(stream="t/0", to=(0,)),))
     table.folder.mkdir()
     bounds = [sum(cuts[:index]) for index in range(len(cuts) + 1)]
     arrived: set[int] = set()

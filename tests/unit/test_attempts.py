@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cdc_ops.airflow.job_files import Journal
+from cdc_ops.airflow.job_files import JobFiles
 from cdc_ops.airflow.spark.pending_work import count_attempts, open_work, take_leases
-from cdc_ops.airflow.task_context import Task
+from cdc_ops.airflow.task_context import TaskContext
 from cdc_ops.core.operation.job import Step
 from cdc_ops.core.operation.operation import Landing, Manifest, OperationKind, OperationSpec
 from cdc_ops.core.operation.run_request import RunRequest
@@ -18,7 +18,7 @@ from cdc_ops.errors import StaleStateError
 from cdc_ops.lake.staging.manifests import write_manifest
 from cdc_ops.state.lease import Lease
 from cdc_ops.state.sql import SqlStateStore, open_store
-from cdc_ops.steps.commit import MAX_ATTEMPTS, give_up_hopeless
+from cdc_ops.steps.commit import MAX_ATTEMPTS, abandon_exhausted
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.plan import build_job
 from tests.state_values import ORDERS, PIPELINE, fresh, spec, take
@@ -56,10 +56,10 @@ def test_a_backfill_is_given_up_after_its_last_try_and_not_before_and_its_number
     backfill = spec(1, OperationKind.BACKFILL)
     lease = frozen(store, backfill)
     tried(store, lease, backfill, MAX_ATTEMPTS - 1)
-    assert give_up_hopeless(context, lease, fresh()) == fresh()
+    assert abandon_exhausted(context, lease, fresh()) == fresh()
     assert store.open_operations(PIPELINE, ORDERS) == (backfill,)
     tried(store, lease, backfill, 1)
-    state = give_up_hopeless(context, lease, fresh())
+    state = abandon_exhausted(context, lease, fresh())
     assert (state.op_seq, state.committed_op_seq, state.watermark) == (1, 0, None)
     assert store.table_state(PIPELINE, ORDERS) == state
     assert store.open_operations(PIPELINE, ORDERS) == ()
@@ -74,20 +74,20 @@ def test_a_live_operation_is_never_given_up_and_holds_what_is_behind_it(
     lease = frozen(store, live, behind)
     for one in (live, behind):
         tried(store, lease, one, MAX_ATTEMPTS + 1)
-    assert give_up_hopeless(context, lease, fresh()) == fresh()
+    assert abandon_exhausted(context, lease, fresh()) == fresh()
     assert store.open_operations(PIPELINE, ORDERS) == (live, behind)
     with pytest.raises(StaleStateError):
         abandoned(fresh(), live)
 
 
-def task(context: Context, folder: Path, run_id: str, attempt: int = 1) -> Task:
+def task(context: Context, folder: Path, run_id: str, attempt: int = 1) -> TaskContext:
     config = TableConfig(pipeline=PIPELINE, table=ORDERS, settings=TableSettings(), path="/lake/orders")
     request = RunRequest(run_id=run_id, trigger="scheduled", holder="run")
-    journal = Journal(folder=str(folder / "_jobs" / run_id), map_index=0)
-    return Task(context=context, request=request, configs=(config,), journal=journal, attempt=attempt)
+    journal = JobFiles(folder=str(folder / "_jobs" / run_id), map_index=0)
+    return TaskContext(context=context, request=request, configs=(config,), journal=journal, attempt=attempt)
 
 
-def work(here: Task, step: Step) -> tuple[OperationSpec, ...]:
+def work(here: TaskContext, step: Step) -> tuple[OperationSpec, ...]:
     """What the Airflow operator does before it starts Spark."""
     operations = open_work(here, step).operations
     leases, _ = take_leases(here, operations)
@@ -122,7 +122,7 @@ def test_each_run_counts_one_try_also_one_that_finds_its_rows_landed_and_fails_t
         for attempt in (1, 2):
             assert work(replace(later, attempt=attempt), Step.MERGE) == (backfill,)
         assert store.attempts(backfill) == number
-    assert give_up_hopeless(context, take(store, "run"), fresh()).op_seq == 1
+    assert abandon_exhausted(context, take(store, "run"), fresh()).op_seq == 1
 
 
 def test_a_run_counts_what_lands_nowhere_with_its_merge(store: SqlStateStore, context: Context, tmp_path: Path) -> None:

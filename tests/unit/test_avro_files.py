@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_ops.core.archive.avro_header import AvroHeader, read_header
-from cdc_ops.core.events.format_spec import EventFormat
+from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.dev.avro import MARK, avro_file, avro_schema, by_schema
@@ -203,4 +203,4 @@ def test_a_table_with_a_column_that_avro_cannot_name_is_refused() -> None:
     schema = TableSchema(table=TableName.parse("shop.t"), columns=(column,), primary_key=("a name",))
     settings = {"skipped.operations": "none", "event.converting.failure.handling.mode": "fail", "ignore.default.for.nullables": "true"}
     with pytest.raises(SourceTableError, match=r"cannot carry columns of such names of shop\.t: 'a name'"):
-        check_format(open_format("debezium-mysql-avro").facts, EventFormat(name="x", settings=settings), schema, ("a name",))
+        check_format(open_format("debezium-mysql-avro").facts, FormatOptions(name="x", settings=settings), schema, ("a name",))

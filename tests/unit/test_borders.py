@@ -14,8 +14,8 @@ from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.operation.operation import SnapshotProgress
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.sources.chunks.chunks import MOST_CHUNKS, ChunkSize, assemble, shape_of
-from cdc_ops.sources.chunks.split_key import Axis, choose_axis, why_uncut
-from cdc_ops.sources.chunks.split_points import Cut, Range, even_borders
+from cdc_ops.sources.chunks.split_key import SplitKey, choose_axis, why_uncut
+from cdc_ops.sources.chunks.split_points import Range, Split, even_borders
 from cdc_ops.sources.mysql.split_points import is_cuttable
 from cdc_ops.sources.postgres.dialect import PostgresDialect
 from cdc_ops.sources.sql.dialect import Dialect
@@ -95,8 +95,8 @@ def test_every_row_is_in_one_slice_also_one_that_comes_later(
     rest: str,
     dialect: Dialect,
 ) -> None:
-    axis = Axis(columns=tuple(column(name) for name in ("a", "b", "c")[:width]))
-    cut = Cut(borders=tuple(tuple(map(str, border)) for border in sorted({border[:width] for border in borders})))
+    axis = SplitKey(columns=tuple(column(name) for name in ("a", "b", "c")[:width]))
+    cut = Split(borders=tuple(tuple(map(str, border)) for border in sorted({border[:width] for border in borders})))
     chunks = assemble(dialect, axis, cut, rest, readers, 100)
     assert_tiled(rows + late, [one for chunk in chunks for one in chunk.slices], rest)
     for place, chunk in enumerate(chunks):
@@ -113,8 +113,8 @@ def test_every_row_is_in_one_slice_also_one_that_comes_later(
     dialect=st.sampled_from(DIALECTS),
 )
 def test_rows_without_a_place_are_a_slice_of_the_first_chunk(rows: list[int | None], borders: list[int], dialect: Dialect) -> None:
-    axis = Axis(columns=(column("a", nullable=True),))
-    chunks = assemble(dialect, axis, Cut(borders=tuple((str(border),) for border in sorted(set(borders)))), "", 1, 10)
+    axis = SplitKey(columns=(column("a", nullable=True),))
+    chunks = assemble(dialect, axis, Split(borders=tuple((str(border),) for border in sorted(set(borders)))), "", 1, 10)
     assert_tiled([(row, 0, 0) for row in rows], [one for chunk in chunks for one in chunk.slices], "")
     assert len(chunks[0].slices) == 2
 
@@ -199,7 +199,7 @@ def start(**parts: Any) -> SnapshotProgress:
 
 def chunks_of(count: int, rest: str = "") -> Any:
     borders = tuple((str(place),) for place in range(1, count))
-    return assemble(Dialect(), Axis(columns=(column("a"),)), Cut(borders=borders), rest, 1, 10 * count)
+    return assemble(Dialect(), SplitKey(columns=(column("a"),)), Split(borders=borders), rest, 1, 10 * count)
 
 
 def test_progress_does_not_grow_with_the_number_of_chunks() -> None:

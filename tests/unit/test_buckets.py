@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_ops.core.reconcile.key_buckets import FINER, WHOLE, Buckets, Scope, cut, span_condition
+from cdc_ops.core.reconcile.key_buckets import FINER, WHOLE, Buckets, BucketSelection, cut, span_condition
 
 extents = st.tuples(st.integers(-(10**12), 10**12), st.integers(0, 10**9)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 
 
-def inside(scope: Scope, key: int) -> bool:
+def inside(scope: BucketSelection, key: int) -> bool:
     return any((span.low is None or key >= span.low) and (span.high is None or key < span.high) for span in scope.spans())
 
 
@@ -20,9 +20,9 @@ def test_every_key_is_in_the_range_of_its_bucket_and_in_no_other(extent: tuple[i
     key = data.draw(st.integers(extent[0] - 10**6, extent[1] + 10**6))
     number = buckets.number(key)
     assert 0 <= number < buckets.count
-    assert inside(Scope(buckets=buckets, members=(number,)), key)
+    assert inside(BucketSelection(buckets=buckets, members=(number,)), key)
     for other in {number - 1, number + 1} & set(range(buckets.count)):
-        assert not inside(Scope(buckets=buckets, members=(other,)), key)
+        assert not inside(BucketSelection(buckets=buckets, members=(other,)), key)
 
 
 @given(extent=extents, data=st.data())
@@ -44,7 +44,7 @@ def test_buckets_whose_width_has_no_such_parts_are_not_cut_finer() -> None:
 @given(members=st.sets(st.integers(0, 4_999), max_size=900), readers=st.integers(1, 9))
 def test_a_bounded_scope_holds_what_differs_and_its_parts_tile_it(members: set[int], readers: int) -> None:
     buckets = Buckets(keys=("id",), count=5_000, low=0, width=10)
-    scope = Scope(buckets=buckets, members=tuple(sorted(members))).bounded()
+    scope = BucketSelection(buckets=buckets, members=tuple(sorted(members))).bounded()
     assert members <= set(scope.members)
     assert len(scope.spans()) <= 200
     parts = scope.parts(readers)
@@ -61,13 +61,13 @@ def test_sparse_keys_and_keys_that_are_no_numbers_are_cut_by_hash() -> None:
 
 
 def test_too_many_buckets_by_hash_mean_the_whole_table() -> None:
-    scope = Scope(buckets=Buckets(keys=("k",), count=65_536), members=tuple(range(3_000)))
+    scope = BucketSelection(buckets=Buckets(keys=("k",), count=65_536), members=tuple(range(3_000)))
     assert scope.bounded() == WHOLE
 
 
 def test_the_outer_ranges_are_open() -> None:
     buckets = Buckets(keys=("id",), count=3, low=10, width=5)
-    assert span_condition("k", Scope(buckets=buckets, members=(0,)).spans()) == "((k < 15))"
-    assert span_condition("k", Scope(buckets=buckets, members=(1, 2)).spans()) == "((k >= 15))"
-    assert span_condition("k", Scope(buckets=buckets, members=(0, 1, 2)).spans()) == ""
-    assert span_condition("k", Scope(buckets=buckets, members=()).spans()) == "1 = 0"
+    assert span_condition("k", BucketSelection(buckets=buckets, members=(0,)).spans()) == "((k < 15))"
+    assert span_condition("k", BucketSelection(buckets=buckets, members=(1, 2)).spans()) == "((k >= 15))"
+    assert span_condition("k", BucketSelection(buckets=buckets, members=(0, 1, 2)).spans()) == ""
+    assert span_condition("k", BucketSelection(buckets=buckets, members=()).spans()) == "1 = 0"

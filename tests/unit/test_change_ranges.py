@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import cdc_ops
 from cdc_ops.cli import app
-from cdc_ops.core.archive.offsets import ArchiveWatermark, Reached
+from cdc_ops.core.archive.offsets import ArchiveWatermark, PartitionWatermark
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.operation.change_range import CHANGE_FEED, Bound, BoundKind, ChangeMode, LoggedCommit, parse_bound, version_at
 from cdc_ops.core.operation.commit_json import render_record
@@ -104,7 +104,7 @@ def test_watermarks_are_ordered_by_what_they_are() -> None:
     assert at("watermark:2026-01-09", days) == 1
     with pytest.raises(RequestError, match="is no watermark of this table"):
         at("watermark:soon", days)
-    offsets = [ArchiveWatermark(streams=(Reached(stream="t/0", to=(number,)),)) for number in (900, 1000)]
+    offsets = [ArchiveWatermark(streams=(PartitionWatermark(stream="t/0", to=(number,)),)) for number in (900, 1000)]
     assert at("watermark:999", commits(None, *(record(n, archive=offset) for n, offset in enumerate(offsets)))) == 1
 
 

@@ -10,8 +10,8 @@ from cdc_ops.core.operation.commit_record import LakeHead, commit_record
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
 from cdc_ops.errors import SchemaChangedError
-from cdc_ops.steps.table.schema_evolution import evolved
-from cdc_ops.steps.table.source_table import TableFacts
+from cdc_ops.steps.table.schema_evolution import apply_schema_policy
+from cdc_ops.steps.table.source_table import SourceTable
 from tests.lake_case import CURSOR, PIPELINE, SCHEMA, SCHEMA_DDL, TABLE, Case
 
 REQUEST = RunRequest(run_id="r", trigger="test", holder="r")
@@ -19,12 +19,12 @@ BY_ID = Cursor(columns=(CursorColumn(name="id", type=CursorType.INTEGER),))
 WITHOUT = Cursor(columns=())
 
 
-def facts(cursor: Cursor, renamed: tuple[tuple[str, str], ...] = ()) -> TableFacts:
+def facts(cursor: Cursor, renamed: tuple[tuple[str, str], ...] = ()) -> SourceTable:
     pipeline = Pipeline(
         name=PIPELINE, source=SourceConfig(kind=SourceKind.MARIADB, connection="c"), target=TargetConfig(root="/l", staging="/s"), tables=()
     )
     config = TableConfig(pipeline=PIPELINE, table=TABLE, settings=TableSettings(renamed=renamed), path="/l/t")
-    return TableFacts(pipeline=pipeline, config=config, schema=SCHEMA, keys=("id",), cursor=cursor, warnings=())
+    return SourceTable(pipeline=pipeline, config=config, schema=SCHEMA, keys=("id",), cursor=cursor, warnings=())
 
 
 def head(cursor: tuple[str, ...] | None) -> LakeHead:
@@ -42,17 +42,17 @@ def test_a_commit_says_what_its_watermark_is_a_value_of() -> None:
 @pytest.mark.parametrize("recorded", [("updated_at",), ("updated_at", "id"), ()])
 def test_another_cursor_than_the_watermarks_stops_the_table(recorded: tuple[str, ...]) -> None:
     with pytest.raises(SchemaChangedError, match=r"The cursor of shop\.orders is id now and (was updated_at|had none)"):
-        evolved(facts(BY_ID), head(recorded), REQUEST)
+        apply_schema_policy(facts(BY_ID), head(recorded), REQUEST)
 
 
 @pytest.mark.parametrize("recorded", [("updated_at",), ("UPDATED_AT", "id"), None])
 def test_the_same_lead_goes_on_whatever_stands_behind_it(recorded: tuple[str, ...] | None) -> None:
-    evolved(facts(CURSOR), head(recorded), REQUEST)
+    apply_schema_policy(facts(CURSOR), head(recorded), REQUEST)
 
 
 def test_a_renamed_cursor_column_is_the_same_cursor() -> None:
-    evolved(facts(CURSOR, renamed=(("changed_at", "updated_at"),)), head(("changed_at",)), REQUEST)
+    apply_schema_policy(facts(CURSOR, renamed=(("changed_at", "updated_at"),)), head(("changed_at",)), REQUEST)
 
 
 def test_a_table_may_be_compared_as_a_whole_from_now_on() -> None:
-    evolved(facts(WITHOUT), head(("updated_at",)), REQUEST)
+    apply_schema_policy(facts(WITHOUT), head(("updated_at",)), REQUEST)

@@ -1,36 +1,36 @@
 """What events tell of columns: added up, and said with the command that helps."""
 
-from cdc_ops.core.events.column_drift import NO_NEWS, SHOWN, ColumnNews
+from cdc_ops.core.events.column_drift import NO_DRIFT, SHOWN, ColumnDrift
 from cdc_ops.core.json_codec import dumps, loads
 from cdc_ops.core.operation.operation import Counts
 from cdc_ops.formats.registry import open_format
 
 
 def test_nothing_is_said_where_events_speak_of_all_columns() -> None:
-    assert NO_NEWS.warning == ""
-    assert ColumnNews.total([NO_NEWS, NO_NEWS]) == NO_NEWS
+    assert NO_DRIFT.warning == ""
+    assert ColumnDrift.total([NO_DRIFT, NO_DRIFT]) == NO_DRIFT
 
 
 def test_columns_that_rows_came_without_are_named_with_the_command_that_fills_them() -> None:
-    said = ColumnNews(lacking=("region", "kind"), rows=1200).warning
+    said = ColumnDrift(lacking=("region", "kind"), rows=1200).warning
     assert "1,200 events" in said
     assert "'cdc-ops backfill --columns region,kind'" in said
     assert "renamed" not in said
 
 
 def test_columns_that_only_events_have_are_told_beside_those_that_they_lack() -> None:
-    said = ColumnNews(lacking=("title",), rows=1, unmapped=("name",)).warning
+    said = ColumnDrift(lacking=("title",), rows=1, unmapped=("name",)).warning
     assert "'name'" in said
     assert "'renamed' says what was renamed" in said
 
 
 def test_columns_that_a_pipeline_leaves_out_are_no_news() -> None:
-    assert ColumnNews(unmapped=("left_out",)).warning == ""
+    assert ColumnDrift(unmapped=("left_out",)).warning == ""
 
 
 def test_statements_are_said_in_their_own_words_and_not_all_of_many() -> None:
     texts = tuple(f"ALTER TABLE t ADD c{number} INT" for number in range(SHOWN + 2))
-    said = ColumnNews(statements=texts).warning
+    said = ColumnDrift(statements=texts).warning
     assert texts[0] in said
     assert texts[-1] not in said
     assert "and 2 more" in said
@@ -46,13 +46,13 @@ def test_empty_lines_are_said() -> None:
 
 
 def test_operations_add_up() -> None:
-    one = ColumnNews(lacking=("a",), rows=2, unmapped=("x",), statements=("S",))
-    two = ColumnNews(lacking=("a", "b"), rows=3, unmapped=("w",), statements=("S", "T"))
-    assert ColumnNews.total([one, two]) == ColumnNews(lacking=("a", "b"), rows=5, unmapped=("w", "x"), statements=("S", "T"))
+    one = ColumnDrift(lacking=("a",), rows=2, unmapped=("x",), statements=("S",))
+    two = ColumnDrift(lacking=("a", "b"), rows=3, unmapped=("w",), statements=("S", "T"))
+    assert ColumnDrift.total([one, two]) == ColumnDrift(lacking=("a", "b"), rows=5, unmapped=("w", "x"), statements=("S", "T"))
 
 
 def test_counts_say_it_and_counts_of_an_earlier_version_are_read() -> None:
-    counts = Counts(read=1, columns=ColumnNews(statements=("DROP TABLE t",)))
+    counts = Counts(read=1, columns=ColumnDrift(statements=("DROP TABLE t",)))
     assert "DROP TABLE t" in counts.warning
     assert loads(Counts, dumps(counts)) == counts
     assert loads(Counts, '{"read": 3}') == Counts(read=3)

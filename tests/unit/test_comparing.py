@@ -5,9 +5,9 @@ import re
 import pytest
 
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
-from cdc_ops.core.reconcile.diff import DeleteGuard, Strength, added, differing, parse_accepted
+from cdc_ops.core.reconcile.diff import CompareLevel, DeleteGuard, added, differing, parse_accepted
 from cdc_ops.core.reconcile.key_buckets import Buckets
-from cdc_ops.core.reconcile.row_text import spark_field
+from cdc_ops.core.reconcile.row_text import spark_text
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.errors import DeletesRefusedError, RequestError
 from cdc_ops.sources.checksums import DigestSql, PostgresDigestSql
@@ -82,7 +82,7 @@ def test_what_is_neither_a_number_nor_a_share_is_refused(text: str) -> None:
 
 def test_floats_have_no_text_that_both_sides_share_on_any_server() -> None:
     schema = TableSchema(table=TableName(schema="s", name="t"), columns=(column("double", "double"),), primary_key=())
-    assert spark_field(schema.columns[0]) is None
+    assert spark_text(schema.columns[0]) is None
     assert DigestSql(Dialect()).undigestible(schema, ("c",)) == ("c",)
     assert PostgresDigestSql(PostgresDialect()).undigestible(schema, ("c",)) == ("c",)
     assert DigestSql(Dialect()).field(column("geometry", "binary")) is None
@@ -99,4 +99,4 @@ def test_a_reconcile_takes_no_range_and_accepts_deletes_of_one_table_only() -> N
         with pytest.raises(RequestError):
             checked(**wrong)  # type: ignore[arg-type]
     with pytest.raises(RequestError):
-        RunRequest(run_id="r", trigger="t", holder="h", strength=Strength.ROWS).checked()
+        RunRequest(run_id="r", trigger="t", holder="h", strength=CompareLevel.ROWS).checked()

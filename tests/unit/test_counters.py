@@ -14,7 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdc_ops.core import json_codec
-from cdc_ops.core.cursor.auto_increment import MOST_READINGS, CounterLook, CounterReading, CounterReadings, Held, WritersOpen, held
+from cdc_ops.core.cursor.auto_increment import (
+    MOST_READINGS,
+    CounterObservation,
+    CounterSample,
+    CounterSamples,
+    HeldBound,
+    WritersOpen,
+    bound_from_samples,
+)
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 TICK = timedelta(microseconds=1)
@@ -24,21 +32,21 @@ def instant(tick: int) -> datetime:
     return EPOCH + tick * TICK
 
 
-def reading(tick: int, counter: int) -> CounterReading:
-    return CounterReading(at=instant(tick), counter=counter)
+def reading(tick: int, counter: int) -> CounterSample:
+    return CounterSample(at=instant(tick), counter=counter)
 
 
-def look(newest: CounterReading, **parts: object) -> CounterLook:
-    plain = CounterLook(server="s", up_since=instant(-1), column="id", reading=newest, handed_out=newest.counter)
+def look(newest: CounterSample, **parts: object) -> CounterObservation:
+    plain = CounterObservation(server="s", up_since=instant(-1), column="id", reading=newest, handed_out=newest.counter)
     return replace(plain, **parts)  # type: ignore[arg-type]
 
 
-def readings(*kept: CounterReading) -> CounterReadings:
-    return CounterReadings(server="s", column="id", kept=kept)
+def readings(*kept: CounterSample) -> CounterSamples:
+    return CounterSamples(server="s", column="id", kept=kept)
 
 
-def decide(earlier: CounterReadings | None, newest: CounterLook, *starts: int, watermark: int = 0) -> Held:
-    return held(earlier, newest, WritersOpen(starts=tuple(map(instant, starts))), watermark)
+def decide(earlier: CounterSamples | None, newest: CounterObservation, *starts: int, watermark: int = 0) -> HeldBound:
+    return bound_from_samples(earlier, newest, WritersOpen(starts=tuple(map(instant, starts))), watermark)
 
 
 # ------------------------------------------------------------------------------------------------------------------ every history
@@ -72,7 +80,7 @@ class History:
         self.open: list[tuple[int, list[int]]] = []
         self.commits: list[tuple[int, int]] = []
         self.bound, self.noise = 0, 0
-        self.readings: CounterReadings | None = None
+        self.readings: CounterSamples | None = None
         self.counter, self.at, self.seen = 0, 0, list[tuple[int, list[int]]]()
         first = (self.ask_clock, self.ask_counter) if rule.clock_first else (self.ask_counter, self.ask_clock)
         self.questions = itertools.cycle((*first, self.ask_writers, self.conclude))
@@ -135,7 +143,7 @@ class History:
         starts = tuple(instant(start - (self.noise + index) % (self.rule.unsteady + 1)) for index, (start, _) in enumerate(waiting))
         newest = reading(self.at, self.counter)
         asked = look(newest, up_since=instant(-1000), handed_out=self.next)
-        found = held(self.readings, asked, WritersOpen(starts=starts), self.bound)
+        found = bound_from_samples(self.readings, asked, WritersOpen(starts=starts), self.bound)
         kept = found.readings.kept
         if self.rule.clock_trusted and kept:
             kept = (*kept[:-1], replace(kept[-1], at=min(kept[-1].at, newest.at)))
@@ -183,7 +191,7 @@ def test_with_a_weaker_rule_a_number_is_lost(weaker: Rule) -> None:
 
 
 def test_while_writers_overlap_for_ever_the_bound_follows_them() -> None:
-    kept: CounterReadings | None = None
+    kept: CounterSamples | None = None
     watermark, seen = 0, []
     for turn in range(1, 50):  # a writer of three turns begins at each: some are always open
         found = decide(kept, look(reading(turn * 10, turn)), turn * 10 - 25, turn * 10 - 15, turn * 10 - 5, watermark=watermark)
@@ -228,7 +236,7 @@ def test_readings_of_another_server_column_or_time_are_dropped(changed: dict[str
 
 def test_a_writer_of_unknown_age_proves_nothing_but_readings_are_kept() -> None:
     writers = WritersOpen(starts=(instant(30),), known=False)
-    found = held(readings(reading(10, 5)), look(reading(40, 9)), writers, 0)
+    found = bound_from_samples(readings(reading(10, 5)), look(reading(40, 9)), writers, 0)
     assert (found.proven, found.readings) == (None, readings(reading(10, 5), reading(40, 9)))
 
 
@@ -240,7 +248,7 @@ def test_after_a_clock_that_went_back_a_reading_waits_for_the_writers_from_befor
 
 
 def test_readings_stay_few_and_are_never_twice_as_old_as_the_one_that_was_left_out() -> None:
-    kept: CounterReadings | None = None
+    kept: CounterSamples | None = None
     for tick in range(1, 2001):
         kept = decide(kept, look(reading(tick, tick)), 0).readings
     assert kept is not None
@@ -254,4 +262,4 @@ def test_readings_stay_few_and_are_never_twice_as_old_as_the_one_that_was_left_o
 
 def test_readings_come_back_from_the_ledger_as_they_were() -> None:
     kept = readings(reading(10, 2**63), reading(20, 2**64 - 1))
-    assert json_codec.loads(CounterReadings, json_codec.dumps(kept)) == kept
+    assert json_codec.loads(CounterSamples, json_codec.dumps(kept)) == kept

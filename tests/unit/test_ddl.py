@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_ops.core.events.ddl_changes import TableChange, TableChangeKind
+from cdc_ops.core.events.ddl_changes import DdlChange, TableChangeKind
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.formats.feed.ddl import table_changes
 
@@ -18,7 +18,7 @@ def said(text: str, schema: str = "") -> list[str] | None:
     return None if found is None else [_in_words(change) for change in found]
 
 
-def _in_words(change: TableChange) -> str:
+def _in_words(change: DdlChange) -> str:
     other, detail = change.other and f"<{change.other}", change.detail and f"[{change.detail}]"
     return " ".join(filter(None, (change.kind, change.column, other, detail, "maybe" if change.conditional else "")))
 
@@ -127,4 +127,4 @@ def test_quoted_names_are_names_whatever_is_in_them(old: str, new: str, text: st
 def test_no_text_is_more_than_not_understood(text: str) -> None:
     for verb in ("ALTER TABLE items", "RENAME TABLE"):
         found = table_changes(f"{verb} {text}", ITEMS)
-        assert found is None or all(isinstance(change, TableChange) for change in found)
+        assert found is None or all(isinstance(change, DdlChange) for change in found)

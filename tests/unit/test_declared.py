@@ -13,15 +13,23 @@ from typer.testing import CliRunner
 
 from cdc_ops.cli import app
 from cdc_ops.config.loading import load_pipeline
-from cdc_ops.core.events.column_drift import ColumnNews
-from cdc_ops.core.events.ddl_changes import TableChange, TableChangeKind
-from cdc_ops.core.events.format_spec import EventFormat
+from cdc_ops.core.events.column_drift import ColumnDrift
+from cdc_ops.core.events.ddl_changes import DdlChange, TableChangeKind
+from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.table_matching import resolve_tables
-from cdc_ops.core.schema.declared_tables import BEGIN_ANEW, DeclaredTable, TypeDialect, declared_column, declared_schema, dialect_of, way_on
-from cdc_ops.core.schema.logical_types import ValueFamily, family_of, fraction_digits
+from cdc_ops.core.schema.declared_tables import (
+    START_NEW_PIPELINE,
+    DeclaredTable,
+    TypeDialect,
+    declared_column,
+    declared_schema,
+    dialect_of,
+    next_step,
+)
+from cdc_ops.core.schema.logical_types import LogicalType, fraction_digits, logical_type_of
 from cdc_ops.core.schema.schema_evolution import Recorded, SchemaSettings, compare_columns, decide
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.core.schema.value_policies import OnOverflow, OnUnstorable, TypePolicies
@@ -35,9 +43,9 @@ from cdc_ops.steps.context import Context
 from cdc_ops.steps.discovery import discover
 from cdc_ops.steps.plan import plan_table
 from cdc_ops.steps.planning.draft import draft_operations
-from cdc_ops.steps.planning.reconcile import ask, method_of
-from cdc_ops.steps.planning.request import Order
-from cdc_ops.steps.table.source_table import read_facts
+from cdc_ops.steps.planning.reconcile import method_of, plan_verification
+from cdc_ops.steps.planning.request import TableRequest
+from cdc_ops.steps.table.source_table import read_source_table
 
 FILE = """\
 pipeline: shop
@@ -62,50 +70,50 @@ DELTA, SQL_SERVER, ORACLE = TypeDialect.DELTA, TypeDialect.SQLSERVER, TypeDialec
 MYSQL, POSTGRES, MONGODB = TypeDialect.MYSQL, TypeDialect.POSTGRES, TypeDialect.MONGODB
 
 TYPES = [
-    (DELTA, "bigint", "bigint", ValueFamily.INTEGER),
-    (DELTA, "decimal(10, 2)", "decimal(10,2)", ValueFamily.DECIMAL),
-    (DELTA, "timestamp", "timestamp", ValueFamily.INSTANT),
-    (DELTA, "timestamp_ntz", "timestamp_ntz", ValueFamily.WALL_CLOCK),
-    (DELTA, "string", "string", ValueFamily.TEXT),
-    (DELTA, "binary", "binary", ValueFamily.BINARY),
-    (SQL_SERVER, "TINYINT", "smallint", ValueFamily.INTEGER),
-    (SQL_SERVER, "bit", "boolean", ValueFamily.BOOLEAN),
-    (SQL_SERVER, "nvarchar(max)", "string", ValueFamily.TEXT),
-    (SQL_SERVER, "money", "decimal(19,4)", ValueFamily.DECIMAL),
-    (SQL_SERVER, "datetime2(3)", "timestamp_ntz", ValueFamily.WALL_CLOCK),
-    (SQL_SERVER, "datetimeoffset(7)", "timestamp", ValueFamily.INSTANT),
-    (SQL_SERVER, "time", "string", ValueFamily.TIME),
-    (SQL_SERVER, "timestamp", "binary", ValueFamily.BINARY),
-    (SQL_SERVER, "float(53)", "double", ValueFamily.FLOAT),
-    (ORACLE, "number", "string", ValueFamily.DECIMAL_TEXT),
-    (ORACLE, "NUMBER(9)", "int", ValueFamily.INTEGER),
-    (ORACLE, "number(18,0)", "bigint", ValueFamily.INTEGER),
-    (ORACLE, "number(19)", "decimal(19,0)", ValueFamily.DECIMAL),
-    (ORACLE, "integer", "decimal(38,0)", ValueFamily.DECIMAL),
-    (ORACLE, "number(9,1)", "decimal(9,1)", ValueFamily.DECIMAL),
-    (ORACLE, "varchar2(40 char)", "string", ValueFamily.TEXT),
-    (ORACLE, "clob", "string", ValueFamily.TEXT),
-    (ORACLE, "blob", "binary", ValueFamily.BINARY),
-    (ORACLE, "date", "timestamp_ntz", ValueFamily.WALL_CLOCK),
-    (ORACLE, "timestamp(9) with  time zone", "timestamp", ValueFamily.INSTANT),
-    (ORACLE, "double precision", "string", ValueFamily.DECIMAL_TEXT),
-    (MONGODB, "long", "bigint", ValueFamily.INTEGER),
-    (MONGODB, "decimal", "string", ValueFamily.DECIMAL_TEXT),
-    (MONGODB, "date", "timestamp", ValueFamily.INSTANT),
-    (MONGODB, "objectId", "string", ValueFamily.OTHER),
-    (MYSQL, "bigint(20) unsigned", "decimal(20,0)", ValueFamily.UNSIGNED_BIGINT),
-    (MYSQL, "enum('a','x not null')", "string", ValueFamily.ENUM),
-    (POSTGRES, "timestamp(3) without time zone", "timestamp_ntz", ValueFamily.WALL_CLOCK),
-    (POSTGRES, "inet", "string", ValueFamily.OTHER),
+    (DELTA, "bigint", "bigint", LogicalType.INTEGER),
+    (DELTA, "decimal(10, 2)", "decimal(10,2)", LogicalType.DECIMAL),
+    (DELTA, "timestamp", "timestamp", LogicalType.INSTANT),
+    (DELTA, "timestamp_ntz", "timestamp_ntz", LogicalType.WALL_CLOCK),
+    (DELTA, "string", "string", LogicalType.TEXT),
+    (DELTA, "binary", "binary", LogicalType.BINARY),
+    (SQL_SERVER, "TINYINT", "smallint", LogicalType.INTEGER),
+    (SQL_SERVER, "bit", "boolean", LogicalType.BOOLEAN),
+    (SQL_SERVER, "nvarchar(max)", "string", LogicalType.TEXT),
+    (SQL_SERVER, "money", "decimal(19,4)", LogicalType.DECIMAL),
+    (SQL_SERVER, "datetime2(3)", "timestamp_ntz", LogicalType.WALL_CLOCK),
+    (SQL_SERVER, "datetimeoffset(7)", "timestamp", LogicalType.INSTANT),
+    (SQL_SERVER, "time", "string", LogicalType.TIME),
+    (SQL_SERVER, "timestamp", "binary", LogicalType.BINARY),
+    (SQL_SERVER, "float(53)", "double", LogicalType.FLOAT),
+    (ORACLE, "number", "string", LogicalType.DECIMAL_TEXT),
+    (ORACLE, "NUMBER(9)", "int", LogicalType.INTEGER),
+    (ORACLE, "number(18,0)", "bigint", LogicalType.INTEGER),
+    (ORACLE, "number(19)", "decimal(19,0)", LogicalType.DECIMAL),
+    (ORACLE, "integer", "decimal(38,0)", LogicalType.DECIMAL),
+    (ORACLE, "number(9,1)", "decimal(9,1)", LogicalType.DECIMAL),
+    (ORACLE, "varchar2(40 char)", "string", LogicalType.TEXT),
+    (ORACLE, "clob", "string", LogicalType.TEXT),
+    (ORACLE, "blob", "binary", LogicalType.BINARY),
+    (ORACLE, "date", "timestamp_ntz", LogicalType.WALL_CLOCK),
+    (ORACLE, "timestamp(9) with  time zone", "timestamp", LogicalType.INSTANT),
+    (ORACLE, "double precision", "string", LogicalType.DECIMAL_TEXT),
+    (MONGODB, "long", "bigint", LogicalType.INTEGER),
+    (MONGODB, "decimal", "string", LogicalType.DECIMAL_TEXT),
+    (MONGODB, "date", "timestamp", LogicalType.INSTANT),
+    (MONGODB, "objectId", "string", LogicalType.OTHER),
+    (MYSQL, "bigint(20) unsigned", "decimal(20,0)", LogicalType.UNSIGNED_BIGINT),
+    (MYSQL, "enum('a','x not null')", "string", LogicalType.ENUM),
+    (POSTGRES, "timestamp(3) without time zone", "timestamp_ntz", LogicalType.WALL_CLOCK),
+    (POSTGRES, "inet", "string", LogicalType.OTHER),
 ]
 
 
 @pytest.mark.parametrize(("dialect", "text", "stored", "family"), TYPES, ids=str)
 def test_a_declared_type_is_stored_and_read_as_its_source_means_it(
-    dialect: TypeDialect, text: str, stored: str, family: ValueFamily
+    dialect: TypeDialect, text: str, stored: str, family: LogicalType
 ) -> None:
     column, is_key = declared_column("c", f"{text} NOT NULL primary key", dialect)
-    assert (column.delta_type, family_of(column), column.nullable, is_key) == (stored, family, False, True)
+    assert (column.delta_type, logical_type_of(column), column.nullable, is_key) == (stored, family, False, True)
     assert declared_column("c", text, dialect)[0].nullable
 
 
@@ -154,7 +162,7 @@ def test_a_field_of_mongodb_with_a_dot_in_its_name_is_refused() -> None:
 def test_flattened_documents_have_no_columns_whose_values_lose_their_types(kind: str) -> None:
     declared = DeclaredTable(name="shop.orders", columns=(("_id", "objectId primary key"), ("inner", kind)))
     facts = open_format("debezium-mongodb-unwrapped").facts
-    chosen = EventFormat(name=facts.name, accept=tuple(item.accepted_by(item.default) for item in facts.lossy))
+    chosen = FormatOptions(name=facts.name, accept=tuple(item.accepted_by(item.default) for item in facts.lossy))
     with pytest.raises(SourceTableError, match="cannot carry column 'inner'") as caught:
         check_format(facts, chosen, declared_schema(declared, MONGODB), ("_id",))
     assert "dates as numbers" in caught.value.why
@@ -250,10 +258,10 @@ def test_what_needs_a_database_is_refused_in_four_parts(file: Path, parts: dict[
     pipeline = load_pipeline(file, {})
     source = open_source(pipeline.source, "")
     config = resolve_tables(pipeline, source.tables())[1]
-    facts = read_facts(pipeline, source, config)
+    facts = read_source_table(pipeline, source, config)
     state = TableState(pipeline="shop", table=config.table)
     with closing(open_store(f"sqlite:///{file.parent / 'ledger.db'}")) as ledger:
-        order = Order(
+        order = TableRequest(
             source=source,
             request=RunRequest(run_id="r", trigger="t", holder="h", **parts).checked(),
             facts=facts,
@@ -267,7 +275,7 @@ def test_what_needs_a_database_is_refused_in_four_parts(file: Path, parts: dict[
     assert caught.value.data
     assert "kind: mysql" in caught.value.next
     with pytest.raises(RequestError, match="no database"):
-        ask(source, facts, 2)  # cdc-ops verify
+        plan_verification(source, facts, 2)  # cdc-ops verify
     assert "reconcile" not in method_of(source, facts)
 
 
@@ -306,19 +314,19 @@ def test_the_command_line_plans_a_declared_table_without_any_connection(file: Pa
 
 def test_a_table_that_cannot_go_on_reads_its_rows_where_there_is_a_database_and_else_begins_anew() -> None:
     command = ("resync --table s.t --mode full", "reads all rows")
-    assert way_on(*command, declared=False, first="Wait.", then=", now") == "cdc-ops resync --table s.t --mode full   (reads all rows)"
-    assert way_on(*command, declared=True) == f"{BEGIN_ANEW}."
-    assert way_on(*command, declared=True, first="Wait.", then=", now") == f"Wait. {BEGIN_ANEW}, now."
+    assert next_step(*command, declared=False, first="Wait.", then=", now") == "cdc-ops resync --table s.t --mode full   (reads all rows)"
+    assert next_step(*command, declared=True) == f"{START_NEW_PIPELINE}."
+    assert next_step(*command, declared=True, first="Wait.", then=", now") == f"Wait. {START_NEW_PIPELINE}, now."
 
 
 def test_what_events_have_besides_the_declared_columns_is_told() -> None:
-    news = ColumnNews.total([ColumnNews(undeclared=("b",), declared=True), ColumnNews(undeclared=("a", "b"), declared=True)])
+    news = ColumnDrift.total([ColumnDrift(undeclared=("b",), declared=True), ColumnDrift(undeclared=("a", "b"), declared=True)])
     assert "does not declare, and the lake has not: 'a', 'b'; declare them" in news.warning
     lacking = replace(news, lacking=("c",), rows=2, statements=("ALTER TABLE t ADD c int",)).warning
     assert "backfill" not in lacking
     assert "verify" not in lacking
-    dropped = replace(news, changes=(TableChange(kind=TableChangeKind.TRUNCATED),)).alert
-    assert dropped.endswith(BEGIN_ANEW)
+    dropped = replace(news, changes=(DdlChange(kind=TableChangeKind.TRUNCATED),)).alert
+    assert dropped.endswith(START_NEW_PIPELINE)
     assert "reconcile" not in dropped
 
 

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from cdc_ops.cli import app
 from cdc_ops.config.loading import load_pipeline
-from cdc_ops.core.events.format_spec import EventFormat, FormatFacts, Where
-from cdc_ops.core.formats.catalog import FORMAT_FACTS, facts_of
+from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, Where
+from cdc_ops.core.formats.catalog import FORMAT_FACTS, format_spec
 from cdc_ops.core.formats.checks import check_format, check_settings, losses
 from cdc_ops.core.formats.connector_settings import archive_settings, only_accepted, sink_settings, tool_settings
 from cdc_ops.core.schema.mysql_types import mysql_mapping
@@ -43,10 +43,10 @@ def schema(**columns: str) -> TableSchema:
     return TableSchema(table=TableName(schema="shop", name="orders"), columns=tuple(found), primary_key=("id",))
 
 
-def stated(facts: FormatFacts, **more: str) -> EventFormat:
+def stated(facts: FormatSpec, **more: str) -> FormatOptions:
     """All that `formats show` prints, and settings besides."""
     accept = tuple(item.accepted_by(item.default) for item in only_accepted(facts))
-    return EventFormat(name=facts.name, settings={**archive_settings(facts), **more}, accept=accept, time_zone="UTC")
+    return FormatOptions(name=facts.name, settings={**archive_settings(facts), **more}, accept=accept, time_zone="UTC")
 
 
 def told(folder: Path, name: str, settings: dict[str, str], accept: tuple[str, ...] = (), method: str = "log") -> str:
@@ -63,12 +63,12 @@ def told(folder: Path, name: str, settings: dict[str, str], accept: tuple[str, .
 def test_the_code_that_reads_a_format_goes_by_the_same_facts() -> None:
     assert set(format_names()) == set(FORMAT_FACTS)
     for name in format_names():
-        assert open_format(name).facts is facts_of(name), name
+        assert open_format(name).facts is format_spec(name), name
 
 
 @pytest.mark.parametrize("name", FORMAT_FACTS)
 def test_what_formats_show_prints_is_enough_for_every_table(name: str, tmp_path: Path) -> None:
-    facts = facts_of(name)
+    facts = format_spec(name)
     chosen = stated(facts)
     check_settings(facts, chosen)
     assert not told(tmp_path, name, dict(chosen.settings), chosen.accept)
@@ -80,12 +80,12 @@ def test_what_formats_show_prints_is_enough_for_every_table(name: str, tmp_path:
 
 @pytest.mark.parametrize("name", FLAT)
 def test_a_flattened_format_demands_that_the_transformation_keeps_null(name: str) -> None:
-    facts, table = facts_of(name), schema(id="bigint")
+    facts, table = format_spec(name), schema(id="bigint")
     chosen = stated(facts)
     without = {key: value for key, value in chosen.settings.items() if key != "replace.null.with.default"}
     for settings in (without, without | {"replace.null.with.default": "true"}):
         with pytest.raises(ConfigError, match=r"replace\.null\.with\.default=true loses data"):
-            check_format(facts, EventFormat(name=name, settings=settings, accept=chosen.accept), table, ("id",))
+            check_format(facts, FormatOptions(name=name, settings=settings, accept=chosen.accept), table, ("id",))
     check_format(facts, chosen, table, ("id",))
 
 
@@ -100,7 +100,7 @@ def test_a_flattened_format_demands_that_the_transformation_keeps_null(name: str
     ],
 )
 def test_a_plan_warns_of_keys_whose_changes_no_event_shows(tmp_path: Path, name: str, keys: str, warned: bool) -> None:
-    world, chosen = DeclaredWorld(tmp_path), stated(facts_of(name))
+    world, chosen = DeclaredWorld(tmp_path), stated(format_spec(name))
     world.correct(MAXWELL, f"format: {name}, settings: {json.dumps(chosen.settings)}, accept: {json.dumps(chosen.accept)}")
     world.correct("dialect: mysql", f"dialect: {'postgres' if 'postgres' in name else 'mysql'}")
     world.correct("  shop.orders:\n", f"  shop.orders: {{keys: {keys.lower()}}}\n")
@@ -122,7 +122,7 @@ def test_what_a_format_loses_of_a_column_is_refused_by_the_plan(tmp_path: Path) 
 
 
 def test_the_converters_setting_of_that_name_is_not_taken_for_the_transformations() -> None:
-    facts = facts_of("debezium-mysql-unwrapped")
+    facts = format_spec("debezium-mysql-unwrapped")
     assert {"converter.replace.null.with.default", "replace.null.with.default"} <= set(archive_settings(facts))
     block = tool_settings(facts)
     assert block["transforms.unwrap.replace.null.with.default"] == "false"
@@ -131,39 +131,39 @@ def test_the_converters_setting_of_that_name_is_not_taken_for_the_transformation
 
 @pytest.mark.parametrize("name", RELATIONAL)
 def test_a_connector_that_goes_on_after_a_value_it_cannot_convert_is_refused(name: str) -> None:
-    facts, table = facts_of(name), schema(id="bigint")
+    facts, table = format_spec(name), schema(id="bigint")
     chosen = stated(facts)
     without = {key: value for key, value in chosen.settings.items() if key != "event.converting.failure.handling.mode"}
     with pytest.raises(ConfigError, match=r"event\.converting\.failure\.handling\.mode=warn"):
-        check_format(facts, EventFormat(name=name, settings=without, accept=chosen.accept), table, ("id",))
+        check_format(facts, FormatOptions(name=name, settings=without, accept=chosen.accept), table, ("id",))
 
 
 @pytest.mark.parametrize("setting", ["column.mask.with.8.chars", "column.mask.hash.v2.SHA-256.with.salt.x", "column.truncate.to.20.chars"])
 def test_settings_that_change_values_are_refused_whatever_their_names_end_with(setting: str) -> None:
-    facts, table = facts_of("debezium-mysql"), schema(id="bigint", name="varchar(20)")
+    facts, table = format_spec("debezium-mysql"), schema(id="bigint", name="varchar(20)")
     chosen = stated(facts, **{setting: "shop.orders.name"})
     with pytest.raises(ConfigError, match=setting.replace(".", r"\.")):
         check_format(facts, chosen, table, ("id",))
-    accepted = EventFormat(name=chosen.name, settings=chosen.settings, accept=(f"{setting}=shop.orders.name",))
+    accepted = FormatOptions(name=chosen.name, settings=chosen.settings, accept=(f"{setting}=shop.orders.name",))
     check_format(facts, accepted, table, ("id",))
 
 
 def test_without_schemas_what_no_record_shows_has_to_be_stated() -> None:
-    facts, table = facts_of("debezium-mysql"), schema(id="bigint", price="decimal(10,0)", at="datetime(6)", code="binary(4)")
+    facts, table = format_spec("debezium-mysql"), schema(id="bigint", price="decimal(10,0)", at="datetime(6)", code="binary(4)")
     base = stated(facts, **{"schemas.enable": "false"})
     accept = (*base.accept, "schemas.enable=false")
-    bare = EventFormat(name=base.name, settings=base.settings, accept=accept)
+    bare = FormatOptions(name=base.name, settings=base.settings, accept=accept)
     names = {"decimal.handling.mode", "time.precision.mode", "binary.handling.mode"}
     assert {one.name for one in losses(facts, bare, table)} == names
     said = {"decimal.handling.mode": "string", "time.precision.mode": "adaptive_time_microseconds", "binary.handling.mode": "hex"}
-    check_format(facts, EventFormat(name=base.name, settings={**base.settings, **said}, accept=accept), table, ("id",))
-    check_format(facts, EventFormat(name=base.name, settings=base.settings, accept=accept), schema(id="bigint"), ("id",))
+    check_format(facts, FormatOptions(name=base.name, settings={**base.settings, **said}, accept=accept), table, ("id",))
+    check_format(facts, FormatOptions(name=base.name, settings=base.settings, accept=accept), schema(id="bigint"), ("id",))
 
 
 def test_all_that_is_wrong_with_a_table_is_told_at_once() -> None:
-    facts = facts_of("debezium-mysql")
+    facts = format_spec("debezium-mysql")
     table = schema(id="bigint", price="decimal(10,2)", share="float", at="datetime(3)", spot="vector(3)")
-    chosen = EventFormat(
+    chosen = FormatOptions(
         name=facts.name, settings={"skiped.operations": "none", "decimal.handling.mode": "double", "time.precision.mode": "connect"}
     )
     with pytest.raises(ConfigError) as caught:
@@ -210,7 +210,7 @@ def test_a_value_to_copy_is_one_that_loses_nothing() -> None:
 
 def test_blocks_for_connectors_hold_what_is_demanded_of_each() -> None:
     for name in RELATIONAL:
-        facts = facts_of(name)
+        facts = format_spec(name)
         blocks = {**sink_settings(facts), **tool_settings(facts)}
         for item in facts.lossy:
             if item.loses_at(item.default) and not item.declared and item.where is not Where.NOWHERE:
@@ -227,7 +227,7 @@ def test_the_command_line_shows_formats_with_blocks_that_are_json() -> None:
         assert part in shown.output
     start = shown.output.index("{")
     block, _ = json.JSONDecoder().raw_decode(shown.output[start:])
-    assert block["config"] == tool_settings(facts_of("debezium-mysql"))
+    assert block["config"] == tool_settings(format_spec("debezium-mysql"))
     data = json.loads(CliRunner().invoke(app, ["formats", "show", "debezium-mysql", "--json"]).output)
     assert data["blocks"]["tool"] == block["config"]
 

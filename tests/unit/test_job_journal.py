@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cdc_ops.airflow.job_files import Journal, open_journal, summary, written
+from cdc_ops.airflow.job_files import JobFiles, open_journal, summary, written
 from cdc_ops.core import json_codec
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult, TableResult
 from cdc_ops.core.operation.operation import Counts, OperationResult, OperationSpec, Outcome
@@ -33,7 +33,7 @@ def wrong(table: TableName) -> TableResult:
     return TableResult(table=table, error=ERROR, retryable=True)
 
 
-def attempt(journal: Journal, step: Step, number: int, tables: tuple[TableName, ...], *results: TableResult) -> None:
+def attempt(journal: JobFiles, step: Step, number: int, tables: tuple[TableName, ...], *results: TableResult) -> None:
     job = JobSpec(
         step=step,
         pipeline="shop",
@@ -49,11 +49,11 @@ def attempt(journal: Journal, step: Step, number: int, tables: tuple[TableName, 
 
 
 def test_a_retry_that_did_only_what_failed_adds_to_what_the_first_try_did(tmp_path: Path) -> None:
-    journal = Journal(folder=str(tmp_path), map_index=0)
+    journal = JobFiles(folder=str(tmp_path), map_index=0)
     attempt(journal, Step.EXTRACT, 1, (A, B), done(A, Outcome.LANDED, 5), done(B, Outcome.LANDED, 6))
     attempt(journal, Step.MERGE, 1, (A, B), done(A, Outcome.APPLIED, 5), wrong(B))
     attempt(journal, Step.MERGE, 10, (B,), done(B, Outcome.APPLIED, 6))
-    attempt(Journal(folder=str(tmp_path), map_index=1), Step.MERGE, 1, (A,), wrong(A))
+    attempt(JobFiles(folder=str(tmp_path), map_index=1), Step.MERGE, 1, (A,), wrong(A))
     result = summary(journal.tries())
     assert result is not None
     assert {str(t.table): (t.error, [o.counts.read for o in t.operations]) for t in result.tables} == {
@@ -64,7 +64,7 @@ def test_a_retry_that_did_only_what_failed_adds_to_what_the_first_try_did(tmp_pa
 
 
 def test_the_counts_of_the_try_that_wrote_are_kept_when_a_later_one_finds_it_written(tmp_path: Path) -> None:
-    journal = Journal(folder=str(tmp_path), map_index=-1)
+    journal = JobFiles(folder=str(tmp_path), map_index=-1)
     attempt(journal, Step.SYNC, 1, (A,), done(A, Outcome.APPLIED, 5))
     attempt(journal, Step.SYNC, 2, (A,), done(A, Outcome.ALREADY_APPLIED))
     result = summary(journal.tries())
@@ -73,7 +73,7 @@ def test_the_counts_of_the_try_that_wrote_are_kept_when_a_later_one_finds_it_wri
 
 
 def test_the_error_of_the_last_try_counts_and_a_lost_try_has_none(tmp_path: Path) -> None:
-    journal = Journal(folder=str(tmp_path), map_index=0)
+    journal = JobFiles(folder=str(tmp_path), map_index=0)
     attempt(journal, Step.MERGE, 1, (A, B), wrong(A), wrong(B))
     attempt(journal, Step.MERGE, 2, (A,))
     result = summary(journal.tries())
@@ -83,7 +83,7 @@ def test_the_error_of_the_last_try_counts_and_a_lost_try_has_none(tmp_path: Path
 
 
 def test_a_run_without_any_application_has_no_summary(tmp_path: Path) -> None:
-    assert summary(Journal(folder=f"{tmp_path}/none", map_index=0).tries()) is None
+    assert summary(JobFiles(folder=f"{tmp_path}/none", map_index=0).tries()) is None
 
 
 def test_every_run_id_has_a_folder_of_its_own_with_a_safe_name() -> None:

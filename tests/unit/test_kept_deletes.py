@@ -17,9 +17,9 @@ from cdc_ops.core.schema.schema_evolution import SchemaPolicy
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.errors import RequestError, SchemaChangedError, SourceTableError
 from cdc_ops.lake.merge.sql import merge_statement
-from cdc_ops.steps.table.schema_evolution import evolved
-from cdc_ops.steps.table.soft_deletes import marking_alike
-from cdc_ops.steps.table.source_table import TableFacts
+from cdc_ops.steps.table.schema_evolution import apply_schema_policy
+from cdc_ops.steps.table.soft_deletes import as_table_deletes
+from cdc_ops.steps.table.source_table import SourceTable
 from tests.lake_case import CURSOR, PIPELINE, SCHEMA, SCHEMA_DDL, TABLE, Case, schema
 
 RUN = RunRequest(run_id="r", trigger="test", holder="r")
@@ -27,13 +27,13 @@ FULL = replace(RUN, kind=RunKind.RESYNC, mode=ResyncMode.FULL)
 MARKED = (*SCHEMA_DDL, (DELETED_COLUMN, "boolean"))
 
 
-def facts(deletes: Deletes, columns: TableSchema = SCHEMA, keys: tuple[str, ...] = ("id",), policy: str = "evolve") -> TableFacts:
+def facts(deletes: Deletes, columns: TableSchema = SCHEMA, keys: tuple[str, ...] = ("id",), policy: str = "evolve") -> SourceTable:
     pipeline = Pipeline(
         name=PIPELINE, source=SourceConfig(kind=SourceKind.MARIADB, connection="c"), target=TargetConfig(root="/l", staging="/s"), tables=()
     )
     settings = TableSettings(deletes=deletes, schema_changes=SchemaPolicy(policy))
     config = TableConfig(pipeline=PIPELINE, table=TABLE, settings=settings, path="/l/t")
-    return TableFacts(pipeline=pipeline, config=config, schema=columns, keys=keys, cursor=CURSOR, warnings=())
+    return SourceTable(pipeline=pipeline, config=config, schema=columns, keys=keys, cursor=CURSOR, warnings=())
 
 
 def head(columns: tuple[tuple[str, str], ...], *, deleted_column: str = "", recorded: bool = True) -> LakeHead:
@@ -70,7 +70,7 @@ def test_rows_that_a_resync_of_keys_does_not_find_are_marked_once() -> None:
 
 @pytest.mark.parametrize("policy", ["evolve", "freeze", "fail"])
 def test_a_hard_table_gets_the_column_whatever_its_policy_for_the_sources_changes(policy: str) -> None:
-    planned = evolved(facts(Deletes.SOFT, policy=policy), head(SCHEMA_DDL), RUN)
+    planned = apply_schema_policy(facts(Deletes.SOFT, policy=policy), head(SCHEMA_DDL), RUN)
     assert [(change.column, change.after) for change in planned.changes] == [(DELETED_COLUMN, "boolean")]
     assert "backfill --pipeline shop --table shop.orders --columns _deleted" in planned.notes[-1]
     assert planned.schema == SCHEMA
@@ -78,7 +78,7 @@ def test_a_hard_table_gets_the_column_whatever_its_policy_for_the_sources_change
 
 @pytest.mark.parametrize("recorded", [True, False])
 def test_a_soft_table_is_altered_no_further_and_its_mark_is_no_dropped_column(recorded: bool) -> None:
-    planned = evolved(facts(Deletes.SOFT), head(MARKED, deleted_column=DELETED_COLUMN, recorded=recorded), RUN)
+    planned = apply_schema_policy(facts(Deletes.SOFT), head(MARKED, deleted_column=DELETED_COLUMN, recorded=recorded), RUN)
     assert (planned.changes, planned.notes) == ((), ())
 
 
@@ -86,31 +86,31 @@ def test_a_soft_table_is_altered_no_further_and_its_mark_is_no_dropped_column(re
 def test_from_soft_to_hard_is_the_way_of_a_full_resync_only(recorded: bool) -> None:
     soft = head(MARKED, deleted_column=DELETED_COLUMN, recorded=recorded)
     with pytest.raises(SchemaChangedError, match="keeps deleted rows") as caught:
-        evolved(facts(Deletes.HARD), soft, RUN)
+        apply_schema_policy(facts(Deletes.HARD), soft, RUN)
     assert "resync --pipeline shop --table shop.orders --mode full" in caught.value.next
-    assert evolved(facts(Deletes.HARD), soft, FULL).schema == SCHEMA
+    assert apply_schema_policy(facts(Deletes.HARD), soft, FULL).schema == SCHEMA
     with pytest.raises(SchemaChangedError, match="deletes: ignore"):
-        evolved(facts(Deletes.IGNORE), soft, RUN)
+        apply_schema_policy(facts(Deletes.IGNORE), soft, RUN)
 
 
 def test_a_sources_own_column_of_that_name_is_no_mark_while_deletes_are_hard() -> None:
     own = schema(*MARKED)
-    evolved(facts(Deletes.HARD, own), head(MARKED), RUN)
+    apply_schema_policy(facts(Deletes.HARD, own), head(MARKED), RUN)
     with pytest.raises(SourceTableError, match="column '_deleted' of its own"):
-        evolved(facts(Deletes.SOFT, own), head(MARKED), RUN)
+        apply_schema_policy(facts(Deletes.SOFT, own), head(MARKED), RUN)
 
 
 def test_without_keys_nothing_can_be_marked() -> None:
     for kept in (Deletes.SOFT, Deletes.IGNORE):
         with pytest.raises(SourceTableError, match=f"has no keys.*deletes: {kept}"):
-            evolved(facts(kept, keys=()), None, RUN)
+            apply_schema_policy(facts(kept, keys=()), None, RUN)
 
 
 def test_a_full_resync_keeps_types_that_hold_what_is_kept() -> None:
     stored = (("id", "bigint"), ("name", "string"), ("amount", "decimal(12,2)"), ("updated_at", "timestamp"))
-    assert evolved(facts(Deletes.HARD), head(stored), FULL).schema == SCHEMA
+    assert apply_schema_policy(facts(Deletes.HARD), head(stored), FULL).schema == SCHEMA
     for deletes in (Deletes.SOFT, Deletes.IGNORE):
-        kept = evolved(facts(deletes), head(stored), FULL).schema.column("amount")
+        kept = apply_schema_policy(facts(deletes), head(stored), FULL).schema.column("amount")
         assert kept is not None
         assert kept.delta_type == "decimal(12,2)"
 
@@ -118,24 +118,24 @@ def test_a_full_resync_keeps_types_that_hold_what_is_kept() -> None:
 def test_a_full_resync_that_could_not_keep_deleted_rows_is_refused() -> None:
     stored = (("id", "bigint"), ("name", "date"), ("amount", "decimal(10,2)"), ("updated_at", "timestamp"))
     with pytest.raises(SchemaChangedError, match="cannot keep its deleted rows: name retyped"):
-        evolved(facts(Deletes.SOFT), head(stored), FULL)
+        apply_schema_policy(facts(Deletes.SOFT), head(stored), FULL)
     with pytest.raises(SchemaChangedError, match="keys changed from \\(id\\) to \\(name\\)"):
-        evolved(facts(Deletes.SOFT, keys=("name",)), head(SCHEMA_DDL), FULL)
+        apply_schema_policy(facts(Deletes.SOFT, keys=("name",)), head(SCHEMA_DDL), FULL)
 
 
 def test_the_mark_can_be_filled_like_a_column_and_only_where_there_is_one() -> None:
     backfill = replace(RUN, kind=RunKind.BACKFILL, columns=(DELETED_COLUMN,))
-    evolved(facts(Deletes.SOFT), head(SCHEMA_DDL), backfill)
+    apply_schema_policy(facts(Deletes.SOFT), head(SCHEMA_DDL), backfill)
     with pytest.raises(Exception, match="no column '_deleted'"):
-        evolved(facts(Deletes.HARD), head(SCHEMA_DDL), backfill)
+        apply_schema_policy(facts(Deletes.HARD), head(SCHEMA_DDL), backfill)
 
 
 def test_what_was_frozen_before_the_table_kept_deleted_rows_keeps_them_too() -> None:
     soft, spec = head(MARKED, deleted_column=DELETED_COLUMN), Case(root="x").operation(2)
-    assert marking_alike(spec, soft).deleted_column == DELETED_COLUMN
-    assert marking_alike(replace(spec, replaces_schema=True), soft).deleted_column == ""
-    assert marking_alike(spec, head(SCHEMA_DDL)) is spec
-    assert marking_alike(spec, None) is spec
+    assert as_table_deletes(spec, soft).deleted_column == DELETED_COLUMN
+    assert as_table_deletes(replace(spec, replaces_schema=True), soft).deleted_column == ""
+    assert as_table_deletes(spec, head(SCHEMA_DDL)) is spec
+    assert as_table_deletes(spec, None) is spec
 
 
 def test_rows_are_current_in_a_table_of_a_pipeline_only(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_the_mark_is_not_a_column_of_the_source() -> None:
 @pytest.mark.parametrize("setting", [{"apply_as_deletes": "`Gone` = 1"}, {"before_key": ("gone",)}])
 def test_a_column_that_a_setting_needs_is_not_frozen_out(setting: dict[str, Any]) -> None:
     added = facts(Deletes.HARD, schema(*SCHEMA_DDL, ("gone", "int")), policy="freeze")
-    assert evolved(added, head(SCHEMA_DDL), RUN).schema.names == SCHEMA.names
+    assert apply_schema_policy(added, head(SCHEMA_DDL), RUN).schema.names == SCHEMA.names
     needed = replace(added, config=replace(added.config, settings=replace(added.config.settings, **setting)))
     with pytest.raises(SchemaChangedError, match="'freeze' does not follow: gone added"):
-        evolved(needed, head(SCHEMA_DDL), RUN)
+        apply_schema_policy(needed, head(SCHEMA_DDL), RUN)

@@ -13,7 +13,7 @@ import pytest
 from cdc_ops.core.operation.commit_json import render_record
 from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead, commit_record
 from cdc_ops.core.operation.operation import app_id
-from cdc_ops.core.operation.table_state import Standing, TableState, compare, rebuilt
+from cdc_ops.core.operation.table_state import LedgerStatus, TableState, compare, rebuilt
 from cdc_ops.errors import LakeBehindError, StateError, TargetForeignError, TargetNotDeltaError
 from cdc_ops.lake.log.head import find_commit, read_head
 from tests.lake_case import PIPELINE, TABLE, Case
@@ -131,7 +131,7 @@ def test_a_table_made_and_never_loaded_is_ours_and_may_be_loaded(log: Log) -> No
     head = log.there()
     assert (head.version, head.txn_version, head.record, head.created_by_us) == (0, None, None, True)
     assert head.columns == (("id", "bigint"), ("tags", "array<int>"))
-    assert compare(TableState(pipeline=PIPELINE, table=TABLE), head) is Standing.EQUAL
+    assert compare(TableState(pipeline=PIPELINE, table=TABLE), head) is LedgerStatus.EQUAL
 
 
 def test_a_table_made_by_us_and_filled_by_others_is_refused(log: Log) -> None:
@@ -283,7 +283,7 @@ def test_after_a_restore_the_record_of_that_version_counts_and_the_number_stays(
         compare(state, head)
     followed = rebuilt(old, head.version, txn_version=head.txn_version)
     assert (followed.op_seq, followed.watermark) == (3, old.watermark)
-    assert compare(followed, head) is Standing.EQUAL
+    assert compare(followed, head) is LedgerStatus.EQUAL
 
 
 def test_a_restore_of_a_restore_is_followed(log: Log) -> None:

@@ -12,29 +12,29 @@ import pytest
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.archive.file_names import DmsName, KafkaName, Layout, parse_name
 from cdc_ops.core.archive.files import FileRecord, FileStatus, ListedFile
-from cdc_ops.core.archive.offsets import ArchiveWatermark, Cover, Gap, Reached
+from cdc_ops.core.archive.offsets import ArchiveWatermark, Gap, OffsetRange, PartitionWatermark
 from cdc_ops.core.operation.commit_json import parse_record, render_record
 from cdc_ops.core.operation.commit_record import commit_record
-from cdc_ops.core.operation.log_batch import PRESENT, LogBatch, LogReading
+from cdc_ops.core.operation.log_batch import PRESENT, LogBatch, LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Manifest, OperationSpec
 from cdc_ops.core.operation.table_state import Phase, TableState, committed, rebuilt
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, Heal
 from cdc_ops.core.pipeline.pipeline import Method, Pipeline, SourceConfig, SourceKind, TableRule, TableSettings, TargetConfig
 from cdc_ops.core.pipeline.table_matching import resolve_tables
-from cdc_ops.core.reconcile.diff import CompareSpec, DeleteGuard, Strength
+from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.lake.merge.sql import merge_statement
 from cdc_ops.state.sql import SqlStateStore, open_store
-from cdc_ops.steps.archive.frozen_files import keep, keep_frozen, keep_read
-from cdc_ops.steps.archive.scan import survey
+from cdc_ops.steps.archive.frozen_files import record_consumed, record_frozen, record_scan
+from cdc_ops.steps.archive.scan import scan_archive
 from cdc_ops.steps.planning import gap_recovery
-from cdc_ops.steps.planning.gap_recovery import draft_healing, heals
+from cdc_ops.steps.planning.gap_recovery import draft_healing, recovers_by_query
 from cdc_ops.steps.planning.log import first_files, looks_after_unknown
 from cdc_ops.steps.planning.request import Draft
 from tests.state_values import NOON, PIPELINE, spec, take
 
-AT_NINE = ArchiveWatermark(streams=(Reached(stream="t/0", to=(9,)),))
+AT_NINE = ArchiveWatermark(streams=(PartitionWatermark(stream="t/0", to=(9,)),))
 BATCH = LogBatch(archive=ArchiveConfig(url="/a"), url="/a", files=(), before=ArchiveWatermark())
 
 
@@ -55,7 +55,7 @@ def manifest(**reading: object) -> Manifest:
         rows=1,
         bytes=1,
         schema_fingerprint="",
-        log=replace(LogReading(watermark=AT_NINE), **reading),
+        log=replace(LogBatchResult(watermark=AT_NINE), **reading),
     )
 
 
@@ -119,7 +119,7 @@ def test_the_full_load_of_dms_is_read_before_the_changes_and_a_file_of_it_that_w
         os.utime(archive / path, (1, 1))
     (archive / paths[2]).touch()
     rules = ArchiveConfig(layout=Layout.AWS_DMS, settle=timedelta(hours=1))
-    found = survey(LocalArchive(str(archive)), rules, store, (PIPELINE, table), None)
+    found = scan_archive(LocalArchive(str(archive)), rules, store, (PIPELINE, table), None)
     assert [file.path for file in found.files.files] == ["LOAD00000009.csv"]
 
 
@@ -133,19 +133,20 @@ def test_what_the_ledger_calls_consumed_is_read_again_after_the_lake_was_set_bac
         path.write_bytes(b"\n" * 10)
     rules, opened = ArchiveConfig(layout=ArchiveConfig().layout, settle=timedelta(0)), LocalArchive(str(archive))
     lease = take(store, table=table)
-    found = survey(opened, rules, store, (PIPELINE, table), None)
-    keep(store, lease, found)
+    found = scan_archive(opened, rules, store, (PIPELINE, table), None)
+    record_scan(store, lease, found)
     operation = replace(spec(table=table), log=replace(BATCH, files=found.files.files))
-    keep_frozen(store, lease, operation, NOON)
+    record_frozen(store, lease, operation, NOON)
     covers = tuple(
-        Cover(file=file.path, stream="t/0", low=(at,), high=(at + 10,)) for file, at in zip(found.files.files, (0, 10, 20), strict=True)
+        OffsetRange(file=file.path, stream="t/0", low=(at,), high=(at + 10,))
+        for file, at in zip(found.files.files, (0, 10, 20), strict=True)
     )
-    all_of_it = LogReading(watermark=AT_NINE, covers=covers, merged=tuple(file.path for file in found.files.files))
-    keep_read(store, lease, operation, all_of_it, NOON)
+    all_of_it = LogBatchResult(watermark=AT_NINE, covers=covers, merged=tuple(file.path for file in found.files.files))
+    record_consumed(store, lease, operation, all_of_it, NOON)
 
     def next_files(reached: int) -> list[str]:
-        watermark = ArchiveWatermark(streams=(Reached(stream="t/0", to=(reached,)),))
-        return [file.path[-7:] for file in survey(opened, rules, store, (PIPELINE, table), watermark, full=True).files.files]
+        watermark = ArchiveWatermark(streams=(PartitionWatermark(stream="t/0", to=(reached,)),))
+        return [file.path[-7:] for file in scan_archive(opened, rules, store, (PIPELINE, table), watermark, full=True).files.files]
 
     assert next_files(30) == []
     assert next_files(10) == ["10.json", "20.json"]
@@ -155,9 +156,9 @@ def test_files_behind_a_gap_wait_with_what_is_in_them(store: SqlStateStore) -> N
     files = tuple(ListedFile(path=f"t/partition=0/t+0+{at:010}.json", size=1) for at in (0, 20))
     operation = replace(spec(), log=replace(BATCH, files=files))
     lease = take(store)
-    keep_frozen(store, lease, operation, NOON)
-    covers = tuple(Cover(file=file.path, stream="t/0", low=(at,), high=(at + 10,)) for file, at in zip(files, (0, 20), strict=True))
-    keep_read(store, lease, operation, LogReading(watermark=AT_NINE, covers=covers, merged=(files[0].path,)), NOON)
+    record_frozen(store, lease, operation, NOON)
+    covers = tuple(OffsetRange(file=file.path, stream="t/0", low=(at,), high=(at + 10,)) for file, at in zip(files, (0, 20), strict=True))
+    record_consumed(store, lease, operation, LogBatchResult(watermark=AT_NINE, covers=covers, merged=(files[0].path,)), NOON)
     known: dict[str, FileRecord] = dict(store.archive_files(PIPELINE, operation.table))
     assert [(known[file.path].status, known[file.path].covers) for file in files] == [
         (FileStatus.CONSUMED, covers[:1]),
@@ -198,13 +199,13 @@ def test_a_gap_is_healed_where_one_comparison_can_stand_for_it(gtids: str, versi
     state = Mock(archive=replace(AT_NINE, gtids=gtids), phase=Phase.READY)
     facts = Mock(stored_as=Mock(keeps_versions=versions), pipeline=Mock(archive=ArchiveConfig(heal=Heal.QUERY)))
     gap = Gap(stream="t/0", low=(9,), high=(12,))
-    assert heals(Mock(facts=facts, state=state), (gap,)) is expected
-    assert not heals(Mock(facts=facts, state=state), ())
+    assert recovers_by_query(Mock(facts=facts, state=state), (gap,)) is expected
+    assert not recovers_by_query(Mock(facts=facts, state=state), ())
 
 
 def test_one_comparison_passes_the_first_gap_of_each_stream_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is merged from between two gaps may set back rows that the second one changed: that one needs a comparison of its own."""
-    compare = CompareSpec(strength=Strength.WHOLE, buckets=None, readers=1, guard=DeleteGuard())
+    compare = CompareSpec(strength=CompareLevel.WHOLE, buckets=None, readers=1, guard=DeleteGuard())
     monkeypatch.setattr(gap_recovery, "draft_comparison", lambda order: Draft(operations=(replace(spec(), compare=compare),)))
     ranges = [("t/0", 30, 40), ("t/0", 9, 12), ("t/1", 5, 6), ("t/0", 20, 21)]
     gaps = tuple(Gap(stream=stream, low=(low,), high=(high,)) for stream, low, high in ranges)

@@ -14,8 +14,8 @@ from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.errors import SchemaChangedError
 from cdc_ops.sources.mysql.catalog import normal_text
 from cdc_ops.steps.planning.warnings import key_warnings
-from cdc_ops.steps.table.schema_evolution import evolved, refreshed
-from cdc_ops.steps.table.source_table import TableFacts
+from cdc_ops.steps.table.schema_evolution import apply_schema_policy, rebase_on_current_columns
+from cdc_ops.steps.table.source_table import SourceTable
 from tests.lake_case import CURSOR, PIPELINE, TABLE, Case, schema
 
 RUN = RunRequest(run_id="r", trigger="test", holder="r")
@@ -29,12 +29,12 @@ def loose(collation: str = "general_ci", normal: str = "weight") -> TableSchema:
     return replace(plain, columns=(code, *plain.columns[1:]))
 
 
-def facts(columns: TableSchema) -> TableFacts:
+def facts(columns: TableSchema) -> SourceTable:
     pipeline = Pipeline(
         name=PIPELINE, source=SourceConfig(kind=SourceKind.MARIADB, connection="c"), target=TargetConfig(root="/l", staging="/s"), tables=()
     )
     config = TableConfig(pipeline=PIPELINE, table=TABLE, settings=TableSettings(), path="/l/t")
-    return TableFacts(pipeline=pipeline, config=config, schema=columns, keys=("code",), cursor=CURSOR, warnings=())
+    return SourceTable(pipeline=pipeline, config=config, schema=columns, keys=("code",), cursor=CURSOR, warnings=())
 
 
 def head(columns: TableSchema, keys: tuple[str, ...]) -> LakeHead:
@@ -47,7 +47,7 @@ NORMALISED = with_key_columns(loose(), ("code",))
 
 
 def test_a_new_table_and_a_new_generation_match_rows_as_the_source_does() -> None:
-    for planned in (evolved(facts(loose()), None, RUN), evolved(facts(loose()), head(loose(), ("code",)), FULL)):
+    for planned in (apply_schema_policy(facts(loose()), None, RUN), apply_schema_policy(facts(loose()), head(loose(), ("code",)), FULL)):
         assert planned.keys == ("_key_code",)
         assert planned.source_keys == ("code",)
         assert planned.keys_are_primary
@@ -66,12 +66,12 @@ def test_only_tables_whose_rows_are_read_by_query_are_warned_of_spellings() -> N
 
 
 def test_a_table_that_was_made_without_goes_on_without() -> None:
-    planned = evolved(facts(loose()), head(loose(), ("code",)), RUN)
+    planned = apply_schema_policy(facts(loose()), head(loose(), ("code",)), RUN)
     assert (planned.keys, planned.schema.names, planned.notes) == (("code",), ("code", "n", "updated_at"), ())
 
 
 def test_a_table_that_was_made_with_it_goes_on_with_it_and_reports_no_change() -> None:
-    planned = evolved(facts(loose()), head(NORMALISED, ("_key_code",)), RUN)
+    planned = apply_schema_policy(facts(loose()), head(NORMALISED, ("_key_code",)), RUN)
     assert (planned.keys, planned.notes, planned.changes) == (("_key_code",), (), ())
 
 
@@ -79,23 +79,23 @@ def test_a_table_that_was_made_with_it_goes_on_with_it_and_reports_no_change() -
 def test_another_rule_of_the_source_stops_the_table_until_everything_is_read_again(now: TableSchema) -> None:
     lake = head(NORMALISED, ("_key_code",))
     with pytest.raises(SchemaChangedError, match="keys changed"):
-        evolved(facts(now), lake, RUN)
-    evolved(facts(now), lake, FULL)
+        apply_schema_policy(facts(now), lake, RUN)
+    apply_schema_policy(facts(now), lake, FULL)
 
 
 def test_without_a_normal_text_or_with_a_column_of_that_name_keys_are_compared_exactly() -> None:
-    assert evolved(facts(loose(normal="")), None, RUN).keys == ("code",)
+    assert apply_schema_policy(facts(loose(normal="")), None, RUN).keys == ("code",)
     taken = replace(loose(), columns=(*loose().columns, *schema(("_key_code", "int")).columns))
-    assert evolved(facts(taken), None, RUN).keys == ("code",)
+    assert apply_schema_policy(facts(taken), None, RUN).keys == ("code",)
 
 
 def test_a_frozen_operation_is_compared_with_its_key_columns_and_not_read_under_another_collation() -> None:
     spec = Case(root="x").operation(1, schema=NORMALISED, keys=("_key_code",))
-    assert refreshed(spec, facts(loose()), head(NORMALISED, ("_key_code",)), RUN) is spec
+    assert rebase_on_current_columns(spec, facts(loose()), head(NORMALISED, ("_key_code",)), RUN) is spec
     assert spec.source_keys == ("code",)
     assert drift(NORMALISED, alike(loose("unicode_ci"), NORMALISED)) == ("code is compared by another rule",)
     with pytest.raises(SchemaChangedError):
-        refreshed(spec, facts(loose("unicode_ci")), head(NORMALISED, ("_key_code",)), RUN)
+        rebase_on_current_columns(spec, facts(loose("unicode_ci")), head(NORMALISED, ("_key_code",)), RUN)
 
 
 def test_rules_are_recorded_and_compared_by_column() -> None:

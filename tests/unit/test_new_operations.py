@@ -10,8 +10,8 @@ from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
-from cdc_ops.steps.planning.request import Order, new_spec
-from cdc_ops.steps.table.source_table import TableFacts
+from cdc_ops.steps.planning.request import TableRequest, new_spec
+from cdc_ops.steps.table.source_table import SourceTable
 from tests.lake_case import CURSOR, SCHEMA, TABLE, watermark
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)
@@ -24,14 +24,14 @@ class Silent:
     config = SourceConfig(kind=SourceKind.MYSQL, connection="db")
 
 
-def order(**settings: Any) -> Order:
+def order(**settings: Any) -> TableRequest:
     target = TargetConfig(root="/lake", staging="/staging")
     pipeline = Pipeline(name="shop", source=Silent.config, target=target, tables=())
     config = TableConfig(pipeline="shop", table=TABLE, settings=TableSettings(**settings), path="/lake/shop/orders")
-    facts = TableFacts(pipeline=pipeline, config=config, schema=SCHEMA, keys=("id",), cursor=CURSOR, warnings=())
+    facts = SourceTable(pipeline=pipeline, config=config, schema=SCHEMA, keys=("id",), cursor=CURSOR, warnings=())
     state = TableState(pipeline="shop", table=TABLE, op_seq=7, watermark=watermark(5))
     asked = RunRequest(run_id="r", trigger="t", holder="h", kind=RunKind.RESYNC)
-    return Order(source=cast(Any, Silent()), request=asked, facts=facts, state=state, ledger=cast(Any, None), tables=tuple)
+    return TableRequest(source=cast(Any, Silent()), request=asked, facts=facts, state=state, ledger=cast(Any, None), tables=tuple)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in OperationKind if not kind.is_live])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cdc_ops.core.apply.deletes import Deletes
-from cdc_ops.core.apply.metadata_columns import OwnColumns
+from cdc_ops.core.apply.metadata_columns import MetadataColumns
 from cdc_ops.core.apply.scd import LATEST
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.errors import ConfigError, SourceTableError
@@ -13,7 +13,7 @@ from cdc_ops.lake.merge.sql import merge_statement
 from tests.lake_case import Case, schema
 from tests.unit.test_storing import config, decided, pipeline, stored_as
 
-OWN = OwnColumns(op="op", synced_at="at", operation="number", deleted_at="gone_at")
+OWN = MetadataColumns(op="op", synced_at="at", operation="number", deleted_at="gone_at")
 
 
 def test_a_statement_says_of_each_row_what_it_does_to_it() -> None:
@@ -46,13 +46,13 @@ def test_without_names_a_statement_writes_what_it_wrote_before() -> None:
 @pytest.mark.parametrize(
     ("own", "said"),
     [
-        (OwnColumns(op="X", synced_at="x"), "names two columns 'x'"),
-        (OwnColumns(op="__start_at"), "names two columns '__start_at'"),
-        (OwnColumns(op="what was done"), "letters, digits and _"),
-        (OwnColumns(deleted=""), "need a name"),
+        (MetadataColumns(op="X", synced_at="x"), "names two columns 'x'"),
+        (MetadataColumns(op="__start_at"), "names two columns '__start_at'"),
+        (MetadataColumns(op="what was done"), "letters, digits and _"),
+        (MetadataColumns(deleted=""), "need a name"),
     ],
 )
-def test_names_that_cannot_be_are_refused(own: OwnColumns, said: str) -> None:
+def test_names_that_cannot_be_are_refused(own: MetadataColumns, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         decided(operational_columns=own)
 

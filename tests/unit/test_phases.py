@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdc_ops.airflow.job_files import Journal, summary
+from cdc_ops.airflow.job_files import JobFiles, summary
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.phases import print_phases
 from cdc_ops.core import json_codec
@@ -109,7 +109,7 @@ def test_results_and_records_carry_phases_and_are_read_without_them(value: Any) 
 
 
 def test_phases_of_all_tries_of_a_run_are_added_up(tmp_path: Path) -> None:
-    journal = Journal(folder=str(tmp_path), map_index=0)
+    journal = JobFiles(folder=str(tmp_path), map_index=0)
     tries = (
         (Step.EXTRACT, 1, Outcome.LANDED, spent(landing=3)),
         (Step.MERGE, 1, None, spent(merge=2)),

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_ops.core.reconcile.diff import CompareSpec, DeleteGuard, Strength
+from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.steps.query.connection_limit import ReaderLimit, at_most, connections_of
+from cdc_ops.steps.query.connection_limit import ConnectionLimit, at_most, connections_of
 from tests.state_values import spec
 
 PATIENCE_SECONDS = 30.0
@@ -21,7 +21,7 @@ def table(number: int) -> TableName:
 
 @pytest.mark.parametrize(("most", "wanted"), [(4, (3, 3, 2, 1, 4, 9)), (1, (1, 4, 2)), (8, (4, 4, 4, 4))])
 def test_tables_that_read_at_the_same_time_stay_within_the_limit(most: int, wanted: tuple[int, ...]) -> None:
-    limit = ReaderLimit(most, lambda _: None)
+    limit = ConnectionLimit(most, lambda _: None)
     lock, reading, seen = threading.Lock(), [0], [0]
 
     def read(number: int, connections: int) -> None:
@@ -50,7 +50,7 @@ def test_who_needs_all_of_them_is_not_passed_by_those_who_come_later() -> None:
         said.append(line)
         waits.release()
 
-    limit, order = ReaderLimit(4, say), list[int]()
+    limit, order = ConnectionLimit(4, say), list[int]()
 
     def read(number: int, connections: int) -> None:
         with limit.held(table(number), connections):
@@ -69,7 +69,7 @@ def test_who_needs_all_of_them_is_not_passed_by_those_who_come_later() -> None:
 
 
 def test_a_table_that_fails_gives_its_readers_back() -> None:
-    limit = ReaderLimit(2, pytest.fail)
+    limit = ConnectionLimit(2, pytest.fail)
     with pytest.raises(ZeroDivisionError), limit.held(table(1), 2):
         raise ZeroDivisionError
     with limit.held(table(2), 2):
@@ -77,13 +77,13 @@ def test_a_table_that_fails_gives_its_readers_back() -> None:
 
 
 def test_without_a_limit_nobody_waits() -> None:
-    limit = ReaderLimit(0, pytest.fail)
+    limit = ConnectionLimit(0, pytest.fail)
     with limit.held(table(1), 100), limit.held(table(2), 100):
         pass
 
 
 def test_an_operation_holds_what_it_opens_at_most() -> None:
-    compare = CompareSpec(strength=Strength.KEYS, buckets=None, readers=6, guard=DeleteGuard(max_ratio=1.0, max_rows=0), why="")
+    compare = CompareSpec(strength=CompareLevel.KEYS, buckets=None, readers=6, guard=DeleteGuard(max_ratio=1.0, max_rows=0), why="")
     assert connections_of(replace(spec(1), slices=("a", "b"))) == 2
     assert connections_of(replace(spec(1), slices=("a", "b"), compare=compare)) == 6
     assert connections_of(replace(spec(1), slices=())) == 1

@@ -7,12 +7,12 @@ import pytest
 
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
-from cdc_ops.core.reconcile.diff import Strength
+from cdc_ops.core.reconcile.diff import CompareLevel
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.planning.reconcile import decide, method_of
-from cdc_ops.steps.table.source_table import TableFacts
+from cdc_ops.steps.table.source_table import SourceTable
 
 TABLE = TableName(schema="shop", name="orders")
 SCHEMA = TableSchema(
@@ -41,10 +41,10 @@ class Digests:
         return tuple(name for name in columns if name in self.missing)
 
 
-def facts(*, cursor: bool, keys: bool = True) -> TableFacts:
+def facts(*, cursor: bool, keys: bool = True) -> SourceTable:
     lead = (CursorColumn(name="at", type=CursorType.TIMESTAMP, precision=6),) if cursor else ()
     config = TableConfig(pipeline="shop", table=TABLE, settings=TableSettings(), path="/lake/shop/orders")
-    return TableFacts(
+    return SourceTable(
         pipeline=PIPELINE, config=config, schema=SCHEMA, keys=("id",) if keys else (), cursor=Cursor(columns=lead), warnings=()
     )
 
@@ -52,15 +52,15 @@ def facts(*, cursor: bool, keys: bool = True) -> TableFacts:
 @pytest.mark.parametrize(
     ("cursor", "keys", "missing", "wanted", "strength", "said"),
     [
-        (True, True, ("weight",), None, Strength.KEYS, "increments by at"),
-        (True, True, ("weight",), Strength.ROWS, Strength.WHOLE, "increments by at"),
-        (False, True, (), None, Strength.ROWS, "no cursor, so every run compares: checksums of rows"),
-        (False, True, ("weight",), None, Strength.WHOLE, "no checksum covers weight"),
-        (False, False, (), None, Strength.ROWS, "the whole table is replaced if anything differs"),
+        (True, True, ("weight",), None, CompareLevel.KEYS, "increments by at"),
+        (True, True, ("weight",), CompareLevel.ROWS, CompareLevel.WHOLE, "increments by at"),
+        (False, True, (), None, CompareLevel.ROWS, "no cursor, so every run compares: checksums of rows"),
+        (False, True, ("weight",), None, CompareLevel.WHOLE, "no checksum covers weight"),
+        (False, False, (), None, CompareLevel.ROWS, "the whole table is replaced if anything differs"),
     ],
 )
 def test_the_method_follows_from_cursor_keys_and_columns(
-    cursor: bool, keys: bool, missing: tuple[str, ...], wanted: Strength | None, strength: Strength, said: str
+    cursor: bool, keys: bool, missing: tuple[str, ...], wanted: CompareLevel | None, strength: CompareLevel, said: str
 ) -> None:
     source = cast(Source, Digests(*missing))
     given = facts(cursor=cursor, keys=keys)

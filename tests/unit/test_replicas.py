@@ -8,7 +8,7 @@ import pytest
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.operation import ApplyMode, OperationKind, OperationSpec
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
-from cdc_ops.core.reconcile.diff import CompareSpec, DeleteGuard, Strength
+from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.errors import SourceBusyError
 from cdc_ops.sources.base import Source, SourcePosition
 from cdc_ops.steps.query.replica_reads import LOOK_AGAIN, ReplicaReads
@@ -20,7 +20,7 @@ CHUNK = replace(PLAIN, kind=OperationKind.SNAPSHOT_CHUNK)
 COMPARED = replace(
     PLAIN,
     kind=OperationKind.RECONCILE,
-    compare=CompareSpec(strength=Strength.KEYS, buckets=None, readers=1, guard=DeleteGuard(max_ratio=1.0, max_rows=0), why=""),
+    compare=CompareSpec(strength=CompareLevel.KEYS, buckets=None, readers=1, guard=DeleteGuard(max_ratio=1.0, max_rows=0), why=""),
 )
 FULL = replace(PLAIN, kind=OperationKind.RESYNC, mode=ApplyMode.OVERWRITE)
 COLUMNS = replace(PLAIN, kind=OperationKind.BACKFILL, update_only=("note",), window=None)

@@ -3,14 +3,14 @@
 import pytest
 
 from cdc_ops.core.apply.scd import Sequence
-from cdc_ops.core.apply.sequence_by import Part, order_names, read_parts, split_parts, type_of
+from cdc_ops.core.apply.sequence_by import SequencePart, order_names, read_parts, split_parts, type_of
 from cdc_ops.errors import CdcError, ConfigError, SourceTableError
 from tests.lake_case import schema
 
 TABLE = schema(("id", "bigint"), ("changed_at", "timestamp"), ("created_at", "timestamp"), ("version", "string"), ("day", "date"))
 
 
-def read(*texts: str) -> tuple[Part, ...]:
+def read(*texts: str) -> tuple[SequencePart, ...]:
     return read_parts(texts, TABLE)
 
 

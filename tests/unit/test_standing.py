@@ -7,7 +7,7 @@ import pytest
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead, commit_record
 from cdc_ops.core.operation.operation import OperationSpec
-from cdc_ops.core.operation.table_state import Standing, TableState, check_base, committed, compare, rebuilt, rebuilt_from_data
+from cdc_ops.core.operation.table_state import LedgerStatus, TableState, check_base, committed, compare, rebuilt, rebuilt_from_data
 from cdc_ops.errors import LakeBehindError, LedgerBehindError, StaleStateError
 from tests.lake_case import PIPELINE, TABLE, Case, watermark
 
@@ -24,7 +24,7 @@ def head(spec: OperationSpec, *, txn_version: int = 5, version: int = 7) -> Lake
 
 
 def test_the_same_number_of_the_same_operation_is_equal() -> None:
-    assert compare(STATE, head(FIFTH)) is Standing.EQUAL
+    assert compare(STATE, head(FIFTH)) is LedgerStatus.EQUAL
 
 
 def test_the_same_number_of_another_operation_is_another_plan_and_the_ledger_is_behind() -> None:
@@ -43,14 +43,14 @@ def test_the_same_number_over_the_rows_of_an_older_operation_is_a_table_that_was
 
 
 def test_the_same_number_without_a_record_is_equal_because_the_log_was_only_cleaned_up() -> None:
-    assert compare(STATE, replace(head(FIFTH), record=None, record_version=None)) is Standing.EQUAL
+    assert compare(STATE, replace(head(FIFTH), record=None, record_version=None)) is LedgerStatus.EQUAL
 
 
 def test_a_later_number_is_ours_only_by_the_id_of_an_operation_that_we_know() -> None:
     sixth = Case(root="/nowhere").operation(6, operation_id="next")
     ahead = head(sixth, txn_version=6, version=8)
-    assert compare(STATE, ahead, (sixth,)) is Standing.AHEAD_OURS
-    assert compare(STATE, ahead, (), frozenset({"next"})) is Standing.AHEAD_ABANDONED
+    assert compare(STATE, ahead, (sixth,)) is LedgerStatus.AHEAD_OURS
+    assert compare(STATE, ahead, (), frozenset({"next"})) is LedgerStatus.AHEAD_ABANDONED
     for known in ((), (replace(sixth, operation_id="of the same number"),)):
         with pytest.raises(LedgerBehindError):
             compare(STATE, ahead, known, frozenset({"another"}))

@@ -7,8 +7,8 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from cdc_ops.core.apply.metadata_columns import START, OwnColumns
-from cdc_ops.core.operation.audit_values import Stamps
+from cdc_ops.core.apply.metadata_columns import START, MetadataColumns
+from cdc_ops.core.operation.audit_values import AuditValues
 from cdc_ops.core.operation.merge_plan import FROM, GONE, REUSED, MergePlan, keys_condition, older_than, position_literal
 from cdc_ops.core.operation.operation import ApplyMode, KeyRange
 from cdc_ops.core.schema.tables import TableName, folder_name, name_of_folder
@@ -20,7 +20,7 @@ from cdc_ops.lake.table.columns import column_list, listed_columns
 KEYS = ("k`1", "größe, b = s.c")
 VALUES = ("a.b", "select", ") THEN DELETE --", "o'clock \\", "*", " ")
 OWN = ("del`eted", "pre sent", "seq;uence", "marked.as")
-STAMPS = OwnColumns(op="o`p", synced_at="sync at", operation="op.no", deleted_at="gone, at")
+STAMPS = MetadataColumns(op="o`p", synced_at="sync at", operation="op.no", deleted_at="gone, at")
 """Columns of ours, which may be called anything too."""
 TARGET = path_name("/lake/a`b c/d.e")
 PLAN = MergePlan(
@@ -29,7 +29,7 @@ PLAN = MergePlan(
     columns=(*KEYS, *VALUES),
     prune=(KeyRange(column=KEYS[0], low="1", high="9"),),
     deleted_flag=OWN[0],
-    stamps=Stamps(own=STAMPS, at="TIMESTAMP '2026-01-01'", operation=1),
+    stamps=AuditValues(own=STAMPS, at="TIMESTAMP '2026-01-01'", operation=1),
 )
 
 

@@ -7,13 +7,13 @@ from typing import Any, cast
 import pytest
 
 from cdc_ops.core.apply.deletes import Deletes, source_columns
-from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, END, SEQUENCE, START, TOUCHED, OwnColumns
-from cdc_ops.core.apply.scd import LATEST, Sequence, SequenceKind, StoredAs
+from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, END, SEQUENCE, START, TOUCHED, MetadataColumns
+from cdc_ops.core.apply.scd import LATEST, Sequence, SequenceKind, TableStorage
 from cdc_ops.core.archive.offsets import ArchiveWatermark
 from cdc_ops.core.cursor.cursors import Cursor
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.commit_record import LakeHead
-from cdc_ops.core.operation.log_batch import LogReading
+from cdc_ops.core.operation.log_batch import LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import ApplyMode, Manifest, OperationKind
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
@@ -24,18 +24,18 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, ConfigError, RequestError, SchemaChangedError, SourceTableError
 from cdc_ops.lake.merge.sql import merge_statement, versions_statement
 from cdc_ops.steps.planning.draft import draft_operations
-from cdc_ops.steps.planning.request import Order
+from cdc_ops.steps.planning.request import TableRequest
 from cdc_ops.steps.stage.truncates import emptying
-from cdc_ops.steps.table.schema_evolution import evolved
-from cdc_ops.steps.table.source_table import TableFacts
+from cdc_ops.steps.table.schema_evolution import apply_schema_policy
+from cdc_ops.steps.table.source_table import SourceTable
 from cdc_ops.steps.table.storage import check_request, own_changes, stored_as
 from tests.lake_case import CURSOR, TABLE, Case, schema, watermark
 
 SCHEMA = schema(("id", "bigint"), ("name", "string"), ("changed_at", "timestamp"), ("change_id", "bigint"))
-EVENTS = StoredAs(sequence=Sequence(kind=SequenceKind.POSITION, type="array<bigint>"), tombstones="/t")
+EVENTS = TableStorage(sequence=Sequence(kind=SequenceKind.POSITION, type="array<bigint>"), tombstones="/t")
 HISTORY = replace(EVENTS, scd_type=2)
-OWN = OwnColumns(synced_at="written_at")
-READING = LogReading(watermark=ArchiveWatermark())
+OWN = MetadataColumns(synced_at="written_at")
+READING = LogBatchResult(watermark=ArchiveWatermark())
 
 
 def pipeline() -> Pipeline:
@@ -51,7 +51,7 @@ def config(**settings: Any) -> TableConfig:
     return TableConfig(pipeline="shop", table=TABLE, settings=TableSettings(**settings), path="/lake/shop/orders")
 
 
-def decided(keys: tuple[str, ...] = ("id",), **settings: Any) -> StoredAs:
+def decided(keys: tuple[str, ...] = ("id",), **settings: Any) -> TableStorage:
     return stored_as(pipeline(), config(**settings), SCHEMA, keys)
 
 
@@ -63,7 +63,7 @@ def head(*columns: tuple[str, str]) -> LakeHead:
     return LakeHead(version=1, txn_version=1, record=None, record_version=None, foreign_app_ids=(), columns=(("id", "bigint"), *columns))
 
 
-def manifest(reading: LogReading | None = READING) -> Manifest:
+def manifest(reading: LogBatchResult | None = READING) -> Manifest:
     return Manifest(operation_id="operation-1", attempt="a", rows=1, bytes=1, schema_fingerprint="", log=reading)
 
 
@@ -175,7 +175,7 @@ def test_settings_that_contradict_each_other_are_refused(settings: dict[str, Any
         (decided(stored_as_scd_type=2, sequence_by=("change_id",)), run(RunKind.RECONCILE), True),
     ],
 )
-def test_what_would_lose_or_falsify_versions_is_refused(stored: StoredAs, request_: RunRequest, refused: bool) -> None:
+def test_what_would_lose_or_falsify_versions_is_refused(stored: TableStorage, request_: RunRequest, refused: bool) -> None:
     if not refused:
         check_request(stored, config(), head(), request_)
         return
@@ -185,10 +185,10 @@ def test_what_would_lose_or_falsify_versions_is_refused(stored: StoredAs, reques
 
 def test_single_columns_of_a_table_of_changes_are_not_filled() -> None:
     chosen = config(keys=("name",), sequence_by=("change_id",))
-    facts = TableFacts(pipeline=pipeline(), config=chosen, schema=SCHEMA, keys=("name",), cursor=CURSOR, warnings=())
+    facts = SourceTable(pipeline=pipeline(), config=chosen, schema=SCHEMA, keys=("name",), cursor=CURSOR, warnings=())
     state = TableState(pipeline="shop", table=TABLE, watermark=watermark(1))
     asked = run(RunKind.BACKFILL, columns=("changed_at",))
-    order = Order(source=cast(Any, None), request=asked, facts=facts, state=state, ledger=cast(Any, None), tables=tuple)
+    order = TableRequest(source=cast(Any, None), request=asked, facts=facts, state=state, ledger=cast(Any, None), tables=tuple)
     with pytest.raises(RequestError, match="the rows at the source are changes"):
         draft_operations(order)
 
@@ -221,7 +221,7 @@ def test_columns_of_ours_are_added_once_and_are_none_of_the_source() -> None:
         (replace(LATEST, own=OWN), "written_at", True, "NULL in the rows that are there until they are written again"),
     ],
 )
-def test_no_backfill_is_advised_for_a_column_of_ours(stored: StoredAs, column: str, declared: bool, said: str) -> None:
+def test_no_backfill_is_advised_for_a_column_of_ours(stored: TableStorage, column: str, declared: bool, said: str) -> None:
     changes = {change.column: change for change in own_changes(stored, "", head(), declared=declared)}
     text = changes[column].meaning("shop", TABLE, declared=declared)
     assert text.endswith(said)
@@ -240,13 +240,13 @@ def test_no_backfill_is_advised_for_a_column_of_ours(stored: StoredAs, column: s
     ids=["rows", "events", "no keys", "versions", "changes"],
 )
 def test_a_backfill_of_a_new_column_is_advised_only_where_it_can_run(
-    stored: StoredAs, keys: tuple[str, ...], settings: dict[str, Any], advised: bool
+    stored: TableStorage, keys: tuple[str, ...], settings: dict[str, Any], advised: bool
 ) -> None:
-    facts = TableFacts(
+    facts = SourceTable(
         pipeline=pipeline(), config=config(**settings), schema=SCHEMA, keys=keys, cursor=CURSOR, warnings=(), stored_as=stored
     )
     kept = [(column.name, column.delta_type) for column in SCHEMA.columns if column.name not in ("id", "changed_at")]
-    [note] = evolved(replace(facts, cursor=Cursor(columns=())), head(*kept, *stored.order_columns), run()).notes
+    [note] = apply_schema_policy(replace(facts, cursor=Cursor(columns=())), head(*kept, *stored.order_columns), run()).notes
     assert "column changed_at" in note
     assert ("backfill" in note) is advised
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cdc_ops.core.events.column_drift import ColumnNews
-from cdc_ops.core.events.ddl_changes import Renaming, Statement, TableChange, TableChangeKind, renamings, told
+from cdc_ops.core.events.column_drift import ColumnDrift
+from cdc_ops.core.events.ddl_changes import DdlChange, Renaming, Statement, TableChangeKind, renamings, told
 from cdc_ops.core.json_codec import dumps, loads
 from cdc_ops.core.operation.operation import Counts
 from cdc_ops.core.schema.tables import TableName
@@ -105,9 +105,9 @@ def test_a_truncate_is_said_unless_an_event_of_it_empties_the_table() -> None:
 
 
 def test_a_run_says_what_happened_to_columns_and_how_to_read_them() -> None:
-    added = TableChange(kind=KIND.ADDED, column="a", detail="DEFAULT 5", place="file_no 3, pos 300", unread=("a",))
-    retyped = TableChange(kind=KIND.RETYPED, column="b", detail="INT")
-    news = ColumnNews(changes=(retyped, added))
+    added = DdlChange(kind=KIND.ADDED, column="a", detail="DEFAULT 5", place="file_no 3, pos 300", unread=("a",))
+    retyped = DdlChange(kind=KIND.RETYPED, column="b", detail="INT")
+    news = ColumnDrift(changes=(retyped, added))
     assert "column 'a' was added with DEFAULT 5 (file_no 3, pos 300); column 'b' was declared as INT" in news.warning
     assert "'cdc-ops backfill --columns a'" in news.warning
     assert "'cdc-ops verify'" in news.warning
@@ -115,21 +115,21 @@ def test_a_run_says_what_happened_to_columns_and_how_to_read_them() -> None:
 
 
 def test_columns_that_are_to_be_read_are_named_once() -> None:
-    added = TableChange(kind=KIND.ADDED, column="a", detail="DEFAULT 5", unread=("a",))
-    said = ColumnNews(lacking=("b", "a"), rows=2, changes=(added,)).warning
+    added = DdlChange(kind=KIND.ADDED, column="a", detail="DEFAULT 5", unread=("a",))
+    said = ColumnDrift(lacking=("b", "a"), rows=2, changes=(added,)).warning
     assert "'cdc-ops backfill --columns b,a'" in said
     assert said.count("backfill") == 1
 
 
 @pytest.mark.parametrize("kind", [KIND.TABLE_DROPPED, KIND.TABLE_RENAMED, KIND.TABLE_REPLACED, KIND.TRUNCATED])
 def test_rows_that_are_gone_without_events_are_an_alert_and_not_a_warning_too(kind: TableChangeKind) -> None:
-    news = ColumnNews(changes=(TableChange(kind=kind, other="items_1", place="pos 300"),))
+    news = ColumnDrift(changes=(DdlChange(kind=kind, other="items_1", place="pos 300"),))
     assert "(pos 300)" in news.alert
     assert "'cdc-ops reconcile'" in news.alert
     assert news.warning == ""
 
 
 def test_what_statements_did_travels_with_the_counts() -> None:
-    counts = Counts(columns=ColumnNews(changes=(TableChange(kind=KIND.ADDED, column="a", detail="DEFAULT 5", unread=("a",)),)))
+    counts = Counts(columns=ColumnDrift(changes=(DdlChange(kind=KIND.ADDED, column="a", detail="DEFAULT 5", unread=("a",)),)))
     assert loads(Counts, dumps(counts)) == counts
-    assert ColumnNews.total([counts.columns, counts.columns]) == counts.columns
+    assert ColumnDrift.total([counts.columns, counts.columns]) == counts.columns

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cdc_ops.core.cursor.cursors import CursorValue
-from cdc_ops.core.cursor.late_rows import Seen
+from cdc_ops.core.cursor.late_rows import RangeChecksum
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead, commit_record
 from cdc_ops.core.operation.operation import OperationKind, OperationSpec
@@ -14,7 +14,7 @@ from cdc_ops.core.operation.table_state import TableState, abandoned, check_base
 from cdc_ops.errors import LakeBehindError, StaleStateError
 from tests.lake_case import PIPELINE, TABLE, Case, watermark
 
-SEEN = Seen(window=Window(low=watermark(3), high=watermark(5)), rows=2, checksum="before")
+SEEN = RangeChecksum(window=Window(low=watermark(3), high=watermark(5)), rows=2, checksum="before")
 READ = replace(SEEN, checksum="read by a backfill")
 STATE = TableState(
     pipeline=PIPELINE,

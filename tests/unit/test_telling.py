@@ -9,7 +9,7 @@ from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.base import TableRun, TableRunStatus
 from cdc_ops.state.sql import open_store
-from cdc_ops.steps.reporting.told_before import told_before, unchanged_text, warned_before
+from cdc_ops.steps.reporting.told_before import last_announced_version, unchanged_text, warned_before
 from tests.declared_world import DeclaredWorld
 
 
@@ -35,23 +35,23 @@ COMMITTED = line("before", TableRunStatus.COMMITTED, 7, told=5)
 
 
 def test_a_first_load_has_told_nothing_before() -> None:
-    assert told_before([OWN], "own", None) is None
-    assert told_before([OWN, line("lost", TableRunStatus.FAILED)], "own", None) is None
+    assert last_announced_version([OWN], "own", None) is None
+    assert last_announced_version([OWN, line("lost", TableRunStatus.FAILED)], "own", None) is None
 
 
 def test_an_event_begins_where_the_one_before_it_ended() -> None:
-    assert told_before([OWN, COMMITTED], "own", 8) == 7
-    assert told_before([OWN, IDLE, IDLE, COMMITTED], "own", 8) == 7
-    assert told_before([OWN, IDLE, IDLE], "own", 8) == 8, "the line of its last commit is older than those that are looked at"
+    assert last_announced_version([OWN, COMMITTED], "own", 8) == 7
+    assert last_announced_version([OWN, IDLE, IDLE, COMMITTED], "own", 8) == 7
+    assert last_announced_version([OWN, IDLE, IDLE], "own", 8) == 8, "the line of its last commit is older than those that are looked at"
 
 
 def test_what_no_event_has_told_of_is_told_by_the_next_one() -> None:
-    assert told_before([OWN, line("failed", TableRunStatus.FAILED, 7, told=5)], "own", 7) == 5
-    assert told_before([OWN, line("shell", TableRunStatus.COMMITTED, 7, told=5, trigger="cli")], "own", 7) == 5
+    assert last_announced_version([OWN, line("failed", TableRunStatus.FAILED, 7, told=5)], "own", 7) == 5
+    assert last_announced_version([OWN, line("shell", TableRunStatus.COMMITTED, 7, told=5, trigger="cli")], "own", 7) == 5
 
 
 def test_a_commit_step_that_is_tried_again_tells_the_same() -> None:
-    assert told_before([line("own", TableRunStatus.COMMITTED, 9, told=7), COMMITTED], "own", 9) == 7
+    assert last_announced_version([line("own", TableRunStatus.COMMITTED, 9, told=7), COMMITTED], "own", 9) == 7
 
 
 def test_a_warning_is_old_if_the_run_before_this_one_gave_it(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from cdc_ops.core.pipeline.pipeline import (
 from cdc_ops.core.schema.mysql_types import TypeMapping, mysql_mapping
 from cdc_ops.core.schema.postgres_types import postgres_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
-from cdc_ops.core.schema.value_policies import Nulled, NulledValues, OnOverflow, OnUnstorable, TypePolicies
+from cdc_ops.core.schema.value_policies import NulledValues, NullifiedValues, OnOverflow, OnUnstorable, TypePolicies
 from cdc_ops.sources.mysql.catalog import _loose
 
 TEXT = TypePolicies(zero_dates=OnUnstorable.STRING, not_a_number=OnUnstorable.STRING)
@@ -73,18 +73,18 @@ def test_a_decoder_makes_null_of_what_cannot_be_stored() -> None:
 
 
 def test_counts_of_several_operations_add_up_and_are_said() -> None:
-    one = Nulled(columns=(NulledValues(column="d", source_type="date", values=2),))
-    other = Nulled(
+    one = NullifiedValues(columns=(NulledValues(column="d", source_type="date", values=2),))
+    other = NullifiedValues(
         columns=(NulledValues(column="d", source_type="date", values=1200), NulledValues(column="t", source_type="timestamp", values=1))
     )
-    total = Nulled.total([one, other, Nulled()])
+    total = NullifiedValues.total([one, other, NullifiedValues()])
     assert "1,202 in column 'd' (date), 1 in column 't' (timestamp)" in total.warning
     assert json_codec.loads(Counts, json_codec.dumps(Counts(nulled=total))).nulled == total
-    assert Nulled().warning == ""
+    assert NullifiedValues().warning == ""
 
 
 def test_what_nobody_counted_is_said_too() -> None:
-    assert "not counted" in Nulled.total([Nulled(), Nulled(counted=False)]).warning
+    assert "not counted" in NullifiedValues.total([NullifiedValues(), NullifiedValues(counted=False)]).warning
 
 
 @pytest.mark.parametrize("written", ["null", '"null"', "~", "fail"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc_ops.core.archive.files import FileStatus, Verdict
+from cdc_ops.core.archive.files import FileStatus, FileStatusChange
 from cdc_ops.state.base import TableRunStatus
 from tests.declared_world import DeclaredWorld
 
@@ -79,7 +79,7 @@ def test_a_file_of_the_same_size_with_other_bytes_is_read_again_and_said(world: 
     os.utime(path, (LONG_AGO, LONG_AGO))
     plan = world.plan()
     assert plan.survey is not None
-    assert len(plan.survey.stock.of(Verdict.REPLACED)) == 1
+    assert len(plan.survey.stock.of(FileStatusChange.REPLACED)) == 1
     assert any("same size and other contents" in text for text in plan.warnings)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from cdc_ops.airflow.job_files import written
-from cdc_ops.airflow.task_context import Task
+from cdc_ops.airflow.task_context import TaskContext
 from cdc_ops.core.operation.job import Step, StepResult
 from cdc_ops.core.operation.operation import Landing, OperationSpec
 from cdc_ops.core.pipeline.pipeline import TableConfig
@@ -33,7 +33,7 @@ class Work:
     not_landed: tuple[str, ...] = ()
 
 
-def open_work(task: Task, step: Step) -> Work:
+def open_work(task: TaskContext, step: Step) -> Work:
     """Returns what is left to do for the tables of a task."""
     done = written(task.journal.tries())
     operations: list[OperationSpec] = []
@@ -48,7 +48,7 @@ def open_work(task: Task, step: Step) -> Work:
     return Work(operations=tuple(operations), not_landed=tuple(not_landed))
 
 
-def take_leases(task: Task, operations: Iterable[OperationSpec]) -> tuple[tuple[Lease, ...], dict[str, CdcError]]:
+def take_leases(task: TaskContext, operations: Iterable[OperationSpec]) -> tuple[tuple[Lease, ...], dict[str, CdcError]]:
     """Takes or renews the leases of the tables that are to be worked on.
 
     Returns:
@@ -67,7 +67,7 @@ def take_leases(task: Task, operations: Iterable[OperationSpec]) -> tuple[tuple[
     return tuple(leases), held
 
 
-def count_attempts(task: Task, leases: tuple[Lease, ...], operations: tuple[OperationSpec, ...]) -> None:
+def count_attempts(task: TaskContext, leases: tuple[Lease, ...], operations: tuple[OperationSpec, ...]) -> None:
     """Counts, once a run, that it tries these operations: with the first application that works on them, whichever step and try that is."""
     seen = {spec.operation_id for job, _ in task.journal.tries() for spec in job.operations}
     start_attempts(task.context, leases, tuple(spec for spec in operations if spec.operation_id not in seen))
@@ -78,7 +78,7 @@ def errors_of(result: StepResult) -> dict[str, CdcError]:
     return {str(table.table): from_payload(table.error) for table in result.tables if table.error is not None}
 
 
-def record_progress(task: Task, step: Step, result: StepResult) -> None:
+def record_progress(task: TaskContext, step: Step, result: StepResult) -> None:
     """Writes into the tables' lines of the run how far they are, for whoever looks while the run goes on."""
     store, errors = task.context.store, errors_of(result)
     for table in result.tables:

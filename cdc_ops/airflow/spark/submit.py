@@ -20,7 +20,7 @@ import cdc_ops
 from cdc_ops.airflow.connections import check_spark, deploy_mode, extras, find_connection, source_url
 from cdc_ops.airflow.exceptions import tables_failed, translated
 from cdc_ops.airflow.spark.pending_work import count_attempts, errors_of, named, open_work, record_progress, take_leases
-from cdc_ops.airflow.task_context import Task, label, opened, planned_tables
+from cdc_ops.airflow.task_context import TaskContext, label, opened, planned_tables
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult
 from cdc_ops.core.pipeline.connections import variable_name
@@ -80,7 +80,7 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
         if self._hook is not None:
             super().on_kill()
 
-    def _work(self, context: Context, task: Task) -> None:
+    def _work(self, context: Context, task: TaskContext) -> None:
         work = open_work(task, self.step)
         if work.not_landed and not work.operations:
             raise AirflowFailException(f"Nothing to merge: {', '.join(work.not_landed)} could not be extracted; see the task 'extract'.")
@@ -100,7 +100,7 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
         if errors:
             raise tables_failed(self.step, errors)
 
-    def _submit(self, context: Context, task: Task, job: JobSpec, leases: Sequence[Lease]) -> StepResult:
+    def _submit(self, context: Context, task: TaskContext, job: JobSpec, leases: Sequence[Lease]) -> StepResult:
         """Runs one application and returns its result; meanwhile the leases are kept alive."""
         self._prepare(task.journal.write(job, task.attempt), job.step)
         lost: list[Lease] = []
@@ -171,7 +171,7 @@ class CdcMaintainOperator(CdcSparkSubmitOperator):
                 for _, lease in leased:
                     task.context.store.release(lease)
 
-    def _maintain(self, context: Context, task: Task, leased: tuple[Any, ...]) -> None:
+    def _maintain(self, context: Context, task: TaskContext, leased: tuple[Any, ...]) -> None:
         path = task.journal.result_path(self.step, task.attempt)
         job = maintenance_job(task.context, task.request, tuple(item for item, _ in leased), path)
         result = self._submit(context, task, job, [lease for _, lease in leased])

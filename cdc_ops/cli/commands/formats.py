@@ -8,8 +8,8 @@ from rich.markup import escape
 
 from cdc_ops.cli.commands.pipelines import Json, app, guarded
 from cdc_ops.cli.output import render
-from cdc_ops.core.events.format_spec import Container, FormatFacts
-from cdc_ops.core.formats.catalog import FORMAT_FACTS, facts_of
+from cdc_ops.core.events.format_spec import Container, FormatSpec
+from cdc_ops.core.formats.catalog import FORMAT_FACTS, format_spec
 from cdc_ops.core.formats.connector_settings import (
     advised,
     archive_settings,
@@ -46,7 +46,7 @@ def list_formats(as_json: Json = False) -> None:
 def show(name: Annotated[str, typer.Argument(help="The format's name, from 'formats list'.")], as_json: Json = False) -> None:
     """Show what a format reads and demands, what it refuses, and blocks of settings to copy into the tool and the pipeline file."""
     with guarded(as_json):
-        facts = facts_of(name)
+        facts = format_spec(name)
     if as_json:
         render.print_json(_data(facts))
         return
@@ -54,7 +54,7 @@ def show(name: Annotated[str, typer.Argument(help="The format's name, from 'form
         render.out.print(escape(line), highlight=False, soft_wrap=True)
 
 
-def _data(facts: FormatFacts) -> dict[str, Any]:
+def _data(facts: FormatSpec) -> dict[str, Any]:
     settings = [
         {
             "name": item.name,
@@ -72,7 +72,7 @@ def _data(facts: FormatFacts) -> dict[str, Any]:
     return {"name": facts.name, "tool": facts.tool, "files": facts.container, "settings": settings, "blocks": blocks, "refuses": refuses}
 
 
-def _lines(facts: FormatFacts) -> list[str]:
+def _lines(facts: FormatSpec) -> list[str]:
     events = {"deletes": facts.delete, "changed keys": facts.key_change, "TRUNCATE": facts.truncate, "snapshot": facts.snapshot}
     lines = [f"{facts.name}: {facts.tool}, {_HOLDS[facts.container]}", ""]
     lines += [f"  {title + ':':<14} {text}" for title, text in {**events, "changed tables": facts.ddl}.items()]
@@ -95,7 +95,7 @@ def _lines(facts: FormatFacts) -> list[str]:
     return lines
 
 
-def _blocks(facts: FormatFacts) -> list[str]:
+def _blocks(facts: FormatSpec) -> list[str]:
     lines = ["Pipeline file:", "", "archive:", f"  format: {facts.name}"]
     if settings := archive_settings(facts):
         lines += ["  settings:", *(f"    {name}: {json.dumps(value)}" for name, value in settings.items())]

@@ -18,7 +18,7 @@ from cdc_ops.core import json_codec
 from cdc_ops.core.instants import parse_instant
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.pipeline.pipeline import Pipeline
-from cdc_ops.core.reconcile.diff import Strength, parse_accepted
+from cdc_ops.core.reconcile.diff import CompareLevel, parse_accepted
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.core.text import split_list
 from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, LakeError, RequestError, SourceError, StateError
@@ -278,7 +278,7 @@ def reconcile(  # noqa: PLR0913, PLR0917  a command line has as many parameters 
         request = new_request(
             kind=RunKind.RECONCILE,
             tables=tuple(table or ()),
-            strength=Strength.ROWS if rows else None,
+            strength=CompareLevel.ROWS if rows else None,
             accept_deletes=number,
             accept_delete_ratio=ratio,
         )

@@ -19,7 +19,7 @@ from cdc_ops.core import json_codec
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
 from cdc_ops.core.pipeline.dropped_tables import DroppedTables
 from cdc_ops.core.pipeline.pipeline import TableConfig
-from cdc_ops.core.reconcile.diff import Strength
+from cdc_ops.core.reconcile.diff import CompareLevel
 from cdc_ops.core.schema.schema_evolution import only_columns
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, from_payload
@@ -28,11 +28,11 @@ from cdc_ops.sources.base import Source
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.discovery import discover_all
 from cdc_ops.steps.runs.run import run_pipeline
-from cdc_ops.steps.table.source_table import read_facts
+from cdc_ops.steps.table.source_table import read_source_table
 
 if TYPE_CHECKING:
-    from cdc_ops.core.reconcile.key_buckets import Scope
-    from cdc_ops.steps.planning.reconcile import Question
+    from cdc_ops.core.reconcile.key_buckets import BucketSelection
+    from cdc_ops.steps.planning.reconcile import VerifyPlan
 
 _LONGEST_SCOPE: Final = 10_000
 """Buckets that one operation is told; where more differ, it computes its own checksums, as every reconcile does."""
@@ -117,25 +117,25 @@ class Look:
             document |= _failed(error)
         return document
 
-    def _repair(self, config: TableConfig, scope: "Scope") -> dict[str, Any]:
+    def _repair(self, config: TableConfig, scope: "BucketSelection") -> dict[str, Any]:
         """Lets an operation read the part that differs, and compares that part again."""
         from cdc_ops.steps.verify import verify_part
 
         told = None if scope.is_whole or len(scope.members) > _LONGEST_SCOPE else scope
-        request = new_request(kind=RunKind.RECONCILE, tables=(str(config.table),), strength=Strength.ROWS, scope=told)
+        request = new_request(kind=RunKind.RECONCILE, tables=(str(config.table),), strength=CompareLevel.ROWS, scope=told)
         report = run_pipeline(self.context, self.source, request, self.spark.execute, self.say)
         left = verify_part(self.spark.session(), self.source, self._question(config)[0], scope)
         return {"equal": left.equal, "run": render.report_data(report), "left": json_codec.to_data(left)}
 
-    def _question(self, config: TableConfig) -> tuple["Question", list[str]]:
+    def _question(self, config: TableConfig) -> tuple["VerifyPlan", list[str]]:
         """Returns what is compared of a table, and the columns that are not, because the lake does not have them."""
-        from cdc_ops.steps.planning.reconcile import ask
+        from cdc_ops.steps.planning.reconcile import plan_verification
 
-        facts = read_facts(self.context.pipeline, self.source, config)
+        facts = read_source_table(self.context.pipeline, self.source, config)
         head = read_head(config.path, config.pipeline, config.table)
         schema = only_columns(facts.schema, (name for name, _ in head.columns)) if head else facts.schema
         missing = [column.name for column in facts.schema.columns if schema.column(column.name) is None]
-        return ask(self.source, replace(facts, schema=schema), config.settings.readers), missing
+        return plan_verification(self.source, replace(facts, schema=schema), config.settings.readers), missing
 
 
 def print_verification(documents: Sequence[dict[str, Any]]) -> None:

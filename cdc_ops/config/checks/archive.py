@@ -6,7 +6,7 @@ from typing import Any, Final
 from cdc_ops.config.reading.diagnostics import Problem
 from cdc_ops.config.reading.document import Document
 from cdc_ops.config.reading.explain import place_of
-from cdc_ops.core.events.format_spec import EventFormat, FormatFacts
+from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec
 from cdc_ops.core.formats.catalog import FORMAT_FACTS, is_own_format
 from cdc_ops.core.formats.checks import losses, unknown_settings
 from cdc_ops.core.formats.connector_settings import archive_settings
@@ -35,7 +35,7 @@ def check_archive_format(data: Data, document: Document, logs: list[str]) -> Ite
         valid = "'cdc-ops formats list' shows them; 'module:callable' names one of your own."
         yield Problem(mark=mark, message=f"There is no format {name!r}. {did_you_mean(name, FORMAT_FACTS, limit=40)}", valid=valid)
         return
-    chosen = EventFormat(name=name, settings=dict(archive.get("settings", ())), accept=tuple(archive.get("accept", ())))
+    chosen = FormatOptions(name=name, settings=dict(archive.get("settings", ())), accept=tuple(archive.get("accept", ())))
     for unknown, hint in unknown_settings(facts, chosen).items():
         mark = place_of(document, ("archive", "settings", unknown)).key
         yield Problem(mark=mark, message=f"Format {name!r} knows no setting {unknown!r}. {hint}")
@@ -45,7 +45,7 @@ def check_archive_format(data: Data, document: Document, logs: list[str]) -> Ite
         yield from _check_losses(facts, chosen, document)
 
 
-def _check_accepted(accepted: str, facts: FormatFacts, document: Document) -> Iterator[Problem]:
+def _check_accepted(accepted: str, facts: FormatSpec, document: Document) -> Iterator[Problem]:
     known = [item.name for item in facts.lossy]
     name = accepted.partition("=")[0]
     if accepted in _LOSSES_OF_COLUMNS or any(name == one or (one.endswith(".") and name.startswith(one)) for one in known):
@@ -54,7 +54,7 @@ def _check_accepted(accepted: str, facts: FormatFacts, document: Document) -> It
     yield Problem(mark=place_of(document, ("archive", "accept")).value, message=message)
 
 
-def _check_losses(facts: FormatFacts, chosen: EventFormat, document: Document) -> Iterator[Problem]:
+def _check_losses(facts: FormatSpec, chosen: FormatOptions, document: Document) -> Iterator[Problem]:
     found = list(losses(facts, chosen, None))
     if not found:
         return

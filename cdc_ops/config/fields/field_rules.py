@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from cdc_ops.config.fields import values
-from cdc_ops.core.apply.metadata_columns import OwnColumns
+from cdc_ops.core.apply.metadata_columns import MetadataColumns
 from cdc_ops.core.maintenance import MaintenancePolicy
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, SparkConfig, TableSettings, TargetConfig
@@ -95,10 +95,10 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
     (TableSettings, "track_history_except_column_list"): Rule(examples=(["last_seen"],)),
     (TableSettings, "ignore_null_updates_column_list"): Rule(examples=(["note", "phone"],)),
     (TableSettings, "ignore_null_updates_except_column_list"): Rule(examples=(["closed_at"],)),
-    (OwnColumns, "op"): Rule(examples=("_cdc_op",)),
-    (OwnColumns, "synced_at"): Rule(examples=("_cdc_synced_at",)),
-    (OwnColumns, "operation"): Rule(examples=("_cdc_operation",)),
-    (OwnColumns, "deleted_at"): Rule(examples=("_deleted_at",)),
+    (MetadataColumns, "op"): Rule(examples=("_cdc_op",)),
+    (MetadataColumns, "synced_at"): Rule(examples=("_cdc_synced_at",)),
+    (MetadataColumns, "operation"): Rule(examples=("_cdc_operation",)),
+    (MetadataColumns, "deleted_at"): Rule(examples=("_deleted_at",)),
     (TableSettings, "late_window"): Rule(minimum=timedelta(hours=1), examples=("7d",)),
     (TableSettings, "apply_as_deletes"): Rule(examples=("is_deleted = 1", "deleted_at IS NOT NULL")),
     (TableSettings, "apply_as_truncates"): Rule(examples=("operation = 'TRUNCATE'",)),

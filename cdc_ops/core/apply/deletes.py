@@ -4,7 +4,7 @@ import enum
 from collections.abc import Iterable
 from typing import Final
 
-from cdc_ops.core.apply.metadata_columns import OwnColumns
+from cdc_ops.core.apply.metadata_columns import MetadataColumns
 
 
 class Deletes(enum.StrEnum):
@@ -22,7 +22,7 @@ DELETE_MARK: Final = "__cdc_delete"
 """Column of a batch, never of a table: true for rows that are deleted and not inserted."""
 
 
-def source_columns(stored: Iterable[tuple[str, str]], deleted_column: str, own: Iterable[OwnColumns]) -> tuple[tuple[str, str], ...]:
+def source_columns(stored: Iterable[tuple[str, str]], deleted_column: str, own: Iterable[MetadataColumns]) -> tuple[tuple[str, str], ...]:
     """Returns those columns of a Delta table, each name and type, that came from the source.
 
     Args:

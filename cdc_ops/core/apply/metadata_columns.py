@@ -32,7 +32,7 @@ NUMBER_TYPE: Final = "bigint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnColumns:
+class MetadataColumns:
     """Names of the columns that cdc-ops adds to a table; "" = the table has none of that meaning.
 
     Args:
@@ -87,5 +87,5 @@ class OwnColumns:
             yield f"'operational_columns' names two columns {twice!r}"
 
 
-DEFAULT_COLUMNS: Final = OwnColumns()
+DEFAULT_COLUMNS: Final = MetadataColumns()
 """What a table has of which nobody says otherwise."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, END, START, TOUCHED, OwnColumns
-from cdc_ops.core.apply.sequence_by import Part, type_of
+from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, END, START, TOUCHED, MetadataColumns
+from cdc_ops.core.apply.sequence_by import SequencePart, type_of
 from cdc_ops.core.text import quoted
 
 UNPLACED: Final = "CDC_OPS_UNPLACED:"
@@ -54,7 +54,7 @@ class Sequence:
     reads: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, parts: tuple[Part, ...]) -> "Sequence":
+    def of(cls, parts: tuple[SequencePart, ...]) -> "Sequence":
         """The sequence of `sequence_by`."""
         plain = all(part.reads == (part.text,) for part in parts)
         return cls(
@@ -78,7 +78,7 @@ class Sequence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredAs:
+class TableStorage:
     """How a table stores what is applied to it.
 
     Args:
@@ -99,7 +99,7 @@ class StoredAs:
     late_window: timedelta = timedelta(days=7)
     ignores_deletes: bool = False
     nulls_ignored: tuple[str, ...] = ()
-    own: OwnColumns = DEFAULT_COLUMNS
+    own: MetadataColumns = DEFAULT_COLUMNS
 
     @property
     def keeps_versions(self) -> bool:
@@ -119,5 +119,5 @@ class StoredAs:
         return (*self.order_columns, *self.own.told(marks_deleted=bool(deleted_column)))
 
 
-LATEST: Final = StoredAs()
+LATEST: Final = TableStorage()
 """One row a key; every batch is newer than the one before."""

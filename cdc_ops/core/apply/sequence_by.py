@@ -28,7 +28,7 @@ _SETTING: Final = "sequence_by"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class SequencePart:
     """One part of a sequence.
 
     Args:
@@ -67,7 +67,7 @@ def order_names(sequence_by: Iterable[str], columns: Iterable[str]) -> tuple[str
     return tuple(name for names in parts for name in names)
 
 
-def read_parts(sequence_by: Iterable[str], schema: TableSchema) -> tuple[Part, ...]:
+def read_parts(sequence_by: Iterable[str], schema: TableSchema) -> tuple[SequencePart, ...]:
     """Returns the parts of a setting, of columns that are read.
 
     Raises:
@@ -79,12 +79,12 @@ def read_parts(sequence_by: Iterable[str], schema: TableSchema) -> tuple[Part, .
     return tuple(parts)
 
 
-def type_of(parts: tuple[Part, ...]) -> str:
+def type_of(parts: tuple[SequencePart, ...]) -> str:
     """Returns the type of a sequence: of one part its own, of several a struct of them."""
     return parts[0].type if len(parts) == 1 else "struct<" + ",".join(f"{part.name}:{part.type}" for part in parts) + ">"
 
 
-def _read(text: str, name: str, schema: TableSchema) -> Part:
+def _read(text: str, name: str, schema: TableSchema) -> SequencePart:
     column = schema.column(text)
     function, inner = ("", "") if column else _call(text)
     if not function:
@@ -94,7 +94,7 @@ def _read(text: str, name: str, schema: TableSchema) -> Part:
                 f"names {text!r}, " + ("which the table has not." if column is None else f"which is {column.source_type}: {_NO_ORDER}"),
                 did_you_mean(text, schema.names) if column is None else "Numbers, dates and times have one; CAST(... AS bigint) makes one.",
             )
-        return Part(text=text, name=text, sql=quoted(text), type=column.delta_type, reads=(text,))
+        return SequencePart(text=text, name=text, sql=quoted(text), type=column.delta_type, reads=(text,))
     check_condition(_SETTING, text, schema.names)
     sql, kind = text, _common_type(inner, schema) if function in _OF_ONE_TYPE else ""
     if function in _CASTS and (cast := _CAST.fullmatch(inner)) and _is_balanced(cast[1]):
@@ -106,7 +106,7 @@ def _read(text: str, name: str, schema: TableSchema) -> Part:
         )
     if not is_sortable(kind):
         raise _unusable(schema, f"has {text!r}, which is {kind}: {_NO_ORDER}", "Numbers, dates and times have one.")
-    return Part(text=text, name=name, sql=sql, type=kind, reads=named_columns(text, schema.names))
+    return SequencePart(text=text, name=name, sql=sql, type=kind, reads=named_columns(text, schema.names))
 
 
 _NO_ORDER: Final = "that has no order to rely on."

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Final
 
 from cdc_ops.core.archive.file_names import BinlogName, FileName, KafkaName
-from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Cover, Gap, Position, Reached, shown
+from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Gap, OffsetRange, PartitionWatermark, Position, shown
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ArchiveGapError
 
@@ -24,7 +24,7 @@ SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
+class Completeness:
     """What is known of one stream.
 
     Args:
@@ -48,19 +48,19 @@ class Proof:
     is_beginning: bool = False
 
     @property
-    def reached(self) -> Reached:
+    def reached(self) -> PartitionWatermark:
         """The stream's part of the new watermark."""
-        return Reached(stream=self.stream, to=self.to, since=self.start if self.is_beginning else None)
+        return PartitionWatermark(stream=self.stream, to=self.to, since=self.start if self.is_beginning else None)
 
 
-def prove(
+def check_completeness(
     stream: str,
     watermark: Position | None,
-    covers: Iterable[Cover],
+    covers: Iterable[OffsetRange],
     *,
     accepted: Iterable[AcceptedGap] = (),
     max_hole: int = 0,
-) -> Proof:
+) -> Completeness:
     """Returns up to where a stream is complete, and what is missing behind that.
 
     Args:
@@ -82,10 +82,14 @@ def prove(
     unread = tuple(cover for cover in mine if cover.high is None)
     # An unread file shows where something begins that has to be preceded; it counts as empty there until it is read.
     known = [cover if cover.high is not None else replace(cover, high=cover.low) for cover in mine]
-    return _sweep(Proof(stream=stream, start=watermark, to=watermark, is_beginning=is_beginning), known, unread, tuple(decisions), max_hole)
+    return _sweep(
+        Completeness(stream=stream, start=watermark, to=watermark, is_beginning=is_beginning), known, unread, tuple(decisions), max_hole
+    )
 
 
-def _sweep(empty: Proof, known: list[Cover], unread: tuple[Cover, ...], decisions: tuple[AcceptedGap, ...], max_hole: int) -> Proof:
+def _sweep(
+    empty: Completeness, known: list[OffsetRange], unread: tuple[OffsetRange, ...], decisions: tuple[AcceptedGap, ...], max_hole: int
+) -> Completeness:
     at, last = empty.start, ""
     gaps: list[Gap] = []
     holes: list[Gap] = []
@@ -140,8 +144,8 @@ def origin(name: FileName, watermark: ArchiveWatermark | None) -> Position | Non
 
 
 def covers_of(
-    names: Iterable[FileName], contents: Mapping[str, tuple[Cover, ...]], ended: frozenset[str] = frozenset()
-) -> tuple[Cover, ...]:
+    names: Iterable[FileName], contents: Mapping[str, tuple[OffsetRange, ...]], ended: frozenset[str] = frozenset()
+) -> tuple[OffsetRange, ...]:
     """Returns what files cover: by their contents where those are known, else by their names as far as these tell.
 
     A binlog of which a later one is there, or that ends with ROTATE or STOP, is whole. How far a file of a sink goes, its name does not
@@ -157,16 +161,16 @@ def covers_of(
     for name in listed:
         if isinstance(name, BinlogName):
             last[name.stream] = max(name.number, last.get(name.stream, 0))
-    covers: list[Cover] = []
+    covers: list[OffsetRange] = []
     for name in listed:
         if name.path in contents:
             covers += contents[name.path]
         elif isinstance(name, KafkaName):
-            covers.append(Cover(file=name.path, stream=name.stream, low=(name.start_offset,), high=None))
+            covers.append(OffsetRange(file=name.path, stream=name.stream, low=(name.start_offset,), high=None))
         elif isinstance(name, BinlogName):
             whole = name.number < last[name.stream] or name.path in ended
             high = (name.number + 1, 0) if whole else None
-            covers.append(Cover(file=name.path, stream=name.stream, low=(name.number, 0), high=high))
+            covers.append(OffsetRange(file=name.path, stream=name.stream, low=(name.number, 0), high=high))
     return tuple(covers)
 
 
@@ -233,7 +237,7 @@ def _listed(gaps: tuple[Gap, ...]) -> str:
     return "; ".join(map(str, gaps[:SHOWN])) + (f"; and {len(gaps) - SHOWN} more" if len(gaps) > SHOWN else "")
 
 
-def gap_error(table: str, gaps: tuple[Gap, ...], to: tuple[Reached, ...]) -> ArchiveGapError:
+def gap_error(table: str, gaps: tuple[Gap, ...], to: tuple[PartitionWatermark, ...]) -> ArchiveGapError:
     """Returns the error that stops a table whose archive misses something."""
     safe = ", ".join(f"{item.stream} {shown(item.to)}" for item in to) or "nowhere"
     return ArchiveGapError(

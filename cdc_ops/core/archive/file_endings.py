@@ -17,7 +17,7 @@ _STOP: Final = 3
 _LINES: Final = ("json", "jsonl", "ndjson", "csv")
 
 
-def is_finished(ends: FileEnds, path: str, kind: str, size: int) -> bool | None:
+def is_complete(ends: FileEnds, path: str, kind: str, size: int) -> bool | None:
     """Returns whether a file is finished, None if its kind does not tell.
 
     Args:
@@ -28,10 +28,10 @@ def is_finished(ends: FileEnds, path: str, kind: str, size: int) -> bool | None:
     """
     if kind.rpartition(".")[2] == "avro":
         return is_whole(ends, path, size)
-    return ends_properly(kind, ends.tail(path, TAIL), size)
+    return has_valid_footer(kind, ends.tail(path, TAIL), size)
 
 
-def ends_properly(kind: str, tail: bytes, size: int) -> bool | None:
+def has_valid_footer(kind: str, tail: bytes, size: int) -> bool | None:
     """Returns whether a file is finished, None if its kind does not tell.
 
     Args:

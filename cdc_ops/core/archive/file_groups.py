@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cohort:
+class FileGroup:
     """Files that the same operations want.
 
     Args:
@@ -21,7 +21,7 @@ class Cohort:
     takers: tuple[int, ...]
 
 
-def cohorts(wanted: Sequence[Collection[str]]) -> tuple[Cohort, ...]:
+def group_by_readers(wanted: Sequence[Collection[str]]) -> tuple[FileGroup, ...]:
     """Returns the files of several lists, each once, by who wants them.
 
     Args:
@@ -34,4 +34,4 @@ def cohorts(wanted: Sequence[Collection[str]]) -> tuple[Cohort, ...]:
     together: dict[tuple[int, ...], list[str]] = {}
     for path in sorted(takers):
         together.setdefault(tuple(takers[path]), []).append(path)
-    return tuple(Cohort(files=tuple(files), takers=numbers) for numbers, files in together.items())
+    return tuple(FileGroup(files=tuple(files), takers=numbers) for numbers, files in together.items())

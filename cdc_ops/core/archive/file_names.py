@@ -3,7 +3,7 @@
     name (text) -> parse_name -> KafkaName | BinlogName | DmsName | PlainName | Aside | Stranger
 
 Numbers are numbers: `mysql-bin.1000000` follows `mysql-bin.999999`, which the order of strings denies. A name that the layout does not
-know is a `Stranger`, and is reported: it may hold changes. Only what a tool is known to put beside its data is an `Aside`.
+know is a `UnrecognizedFile`, and is reported: it may hold changes. Only what a tool is known to put beside its data is an `IgnoredFile`.
 
 Sources: Confluent's S3 sink (and the sinks for OSS and GCS that share its partitioners) <topic>+<partition>+<start offset>; Aiven's sinks
 and their `file.name.template`; AWS DMS user guide, Amazon S3 as a target; MySQL and MariaDB, `log_bin`.
@@ -151,7 +151,7 @@ class PlainName:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aside:
+class IgnoredFile:
     """A file that a tool puts beside its data and that holds no changes; `why` names it."""
 
     path: str
@@ -159,7 +159,7 @@ class Aside:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stranger:
+class UnrecognizedFile:
     """A file that the layout does not know; `why` says what is wrong with its name."""
 
     path: str
@@ -167,7 +167,7 @@ class Stranger:
 
 
 FileName = KafkaName | BinlogName | DmsName | PlainName
-Parsed = FileName | Aside | Stranger
+Parsed = FileName | IgnoredFile | UnrecognizedFile
 
 _KAFKA = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)\+(?P<partition>\d+)\+(?P<offset>\d+)(?:\.(?P<rest>.+))?")
 _BINLOG = re.compile(r"(?P<base>.+)\.(?P<number>\d{6,})(?:\.(?P<suffix>\w+))?")
@@ -196,7 +196,7 @@ def parse_name(layout: Layout, path: str, template: str = AIVEN_TEMPLATE) -> Par
     """
     file = path.rpartition("/")[2]
     if _ASIDE.match(file):
-        return Aside(path=path, why="a marker, checksum, hidden or unfinished file")
+        return IgnoredFile(path=path, why="a marker, checksum, hidden or unfinished file")
     match layout:
         case Layout.KAFKA_CONNECT:
             return _parse_kafka_connect(path, file)
@@ -221,17 +221,17 @@ def split_extension(extension: str) -> tuple[str, Compression]:
     return (rest, compression) if compression else (extension, Compression.NONE)
 
 
-def _parse_kafka_connect(path: str, file: str) -> KafkaName | Aside | Stranger:
+def _parse_kafka_connect(path: str, file: str) -> KafkaName | IgnoredFile | UnrecognizedFile:
     found = _KAFKA.fullmatch(file)
     if not found:
-        return Stranger(path=path, why="it is not <topic>+<partition>+<start offset>.<extension>")
+        return UnrecognizedFile(path=path, why="it is not <topic>+<partition>+<start offset>.<extension>")
     extension, compression = split_extension(found["rest"] or "")
     if extension.partition(".")[0] in ("keys", "headers"):
-        return Aside(path=path, why="keys or headers of the file beside it")
+        return IgnoredFile(path=path, why="keys or headers of the file beside it")
     folders = tuple((name, value) for name, is_pair, value in (part.partition("=") for part in path.split("/")[:-1]) if is_pair)
     partition = int(found["partition"])
     if any(name == "partition" and value.isdecimal() and int(value) != partition for name, value in folders):
-        return Stranger(path=path, why=f"it says partition {partition} and lies in the folder of another one")
+        return UnrecognizedFile(path=path, why=f"it says partition {partition} and lies in the folder of another one")
     return KafkaName(
         path=path,
         topic=found["topic"],
@@ -244,12 +244,12 @@ def _parse_kafka_connect(path: str, file: str) -> KafkaName | Aside | Stranger:
     )
 
 
-def _parse_aiven(path: str, template: str) -> KafkaName | Stranger:
+def _parse_aiven(path: str, template: str) -> KafkaName | UnrecognizedFile:
     depth = template.count("/")
     tail = "/".join(path.split("/")[-depth - 1 :])
     found = _template_pattern(template).fullmatch(tail)
     if not found:
-        return Stranger(path=path, why=f"it does not fit the template {template}")
+        return UnrecognizedFile(path=path, why=f"it does not fit the template {template}")
     extension, compression = split_extension(found["rest"] or "")
     return KafkaName(
         path=path,
@@ -291,7 +291,7 @@ def _bad_template(template: str, why: str) -> ConfigError:
     )
 
 
-def _parse_dms(path: str, file: str) -> DmsName | Stranger:
+def _parse_dms(path: str, file: str) -> DmsName | UnrecognizedFile:
     *folders, _ = path.split("/")
     named = [folder for folder in folders if not folder.isdecimal()]
     schema, table = (named[-2], named[-1]) if len(named) >= 2 else (None, None)
@@ -300,7 +300,7 @@ def _parse_dms(path: str, file: str) -> DmsName | Stranger:
     elif found := _DMS_CDC.fullmatch(file):
         order = (int(found["date"]), int(found["time"]), int(found["fraction"].ljust(9, "0")))
     else:
-        return Stranger(path=path, why="it is neither LOAD<counter> nor <date>-<time>")
+        return UnrecognizedFile(path=path, why="it is neither LOAD<counter> nor <date>-<time>")
     extension, compression = split_extension(found["rest"] or "")
     return DmsName(
         path=path,
@@ -313,14 +313,16 @@ def _parse_dms(path: str, file: str) -> DmsName | Stranger:
     )
 
 
-def _parse_binlog(path: str, file: str) -> BinlogName | Aside | Stranger:
+def _parse_binlog(path: str, file: str) -> BinlogName | IgnoredFile | UnrecognizedFile:
     if file.endswith(".index"):
-        return Aside(path=path, why="the server's list of its binlogs")
+        return IgnoredFile(path=path, why="the server's list of its binlogs")
     if file.endswith(".ibb"):
-        return Stranger(path=path, why="MariaDB's binlog inside InnoDB (binlog_storage_engine) is another format, which cannot be read")
+        return UnrecognizedFile(
+            path=path, why="MariaDB's binlog inside InnoDB (binlog_storage_engine) is another format, which cannot be read"
+        )
     found = _BINLOG.fullmatch(file)
     if not found or (found["suffix"] and found["suffix"].lower() not in _SUFFIXES):
-        return Stranger(path=path, why="it is not <name>.<number>, with the suffix of a compression or without")
+        return UnrecognizedFile(path=path, why="it is not <name>.<number>, with the suffix of a compression or without")
     return BinlogName(
         path=path,
         host=path.rpartition("/")[0],

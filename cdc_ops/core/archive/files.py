@@ -2,8 +2,8 @@
 
     listing + what the ledger knows + the store's clock -> take_stock -> read now | wait | nothing to do | gone
 
-What the ledger keeps of files is a cache. Whether the *changes* in a file are in the table follows from positions: `below` says which files
-a watermark has passed, and a file that is read twice changes nothing, because its records have the same positions as before.
+What the ledger keeps of files is a cache. Whether the *changes* in a file are in the table follows from positions: `files_below` says
+which files a watermark has passed, and a file that is read twice changes nothing, because its records have the same positions as before.
 """
 
 import enum
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from cdc_ops.core.archive.file_names import BinlogName, FileName, KafkaName
-from cdc_ops.core.archive.offsets import ArchiveWatermark, Cover
+from cdc_ops.core.archive.offsets import ArchiveWatermark, OffsetRange
 from cdc_ops.errors import ArchiveChangedError
 
 
@@ -69,12 +69,12 @@ class FileRecord:
     file: ListedFile
     status: FileStatus
     since: datetime
-    covers: tuple[Cover, ...] = ()
+    covers: tuple[OffsetRange, ...] = ()
     operation_id: str = ""
     run_id: str = ""
 
 
-class Verdict(enum.StrEnum):
+class FileStatusChange(enum.StrEnum):
     """What is to be done about a listed file."""
 
     NEW = "new"
@@ -94,19 +94,19 @@ class Verdict(enum.StrEnum):
     @property
     def is_read(self) -> bool:
         """True if the file belongs into the next batch."""
-        return self in (Verdict.NEW, Verdict.LONGER, Verdict.SHORTER, Verdict.REPLACED)
+        return self in (FileStatusChange.NEW, FileStatusChange.LONGER, FileStatusChange.SHORTER, FileStatusChange.REPLACED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
+class FileChange:
     """A listed file and what is to be done about it."""
 
     file: ListedFile
-    verdict: Verdict
+    verdict: FileStatusChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stock:
+class ListingDiff:
     """What a listing means.
 
     Args:
@@ -117,13 +117,13 @@ class Stock:
         touched: Records of files that were written again, or touched, and hold what they held: with the time of now.
     """
 
-    arrivals: tuple[Arrival, ...] = ()
+    arrivals: tuple[FileChange, ...] = ()
     same: int = 0
     gone: tuple[FileRecord, ...] = ()
     lost: tuple[FileRecord, ...] = ()
     touched: tuple[FileRecord, ...] = ()
 
-    def of(self, *verdicts: Verdict) -> tuple[ListedFile, ...]:
+    def of(self, *verdicts: FileStatusChange) -> tuple[ListedFile, ...]:
         """Returns the files with one of these verdicts."""
         return tuple(arrival.file for arrival in self.arrivals if arrival.verdict in verdicts)
 
@@ -136,12 +136,12 @@ class Stock:
     def warnings(self) -> tuple[str, ...]:
         """What somebody should look at although the run goes on."""
         texts = {
-            Verdict.SHORTER: "was uploaded again with less in it; what it held before was consumed and stays",
-            Verdict.REPLACED: "was uploaded again with the same size and other contents; it is read again",
+            FileStatusChange.SHORTER: "was uploaded again with less in it; what it held before was consumed and stays",
+            FileStatusChange.REPLACED: "was uploaded again with the same size and other contents; it is read again",
         }
         unknown = "was written again with the same size, and nobody knows whether it holds the same; it is read again"
         found = tuple(
-            f"{item.file.path} {unknown if item.verdict is Verdict.REPLACED and not item.file.etag else texts[item.verdict]}"
+            f"{item.file.path} {unknown if item.verdict is FileStatusChange.REPLACED and not item.file.etag else texts[item.verdict]}"
             for item in self.arrivals
             if item.verdict in texts
         )
@@ -174,13 +174,13 @@ class ListedRange:
         return path.startswith(self.prefix) and path > self.after
 
 
-def take_stock(
+def diff_listing(
     listed: Iterable[ListedFile],
     known: Mapping[str, FileRecord],
     clock: datetime,
     rules: ArrivalRules,
     ranges: Iterable[ListedRange] = (),
-) -> Stock:
+) -> ListingDiff:
     """Returns what a listing means.
 
     Args:
@@ -192,37 +192,37 @@ def take_stock(
     """
     files = {file.path: file for file in listed}
     seen = tuple(ranges)
-    judged = [Arrival(file=file, verdict=judge(file, known.get(file.path), clock, rules)) for _, file in sorted(files.items())]
+    judged = [FileChange(file=file, verdict=classify(file, known.get(file.path), clock, rules)) for _, file in sorted(files.items())]
     absent = [
         record
         for path, record in sorted(known.items())
         if path not in files and record.status is not FileStatus.LOST and any(part.holds(path) for part in seen)
     ]
-    return Stock(
-        arrivals=tuple(arrival for arrival in judged if arrival.verdict is not Verdict.SAME),
-        same=sum(arrival.verdict is Verdict.SAME for arrival in judged),
+    return ListingDiff(
+        arrivals=tuple(arrival for arrival in judged if arrival.verdict is not FileStatusChange.SAME),
+        same=sum(arrival.verdict is FileStatusChange.SAME for arrival in judged),
         gone=tuple(record for record in absent if record.status is FileStatus.CONSUMED),
         lost=tuple(record for record in absent if record.status is not FileStatus.CONSUMED),
         touched=tuple(
             replace(record, file=arrival.file)
             for arrival in judged
-            if arrival.verdict is Verdict.SAME and (record := known[arrival.file.path]).file.modified != arrival.file.modified
+            if arrival.verdict is FileStatusChange.SAME and (record := known[arrival.file.path]).file.modified != arrival.file.modified
         ),
     )
 
 
-def judge(file: ListedFile, known: FileRecord | None, clock: datetime, rules: ArrivalRules) -> Verdict:
-    """Returns what is to be done about one file; see `take_stock`."""
+def classify(file: ListedFile, known: FileRecord | None, clock: datetime, rules: ArrivalRules) -> FileStatusChange:
+    """Returns what is to be done about one file; see `diff_listing`."""
     was_read = known is not None and known.status is FileStatus.CONSUMED
     if known is not None and was_read and file.same_as(known.file):
-        return Verdict.SAME
+        return FileStatusChange.SAME
     if file.path in rules.unfinished or not is_settled(file, known, clock, rules.settle):
-        return Verdict.WAIT
+        return FileStatusChange.WAIT
     if known is None or not was_read:
-        return Verdict.NEW if file.size else Verdict.EMPTY
+        return FileStatusChange.NEW if file.size else FileStatusChange.EMPTY
     if file.size > known.file.size:
-        return Verdict.LONGER
-    return Verdict.SHORTER if file.size < known.file.size else Verdict.REPLACED
+        return FileStatusChange.LONGER
+    return FileStatusChange.SHORTER if file.size < known.file.size else FileStatusChange.REPLACED
 
 
 def is_settled(file: ListedFile, known: FileRecord | None, clock: datetime, settle: timedelta) -> bool:
@@ -234,7 +234,7 @@ def is_settled(file: ListedFile, known: FileRecord | None, clock: datetime, sett
     return known is not None and file.same_as(known.file) and known.since <= clock - settle
 
 
-def noticed(stock: Stock, known: Mapping[str, FileRecord], clock: datetime) -> tuple[FileRecord, ...]:
+def ledger_records(stock: ListingDiff, known: Mapping[str, FileRecord], clock: datetime) -> tuple[FileRecord, ...]:
     """Returns what the ledger has to keep of a listing that is not part of an operation: who waits, is empty, touched or lost.
 
     A file that waits in the form in which it waited before keeps the time at which it was first seen like that.
@@ -242,12 +242,12 @@ def noticed(stock: Stock, known: Mapping[str, FileRecord], clock: datetime) -> t
     kept = list(stock.touched)
     for arrival in stock.arrivals:
         before = known.get(arrival.file.path)
-        if arrival.verdict is Verdict.WAIT:
+        if arrival.verdict is FileStatusChange.WAIT:
             # What was consumed stays on record as it was, so that it can be told what has become of it, if its age tells when it settles.
             consumed = before is not None and before.status is FileStatus.CONSUMED and arrival.file.modified is not None
             if before is None or not (consumed or arrival.file.same_as(before.file)):
                 kept.append(FileRecord(file=arrival.file, status=FileStatus.WAITING, since=clock))
-        elif arrival.verdict is Verdict.EMPTY:
+        elif arrival.verdict is FileStatusChange.EMPTY:
             kept.append(FileRecord(file=arrival.file, status=FileStatus.CONSUMED, since=clock))
     kept += [replace(record, status=FileStatus.LOST, since=clock) for record in stock.lost]
     return tuple(kept)
@@ -302,9 +302,9 @@ def frozen_records(frozen: FrozenFiles, operation_id: str, run_id: str, clock: d
     )
 
 
-def consumed_records(records: Iterable[FileRecord], covers: Iterable[Cover], clock: datetime) -> tuple[FileRecord, ...]:
+def consumed_records(records: Iterable[FileRecord], covers: Iterable[OffsetRange], clock: datetime) -> tuple[FileRecord, ...]:
     """Returns what the ledger keeps of an operation's files once it has committed, with what reading them showed."""
-    by_file: dict[str, list[Cover]] = {}
+    by_file: dict[str, list[OffsetRange]] = {}
     for cover in covers:
         by_file.setdefault(cover.file, []).append(cover)
     return tuple(
@@ -312,7 +312,7 @@ def consumed_records(records: Iterable[FileRecord], covers: Iterable[Cover], clo
     )
 
 
-def below(names: Iterable[FileName], watermark: ArchiveWatermark) -> frozenset[str]:
+def files_below(names: Iterable[FileName], watermark: ArchiveWatermark) -> frozenset[str]:
     """Returns the files that a watermark has passed, by their names alone: what counts as consumed when the ledger is lost.
 
     In each stream the file in which the watermark lies is read again, that is the last one that begins at or below it; all that begin

@@ -8,7 +8,7 @@ used are in no file's `before`, hence no gap. The answer is a fixed point, the s
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cdc_ops.core.archive.offsets import AcceptedGap, Cover, Gap
+from cdc_ops.core.archive.offsets import AcceptedGap, Gap, OffsetRange
 from cdc_ops.errors import RequestError
 
 Interval = tuple[int, int]
@@ -115,7 +115,7 @@ def parse_mariadb(text: str) -> dict[int, int]:
     return highest
 
 
-def mariadb_covers(file: str, before: str, after: str) -> tuple[Cover, ...]:
+def mariadb_covers(file: str, before: str, after: str) -> tuple[OffsetRange, ...]:
     """Returns what a binlog file of MariaDB covers, one stream per domain.
 
     Args:
@@ -125,7 +125,7 @@ def mariadb_covers(file: str, before: str, after: str) -> tuple[Cover, ...]:
     """
     low, high = parse_mariadb(before), parse_mariadb(after)
     return tuple(
-        Cover(
+        OffsetRange(
             file=file,
             stream=f"domain {domain}",
             low=(low.get(domain, 0) + 1,),

@@ -12,7 +12,7 @@ Position = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cover:
+class OffsetRange:
     """What a file holds of one stream.
 
     Args:
@@ -70,7 +70,7 @@ class AcceptedGap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reached:
+class PartitionWatermark:
     """How far one stream is complete.
 
     Args:
@@ -86,7 +86,7 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Newest:
+class LastEvent:
     """The newest change of a stream: where it stands in the order of events, and when the source made it.
 
     Args:
@@ -111,10 +111,10 @@ class ArchiveWatermark:
         newest: The newest change of each stream that the table has, sorted by name.
     """
 
-    streams: tuple[Reached, ...] = ()
+    streams: tuple[PartitionWatermark, ...] = ()
     gtids: str = ""
     accepted: tuple[AcceptedGap, ...] = ()
-    newest: tuple[Newest, ...] = ()
+    newest: tuple[LastEvent, ...] = ()
 
     def of(self, stream: str) -> Position | None:
         """Returns how far a stream is complete, None if nothing of it was read yet."""
@@ -143,7 +143,7 @@ def parse_position(text: str) -> Position:
 
 
 def advanced(
-    before: ArchiveWatermark, reached: tuple[Reached, ...], used: tuple[AcceptedGap, ...] = (), gtids: str = ""
+    before: ArchiveWatermark, reached: tuple[PartitionWatermark, ...], used: tuple[AcceptedGap, ...] = (), gtids: str = ""
 ) -> ArchiveWatermark:
     """Returns the watermark after a batch. No stream ever goes back, and decisions that were passed once are kept.
 

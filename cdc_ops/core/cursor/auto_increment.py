@@ -28,7 +28,7 @@ _TICK: Final = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CounterReading:
+class CounterSample:
     """The counter at some moment.
 
     Args:
@@ -41,7 +41,7 @@ class CounterReading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CounterReadings:
+class CounterSamples:
     """The readings of one cursor on one server, oldest first; clock and counter both grow.
 
     Args:
@@ -52,11 +52,11 @@ class CounterReadings:
 
     server: str
     column: str
-    kept: tuple[CounterReading, ...] = ()
+    kept: tuple[CounterSample, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CounterLook:
+class CounterObservation:
     """One look at a counter.
 
     Args:
@@ -70,7 +70,7 @@ class CounterLook:
     server: str
     up_since: datetime
     column: str
-    reading: CounterReading
+    reading: CounterSample
     handed_out: int
 
 
@@ -88,7 +88,7 @@ class WritersOpen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldBound:
     """What is known while writers are open.
 
     Args:
@@ -96,11 +96,11 @@ class Held:
         readings: What is to be kept for later plans.
     """
 
-    proven: CounterReading | None
-    readings: CounterReadings
+    proven: CounterSample | None
+    readings: CounterSamples
 
 
-def held(earlier: CounterReadings | None, look: CounterLook, writers: WritersOpen, watermark: int | None) -> Held:
+def bound_from_samples(earlier: CounterSamples | None, look: CounterObservation, writers: WritersOpen, watermark: int | None) -> HeldBound:
     """Says how far a cursor is settled although writers are open.
 
     Args:
@@ -114,13 +114,13 @@ def held(earlier: CounterReadings | None, look: CounterLook, writers: WritersOpe
     # Strictly before: within one tick of the clock nobody knows what came first.
     older = [one for one in kept if writers.known and all(one.at < start for start in writers.starts)]
     proven = max(older, key=lambda one: one.counter, default=None)
-    return Held(
+    return HeldBound(
         proven=proven if proven is not None and (watermark is None or proven.counter > watermark) else None,
-        readings=CounterReadings(server=look.server, column=look.column, kept=_thinned(kept, newest, watermark)),
+        readings=CounterSamples(server=look.server, column=look.column, kept=_thinned(kept, newest, watermark)),
     )
 
 
-def _usable(readings: CounterReadings | None, look: CounterLook) -> tuple[CounterReading, ...]:
+def _usable(readings: CounterSamples | None, look: CounterObservation) -> tuple[CounterSample, ...]:
     """Returns those earlier readings that still say something: of the same server since its start, and of the same numbers.
 
     All are dropped when the clock or the counter went back: then they are of a time, or of numbers, that come a second time.
@@ -132,9 +132,9 @@ def _usable(readings: CounterReadings | None, look: CounterLook) -> tuple[Counte
     return tuple(one for one in readings.kept if one.at > look.up_since)
 
 
-def _thinned(kept: tuple[CounterReading, ...], newest: CounterReading, watermark: int | None) -> tuple[CounterReading, ...]:
+def _thinned(kept: tuple[CounterSample, ...], newest: CounterSample, watermark: int | None) -> tuple[CounterSample, ...]:
     """Returns the readings that can still move the watermark, of equal ones the oldest, and not too many."""
-    chosen: list[CounterReading] = []
+    chosen: list[CounterSample] = []
     for one in (*kept, newest):
         if (watermark is None or one.counter > watermark) and (not chosen or one.counter > chosen[-1].counter):
             chosen.append(one)
@@ -143,7 +143,7 @@ def _thinned(kept: tuple[CounterReading, ...], newest: CounterReading, watermark
     return tuple(chosen)
 
 
-def _least_missed(readings: list[CounterReading]) -> int:
+def _least_missed(readings: list[CounterSample]) -> int:
     """Returns the reading whose lack makes the smallest gap for its age; never the oldest, which an old writer needs, nor the newest."""
     newest = readings[-1].at
 

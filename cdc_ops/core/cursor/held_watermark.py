@@ -5,7 +5,7 @@ from datetime import timedelta
 from cdc_ops.core.cursor.windows import SafeBound
 
 
-def hold_alert(bound: SafeBound, max_hold: timedelta) -> str:
+def long_transaction_alert(bound: SafeBound, max_hold: timedelta) -> str:
     """Returns the alert about a writer that is open longer than `max_hold`, "" if there is none.
 
     The bound stays where it is all the same: to pass it would lose the writer's rows. By the source's own clock.

@@ -6,8 +6,8 @@ of the application's clock, a missing grant, clocks that jump) each increment lo
     ... [watermark - overlap, watermark) [watermark, bound) ...
          band: compared with the lake      window: merged
 
-The band is read only when the source's own checksum of it is not the one that the last plan took (`Seen`), so a quiet band costs an index
-range at the source, and an idle table starts no Spark.
+The band is read only when the source's own checksum of it is not the one that the last plan took (`RangeChecksum`), so a quiet band costs
+an index range at the source, and an idle table starts no Spark.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ MOST_NUMBERS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class RangeChecksum:
     """What a plan saw of a stretch of the source, and what the lake holds once the plan's operation has committed.
 
     It is taken after the bound and before the operation reads, so whatever it counts is read by that operation or was read before. A row

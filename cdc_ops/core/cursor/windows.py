@@ -6,7 +6,7 @@ Windows tile the axis: the next `low` is this `high`. `high` comes from a safe b
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from cdc_ops.core.cursor.auto_increment import CounterReadings
+from cdc_ops.core.cursor.auto_increment import CounterSamples
 from cdc_ops.core.cursor.cursors import Cursor, CursorValue
 from cdc_ops.errors import CursorRegressionError
 
@@ -42,7 +42,7 @@ class SafeBound:
     held_hint: str = ""
     reach: CursorValue | None = None
     behind: timedelta | None = None
-    readings: CounterReadings | None = None
+    readings: CounterSamples | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ file, line               where it came from; lines count from 0
 from collections.abc import Iterable
 from typing import Final
 
-from cdc_ops.core.events.format_spec import FormatFacts
+from cdc_ops.core.events.format_spec import FormatSpec
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.core.text import quoted
 
@@ -54,7 +54,7 @@ def key_columns(schema: TableSchema, keys: Iterable[str]) -> tuple[Column, ...]:
     return tuple(column for column in found if column is not None)
 
 
-def feed_columns(facts: FormatFacts, schema: TableSchema, keys: Iterable[str]) -> tuple[tuple[str, str], ...]:
+def feed_columns(facts: FormatSpec, schema: TableSchema, keys: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """Returns name and type of the columns of a table's canonical feed."""
     row, key = struct_type(schema.columns), struct_type(key_columns(schema, tuple(keys)))
     return (

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from cdc_ops.core.events.ddl_changes import WITHOUT_EVENTS, TableChange, TableChangeKind
-from cdc_ops.core.schema.declared_tables import BEGIN_ANEW
+from cdc_ops.core.events.ddl_changes import WITHOUT_EVENTS, DdlChange, TableChangeKind
+from cdc_ops.core.schema.declared_tables import START_NEW_PIPELINE
 
 SHOWN: Final = 3
 """Statements that a run shows."""
@@ -21,7 +21,7 @@ STATEMENT_LENGTH: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnNews:
+class ColumnDrift:
     """What the events of one operation, or of several, tell of the columns.
 
     Args:
@@ -38,12 +38,12 @@ class ColumnNews:
     rows: int = 0
     unmapped: tuple[str, ...] = ()
     statements: tuple[str, ...] = ()
-    changes: tuple[TableChange, ...] = ()
+    changes: tuple[DdlChange, ...] = ()
     undeclared: tuple[str, ...] = ()
     declared: bool = False
 
     @classmethod
-    def total(cls, parts: Iterable["ColumnNews"]) -> "ColumnNews":
+    def total(cls, parts: Iterable["ColumnDrift"]) -> "ColumnDrift":
         """Adds several operations up."""
         found = tuple(parts)
         return cls(
@@ -74,7 +74,7 @@ class ColumnNews:
         )
         return (
             f"statements in the archive took rows away without events: {_first(map(str, found))}; rows from before are in the lake as"
-            f" they were: {BEGIN_ANEW if self.declared else remedy}"
+            f" they were: {START_NEW_PIPELINE if self.declared else remedy}"
         )
 
     def _of_rows(self) -> str:
@@ -131,4 +131,4 @@ def _first(texts: Iterable[str], shown: int = SHOWN, between: str = "; ") -> str
     return between.join(found[:shown]) + more
 
 
-NO_NEWS: Final = ColumnNews()
+NO_DRIFT: Final = ColumnDrift()

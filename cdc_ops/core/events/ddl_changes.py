@@ -53,7 +53,7 @@ _LEAVE_VALUES: Final = (TableChangeKind.ADDED, TableChangeKind.DROPPED, TableCha
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableChange:
+class DdlChange:
     """One thing that a statement did to a table.
 
     Args:
@@ -103,7 +103,7 @@ class Statement:
 
     text: str
     place: tuple[int, ...]
-    changes: tuple[TableChange, ...] | None
+    changes: tuple[DdlChange, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +152,7 @@ def told(
     columns: Iterable[str],
     understood: Iterable[tuple[str, tuple[int, ...]]],
     emptied: tuple[int, ...] = (),
-) -> tuple[tuple[Statement, TableChange], ...]:
+) -> tuple[tuple[Statement, DdlChange], ...]:
     """Returns what a run has to say of statements that are understood: nothing of what left no row wrong and no column behind.
 
     Args:
@@ -162,7 +162,7 @@ def told(
         emptied: Position of the last TRUNCATE among the events; () = there is none.
     """
     now, read = {name.lower(): name for name in columns}, set(understood)
-    found: list[tuple[Statement, TableChange]] = []
+    found: list[tuple[Statement, DdlChange]] = []
     for one in sorted(statements, key=lambda one: one.place):
         for change in one.changes or ():
             named = tuple(now[name.lower()] for name in (change.column, change.other) if name.lower() in now)
@@ -174,7 +174,7 @@ def told(
     return tuple(found)
 
 
-def _matters(change: TableChange, named: tuple[str, ...]) -> bool:
+def _matters(change: DdlChange, named: tuple[str, ...]) -> bool:
     """True for a change that a run speaks of, if it is of columns of now where it is of columns."""
     match change.kind:
         case TableChangeKind.ADDED:
@@ -185,7 +185,7 @@ def _matters(change: TableChange, named: tuple[str, ...]) -> bool:
             return kind is not TableChangeKind.TABLE_CREATED
 
 
-def _before(names: Mapping[str, str | None], changes: tuple[TableChange, ...]) -> dict[str, str | None]:
+def _before(names: Mapping[str, str | None], changes: tuple[DdlChange, ...]) -> dict[str, str | None]:
     """Returns which column of now each name stood for before a statement, all of whose parts speak of the names from before it."""
     before = dict(names)
     of = {kind: [change for change in changes if change.kind is kind] for kind in TableChangeKind}

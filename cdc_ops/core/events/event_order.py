@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from cdc_ops.core.archive.offsets import Newest, Position
-from cdc_ops.core.schema.declared_tables import way_on
+from cdc_ops.core.archive.offsets import LastEvent, Position
+from cdc_ops.core.schema.declared_tables import next_step
 from cdc_ops.errors import ArchiveOrderError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileChanges:
+class FilePositions:
     """What the changes of one file show, snapshots left out.
 
     Args:
@@ -34,9 +34,9 @@ class FileChanges:
     behind_at: datetime | None = None
 
 
-def gone_on(
-    pipeline: str, table: str, files: Iterable[FileChanges], before: Iterable[Newest], *, declared: bool = False
-) -> tuple[Newest, ...]:
+def check_positions_advance(
+    pipeline: str, table: str, files: Iterable[FilePositions], before: Iterable[LastEvent], *, declared: bool = False
+) -> tuple[LastEvent, ...]:
     """Returns the newest change of each stream after a batch.
 
     Args:
@@ -49,18 +49,18 @@ def gone_on(
         ArchiveOrderError: changes that are newer by the source's clock have smaller positions.
     """
     newest = {item.stream: item for item in before}
-    began: Mapping[str, Newest] = dict(newest)
+    began: Mapping[str, LastEvent] = dict(newest)
     for file in files:
         known, first = newest.get(file.stream), began.get(file.stream)
         if known is None:
-            newest[file.stream] = Newest(stream=file.stream, place=file.place, at=file.at)
+            newest[file.stream] = LastEvent(stream=file.stream, place=file.place, at=file.at)
             continue
         if first is not None and _is_later(file.behind_at, first.at):
             raise _turned_back((pipeline, table), file, first, declared)
         if file.place < known.place and _is_later(file.at, known.at):
             raise _turned_back((pipeline, table), file, known, declared)
         times = [at for at in (known.at, file.at) if at is not None]
-        newest[file.stream] = Newest(stream=file.stream, place=max(known.place, file.place), at=max(times, default=None))
+        newest[file.stream] = LastEvent(stream=file.stream, place=max(known.place, file.place), at=max(times, default=None))
     return tuple(newest[stream] for stream in sorted(newest))
 
 
@@ -68,7 +68,7 @@ def _is_later(one: datetime | None, other: datetime | None) -> bool:
     return one is not None and other is not None and one > other
 
 
-def _turned_back(names: tuple[str, str], file: FileChanges, known: Newest, declared: bool) -> ArchiveOrderError:
+def _turned_back(names: tuple[str, str], file: FilePositions, known: LastEvent, declared: bool) -> ArchiveOrderError:
     pipeline, table = names
     place = ", ".join(map(str, known.place))
     return ArchiveOrderError(
@@ -77,7 +77,7 @@ def _turned_back(names: tuple[str, str], file: FileChanges, known: Newest, decla
         why="Another server writes the log now (failover, restore, RESET MASTER), and counts from elsewhere: its changes would all be taken"
         " for old ones.",
         data="Nothing of this batch was written; the watermark stays.",
-        next=way_on(
+        next=next_step(
             f"resync --pipeline {pipeline} --table {table} --mode full",
             "reads all rows, and then follows the new server's events",
             declared=declared,

@@ -1,6 +1,6 @@
 """Change events: what they may say, and what a format has to declare of itself before a table is fed from it.
 
-A format that declares no total order is no format: see `FormatFacts.order`. What a tool can be told to leave out, or to bend, is named here
+A format that declares no total order is no format: see `FormatSpec.order`. What a tool can be told to leave out, or to bend, is named here
 too, so that a plan can refuse it before the first record is read.
 """
 
@@ -8,7 +8,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import Final
 
-from cdc_ops.core.schema.logical_types import ValueFamily, family_of, fraction_digits
+from cdc_ops.core.schema.logical_types import LogicalType, fraction_digits, logical_type_of
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
 
@@ -58,7 +58,7 @@ class Container(enum.StrEnum):
     """Avro's object container files, each with its own schema."""
 
 
-class Images(enum.StrEnum):
+class RowImage(enum.StrEnum):
     """How much of a row an update carries."""
 
     FULL = "full"
@@ -125,7 +125,7 @@ class LossySetting:
     safe: tuple[str, ...] = ()
     unsafe: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
-    families: tuple[ValueFamily, ...] = ()
+    families: tuple[LogicalType, ...] = ()
     only_fractions: bool = False
     declared: tuple[str, ...] = ()
     seen: bool = False
@@ -138,7 +138,7 @@ class LossySetting:
         """True if values of that column may be lost."""
         if self.declared and DeclaredType.parse(column.source_type).base not in self.declared:
             return False
-        return family_of(column) in self.families and (not self.only_fractions or fraction_digits(column) > 0)
+        return logical_type_of(column) in self.families and (not self.only_fractions or fraction_digits(column) > 0)
 
     def loses_at(self, value: str) -> bool:
         """True if that value of the setting loses something."""
@@ -154,7 +154,7 @@ class LossySetting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FormatFacts:
+class FormatSpec:
     """What a format declares of itself.
 
     Args:
@@ -183,7 +183,7 @@ class FormatFacts:
     name: str
     tool: str
     order: tuple[OrderField, ...]
-    images: Images
+    images: RowImage
     snapshot: str
     delete: str
     key_change: str
@@ -191,7 +191,7 @@ class FormatFacts:
     ddl: str
     lossy: tuple[LossySetting, ...] = ()
     settings: dict[str, str] = field(default_factory=dict)
-    unreadable: dict[ValueFamily, str] = field(default_factory=dict)
+    unreadable: dict[LogicalType, str] = field(default_factory=dict)
     local_instants: bool = False
     one_order: bool = True
     names_table: bool = True
@@ -213,7 +213,7 @@ class FormatFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EventFormat:
+class FormatOptions:
     """What a pipeline file says of the events that it is fed from.
 
     Args:
@@ -229,7 +229,7 @@ class EventFormat:
     time_zone: str = ""
 
 
-def setting(facts: FormatFacts, chosen: EventFormat, name: str) -> str:
+def setting(facts: FormatSpec, chosen: FormatOptions, name: str) -> str:
     """Returns the value of a tool's setting: what the pipeline file says, else the tool's default."""
     defaults = {item.name: item.default for item in facts.lossy} | facts.settings
     return chosen.settings.get(name, defaults[name])

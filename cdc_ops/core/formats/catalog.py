@@ -5,7 +5,7 @@
 
 from typing import Final
 
-from cdc_ops.core.events.format_spec import FormatFacts
+from cdc_ops.core.events.format_spec import FormatSpec
 from cdc_ops.core.formats.debezium import ORACLE, SQL_SERVER, mysql_facts, postgres_facts
 from cdc_ops.core.formats.debezium_flat import MYSQL_UNWRAPPED, ORACLE_UNWRAPPED, POSTGRES_UNWRAPPED, SQL_SERVER_UNWRAPPED, in_avro
 from cdc_ops.core.formats.dms import DMS_CSV, DMS_PARQUET
@@ -17,7 +17,7 @@ from cdc_ops.errors import ConfigError
 _RELATIONAL: Final = (mysql_facts("debezium-mysql"), postgres_facts("debezium-postgres"), SQL_SERVER, ORACLE)
 _UNWRAPPED: Final = (MYSQL_UNWRAPPED, POSTGRES_UNWRAPPED, SQL_SERVER_UNWRAPPED, ORACLE_UNWRAPPED)
 
-FORMAT_FACTS: Final[dict[str, FormatFacts]] = {
+FORMAT_FACTS: Final[dict[str, FormatSpec]] = {
     facts.name: facts
     for facts in (
         *_RELATIONAL,
@@ -38,7 +38,7 @@ def is_own_format(name: str) -> bool:
     return ":" in name
 
 
-def facts_of(name: str) -> FormatFacts:
+def format_spec(name: str) -> FormatSpec:
     """Returns what a format declares.
 
     Raises:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from cdc_ops.core.events.format_spec import EventFormat, FormatFacts, LossySetting, setting
-from cdc_ops.core.schema.logical_types import ValueFamily, family_of
+from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, LossySetting, setting
+from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import ConfigError, SourceTableError
@@ -56,7 +56,7 @@ class LossFound:
         return f"State {self.name} as the connector has it (its default is {self.value})." if self.unstated else self.item.remedy
 
 
-def unknown_settings(facts: FormatFacts, chosen: EventFormat) -> dict[str, str]:
+def unknown_settings(facts: FormatSpec, chosen: FormatOptions) -> dict[str, str]:
     """Returns the settings that the format does not know, each with a sentence that names the nearest one."""
     known = {item.name for item in facts.lossy} | set(facts.settings)
     families = tuple(name for name in known if name.endswith("."))
@@ -64,7 +64,7 @@ def unknown_settings(facts: FormatFacts, chosen: EventFormat) -> dict[str, str]:
     return {name: did_you_mean(name, known, limit=40) for name in strange}
 
 
-def losses(facts: FormatFacts, chosen: EventFormat, schema: TableSchema | None) -> Iterator[LossFound]:
+def losses(facts: FormatSpec, chosen: FormatOptions, schema: TableSchema | None) -> Iterator[LossFound]:
     """Yields the settings under which something is lost that is not accepted.
 
     Args:
@@ -84,18 +84,18 @@ def losses(facts: FormatFacts, chosen: EventFormat, schema: TableSchema | None) 
                 yield LossFound(item=item, name=name, value=value, columns=columns, unstated=True)
 
 
-def _stated(item: LossySetting, facts: FormatFacts, chosen: EventFormat) -> list[tuple[str, str]]:
+def _stated(item: LossySetting, facts: FormatSpec, chosen: FormatOptions) -> list[tuple[str, str]]:
     if item.name.endswith("."):
         return [(name, value) for name, value in chosen.settings.items() if name.startswith(item.name)]
     return [(item.name, setting(facts, chosen, item.name))]
 
 
-def _is_unstated(item: LossySetting, facts: FormatFacts, chosen: EventFormat) -> bool:
+def _is_unstated(item: LossySetting, facts: FormatSpec, chosen: FormatOptions) -> bool:
     shown = not item.stated_without or setting(facts, chosen, item.stated_without) == "true"
     return not shown and item.name not in chosen.settings
 
 
-def check_settings(facts: FormatFacts, chosen: EventFormat) -> None:
+def check_settings(facts: FormatSpec, chosen: FormatOptions) -> None:
     """Refuses settings that are unknown, or that lose data of every table.
 
     Raises:
@@ -104,7 +104,7 @@ def check_settings(facts: FormatFacts, chosen: EventFormat) -> None:
     _raise(facts, None, [*_unknown(facts, chosen), *_as_errors(facts, "every table", list(losses(facts, chosen, None)))])
 
 
-def check_format(facts: FormatFacts, chosen: EventFormat, schema: TableSchema, keys: Iterable[str]) -> None:
+def check_format(facts: FormatSpec, chosen: FormatOptions, schema: TableSchema, keys: Iterable[str]) -> None:
     """Refuses what would lose data, by name, before anything is read.
 
     Args:
@@ -126,7 +126,7 @@ def check_format(facts: FormatFacts, chosen: EventFormat, schema: TableSchema, k
     _raise(facts, schema, problems)
 
 
-def _raise(facts: FormatFacts, schema: TableSchema | None, problems: list[ConfigError | SourceTableError]) -> None:
+def _raise(facts: FormatSpec, schema: TableSchema | None, problems: list[ConfigError | SourceTableError]) -> None:
     """Raises what is wrong: the one thing, or all of them as one."""
     if not problems:
         return
@@ -142,7 +142,7 @@ def _raise(facts: FormatFacts, schema: TableSchema | None, problems: list[Config
     )
 
 
-def _unknown(facts: FormatFacts, chosen: EventFormat) -> Iterator[ConfigError]:
+def _unknown(facts: FormatSpec, chosen: FormatOptions) -> Iterator[ConfigError]:
     unknown = unknown_settings(facts, chosen)
     if unknown:
         yield ConfigError(
@@ -162,7 +162,7 @@ def _keyless(schema: TableSchema) -> SourceTableError:
     )
 
 
-def _as_errors(facts: FormatFacts, table: str, found: list[LossFound]) -> list[ConfigError]:
+def _as_errors(facts: FormatSpec, table: str, found: list[LossFound]) -> list[ConfigError]:
     """Returns losses as one error; several are told one by one, each with what to do."""
     if not found:
         return []
@@ -183,8 +183,8 @@ def _as_errors(facts: FormatFacts, table: str, found: list[LossFound]) -> list[C
     ]
 
 
-def _of_columns(facts: FormatFacts, chosen: EventFormat, schema: TableSchema) -> Iterator[ConfigError | SourceTableError]:
-    families = {column.name: family_of(column) for column in schema.columns}
+def _of_columns(facts: FormatSpec, chosen: FormatOptions, schema: TableSchema) -> Iterator[ConfigError | SourceTableError]:
+    families = {column.name: logical_type_of(column) for column in schema.columns}
     for name, family in families.items():
         if family in facts.unreadable:
             yield SourceTableError(
@@ -201,11 +201,11 @@ def _of_columns(facts: FormatFacts, chosen: EventFormat, schema: TableSchema) ->
             data=_NOTHING_DONE,
             next="Leave the columns out ('except_column_list'), or archive this table as JSON.",
         )
-    if facts.local_instants and ValueFamily.INSTANT in families.values():
+    if facts.local_instants and LogicalType.INSTANT in families.values():
         yield from _zone_problems(facts, chosen, schema)
 
 
-def _zone_problems(facts: FormatFacts, chosen: EventFormat, schema: TableSchema) -> Iterator[ConfigError]:
+def _zone_problems(facts: FormatSpec, chosen: FormatOptions, schema: TableSchema) -> Iterator[ConfigError]:
     if not chosen.time_zone:
         yield ConfigError(
             f"Format {facts.name!r} needs 'time_zone' for the instants of {schema.table}.",

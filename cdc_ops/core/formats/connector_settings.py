@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
-from cdc_ops.core.events.format_spec import Container, FormatFacts, LossySetting, Where
+from cdc_ops.core.events.format_spec import Container, FormatSpec, LossySetting, Where
 from cdc_ops.core.formats.debezium_flat import FIELDS
 
 Value = TypeVar("Value")
@@ -28,7 +28,7 @@ _TABLE_FIELDS: Final = {"debezium-mysql": ("source.db", "source.table", "source.
 _NAMED: Final = ("source.schema", "source.table")
 
 
-def advised(item: LossySetting, facts: FormatFacts) -> str:
+def advised(item: LossySetting, facts: FormatSpec) -> str:
     """Returns the value of a setting that loses nothing; empty if there is none to set."""
     if item.name == FIELDS:
         return ",".join((*(_qualified(name) for name in item.needs), *_of_family(facts, _TABLE_FIELDS, _NAMED)))
@@ -37,32 +37,32 @@ def advised(item: LossySetting, facts: FormatFacts) -> str:
     return item.advised or next(iter(item.safe), "")
 
 
-def demanded(facts: FormatFacts) -> tuple[LossySetting, ...]:
+def demanded(facts: FormatSpec) -> tuple[LossySetting, ...]:
     """Returns what has to be set, and stated in the pipeline file, because the tool's default loses something."""
     return tuple(item for item in facts.lossy if item.loses_at(item.default) and not item.declared)
 
 
-def only_accepted(facts: FormatFacts) -> tuple[LossySetting, ...]:
+def only_accepted(facts: FormatSpec) -> tuple[LossySetting, ...]:
     """Returns the losses that nothing can be set against: they can be accepted only."""
     return tuple(item for item in demanded(facts) if not advised(item, facts))
 
 
-def for_some_types(facts: FormatFacts) -> tuple[LossySetting, ...]:
+def for_some_types(facts: FormatSpec) -> tuple[LossySetting, ...]:
     """Returns what has to be set for tables with columns of certain declared types only."""
     return tuple(item for item in facts.lossy if item.loses_at(item.default) and item.declared)
 
 
-def left_at_default(facts: FormatFacts) -> tuple[LossySetting, ...]:
+def left_at_default(facts: FormatSpec) -> tuple[LossySetting, ...]:
     """Returns the settings whose default loses nothing, and other values do."""
     return tuple(item for item in facts.lossy if not item.loses_at(item.default))
 
 
-def archive_settings(facts: FormatFacts) -> dict[str, str]:
+def archive_settings(facts: FormatSpec) -> dict[str, str]:
     """Returns what to state in `archive.settings`."""
     return {item.name: advised(item, facts) for item in demanded(facts) if advised(item, facts)}
 
 
-def tool_settings(facts: FormatFacts) -> dict[str, str]:
+def tool_settings(facts: FormatSpec) -> dict[str, str]:
     """Returns what to set in the tool, under its own names; for connectors of Kafka Connect the whole configuration but for the login."""
     found = {item.written or item.name: advised(item, facts) for item in demanded(facts) if item.where is not Where.SINK}
     kept = {name: value for name, value in found.items() if value}
@@ -88,7 +88,7 @@ def tool_settings(facts: FormatFacts) -> dict[str, str]:
     }
 
 
-def sink_settings(facts: FormatFacts) -> dict[str, str]:
+def sink_settings(facts: FormatSpec) -> dict[str, str]:
     """Returns the configuration of Confluent's S3 sink for such records; empty for tools that are no connectors."""
     if not _of_family(facts, _CLASSES, ""):
         return {}
@@ -119,5 +119,5 @@ def _qualified(name: str) -> str:
     return name if name == "op" or "." in name else f"source.{name}"
 
 
-def _of_family(facts: FormatFacts, by_prefix: Mapping[str, Value], otherwise: Value) -> Value:
+def _of_family(facts: FormatSpec, by_prefix: Mapping[str, Value], otherwise: Value) -> Value:
     return next((value for prefix, value in by_prefix.items() if facts.name.startswith(prefix)), otherwise)

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from cdc_ops.core.events.format_spec import MYSQL, FormatFacts, Images, OrderField
+from cdc_ops.core.events.format_spec import MYSQL, FormatSpec, OrderField, RowImage
 from cdc_ops.core.formats.debezium_losses import OF_ALL, OF_MYSQL, OF_ORACLE, OF_POSTGRES, ROUNDED, SKIPPED, UNSIGNED_MODE, time_precision
-from cdc_ops.core.schema.logical_types import ValueFamily
+from cdc_ops.core.schema.logical_types import LogicalType
 
 STREAMED: Final = OrderField(name="streamed", type="tinyint", meaning="0 for rows of a snapshot: older than changes at the same place")
 TOTAL_ORDER: Final = OrderField(
@@ -36,27 +36,27 @@ POSTGRES_ORDER: Final = (
 
 
 _MYSQL_UNREADABLE: Final = {
-    ValueFamily.VECTOR: "A VECTOR comes as numbers; its bytes are not made again.",
-    ValueFamily.UUID: "Debezium moves zero bytes at the end of a UUID of MariaDB to its beginning, and nothing shows which ones it moved.",
+    LogicalType.VECTOR: "A VECTOR comes as numbers; its bytes are not made again.",
+    LogicalType.UUID: "Debezium moves zero bytes at the end of a UUID of MariaDB to its beginning, and nothing shows which ones it moved.",
 }
 _POSTGRES_UNREADABLE: Final = {
-    ValueFamily.INTERVAL: "Debezium writes intervals as microseconds or as ISO 8601, not as the server prints them.",
-    ValueFamily.MONEY: "Debezium writes money as a decimal, without the currency that the server prints.",
-    ValueFamily.VARBIT: "Debezium does not say how many zeros a bit string begins with.",
-    ValueFamily.SHAPE: "Debezium writes geometric types as objects, not as the server prints them.",
-    ValueFamily.ZONED_TIME: "Debezium writes times of day in UTC, without the offset that the server prints.",
-    ValueFamily.BENT_ARRAY: "Debezium writes the elements of such arrays as numbers or bytes of its own, or not at all.",
-    ValueFamily.INTERNAL: "Debezium writes NULL for values of this type, or another form of them, or nothing at all.",
+    LogicalType.INTERVAL: "Debezium writes intervals as microseconds or as ISO 8601, not as the server prints them.",
+    LogicalType.MONEY: "Debezium writes money as a decimal, without the currency that the server prints.",
+    LogicalType.VARBIT: "Debezium does not say how many zeros a bit string begins with.",
+    LogicalType.SHAPE: "Debezium writes geometric types as objects, not as the server prints them.",
+    LogicalType.ZONED_TIME: "Debezium writes times of day in UTC, without the offset that the server prints.",
+    LogicalType.BENT_ARRAY: "Debezium writes the elements of such arrays as numbers or bytes of its own, or not at all.",
+    LogicalType.INTERNAL: "Debezium writes NULL for values of this type, or another form of them, or nothing at all.",
 }
 
 
-def mysql_facts(name: str) -> FormatFacts:
+def mysql_facts(name: str) -> FormatSpec:
     """Returns what is declared of events of MySQL and MariaDB."""
-    return FormatFacts(
+    return FormatSpec(
         name=name,
         tool="Debezium",
         order=MYSQL_ORDER,
-        images=Images.PARTIAL,
+        images=RowImage.PARTIAL,
         snapshot="op r, or source.snapshot",
         delete="op d with the row before; a tombstone may follow",
         key_change="a delete of the old key and an insert of the new one",
@@ -69,13 +69,13 @@ def mysql_facts(name: str) -> FormatFacts:
     )
 
 
-def postgres_facts(name: str) -> FormatFacts:
+def postgres_facts(name: str) -> FormatSpec:
     """Returns what is declared of events of Postgres."""
-    return FormatFacts(
+    return FormatSpec(
         name=name,
         tool="Debezium",
         order=POSTGRES_ORDER,
-        images=Images.PARTIAL,
+        images=RowImage.PARTIAL,
         snapshot="op r, or source.snapshot",
         delete="op d with the old key, or the whole row under REPLICA IDENTITY FULL; a tombstone may follow",
         key_change="a delete of the old key and an insert of the new one",
@@ -90,11 +90,11 @@ def postgres_facts(name: str) -> FormatFacts:
 LSN_TYPE: Final = "decimal(25,0)"
 SCN_TYPE: Final = "decimal(20,0)"
 _NOT_AS_PRINTED: Final = dict.fromkeys(
-    (ValueFamily.VECTOR, ValueFamily.GEOMETRY, ValueFamily.SHAPE, ValueFamily.INTERVAL, ValueFamily.MONEY, ValueFamily.VARBIT),
+    (LogicalType.VECTOR, LogicalType.GEOMETRY, LogicalType.SHAPE, LogicalType.INTERVAL, LogicalType.MONEY, LogicalType.VARBIT),
     "Debezium does not write values of this type as the server prints them.",
 )
 
-SQL_SERVER: Final = FormatFacts(
+SQL_SERVER: Final = FormatSpec(
     name="debezium-sqlserver",
     tool="Debezium",
     order=(
@@ -104,7 +104,7 @@ SQL_SERVER: Final = FormatFacts(
         OrderField(name="event_serial_no", type="bigint", meaning="number of the event of a change that makes several; -1 without"),
         OFFSET,
     ),
-    images=Images.PARTIAL,
+    images=RowImage.PARTIAL,
     snapshot="op r, or source.snapshot",
     delete="op d with the row before; a tombstone may follow",
     key_change="a delete of the old key and an insert of the new one",
@@ -113,7 +113,7 @@ SQL_SERVER: Final = FormatFacts(
     lossy=(*(item for item in OF_ALL if item.name != SKIPPED), time_precision("adaptive")),
     unreadable=_NOT_AS_PRINTED,
 )
-ORACLE: Final = FormatFacts(
+ORACLE: Final = FormatSpec(
     name="debezium-oracle",
     tool="Debezium",
     order=(
@@ -126,7 +126,7 @@ ORACLE: Final = FormatFacts(
         ),
         OFFSET,
     ),
-    images=Images.PARTIAL,
+    images=RowImage.PARTIAL,
     snapshot="op r, or source.snapshot",
     delete="op d with the row before; a tombstone may follow",
     key_change="a delete of the old key and an insert of the new one",

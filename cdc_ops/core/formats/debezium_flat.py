@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from cdc_ops.core.events.format_spec import Container, FormatFacts, LossySetting, Where
+from cdc_ops.core.events.format_spec import Container, FormatSpec, LossySetting, Where
 from cdc_ops.core.formats.debezium import ORACLE, SQL_SERVER, mysql_facts, postgres_facts
 from cdc_ops.core.formats.debezium_losses import BINARY_MODE, META_DATA, NEED_SCHEMAS, OF_KEYS, OF_TRANSFORMATION, SCHEMAS, SKIPPED
 from cdc_ops.core.formats.known_losses import NO_TRUNCATE
@@ -38,7 +38,7 @@ def flat_losses(needs: tuple[str, ...]) -> tuple[LossySetting, ...]:
     )
 
 
-def _flattened(facts: FormatFacts, needs: tuple[str, ...]) -> FormatFacts:
+def _flattened(facts: FormatSpec, needs: tuple[str, ...]) -> FormatSpec:
     kept = tuple(item for item in facts.lossy if item.name != SKIPPED)
     truncates = len(kept) < len(facts.lossy)
     return replace(
@@ -89,7 +89,7 @@ _OF_AVRO: Final = (
 )
 
 
-def in_avro(facts: FormatFacts) -> FormatFacts:
+def in_avro(facts: FormatSpec) -> FormatSpec:
     """Returns what is declared of the same events in Avro files."""
     kept = (item for item in facts.lossy if item.name not in _OF_JSON)
     # Bytes are Avro's own, whether a file has Kafka Connect's types or not.

@@ -7,7 +7,7 @@ Names, defaults and meaning are those of Debezium 3.6.1 and Kafka Connect 4.3 (`
 from typing import Final
 
 from cdc_ops.core.events.format_spec import LossySetting, Where
-from cdc_ops.core.schema.logical_types import ValueFamily
+from cdc_ops.core.schema.logical_types import LogicalType
 
 DECIMAL_MODE: Final = "decimal.handling.mode"
 UNSIGNED_MODE: Final = "bigint.unsigned.handling.mode"
@@ -22,8 +22,8 @@ PLACEHOLDER: Final = "__debezium_unavailable_value"
 """What the connectors write for a value that the log does not have because it did not change."""
 
 FINE_TIMES: Final = ("adaptive", "adaptive_time_microseconds", "microseconds", "nanoseconds", "isostring")
-_DECIMALS: Final = (ValueFamily.DECIMAL, ValueFamily.DECIMAL_TEXT)
-NEED_SCHEMAS: Final = (*_DECIMALS, ValueFamily.WALL_CLOCK, ValueFamily.MOMENT_TEXT, ValueFamily.TIME)
+_DECIMALS: Final = (LogicalType.DECIMAL, LogicalType.DECIMAL_TEXT)
+NEED_SCHEMAS: Final = (*_DECIMALS, LogicalType.WALL_CLOCK, LogicalType.MOMENT_TEXT, LogicalType.TIME)
 """What cannot be read without knowing the column as it was when the record was written."""
 
 OF_ALL: Final = (
@@ -69,7 +69,7 @@ OF_ALL: Final = (
         default="BASE64",
         loses="JsonConverter writes decimals as numbers, and digits without a point look like the base64 of other ones.",
         remedy="Leave value.converter.decimal.format at its default, BASE64.",
-        families=(*_DECIMALS, ValueFamily.UNSIGNED_BIGINT),
+        families=(*_DECIMALS, LogicalType.UNSIGNED_BIGINT),
         where=Where.CONVERTER,
         written="value.converter.decimal.format",
     ),
@@ -91,7 +91,7 @@ OF_ALL: Final = (
         default="bytes",
         loses="That is none of the ways in which bytes are read.",
         remedy="Set binary.handling.mode=bytes in the connector.",
-        families=(ValueFamily.BINARY,),
+        families=(LogicalType.BINARY,),
         seen=True,
         where=Where.CONNECTOR,
         stated_without=SCHEMAS,
@@ -161,7 +161,7 @@ OF_MYSQL: Final = (
         default="true",
         loses="Years below 100 are taken for years of two digits: 0001-01-01 becomes 2001-01-01, and year 0 becomes 2000.",
         remedy="Set enable.time.adjuster=false in the connector.",
-        families=(ValueFamily.DATE, ValueFamily.WALL_CLOCK, ValueFamily.MOMENT_TEXT, ValueFamily.YEAR),
+        families=(LogicalType.DATE, LogicalType.WALL_CLOCK, LogicalType.MOMENT_TEXT, LogicalType.YEAR),
         where=Where.CONNECTOR,
     ),
     LossySetting(
@@ -219,7 +219,7 @@ OF_ORACLE: Final = (
         default="false",
         loses="Columns of large objects are left out of events, or come as they were before.",
         remedy="Set lob.enabled=true.",
-        families=(ValueFamily.TEXT, ValueFamily.OTHER, ValueFamily.BINARY),
+        families=(LogicalType.TEXT, LogicalType.OTHER, LogicalType.BINARY),
         declared=("clob", "nclob", "blob", "xmltype"),
         where=Where.CONNECTOR,
     ),
@@ -238,7 +238,7 @@ ROUNDED: Final = LossySetting(
     default="initial",
     loses="In a snapshot the server is asked for FLOAT as text, and prints six digits of it: 16777217 becomes 16777200.",
     remedy="Let cdc-ops read the rows that are there ('start: snapshot' of the archive) and set snapshot.mode=no_data in the connector.",
-    families=(ValueFamily.FLOAT,),
+    families=(LogicalType.FLOAT,),
     declared=("float",),
     where=Where.CONNECTOR,
 )
@@ -282,7 +282,7 @@ def time_precision(default: str) -> LossySetting:
         default=default,
         loses="Times are cut to milliseconds.",
         remedy="Leave time.precision.mode at its default.",
-        families=(ValueFamily.WALL_CLOCK, ValueFamily.TIME, ValueFamily.MOMENT_TEXT),
+        families=(LogicalType.WALL_CLOCK, LogicalType.TIME, LogicalType.MOMENT_TEXT),
         seen=True,
         where=Where.CONNECTOR,
         stated_without=SCHEMAS,

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from cdc_ops.core.events.format_spec import Container, FormatFacts, Images, LossySetting, OrderField
+from cdc_ops.core.events.format_spec import Container, FormatSpec, LossySetting, OrderField, RowImage
 from cdc_ops.core.formats.known_losses import FULL_ROW_IMAGE, NO_TRUNCATE
-from cdc_ops.core.schema.logical_types import ValueFamily
+from cdc_ops.core.schema.logical_types import LogicalType
 
 CSV_DELIMITER: Final = "CsvDelimiter"
 CSV_NULL: Final = "CsvNullValue"
@@ -16,7 +16,7 @@ PREFIX: Final = "column-prefix"
 TIMESTAMP: Final = "TimestampColumnName"
 
 
-_TEXTS: Final = (ValueFamily.TEXT, ValueFamily.PADDED_TEXT, ValueFamily.ENUM, ValueFamily.SET, ValueFamily.OTHER)
+_TEXTS: Final = (LogicalType.TEXT, LogicalType.PADDED_TEXT, LogicalType.ENUM, LogicalType.SET, LogicalType.OTHER)
 _LARGE: Final = (
     *("tinytext", "text", "mediumtext", "longtext", "json", "jsonb", "xml", "citext", "bytea"),
     *("tinyblob", "blob", "mediumblob", "longblob"),
@@ -72,7 +72,7 @@ _LOSSES: Final = (
         default="true",
         loses="Large texts and bytes are left out.",
         remedy="Set SupportLobs=true in the task's TargetMetadata.",
-        families=(*_TEXTS, ValueFamily.JSON, ValueFamily.BINARY),
+        families=(*_TEXTS, LogicalType.JSON, LogicalType.BINARY),
         declared=_LARGE,
     ),
     LossySetting(
@@ -81,7 +81,7 @@ _LOSSES: Final = (
         default="true",
         loses="Large texts and bytes are cut at LobMaxSize (32 KB unless it is set), and nothing shows it.",
         remedy="Set FullLobMode=true and LimitedSizeLobMode=false in the task's TargetMetadata.",
-        families=(*_TEXTS, ValueFamily.JSON, ValueFamily.BINARY),
+        families=(*_TEXTS, LogicalType.JSON, LogicalType.BINARY),
         declared=_LARGE,
     ),
     NO_TRUNCATE,
@@ -120,27 +120,27 @@ _PARQUET_LOSSES: Final = (
         default="false",
         loses="Times are cut to milliseconds.",
         remedy="Set ParquetTimestampInMillisecond=false.",
-        families=(ValueFamily.WALL_CLOCK, ValueFamily.INSTANT),
+        families=(LogicalType.WALL_CLOCK, LogicalType.INSTANT),
         only_fractions=True,
     ),
 )
 _SETTINGS: Final = {TIMESTAMP: "", PREFIX: "BI_"}
 _UNREADABLE: Final = {
-    **dict.fromkeys((ValueFamily.BIT, ValueFamily.BIT_TEXT, ValueFamily.VARBIT), "DMS writes bits as true or false, or as bytes."),
+    **dict.fromkeys((LogicalType.BIT, LogicalType.BIT_TEXT, LogicalType.VARBIT), "DMS writes bits as true or false, or as bytes."),
     **dict.fromkeys(
         (
-            *(ValueFamily.GEOMETRY, ValueFamily.VECTOR, ValueFamily.SHAPE, ValueFamily.INTERVAL, ValueFamily.MONEY, ValueFamily.ARRAY),
-            *(ValueFamily.BENT_ARRAY, ValueFamily.ZONED_TIME),
+            *(LogicalType.GEOMETRY, LogicalType.VECTOR, LogicalType.SHAPE, LogicalType.INTERVAL, LogicalType.MONEY, LogicalType.ARRAY),
+            *(LogicalType.BENT_ARRAY, LogicalType.ZONED_TIME),
         ),
         "How DMS spells its values is not documented.",
     ),
 }
-_CSV_UNREADABLE: Final = {**_UNREADABLE, ValueFamily.BINARY: "How DMS spells bytes in CSV is not documented; Parquet has them as they are."}
+_CSV_UNREADABLE: Final = {**_UNREADABLE, LogicalType.BINARY: "How DMS spells bytes in CSV is not documented; Parquet has them as they are."}
 
 
-def _facts(name: str, container: Container) -> FormatFacts:
+def _facts(name: str, container: Container) -> FormatSpec:
     csv = container is Container.CSV
-    return FormatFacts(
+    return FormatSpec(
         name=name,
         tool="AWS DMS",
         order=(
@@ -149,7 +149,7 @@ def _facts(name: str, container: Container) -> FormatFacts:
             OrderField(name="file_time", type="decimal(23,0)", meaning="date and time in the file's name; -1 for files of the full load"),
             OrderField(name="row", type="bigint", meaning="place in the file"),
         ),
-        images=Images.PARTIAL,
+        images=RowImage.PARTIAL,
         snapshot="files LOAD…",
         delete="Op D, of which only the key has to be there",
         key_change="an Op U with before-image columns of the key",

@@ -3,7 +3,7 @@
 from typing import Final
 
 from cdc_ops.core.events.format_spec import LossySetting, Where
-from cdc_ops.core.schema.logical_types import ValueFamily
+from cdc_ops.core.schema.logical_types import LogicalType
 
 FULL_ROW_IMAGE: Final = LossySetting(
     name="binlog_row_image",
@@ -30,7 +30,7 @@ ENUM_ERRORS: Final = LossySetting(
     loses="The error value of an ENUM, '' with the number 0, which a session without strict mode stores for texts that are no label, comes"
     " as NULL.",
     remedy="Use a strict sql_mode in all sessions, correct the rows that have '', and set 'enum_errors: none'.",
-    families=(ValueFamily.ENUM,),
+    families=(LogicalType.ENUM,),
     where=Where.NOWHERE,
 )
 
@@ -61,6 +61,6 @@ CUT_FRACTIONS: Final = LossySetting(
     default="cut",
     loses="The tool cuts fractions of seconds (seen with Maxwell 1.22.6).",
     remedy="Use a version that keeps them, and set 'fractions: kept'.",
-    families=(ValueFamily.WALL_CLOCK, ValueFamily.INSTANT, ValueFamily.MOMENT_TEXT, ValueFamily.TIME),
+    families=(LogicalType.WALL_CLOCK, LogicalType.INSTANT, LogicalType.MOMENT_TEXT, LogicalType.TIME),
     only_fractions=True,
 )

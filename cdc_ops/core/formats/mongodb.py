@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Final
 
-from cdc_ops.core.events.format_spec import Container, FormatFacts, Images, LossySetting, OrderField, Where
+from cdc_ops.core.events.format_spec import Container, FormatSpec, LossySetting, OrderField, RowImage, Where
 from cdc_ops.core.formats.debezium_flat import PREFIX, flat_losses
 from cdc_ops.core.formats.debezium_losses import SCHEMAS
 from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN
-from cdc_ops.core.schema.logical_types import ValueFamily
+from cdc_ops.core.schema.logical_types import LogicalType
 
 CAPTURE_MODE: Final = "capture.mode"
 FULL_UPDATE: Final = "capture.mode.full.update.type"
@@ -22,11 +22,11 @@ _LEFT_ALONE: Final = (
 )
 """Settings of the connector, the values that lose nothing, and what others lose."""
 
-MONGODB: Final = FormatFacts(
+MONGODB: Final = FormatSpec(
     name="debezium-mongodb",
     tool="Debezium",
     order=(OrderField(name="offset", type="bigint", meaning="offset in Kafka: records without one are bad"),),
-    images=Images.PARTIAL,
+    images=RowImage.PARTIAL,
     snapshot="op r, or source.snapshot",
     delete="op d with the document before, or the record's key; a tombstone may follow",
     key_change="never: _id does not change",
@@ -135,7 +135,7 @@ MONGODB_UNWRAPPED: Final = replace(
     lossy=(*(item for item in MONGODB.lossy if item.name != CAPTURE_MODE), *_FLATTENED),
     settings={PREFIX: "__"},
     unreadable=dict.fromkeys(
-        (ValueFamily.DOCUMENT, ValueFamily.JSON),
+        (LogicalType.DOCUMENT, LogicalType.JSON),
         "ExtractNewDocumentState writes what is in documents and arrays without its types: dates as numbers, ids and decimals as texts.",
     ),
     names_table=False,

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Final
 
-from cdc_ops.core.events.format_spec import MYSQL, Container, FormatFacts, Images, LossySetting, OrderField
+from cdc_ops.core.events.format_spec import MYSQL, Container, FormatSpec, LossySetting, OrderField, RowImage
 from cdc_ops.core.formats.known_losses import CUT_FRACTIONS, ENUM_ERRORS, FULL_ROW_IMAGE, NO_TRUNCATE, left_alone
-from cdc_ops.core.schema.logical_types import ValueFamily
+from cdc_ops.core.schema.logical_types import LogicalType
 
-MAXWELL: Final = FormatFacts(
+MAXWELL: Final = FormatSpec(
     name="maxwell",
     tool="Maxwell",
     order=(
@@ -17,7 +17,7 @@ MAXWELL: Final = FormatFacts(
         OrderField(name="xoffset", type="bigint", meaning="number of the row in its transaction"),
         OrderField(name="offset", type="bigint", meaning="offset in Kafka, where the archive keeps it; -1 without"),
     ),
-    images=Images.FULL,
+    images=RowImage.FULL,
     snapshot="type bootstrap-insert",
     delete="type delete",
     key_change="an update with a key column in 'old'",
@@ -61,8 +61,8 @@ MAXWELL: Final = FormatFacts(
         FULL_ROW_IMAGE,
     ),
     unreadable={
-        ValueFamily.GEOMETRY: "Maxwell writes geometries as text, without their SRID.",
-        ValueFamily.VECTOR: "Maxwell does not write vectors as bytes.",
+        LogicalType.GEOMETRY: "Maxwell writes geometries as text, without their SRID.",
+        LogicalType.VECTOR: "Maxwell does not write vectors as bytes.",
     },
     local_instants=True,
 )
@@ -70,11 +70,11 @@ MAXWELL: Final = FormatFacts(
 
 _ELEMENT: Final = OrderField(name="element", type="int", meaning="number of the row in the message")
 
-CANAL: Final = FormatFacts(
+CANAL: Final = FormatSpec(
     name="canal",
     tool="Canal",
     order=(OrderField(name="offset", type="bigint", meaning="offset in Kafka: records without one are bad"), _ELEMENT),
-    images=Images.FULL,
+    images=RowImage.FULL,
     snapshot="not at all",
     delete="type DELETE with the row before",
     key_change="an UPDATE with a key column in 'old'",
@@ -94,7 +94,7 @@ CANAL: Final = FormatFacts(
             ("canal.instance.filter.dml.delete", "false", "Deletes are left out."),
         ),
     ),
-    unreadable=dict.fromkeys((ValueFamily.GEOMETRY, ValueFamily.VECTOR), "Canal's text of its bytes is not documented."),
+    unreadable=dict.fromkeys((LogicalType.GEOMETRY, LogicalType.VECTOR), "Canal's text of its bytes is not documented."),
     local_instants=True,
     one_order=False,
 )
@@ -117,14 +117,14 @@ TICDC: Final = replace(
 )
 
 
-DTS_JSON: Final = FormatFacts(
+DTS_JSON: Final = FormatSpec(
     name="dts-json",
     tool="Alibaba Cloud DTS",
     order=(
         OrderField(name="streamed", type="tinyint", meaning="0 for rows of the full load, which are older than all changes"),
         OrderField(name="record_id", type="bigint", meaning="recordID: the number of the record in the stream"),
     ),
-    images=Images.FULL,
+    images=RowImage.FULL,
     snapshot="recordType INIT",
     delete="recordType DELETE with beforeImages",
     key_change="an UPDATE whose images differ in the key",
@@ -133,7 +133,7 @@ DTS_JSON: Final = FormatFacts(
     statements=MYSQL,
     lossy=(FULL_ROW_IMAGE,),
     unreadable=dict.fromkeys(
-        (ValueFamily.BINARY, ValueFamily.GEOMETRY, ValueFamily.VECTOR), "The parser writes bytes as text, and does not say how."
+        (LogicalType.BINARY, LogicalType.GEOMETRY, LogicalType.VECTOR), "The parser writes bytes as text, and does not say how."
     ),
     local_instants=True,
 )
@@ -143,23 +143,23 @@ DTS_AVRO: Final = replace(
     DTS_JSON,
     name="dts-avro",
     order=(DTS_JSON.order[0], OrderField(name="record_id", type="bigint", meaning="id: the number of the record in the stream")),
-    images=Images.PARTIAL,
+    images=RowImage.PARTIAL,
     snapshot="operation INIT",
     delete="operation DELETE with beforeImages",
     truncate="operation DDL with the statement",
     ddl="operation DDL with the statement",
     statements=MYSQL,
-    unreadable=dict.fromkeys((ValueFamily.GEOMETRY, ValueFamily.VECTOR), "How DTS writes their bytes is not documented."),
+    unreadable=dict.fromkeys((LogicalType.GEOMETRY, LogicalType.VECTOR), "How DTS writes their bytes is not documented."),
     local_instants=False,
     container=Container.AVRO,
 )
 
 
-GOLDENGATE: Final = FormatFacts(
+GOLDENGATE: Final = FormatSpec(
     name="goldengate-json",
     tool="Oracle GoldenGate",
     order=(OrderField(name="pos", type="decimal(20,0)", meaning="number of the trail file and place in it, 20 digits"),),
-    images=Images.PARTIAL,
+    images=RowImage.PARTIAL,
     snapshot="not at all: an initial load comes as inserts",
     delete="op_type D with the row before, or its key",
     key_change="an op_type U whose images differ in the key",
@@ -197,14 +197,14 @@ GOLDENGATE: Final = FormatFacts(
     ),
     unreadable=dict.fromkeys(
         (
-            *(ValueFamily.BINARY, ValueFamily.BIT, ValueFamily.BIT_TEXT, ValueFamily.VARBIT, ValueFamily.GEOMETRY, ValueFamily.VECTOR),
+            *(LogicalType.BINARY, LogicalType.BIT, LogicalType.BIT_TEXT, LogicalType.VARBIT, LogicalType.GEOMETRY, LogicalType.VECTOR),
             *(
-                ValueFamily.SHAPE,
-                ValueFamily.INTERVAL,
-                ValueFamily.MONEY,
-                ValueFamily.ARRAY,
-                ValueFamily.BENT_ARRAY,
-                ValueFamily.ZONED_TIME,
+                LogicalType.SHAPE,
+                LogicalType.INTERVAL,
+                LogicalType.MONEY,
+                LogicalType.ARRAY,
+                LogicalType.BENT_ARRAY,
+                LogicalType.ZONED_TIME,
             ),
         ),
         "How GoldenGate spells its values as JSON is not documented.",
@@ -213,18 +213,18 @@ GOLDENGATE: Final = FormatFacts(
 )
 
 
-HUDI: Final = FormatFacts(
+HUDI: Final = FormatSpec(
     name="hudi-cdc",
     tool="Hudi",
     order=(OrderField(name="instant", type="bigint", meaning="ts_ms: the commit's instant, yyyyMMddHHmmssSSS"),),
-    images=Images.FULL,
+    images=RowImage.FULL,
     snapshot="not at all",
     delete="op d with the row before",
     key_change="not at all: record keys do not change",
     truncate="not at all: rows are deleted one by one",
     ddl="not at all: only the columns of later records differ",
     unreadable=dict.fromkeys(
-        (ValueFamily.BINARY, ValueFamily.GEOMETRY, ValueFamily.VECTOR, ValueFamily.BIT),
+        (LogicalType.BINARY, LogicalType.GEOMETRY, LogicalType.VECTOR, LogicalType.BIT),
         "The query writes bytes as text, and does not say how.",
     ),
     local_instants=True,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Final
 
-from cdc_ops.core.apply.metadata_columns import INSTANT_TYPE, OwnColumns
+from cdc_ops.core.apply.metadata_columns import INSTANT_TYPE, MetadataColumns
 from cdc_ops.core.operation.operation import OperationSpec
 from cdc_ops.core.text import quoted
 
@@ -29,7 +29,7 @@ class RowOp(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stamps:
+class AuditValues:
     """The values of one statement.
 
     Args:
@@ -39,7 +39,7 @@ class Stamps:
         marker: Column that marks deleted rows, "" if there is none.
     """
 
-    own: OwnColumns
+    own: MetadataColumns
     at: str
     operation: int
     marker: str = ""
@@ -75,10 +75,10 @@ class Stamps:
             yield own.deleted_at, f"IF({marked}, {at}, NULL)" if marked else f"CAST(NULL AS {INSTANT_TYPE})"
 
 
-def stamps_of(spec: OperationSpec) -> Stamps:
+def stamps_of(spec: OperationSpec) -> AuditValues:
     """Returns what the statement of an operation writes."""
     at = f"TIMESTAMP '{spec.planned_at.astimezone(UTC).strftime('%Y-%m-%d %H:%M:%S.%f')}Z'"
-    return Stamps(own=spec.stored_as.own, at=at, operation=spec.op_seq, marker=spec.deleted_column)
+    return AuditValues(own=spec.stored_as.own, at=at, operation=spec.op_seq, marker=spec.deleted_column)
 
 
-NO_STAMPS: Final = Stamps(own=OwnColumns(), at="NULL", operation=0)
+NO_STAMPS: Final = AuditValues(own=MetadataColumns(), at="NULL", operation=0)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, OwnColumns
+from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, MetadataColumns
 from cdc_ops.core.archive.offsets import ArchiveWatermark
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows
@@ -53,7 +53,7 @@ class CommitRecord:
     key_rules: tuple[tuple[str, str], ...] = ()
     marked: int = 0
     archive: ArchiveWatermark | None = None
-    own: OwnColumns = DEFAULT_COLUMNS
+    own: MetadataColumns = DEFAULT_COLUMNS
 
 
 def commit_record(
@@ -131,6 +131,6 @@ class LakeHead:
     foreign_changes: tuple[ForeignChange, ...] = ()
 
     @property
-    def own(self) -> OwnColumns:
+    def own(self) -> MetadataColumns:
         """What the columns are called that the source has not, as far as a record says."""
         return self.record.own if self.record else DEFAULT_COLUMNS

@@ -8,8 +8,8 @@ from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.apply.metadata_columns import SEQUENCE
 from cdc_ops.core.apply.scd import POSITION_TYPE
 from cdc_ops.core.archive.files import ListedFile
-from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Cover, Gap
-from cdc_ops.core.events.column_drift import NO_NEWS, ColumnNews
+from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Gap, OffsetRange
+from cdc_ops.core.events.column_drift import NO_DRIFT, ColumnDrift
 from cdc_ops.core.events.event_history import EventHistory
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN, UnknownTables
@@ -51,7 +51,7 @@ class LogBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogReading:
+class LogBatchResult:
     """What reading the files of an operation showed; it travels in the manifest.
 
     Args:
@@ -75,7 +75,7 @@ class LogReading:
     """
 
     watermark: ArchiveWatermark
-    covers: tuple[Cover, ...] = ()
+    covers: tuple[OffsetRange, ...] = ()
     merged: tuple[str, ...] = ()
     events: int = 0
     truncates: tuple[tuple[int, ...], ...] = ()
@@ -86,7 +86,7 @@ class LogReading:
     quarantined: int = 0
     last_change: datetime | None = None
     lowest: tuple[int, ...] = ()
-    columns: ColumnNews = NO_NEWS
+    columns: ColumnDrift = NO_DRIFT
     unknown: UnknownTables = NONE_UNKNOWN
     gaps: tuple[Gap, ...] = ()
     blank: int = 0

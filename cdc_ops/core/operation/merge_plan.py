@@ -8,8 +8,8 @@ from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.apply.metadata_columns import END, START, TOUCHED
 from cdc_ops.core.apply.scd import SequenceKind
 from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows
-from cdc_ops.core.operation.audit_values import NO_STAMPS, Stamps, stamps_of
-from cdc_ops.core.operation.log_batch import PRESENT, LogReading
+from cdc_ops.core.operation.audit_values import NO_STAMPS, AuditValues, stamps_of
+from cdc_ops.core.operation.log_batch import PRESENT, LogBatchResult
 from cdc_ops.core.operation.operation import ApplyMode, KeyRange, Manifest, OperationKind, OperationSpec
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import NullKeyError
@@ -56,7 +56,7 @@ class MergePlan:
     deletes: bool = False
     truncates: tuple[str, ...] = ()
     versions: bool = False
-    stamps: Stamps = NO_STAMPS
+    stamps: AuditValues = NO_STAMPS
 
     @property
     def batch_columns(self) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ def _is_guarded(spec: OperationSpec, *, events: bool) -> bool:
 _TELLING: Final = (OperationKind.INCREMENT, OperationKind.BACKFILL, OperationKind.SNAPSHOT_CHUNK)
 
 
-def _emptied(spec: OperationSpec, reading: LogReading) -> str:
+def _emptied(spec: OperationSpec, reading: LogBatchResult) -> str:
     """Returns the condition of the rows that TRUNCATEs have removed; versions end by `lake.merge.scd2`."""
     if spec.stored_as.keeps_versions:
         return ""

@@ -8,22 +8,22 @@ import enum
 from dataclasses import dataclass
 from datetime import datetime
 
-from cdc_ops.core.apply.scd import LATEST, StoredAs
+from cdc_ops.core.apply.scd import LATEST, TableStorage
 from cdc_ops.core.archive.offsets import ArchiveWatermark
 from cdc_ops.core.cursor.cursors import Cursor, CursorValue
-from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows, Seen
+from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows, RangeChecksum
 from cdc_ops.core.cursor.windows import Window
-from cdc_ops.core.events.column_drift import NO_NEWS, ColumnNews
+from cdc_ops.core.events.column_drift import NO_DRIFT, ColumnDrift
 from cdc_ops.core.events.event_history import Replay
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operation.log_batch import LOG_COLUMNS, LogBatch, LogReading
+from cdc_ops.core.operation.log_batch import LOG_COLUMNS, LogBatch, LogBatchResult
 from cdc_ops.core.operation.phases import Phases
 from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN, UnknownTables
 from cdc_ops.core.reconcile.diff import CompareSpec
-from cdc_ops.core.reconcile.key_buckets import Scope
+from cdc_ops.core.reconcile.key_buckets import BucketSelection
 from cdc_ops.core.schema.schema_evolution import SchemaChange
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
-from cdc_ops.core.schema.value_policies import NOTHING_NULLED, Nulled
+from cdc_ops.core.schema.value_policies import NOTHING_NULLIFIED, NullifiedValues
 
 
 class OperationKind(enum.StrEnum):
@@ -186,7 +186,7 @@ class OperationSpec:
     update_only: tuple[str, ...] = ()
     compare: CompareSpec | None = None
     band: Window | None = None
-    seen_after: Seen | None = None
+    seen_after: RangeChecksum | None = None
     with_nulls: bool = False
     nulls_after: str = ""
     deleted_column: str = ""
@@ -194,7 +194,7 @@ class OperationSpec:
     before: tuple[Column, ...] = ()
     log: LogBatch | None = None
     archive_after: ArchiveWatermark | None = None
-    stored_as: StoredAs = LATEST
+    stored_as: TableStorage = LATEST
     quarantine: str = ""
     replay: Replay | None = None
 
@@ -290,9 +290,9 @@ class Manifest:
     key_ranges: tuple[KeyRange, ...] = ()
     null_keys: int = 0
     files: int = 0
-    nulled: Nulled = NOTHING_NULLED
-    scope: Scope | None = None
-    log: LogReading | None = None
+    nulled: NullifiedValues = NOTHING_NULLIFIED
+    scope: BucketSelection | None = None
+    log: LogBatchResult | None = None
     quarantined: int = 0
     feed_files: int = 0
     feed_bytes: int = 0
@@ -311,10 +311,10 @@ class Counts:
     updated: int = 0
     deleted: int = 0
     bytes: int = 0
-    nulled: Nulled = NOTHING_NULLED
+    nulled: NullifiedValues = NOTHING_NULLIFIED
     quarantined: int = 0
     behind: int = 0
-    columns: ColumnNews = NO_NEWS
+    columns: ColumnDrift = NO_DRIFT
     unknown: UnknownTables = NONE_UNKNOWN
     reread: tuple[str, ...] = ()
     blank: int = 0

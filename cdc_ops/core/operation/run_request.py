@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from cdc_ops.core.reconcile.diff import Strength
-from cdc_ops.core.reconcile.key_buckets import Scope
+from cdc_ops.core.reconcile.diff import CompareLevel
+from cdc_ops.core.reconcile.key_buckets import BucketSelection
 from cdc_ops.errors import RequestError
 
 _NOTHING: Final = "Nothing was read or written; the watermark stays."
@@ -67,10 +67,10 @@ class RunRequest:
     until: datetime | None = None
     keys: tuple[tuple[str, ...], ...] = ()
     columns: tuple[str, ...] = ()
-    strength: Strength | None = None
+    strength: CompareLevel | None = None
     accept_deletes: int = 0
     accept_delete_ratio: float = 0.0
-    scope: Scope | None = None
+    scope: BucketSelection | None = None
 
     @property
     def accepts_deletes(self) -> bool:
@@ -145,7 +145,7 @@ class RunRequest:
             raise self._contradiction("A reconcile takes neither range nor keys nor resync mode.", "Drop them: it compares whole tables.")
         if self.accepts_deletes and len(self.tables) != 1:
             raise self._contradiction("Deletes are accepted for one table.", "Name exactly one table.")
-        if self.scope and (len(self.tables) != 1 or self.strength is not Strength.ROWS):
+        if self.scope and (len(self.tables) != 1 or self.strength is not CompareLevel.ROWS):
             raise self._contradiction("A part that is compared is one of one table, by rows.", "Name one table, and strength rows.")
 
     def _contradiction(self, what: str, remedy: str) -> RequestError:

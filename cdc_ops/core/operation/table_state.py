@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from cdc_ops.core.archive.offsets import ArchiveWatermark
-from cdc_ops.core.cursor.auto_increment import CounterReadings
+from cdc_ops.core.cursor.auto_increment import CounterSamples
 from cdc_ops.core.cursor.cursors import CursorValue
-from cdc_ops.core.cursor.late_rows import Seen
+from cdc_ops.core.cursor.late_rows import RangeChecksum
 from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead
 from cdc_ops.core.operation.operation import OperationSpec, SnapshotProgress, app_id
 from cdc_ops.core.schema.tables import TableName
@@ -55,9 +55,9 @@ class TableState:
     snapshot: SnapshotProgress | None = None
     delta_version: int | None = None
     fresh_at: datetime | None = None
-    seen: Seen | None = None
+    seen: RangeChecksum | None = None
     nulls: str = ""
-    readings: CounterReadings | None = None
+    readings: CounterSamples | None = None
     archive: ArchiveWatermark | None = None
     compared_at: datetime | None = None
     missing_since: datetime | None = None
@@ -271,7 +271,7 @@ def _undone(head: LakeHead | None, seen: int | None) -> ForeignChange | None:
     return next((change for change in changes if change.undoes_commits and change.version > (seen or 0)), None)
 
 
-class Standing(enum.StrEnum):
+class LedgerStatus(enum.StrEnum):
     """How a table's lake and ledger stand to each other before an operation is planned or executed."""
 
     EQUAL = "equal"
@@ -287,7 +287,7 @@ def compare(
     head: LakeHead | None,
     open_operations: tuple[OperationSpec, ...] = (),
     abandoned_ids: frozenset[str] = frozenset(),
-) -> Standing:
+) -> LedgerStatus:
     """Compares ledger and lake.
 
     Args:
@@ -304,7 +304,7 @@ def compare(
     if head is None:
         if state.committed_op_seq:
             raise _lake_behind(state, "there is no Delta table any more")
-        return Standing.EQUAL
+        return LedgerStatus.EQUAL
     if head.txn_version is None:
         return _compare_unmarked(state, head)
     if head.txn_version == state.committed_op_seq:
@@ -313,13 +313,13 @@ def compare(
         raise _lake_behind(state, f"its newest operation is {head.txn_version}")
     newest = head.record.operation_id if head.record and head.record.op_seq == head.txn_version else ""
     if newest and newest in {spec.operation_id for spec in open_operations}:
-        return Standing.AHEAD_OURS
+        return LedgerStatus.AHEAD_OURS
     if newest and newest in abandoned_ids:
-        return Standing.AHEAD_ABANDONED
+        return LedgerStatus.AHEAD_ABANDONED
     raise _ledger_behind(state, head)
 
 
-def _compare_unmarked(state: TableState, head: LakeHead) -> Standing:
+def _compare_unmarked(state: TableState, head: LakeHead) -> LedgerStatus:
     if head.foreign_app_ids:
         raise TargetForeignError(
             f"The Delta table for {state.table} is written by {', '.join(head.foreign_app_ids)}.",
@@ -330,7 +330,7 @@ def _compare_unmarked(state: TableState, head: LakeHead) -> Standing:
     if state.committed_op_seq:
         raise _lake_behind(state, "it was replaced by a table without our commits")
     if head.created_by_us:
-        return Standing.EQUAL
+        return LedgerStatus.EQUAL
     raise TargetForeignError(
         f"The target of {state.table} is a Delta table (version {head.version}) that cdc-ops did not write.",
         why="It has no cdc-ops commit; overwriting or merging into it could destroy somebody's data.",
@@ -339,7 +339,7 @@ def _compare_unmarked(state: TableState, head: LakeHead) -> Standing:
     )
 
 
-def _compare_same_number(state: TableState, head: LakeHead) -> Standing:
+def _compare_same_number(state: TableState, head: LakeHead) -> LedgerStatus:
     record = head.record
     if record is not None and record.operation_id != state.operation_id:
         if record.op_seq < state.committed_op_seq:
@@ -349,7 +349,7 @@ def _compare_same_number(state: TableState, head: LakeHead) -> Standing:
         raise _lake_behind(state, f"{undone.operation} in Delta version {undone.version}")
     if state.delta_version is not None and head.version < state.delta_version:
         raise _lake_behind(state, f"it is at version {head.version}")
-    return Standing.EQUAL
+    return LedgerStatus.EQUAL
 
 
 def _position(watermark: CursorValue | None, snapshot: SnapshotProgress | None) -> str:

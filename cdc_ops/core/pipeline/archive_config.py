@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from cdc_ops.core.archive.file_names import AIVEN_TEMPLATE, Layout
-from cdc_ops.core.events.format_spec import EventFormat
+from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.schema.tables import TableName
 
 
@@ -111,9 +111,9 @@ class ArchiveConfig:
     files_per_run: int = 5000
 
     @property
-    def events(self) -> EventFormat:
+    def events(self) -> FormatOptions:
         """What the pipeline file says of the format."""
-        return EventFormat(name=self.format, settings=dict(self.settings), accept=self.accept, time_zone=self.time_zone)
+        return FormatOptions(name=self.format, settings=dict(self.settings), accept=self.accept, time_zone=self.time_zone)
 
     def location(self, table: TableName) -> str:
         """Returns where the files of a table are."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from cdc_ops.core.apply.deletes import Deletes
-from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, OwnColumns
+from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, MetadataColumns
 from cdc_ops.core.maintenance import MaintenancePolicy
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnBadRecord
 from cdc_ops.core.pipeline.dropped_tables import DroppedTables
@@ -220,7 +220,7 @@ class TableSettings:
     ignore_null_updates: bool = False
     ignore_null_updates_column_list: tuple[str, ...] = ()
     ignore_null_updates_except_column_list: tuple[str, ...] = ()
-    operational_columns: OwnColumns = DEFAULT_COLUMNS
+    operational_columns: MetadataColumns = DEFAULT_COLUMNS
     late_window: timedelta = timedelta(days=7)
     zero_dates: OnUnstorable = OnUnstorable.NULL
     not_a_number: OnUnstorable = OnUnstorable.NULL

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from cdc_ops.core.reconcile.key_buckets import Buckets, Scope
+from cdc_ops.core.reconcile.key_buckets import Buckets, BucketSelection
 from cdc_ops.errors import DeletesRefusedError, RequestError
 
 ALWAYS_ALLOWED: Final = 10
@@ -24,7 +24,7 @@ SAMPLES: Final = 5
 _ACCEPTED: Final = re.compile(r"(?P<rows>\d{1,18})|(?P<percent>\d{1,3}(\.\d+)?)\s*%")
 
 
-class Strength(enum.StrEnum):
+class CompareLevel(enum.StrEnum):
     """What equality is asked of."""
 
     KEYS = "keys"
@@ -121,7 +121,7 @@ def parse_accepted(text: str) -> tuple[int, float]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenUp:
+class AbandonedOperation:
     """An operation that was given up, and whose Spark application may still be alive.
 
     Args:
@@ -151,14 +151,14 @@ class CompareSpec:
             one looks at the table. None if there is none.
     """
 
-    strength: Strength
+    strength: CompareLevel
     buckets: Buckets | None
     readers: int
     guard: DeleteGuard
     why: str = ""
     heals: bool = False
-    scope: Scope | None = None
-    seals: GivenUp | None = None
+    scope: BucketSelection | None = None
+    seals: AbandonedOperation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,11 +182,11 @@ def added(parts: Iterable[tuple[int, int, int]]) -> Digests:
     return sums
 
 
-def differing(buckets: Buckets, source: Digests, lake: Digests) -> Scope:
+def differing(buckets: Buckets, source: Digests, lake: Digests) -> BucketSelection:
     """Returns the buckets whose rows are not the same on both sides."""
-    return Scope(buckets=buckets, members=tuple(sorted(n for n in source.keys() | lake.keys() if source.get(n) != lake.get(n))))
+    return BucketSelection(buckets=buckets, members=tuple(sorted(n for n in source.keys() | lake.keys() if source.get(n) != lake.get(n))))
 
 
-def rows_in(scope: Scope, digests: Digests) -> int:
+def rows_in(scope: BucketSelection, digests: Digests) -> int:
     """Returns how many rows one side has in some buckets."""
     return sum(digests[number].rows for number in scope.members if number in digests)

@@ -31,7 +31,7 @@ _WIDEST: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class KeySpan:
     """Keys with low <= key < high; an open end is None."""
 
     low: int | None = None
@@ -71,9 +71,9 @@ class Buckets:
             return None
         return Buckets(keys=self.keys, count=self.count * FINER, low=self.low, width=self.width // FINER)
 
-    def span(self, first: int, last: int) -> Span:
+    def span(self, first: int, last: int) -> KeySpan:
         """Returns the keys of the buckets from `first` to `last`, both included."""
-        return Span(
+        return KeySpan(
             low=None if first == 0 else self._start + first * self.width,
             high=None if last == self.count - 1 else self._start + (last + 1) * self.width,
         )
@@ -97,7 +97,7 @@ class Buckets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class BucketSelection:
     """Some buckets of a cut, or the whole table: what was found to differ, is read, and may be deleted from.
 
     Args:
@@ -118,22 +118,22 @@ class Scope:
         """True if no row can be in it."""
         return self.buckets is not None and not self.members
 
-    def spans(self) -> tuple[Span, ...]:
+    def spans(self) -> tuple[KeySpan, ...]:
         """Returns the ranges, neighbours joined."""
         if self.buckets is None:
-            return (Span(),)
+            return (KeySpan(),)
         return tuple(self.buckets.span(first, last) for first, last in _runs(self.members))
 
-    def bounded(self) -> "Scope":
+    def bounded(self) -> "BucketSelection":
         """Returns a scope that holds this one and whose conditions stay short: ranges are joined across the smallest gaps."""
         if self.buckets is None:
             return self
         if not self.buckets.by_range:
             return WHOLE if len(self.members) > _MOST_MEMBERS else self
         runs = _joined(_runs(self.members))
-        return Scope(buckets=self.buckets, members=tuple(number for first, last in runs for number in range(first, last + 1)))
+        return BucketSelection(buckets=self.buckets, members=tuple(number for first, last in runs for number in range(first, last + 1)))
 
-    def parts(self, most: int) -> tuple["Scope", ...]:
+    def parts(self, most: int) -> tuple["BucketSelection", ...]:
         """Deals the ranges out among readers, neighbours together; what has no ranges stays in one piece."""
         if self.buckets is None or not self.buckets.by_range:
             return (self,)
@@ -141,12 +141,12 @@ class Scope:
         size = max(-(-len(runs) // max(most, 1)), 1)
         shares = (runs[start : start + size] for start in range(0, len(runs), size))
         return tuple(
-            Scope(buckets=self.buckets, members=tuple(number for first, last in share for number in range(first, last + 1)))
+            BucketSelection(buckets=self.buckets, members=tuple(number for first, last in share for number in range(first, last + 1)))
             for share in shares
         )
 
 
-WHOLE: Final = Scope()
+WHOLE: Final = BucketSelection()
 
 
 def cut(keys: tuple[str, ...], rows: int, extent: tuple[int, int] | None) -> Buckets:
@@ -169,7 +169,7 @@ def cut(keys: tuple[str, ...], rows: int, extent: tuple[int, int] | None) -> Buc
     return Buckets(keys=keys, count=-(-numbers // width), low=low, width=width)
 
 
-def span_condition(column: str, spans: tuple[Span, ...]) -> str:
+def span_condition(column: str, spans: tuple[KeySpan, ...]) -> str:
     """Returns the condition that a key lies in one of some ranges, in the SQL that all servers and Spark share; "" for every key."""
     parts = []
     for span in spans:

@@ -15,7 +15,7 @@ _PLAIN: Final = ("tinyint", "smallint", "int", "bigint", "decimal", "boolean")
 NULL_TEXT: Final = "-"
 
 
-def spark_field(column: Column) -> str | None:
+def spark_text(column: Column) -> str | None:
     """Returns Spark SQL for a stored column's field, None if its values have no text that both sides share.
 
     The session has to be in UTC and in ANSI mode (decimals without exponents).

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from cdc_ops.core.schema.logical_types import ValueFamily, family_of
+from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.mysql_types import MAX_DECIMAL_DIGITS, TypeMapping, mysql_mapping, overflowing, under_policy
 from cdc_ops.core.schema.postgres_types import postgres_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
@@ -42,7 +42,7 @@ class DeclaredTable:
     columns: tuple[tuple[str, str], ...]
 
 
-BEGIN_ANEW: Final = "A pipeline of another name, with another 'path' for the table, begins with the first events of the archive"
+START_NEW_PIPELINE: Final = "A pipeline of another name, with another 'path' for the table, begins with the first events of the archive"
 """What is to be done where a table of a source would be read as a whole."""
 
 _OF_FORMATS: Final = (
@@ -57,7 +57,7 @@ _CONSTRAINT: Final = re.compile(r"\s+(not\s+null|primary\s+key)\s*$", re.IGNOREC
 _TYPE: Final = re.compile(r"^([a-z]\w*(?: precision)?)\s*(?:\(([^()]*)\))?\s*((?:with(?: local)? time zone)?)$")
 
 
-def way_on(command: str, does: str, *, declared: bool, first: str = "", then: str = "") -> str:
+def next_step(command: str, does: str, *, declared: bool, first: str = "", then: str = "") -> str:
     """Returns what is to be done about a table that cannot go on with its archive alone, as the `next` of an error.
 
     Args:
@@ -67,7 +67,7 @@ def way_on(command: str, does: str, *, declared: bool, first: str = "", then: st
         first: A sentence on what else helps then, before what is said anyway.
         then: What is said of the pipeline that begins anew, from a comma on.
     """
-    return f"{first} {BEGIN_ANEW}{then}.".lstrip() if declared else f"cdc-ops {command}   ({does})"
+    return f"{first} {START_NEW_PIPELINE}{then}.".lstrip() if declared else f"cdc-ops {command}   ({does})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +236,7 @@ def _postgres(kind: str, types: TypePolicies) -> tuple[str, str, bool]:
     if mapping.refusal:
         raise ValueError(mapping.refusal)
     column = Column(name="", source_type=kind, delta_type=mapping.delta_type, nullable=True, expression="")
-    if family_of(column) is ValueFamily.OTHER and not _POSTGRES_OTHERS.match(kind.lower()):
+    if logical_type_of(column) is LogicalType.OTHER and not _POSTGRES_OTHERS.match(kind.lower()):
         raise ValueError(f"{kind!r} is no type that format_type prints; enums and types of your own are declared as text")
     return mapping.delta_type, kind, mapping.lossy
 

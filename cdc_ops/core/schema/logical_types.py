@@ -11,7 +11,7 @@ from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
 
 
-class ValueFamily(enum.StrEnum):
+class LogicalType(enum.StrEnum):
     """Kinds of values that formats write alike."""
 
     INTEGER = "integer"
@@ -49,33 +49,33 @@ class ValueFamily(enum.StrEnum):
     OTHER = "another type kept as text"
 
 
-_BY_STORED: Final[dict[str, ValueFamily]] = {
-    "tinyint": ValueFamily.INTEGER,
-    "smallint": ValueFamily.INTEGER,
-    "int": ValueFamily.INTEGER,
-    "bigint": ValueFamily.INTEGER,
-    "float": ValueFamily.FLOAT,
-    "double": ValueFamily.FLOAT,
-    "boolean": ValueFamily.BOOLEAN,
-    "date": ValueFamily.DATE,
-    "timestamp_ntz": ValueFamily.WALL_CLOCK,
-    "timestamp": ValueFamily.INSTANT,
+_BY_STORED: Final[dict[str, LogicalType]] = {
+    "tinyint": LogicalType.INTEGER,
+    "smallint": LogicalType.INTEGER,
+    "int": LogicalType.INTEGER,
+    "bigint": LogicalType.INTEGER,
+    "float": LogicalType.FLOAT,
+    "double": LogicalType.FLOAT,
+    "boolean": LogicalType.BOOLEAN,
+    "date": LogicalType.DATE,
+    "timestamp_ntz": LogicalType.WALL_CLOCK,
+    "timestamp": LogicalType.INSTANT,
 }
 
 _GEOMETRIES: Final = re.compile(r"^(geometry|(multi)?(point|linestring|polygon)|geom(etry)?collection)$")
 
-_TEXT_BY_DECLARED: Final[dict[str, ValueFamily]] = {
-    **dict.fromkeys(("decimal", "dec", "fixed", "numeric"), ValueFamily.DECIMAL_TEXT),
-    **dict.fromkeys(("date", "datetime", "timestamp"), ValueFamily.MOMENT_TEXT),
-    "time": ValueFamily.TIME,
-    **dict.fromkeys(("json", "jsonb"), ValueFamily.JSON),
-    "enum": ValueFamily.ENUM,
-    "set": ValueFamily.SET,
-    **dict.fromkeys(("character", "bpchar"), ValueFamily.PADDED_TEXT),
-    "interval": ValueFamily.INTERVAL,
-    "money": ValueFamily.MONEY,
-    "bit": ValueFamily.BIT_TEXT,
-    **dict.fromkeys(("point", "line", "lseg", "box", "path", "polygon", "circle"), ValueFamily.SHAPE),
+_TEXT_BY_DECLARED: Final[dict[str, LogicalType]] = {
+    **dict.fromkeys(("decimal", "dec", "fixed", "numeric"), LogicalType.DECIMAL_TEXT),
+    **dict.fromkeys(("date", "datetime", "timestamp"), LogicalType.MOMENT_TEXT),
+    "time": LogicalType.TIME,
+    **dict.fromkeys(("json", "jsonb"), LogicalType.JSON),
+    "enum": LogicalType.ENUM,
+    "set": LogicalType.SET,
+    **dict.fromkeys(("character", "bpchar"), LogicalType.PADDED_TEXT),
+    "interval": LogicalType.INTERVAL,
+    "money": LogicalType.MONEY,
+    "bit": LogicalType.BIT_TEXT,
+    **dict.fromkeys(("point", "line", "lseg", "box", "path", "polygon", "circle"), LogicalType.SHAPE),
     **dict.fromkeys(
         (
             "char",
@@ -93,17 +93,17 @@ _TEXT_BY_DECLARED: Final[dict[str, ValueFamily]] = {
             "nclob",
             "xmltype",
         ),
-        ValueFamily.TEXT,
+        LogicalType.TEXT,
     ),
-    "uuid": ValueFamily.UUID,
-    **dict.fromkeys(("object", "array"), ValueFamily.DOCUMENT),
+    "uuid": LogicalType.UUID,
+    **dict.fromkeys(("object", "array"), LogicalType.DOCUMENT),
     **dict.fromkeys(
         (
             *("name", "xid", "xid8", "cid", "tid", "pg_lsn", "pg_snapshot", "txid_snapshot", "jsonpath", "tsquery"),
             *("regclass", "regcollation", "regconfig", "regdictionary", "regnamespace", "regoper", "regoperator", "regproc"),
             *("regprocedure", "regrole", "regtype", "hstore", "vector", "halfvec", "sparsevec", "geometry", "geography"),
         ),
-        ValueFamily.INTERNAL,
+        LogicalType.INTERNAL,
     ),
 }
 
@@ -114,38 +114,38 @@ _BENT_ELEMENTS: Final = re.compile(
 """Elements that JSON's own numbers, texts, true and false do not say; of enums, ranges and types of one's own the text is written."""
 
 
-def family_of(column: Column) -> ValueFamily:
+def logical_type_of(column: Column) -> LogicalType:
     """Returns the family of a column's values."""
     kind = DeclaredType.parse(column.source_type)
     stored = column.delta_type.strip().lower()
     if column.source_type.strip().endswith("]"):
-        return ValueFamily.BENT_ARRAY if _BENT_ELEMENTS.match(column.source_type.strip().lower()) else ValueFamily.ARRAY
+        return LogicalType.BENT_ARRAY if _BENT_ELEMENTS.match(column.source_type.strip().lower()) else LogicalType.ARRAY
     if kind.base == "year":
-        return ValueFamily.YEAR
+        return LogicalType.YEAR
     if kind.base == "bit" and stored != "string":
-        return ValueFamily.BIT
+        return LogicalType.BIT
     if stored.startswith("decimal"):
-        return ValueFamily.UNSIGNED_BIGINT if kind.base == "bigint" else ValueFamily.DECIMAL
+        return LogicalType.UNSIGNED_BIGINT if kind.base == "bigint" else LogicalType.DECIMAL
     if stored == "binary":
         return _of_binary(kind.base)
     return _BY_STORED[stored] if stored in _BY_STORED else _of_text(column.source_type, kind.base)
 
 
-def _of_binary(base: str) -> ValueFamily:
+def _of_binary(base: str) -> LogicalType:
     if base == "vector":
-        return ValueFamily.VECTOR
-    return ValueFamily.GEOMETRY if _GEOMETRIES.match(base) else ValueFamily.BINARY
+        return LogicalType.VECTOR
+    return LogicalType.GEOMETRY if _GEOMETRIES.match(base) else LogicalType.BINARY
 
 
-def _of_text(declared: str, base: str) -> ValueFamily:
+def _of_text(declared: str, base: str) -> LogicalType:
     text = declared.strip().lower()
     if text.startswith("character varying"):
-        return ValueFamily.TEXT
+        return LogicalType.TEXT
     if text.startswith("bit varying"):
-        return ValueFamily.VARBIT
+        return LogicalType.VARBIT
     if base == "time" and text.endswith("with time zone"):
-        return ValueFamily.ZONED_TIME
-    return _TEXT_BY_DECLARED.get(base, ValueFamily.OTHER)
+        return LogicalType.ZONED_TIME
+    return _TEXT_BY_DECLARED.get(base, LogicalType.OTHER)
 
 
 def fraction_digits(column: Column) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cdc_ops.core.schema.declared_tables import way_on
+from cdc_ops.core.schema.declared_tables import next_step
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.type_widening import canonical_type, common_type, holds
 from cdc_ops.errors import SchemaChangedError
@@ -316,7 +316,7 @@ def _notes(settings: SchemaSettings, table: TableName, changes: tuple[SchemaChan
 
 def _stopped(settings: SchemaSettings, table: TableName, refused: tuple[SchemaChange, ...]) -> SchemaChangedError:
     remedies = [
-        way_on(
+        next_step(
             f"resync --pipeline {settings.pipeline} --table {table} --mode full",
             "reads all rows again into a new generation with the source's columns and keys",
             declared=settings.declared,

@@ -69,14 +69,14 @@ class NulledValues:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nulled:
+class NullifiedValues:
     """All values of one operation that became NULL; `counted` is False where nobody could count them any more."""
 
     columns: tuple[NulledValues, ...] = ()
     counted: bool = True
 
     @classmethod
-    def total(cls, parts: Iterable["Nulled"]) -> "Nulled":
+    def total(cls, parts: Iterable["NullifiedValues"]) -> "NullifiedValues":
         """Adds several operations up."""
         sums: dict[tuple[str, str], int] = {}
         counted = True
@@ -98,4 +98,4 @@ class Nulled:
         return f"{text}; {unknown}" if unknown else text
 
 
-NOTHING_NULLED: Final = Nulled()
+NOTHING_NULLIFIED: Final = NullifiedValues()

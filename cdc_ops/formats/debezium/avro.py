@@ -8,7 +8,7 @@ with `schemas.enable` does. Nothing else differs from JSON: see `formats.files.a
 
 from dataclasses import replace
 
-from cdc_ops.core.formats.catalog import facts_of
+from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.formats.debezium import json_events, sqlserver_oracle, unwrapped
 from cdc_ops.formats.debezium.json_events import DebeziumJson
 from cdc_ops.formats.debezium.mongodb import DebeziumMongoDb
@@ -19,7 +19,7 @@ from cdc_ops.formats.feed.format import Format
 def _of(form: Format) -> Format:
     if not isinstance(form, DebeziumJson | DebeziumUnwrapped):
         raise TypeError(f"{form!r} is none of Debezium's formats")
-    return replace(form, facts=facts_of(f"{form.facts.name}-avro"))
+    return replace(form, facts=format_spec(f"{form.facts.name}-avro"))
 
 
 def debezium_mysql_avro() -> Format:
@@ -44,7 +44,7 @@ def debezium_oracle_avro() -> Format:
 
 def debezium_mongodb_avro() -> Format:
     """The format `debezium-mongodb-avro`: documents are texts in Avro too, so that neither converter nor sink changes what they say."""
-    return DebeziumMongoDb(facts=facts_of("debezium-mongodb-avro"))
+    return DebeziumMongoDb(facts=format_spec("debezium-mongodb-avro"))
 
 
 def debezium_mysql_unwrapped_avro() -> Format:

@@ -14,8 +14,8 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import WHOLE_ROW, EventFormat, FormatFacts, Operation, RecordKind
-from cdc_ops.core.formats.catalog import facts_of
+from cdc_ops.core.events.format_spec import WHOLE_ROW, FormatOptions, FormatSpec, Operation, RecordKind
+from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.formats.debezium_losses import PLACEHOLDER
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.formats.debezium import values as spelled
@@ -63,11 +63,11 @@ class DebeziumJson:
         schemas: True if tables are in schemas of a database, False if databases are the schemas.
     """
 
-    facts: FormatFacts
+    facts: FormatSpec
     place: Callable[[Expr, Expr], Expr]
     schemas: bool = True
 
-    def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
+    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
         """See `Format`."""
         frame = parsed(records, _LAYOUT, _body)
         body, before, after = F.col("r.body"), F.col("before"), F.col("after")
@@ -95,7 +95,7 @@ class DebeziumJson:
             },
         )
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
         """See `Format`."""
         return spelled.read(self.facts, column, text, kind, chosen)
 
@@ -225,9 +225,9 @@ def types_of(fields: Expr) -> Expr:
 
 def debezium_mysql() -> Format:
     """The format `debezium-mysql`."""
-    return DebeziumJson(facts=facts_of("debezium-mysql"), place=_mysql_place, schemas=False)
+    return DebeziumJson(facts=format_spec("debezium-mysql"), place=_mysql_place, schemas=False)
 
 
 def debezium_postgres() -> Format:
     """The format `debezium-postgres`."""
-    return DebeziumJson(facts=facts_of("debezium-postgres"), place=_postgres_place)
+    return DebeziumJson(facts=format_spec("debezium-postgres"), place=_postgres_place)

@@ -17,8 +17,8 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import EventFormat, FormatFacts, Operation, RecordKind, setting
-from cdc_ops.core.formats.catalog import facts_of
+from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, Operation, RecordKind, setting
+from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.formats.mongodb import CAPTURE_MODE, FULL_UPDATE
 from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN
 from cdc_ops.core.schema.tables import Column
@@ -43,9 +43,9 @@ NAMELESS: Final = "it does not say which document: it has neither a document fro
 class DebeziumMongoDb:
     """The format `debezium-mongodb`."""
 
-    facts: FormatFacts
+    facts: FormatSpec
 
-    def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
+    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
         """See `Format`."""
         frame = parsed(records, _LAYOUT, _event)
         body, source, op = F.col("r.body"), F.col("r.body.source"), F.col("r.body.op")
@@ -80,12 +80,12 @@ class DebeziumMongoDb:
             },
         )
 
-    def _gone(self, patch: Expr, chosen: EventFormat) -> Expr:
+    def _gone(self, patch: Expr, chosen: FormatOptions) -> Expr:
         """True for an update that cannot be applied, of a document that is not there any more when it is looked up: its delete follows."""
         looks_up = "update_full" in setting(self.facts, chosen, CAPTURE_MODE) and setting(self.facts, chosen, FULL_UPDATE) == "lookup"
         return F.exists(F.map_values(patch), lambda value: F.coalesce(value.startswith(spelled.IN_PART), F.lit(False))) & F.lit(looks_up)
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
         """See `Format`."""
         return spelled.read(column, text)
 
@@ -172,4 +172,4 @@ def _kind(body: Expr, key: Expr) -> Expr:
 
 def debezium_mongodb() -> Format:
     """The format `debezium-mongodb`."""
-    return DebeziumMongoDb(facts=facts_of("debezium-mongodb"))
+    return DebeziumMongoDb(facts=format_spec("debezium-mongodb"))

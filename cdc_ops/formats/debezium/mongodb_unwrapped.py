@@ -16,8 +16,8 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import EventFormat, FormatFacts, Operation, RecordKind, setting
-from cdc_ops.core.formats.catalog import facts_of
+from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, Operation, RecordKind, setting
+from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.formats.debezium_flat import DELETED
 from cdc_ops.core.formats.debezium_losses import SCHEMAS
 from cdc_ops.core.formats.mongodb import REMOVED, UPDATED
@@ -37,9 +37,9 @@ _ID: Final = "_id"
 class DebeziumMongoDbUnwrapped:
     """The format `debezium-mongodb-unwrapped`."""
 
-    facts: FormatFacts
+    facts: FormatSpec
 
-    def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
+    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
         """See `Format`."""
         frame, wrapped, fields = opened(records)
         row, added = F.col("b"), Added(F.col("b"), self.facts, chosen)
@@ -74,7 +74,7 @@ class DebeziumMongoDbUnwrapped:
             },
         )
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
         """See `Format`."""
         reading = mongodb_values.read_flat(column, text, kind)
         return only_typed(reading, kind) if setting(self.facts, chosen, SCHEMAS) == "true" else reading
@@ -90,4 +90,4 @@ def _reason(added: Added, op: Expr, deleted: Expr, image: Expr) -> Expr:
 
 def debezium_mongodb_unwrapped() -> Format:
     """The format `debezium-mongodb-unwrapped`."""
-    return DebeziumMongoDbUnwrapped(facts=facts_of("debezium-mongodb-unwrapped"))
+    return DebeziumMongoDbUnwrapped(facts=format_spec("debezium-mongodb-unwrapped"))

@@ -12,7 +12,7 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import functions as F
 
 from cdc_ops.core.events.change_feed import LANDED_NUMBER
-from cdc_ops.core.formats.catalog import facts_of
+from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.formats.debezium import LSN_TYPE, SCN_TYPE
 from cdc_ops.formats.debezium.json_events import DebeziumJson
 from cdc_ops.formats.feed.envelopes import kafka_offset
@@ -77,9 +77,9 @@ def _oracle_place(body: Expr, streamed: Expr) -> Expr:
 
 def debezium_sqlserver() -> Format:
     """The format `debezium-sqlserver`."""
-    return DebeziumJson(facts=facts_of("debezium-sqlserver"), place=_sql_server_place)
+    return DebeziumJson(facts=format_spec("debezium-sqlserver"), place=_sql_server_place)
 
 
 def debezium_oracle() -> Format:
     """The format `debezium-oracle`."""
-    return DebeziumJson(facts=facts_of("debezium-oracle"), place=_oracle_place)
+    return DebeziumJson(facts=format_spec("debezium-oracle"), place=_oracle_place)

@@ -14,8 +14,8 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import EventFormat, FormatFacts, Operation, RecordKind, setting
-from cdc_ops.core.formats.catalog import facts_of
+from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, Operation, RecordKind, setting
+from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.formats.debezium_flat import DELETED, FIELDS, PREFIX
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.formats.debezium import values as spelled
@@ -47,11 +47,11 @@ class DebeziumUnwrapped:
         schemas: True if tables are in schemas of a database, False if databases are the schemas.
     """
 
-    facts: FormatFacts
+    facts: FormatSpec
     place: Callable[["Added", Expr], Expr]
     schemas: bool = True
 
-    def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
+    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
         """See `Format`."""
         frame, wrapped, fields = opened(records)
         row, added = F.col("b"), Added(F.col("b"), self.facts, chosen)
@@ -79,7 +79,7 @@ class DebeziumUnwrapped:
             },
         )
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
         """See `Format`."""
         return spelled.read(self.facts, column, text, kind, chosen)
 
@@ -87,7 +87,7 @@ class DebeziumUnwrapped:
 class Added:
     """The fields of the envelope that `add.fields` keeps beside the row."""
 
-    def __init__(self, row: Expr, facts: FormatFacts, chosen: EventFormat) -> None:
+    def __init__(self, row: Expr, facts: FormatSpec, chosen: FormatOptions) -> None:
         declared = [name.strip() for name in setting(facts, chosen, FIELDS).split(",") if name.strip()]
         prefix = setting(facts, chosen, PREFIX)
         self._row = row
@@ -178,19 +178,19 @@ def _oracle_place(added: Added, op: Expr) -> Expr:
 
 def debezium_mysql_unwrapped() -> Format:
     """The format `debezium-mysql-unwrapped`."""
-    return DebeziumUnwrapped(facts=facts_of("debezium-mysql-unwrapped"), place=_mysql_place, schemas=False)
+    return DebeziumUnwrapped(facts=format_spec("debezium-mysql-unwrapped"), place=_mysql_place, schemas=False)
 
 
 def debezium_postgres_unwrapped() -> Format:
     """The format `debezium-postgres-unwrapped`."""
-    return DebeziumUnwrapped(facts=facts_of("debezium-postgres-unwrapped"), place=_postgres_place)
+    return DebeziumUnwrapped(facts=format_spec("debezium-postgres-unwrapped"), place=_postgres_place)
 
 
 def debezium_sqlserver_unwrapped() -> Format:
     """The format `debezium-sqlserver-unwrapped`."""
-    return DebeziumUnwrapped(facts=facts_of("debezium-sqlserver-unwrapped"), place=_sql_server_place)
+    return DebeziumUnwrapped(facts=format_spec("debezium-sqlserver-unwrapped"), place=_sql_server_place)
 
 
 def debezium_oracle_unwrapped() -> Format:
     """The format `debezium-oracle-unwrapped`."""
-    return DebeziumUnwrapped(facts=facts_of("debezium-oracle-unwrapped"), place=_oracle_place)
+    return DebeziumUnwrapped(facts=format_spec("debezium-oracle-unwrapped"), place=_oracle_place)

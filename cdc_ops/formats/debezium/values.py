@@ -11,9 +11,9 @@ from typing import Final
 from pyspark.sql import Column as Expr
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import Container, EventFormat, FormatFacts, setting
+from cdc_ops.core.events.format_spec import Container, FormatOptions, FormatSpec, setting
 from cdc_ops.core.formats.debezium_losses import BINARY_MODE, DECIMAL_MODE, META_DATA, NEED_SCHEMAS, SCHEMAS, TIME_MODE, UNSIGNED_MODE
-from cdc_ops.core.schema.logical_types import ValueFamily, family_of, fraction_digits, scale_of
+from cdc_ops.core.schema.logical_types import LogicalType, fraction_digits, logical_type_of, scale_of
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.formats.feed import values
@@ -43,7 +43,7 @@ _FLATTENED: Final = r'^\[\s*(null|"\[[A-Z]?[^"]*;@[0-9a-f]+")(\s*,\s*(null|"\[[A
 _ISO: Final = r"^(\d{4})-(\d\d)-(\d\d)[T ](\d\d:\d\d:\d\d(?:\.\d{1,6})?)\d*Z?$"
 
 
-def read(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+def read(facts: FormatSpec, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
     """Reads one value.
 
     Args:
@@ -55,7 +55,7 @@ def read(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen: Eve
     """
     reading = _read(facts, column, text, kind, chosen)
     said_by = META_DATA if facts.container is Container.AVRO else SCHEMAS
-    if family_of(column) in NEED_SCHEMAS and setting(facts, chosen, said_by) == "true":
+    if logical_type_of(column) in NEED_SCHEMAS and setting(facts, chosen, said_by) == "true":
         return replace(only_typed(reading, kind), untyped=_untyped(column, said_by))
     return reading
 
@@ -65,7 +65,7 @@ def _untyped(column: Column, said_by: str) -> str:
     unsaid = ", because the record does not say how it is written: set"
     if said_by == META_DATA:
         return f"{unsaid} connect.meta.data=true in the sink"
-    decimal = family_of(column) in (ValueFamily.DECIMAL, ValueFamily.DECIMAL_TEXT)
+    decimal = logical_type_of(column) in (LogicalType.DECIMAL, LogicalType.DECIMAL_TEXT)
     otherwise = ", or decimal.handling.mode=string and state it with schemas.enable=false" if decimal else ""
     return f"{unsaid} value.converter.schemas.enable=true in the connector{otherwise}"
 
@@ -76,22 +76,22 @@ def only_typed(reading: Reading, kind: Expr) -> Reading:
     return Reading(value=F.when(kind.isNotNull(), reading.value), unstorable=lost)
 
 
-def _read(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
-    temporal = (ValueFamily.DATE, ValueFamily.WALL_CLOCK, ValueFamily.INSTANT, ValueFamily.MOMENT_TEXT, ValueFamily.TIME)
-    readers: dict[ValueFamily, Callable[[], Reading]] = {
-        ValueFamily.INTEGER: lambda: values.integer(column, text),
-        ValueFamily.YEAR: lambda: _year(column, text),
-        ValueFamily.UNSIGNED_BIGINT: lambda: _unsigned(facts, text, kind, chosen),
-        **dict.fromkeys((ValueFamily.DECIMAL, ValueFamily.DECIMAL_TEXT), lambda: _decimal(facts, column, text, kind, chosen)),
+def _read(facts: FormatSpec, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
+    temporal = (LogicalType.DATE, LogicalType.WALL_CLOCK, LogicalType.INSTANT, LogicalType.MOMENT_TEXT, LogicalType.TIME)
+    readers: dict[LogicalType, Callable[[], Reading]] = {
+        LogicalType.INTEGER: lambda: values.integer(column, text),
+        LogicalType.YEAR: lambda: _year(column, text),
+        LogicalType.UNSIGNED_BIGINT: lambda: _unsigned(facts, text, kind, chosen),
+        **dict.fromkeys((LogicalType.DECIMAL, LogicalType.DECIMAL_TEXT), lambda: _decimal(facts, column, text, kind, chosen)),
         **dict.fromkeys(temporal, lambda: _temporal(facts, column, text, kind, chosen)),
-        **dict.fromkeys((ValueFamily.BIT, ValueFamily.BIT_TEXT), lambda: _bits(column, text)),
-        ValueFamily.BINARY: lambda: _binary(column, text, kind, setting(facts, chosen, BINARY_MODE)),
-        ValueFamily.GEOMETRY: lambda: _geometry(text),
-        ValueFamily.JSON: lambda: _json(facts, text),
-        ValueFamily.ARRAY: lambda: Reading(value=F.when(~text.rlike(_FLATTENED), text)),
-        ValueFamily.OTHER: lambda: _other(column, text),
+        **dict.fromkeys((LogicalType.BIT, LogicalType.BIT_TEXT), lambda: _bits(column, text)),
+        LogicalType.BINARY: lambda: _binary(column, text, kind, setting(facts, chosen, BINARY_MODE)),
+        LogicalType.GEOMETRY: lambda: _geometry(text),
+        LogicalType.JSON: lambda: _json(facts, text),
+        LogicalType.ARRAY: lambda: Reading(value=F.when(~text.rlike(_FLATTENED), text)),
+        LogicalType.OTHER: lambda: _other(column, text),
     }
-    return readers.get(family_of(column), lambda: values.from_text(column, text, "UTC"))()
+    return readers.get(logical_type_of(column), lambda: values.from_text(column, text, "UTC"))()
 
 
 def _year(column: Column, text: Expr) -> Reading:
@@ -99,12 +99,12 @@ def _year(column: Column, text: Expr) -> Reading:
     return Reading(value=F.when(year == _YEAR_ZERO, 0).otherwise(year).cast(column.delta_type))
 
 
-def _unsigned(facts: FormatFacts, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+def _unsigned(facts: FormatSpec, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
     precise = _named(kind, PRECISE, otherwise=setting(facts, chosen, UNSIGNED_MODE) == "precise")
-    return values.unsigned_bigint(F.when(precise, values.let(F.try_to_binary(text, F.lit("base64")), values.big_number)).otherwise(text))
+    return values.unsigned_bigint(F.when(precise, values.bind(F.try_to_binary(text, F.lit("base64")), values.big_number)).otherwise(text))
 
 
-def _json(facts: FormatFacts, text: Expr) -> Reading:
+def _json(facts: FormatSpec, text: Expr) -> Reading:
     """Documents of MySQL with the blanks that the server prints; others are as they were written."""
     return Reading(value=F.regexp_replace(text, _BETWEEN, "$1$2 ") if UNSIGNED_MODE in facts.settings else text)
 
@@ -116,12 +116,12 @@ def _named(kind: Expr, name: str, *, otherwise: bool) -> Expr:
 
 def _digits(column: Column, text: Expr, scale: Expr) -> Expr:
     """Returns the decimal text of Connect's Decimal: unscaled bytes in base64."""
-    return values.let(F.try_to_binary(text, F.lit("base64")), lambda found: values.scaled_bytes(column, found, scale))
+    return values.bind(F.try_to_binary(text, F.lit("base64")), lambda found: values.scaled_bytes(column, found, scale))
 
 
-def _decimal(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+def _decimal(facts: FormatSpec, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
     mode = setting(facts, chosen, DECIMAL_MODE)
-    unbounded = not DeclaredType.parse(column.source_type).numbers and family_of(column) is ValueFamily.DECIMAL_TEXT
+    unbounded = not DeclaredType.parse(column.source_type).numbers and logical_type_of(column) is LogicalType.DECIMAL_TEXT
     precise = _named(kind, PRECISE, otherwise=mode == "precise" and not unbounded)
     variable = _named(kind, VARIABLE, otherwise=mode == "precise" and unbounded)
     parts = F.from_json(F.when(variable, text), "scale int, value string")
@@ -129,37 +129,39 @@ def _decimal(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen:
     digits = F.when(precise, _digits(column, text, scale)).when(variable, _digits(column, parts["value"], parts["scale"]))
 
     def stored(plain: Expr) -> Expr:
-        return values.decimal(column, plain).value if family_of(column) is ValueFamily.DECIMAL else plain
+        return values.decimal(column, plain).value if logical_type_of(column) is LogicalType.DECIMAL else plain
 
-    value = F.when(precise | variable, values.let(digits, stored)).otherwise(stored(text))
+    value = F.when(precise | variable, values.bind(digits, stored)).otherwise(stored(text))
     special = ~(precise | variable) & text.isin(*_SPECIAL)
-    if family_of(column) is ValueFamily.DECIMAL_TEXT:
+    if logical_type_of(column) is LogicalType.DECIMAL_TEXT:
         named = F.coalesce(*(F.when(text == word, printed) for word, printed in _SPECIAL.items()))
-        value = F.when(special, values.rarely(F.lit(True), named)).otherwise(value)
+        value = F.when(special, values.uncompiled(F.lit(True), named)).otherwise(value)
     if f"{DECIMAL_MODE}=double" not in chosen.accept:
         value = F.when(~F.coalesce(kind["type"], F.lit("")).isin("double", "float64"), value)
-    return Reading(value=value, unstorable=special & (text == "NAN") if family_of(column) is ValueFamily.DECIMAL else None)
+    return Reading(value=value, unstorable=special & (text == "NAN") if logical_type_of(column) is LogicalType.DECIMAL else None)
 
 
-def _temporal(facts: FormatFacts, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+def _temporal(facts: FormatSpec, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
     name = F.coalesce(kind["name"], F.lit(_declared(column, setting(facts, chosen, TIME_MODE))))
     declared = DeclaredType.parse(column.source_type)
     number = text.try_cast("bigint")
-    if family_of(column) is ValueFamily.TIME:
+    if logical_type_of(column) is LogicalType.TIME:
         return _time_of_day(column, text, number, name)
     if declared.base == "date":
         return _day(column, text, name)
-    if family_of(column) is ValueFamily.INSTANT or (declared.base == "timestamp" and "without" not in column.source_type.lower()):
+    if logical_type_of(column) is LogicalType.INSTANT or (declared.base == "timestamp" and "without" not in column.source_type.lower()):
         return _instant(column, text)
     micros = (
         F.when(name == f"{_TIME}MicroTimestamp", number)
         .when(name.isin(f"{_TIME}Timestamp", f"{_CONNECT}Timestamp"), F.try_multiply(number, F.lit(1000)))
-        .otherwise(values.rarely((name == f"{_TIME}NanoTimestamp") & (number % 1000 == 0), F.floor(number / F.lit(1000)).cast("bigint")))
+        .otherwise(
+            values.uncompiled((name == f"{_TIME}NanoTimestamp") & (number % 1000 == 0), F.floor(number / F.lit(1000)).cast("bigint"))
+        )
     )
     moment = _moment(column, micros)
     spelled = values.wall_clock(F.regexp_replace(text, _ISO, "$1-$2-$3 $4")).value
-    written = values.moment_text(column, spelled) if family_of(column) is ValueFamily.MOMENT_TEXT else spelled
-    iso = values.rarely(F.lit(True), written)
+    written = values.moment_text(column, spelled) if logical_type_of(column) is LogicalType.MOMENT_TEXT else spelled
+    iso = values.uncompiled(F.lit(True), written)
     return Reading(value=F.when(name == f"{_TIME}IsoTimestamp", iso).otherwise(moment.value), unstorable=moment.unstorable)
 
 
@@ -169,10 +171,10 @@ def _moment(column: Column, micros: Expr) -> Reading:
     if not column.source_type.lower().endswith("without time zone"):
         return Reading(value=moment)
     endless = micros.isin(*_INFINITE, _LAST_MICRO)
-    if family_of(column) is ValueFamily.WALL_CLOCK:
+    if logical_type_of(column) is LogicalType.WALL_CLOCK:
         return Reading(value=F.when(~endless, moment), unstorable=endless)
     infinite = F.coalesce(*(F.when(micros == size, printed) for size, printed in _INFINITE.items()))
-    return Reading(value=F.when(endless, values.rarely(F.lit(True), infinite)).otherwise(moment))
+    return Reading(value=F.when(endless, values.uncompiled(F.lit(True), infinite)).otherwise(moment))
 
 
 def _day(column: Column, text: Expr, name: Expr) -> Reading:
@@ -180,13 +182,13 @@ def _day(column: Column, text: Expr, name: Expr) -> Reading:
     number, iso = text.try_cast("int"), F.regexp_replace(text, "Z$", "")
     endless = ~number.between(_FIRST_DAY, _LAST_DAY)
     days = F.when(~endless, F.date_from_unix_date(number))
-    day = F.when(name == f"{_TIME}IsoDate", values.rarely(F.lit(True), values.date(iso).value)).otherwise(days)
-    return Reading(value=day.cast(column.delta_type), unstorable=endless if family_of(column) is ValueFamily.DATE else None)
+    day = F.when(name == f"{_TIME}IsoDate", values.uncompiled(F.lit(True), values.date(iso).value)).otherwise(days)
+    return Reading(value=day.cast(column.delta_type), unstorable=endless if logical_type_of(column) is LogicalType.DATE else None)
 
 
 def _instant(column: Column, text: Expr) -> Reading:
     """Instants, also those that the lake keeps as the server's text, in UTC; of MySQL's TIMESTAMP the zero date comes as second 0."""
-    found, as_text = values.zoned_instant(text).value, family_of(column) is ValueFamily.MOMENT_TEXT
+    found, as_text = values.zoned_instant(text).value, logical_type_of(column) is LogicalType.MOMENT_TEXT
     if "time zone" in column.source_type.lower():
         lost, spelled, offset = text.isin("infinity", "-infinity"), text, "+00"
     elif DeclaredType.parse(column.source_type).base == "timestamp":
@@ -204,17 +206,17 @@ def _time_of_day(column: Column, text: Expr, number: Expr, name: Expr) -> Readin
     micros = (
         F.when(name == f"{_TIME}MicroTime", number)
         .when(name.isin(f"{_TIME}Time", f"{_CONNECT}Time"), number * 1000)
-        .otherwise(values.rarely((name == f"{_TIME}NanoTime") & (number % 1000 == 0), F.floor(number / F.lit(1000)).cast("bigint")))
+        .otherwise(values.uncompiled((name == f"{_TIME}NanoTime") & (number % 1000 == 0), F.floor(number / F.lit(1000)).cast("bigint")))
     )
     iso = values.time(column, F.regexp_replace(text, "Z$", "")).value
-    spelled = values.rarely(name.isin(f"{_TIME}IsoTime", f"{_TIME}ZonedTime"), iso)
+    spelled = values.uncompiled(name.isin(f"{_TIME}IsoTime", f"{_TIME}ZonedTime"), iso)
     return Reading(value=F.coalesce(spelled, values.time_of_micros(column, micros)))
 
 
 def _declared(column: Column, mode: str) -> str:
     """Returns the schema that a connector uses for a column under a `time.precision.mode`."""
     base, fine = DeclaredType.parse(column.source_type).base, fraction_digits(column) > 3
-    is_time = family_of(column) is ValueFamily.TIME
+    is_time = logical_type_of(column) is LogicalType.TIME
     if base == "date":
         return f"{_TIME}IsoDate" if mode == "isostring" else f"{_TIME}Date"
     kind = "Time" if is_time else "Timestamp"
@@ -239,7 +241,7 @@ def _bits(column: Column, text: Expr) -> Reading:
     """BIT(1) is true or false, longer ones are bytes, least significant first."""
     number = F.when(text == "true", "1").when(text == "false", "0")
     number = number.otherwise(values.little_endian(F.try_to_binary(text, F.lit("base64"))))
-    if family_of(column) is ValueFamily.BIT:
+    if logical_type_of(column) is LogicalType.BIT:
         return Reading(value=number.try_cast(column.delta_type))
     width = (DeclaredType.parse(column.source_type).numbers or (1,))[0]
     return Reading(value=F.lpad(F.conv(number, 10, 2), width, "0"))

@@ -15,9 +15,9 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import EventFormat, FormatFacts, Operation, RecordKind
-from cdc_ops.core.formats.catalog import facts_of
-from cdc_ops.core.schema.logical_types import ValueFamily, family_of
+from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, Operation, RecordKind
+from cdc_ops.core.formats.catalog import format_spec
+from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.formats.dts import json_records
 from cdc_ops.formats.feed import values
@@ -50,9 +50,9 @@ _CHANGES: Final = ("INIT", "INSERT", "UPDATE", "DELETE")
 class DtsAvro:
     """The format `dts-avro`."""
 
-    facts: FormatFacts
+    facts: FormatSpec
 
-    def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
+    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
         """See `Format`."""
         frame = parsed(records, _LAYOUT)
         record, kind = F.col("r"), F.col("r.operation")
@@ -89,10 +89,10 @@ class DtsAvro:
             },
         )
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
         """See `Format`."""
         content = F.try_to_binary(text, F.lit("base64"))
-        if family_of(column) is ValueFamily.BINARY:
+        if logical_type_of(column) is LogicalType.BINARY:
             return Reading(value=F.when(kind["type"].isin(_CHARACTER, _BYTES), values.binary(column, content)))
         spelled = F.when(kind["name"].isin(*_UTF8) & F.is_valid_utf8(content.cast("string")), content.cast("string"))
         return values.from_text(column, F.when(kind["type"] == _CHARACTER, spelled).when(kind["type"] == _TEXT, text), "UTC")
@@ -195,4 +195,4 @@ def _name(name: Expr) -> Expr:
 
 def dts_avro() -> Format:
     """The format `dts-avro`."""
-    return DtsAvro(facts=facts_of("dts-avro"))
+    return DtsAvro(facts=format_spec("dts-avro"))

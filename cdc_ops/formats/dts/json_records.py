@@ -13,8 +13,8 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import EventFormat, FormatFacts, Operation, RecordKind
-from cdc_ops.core.formats.catalog import facts_of
+from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, Operation, RecordKind
+from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.formats.feed import values
 from cdc_ops.formats.feed.envelopes import envelopes, is_truncate, parsed_members, split_name, texts
@@ -35,9 +35,9 @@ CONTROL: Final = ("BEGIN", "COMMIT", "ROLLBACK", "ABORT", "HEARTBEAT", "CHECKPOI
 class DtsJson:
     """The format `dts-json`."""
 
-    facts: FormatFacts
+    facts: FormatSpec
 
-    def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
+    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
         """See `Format`."""
         fields = (F.try_element_at(F.col("m"), F.lit(name)).alias(name) for name in _FIELDS)
         frame = parsed_members(records).withColumn("r", F.when(F.col("m").isNotNull(), F.struct(*fields)))
@@ -67,11 +67,11 @@ class DtsJson:
             },
         )
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
         """See `Format`."""
         return values.from_text(column, text, chosen.time_zone)
 
 
 def dts_json() -> Format:
     """The format `dts-json`."""
-    return DtsJson(facts=facts_of("dts-json"))
+    return DtsJson(facts=format_spec("dts-json"))

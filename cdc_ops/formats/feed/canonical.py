@@ -9,16 +9,16 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.balanced import joined_by_halves
+from cdc_ops.core.balanced import balanced_reduce
 from cdc_ops.core.events.change_feed import feed_columns, key_columns, struct_type
-from cdc_ops.core.events.format_spec import WHOLE_ROW, EventFormat, Images, Operation, RecordKind
+from cdc_ops.core.events.format_spec import WHOLE_ROW, FormatOptions, Operation, RecordKind, RowImage
 from cdc_ops.core.formats.checks import check_format
-from cdc_ops.core.schema.logical_types import ValueFamily, family_of
+from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.value_policies import OnUnstorable
 from cdc_ops.formats.feed.envelopes import is_doubled
 from cdc_ops.formats.feed.format import Format, Reading
-from cdc_ops.formats.feed.values import any_of, rarely
+from cdc_ops.formats.feed.values import any_of, uncompiled
 
 _SIDES: Final = ("before", "after")
 _CARRIED: Final = ("snapshot", "transaction", "source_time", "ddl", "raw", "file", "line")
@@ -41,7 +41,7 @@ def is_tableless() -> Expr:
 
 
 def canonical_feed(
-    form: Format, envelopes: DataFrame, schema: TableSchema, keys: Iterable[str], chosen: EventFormat, *, before: bool = True
+    form: Format, envelopes: DataFrame, schema: TableSchema, keys: Iterable[str], chosen: FormatOptions, *, before: bool = True
 ) -> DataFrame:
     """Types the envelopes of one table.
 
@@ -85,7 +85,7 @@ def canonical_feed(
         "nulled": F.when(row, sides["after"].lost).otherwise(none),
         "unmapped": F.when(good, _unmapped(sides, schema)).otherwise(none),
         "position": _given("position"),
-        "reason": F.coalesce(rarely(wrong, told), _given("reason")),
+        "reason": F.coalesce(uncompiled(wrong, told), _given("reason")),
         **{name: _given(name) for name in _CARRIED},
     }
     return checked.select(*(columns[name].cast(its_type).alias(name) for name, its_type in feed_columns(form.facts, schema, names)))
@@ -116,7 +116,7 @@ def _aligned(envelopes: DataFrame, schema: TableSchema) -> DataFrame:
     for name in (*_SIDES, "types"):
         image, names = F.col(name), all_names(schema.columns)
         plain = F.coalesce(F.map_keys(image) == names, F.lit(False))
-        found = rarely(image.isNotNull(), _entries(image, names))
+        found = uncompiled(image.isNotNull(), _entries(image, names))
         columns.append(F.when(plain, F.map_values(image)).otherwise(found).alias(f"__in_order_{name}"))
         if name in _SIDES:
             columns += [plain.alias(f"__plain_{name}"), F.when(~plain, image).alias(f"__e_{name}")]
@@ -133,7 +133,7 @@ def _read(aligned: DataFrame, sides: dict[str, "_Side"]) -> DataFrame:
     return aligned.select(*given, *(column for side in sides.values() for column in side.columns()))
 
 
-def _side(schema: TableSchema, name: str, form: Format, chosen: EventFormat, wanted: Iterable[Column]) -> "_Side":
+def _side(schema: TableSchema, name: str, form: Format, chosen: FormatOptions, wanted: Iterable[Column]) -> "_Side":
     """Returns an image of which the wanted columns are read."""
     texts, types, read = F.col(f"__in_order_{name}"), F.col("__in_order_types"), []
     for index, column in enumerate(schema.columns):
@@ -163,7 +163,7 @@ class _Side:
         rows = [reading.value.cast(column.delta_type).alias(column.name) for column, _, reading in self.read]
         lost = {column: F.coalesce(reading.unstorable, F.lit(False)) for column, _, reading in self.read if reading.unstorable is not None}
         image = F.when(texts.isNotNull(), F.struct(*rows)).cast(struct_type([column for column, _, _ in self.read]))
-        found = F.when(texts.isNull(), 0).when(self._is_plain, known).otherwise(rarely(F.lit(True), F.size(self._found)))
+        found = F.when(texts.isNull(), 0).when(self._is_plain, known).otherwise(uncompiled(F.lit(True), F.size(self._found)))
         return [
             image.alias(f"__image_{self.name}"),
             found.alias(f"__known_{self.name}"),
@@ -188,13 +188,13 @@ class _Side:
     @property
     def doubled(self) -> Expr:
         """True for an image that names a column twice."""
-        return ~self.is_plain & rarely(F.lit(True), is_doubled(_given(self.name)))
+        return ~self.is_plain & uncompiled(F.lit(True), is_doubled(_given(self.name)))
 
     @property
     def present(self) -> Expr:
         """Names of the columns that the image has."""
         every = all_names(self.schema.columns)
-        some = F.coalesce(rarely(F.lit(True), self._found), F.array().cast("array<string>"))
+        some = F.coalesce(uncompiled(F.lit(True), self._found), F.array().cast("array<string>"))
         return F.when(F.col(f"__known_{self.name}") == len(self.schema.columns), every).otherwise(some)
 
     @property
@@ -238,12 +238,12 @@ def names_of(conditions: list[Expr], columns: Iterable[Column]) -> Expr:
     some = F.array_compact(F.array(*(F.when(one, name) for one, name in zip(conditions, names, strict=True))))
     every = F.array(*map(F.lit, names))
     none = F.array().cast("array<string>")
-    all_of_them = joined_by_halves(and_, conditions)
-    return F.when(all_of_them, every).when(~any_of(conditions), none).otherwise(rarely(F.lit(True), some))
+    all_of_them = balanced_reduce(and_, conditions)
+    return F.when(all_of_them, every).when(~any_of(conditions), none).otherwise(uncompiled(F.lit(True), some))
 
 
 def _must_not_be_lost(schema: TableSchema, column: Column) -> bool:
-    policy = schema.types.not_a_number if family_of(column) is ValueFamily.DECIMAL else schema.types.zero_dates
+    policy = schema.types.not_a_number if logical_type_of(column) is LogicalType.DECIMAL else schema.types.zero_dates
     return policy is OnUnstorable.FAIL
 
 
@@ -270,7 +270,7 @@ def _problems(sides: dict[str, _Side], form: Format) -> list[tuple[Expr, Expr]]:
     imageless = op.isin(Operation.READ, Operation.CREATE, Operation.UPDATE) & sides["after"].image.isNull()
     unplaced = any_of([position[part.name].isNull() for part in form.facts.order]) | position.isNull()
     tableless = (F.coalesce(_given("table")["name"], F.lit("")) == "") & F.lit(form.facts.names_table)
-    whole_row = moved & F.lit(form.facts.images is Images.PARTIAL)
+    whole_row = moved & F.lit(form.facts.images is RowImage.PARTIAL)
     return [
         (~op.isin(*Operation) | op.isNull(), F.concat(F.lit("unknown operation "), F.coalesce(op, F.lit("NULL")))),
         (tableless, F.lit("it names no table")),
@@ -285,6 +285,6 @@ def _problems(sides: dict[str, _Side], form: Format) -> list[tuple[Expr, Expr]]:
 
 def _unmapped(sides: dict[str, _Side], schema: TableSchema) -> Expr:
     names, none = all_names(schema.columns), F.array().cast("array<string>")
-    strange = {name: rarely(F.lit(True), F.array_except(F.map_keys(_given(name)), names)) for name in sides}
+    strange = {name: uncompiled(F.lit(True), F.array_except(F.map_keys(_given(name)), names)) for name in sides}
     before, after = (F.when(side.is_plain, none).otherwise(strange[name]) for name, side in sides.items())
     return F.coalesce(after, before, none)

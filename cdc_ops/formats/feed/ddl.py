@@ -13,7 +13,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from cdc_ops.core.events.ddl_changes import TableChange, TableChangeKind
+from cdc_ops.core.events.ddl_changes import DdlChange, TableChangeKind
 from cdc_ops.core.events.format_spec import MYSQL
 from cdc_ops.core.schema.tables import TableName
 
@@ -33,7 +33,7 @@ class _NotUnderstoodError(Exception):
     """A part of a statement that nothing is known of."""
 
 
-def table_changes(text: str, table: TableName, schema: str = "") -> tuple[TableChange, ...] | None:
+def table_changes(text: str, table: TableName, schema: str = "") -> tuple[DdlChange, ...] | None:
     """Returns what a statement did to a table, () if nothing, None if it is not understood.
 
     Names are compared without case, as many servers do.
@@ -63,7 +63,7 @@ class _Reader:
     def __init__(self, table: TableName, schema: str) -> None:
         self._table, self._schema = table, schema
 
-    def changes(self, statement: exp.Expr) -> tuple[TableChange, ...]:
+    def changes(self, statement: exp.Expr) -> tuple[DdlChange, ...]:
         """Returns what a statement did to the table.
 
         Raises:
@@ -78,28 +78,28 @@ class _Reader:
                 return self._created(statement)
             case exp.TruncateTable():
                 emptied = any(self._is_mine(one) for one in statement.expressions)
-                return (TableChange(kind=TableChangeKind.TRUNCATED),) if emptied else ()
+                return (DdlChange(kind=TableChangeKind.TRUNCATED),) if emptied else ()
             case exp.Command() if str(statement.this).upper() == "RENAME":
                 pairs = _renamed_tables(statement.expression.name)
                 return tuple(change for before, after in pairs for change in self._moved(before, after))
             case _:
                 raise _NotUnderstoodError
 
-    def _altered(self, statement: exp.Alter) -> tuple[TableChange, ...]:
+    def _altered(self, statement: exp.Alter) -> tuple[DdlChange, ...]:
         moves = [one for one in statement.args["actions"] if isinstance(one, exp.AlterRename)]
         moved = tuple(change for one in moves for change in self._moved(statement.this, one.this))
         if not self._is_mine(statement.this):
             return moved
         return (*(found for one in statement.args["actions"] if one not in moves for found in _column_changes(one)), *moved)
 
-    def _moved(self, before: exp.Expr, after: exp.Expr) -> tuple[TableChange, ...]:
+    def _moved(self, before: exp.Expr, after: exp.Expr) -> tuple[DdlChange, ...]:
         gone, come = self._is_mine(before), self._is_mine(after)
         if gone == come:
             return ()
         kind = TableChangeKind.TABLE_RENAMED if gone else TableChangeKind.TABLE_REPLACED
-        return (TableChange(kind=kind, other=(after if gone else before).name),)
+        return (DdlChange(kind=kind, other=(after if gone else before).name),)
 
-    def _dropped(self, statement: exp.Drop) -> tuple[TableChange, ...]:
+    def _dropped(self, statement: exp.Drop) -> tuple[DdlChange, ...]:
         kind, names = statement.args.get("kind"), statement.args.get("tables") or ()
         if kind in ("INDEX", "VIEW") or statement.args.get("temporary"):
             return ()
@@ -109,9 +109,9 @@ class _Reader:
             gone = any(one.name.casefold() == self._table.schema.casefold() for one in names)
         else:
             raise _NotUnderstoodError
-        return (TableChange(kind=TableChangeKind.TABLE_DROPPED),) if gone else ()
+        return (DdlChange(kind=TableChangeKind.TABLE_DROPPED),) if gone else ()
 
-    def _created(self, statement: exp.Create) -> tuple[TableChange, ...]:
+    def _created(self, statement: exp.Create) -> tuple[DdlChange, ...]:
         if statement.args.get("kind") in ("INDEX", "VIEW"):
             return ()
         if statement.args.get("kind") != "TABLE":
@@ -120,8 +120,8 @@ class _Reader:
         properties = statement.args.get("properties")
         if not self._is_mine(name) or (properties is not None and properties.find(exp.TemporaryProperty)) or statement.args.get("exists"):
             return ()
-        dropped = (TableChange(kind=TableChangeKind.TABLE_DROPPED),) if statement.args.get("replace") else ()
-        return (*dropped, TableChange(kind=TableChangeKind.TABLE_CREATED))
+        dropped = (DdlChange(kind=TableChangeKind.TABLE_DROPPED),) if statement.args.get("replace") else ()
+        return (*dropped, DdlChange(kind=TableChangeKind.TABLE_CREATED))
 
     def _is_mine(self, name: exp.Expr) -> bool:
         if not isinstance(name, exp.Table) or name.catalog or name.alias:
@@ -130,18 +130,18 @@ class _Reader:
         return (schema.casefold(), name.name.casefold()) == (self._table.schema.casefold(), self._table.name.casefold())
 
 
-def _column_changes(action: exp.Expr) -> tuple[TableChange, ...]:
+def _column_changes(action: exp.Expr) -> tuple[DdlChange, ...]:
     match action:
         case exp.ColumnDef():
             return (_added(action),)
         case exp.Drop() if action.args.get("kind") == "COLUMN":
             kind, maybe = TableChangeKind.DROPPED, bool(action.args.get("exists"))
-            return tuple(TableChange(kind=kind, column=one.name, conditional=maybe) for one in action.args["tables"])
+            return tuple(DdlChange(kind=kind, column=one.name, conditional=maybe) for one in action.args["tables"])
         case exp.Drop() if action.args.get("kind") in _NOT_COLUMNS:
             return ()
         case exp.RenameColumn():
             maybe = bool(action.args.get("exists"))
-            return (TableChange(kind=TableChangeKind.RENAMED, column=action.args["to"].name, other=action.this.name, conditional=maybe),)
+            return (DdlChange(kind=TableChangeKind.RENAMED, column=action.args["to"].name, other=action.this.name, conditional=maybe),)
         case exp.ModifyColumn():
             return _modified(action)
         case _ if isinstance(action, _WITHOUT_EFFECT):
@@ -150,9 +150,9 @@ def _column_changes(action: exp.Expr) -> tuple[TableChange, ...]:
             raise _NotUnderstoodError
 
 
-def _added(column: exp.ColumnDef) -> TableChange:
+def _added(column: exp.ColumnDef) -> DdlChange:
     maybe = bool(column.args.get("exists"))
-    return TableChange(kind=TableChangeKind.ADDED, column=column.name, detail=_given(column), conditional=maybe)
+    return DdlChange(kind=TableChangeKind.ADDED, column=column.name, detail=_given(column), conditional=maybe)
 
 
 def _given(column: exp.ColumnDef) -> str:
@@ -173,13 +173,13 @@ def _given(column: exp.ColumnDef) -> str:
     return declared if declared.split("(")[0] in _NEVER_NULL and not nulls else ""
 
 
-def _modified(action: exp.ModifyColumn) -> tuple[TableChange, ...]:
+def _modified(action: exp.ModifyColumn) -> tuple[DdlChange, ...]:
     column, before = action.this, action.args.get("rename_from")
     declared = column.args["kind"].sql(MYSQL) if column.args.get("kind") is not None else ""
-    retyped = TableChange(kind=TableChangeKind.RETYPED, column=column.name, detail=declared)
+    retyped = DdlChange(kind=TableChangeKind.RETYPED, column=column.name, detail=declared)
     if before is None or before.name.casefold() == column.name.casefold():
         return (retyped,)
-    return (TableChange(kind=TableChangeKind.RENAMED, column=column.name, other=before.name), retyped)
+    return (DdlChange(kind=TableChangeKind.RENAMED, column=column.name, other=before.name), retyped)
 
 
 def _renamed_tables(text: str) -> Iterator[tuple[exp.Expr, exp.Expr]]:

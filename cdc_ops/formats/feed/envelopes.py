@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.events.change_feed import LANDED_NUMBER
-from cdc_ops.core.events.format_spec import FormatFacts, RecordKind
+from cdc_ops.core.events.format_spec import FormatSpec, RecordKind
 from cdc_ops.formats.feed.format import ENVELOPE
 
 _END: Final = "__cdc_ops_end"
@@ -106,7 +106,7 @@ def instant_of_millis(millis: Expr) -> Expr:
     return F.timestamp_millis(millis)
 
 
-def envelopes(frame: DataFrame, facts: FormatFacts, columns: dict[str, Expr]) -> DataFrame:
+def envelopes(frame: DataFrame, facts: FormatSpec, columns: dict[str, Expr]) -> DataFrame:
     """Returns the envelopes of a parsed frame; what a format does not say is NULL.
 
     Records that are no JSON of the layout, or no text, become `bad`, tombstones `control`, whatever the format says of them.

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType
 
-from cdc_ops.core.events.format_spec import WHOLE_ROW, FormatFacts, Operation, RecordKind
+from cdc_ops.core.events.format_spec import WHOLE_ROW, FormatSpec, Operation, RecordKind
 from cdc_ops.core.operation.log_batch import REST_IS_NULL
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.errors import TiedEventsError
@@ -130,7 +130,7 @@ def without_nulls(feed: DataFrame, schema: TableSchema, columns: tuple[str, ...]
     return feed.withColumn("present", F.when(update & (F.size(nulls) > 0), named).otherwise(F.col("present")))
 
 
-def identity_of(rows: DataFrame, facts: FormatFacts) -> Expr:
+def identity_of(rows: DataFrame, facts: FormatSpec) -> Expr:
     """Returns numbers that are the same for an event of a key however often it is delivered, and others for any other event of that key."""
     content = F.xxhash64("op", "previous_key", "after", "present")
     return F.concat(place_of(rows, [field.name for field in facts.order if field.of_delivery]), F.array(content))

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 
-from cdc_ops.core.events.format_spec import EventFormat, FormatFacts
+from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec
 from cdc_ops.core.schema.tables import Column
 
 ENVELOPE: Final = (
@@ -52,11 +52,11 @@ class Format(Protocol):
     """A format of change records."""
 
     @property
-    def facts(self) -> FormatFacts:
+    def facts(self) -> FormatSpec:
         """What the format declares of itself."""
         ...
 
-    def envelopes(self, records: DataFrame, chosen: EventFormat) -> DataFrame:
+    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
         """Takes records apart.
 
         Args:
@@ -68,7 +68,7 @@ class Format(Protocol):
         """
         ...
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: EventFormat) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
         """Reads one value.
 
         Args:

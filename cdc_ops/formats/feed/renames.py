@@ -8,12 +8,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.events.ddl_changes import Renaming
-from cdc_ops.core.events.format_spec import FormatFacts
+from cdc_ops.core.events.format_spec import FormatSpec
 from cdc_ops.core.operation.merge_plan import position_literal
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.formats.feed.envelopes import is_doubled
 from cdc_ops.formats.feed.fold import place_of
-from cdc_ops.formats.feed.values import rarely
+from cdc_ops.formats.feed.values import uncompiled
 
 _NAMED: Final = ("before", "after", "types")
 """What an envelope has by names of columns."""
@@ -37,7 +37,7 @@ def with_names_of_now(envelopes: DataFrame, renamed: Iterable[tuple[str, str]], 
     return envelopes
 
 
-def with_names_from_before(envelopes: DataFrame, renamings: Iterable[Renaming], facts: FormatFacts) -> DataFrame:
+def with_names_from_before(envelopes: DataFrame, renamings: Iterable[Renaming], facts: FormatSpec) -> DataFrame:
     """Gives values under the name that a column had before a statement to the column, in images that do not have its new name.
 
     Args:
@@ -70,4 +70,4 @@ def _renamed_alike(entries: Expr, old: str, new: str) -> Expr:
 def _moved(entries: Expr, applies: Expr, name_of: Callable[[Expr], Expr]) -> Expr:
     """Returns entries under other names where that applies; what names a column twice stays as it is, and is bad later on."""
     moved = F.transform_keys(entries, lambda name, _: name_of(name))
-    return F.when(applies & ~is_doubled(entries), rarely(F.lit(True), moved)).otherwise(entries)
+    return F.when(applies & ~is_doubled(entries), uncompiled(F.lit(True), moved)).otherwise(entries)

@@ -11,8 +11,8 @@ from typing import Final
 from pyspark.sql import Column as Expr
 from pyspark.sql import functions as F
 
-from cdc_ops.core.balanced import joined_by_halves
-from cdc_ops.core.schema.logical_types import ValueFamily, byte_length, family_of, fraction_digits, scale_of, trims_fractions
+from cdc_ops.core.balanced import balanced_reduce
+from cdc_ops.core.schema.logical_types import LogicalType, byte_length, fraction_digits, logical_type_of, scale_of, trims_fractions
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.formats.feed.format import Reading
@@ -51,7 +51,7 @@ def decimal(column: Column, text: Expr) -> Reading:
     narrow = text.try_cast(column.delta_type)
     as_printed = narrow.cast("string") == text  # what nearly all values are
     exact = F.when(text.rlike(plain) | (text.rlike("[eE]") & (wide == narrow)), narrow)
-    return Reading(value=F.when(as_printed, narrow).otherwise(rarely(narrow.isNotNull(), exact)))
+    return Reading(value=F.when(as_printed, narrow).otherwise(uncompiled(narrow.isNotNull(), exact)))
 
 
 def floating(column: Column, text: Expr) -> Reading:
@@ -93,10 +93,10 @@ def zoned_instant(text: Expr) -> Reading:
 def moment_of_micros(column: Column, micros: Expr) -> Expr:
     """Returns date, local time or instant of microseconds since 1970, whatever the session's zone is."""
     local = F.timestamp_add("MICROSECOND", micros, F.expr(_EPOCH))
-    match family_of(column):
-        case ValueFamily.INSTANT:
+    match logical_type_of(column):
+        case LogicalType.INSTANT:
             return F.timestamp_micros(micros)
-        case ValueFamily.MOMENT_TEXT:
+        case LogicalType.MOMENT_TEXT:
             return moment_text(column, local)
         case _:
             return local
@@ -119,7 +119,7 @@ def time(column: Column, text: Expr) -> Reading:
 
 def time_of_micros(column: Column, micros: Expr) -> Expr:
     """Returns the text of a time that is a number of microseconds."""
-    return let(micros, lambda found: _time_of(column, found))
+    return bind(micros, lambda found: _time_of(column, found))
 
 
 def _time_of(column: Column, micros: Expr) -> Expr:
@@ -158,19 +158,19 @@ def hexadecimal(column: Column, text: Expr) -> Reading:
     return Reading(value=binary(column, F.try_to_binary(text, F.lit("hex"))))
 
 
-def let(value: Expr, use: Callable[[Expr], Expr]) -> Expr:
+def bind(value: Expr, use: Callable[[Expr], Expr]) -> Expr:
     """Returns `use(value)` with the value computed once, however often it is used."""
     return F.element_at(F.transform(F.array(value), use), 1)
 
 
-def rarely(condition: Expr, value: Expr) -> Expr:
+def uncompiled(condition: Expr, value: Expr) -> Expr:
     """Returns a value where a condition is true, and NULL elsewhere: for what few rows need.
 
     Spark generates no code for what a function of functions is given, but looks it up when it is wanted. What is generated for the rows
     that need nothing stays small, and is cut into methods: in a stage that has no such function all of it is one method, and Java
     compiles none of more than 8,000 bytes, but interprets it for each row.
     """
-    return F.when(condition, let(F.lit(True), lambda _: value))
+    return F.when(condition, bind(F.lit(True), lambda _: value))
 
 
 def scaled_bytes(column: Column, value: Expr, scale: Expr) -> Expr:
@@ -182,7 +182,7 @@ def scaled_bytes(column: Column, value: Expr, scale: Expr) -> Expr:
         scale: Digits after the point.
     """
     kind = DeclaredType.parse(column.delta_type)
-    exact = let(value, lambda found: with_point(big_number(found), scale))
+    exact = bind(value, lambda found: with_point(big_number(found), scale))
     if kind.base != "decimal" or kind.numbers[0] > 18:
         return exact
     digits = scale_of(column)
@@ -212,7 +212,7 @@ def big_number(value: Expr) -> Expr:
     negative = F.hex(value) >= "8"
     filled = F.lpad(F.hex(value), 32, F.when(negative, "F").otherwise("0"))
     size = F.when(negative, F.translate(filled, "0123456789ABCDEF", "FEDCBA9876543210")).otherwise(filled)
-    return F.when(F.length(value) <= 16, let(size, lambda found: of_size(found, negative)))
+    return F.when(F.length(value) <= 16, bind(size, lambda found: of_size(found, negative)))
 
 
 def with_point(digits: Expr, scale: Expr) -> Expr:
@@ -225,11 +225,11 @@ def with_point(digits: Expr, scale: Expr) -> Expr:
     def pointed(number: Expr) -> Expr:
         size = F.translate(number, "-", "")
         filled = F.lpad(size, F.greatest(F.length(size), scale + 1), F.lit("0"))
-        set_in = F.concat(F.when(number.startswith("-"), "-").otherwise(""), let(filled, set_into))
+        set_in = F.concat(F.when(number.startswith("-"), "-").otherwise(""), bind(filled, set_into))
         zeros = F.when(number == "0", "").otherwise(F.repeat(F.lit("0"), -scale))
         return F.when(scale > 0, set_in).otherwise(F.concat(number, zeros))
 
-    return let(digits, pointed)
+    return bind(digits, pointed)
 
 
 def little_endian(value: Expr) -> Expr:
@@ -240,21 +240,21 @@ def little_endian(value: Expr) -> Expr:
 
 def from_text(column: Column, text: Expr, zone: str) -> Reading:
     """Reads a value that is written as the server itself prints it; bytes are the caller's."""
-    readers: dict[ValueFamily, Callable[[], Reading]] = {
-        **dict.fromkeys((ValueFamily.INTEGER, ValueFamily.YEAR, ValueFamily.BIT), lambda: integer(column, text)),
-        ValueFamily.UNSIGNED_BIGINT: lambda: unsigned_bigint(text),
-        ValueFamily.DECIMAL: lambda: decimal(column, text),
-        ValueFamily.FLOAT: lambda: floating(column, text),
-        ValueFamily.BOOLEAN: lambda: boolean(text),
-        ValueFamily.DATE: lambda: date(text),
-        ValueFamily.WALL_CLOCK: lambda: wall_clock(text),
-        ValueFamily.INSTANT: lambda: instant(text, zone or "UTC"),
-        ValueFamily.TIME: lambda: time(column, text),
-        ValueFamily.PADDED_TEXT: lambda: Reading(value=F.rtrim(text)),
+    readers: dict[LogicalType, Callable[[], Reading]] = {
+        **dict.fromkeys((LogicalType.INTEGER, LogicalType.YEAR, LogicalType.BIT), lambda: integer(column, text)),
+        LogicalType.UNSIGNED_BIGINT: lambda: unsigned_bigint(text),
+        LogicalType.DECIMAL: lambda: decimal(column, text),
+        LogicalType.FLOAT: lambda: floating(column, text),
+        LogicalType.BOOLEAN: lambda: boolean(text),
+        LogicalType.DATE: lambda: date(text),
+        LogicalType.WALL_CLOCK: lambda: wall_clock(text),
+        LogicalType.INSTANT: lambda: instant(text, zone or "UTC"),
+        LogicalType.TIME: lambda: time(column, text),
+        LogicalType.PADDED_TEXT: lambda: Reading(value=F.rtrim(text)),
     }
-    return readers.get(family_of(column), lambda: Reading(value=text))()
+    return readers.get(logical_type_of(column), lambda: Reading(value=text))()
 
 
 def any_of(conditions: list[Expr]) -> Expr:
     """True if one of the conditions is; NULL counts as false."""
-    return F.coalesce(joined_by_halves(or_, conditions, F.lit(False)), F.lit(False))
+    return F.coalesce(balanced_reduce(or_, conditions, F.lit(False)), F.lit(False))

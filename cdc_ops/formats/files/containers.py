@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.core.archive.avro_header import FileEnds
-from cdc_ops.core.events.format_spec import Container, EventFormat, FormatFacts, setting
+from cdc_ops.core.events.format_spec import Container, FormatOptions, FormatSpec, setting
 from cdc_ops.core.formats.dms import CSV_DELIMITER, CSV_MISSING, CSV_NULL
 from cdc_ops.formats.files.avro import avro_records, open_avro
 from cdc_ops.formats.files.csv import CsvDialect, csv_records
@@ -34,7 +34,7 @@ class OpenFiles:
     records: Callable[[], DataFrame]
 
 
-def open_files(spark: SparkSession, files: Sequence[RecordFile], facts: FormatFacts, chosen: EventFormat, ends: FileEnds) -> OpenFiles:
+def open_files(spark: SparkSession, files: Sequence[RecordFile], facts: FormatSpec, chosen: FormatOptions, ends: FileEnds) -> OpenFiles:
     """Counts the records of files: an action.
 
     Args:
@@ -62,7 +62,7 @@ def open_files(spark: SparkSession, files: Sequence[RecordFile], facts: FormatFa
             return OpenFiles(files=avro.files, records=lambda: avro_records(spark, avro))
 
 
-def dialect(facts: FormatFacts, chosen: EventFormat) -> CsvDialect:
+def dialect(facts: FormatSpec, chosen: FormatOptions) -> CsvDialect:
     """Returns how a format writes CSV."""
     delimiter, null, missing = (setting(facts, chosen, name) for name in (CSV_DELIMITER, CSV_NULL, CSV_MISSING))
     columns = (setting(facts, chosen, name) for name in COLUMN_SETTINGS)

@@ -6,19 +6,24 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.reconcile.diff import Digests, added
-from cdc_ops.core.reconcile.key_buckets import Buckets, Scope, span_condition
-from cdc_ops.core.reconcile.row_text import spark_field
+from cdc_ops.core.reconcile.key_buckets import Buckets, BucketSelection, span_condition
+from cdc_ops.core.reconcile.row_text import spark_text
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.spark.session import private_session
-from cdc_ops.lake.table.live_rows import LakeRows
+from cdc_ops.lake.table.live_rows import LiveRows
 
 _SETTINGS: Final = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}
 """What the canonical texts of instants and decimals rely on."""
 
 
 def lake_digests(
-    spark: SparkSession, rows: LakeRows, schema: TableSchema, columns: tuple[str, ...], buckets: Buckets, within: Scope | None = None
+    spark: SparkSession,
+    rows: LiveRows,
+    schema: TableSchema,
+    columns: tuple[str, ...],
+    buckets: Buckets,
+    within: BucketSelection | None = None,
 ) -> Digests:
     """Computes row counts and sums of hashes per bucket.
 
@@ -40,7 +45,7 @@ def lake_digests(
     return added((int(row["bucket"]), int(row["row_count"]), int(row["total"])) for row in sums)
 
 
-def scope_condition(schema: TableSchema, scope: Scope) -> str:
+def scope_condition(schema: TableSchema, scope: BucketSelection) -> str:
     """Returns the condition that a stored row is in some buckets, as Spark SQL; "" for the whole table."""
     if scope.buckets is None:
         return ""
@@ -59,7 +64,7 @@ def _number(schema: TableSchema, buckets: Buckets) -> str:
 
 
 def _hash(schema: TableSchema, columns: tuple[str, ...]) -> str:
-    fields = [field for name in columns if (column := schema.column(name)) and (field := spark_field(column))]
+    fields = [field for name in columns if (column := schema.column(name)) and (field := spark_text(column))]
     if len(fields) != len(columns):
         raise ValueError(f"not all of {columns} of {schema.table} have a canonical text")
     return f"sha2(CAST(CONCAT_WS(',', {', '.join(fields)}) AS BINARY), 256)"

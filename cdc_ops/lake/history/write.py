@@ -32,7 +32,7 @@ Field = tuple[str, str]
 _IDENTITY: Final = "t.kind = s.kind AND t.identity <=> s.identity AND t.key <=> s.key AND t.table_version <=> s.table_version"
 
 
-def note(spark: SparkSession, spec: OperationSpec, history: EventHistory, events: DataFrame, *, again: bool) -> None:
+def append_events(spark: SparkSession, spec: OperationSpec, history: EventHistory, events: DataFrame, *, again: bool) -> None:
     """Keeps the events of a batch; doing it again changes nothing.
 
     Args:

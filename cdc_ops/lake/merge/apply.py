@@ -20,7 +20,7 @@ from cdc_ops.core.operation.commit_json import render_record
 from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.merge_plan import MergePlan
 from cdc_ops.core.operation.operation import ApplyMode, OperationResult, OperationSpec, Outcome, app_id
-from cdc_ops.core.schema.value_policies import Nulled
+from cdc_ops.core.schema.value_policies import NullifiedValues
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import DuplicateKeyError, LakeConflictError
 from cdc_ops.lake.log.head import commit_counts, find_commit
@@ -28,7 +28,7 @@ from cdc_ops.lake.merge.sequence_guard import in_order
 from cdc_ops.lake.merge.soft_deletes import stamped
 from cdc_ops.lake.merge.sql import merge_statement, versions_statement
 from cdc_ops.lake.spark.conf import USER_METADATA
-from cdc_ops.lake.spark.session import computed, once, private_session, shared_view
+from cdc_ops.lake.spark.session import idempotent_write, materialized, private_session, shared_view
 from cdc_ops.lake.staging.null_counts import mark_names, observe_marks
 from cdc_ops.lake.table.create import at, ensure_table, table_stats, translated_conflicts
 
@@ -65,7 +65,7 @@ def apply(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: Merg
     """
     started = time.monotonic()
     ensure_table(spark, spec)
-    version, nulled = None, Nulled(counted=not mark_names(batch))
+    version, nulled = None, NullifiedValues(counted=not mark_names(batch))
     with _found_committed(spec), _translated(spec, batch, plan):
         plan, batch = in_order(spark, spec, plan, batch)
         if plan.mode is not ApplyMode.MERGE:
@@ -94,14 +94,16 @@ def duplicate_keys(batch: DataFrame, keys: tuple[str, ...], shown: tuple[str, ..
     return [", ".join(str(value) for value in row) for row in repeated.select(*columns).limit(limit).collect()]
 
 
-def _execute(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: MergePlan, rows: int | None) -> tuple[int | None, Nulled]:
+def _execute(
+    spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: MergePlan, rows: int | None
+) -> tuple[int | None, NullifiedValues]:
     """Runs the statement; returns the version that it committed, None if Delta skipped it, and the values that became NULL by it."""
     conf = {
-        **once(app_id(spec.pipeline, spec.table), spec.op_seq),
+        **idempotent_write(app_id(spec.pipeline, spec.table), spec.op_seq),
         USER_METADATA: render_record(commit_record(spec, rows=rows, package_version=__version__, late=plan.late, marked=plan.marked)),
     }
-    nulled: Callable[[], Nulled] = Nulled
-    once_only = computed(batch) if plan.versions else nullcontext(batch)
+    nulled: Callable[[], NullifiedValues] = NullifiedValues
+    once_only = materialized(batch) if plan.versions else nullcontext(batch)
     with once_only as source, shared_view(source) as view, private_session(spark, conf | (_COMPUTED if plan.versions else {})) as session:
         if plan.mode is ApplyMode.MERGE:
             statement = versions_statement if plan.versions else merge_statement
@@ -112,7 +114,7 @@ def _execute(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: M
             writer.option("overwriteSchema", str(spec.replaces_schema).lower()).save(spec.path)
         committed = session.conf.get(_LAST_COMMIT, None)
         if committed is None:  # skipped: nobody counted
-            return None, Nulled(counted=not mark_names(batch))
+            return None, NullifiedValues(counted=not mark_names(batch))
         return int(committed), nulled()
 
 

@@ -13,14 +13,14 @@ from cdc_ops import __version__
 from cdc_ops.core.cursor.late_rows import NONE_LATE
 from cdc_ops.core.operation.commit_json import render_record
 from cdc_ops.core.operation.operation import OperationKind, OperationSpec, app_id
-from cdc_ops.core.reconcile.diff import GivenUp
+from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.lake.log.head import read_head
 from cdc_ops.lake.spark.conf import USER_METADATA
-from cdc_ops.lake.spark.session import once, private_session
+from cdc_ops.lake.spark.session import idempotent_write, private_session
 from cdc_ops.lake.table.create import translated_conflicts
 
 
-def seal(spark: SparkSession, spec: OperationSpec, given_up: GivenUp) -> None:
+def fence_abandoned(spark: SparkSession, spec: OperationSpec, given_up: AbandonedOperation) -> None:
     """Takes the number of an operation that was given up, unless the table has it or a later one; doing it again changes nothing.
 
     Args:
@@ -46,6 +46,6 @@ def seal(spark: SparkSession, spec: OperationSpec, given_up: GivenUp) -> None:
         late=NONE_LATE,
         marked=0,
     )
-    conf = {**once(app_id(spec.pipeline, spec.table), given_up.op_seq), USER_METADATA: render_record(record)}
+    conf = {**idempotent_write(app_id(spec.pipeline, spec.table), given_up.op_seq), USER_METADATA: render_record(record)}
     with private_session(spark, conf) as session, translated_conflicts(f"sealing operation {given_up.op_seq} of {spec.table}"):
         session.read.format("delta").load(spec.path).limit(0).write.format("delta").mode("append").save(spec.path)

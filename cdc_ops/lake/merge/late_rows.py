@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.balanced import joined_by_halves
+from cdc_ops.core.balanced import balanced_reduce
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows, measured
 from cdc_ops.core.cursor.windows import Window
@@ -25,7 +25,7 @@ from cdc_ops.lake.table.live_rows import current_versions, is_marked
 _IN_LAKE: Final = "__cdc_in_lake"
 
 
-def without_known(spark: SparkSession, spec: OperationSpec, batch: DataFrame) -> tuple[DataFrame, LateRows]:
+def drop_unchanged(spark: SparkSession, spec: OperationSpec, batch: DataFrame) -> tuple[DataFrame, LateRows]:
     """Drops the rows of the band, and those whose cursor is NULL, that the lake has as they are.
 
     A row of which the lake has another version with the same cursor is merged, and is not late: columns of whole seconds or days can
@@ -70,7 +70,7 @@ def _unknown(spec: OperationSpec, rows: DataFrame, lake: DataFrame) -> DataFrame
     if spec.deleted_column:  # a row that is marked there and living here, or the other way round, is another one
         marker = spec.deleted_column.lower()
         found = found & ((is_marked(F.col(quoted(f"__lake_{marker}"))) if marker in stored else F.lit(False)) == deleted)
-    equal = found & joined_by_halves(and_, (same(column.name) for column in spec.schema.columns))
+    equal = found & balanced_reduce(and_, (same(column.name) for column in spec.schema.columns))
     if spec.delete_where and not spec.deleted_column:  # a deleted row that the lake lacks is as it should be, and one that it has is not
         equal = (equal & ~deleted) | (~found & deleted)
     same_cursor = reduce(and_, (same(name) for name in spec.cursor.column_names), found)

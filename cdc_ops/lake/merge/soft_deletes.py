@@ -10,7 +10,7 @@ from cdc_ops.core.operation.operation import ApplyMode, OperationSpec
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.merge.key_join import numbered_keys, same_key
 from cdc_ops.lake.merge.sql import stamp_values
-from cdc_ops.lake.table.live_rows import LakeRows, is_marked
+from cdc_ops.lake.table.live_rows import LiveRows, is_marked
 
 
 def count_newly_marked(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: MergePlan) -> int:
@@ -21,7 +21,7 @@ def count_newly_marked(spark: SparkSession, spec: OperationSpec, batch: DataFram
     marked = batch.where(F.col(quoted(spec.deleted_column))).select(*numbered_keys(spec.keys))
     if marked.isEmpty():
         return 0
-    living = LakeRows(path=spec.path, deleted_column=spec.deleted_column).read(spark)
+    living = LiveRows(path=spec.path, deleted_column=spec.deleted_column).read(spark)
     for one in plan.prune:
         living = living.where(f"{quoted(one.column)} BETWEEN {one.low} AND {one.high}")
     return living.join(marked, same_key(_keys(spec)), "left_semi").count()

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from cdc_ops.core.operation.operation import OperationSpec, app_id
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.log.delta_log import DeltaLog
-from cdc_ops.lake.spark.session import once, private_session, shared_view
+from cdc_ops.lake.spark.session import idempotent_write, private_session, shared_view
 from cdc_ops.lake.table.create import translated_conflicts
 
 _AT: Final = "__cdc_deleted_at"
@@ -42,7 +42,7 @@ def remember(spark: SparkSession, spec: OperationSpec, deleted: DataFrame, seque
     rows = rows.withColumns(told)
     version = DeltaLog(path).newest()
     compact = version is not None and (version + 1) % COMPACTED == 0
-    conf = once(f"{app_id(spec.pipeline, spec.table)}/tombstones", spec.op_seq)
+    conf = idempotent_write(f"{app_id(spec.pipeline, spec.table)}/tombstones", spec.op_seq)
     with shared_view(rows) as view, private_session(spark, conf) as session:
         new = session.table(view)
         if compact:

@@ -14,7 +14,7 @@ from cdc_ops.core.events.format_spec import RecordKind
 from cdc_ops.core.operation.operation import OperationSpec, app_id
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.quarantine.read import RESOLVED
-from cdc_ops.lake.spark.session import once, private_session, shared_view
+from cdc_ops.lake.spark.session import idempotent_write, private_session, shared_view
 from cdc_ops.lake.table.create import translated_conflicts
 
 
@@ -92,7 +92,7 @@ def set_rows_aside(spark: SparkSession, spec: OperationSpec, path: str, rows: Da
 
 @contextmanager
 def _writing(spark: SparkSession, spec: OperationSpec) -> Iterator[SparkSession]:
-    conf = once(f"{app_id(spec.pipeline, spec.table)}/quarantine", spec.op_seq)
+    conf = idempotent_write(f"{app_id(spec.pipeline, spec.table)}/quarantine", spec.op_seq)
     with private_session(spark, conf) as session, translated_conflicts(f"the quarantine of {spec.table}"):
         yield session
 

@@ -16,7 +16,7 @@ from cdc_ops.core.operation.change_range import ChangeMode, parse_bound
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import ChangesUnavailableError, RequestError
 from cdc_ops.lake.log.change_feed_log import FeedRange, find_range
-from cdc_ops.lake.spark.session import neighbour, shared_view
+from cdc_ops.lake.spark.session import shared_view, sibling_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,7 +92,7 @@ def raw_feed(spark: "SparkSession", table: str, found: FeedRange) -> "DataFrame"
     if not found.widened:
         return _load(spark, table, found)
     # The relation keeps the session that it was made in, with its settings; the caller's own is left as it is.
-    private = neighbour(spark)
+    private = sibling_session(spark)
     private.conf.set(_WIDENED, "true")
     with shared_view(_load(private, table, found)) as view:
         return spark.table(view)

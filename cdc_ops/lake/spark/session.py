@@ -88,7 +88,7 @@ def private_session(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[Sp
         spark: The session to be next to; its views are not seen (global ones are), nor what was set on it after it was built.
         conf: Settings of the new session.
     """
-    private = neighbour(spark)
+    private = sibling_session(spark)
     try:
         for name, value in conf.items():
             private.conf.set(name, value)
@@ -98,7 +98,7 @@ def private_session(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[Sp
             private.conf.unset(name)
 
 
-def neighbour(spark: SparkSession) -> SparkSession:
+def sibling_session(spark: SparkSession) -> SparkSession:
     """Returns another session of the same application, with settings and views of its own."""
     beside: SparkSession = getattr(spark, "newSession" if hasattr(spark, "newSession") else "cloneSession")()
     return beside
@@ -120,7 +120,7 @@ def shared_view(frame: DataFrame) -> Iterator[str]:
 
 
 @contextmanager
-def computed(frame: DataFrame) -> Iterator[DataFrame]:
+def materialized(frame: DataFrame) -> Iterator[DataFrame]:
     """Yields a DataFrame that is computed now, and once: statements that read it several times also know how large it is.
 
     Delta would compute it once as well (`materializeSource`), but of what it keeps then Spark knows the size that it guessed before. After
@@ -134,7 +134,7 @@ def computed(frame: DataFrame) -> Iterator[DataFrame]:
         kept.unpersist()
 
 
-def once(application: str, number: int) -> dict[str, str]:
+def idempotent_write(application: str, number: int) -> dict[str, str]:
     """Returns the settings under which Delta skips a write if the table has that number of the application already, or a larger one."""
     return {"spark.databricks.delta.write.txnAppId": application, "spark.databricks.delta.write.txnVersion": str(number)}
 

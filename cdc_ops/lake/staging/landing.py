@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from cdc_ops.core.operation.merge_plan import spark_literal
 from cdc_ops.core.operation.operation import KeyRange, Manifest, OperationSpec
 from cdc_ops.core.schema.type_widening import canonical_type
-from cdc_ops.core.schema.value_policies import Nulled
+from cdc_ops.core.schema.value_policies import NullifiedValues
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import LandedRowsLostError
 from cdc_ops.lake.file_io import open_filesystem
@@ -71,7 +71,7 @@ def land(
         schema_fingerprint=spec.schema.fingerprint,
         key_ranges=footers.key_ranges() if footers.rows else (),
         null_keys=footers.null_keys() if footers.complete else _count_null_keys(spark, folder, spec.keys),
-        nulled=count_marks(spark.read.parquet(folder), spec.schema) if lost else Nulled(),
+        nulled=count_marks(spark.read.parquet(folder), spec.schema) if lost else NullifiedValues(),
     )
     manifest = finish(manifest)
     write_manifest(spec.staging, manifest)

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Observation, Row
 from pyspark.sql import functions as F
 
 from cdc_ops.core.schema.tables import TableSchema
-from cdc_ops.core.schema.value_policies import Nulled, NulledValues
+from cdc_ops.core.schema.value_policies import NulledValues, NullifiedValues
 from cdc_ops.core.text import quoted
 
 _PREFIX: Final = "__cdc_nulled_"
@@ -41,12 +41,12 @@ def is_mark(name: str) -> bool:
     return name.startswith(_PREFIX)
 
 
-def count_marks(rows: DataFrame, schema: TableSchema) -> Nulled:
+def count_marks(rows: DataFrame, schema: TableSchema) -> NullifiedValues:
     """Counts the lost values of rows that carry marks, by reading them."""
     return _nulled(schema, rows.agg(*_sums(schema)).collect()[0])
 
 
-def observe_marks(rows: DataFrame, schema: TableSchema) -> tuple[DataFrame, Callable[[], Nulled]]:
+def observe_marks(rows: DataFrame, schema: TableSchema) -> tuple[DataFrame, Callable[[], NullifiedValues]]:
     """Counts the lost values of rows while they are written.
 
     Returns:
@@ -55,7 +55,7 @@ def observe_marks(rows: DataFrame, schema: TableSchema) -> tuple[DataFrame, Call
     """
     marks = mark_names(rows)
     if not marks:
-        return rows, Nulled
+        return rows, NullifiedValues
     observation = Observation()
     observed = rows.observe(observation, *_sums(schema)).drop(*marks)
     return observed, lambda: _nulled(schema, observation.get)
@@ -67,7 +67,7 @@ def _sums(schema: TableSchema) -> list[Column]:
     return [F.count_if(F.expr(f"({mark} & {bit}L) <> 0")).alias(f"n{number}") for number, (mark, bit) in enumerate(places)]
 
 
-def _nulled(schema: TableSchema, counts: Row | dict[str, Any]) -> Nulled:
+def _nulled(schema: TableSchema, counts: Row | dict[str, Any]) -> NullifiedValues:
     lossy = [column for column in schema.columns if column.lossy]
     values = ((column, int(counts[f"n{number}"] or 0)) for number, column in enumerate(lossy))
-    return Nulled(columns=tuple(NulledValues(column=c.name, source_type=c.source_type, values=n) for c, n in values if n))
+    return NullifiedValues(columns=tuple(NulledValues(column=c.name, source_type=c.source_type, values=n) for c, n in values if n))

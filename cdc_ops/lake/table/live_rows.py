@@ -10,7 +10,7 @@ from cdc_ops.core.text import quoted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LakeRows:
+class LiveRows:
     """The rows of a Delta table that stand for rows of the source.
 
     Args:

@@ -34,7 +34,7 @@ class Writer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+class ServerActivity:
     """What was seen at one moment.
 
     Args:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol, TypedDict
 
-from cdc_ops.core.cursor.auto_increment import CounterReadings
+from cdc_ops.core.cursor.auto_increment import CounterSamples
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue
 from cdc_ops.core.cursor.windows import SafeBound
 from cdc_ops.core.schema.tables import TableName, TableSchema
-from cdc_ops.sources.bounds.activity import Observation, ReplicaState, Writer
+from cdc_ops.sources.bounds.activity import ReplicaState, ServerActivity, Writer
 from cdc_ops.sources.bounds.time_zones import WallClock, clock_of, earliest_to_come, latest_so_far, parse_zone, require_zone
 
 METHOD_WRITERS: Final = "oldest-writer"
@@ -37,7 +37,7 @@ class BoundRequest:
     cursor: Cursor
     overlap: timedelta
     since: CursorValue | None
-    readings: CounterReadings | None = None
+    readings: CounterSamples | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class _Look:
     """One look at the server, and when it was by our own clock."""
 
     at: float
-    seen: Observation
+    seen: ServerActivity
     replica: ReplicaState | None
 
 
@@ -59,7 +59,7 @@ class Probe(Protocol):
         """Returns the server's clock, UTC."""
         ...
 
-    def observe(self) -> Observation:
+    def observe(self) -> ServerActivity:
         """Reads the clock, then the writers, in the order that makes the answer a bound."""
         ...
 
@@ -95,7 +95,7 @@ class Probe(Protocol):
         """Returns the next number that a column will get from the server; None for columns that get none."""
         ...
 
-    def missing_grant(self, seen: Observation, instead: str) -> str:
+    def missing_grant(self, seen: ServerActivity, instead: str) -> str:
         """The warning that names what to grant."""
         ...
 

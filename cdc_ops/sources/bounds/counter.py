@@ -8,10 +8,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from cdc_ops.core.cursor.auto_increment import CounterLook, CounterReading, WritersOpen, held
+from cdc_ops.core.cursor.auto_increment import CounterObservation, CounterSample, WritersOpen, bound_from_samples
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.windows import SafeBound
-from cdc_ops.sources.bounds.activity import Observation, Writer
+from cdc_ops.sources.bounds.activity import ServerActivity, Writer
 from cdc_ops.sources.bounds.clock import BoundRequest, Probe, held_by, seconds
 from cdc_ops.sources.sql.dialect import Dialect
 from cdc_ops.sources.sql.session import SqlSession
@@ -57,14 +57,14 @@ class CounterBound:
         if not open_writers:
             return self._result(counter, clock, observed_at, METHOD_COUNTER, warnings)
         free = self._result(counter, clock, observed_at, METHOD_COUNTER, warnings)
-        return self._held(request, CounterReading(at=observed_at, counter=counter), open_writers, free)
+        return self._held(request, CounterSample(at=observed_at, counter=counter), open_writers, free)
 
-    def _held(self, request: BoundRequest, reading: CounterReading, writers: tuple[Writer, ...], free: SafeBound) -> SafeBound:
+    def _held(self, request: BoundRequest, reading: CounterSample, writers: tuple[Writer, ...], free: SafeBound) -> SafeBound:
         """Returns the bound while writers are open, from what the bound would be without them."""
         identity, up_since = self._probe.server()
-        found = held(
+        found = bound_from_samples(
             request.readings,
-            CounterLook(
+            CounterObservation(
                 server=identity,
                 up_since=up_since,
                 column=request.cursor.lead.name,
@@ -107,7 +107,7 @@ class CounterBound:
         )
         return counter, since, (warning,)
 
-    def _wait(self, seen: Observation, patience: timedelta) -> tuple[Writer, ...]:
+    def _wait(self, seen: ServerActivity, patience: timedelta) -> tuple[Writer, ...]:
         """Waits until all the writers have ended; returns those that have not."""
         waiting, deadline = seen.writers, time.monotonic() + patience.total_seconds()
         while waiting and time.monotonic() < deadline:

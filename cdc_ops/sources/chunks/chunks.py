@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from cdc_ops.sources.chunks.ranges import both
-from cdc_ops.sources.chunks.split_key import Axis
-from cdc_ops.sources.chunks.split_points import Cut, print_parts, print_rest
+from cdc_ops.sources.chunks.split_key import SplitKey
+from cdc_ops.sources.chunks.split_points import Split, print_parts, print_rest
 from cdc_ops.sources.sql.dialect import Dialect
 
 MOST_CHUNKS: Final = 2000
@@ -89,7 +89,7 @@ def shape_of(estimate: int, limit: int, readers: int) -> Shape:
     return Shape(chunks=chunks, parts=parts, rows=max(-(-estimate // parts), 1))
 
 
-def assemble(dialect: Dialect, axis: Axis, cut: Cut, rest: str, readers: int, estimate: int) -> tuple[Chunk, ...]:
+def assemble(dialect: Dialect, axis: SplitKey, cut: Split, rest: str, readers: int, estimate: int) -> tuple[Chunk, ...]:
     """Puts neighbouring parts together to chunks of `readers` slices; rows that have NULL on the axis are a slice more of the first.
 
     Args:

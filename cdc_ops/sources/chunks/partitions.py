@@ -7,8 +7,8 @@ from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.sources.chunks.chunks import Chunk, ChunkPlan, ChunkSize, assemble, shape_of
 from cdc_ops.sources.chunks.ranges import both, cut_integers, cut_moments, tile
-from cdc_ops.sources.chunks.split_key import Axis, choose_axis, why_uncut
-from cdc_ops.sources.chunks.split_points import Cut
+from cdc_ops.sources.chunks.split_key import SplitKey, choose_axis, why_uncut
+from cdc_ops.sources.chunks.split_points import Split
 from cdc_ops.sources.sql.dialect import INTEGERS, Dialect
 from cdc_ops.sources.sql.session import SqlSession
 
@@ -26,7 +26,7 @@ class BorderFinder(Protocol):
         """Returns about how many rows match a condition, "" for all."""
         ...
 
-    def cut(self, schema: TableSchema, axis: Axis, rest: str, parts: int, rows: int) -> Cut:
+    def cut(self, schema: TableSchema, axis: SplitKey, rest: str, parts: int, rows: int) -> Split:
         """Finds borders.
 
         Args:

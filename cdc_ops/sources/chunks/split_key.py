@@ -14,7 +14,7 @@ Border = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
+class SplitKey:
     """The leading columns of an index, by which rows are ordered lexicographically.
 
     Args:
@@ -36,7 +36,7 @@ class Axis:
         return self.columns[0].nullable
 
 
-def choose_axis(schema: TableSchema, keys: Iterable[str], cuttable: Callable[[Column], bool]) -> Axis | None:
+def choose_axis(schema: TableSchema, keys: Iterable[str], cuttable: Callable[[Column], bool]) -> SplitKey | None:
     """Chooses what a table is cut by: the primary key, else the index with most columns of the key in front; None if there is none.
 
     Args:
@@ -59,7 +59,7 @@ def why_uncut(schema: TableSchema, keys: tuple[str, ...], cuttable: Callable[[Co
     return f"no index of the table starts with a key column; one on ({', '.join(keys)}) lets it be read in parts"
 
 
-def _axis(schema: TableSchema, index: tuple[str, ...], identity: set[str], cuttable: Callable[[Column], bool]) -> Axis | None:
+def _axis(schema: TableSchema, index: tuple[str, ...], identity: set[str], cuttable: Callable[[Column], bool]) -> SplitKey | None:
     columns: list[Column] = []
     for name in index:
         column = schema.column(name)
@@ -70,4 +70,4 @@ def _axis(schema: TableSchema, index: tuple[str, ...], identity: set[str], cutta
         columns.append(column)
         if column.nullable:
             break
-    return Axis(columns=tuple(columns), primary=index == schema.primary_key) if columns else None
+    return SplitKey(columns=tuple(columns), primary=index == schema.primary_key) if columns else None

@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 from cdc_ops.sources.chunks.ranges import both
-from cdc_ops.sources.chunks.split_key import Axis, Border
+from cdc_ops.sources.chunks.split_key import Border, SplitKey
 from cdc_ops.sources.sql.dialect import Dialect
 
 Range = tuple[int, int]
@@ -22,7 +22,7 @@ _SPLIT: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
+class Split:
     """Borders of a table.
 
     Args:
@@ -87,7 +87,7 @@ def _nearest(sums: list[int], wanted: float) -> int:
     return place if sums[place] - wanted <= wanted - sums[place - 1] else place - 1
 
 
-def print_parts(dialect: Dialect, axis: Axis, borders: Sequence[Border]) -> tuple[tuple[str, ...], ...]:
+def print_parts(dialect: Dialect, axis: SplitKey, borders: Sequence[Border]) -> tuple[tuple[str, ...], ...]:
     """Returns the disjoint conditions of each part: one, and in the first part another for rows that have NULL on the axis."""
     lead = dialect.name(axis.columns[0].name)
     null = (f"{lead} IS NULL",) if axis.nullable else ()
@@ -99,6 +99,6 @@ def print_parts(dialect: Dialect, axis: Axis, borders: Sequence[Border]) -> tupl
     return ((*null, below[0]), *inner, (from_on[-1],))
 
 
-def print_rest(dialect: Dialect, axis: Axis, border: Border, rest: str) -> str:
+def print_rest(dialect: Dialect, axis: SplitKey, border: Border, rest: str) -> str:
     """Returns the condition of all rows from a border on, among those that `rest` leaves."""
     return both(rest, dialect.from_on(axis.names, border))

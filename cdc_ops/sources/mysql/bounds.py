@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.sources.bounds.activity import Observation, ReplicaState, Writer
+from cdc_ops.sources.bounds.activity import ReplicaState, ServerActivity, Writer
 from cdc_ops.sources.mysql.catalog import Catalog
 from cdc_ops.sources.mysql.open_transactions import CACHE_SECONDS, observe, server_start
 from cdc_ops.sources.mysql.replica import replica_state
@@ -38,7 +38,7 @@ class MySQLProbe:
         now: datetime = self._session.row("SELECT UTC_TIMESTAMP(6) AS now")["now"]
         return now.replace(tzinfo=UTC)
 
-    def observe(self) -> Observation:
+    def observe(self) -> ServerActivity:
         """Reads the clock, then the writers."""
         return observe(self._session)
 
@@ -90,7 +90,7 @@ class MySQLProbe:
         """Returns the next number of an AUTO_INCREMENT column."""
         return self._catalog.auto_increment(table, column)
 
-    def missing_grant(self, seen: Observation, instead: str) -> str:
+    def missing_grant(self, seen: ServerActivity, instead: str) -> str:
         """The warning that names what to grant."""
         user, _, host = seen.account.rpartition("@")
         return (

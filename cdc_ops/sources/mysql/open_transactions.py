@@ -28,7 +28,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from cdc_ops.errors import SourceError
-from cdc_ops.sources.bounds.activity import Observation, Writer
+from cdc_ops.sources.bounds.activity import ServerActivity, Writer
 from cdc_ops.sources.mysql.session import MySQLSession, Row
 
 CACHE_SECONDS: Final = 0.11
@@ -63,7 +63,7 @@ _TAKEN_OVER: Final = (
 )
 
 
-def observe(session: MySQLSession) -> Observation:
+def observe(session: MySQLSession) -> ServerActivity:
     """Reads the clock, then the writers, in the order that makes the answer a bound.
 
     Raises:
@@ -74,13 +74,13 @@ def observe(session: MySQLSession) -> Observation:
     transactions = _fresh_transactions(session)
     now = before["now"].replace(tzinfo=UTC)
     if transactions is None:
-        return Observation(now=now, writers=(), complete=False, account=before["account"])
+        return ServerActivity(now=now, writers=(), complete=False, account=before["account"])
     users = {int(row["id"]): _who(row) for row in statements}
     born = server_start(session, now)
     writers = [_statement_writer(row) for row in statements if _runs_a_write(row)]
     ready = None if all(row["trx_mysql_thread_id"] for row in transactions) else _engine_ready(session)
     writers += [_transaction_writer(row, users, now, born, ready) for row in transactions if _may_commit(row)]
-    return Observation(now=now, writers=tuple(writers), complete=True, account=before["account"])
+    return ServerActivity(now=now, writers=tuple(writers), complete=True, account=before["account"])
 
 
 def is_plain_read(sql: str) -> bool:

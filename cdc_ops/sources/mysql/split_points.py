@@ -15,8 +15,8 @@ from typing import Final
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.sources.chunks.ranges import both
-from cdc_ops.sources.chunks.split_key import Axis, Border
-from cdc_ops.sources.chunks.split_points import Cut, Range, even_borders
+from cdc_ops.sources.chunks.split_key import Border, SplitKey
+from cdc_ops.sources.chunks.split_points import Range, Split, even_borders
 from cdc_ops.sources.sql.dialect import Dialect
 from cdc_ops.sources.sql.session import SqlSession
 
@@ -62,22 +62,22 @@ class MySQLBorders:
         [row] = self._session.rows(f"{_EXPLAIN} SELECT 1 FROM {self._dialect.table(schema.table)} WHERE {rest}")
         return int(row["rows"] or 0)
 
-    def cut(self, schema: TableSchema, axis: Axis, rest: str, parts: int, rows: int) -> Cut:
+    def cut(self, schema: TableSchema, axis: SplitKey, rest: str, parts: int, rows: int) -> Split:
         """Cuts what `rest` leaves into about `parts` parts of about `rows` rows."""
         lead = axis.columns[0]
         if len(axis.columns) == 1 and DeclaredType.parse(lead.source_type).base in _WHOLE:
             return self._dive(schema, axis, rest, parts)
         return self._walk(schema, axis, rest, max(rows, 1), 2 * parts + 16)
 
-    def _dive(self, schema: TableSchema, axis: Axis, rest: str, parts: int) -> Cut:
+    def _dive(self, schema: TableSchema, axis: SplitKey, rest: str, parts: int) -> Split:
         name, table = self._dialect.name(axis.names[0]), self._dialect.table(schema.table)
         condition = f" WHERE {rest}" if rest else ""
         ends = self._session.row(f"SELECT MIN({name}) AS low, MAX({name}) AS high FROM {table}{condition}")
         if ends["low"] is None:
-            return Cut(borders=(), how="no rows yet")
+            return Split(borders=(), how="no rows yet")
         select = f"SELECT 1 FROM {table}{' FORCE INDEX (PRIMARY)' if axis.primary else ''} WHERE {name} BETWEEN"
         borders, rows = even_borders(int(ends["low"]), int(ends["high"]), parts, self._counter(select))
-        return Cut(borders=tuple((str(border),) for border in borders), rows=tuple(rows), how="estimates of the index")
+        return Split(borders=tuple((str(border),) for border in borders), rows=tuple(rows), how="estimates of the index")
 
     def _counter(self, select: str) -> Callable[[Sequence[Range]], list[int]]:
         def count(ranges: Sequence[Range]) -> list[int]:
@@ -91,7 +91,7 @@ class MySQLBorders:
 
         return count
 
-    def _walk(self, schema: TableSchema, axis: Axis, rest: str, step: int, most: int) -> Cut:
+    def _walk(self, schema: TableSchema, axis: SplitKey, rest: str, step: int, most: int) -> Split:
         names = tuple(self._dialect.name(name) for name in axis.names)
         values = ", ".join(f"{_as_text(column, name)} AS v{at}" for at, (column, name) in enumerate(zip(axis.columns, names, strict=True)))
         select = f"SELECT {values} FROM {self._dialect.table(schema.table)}{' FORCE INDEX (PRIMARY)' if axis.primary else ''}"
@@ -103,7 +103,7 @@ class MySQLBorders:
             if not rows:
                 break
             borders.append(tuple(self._literal(column, rows[0][f"v{place}"]) for place, column in enumerate(axis.columns)))
-        return Cut(borders=tuple(borders), how="counting along the index")
+        return Split(borders=tuple(borders), how="counting along the index")
 
     def _literal(self, column: Column, value: str) -> str:
         base = DeclaredType.parse(column.source_type).base

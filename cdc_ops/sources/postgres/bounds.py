@@ -6,7 +6,7 @@ from typing import Final
 from cdc_ops.core.cursor.cursors import CursorType, format_datetime
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import SourceError
-from cdc_ops.sources.bounds.activity import Observation, ReplicaState, Writer
+from cdc_ops.sources.bounds.activity import ReplicaState, ServerActivity, Writer
 from cdc_ops.sources.postgres.catalog import PostgresCatalog
 from cdc_ops.sources.postgres.open_transactions import observe
 from cdc_ops.sources.postgres.session import PostgresSession
@@ -46,7 +46,7 @@ class PostgresProbe:
         now: datetime = self._session.row("SELECT clock_timestamp() AS now")["now"]
         return now
 
-    def observe(self) -> Observation:
+    def observe(self) -> ServerActivity:
         """Reads the clock, then the writers."""
         return observe(self._session)
 
@@ -104,7 +104,7 @@ class PostgresProbe:
         """Returns the next number of a serial or identity column."""
         return self._catalog.next_number(table, column)
 
-    def missing_grant(self, seen: Observation, instead: str) -> str:
+    def missing_grant(self, seen: ServerActivity, instead: str) -> str:
         """The warning that names what to grant."""
         return (
             f"User {seen.account} may not see open transactions; {instead}, and a transaction that stays open longer can be read late. "

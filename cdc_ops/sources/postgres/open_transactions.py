@@ -22,7 +22,7 @@ import re
 import time
 from typing import Final
 
-from cdc_ops.sources.bounds.activity import Observation, Writer
+from cdc_ops.sources.bounds.activity import ServerActivity, Writer
 from cdc_ops.sources.postgres.session import APPLICATION, PostgresSession
 from cdc_ops.sources.sql.session import Row
 
@@ -59,7 +59,7 @@ _HARMLESS: Final = frozenset(
 """Words and functions after which a parenthesis changes nothing."""
 
 
-def observe(session: PostgresSession) -> Observation:
+def observe(session: PostgresSession) -> ServerActivity:
     """Reads the clock, then the writers, in the order that makes the answer a bound."""
     before = session.row(
         "SELECT clock_timestamp() AS now, current_user::text AS account,"
@@ -70,7 +70,7 @@ def observe(session: PostgresSession) -> Observation:
     sessions, prepared = session.rows(_SESSIONS), session.rows(_PREPARED)
     writers = [_session_writer(row) for row in sessions if _may_commit(row)]
     writers += [_prepared_writer(row) for row in prepared]
-    return Observation(now=now, writers=tuple(writers) if complete else (), complete=complete, account=before["account"])
+    return ServerActivity(now=now, writers=tuple(writers) if complete else (), complete=complete, account=before["account"])
 
 
 def is_plain_read(sql: str) -> bool:

@@ -13,8 +13,8 @@ from typing import Final
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.sources.chunks.ranges import both
-from cdc_ops.sources.chunks.split_key import Axis
-from cdc_ops.sources.chunks.split_points import Cut
+from cdc_ops.sources.chunks.split_key import SplitKey
+from cdc_ops.sources.chunks.split_points import Split
 from cdc_ops.sources.sql.dialect import INTEGERS, Dialect
 from cdc_ops.sources.sql.session import SqlSession
 
@@ -48,7 +48,7 @@ class PostgresBorders:
         plan = row["query plan"]
         return int((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]["Plan Rows"])
 
-    def cut(self, schema: TableSchema, axis: Axis, rest: str, parts: int, rows: int) -> Cut:
+    def cut(self, schema: TableSchema, axis: SplitKey, rest: str, parts: int, rows: int) -> Split:
         """Cuts what `rest` leaves into about `parts` parts of about the same number of rows."""
         names = tuple(self._dialect.name(name) for name in axis.names)
         percent = self._percent(schema, parts)
@@ -63,7 +63,7 @@ class PostgresBorders:
         )
         borders = tuple(tuple(self._literal(column, row[f"v{place}"]) for place, column in enumerate(axis.columns)) for row in found)
         how = f"a sample of {percent:.2g} % of the pages" if sample else "the keys of all rows"
-        return Cut(borders=tuple(dict.fromkeys(borders)), how=how)
+        return Split(borders=tuple(dict.fromkeys(borders)), how=how)
 
     def _percent(self, schema: TableSchema, parts: int) -> float:
         relation = f"{self._dialect.text(self._dialect.table(schema.table))}::regclass"

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 
 from cdc_ops.core import json_codec
 from cdc_ops.core.operation.operation import OperationResult, OperationSpec
-from cdc_ops.core.reconcile.diff import GivenUp
+from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import StaleStateError
 from cdc_ops.state.db import rows
@@ -39,14 +39,14 @@ def abandoned_ids(connection: Connection, pipeline: str, table: TableName) -> fr
     return frozenset(connection.scalars(query))
 
 
-def given_up(connection: Connection, pipeline: str, table: TableName, *, above: int) -> GivenUp | None:
+def given_up(connection: Connection, pipeline: str, table: TableName, *, above: int) -> AbandonedOperation | None:
     """Returns the last operation of a table that was given up under a number above `above`; a comparison that found nothing was not."""
     here = (_with_status(pipeline, table, OperationStatus.ABANDONED), operations.c.result.is_(None), operations.c.op_seq > above)
     text = connection.scalar(select(operations.c.spec).where(*here).order_by(operations.c.op_seq.desc()).limit(1))
     if text is None:
         return None
     spec = json_codec.loads(OperationSpec, text)
-    return GivenUp(op_seq=spec.op_seq, operation_id=spec.operation_id, run_id=spec.run_id, kind=spec.kind)
+    return AbandonedOperation(op_seq=spec.op_seq, operation_id=spec.operation_id, run_id=spec.run_id, kind=spec.kind)
 
 
 def attempts(connection: Connection, spec: OperationSpec) -> int:

@@ -18,7 +18,7 @@ from typing import Final
 from cdc_ops.archives.base import Archive
 from cdc_ops.archives.registry import open_archive
 from cdc_ops.core.archive.completeness import GapRecord, gap_error
-from cdc_ops.core.archive.file_names import Aside, FileName, Stranger, parse_name
+from cdc_ops.core.archive.file_names import FileName, IgnoredFile, UnrecognizedFile, parse_name
 from cdc_ops.core.archive.files import (
     FileStatus,
     FrozenFiles,
@@ -27,14 +27,14 @@ from cdc_ops.core.archive.files import (
     check_frozen,
     consumed_records,
     frozen_records,
-    noticed,
+    ledger_records,
 )
-from cdc_ops.core.archive.offsets import ArchiveWatermark, Cover, Gap, advanced
-from cdc_ops.core.operation.log_batch import LogBatch, LogReading
+from cdc_ops.core.archive.offsets import ArchiveWatermark, Gap, OffsetRange, advanced
+from cdc_ops.core.operation.log_batch import LogBatch, LogBatchResult
 from cdc_ops.core.operation.operation import OperationSpec
 from cdc_ops.state.base import StateStore
 from cdc_ops.state.lease import Lease
-from cdc_ops.steps.archive.scan import Survey, proofs_of
+from cdc_ops.steps.archive.scan import ArchiveScan, proofs_of
 
 HASHED_FILE: Final = 64 * 2**20
 """Bytes of the largest file that is hashed."""
@@ -44,7 +44,7 @@ FEW: Final = 20
 """Files that are asked for one by one, a request each; a listing shows 1,000 for one."""
 
 
-def keep(store: StateStore, lease: Lease, found: Survey) -> tuple[GapRecord, ...]:
+def record_scan(store: StateStore, lease: Lease, found: ArchiveScan) -> tuple[GapRecord, ...]:
     """Writes what a survey saw into the ledger, in steps that may each be lost: all of it can be found again by a survey.
 
     Returns:
@@ -58,13 +58,13 @@ def keep(store: StateStore, lease: Lease, found: Survey) -> tuple[GapRecord, ...
         for path, record in found.known.items()
         if path in found.passed and record.status is FileStatus.FROZEN
     ]
-    records = (*missed, *noticed(found.stock, found.known, found.listing.clock))
+    records = (*missed, *ledger_records(found.stock, found.known, found.listing.clock))
     store.put_files(lease, records, (record.file.path for record in found.stock.gone))
     store.put_listing_mark(lease, found.mark)
     return store.report_gaps(lease, found.gaps)
 
 
-def keep_frozen(store: StateStore, lease: Lease, spec: OperationSpec, clock: datetime) -> None:
+def record_frozen(store: StateStore, lease: Lease, spec: OperationSpec, clock: datetime) -> None:
     """Writes into the ledger which files an operation has in its list.
 
     Raises:
@@ -95,7 +95,7 @@ def with_hashes(spec: OperationSpec) -> OperationSpec:
     return replace(spec, log=replace(spec.log, files=tuple(files)))
 
 
-def keep_read(store: StateStore, lease: Lease, spec: OperationSpec, reading: LogReading, clock: datetime) -> None:
+def record_consumed(store: StateStore, lease: Lease, spec: OperationSpec, reading: LogBatchResult, clock: datetime) -> None:
     """Writes into the ledger what reading an operation's files showed, once it has committed.
 
     Files behind a gap wait, with what is in them: the next plan sees the gap, and reads them when it is closed.
@@ -140,7 +140,7 @@ def present_files(archive: Archive, files: Iterable[ListedFile]) -> Mapping[str,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proven:
+class VerifiedBatch:
     """What the contents of files prove.
 
     Args:
@@ -157,10 +157,10 @@ class Proven:
 def names_of(batch: LogBatch) -> dict[str, FileName]:
     """Returns what the names of an operation's files say, by path."""
     parsed = {file.path: parse_name(batch.archive.layout, file.path, batch.archive.template) for file in batch.files}
-    return {path: name for path, name in parsed.items() if not isinstance(name, Aside | Stranger)}
+    return {path: name for path, name in parsed.items() if not isinstance(name, IgnoredFile | UnrecognizedFile)}
 
 
-def after_reading(batch: LogBatch, covers: Iterable[Cover], *, table: str) -> Proven:
+def after_reading(batch: LogBatch, covers: Iterable[OffsetRange], *, table: str) -> VerifiedBatch:
     """Proves again, now with what is really in the files, and returns the watermark for the commit of their rows.
 
     Args:
@@ -180,4 +180,4 @@ def after_reading(batch: LogBatch, covers: Iterable[Cover], *, table: str) -> Pr
     if batch.files and not merged:
         raise gap_error(table, gaps, tuple(proof.reached for proof in proofs))
     used = tuple(item for proof in proofs for item in proof.used)
-    return Proven(watermark=advanced(batch.before, tuple(proof.reached for proof in proofs), used), merged=merged, gaps=gaps)
+    return VerifiedBatch(watermark=advanced(batch.before, tuple(proof.reached for proof in proofs), used), merged=merged, gaps=gaps)

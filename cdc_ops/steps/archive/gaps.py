@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from cdc_ops.core.apply.scd import StoredAs
+from cdc_ops.core.apply.scd import TableStorage
 from cdc_ops.core.archive.completeness import GapStatus, MissingEvents
 from cdc_ops.core.archive.offsets import ArchiveWatermark, Gap
 from cdc_ops.core.operation.operation import OperationSpec
@@ -64,7 +64,7 @@ def _overlap(one: Gap, other: Gap) -> bool:
     return one.stream == other.stream and one.low < other.high and other.low < one.high
 
 
-def can_heal(archive: ArchiveConfig, state: TableState, stored_as: StoredAs) -> bool:
+def can_heal(archive: ArchiveConfig, state: TableState, stored_as: TableStorage) -> bool:
     """True if a gap in the archive of a table is one that a comparison with the source can stand for; see `heals`."""
     gtids = bool(state.archive and state.archive.gtids)
     return archive.heal is Heal.QUERY and state.phase is Phase.READY and not stored_as.keeps_versions and not gtids

@@ -11,33 +11,33 @@ from datetime import timedelta
 from typing import Final
 
 from cdc_ops.archives.base import HASHED, Archive, Listing
-from cdc_ops.core.archive.completeness import Proof, covers_of, origin, prove
-from cdc_ops.core.archive.file_endings import is_finished
+from cdc_ops.core.archive.completeness import Completeness, check_completeness, covers_of, origin
+from cdc_ops.core.archive.file_endings import is_complete
 from cdc_ops.core.archive.file_names import (
-    Aside,
     BinlogName,
     Compression,
     DmsName,
     FileName,
+    IgnoredFile,
     KafkaName,
-    Stranger,
+    UnrecognizedFile,
     parse_name,
 )
 from cdc_ops.core.archive.files import (
     ArrivalRules,
     FileRecord,
     FileStatus,
+    FileStatusChange,
     FrozenFiles,
     ListedFile,
     ListedRange,
-    Stock,
-    Verdict,
-    below,
+    ListingDiff,
+    diff_listing,
+    files_below,
     freeze,
-    take_stock,
 )
 from cdc_ops.core.archive.listing import EVERYTHING, ListingMark, Scope, due_scope, merged_ranges, new_folders, next_ranges, parents
-from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Cover, Gap, Position
+from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Gap, OffsetRange, Position
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnStranger
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ArchiveFileError
@@ -48,7 +48,7 @@ SHOWN: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
+class ArchiveScan:
     """What was found.
 
     Args:
@@ -71,12 +71,12 @@ class Survey:
     listing: Listing
     names: tuple[FileName, ...]
     known: Mapping[str, FileRecord]
-    stock: Stock
+    stock: ListingDiff
     passed: frozenset[str]
     files: FrozenFiles
-    proofs: tuple[Proof, ...]
+    proofs: tuple[Completeness, ...]
     decisions: tuple[AcceptedGap, ...]
-    strangers: tuple[Stranger, ...]
+    strangers: tuple[UnrecognizedFile, ...]
     mark: ListingMark
     unfinished: frozenset[str] = frozenset()
     settle: timedelta = timedelta(0)
@@ -105,7 +105,7 @@ class Survey:
     @property
     def waiting(self) -> str:
         """Which files are not finished yet, since when they wait and why, and how many they hold back; "" if none waits."""
-        waits = self.stock.of(Verdict.WAIT)
+        waits = self.stock.of(FileStatusChange.WAIT)
         if not waits:
             return ""
         shown = ", ".join(self._why(file) for file in waits[:SHOWN]) + (f" and {len(waits) - SHOWN} more" if len(waits) > SHOWN else "")
@@ -124,11 +124,11 @@ class Survey:
 
     @property
     def _waiting(self) -> tuple[ListedFile, ...]:
-        return tuple(file for file in self.stock.of(Verdict.WAIT) if file.modified or file.path in self.known)
+        return tuple(file for file in self.stock.of(FileStatusChange.WAIT) if file.modified or file.path in self.known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
+class _ScanInput:
     """One look at an archive."""
 
     archive: Archive
@@ -139,7 +139,7 @@ class _Look:
     mark: ListingMark
 
 
-def survey(
+def scan_archive(
     archive: Archive,
     rules: ArchiveConfig,
     ledger: StateReader,
@@ -147,7 +147,7 @@ def survey(
     watermark: ArchiveWatermark | None,
     *,
     full: bool = False,
-) -> Survey:
+) -> ArchiveScan:
     """Finds out what is new, what waits, and what is missing.
 
     Args:
@@ -163,7 +163,7 @@ def survey(
         ArchiveFileError: a file's name is not understood, and the rules do not say to leave such files alone.
     """
     mark = ledger.listing_mark(*owner) or ListingMark()
-    look = _Look(archive=archive, rules=rules, ledger=ledger, owner=owner, watermark=watermark or ArchiveWatermark(), mark=mark)
+    look = _ScanInput(archive=archive, rules=rules, ledger=ledger, owner=owner, watermark=watermark or ArchiveWatermark(), mark=mark)
     if not full and mark.ranges and mark.ranges != EVERYTHING:
         found = _incremental(look)
         if found is not None and not found.gaps:
@@ -171,7 +171,7 @@ def survey(
     return _judged(look, archive.list(EVERYTHING), EVERYTHING, Scope.FULL)
 
 
-def _incremental(look: _Look) -> Survey | None:
+def _incremental(look: _ScanInput) -> ArchiveScan | None:
     """Lists what can be new; None if everything is to be listed by the store's clock."""
     listing = look.archive.list(look.mark.ranges)
     if due_scope(look.mark, listing.clock, look.rules.relist) is Scope.FULL:
@@ -189,7 +189,7 @@ def _incremental(look: _Look) -> Survey | None:
     return _judged(look, everything, (*look.mark.ranges, *fresh), Scope.INCREMENTAL)
 
 
-def _judged(look: _Look, listing: Listing, ranges: tuple[ListedRange, ...], scope: Scope) -> Survey:
+def _judged(look: _ScanInput, listing: Listing, ranges: tuple[ListedRange, ...], scope: Scope) -> ArchiveScan:
     """Says what a listing means."""
     names, strangers = _parsed(look.rules, listing)
     pending = look.ledger.pending_files(*look.owner)
@@ -200,7 +200,7 @@ def _judged(look: _Look, listing: Listing, ranges: tuple[ListedRange, ...], scop
     paths = {name.path for name in kept}
     listed = [_hashed_again(look.archive, file, known.get(file.path)) for file in listing.files if file.path in paths]
     unfinished, ended = _endings(look, kept, known, listing)
-    stock = take_stock(listed, known, listing.clock, ArrivalRules(settle=look.rules.settle, unfinished=unfinished), ranges)
+    stock = diff_listing(listed, known, listing.clock, ArrivalRules(settle=look.rules.settle, unfinished=unfinished), ranges)
     decisions = _decisions(look)
     proofs = proofs_of(look.watermark, kept, _covers(kept, stock, known, ended), decisions, look.rules.max_hole)
     mark = ListingMark(
@@ -209,7 +209,7 @@ def _judged(look: _Look, listing: Listing, ranges: tuple[ListedRange, ...], scop
         calls=listing.calls,
         files=len(listing.files),
     )
-    return Survey(
+    return ArchiveScan(
         scope=scope,
         listing=listing,
         names=kept,
@@ -240,7 +240,7 @@ def _hashed_again(archive: Archive, file: ListedFile, known: FileRecord | None) 
 def _believed(known: Mapping[str, FileRecord], watermark: ArchiveWatermark) -> dict[str, FileRecord]:
     """Leaves out what the ledger calls consumed although the table does not have it: its lake was restored, or the ledger is another's."""
 
-    def goes_on(cover: Cover) -> bool:
+    def goes_on(cover: OffsetRange) -> bool:
         reached = watermark.of(cover.stream)
         return reached is None or (cover.high or cover.low) > reached
 
@@ -251,25 +251,25 @@ def _believed(known: Mapping[str, FileRecord], watermark: ArchiveWatermark) -> d
     }
 
 
-def _passed(look: _Look, names: tuple[FileName, ...], known: Mapping[str, FileRecord]) -> frozenset[str]:
+def _passed(look: _ScanInput, names: tuple[FileName, ...], known: Mapping[str, FileRecord]) -> frozenset[str]:
     """Returns the files that the watermark has passed although the ledger does not say that they were consumed.
 
     Without natural holes everything below the watermark lies in files that were read; with them a late file may lie in one. Files of an
     operation whose commit the ledger missed were read in any case.
     """
-    behind = below(names, look.watermark)
+    behind = files_below(names, look.watermark)
     frozen = {path for path in behind & known.keys() if known[path].status is FileStatus.FROZEN}
     return frozenset(frozen | (behind - known.keys() if not look.rules.max_hole else set()))
 
 
-def _parsed(rules: ArchiveConfig, listing: Listing) -> tuple[tuple[FileName, ...], tuple[Stranger, ...]]:
+def _parsed(rules: ArchiveConfig, listing: Listing) -> tuple[tuple[FileName, ...], tuple[UnrecognizedFile, ...]]:
     names: list[FileName] = []
-    strangers: list[Stranger] = []
+    strangers: list[UnrecognizedFile] = []
     for file in listing.files:
         match parse_name(rules.layout, file.path, rules.template):
-            case Stranger() as stranger:
+            case UnrecognizedFile() as stranger:
                 strangers.append(stranger)
-            case Aside():
+            case IgnoredFile():
                 pass
             case name:
                 names.append(name)
@@ -285,7 +285,7 @@ def _parsed(rules: ArchiveConfig, listing: Listing) -> tuple[tuple[FileName, ...
 
 
 def _endings(
-    look: _Look, names: tuple[FileName, ...], known: Mapping[str, FileRecord], listing: Listing
+    look: _ScanInput, names: tuple[FileName, ...], known: Mapping[str, FileRecord], listing: Listing
 ) -> tuple[frozenset[str], frozenset[str]]:
     """Returns the files that end in the middle of something, and the binlogs that were closed."""
     sizes = {file.path: file for file in listing.files}
@@ -298,7 +298,7 @@ def _endings(
         if unchanged or not looked_at or name.compression is not Compression.NONE or not sizes[name.path].size:
             continue
         kind = "binlog" if isinstance(name, BinlogName) else name.extension
-        answer = is_finished(look.archive, name.path, kind, sizes[name.path].size)
+        answer = is_complete(look.archive, name.path, kind, sizes[name.path].size)
         if answer is False:
             unfinished.add(name.path)
         elif answer:
@@ -306,15 +306,17 @@ def _endings(
     return frozenset(unfinished), frozenset(ended)
 
 
-def _decisions(look: _Look) -> tuple[AcceptedGap, ...]:
+def _decisions(look: _ScanInput) -> tuple[AcceptedGap, ...]:
     recorded = (record.decision for record in look.ledger.archive_gaps(*look.owner))
     return tuple(dict.fromkeys((*look.watermark.accepted, *(decision for decision in recorded if decision is not None))))
 
 
-def _covers(names: tuple[FileName, ...], stock: Stock, known: Mapping[str, FileRecord], ended: frozenset[str]) -> tuple[Cover, ...]:
+def _covers(
+    names: tuple[FileName, ...], stock: ListingDiff, known: Mapping[str, FileRecord], ended: frozenset[str]
+) -> tuple[OffsetRange, ...]:
     """What the files hold as far as it is known: by reading them, where the ledger knows them as they are; else by their names."""
     changed = {arrival.file.path: arrival for arrival in stock.arrivals}
-    empty = {file.path for file in stock.of(Verdict.EMPTY)}
+    empty = {file.path for file in stock.of(FileStatusChange.EMPTY)}
     contents = {
         path: record.covers
         for path, record in known.items()
@@ -328,10 +330,10 @@ def _covers(names: tuple[FileName, ...], stock: Stock, known: Mapping[str, FileR
 def proofs_of(
     watermark: ArchiveWatermark,
     names: Iterable[FileName],
-    covers: tuple[Cover, ...],
+    covers: tuple[OffsetRange, ...],
     decisions: tuple[AcceptedGap, ...],
     max_hole: int,
-) -> tuple[Proof, ...]:
+) -> tuple[Completeness, ...]:
     """Returns the proof of each stream that files cover.
 
     Args:
@@ -346,15 +348,15 @@ def proofs_of(
     for stream in sorted({cover.stream for cover in covers}):
         reached = watermark.of(stream)
         start: Position | None = reached if reached is not None else origins.get(stream)
-        proofs.append(prove(stream, start, covers, accepted=decisions, max_hole=max_hole))
+        proofs.append(check_completeness(stream, start, covers, accepted=decisions, max_hole=max_hole))
     return tuple(proofs)
 
 
-def _in_reach(path: str, names: tuple[FileName, ...], stock: Stock, proofs: tuple[Proof, ...]) -> bool:
+def _in_reach(path: str, names: tuple[FileName, ...], stock: ListingDiff, proofs: tuple[Completeness, ...]) -> bool:
     """True if a file lies neither behind a gap nor behind one that waits: events are read in their order."""
     by_path = {name.path: name for name in names}
     name = by_path[path]
-    waiting = [by_path[file.path] for file in stock.of(Verdict.WAIT)]
+    waiting = [by_path[file.path] for file in stock.of(FileStatusChange.WAIT)]
     match name:
         case KafkaName() | BinlogName():
             gaps = [gap.low for proof in proofs if proof.stream == name.stream for gap in proof.gaps[:1]]

@@ -17,7 +17,7 @@ from cdc_ops.lake.history.rows import begin_row
 from cdc_ops.lake.history.write import read_noted
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.spark.conf import USER_METADATA
-from cdc_ops.lake.spark.session import once, private_session, shared_view
+from cdc_ops.lake.spark.session import idempotent_write, private_session, shared_view
 from cdc_ops.lake.table.create import at, translated_conflicts
 
 _SLACK: Final = 10
@@ -69,7 +69,7 @@ def shorten(spark: SparkSession, history: EventHistory, cut: datetime) -> bool:
     later = Begin(op_seq=begin.op_seq, at=cut, place=begin.place, version=begin.version, columns=begin.columns)
     rows = _states(folded, later).unionByName(begin_row(spark, later), allowMissingColumns=True)
     told = {USER_METADATA: _same(history.path)}
-    own = once("cdc-ops/shorten", cut.date().toordinal())
+    own = idempotent_write("cdc-ops/shorten", cut.date().toordinal())
     with shared_view(rows) as view, private_session(spark, {**own, **told}) as session:
         session.table(view).write.format("delta").mode("append").save(history.path)
     with private_session(spark, told) as session:

@@ -7,9 +7,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.column_drift import STATEMENT_LENGTH, ColumnNews
-from cdc_ops.core.events.ddl_changes import ONLY_TAKES_AWAY, Renaming, Statement, TableChange, TableChangeKind, renamings, told
-from cdc_ops.core.events.format_spec import MYSQL, WHOLE_ROW, FormatFacts, RecordKind
+from cdc_ops.core.events.column_drift import STATEMENT_LENGTH, ColumnDrift
+from cdc_ops.core.events.ddl_changes import ONLY_TAKES_AWAY, DdlChange, Renaming, Statement, TableChangeKind, renamings, told
+from cdc_ops.core.events.format_spec import MYSQL, WHOLE_ROW, FormatSpec, RecordKind
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN
 from cdc_ops.core.schema.tables import TableName, TableSchema
@@ -39,7 +39,7 @@ def statement_of(table: TableName) -> Column:
     return F.when((F.col("kind") == RecordKind.DDL) & F.coalesce(mine, F.lit(False)), found).alias(STATEMENT)
 
 
-def news_columns(feed: DataFrame, schema: TableSchema, facts: FormatFacts, log: LogBatch) -> tuple[Column, ...]:
+def news_columns(feed: DataFrame, schema: TableSchema, facts: FormatSpec, log: LogBatch) -> tuple[Column, ...]:
     """Returns what `news_of` and `statements_of` need of each file: nearly always there is nothing to collect.
 
     Args:
@@ -65,14 +65,14 @@ def news_columns(feed: DataFrame, schema: TableSchema, facts: FormatFacts, log: 
     )
 
 
-def statements_of(rows: Iterable[Row], table: TableName, facts: FormatFacts) -> tuple[Statement, ...]:
+def statements_of(rows: Iterable[Row], table: TableName, facts: FormatSpec) -> tuple[Statement, ...]:
     """Returns the statements that were found in the files and are of the table, or not understood; of the same place each text once."""
     found = {(one["text"], one["schema"], tuple(one["place"])) for row in rows for one in row["statements"]}
     read = [_statement(text, schema, place, table, facts) for text, schema, place in sorted(found, key=str)]
     return tuple(one for one in read if one.changes != ())
 
 
-def _statement(text: str, schema: str, place: tuple[int | None, ...], table: TableName, facts: FormatFacts) -> Statement:
+def _statement(text: str, schema: str, place: tuple[int | None, ...], table: TableName, facts: FormatSpec) -> Statement:
     readable = facts.statements == MYSQL and len(text) < _READ_LENGTH
     known = tuple(number for number in place if number is not None)
     return Statement(
@@ -81,7 +81,7 @@ def _statement(text: str, schema: str, place: tuple[int | None, ...], table: Tab
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Altered:
+class AlteredTable:
     """How a table was altered while the events of a batch were written.
 
     Args:
@@ -95,7 +95,7 @@ class Altered:
     """
 
     schema: TableSchema
-    facts: FormatFacts
+    facts: FormatSpec
     statements: tuple[Statement, ...]
     renamed: tuple[tuple[str, str], ...]
     declared: bool = False
@@ -109,7 +109,7 @@ class Altered:
             return ()
         return tuple(one for one in renamings(self.statements, self.schema.names) if (one.old, one.new.lower()) not in self._by_setting)
 
-    def news(self, rows: Sequence[Row], truncates: Iterable[tuple[int, ...]], lowest: tuple[int, ...] = ()) -> ColumnNews:
+    def news(self, rows: Sequence[Row], truncates: Iterable[tuple[int, ...]], lowest: tuple[int, ...] = ()) -> ColumnDrift:
         """Adds up what was found in each file, once old names were read as `renamings` says.
 
         Args:
@@ -118,7 +118,7 @@ class Altered:
             lowest: The smallest position among them; () if there is none.
         """
         lacking = [set(names) for row in rows for names in row["told"]]
-        return ColumnNews(
+        return ColumnDrift(
             lacking=tuple(column.name for column in self.schema.columns if any(column.name not in names for names in lacking)),
             rows=sum(row["lacking"] for row in rows),
             unmapped=tuple(sorted({name for row in rows for name in row["unmapped"] if name.lower() not in self._known})),
@@ -141,7 +141,7 @@ class Altered:
         dropped = {change.column.lower() for change in changes if change.kind is TableChangeKind.DROPPED}
         return dropped | {name.lower() for name in self.stored}
 
-    def _changes(self, truncates: Iterable[tuple[int, ...]], lowest: tuple[int, ...]) -> tuple[TableChange, ...]:
+    def _changes(self, truncates: Iterable[tuple[int, ...]], lowest: tuple[int, ...]) -> tuple[DdlChange, ...]:
         by_setting = {(old, one.place) for old, _ in self._by_setting for one in self.statements}
         by_statement = {(one.old, one.until) for one in self.renamings}
         kept = [index for index, field in enumerate(self.facts.order) if not field.of_delivery]
@@ -164,5 +164,5 @@ class Altered:
         return ", ".join(f"{name} {number}" for name, number in zip(names, place, strict=False) if name != "streamed" and number > 0)
 
 
-def _of_delivery(facts: FormatFacts) -> tuple[str, ...]:
+def _of_delivery(facts: FormatSpec) -> tuple[str, ...]:
     return tuple(field.name for field in facts.order if field.of_delivery)

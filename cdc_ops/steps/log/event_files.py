@@ -11,20 +11,20 @@ from pyspark.sql import functions as F
 from cdc_ops.archives.base import Archive
 from cdc_ops.core.archive.file_names import KafkaName
 from cdc_ops.core.archive.files import FrozenFiles
-from cdc_ops.core.archive.offsets import Cover
-from cdc_ops.core.events.format_spec import EventFormat
+from cdc_ops.core.archive.offsets import OffsetRange
+from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.formats.files.containers import open_files
 from cdc_ops.formats.files.json_lines import FileLines, RecordFile
 from cdc_ops.formats.registry import open_format
 from cdc_ops.steps.archive.frozen_files import check_unchanged, names_of
 
-Wanted = Callable[[DataFrame], DataFrame]
+RecordFilter = Callable[[DataFrame], DataFrame]
 """Leaves of records, or of their envelopes, those that an operation wants; both have `file` and `line`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class CountedFiles:
     """Files of an operation whose records have been counted.
 
     Args:
@@ -35,10 +35,10 @@ class Opened:
 
     files: tuple[FileLines, ...]
     read: tuple[str, ...]
-    envelopes: Callable[[Wanted], DataFrame]
+    envelopes: Callable[[RecordFilter], DataFrame]
 
 
-def open_alone(spark: SparkSession, log: LogBatch, archive: Archive) -> Opened:
+def open_alone(spark: SparkSession, log: LogBatch, archive: Archive) -> CountedFiles:
     """Counts the records of an operation's files: an action.
 
     Raises:
@@ -50,10 +50,10 @@ def open_alone(spark: SparkSession, log: LogBatch, archive: Archive) -> Opened:
     opened = open_files(spark, record_files(log), form.facts, chosen, archive)
     paths = tuple(file.path for file in log.files)
     # What is not wanted is left out before it is parsed.
-    return Opened(files=opened.files, read=paths, envelopes=lambda wanted: form.envelopes(wanted(opened.records()), chosen))
+    return CountedFiles(files=opened.files, read=paths, envelopes=lambda wanted: form.envelopes(wanted(opened.records()), chosen))
 
 
-def chosen_format(log: LogBatch) -> EventFormat:
+def chosen_format(log: LogBatch) -> FormatOptions:
     """Returns what the pipeline file says of the format."""
     return log.archive.events
 
@@ -81,10 +81,10 @@ def uri_of(url: str, path: str) -> str:
     return f"{ {'s3': 's3a'}.get(scheme, scheme) }://{place}" if is_url and scheme != "file" else place
 
 
-def covers_of_files(files: Iterable[FileLines], names: Mapping[str, KafkaName]) -> tuple[Cover, ...]:
+def covers_of_files(files: Iterable[FileLines], names: Mapping[str, KafkaName]) -> tuple[OffsetRange, ...]:
     """Returns what files hold by their contents; names without positions cover nothing that could be proven."""
     return tuple(
-        Cover(file=file.path, stream=name.stream, low=(name.start_offset,), high=(name.start_offset + file.lines,))
+        OffsetRange(file=file.path, stream=name.stream, low=(name.start_offset,), high=(name.start_offset + file.lines,))
         for file in files
         if (name := names.get(file.path)) is not None
     )

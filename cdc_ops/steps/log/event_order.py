@@ -7,8 +7,8 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from cdc_ops.core.archive.file_names import KafkaName
-from cdc_ops.core.archive.offsets import Newest
-from cdc_ops.core.events.event_order import FileChanges, gone_on
+from cdc_ops.core.archive.offsets import LastEvent
+from cdc_ops.core.events.event_order import FilePositions, check_positions_advance
 from cdc_ops.core.events.format_spec import Operation, RecordKind
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.merge_plan import position_literal
@@ -38,7 +38,9 @@ def order_columns(feed: DataFrame, log: LogBatch, names: Mapping[str, KafkaName]
     )
 
 
-def check_order(rows: Iterable[Row], spec: OperationSpec, log: LogBatch, names: Mapping[str, KafkaName]) -> tuple[tuple[Newest, ...], int]:
+def check_order(
+    rows: Iterable[Row], spec: OperationSpec, log: LogBatch, names: Mapping[str, KafkaName]
+) -> tuple[tuple[LastEvent, ...], int]:
     """Returns the newest change of each stream once a feed is merged, and how many changes are older than what the table has.
 
     Args:
@@ -52,7 +54,7 @@ def check_order(rows: Iterable[Row], spec: OperationSpec, log: LogBatch, names: 
     """
     streams = _streams(names)
     found = [
-        FileChanges(
+        FilePositions(
             file=row["file"],
             stream=streams.get(row["file"], ""),
             place=tuple(row["place"]),
@@ -65,7 +67,7 @@ def check_order(rows: Iterable[Row], spec: OperationSpec, log: LogBatch, names: 
     ]
     starts = {path: name.start_offset for path, name in names.items()}
     found.sort(key=lambda one: (one.stream, starts.get(one.file, 0), one.file))
-    newest = gone_on(spec.pipeline, str(spec.table), found, log.before.newest, declared=bool(log.declared))
+    newest = check_positions_advance(spec.pipeline, str(spec.table), found, log.before.newest, declared=bool(log.declared))
     return newest, sum(one.behind for one in found)
 
 
@@ -73,7 +75,7 @@ def _streams(names: Mapping[str, KafkaName]) -> dict[str, str]:
     return {path: name.stream for path, name in names.items()}
 
 
-def _below(stream: Column, before: Mapping[str, Newest], place: Column) -> Column:
+def _below(stream: Column, before: Mapping[str, LastEvent], place: Column) -> Column:
     """True for a change below the newest one of its stream before the batch."""
     below = F.lit(False)
     for name, newest in before.items():

@@ -21,14 +21,14 @@ from cdc_ops.core.archive.file_names import KafkaName, parse_name
 from cdc_ops.core.archive.files import FrozenFiles
 from cdc_ops.core.events.ddl_changes import Renaming
 from cdc_ops.core.events.format_spec import Operation, RecordKind
-from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL, LogBatch, LogReading
+from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL, LogBatch, LogBatchResult
 from cdc_ops.core.operation.operation import Manifest, OperationSpec
 from cdc_ops.core.operation.phases import RunPhase
 from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN
-from cdc_ops.core.schema.declared_tables import way_on
+from cdc_ops.core.schema.declared_tables import next_step
 from cdc_ops.core.schema.tables import Column as TableColumn
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.core.schema.value_policies import Nulled, NulledValues
+from cdc_ops.core.schema.value_policies import NulledValues, NullifiedValues
 from cdc_ops.errors import BadRecordsError, RequestError
 from cdc_ops.formats.feed.canonical import canonical_feed, records_of
 from cdc_ops.formats.feed.fold import (
@@ -50,11 +50,11 @@ from cdc_ops.lake.spark.session import set_missing
 from cdc_ops.lake.staging.landing import land
 from cdc_ops.lake.staging.manifests import feed_name, landed_files
 from cdc_ops.steps.archive.frozen_files import after_reading, check_unchanged
-from cdc_ops.steps.log.column_drift import Altered, news_columns, statement_of, statements_of
-from cdc_ops.steps.log.event_files import Opened, chosen_format, covers_of_files, kafka_names, open_alone, unread
+from cdc_ops.steps.log.column_drift import AlteredTable, news_columns, statement_of, statements_of
+from cdc_ops.steps.log.event_files import CountedFiles, chosen_format, covers_of_files, kafka_names, open_alone, unread
 from cdc_ops.steps.log.event_order import check_order, instant, moment, order_columns
-from cdc_ops.steps.log.shared_scan import SharedReadings
-from cdc_ops.steps.log.unknown_tables import Watch, watch_of
+from cdc_ops.steps.log.shared_scan import SharedScans
+from cdc_ops.steps.log.unknown_tables import UnknownTableFilter, watch_of
 from cdc_ops.steps.reporting.stopwatch import measured
 from cdc_ops.steps.stage.latest_rows import is_deleted
 
@@ -67,7 +67,7 @@ _SHOWN: Final = 5
 
 
 def land_events(
-    spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt: str, readings: SharedReadings | None = None, reread: str = ""
+    spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt: str, readings: SharedScans | None = None, reread: str = ""
 ) -> Manifest:
     """Reads the files of an operation and lands what their events come to: one row per key, or for SCD type 2 one row per change of a key.
 
@@ -104,7 +104,7 @@ def land_events(
         if seen.bad and not log.quarantine:
             raise _bad_records(feed, spec.table, seen.bad)
         newest, behind = (log.before.newest, 0) if log.again else check_order(rows_of_files, spec, log, names)
-        reading = LogReading(
+        reading = LogBatchResult(
             watermark=replace(proven.watermark, newest=newest),
             covers=covers,
             merged=proven.merged,
@@ -150,14 +150,14 @@ def _land_rows(spark: SparkSession, spec: OperationSpec, attempt: str, feed: Dat
         return land(spark, rows, spec, attempt, looked.check, finished)
 
 
-def _envelopes(spark: SparkSession, spec: OperationSpec, log: LogBatch, opened: Opened, merged: tuple[str, ...]) -> DataFrame:
+def _envelopes(spark: SparkSession, spec: OperationSpec, log: LogBatch, opened: CountedFiles, merged: tuple[str, ...]) -> DataFrame:
     """Returns the envelopes that an operation wants: of its files before the first gap, or of what is in quarantine."""
     if log.again:
         return open_format(log.archive.format).envelopes(_records_again(spark, spec, log), chosen_format(log))
     return opened.envelopes(lambda found: unread(found, opened.read, log, merged))
 
 
-def _blank_lines(opened: Opened, log: LogBatch, merged: tuple[str, ...]) -> int:
+def _blank_lines(opened: CountedFiles, log: LogBatch, merged: tuple[str, ...]) -> int:
     """Returns how many lines of the files that are merged are empty, 0 for formats in which that may be the end of a delete."""
     tombstones = open_format(log.archive.format).facts.writes_tombstones
     return 0 if tombstones else sum(file.blank for file in opened.files if file.path in set(merged))
@@ -173,7 +173,7 @@ def feed_folder(spec: OperationSpec, attempt: str) -> str:
     return f"{spec.staging.rstrip('/')}/{feed_name(attempt)}"
 
 
-def reads_feed(spec: OperationSpec, reading: LogReading) -> bool:
+def reads_feed(spec: OperationSpec, reading: LogBatchResult) -> bool:
     """True if the merge of landed events reads their feed too: for the event history, and for what is or was in quarantine."""
     return spec.log is not None and bool(reading.quarantined or spec.log.again or spec.log.history)
 
@@ -189,7 +189,7 @@ class _Seen:
     truncates: tuple[tuple[int, ...], ...]
     last_change: datetime | None
     lowest: tuple[int, ...]
-    nulled: Nulled
+    nulled: NullifiedValues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +197,7 @@ class _Looked:
     """What a look at a landed feed showed, before it is folded; the check that its files are the same; why they were read again."""
 
     seen: _Seen
-    reading: LogReading
+    reading: LogBatchResult
     check: Callable[[], None]
     reread: str
 
@@ -213,7 +213,7 @@ def _records_again(spark: SparkSession, spec: OperationSpec, log: LogBatch) -> D
             f"What is in quarantine of {spec.table} cannot be replayed: {log.archive.format} has an order within a partition only.",
             why="A record that was set aside may be older than its row, and would set it back.",
             data="Nothing was written; the watermark stays.",
-            next=way_on(
+            next=next_step(
                 f"reconcile --pipeline {spec.pipeline} --table {spec.table}",
                 "compares the table with its source",
                 declared=bool(log.declared),
@@ -231,8 +231,8 @@ def _records_again(spark: SparkSession, spec: OperationSpec, log: LogBatch) -> D
 
 
 def _feed_by_names_of_now(
-    spark: SparkSession, mine: DataFrame, spec: OperationSpec, log: LogBatch, place: tuple[str, Watch | None]
-) -> tuple[DataFrame, list[Row], Altered]:
+    spark: SparkSession, mine: DataFrame, spec: OperationSpec, log: LogBatch, place: tuple[str, UnknownTableFilter | None]
+) -> tuple[DataFrame, list[Row], AlteredTable]:
     """Lands the feed of a table and looks at it; once more, if statements in it say that events from before have columns by other names.
 
     What statements say follows from the frozen files and columns alone, so that each try reads the same.
@@ -243,13 +243,13 @@ def _feed_by_names_of_now(
     facts, schema = open_format(log.archive.format).facts, spec.full_schema
     named = with_names_of_now(mine, log.renamed, schema)
 
-    def looked_at(renamings: tuple[Renaming, ...]) -> tuple[DataFrame, list[Row], Altered]:
+    def looked_at(renamings: tuple[Renaming, ...]) -> tuple[DataFrame, list[Row], AlteredTable]:
         feed = _landed_feed(spark, with_names_from_before(named, renamings, facts), spec, log, place)
         looks = (*_seen_columns(feed, spec), *news_columns(feed, schema, facts, log), *order_columns(feed, log, kafka_names(log)))
         rows = feed.groupBy("file").agg(*looks).collect()
         said, declared = statements_of(rows, spec.table, facts), bool(log.declared)
         begins = spec.watermark_before is None and not log.before.streams
-        table = Altered(
+        table = AlteredTable(
             schema=schema, facts=facts, statements=said, renamed=log.renamed, declared=declared, stored=log.stored, begins=begins
         )
         return feed, rows, table
@@ -259,7 +259,9 @@ def _feed_by_names_of_now(
     return looked_at(renamings) if renamings else found
 
 
-def _landed_feed(spark: SparkSession, named: DataFrame, spec: OperationSpec, log: LogBatch, place: tuple[str, Watch | None]) -> DataFrame:
+def _landed_feed(
+    spark: SparkSession, named: DataFrame, spec: OperationSpec, log: LogBatch, place: tuple[str, UnknownTableFilter | None]
+) -> DataFrame:
     """Lands the feed of a table: what the fold needs of it, and what is bad."""
     (folder, watch), form = place, open_format(log.archive.format)
     feed = canonical_feed(form, named, spec.full_schema, spec.keys, chosen_format(log), before=bool(log.history))
@@ -298,7 +300,7 @@ def _seen(rows: Sequence[Row], spec: OperationSpec) -> _Seen:
         truncates=tuple(sorted({tuple(place) for row in rows for place in row["truncates"]})),
         last_change=max((at for row in rows if (at := instant(row["last"])) is not None), default=None),
         lowest=min((tuple(row["lowest"]) for row in rows if row["lowest"]), default=()),
-        nulled=Nulled(columns=tuple(NulledValues(column=c.name, source_type=c.source_type, values=n) for c, n in nulled if n)),
+        nulled=NullifiedValues(columns=tuple(NulledValues(column=c.name, source_type=c.source_type, values=n) for c, n in nulled if n)),
     )
 
 

@@ -11,16 +11,16 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.events.event_history import may_be_noted
-from cdc_ops.core.operation.log_batch import LogBatch, LogReading
+from cdc_ops.core.operation.log_batch import LogBatch, LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Manifest, OperationResult, OperationSpec, Outcome
-from cdc_ops.core.schema.declared_tables import way_on
+from cdc_ops.core.schema.declared_tables import next_step
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import IncompleteRowError
 from cdc_ops.formats.feed.fold import identity_of, place_of
 from cdc_ops.formats.registry import open_format
 from cdc_ops.lake.history.rows import Kept, event_rows
-from cdc_ops.lake.history.write import note
+from cdc_ops.lake.history.write import append_events
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.soft_deletes import with_deleted
 from cdc_ops.lake.merge.sql import INCOMPLETE
@@ -33,7 +33,7 @@ from cdc_ops.steps.stage.latest_rows import is_deleted
 _FOUND: Final = re.compile(re.escape(INCOMPLETE) + r"([0-9A-F]*):")
 
 
-def merge_events(spark: SparkSession, spec: OperationSpec, manifest: Manifest, reading: LogReading) -> OperationResult:
+def merge_events(spark: SparkSession, spec: OperationSpec, manifest: Manifest, reading: LogBatchResult) -> OperationResult:
     """Applies landed events; the commit carries up to where the table has everything of its archive then.
 
     Args:
@@ -62,14 +62,14 @@ def merge_events(spark: SparkSession, spec: OperationSpec, manifest: Manifest, r
     return replace(result, counts=counts)
 
 
-def _keep_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, reading: LogReading, folder: str) -> None:
+def _keep_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, reading: LogBatchResult, folder: str) -> None:
     if log.history is None:
         return
     feed, facts = spark.read.parquet(folder), open_format(log.archive.format).facts
     events = event_rows(feed, place_of(feed), identity_of(feed, facts), Kept.of(spec))
     newest = (one.place for one in log.before.newest)
     again = may_be_noted(reading.lowest, newest, sum(field.of_delivery for field in facts.order))
-    note(spark, spec, log.history, events, again=again)
+    append_events(spark, spec, log.history, events, again=again)
 
 
 def marked(rows: DataFrame, spec: OperationSpec) -> DataFrame:
@@ -99,7 +99,7 @@ def translated_gaps(spec: OperationSpec) -> Iterator[None]:
             " which the table does not have.",
             why="Its insert is not in the archive: the archive begins later, or events were removed from it.",
             data="Nothing of this batch was written; the watermark stays.",
-            next=way_on(
+            next=next_step(
                 f"resync --pipeline {spec.pipeline} --table {spec.table} --mode full",
                 "brings the rows from before the archive",
                 declared=spec.log is not None and bool(spec.log.declared),

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from cdc_ops.archives.registry import open_archive
-from cdc_ops.core.archive.file_groups import cohorts
+from cdc_ops.core.archive.file_groups import group_by_readers
 from cdc_ops.core.archive.files import FrozenFiles, ListedFile, check_frozen
 from cdc_ops.core.operation.operation import Landing, OperationSpec
 from cdc_ops.core.operation.phases import RunPhase
@@ -31,10 +31,10 @@ from cdc_ops.formats.files.json_lines import FileLines
 from cdc_ops.formats.registry import open_format
 from cdc_ops.lake.file_io import open_filesystem
 from cdc_ops.lake.spark.conf import archive_conf
-from cdc_ops.lake.spark.session import neighbour, set_missing
+from cdc_ops.lake.spark.session import set_missing, sibling_session
 from cdc_ops.lake.staging.manifests import is_landed
 from cdc_ops.steps.archive.frozen_files import present_files
-from cdc_ops.steps.log.event_files import Opened, open_alone
+from cdc_ops.steps.log.event_files import CountedFiles, open_alone
 from cdc_ops.steps.log.unknown_tables import watch_of
 from cdc_ops.steps.reporting.stopwatch import measured
 
@@ -63,7 +63,7 @@ class _Reading:
     parts: Mapping[str, int]
 
 
-class SharedReadings:
+class SharedScans:
     """The readings of one job, each done when the first of its tables asks for it.
 
     Args:
@@ -91,7 +91,7 @@ class SharedReadings:
             if spec.log is not None and not spec.log.again and spec.landing is Landing.STAGED:
                 self._groups.setdefault((spec.log.url, spec.log.archive), _Group()).operations.append(spec)
 
-    def part_of(self, spark: SparkSession, spec: OperationSpec) -> Opened | None:
+    def part_of(self, spark: SparkSession, spec: OperationSpec) -> CountedFiles | None:
         """Returns what an operation's files hold, read together with those of its neighbours; None if it has none, and reads for itself.
 
         Args:
@@ -114,7 +114,7 @@ class SharedReadings:
         part = F.col("part").isin(reading.parts[spec.operation_id], _STRAYS, *((_UNKNOWN,) if watch_of(log, self.known) else ()))
         found = spark.read.schema(reading.schema).parquet(reading.folder).where(part).drop("part")
         lines = tuple(reading.lines[file.path] for file in log.files)
-        return Opened(files=lines, read=tuple(reading.lines), envelopes=lambda wanted: wanted(found))
+        return CountedFiles(files=lines, read=tuple(reading.lines), envelopes=lambda wanted: wanted(found))
 
     def close(self) -> None:
         """Removes what was landed; what cannot be removed goes when the staging area is cleared."""
@@ -127,7 +127,7 @@ class SharedReadings:
     def _read(self, members: Sequence[OperationSpec]) -> _Reading:
         first = members[0].log
         assert first is not None
-        session = neighbour(self._spark)
+        session = sibling_session(self._spark)
         set_missing(session, archive_conf(first.url, dict(first.archive.options)))
         with closing(open_archive(first.url, dict(first.archive.options))) as archive:
             present = present_files(archive, _union(members))
@@ -193,7 +193,7 @@ def _placed(session: SparkSession, envelopes: DataFrame, members: Sequence[Opera
     """Returns the envelopes that somebody wants, with the part that they belong to: the number of an operation, or that of strays."""
     watch = next((one for spec in members if spec.log and (one := watch_of(spec.log, known))), None)
     logs = [spec.log for spec in members if spec.log is not None]
-    together = cohorts([[file.path for file in log.files] for log in logs])
+    together = group_by_readers([[file.path for file in log.files] for log in logs])
     files = [(path, number) for number, cohort in enumerate(together) for path in cohort.files]
     takers = [
         (number, members[taker].table.schema, members[taker].table.name, taker)

@@ -22,7 +22,7 @@ _STRANGE = "__cdc_strange"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
+class UnknownTableFilter:
     """What an operation does about records of unknown tables.
 
     Args:
@@ -82,7 +82,7 @@ class Watch:
         return unknown
 
 
-def watch_of(log: LogBatch, known: KnownTables | None) -> Watch | None:
+def watch_of(log: LogBatch, known: KnownTables | None) -> UnknownTableFilter | None:
     """Returns what an operation does about records of unknown tables, None if it leaves them to another one.
 
     Args:
@@ -92,7 +92,7 @@ def watch_of(log: LogBatch, known: KnownTables | None) -> Watch | None:
     if known is None or not open_format(log.archive.format).facts.names_table:
         return None
     looks = log.again or bool(log.unknown) or known.policy is OnUnknownTable.FAIL
-    return Watch(known=known, log=log) if looks else None
+    return UnknownTableFilter(known=known, log=log) if looks else None
 
 
 def _name(table: Column) -> Column:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from cdc_ops.core.formats.catalog import facts_of, is_own_format
+from cdc_ops.core.formats.catalog import format_spec, is_own_format
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.pipeline.pipeline import Method
@@ -10,12 +10,12 @@ from cdc_ops.sources.declared import no_database
 from cdc_ops.steps.planning.increment import draft_increment
 from cdc_ops.steps.planning.log import begins_with_snapshot, draft_log, reached_now
 from cdc_ops.steps.planning.reconcile import draft_comparison
-from cdc_ops.steps.planning.request import Draft, Order
+from cdc_ops.steps.planning.request import Draft, TableRequest
 from cdc_ops.steps.planning.resync import draft_reread
 from cdc_ops.steps.planning.snapshot import draft_snapshot
 
 
-def draft_operations(order: Order) -> Draft:
+def draft_operations(order: TableRequest) -> Draft:
     """Drafts what a request means for a table in a given state.
 
     Raises:
@@ -47,7 +47,7 @@ def draft_operations(order: Order) -> Draft:
             return draft_reread(order)
 
 
-def _check_events(order: Order) -> None:
+def _check_events(order: TableRequest) -> None:
     """Refuses what a format loses or cannot carry of a table, by the source's columns: before a lease is taken and Spark starts.
 
     Raises:
@@ -56,7 +56,7 @@ def _check_events(order: Order) -> None:
     """
     chosen = order.facts.pipeline.archive.events
     if not is_own_format(chosen.name):  # which a job loads, and checks then
-        check_format(facts_of(chosen.name), chosen, order.facts.schema, order.facts.source_keys)
+        check_format(format_spec(chosen.name), chosen, order.facts.schema, order.facts.source_keys)
 
 
 def _check_askable(request: RunRequest, table: str) -> None:

@@ -7,15 +7,15 @@ row may show a state that lies between the gap and now, as after any snapshot.
 
 from dataclasses import replace
 
-from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Gap, Reached, advanced
+from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Gap, PartitionWatermark, advanced
 from cdc_ops.steps.archive.gaps import can_heal
 from cdc_ops.steps.planning.reconcile import draft_comparison
-from cdc_ops.steps.planning.request import Draft, Order
+from cdc_ops.steps.planning.request import Draft, TableRequest
 
 _WHO = "heal: query"
 
 
-def heals(order: Order, gaps: tuple[Gap, ...]) -> bool:
+def recovers_by_query(order: TableRequest, gaps: tuple[Gap, ...]) -> bool:
     """True if a comparison with the source is to stand for what is missing.
 
     Versions of rows have no place among events. A watermark of GTIDs, which no run has today, is left out too: gaps in two sources of a
@@ -24,7 +24,7 @@ def heals(order: Order, gaps: tuple[Gap, ...]) -> bool:
     return bool(gaps) and can_heal(order.facts.pipeline.archive, order.state, order.facts.stored_as)
 
 
-def draft_healing(order: Order, before: ArchiveWatermark, gaps: tuple[Gap, ...]) -> Draft:
+def draft_healing(order: TableRequest, before: ArchiveWatermark, gaps: tuple[Gap, ...]) -> Draft:
     """Drafts the comparison whose commit passes the first gap of each stream.
 
     Raises:
@@ -37,7 +37,7 @@ def draft_healing(order: Order, before: ArchiveWatermark, gaps: tuple[Gap, ...])
         AcceptedGap(stream=gap.stream, low=gap.low, high=gap.high, who=_WHO, at=now, why="the table is compared with its source")
         for gap in first
     )
-    after = advanced(before, tuple(Reached(stream=gap.stream, to=gap.high) for gap in first), passed)
+    after = advanced(before, tuple(PartitionWatermark(stream=gap.stream, to=gap.high) for gap in first), passed)
     operations = [
         replace(spec, archive_after=after, compare=spec.compare and replace(spec.compare, heals=True)) for spec in draft.operations
     ]

@@ -3,15 +3,15 @@
 from dataclasses import replace
 
 from cdc_ops.core.cursor.cursors import CursorValue
-from cdc_ops.core.cursor.held_watermark import hold_alert
+from cdc_ops.core.cursor.held_watermark import long_transaction_alert
 from cdc_ops.core.cursor.windows import fresh_instant, next_watermark, next_window
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.steps.planning.late_rows import look_again, seen_after, to_read
 from cdc_ops.steps.planning.null_cursors import look_at_nulls, null_rows
-from cdc_ops.steps.planning.request import Draft, Order, draft_window, new_spec
+from cdc_ops.steps.planning.request import Draft, TableRequest, draft_window, new_spec
 
 
-def draft_increment(order: Order, watermark: CursorValue) -> Draft:
+def draft_increment(order: TableRequest, watermark: CursorValue) -> Draft:
     """Drafts the next window of a table: from its watermark up to a new safe bound, and what is looked at again below it.
 
     Raises:
@@ -19,7 +19,7 @@ def draft_increment(order: Order, watermark: CursorValue) -> Draft:
     """
     facts = order.facts
     bound = order.source.safe_bound(facts.schema, facts.cursor, facts.config.settings.overlap, watermark, order.state.readings)
-    window, alert = next_window(facts.cursor, watermark, bound), hold_alert(bound, facts.config.settings.max_hold)
+    window, alert = next_window(facts.cursor, watermark, bound), long_transaction_alert(bound, facts.config.settings.max_hold)
     if window is None:
         held = f"; held back by {bound.held_by}" if bound.held_by else ""
         return Draft(idle=f"the safe bound {bound.value} has not passed the watermark{held}", unpassed=bound, alert=alert)
@@ -42,7 +42,7 @@ def draft_increment(order: Order, watermark: CursorValue) -> Draft:
     return Draft(operations=(spec,), bound=bound, alert=alert)
 
 
-def _with_nulls(order: Order, draft: Draft, nulls: str) -> Draft:
+def _with_nulls(order: TableRequest, draft: Draft, nulls: str) -> Draft:
     """Adds the rows without a cursor to what an increment reads, if they are not as the last plan saw them."""
     rows = null_rows(nulls)
     if nulls == order.state.nulls or not rows:

@@ -1,13 +1,13 @@
 """What an increment looks at again below its watermark, decided at the plan by the source's own checksums. Writes nothing."""
 
 from cdc_ops.core.cursor.cursors import Cursor, CursorType, CursorValue
-from cdc_ops.core.cursor.late_rows import Seen, band_low
+from cdc_ops.core.cursor.late_rows import RangeChecksum, band_low
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.table.source_table import TableFacts
+from cdc_ops.steps.table.source_table import SourceTable
 
 
-def look_again(source: Source, facts: TableFacts, watermark: CursorValue, seen: Seen | None) -> Window | None:
+def look_again(source: Source, facts: SourceTable, watermark: CursorValue, seen: RangeChecksum | None) -> Window | None:
     """Returns what an increment has to read again below its window, None if the lake holds all of it as it is at the source now.
 
     Args:
@@ -28,7 +28,7 @@ def look_again(source: Source, facts: TableFacts, watermark: CursorValue, seen: 
     return None if seen is not None and look(source, facts, band) == seen else band
 
 
-def look(source: Source, facts: TableFacts, window: Window) -> Seen:
+def look(source: Source, facts: SourceTable, window: Window) -> RangeChecksum:
     """Takes the checksum of a stretch of the source."""
     chosen = facts.schema.extended(facts.hidden).columns
     if not facts.cursor.lead.is_coarse:
@@ -37,10 +37,10 @@ def look(source: Source, facts: TableFacts, window: Window) -> Seen:
     rows, checksum = source.checksum(
         facts.config.table, tuple(column.expression for column in chosen), source.window_predicate(facts.cursor, window)
     )
-    return Seen(window=window, rows=rows, checksum=checksum)
+    return RangeChecksum(window=window, rows=rows, checksum=checksum)
 
 
-def seen_after(source: Source, facts: TableFacts, window: Window, watermark: CursorValue) -> Seen | None:
+def seen_after(source: Source, facts: SourceTable, window: Window, watermark: CursorValue) -> RangeChecksum | None:
     """Takes the checksum that the plan after this one will compare with.
 
     Args:
@@ -55,7 +55,7 @@ def seen_after(source: Source, facts: TableFacts, window: Window, watermark: Cur
     return look(source, facts, Window(low=low, high=max(window.high or watermark, watermark, key=facts.cursor.order)))
 
 
-def to_read(cursor: Cursor, window: Window, band: Window | None, seen: Seen | None) -> Window:
+def to_read(cursor: Cursor, window: Window, band: Window | None, seen: RangeChecksum | None) -> Window:
     """Returns what an increment reads: from the band, if there is one, else from where the operation before it stopped reading."""
     if band is not None:
         return Window(low=band.low, high=window.high)

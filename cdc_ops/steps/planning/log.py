@@ -10,7 +10,7 @@ from cdc_ops.core import json_codec
 from cdc_ops.core.archive.completeness import MissingEvents, gap_error
 from cdc_ops.core.archive.file_names import BinlogName, DmsName, FileName, KafkaName
 from cdc_ops.core.archive.files import FrozenFiles, ListedFile
-from cdc_ops.core.archive.offsets import ArchiveWatermark, Reached, advanced
+from cdc_ops.core.archive.offsets import ArchiveWatermark, PartitionWatermark, advanced
 from cdc_ops.core.cursor.cursors import CursorValue, format_datetime
 from cdc_ops.core.cursor.windows import SafeBound
 from cdc_ops.core.events.event_history import EventHistory, Replay
@@ -21,17 +21,17 @@ from cdc_ops.core.pipeline.archive_config import Start
 from cdc_ops.core.pipeline.paths import event_history, quarantine_path
 from cdc_ops.core.pipeline.pipeline import Method
 from cdc_ops.core.pipeline.table_matching import resolve_tables
-from cdc_ops.core.schema.declared_tables import way_on
+from cdc_ops.core.schema.declared_tables import next_step
 from cdc_ops.errors import ArchiveChangedError, ArchiveError, ConfigError, RequestError, StateError
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.steps.archive.frozen_files import check_unchanged
-from cdc_ops.steps.archive.scan import Survey, survey
-from cdc_ops.steps.planning.gap_recovery import draft_healing, heals
-from cdc_ops.steps.planning.request import Draft, Order, declared_names, new_spec, quarantine_of, staging_of
+from cdc_ops.steps.archive.scan import ArchiveScan, scan_archive
+from cdc_ops.steps.planning.gap_recovery import draft_healing, recovers_by_query
+from cdc_ops.steps.planning.request import Draft, TableRequest, declared_names, new_spec, quarantine_of, staging_of
 from cdc_ops.steps.reporting.stopwatch import measured
 
 
-def draft_log(order: Order) -> Draft:
+def draft_log(order: TableRequest) -> Draft:
     """Drafts the operation that reads what is new in a table's archive.
 
     Raises:
@@ -46,7 +46,7 @@ def draft_log(order: Order) -> Draft:
     url, found = _surveyed(order, before)
     bound, missing = _listed_at(found), gap_error(str(table), found.gaps, before.streams) if found.gaps else None
     files = first_files(found.files.files, found.names, archive.files_per_run)
-    if missing and not files and heals(order, found.gaps):
+    if missing and not files and recovers_by_query(order, found.gaps):
         return replace(draft_healing(order, before, found.gaps), warnings=found.warnings(), survey=found)
     if not files:
         idle = f"no finished file in {url}: {found.waiting}" if found.waiting else f"no new file in {url}"
@@ -73,17 +73,17 @@ def draft_log(order: Order) -> Draft:
     )
     left = len(found.files.files) - len(files)
     more = (f"{left:,} more files wait for the next run ('files_per_run')",) if left else ()
-    met = MissingEvents(gaps=found.gaps, healing=heals(order, found.gaps)) if found.gaps else None
+    met = MissingEvents(gaps=found.gaps, healing=recovers_by_query(order, found.gaps)) if found.gaps else None
     return Draft(operations=(spec,), bound=bound, warnings=(*found.warnings(), *more), missing=met, how=found.waiting, survey=found)
 
 
-def _not_from_archive(order: Order) -> StateError:
+def _not_from_archive(order: TableRequest) -> StateError:
     table = order.facts.config.table
     return StateError(
         f"Table {table} has rows that did not come from its archive, so nobody knows with which event it has to go on.",
         why="It was read by query so far ('method: log' is new), or its commit records are gone.",
         data="Nothing was read or written; the watermark stays.",
-        next=way_on(
+        next=next_step(
             f"resync --pipeline {order.facts.config.pipeline} --table {table} --mode full",
             "reads all rows, and then follows the archive from where it is now",
             declared=order.facts.pipeline.source.is_declared,
@@ -91,7 +91,7 @@ def _not_from_archive(order: Order) -> StateError:
     )
 
 
-def looks_after_unknown(order: Order) -> bool:
+def looks_after_unknown(order: TableRequest) -> bool:
     """True for the first, by name, of the tables that are fed from one folder: it looks after records of unknown tables.
 
     Raises:
@@ -106,7 +106,7 @@ def looks_after_unknown(order: Order) -> bool:
     )
 
 
-def draft_replay(order: Order) -> Draft:
+def draft_replay(order: TableRequest) -> Draft:
     """Drafts the operation that applies a table's event history again: all of it to a new table, or from a time on over the one there is.
 
     Raises:
@@ -130,17 +130,17 @@ def draft_replay(order: Order) -> Draft:
     return Draft(operations=(spec,))
 
 
-def _history(order: Order) -> EventHistory | None:
+def _history(order: TableRequest) -> EventHistory | None:
     return event_history(order.facts.pipeline, order.facts.config, order.state.generation)
 
 
-def begins_with_snapshot(order: Order) -> bool:
+def begins_with_snapshot(order: TableRequest) -> bool:
     """True while a table that is fed from an archive still has to be filled from the source."""
     settings, archive = order.facts.config.settings, order.facts.pipeline.archive
     return settings.method is Method.LOG and archive.start is Start.SNAPSHOT and order.state.watermark is None
 
 
-def reached_now(order: Order) -> ArchiveWatermark:
+def reached_now(order: TableRequest) -> ArchiveWatermark:
     """Returns where the archive of a table is, before the table's rows are read from the source: from there its events are read.
 
     A change whose event lies in a file that is finished was committed at the source before, so that whoever reads its rows from now on
@@ -165,10 +165,10 @@ def reached_now(order: Order) -> ArchiveWatermark:
             data="Nothing was read or written.",
             next="Let the tool write its first file (Debezium: a heartbeat, or any change of the table), then run again.",
         )
-    return ArchiveWatermark(streams=tuple(Reached(stream=stream, to=start) for stream, start in sorted(last.items())))
+    return ArchiveWatermark(streams=tuple(PartitionWatermark(stream=stream, to=start) for stream, start in sorted(last.items())))
 
 
-def restarted(order: Order) -> ArchiveWatermark:
+def restarted(order: TableRequest) -> ArchiveWatermark:
     """Returns from where a table's events are read after all its rows have been read anew, gaps behind it or not.
 
     Raises:
@@ -178,7 +178,7 @@ def restarted(order: Order) -> ArchiveWatermark:
     return advanced(before, reached_now(order).streams)
 
 
-def as_configured_now(order: Order, spec: OperationSpec, log: LogBatch) -> OperationSpec:
+def as_configured_now(order: TableRequest, spec: OperationSpec, log: LogBatch) -> OperationSpec:
     """Returns a frozen operation that has landed nothing as the pipeline file wants it read now; its files are those of now too.
 
     Format, settings and accepted losses may be what it failed for: after they are corrected it has to be read by the new ones. Number and
@@ -205,7 +205,7 @@ def reads_otherwise(before: OperationSpec, after: OperationSpec) -> bool:
     return before.log is not None and after.log is not None and _reading_of(before.log) != _reading_of(after.log)
 
 
-def _configured(order: Order, log: LogBatch) -> LogBatch:
+def _configured(order: TableRequest, log: LogBatch) -> LogBatch:
     """Returns a batch with the archive of now; a table that is not fed from one any more finishes what it began with the old one."""
     pipeline, config = order.facts.pipeline, order.facts.config
     archive = pipeline.archive
@@ -224,7 +224,7 @@ def _reading_of(log: LogBatch) -> str:
     return json_codec.dumps((log.url, rules.layout, rules.template, rules.format, rules.settings, rules.accept, rules.time_zone))
 
 
-def _relisted(order: Order, spec: OperationSpec, log: LogBatch, *, anew: bool) -> LogBatch:
+def _relisted(order: TableRequest, spec: OperationSpec, log: LogBatch, *, anew: bool) -> LogBatch:
     """Returns a batch with the files as they are now, if one of its own has changed or is gone, or if they are to be listed anew.
 
     A try that has read the old files and lands them all the same does no harm: rows and watermark of a try stand in one manifest.
@@ -236,7 +236,7 @@ def _relisted(order: Order, spec: OperationSpec, log: LogBatch, *, anew: bool) -
                 return log
         except ArchiveChangedError:
             pass
-        found = survey(opened, log.archive, order.ledger, (spec.pipeline, spec.table), log.before, full=True)
+        found = scan_archive(opened, log.archive, order.ledger, (spec.pipeline, spec.table), log.before, full=True)
     files = first_files(found.files.files, found.names, log.archive.files_per_run)
     return replace(log, files=files, decisions=found.decisions)
 
@@ -268,13 +268,13 @@ def first_files(files: tuple[ListedFile, ...], names: Iterable[FileName], limit:
     return tuple(sorted((file for queue in waiting.values() for file in queue[:share]), key=lambda file: file.path))
 
 
-def _listed_at(found: Survey) -> SafeBound:
+def _listed_at(found: ArchiveScan) -> SafeBound:
     """Returns when the archive was listed, as the watermark of a table without cursor; what is complete, positions say."""
     value = CursorValue(parts=(format_datetime(found.listing.clock.replace(tzinfo=None)),))
     return SafeBound(value=value, clock=value, method="archive", observed_at=found.listing.clock)
 
 
-def _surveyed(order: Order, before: ArchiveWatermark) -> tuple[str, Survey]:
+def _surveyed(order: TableRequest, before: ArchiveWatermark) -> tuple[str, ArchiveScan]:
     """Returns the folder of a table's archive, and what was found there."""
     archive, table = order.facts.pipeline.archive, order.facts.config.table
     if not archive.url or not archive.format:
@@ -285,4 +285,4 @@ def _surveyed(order: Order, before: ArchiveWatermark) -> tuple[str, Survey]:
         )
     url = archive.location(table)
     with measured(RunPhase.LISTING), closing(open_archive(url, dict(archive.options))) as opened:
-        return url, survey(opened, archive, order.ledger, (order.facts.config.pipeline, table), before)
+        return url, scan_archive(opened, archive, order.ledger, (order.facts.config.pipeline, table), before)

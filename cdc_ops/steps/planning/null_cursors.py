@@ -2,10 +2,10 @@
 
 from cdc_ops.core.pipeline.pipeline import NullCursor
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.table.source_table import TableFacts
+from cdc_ops.steps.table.source_table import SourceTable
 
 
-def look_at_nulls(source: Source, facts: TableFacts) -> str:
+def look_at_nulls(source: Source, facts: SourceTable) -> str:
     """Takes the checksum over all columns of the rows without a cursor, "" if they are not asked for or there cannot be any.
 
     Taken after the bound and before the operation reads, as with `bands.seen_after`.

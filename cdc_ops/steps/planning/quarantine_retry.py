@@ -12,10 +12,10 @@ from cdc_ops.core.pipeline.paths import event_history, quarantine_path
 from cdc_ops.core.pipeline.pipeline import Method
 from cdc_ops.errors import RequestError
 from cdc_ops.lake.quarantine.read import read_quarantine
-from cdc_ops.steps.planning.request import Draft, Order, declared_names, new_spec
+from cdc_ops.steps.planning.request import Draft, TableRequest, declared_names, new_spec
 
 
-def draft_requeue(order: Order) -> Draft:
+def draft_requeue(order: TableRequest) -> Draft:
     """Drafts the operation that reads a table's records in quarantine.
 
     Raises:

@@ -17,16 +17,16 @@ from cdc_ops.core.cursor.windows import SafeBound
 from cdc_ops.core.operation.operation import ApplyMode, Landing, OperationKind
 from cdc_ops.core.operation.table_state import Phase
 from cdc_ops.core.pipeline.pipeline import Method
-from cdc_ops.core.reconcile.diff import CompareSpec, DeleteGuard, GivenUp, Strength
+from cdc_ops.core.reconcile.diff import AbandonedOperation, CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.core.reconcile.key_buckets import Buckets, cut
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.errors import RequestError, SourceTableError
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.planning.request import Draft, Order, new_spec
-from cdc_ops.steps.table.source_table import TableFacts
+from cdc_ops.steps.planning.request import Draft, TableRequest, new_spec
+from cdc_ops.steps.table.source_table import SourceTable
 
 
-def draft_comparison(order: Order) -> Draft:
+def draft_comparison(order: TableRequest) -> Draft:
     """Drafts the operation that compares a table as a whole and brings over what differs.
 
     Raises:
@@ -51,7 +51,7 @@ def draft_comparison(order: Order) -> Draft:
         accepted=order.request.accept_deletes,
         accepted_ratio=order.request.accept_delete_ratio,
     )
-    buckets = None if strength is Strength.WHOLE else _cut(order.source, facts)
+    buckets = None if strength is CompareLevel.WHOLE else _cut(order.source, facts)
     spec = replace(
         new_spec(order, OperationKind.RECONCILE, now),
         slices=slices,
@@ -67,12 +67,12 @@ def draft_comparison(order: Order) -> Draft:
     return Draft(operations=(spec,))
 
 
-def sealed(order: Order) -> GivenUp | None:
+def sealed(order: TableRequest) -> AbandonedOperation | None:
     """Returns the operation that was given up before a comparison and has to stay so."""
     return order.ledger.given_up(order.facts.config.pipeline, order.facts.config.table)
 
 
-def decide(source: Source, facts: TableFacts, wanted: Strength | None = None) -> tuple[Strength, str]:
+def decide(source: Source, facts: SourceTable, wanted: CompareLevel | None = None) -> tuple[CompareLevel, str]:
     """Decides how strongly a table is compared, and says why.
 
     Args:
@@ -87,22 +87,22 @@ def decide(source: Source, facts: TableFacts, wanted: Strength | None = None) ->
             data="Nothing was read; the watermark stays.",
             next="Name 'keys', or leave 'cursor' out: then the whole table is compared.",
         )
-    strength = wanted or (Strength.KEYS if has_cursor else Strength.ROWS)
-    if strength is Strength.KEYS and not has_cursor:
-        strength = Strength.ROWS
-    columns = (*facts.keys, *facts.source_keys) if strength is Strength.KEYS else facts.schema.names
+    strength = wanted or (CompareLevel.KEYS if has_cursor else CompareLevel.ROWS)
+    if strength is CompareLevel.KEYS and not has_cursor:
+        strength = CompareLevel.ROWS
+    columns = (*facts.keys, *facts.source_keys) if strength is CompareLevel.KEYS else facts.schema.names
     missing = source.undigestible(facts.schema, columns)
     marked = "the source's checksums would count rows that 'apply_as_deletes' leaves out" if facts.config.settings.apply_as_deletes else ""
-    if strength is Strength.WHOLE or missing or marked:
+    if strength is CompareLevel.WHOLE or missing or marked:
         reason = f"no checksum covers {', '.join(missing)}" if missing else marked or "asked for"
-        return Strength.WHOLE, f"everything is read and compared in the lake ({reason})"
-    if strength is Strength.KEYS:
+        return CompareLevel.WHOLE, f"everything is read and compared in the lake ({reason})"
+    if strength is CompareLevel.KEYS:
         return strength, "checksums of keys, by buckets: finds deletes, changed keys and lost rows"
     whole = "" if facts.keys else "; no keys: the whole table is replaced if anything differs"
     return strength, f"checksums of rows, by buckets{whole}"
 
 
-def method_of(source: Source, facts: TableFacts) -> str:
+def method_of(source: Source, facts: SourceTable) -> str:
     """Returns how a table is kept equal, and why this way: its line in the decision table of `cdc-ops plan`."""
     if facts.pipeline.source.is_declared:
         return "change events of the archive, by their positions; columns as the pipeline file declares them"
@@ -116,7 +116,7 @@ def method_of(source: Source, facts: TableFacts) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class VerifyPlan:
     """What is compared to verify a table.
 
     Args:
@@ -144,7 +144,7 @@ class Question:
     hidden: tuple[Column, ...] = ()
 
 
-def check_comparable(facts: TableFacts) -> None:
+def check_comparable(facts: SourceTable) -> None:
     """Checks that the rows of a table at the source are the rows of the lake.
 
     Raises:
@@ -159,7 +159,7 @@ def check_comparable(facts: TableFacts) -> None:
         )
 
 
-def ask(source: Source, facts: TableFacts, readers: int) -> Question:
+def plan_verification(source: Source, facts: SourceTable, readers: int) -> VerifyPlan:
     """Plans the verification of a table.
 
     Raises:
@@ -169,7 +169,7 @@ def ask(source: Source, facts: TableFacts, readers: int) -> Question:
     schema = facts.schema
     delete_where = facts.config.settings.apply_as_deletes
     exact = not delete_where and not source.undigestible(schema, tuple(column.name for column in schema.columns))
-    return Question(
+    return VerifyPlan(
         schema=schema,
         keys=facts.keys,
         path=facts.config.path,
@@ -194,7 +194,7 @@ def observed_bound(source: Source) -> SafeBound:
     return SafeBound(value=value, clock=value, method="observed", observed_at=now)
 
 
-def _cut(source: Source, facts: TableFacts) -> Buckets:
+def _cut(source: Source, facts: SourceTable) -> Buckets:
     schema, keys = facts.schema, facts.keys
     if not keys:
         return cut(tuple(column.name for column in schema.columns), schema.approximate_rows, None)

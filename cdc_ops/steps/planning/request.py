@@ -20,14 +20,14 @@ from cdc_ops.errors import CdcError
 from cdc_ops.sources.base import Source
 from cdc_ops.sources.chunks.chunks import ChunkSize
 from cdc_ops.state.base import StateReader
-from cdc_ops.steps.archive.scan import Survey
+from cdc_ops.steps.archive.scan import ArchiveScan
 from cdc_ops.steps.query.connection_limit import at_most
 from cdc_ops.steps.table.previous_keys import before_columns
-from cdc_ops.steps.table.source_table import TableFacts
+from cdc_ops.steps.table.source_table import SourceTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class TableRequest:
     """A request for one table, with all that is needed to draft it.
 
     Args:
@@ -41,7 +41,7 @@ class Order:
 
     source: Source
     request: RunRequest
-    facts: TableFacts
+    facts: SourceTable
     state: TableState
     ledger: StateReader
     tables: Callable[[], tuple[TableName, ...]]
@@ -97,11 +97,11 @@ class Draft:
     warnings: tuple[str, ...] = ()
     alert: str = ""
     missing: MissingEvents | None = None
-    survey: Survey | None = None
+    survey: ArchiveScan | None = None
     stopped: CdcError | None = None
 
 
-def new_spec(order: Order, kind: OperationKind, planned_at: datetime, ahead: int = 0) -> OperationSpec:
+def new_spec(order: TableRequest, kind: OperationKind, planned_at: datetime, ahead: int = 0) -> OperationSpec:
     """A spec with what all kinds share: a staged MERGE that leaves the watermark where it is."""
     facts, state, config, identity = order.facts, order.state, order.facts.config, uuid.uuid4().hex
     op_seq = state.op_seq + 1 + ahead
@@ -147,20 +147,20 @@ def staging_of(pipeline: Pipeline, spec: OperationSpec) -> str:
     return f"{staging_root(pipeline, spec.table)}/{spec.op_seq}-{spec.operation_id[:12]}"
 
 
-def declared_names(order: Order) -> tuple[str, ...]:
+def declared_names(order: TableRequest) -> tuple[str, ...]:
     """Returns all columns that the pipeline file declares of a table, () where a source is asked for them."""
     config = order.facts.config
     return order.source.schema(config.table, types=config.settings.types).names if order.facts.pipeline.source.is_declared else ()
 
 
-def quarantine_of(facts: TableFacts) -> str:
+def quarantine_of(facts: SourceTable) -> str:
     """Returns the Delta table of what cannot be read or placed of a table, "" if it stops at the first."""
     settings, archive = facts.config.settings, facts.pipeline.archive
     chosen = (settings.bad_records, *((archive.bad_records,) if settings.method is Method.LOG else ()))
     return quarantine_path(facts.pipeline, facts.config.table) if OnBadRecord.QUARANTINE in chosen else ""
 
 
-def choosing_quarantine(spec: OperationSpec, facts: TableFacts) -> OperationSpec:
+def choosing_quarantine(spec: OperationSpec, facts: SourceTable) -> OperationSpec:
     """Returns a frozen operation, not landed, with the quarantine that its table has now."""
     if spec.log is not None:
         return replace(spec, log=replace(spec.log, quarantine=quarantine_of(facts)))
@@ -181,7 +181,7 @@ COUNT_LIMIT = 200_000
 """Rows that are counted exactly before a window is read; a window with more is read over several connections."""
 
 
-def draft_window(order: Order, window: Window, kind: OperationKind) -> Draft:
+def draft_window(order: TableRequest, window: Window, kind: OperationKind) -> Draft:
     """Drafts the read of one window, over several connections where it has many rows; it is idle if it has none."""
     where = order.source.window_predicate(order.facts.cursor, window)
     rows = order.source.count(order.facts.config.table, where, COUNT_LIMIT)
@@ -192,7 +192,7 @@ def draft_window(order: Order, window: Window, kind: OperationKind) -> Draft:
     return Draft(operations=(replace(spec, window=window, slices=slices, expected_rows=rows),))
 
 
-def whole_landing(order: Order) -> Landing:
+def whole_landing(order: TableRequest) -> Landing:
     """Whole tables go straight to Delta where the primary key vouches for unique keys; else they are landed and checked first."""
     checked = order.facts.config.settings.bad_records is OnBadRecord.QUARANTINE
     return Landing.DIRECT if order.facts.keys_are_primary and not checked else Landing.STAGED

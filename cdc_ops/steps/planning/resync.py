@@ -13,10 +13,10 @@ from cdc_ops.core.schema.schema_evolution import only_columns
 from cdc_ops.errors import RequestError
 from cdc_ops.steps.planning.log import draft_replay, restarted
 from cdc_ops.steps.planning.quarantine_retry import draft_requeue
-from cdc_ops.steps.planning.request import Draft, Order, draft_window, new_spec, whole_landing
+from cdc_ops.steps.planning.request import Draft, TableRequest, draft_window, new_spec, whole_landing
 
 
-def draft_reread(order: Order) -> Draft:
+def draft_reread(order: TableRequest) -> Draft:
     """Drafts a backfill or resync: what is asked for is read again, and the watermark stays.
 
     Raises:
@@ -45,7 +45,7 @@ def draft_reread(order: Order) -> Draft:
     return _range(order)
 
 
-def _check_columns(order: Order) -> None:
+def _check_columns(order: TableRequest) -> None:
     if order.facts.reads_changes:
         raise RequestError(
             f"Single columns of {order.table} cannot be filled: the rows at the source are changes, and several may have one key.",
@@ -60,7 +60,7 @@ def _check_columns(order: Order) -> None:
         )
 
 
-def _range(order: Order) -> Draft:
+def _range(order: TableRequest) -> Draft:
     request, facts = order.request, order.facts
     if not facts.cursor.columns:
         by_events = facts.config.settings.method is Method.LOG
@@ -82,7 +82,7 @@ def _range(order: Order) -> Draft:
     return draft_window(order, Window(low=low, high=high), kind)
 
 
-def _columns(order: Order) -> Draft:
+def _columns(order: TableRequest) -> Draft:
     """Reads some columns again, of a range of time or of all rows in chunks, for the rows that the lake has."""
     if order.request.since is not None:
         draft = _range(order)
@@ -96,7 +96,7 @@ def _columns(order: Order) -> Draft:
     return Draft(operations=tuple(_partial(order, spec) for spec in operations), how=plan.how)
 
 
-def _partial(order: Order, spec: OperationSpec) -> OperationSpec:
+def _partial(order: TableRequest, spec: OperationSpec) -> OperationSpec:
     names = only_columns(spec.schema, order.request.columns).names
     order_columns = spec.stored_as.sequence.read_columns if spec.stored_as.sequence else ()
     read = (*spec.keys, *spec.source_keys, *spec.cursor.column_names, *order_columns, *names)
@@ -108,7 +108,7 @@ def _partial(order: Order, spec: OperationSpec) -> OperationSpec:
     return replace(spec, schema=only_columns(spec.schema, read), update_only=names, delete_where="", truncate_where="", hidden=())
 
 
-def _keys(order: Order) -> Draft:
+def _keys(order: TableRequest) -> Draft:
     facts, rows, keys = order.facts, order.request.keys, order.facts.source_keys
     wrong = next((row for row in rows if len(row) != len(keys)), None)
     if wrong is not None:
@@ -127,7 +127,7 @@ def _keys(order: Order) -> Draft:
     return Draft(operations=(spec,))
 
 
-def _full(order: Order) -> Draft:
+def _full(order: TableRequest) -> Draft:
     follows = order.facts.config.settings.method is Method.LOG
     spec = replace(
         new_spec(order, OperationKind.RESYNC, order.source.now()),

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cdc_ops.core.cursor.held_watermark import hold_alert
+from cdc_ops.core.cursor.held_watermark import long_transaction_alert
 from cdc_ops.core.cursor.windows import SafeBound, Window, fresh_instant
 from cdc_ops.core.operation.operation import ApplyMode, OperationKind, SnapshotProgress
 from cdc_ops.sources.chunks.chunks import Chunk
 from cdc_ops.steps.planning.late_rows import seen_after
 from cdc_ops.steps.planning.null_cursors import look_at_nulls
 from cdc_ops.steps.planning.reconcile import observed_bound
-from cdc_ops.steps.planning.request import Draft, Order, new_spec, whole_landing
+from cdc_ops.steps.planning.request import Draft, TableRequest, new_spec, whole_landing
 
 
 def what_is_left(progress: SnapshotProgress) -> str:
@@ -37,7 +37,7 @@ def pass_through(start: SnapshotProgress, chunks: tuple[Chunk, ...]) -> Iterator
         before = after
 
 
-def draft_snapshot(order: Order) -> Draft:
+def draft_snapshot(order: TableRequest) -> Draft:
     """Drafts a snapshot, or what is left of one, as chunks; each is an operation of its own.
 
     Raises:
@@ -70,11 +70,11 @@ def draft_snapshot(order: Order) -> Draft:
         seen = seen_after(order.source, facts, Window(low=None, high=bound.reach), bound.value)
         operations[-1] = replace(operations[-1], seen_after=seen, nulls_after=look_at_nulls(order.source, facts))
     warnings = (plan.warning,) if plan.warning else ()
-    alert = hold_alert(bound, facts.config.settings.max_hold) if bound else ""
+    alert = long_transaction_alert(bound, facts.config.settings.max_hold) if bound else ""
     return Draft(operations=tuple(operations), bound=bound, how=plan.how, warnings=warnings, alert=alert)
 
 
-def _first_bound(order: Order) -> SafeBound:
+def _first_bound(order: TableRequest) -> SafeBound:
     facts = order.facts
     if not facts.cursor.columns:
         return observed_bound(order.source)

@@ -1,10 +1,10 @@
 """What a plan warns of that is neither the cursor's nor the archive's: changes by others, and keys that are compared loosely."""
 
-from cdc_ops.core.formats.catalog import facts_of, is_own_format
+from cdc_ops.core.formats.catalog import format_spec, is_own_format
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.pipeline import Method
-from cdc_ops.steps.table.source_table import TableFacts
+from cdc_ops.steps.table.source_table import SourceTable
 
 SHOWN_CHANGES = 3
 """Commits by others that a warning names."""
@@ -23,7 +23,7 @@ def foreign_warnings(head: LakeHead | None) -> tuple[str, ...]:
     )
 
 
-def key_warnings(facts: TableFacts, state: TableState) -> tuple[str, ...]:
+def key_warnings(facts: SourceTable, state: TableState) -> tuple[str, ...]:
     """Warns, until the first load is done, of key columns in which the source holds texts for equal that the lake tells apart.
 
     Not where rows follow events: one of a key that is written otherwise names the old spelling too, and takes its row away.
@@ -39,12 +39,12 @@ def key_warnings(facts: TableFacts, state: TableState) -> tuple[str, ...]:
     )
 
 
-def event_key_warnings(facts: TableFacts) -> tuple[str, ...]:
+def event_key_warnings(facts: SourceTable) -> tuple[str, ...]:
     """Warns of `keys` that are other columns than the primary key, where the archive's events do not show that such a key has changed."""
     name = facts.pipeline.archive.format
     if facts.config.settings.method is not Method.LOG or not name or is_own_format(name):
         return ()
-    hidden, primary = facts_of(name).hidden_keys, facts.schema.primary_key
+    hidden, primary = format_spec(name).hidden_keys, facts.schema.primary_key
     others = [key for key in facts.source_keys if key.lower() not in {column.lower() for column in primary}]
     if not hidden or not others:
         return ()

@@ -8,7 +8,7 @@ from cdc_ops.core.operation.operation import OperationSpec
 from cdc_ops.core.schema.tables import TableName
 
 
-class ReaderLimit:
+class ConnectionLimit:
     """Lets operations read together while their JDBC connections stay within `max_readers` of the source; the others wait their turn.
 
     Who came first reads first, so an operation that needs all of them is not passed by small ones for ever.

@@ -16,7 +16,7 @@ def read_source(spark: SparkSession, read: JdbcRead, schema: TableSchema) -> Dat
     return read_rows(spark, read).select(*_stored(read, schema, schema.primary_key))
 
 
-def read_marked(spark: SparkSession, read: JdbcRead, schema: TableSchema, keys: tuple[str, ...]) -> DataFrame:
+def read_with_null_counts(spark: SparkSession, read: JdbcRead, schema: TableSchema, keys: tuple[str, ...]) -> DataFrame:
     """Returns the same rows with the marks by which lost values are counted (`lake.staging.null_counts`); `keys` name rows in failures."""
     marks = mark_columns(schema, read.unstorable) if read.unstorable else []
     return read_rows(spark, read).select(*_stored(read, schema, keys), *marks)

@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Counts, Manifest, OperationResult, OperationSpec, Outcome
 from cdc_ops.core.operation.phases import RunPhase
-from cdc_ops.core.reconcile.diff import CompareSpec, Digests, Strength, added, differing, rows_in
-from cdc_ops.core.reconcile.key_buckets import WHOLE, Buckets, Scope
+from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, Digests, added, differing, rows_in
+from cdc_ops.core.reconcile.key_buckets import WHOLE, Buckets, BucketSelection
 from cdc_ops.core.schema.collated_keys import source_names
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.core.text import quoted
@@ -28,12 +28,12 @@ from cdc_ops.errors import StateError
 from cdc_ops.lake.diff.checksums import lake_digests, scope_condition
 from cdc_ops.lake.diff.row_diff import DELETED, Changes, find_changes, same_rows
 from cdc_ops.lake.merge.apply import apply
-from cdc_ops.lake.merge.fence import seal
+from cdc_ops.lake.merge.fence import fence_abandoned
 from cdc_ops.lake.staging.landing import land, read_landed
 from cdc_ops.lake.staging.manifests import write_manifest
-from cdc_ops.lake.table.live_rows import LakeRows
+from cdc_ops.lake.table.live_rows import LiveRows
 from cdc_ops.sources.base import DigestQuery, Source
-from cdc_ops.steps.query.jdbc_rows import read_marked, read_rows
+from cdc_ops.steps.query.jdbc_rows import read_rows, read_with_null_counts
 from cdc_ops.steps.reporting.stopwatch import measured
 from cdc_ops.steps.stage.latest_rows import apply_deletes, is_deleted, latest_per_key
 
@@ -47,12 +47,12 @@ class Sides:
 
     spark: SparkSession
     source: Source
-    lake: LakeRows
+    lake: LiveRows
     schema: TableSchema
     columns: tuple[str, ...]
     slices: tuple[str, ...]
 
-    def difference(self, buckets: Buckets, within: Scope | None = None) -> "Found":
+    def difference(self, buckets: Buckets, within: BucketSelection | None = None) -> "Found":
         """Computes the checksums of both sides, both at the same time, and compares them."""
         with ThreadPoolExecutor(max_workers=1) as pool:
             stored = pool.submit(lake_digests, self.spark, self.lake, self.schema, self.columns, buckets, within)
@@ -62,7 +62,7 @@ class Sides:
         rows_source, rows_lake = (sum(one.rows for one in side.values()) for side in (there, here))
         return Found(scope=scope, rows=rows_in(scope, there), rows_source=rows_source, rows_lake=rows_lake)
 
-    def _source_digests(self, buckets: Buckets, within: Scope | None) -> Digests:
+    def _source_digests(self, buckets: Buckets, within: BucketSelection | None) -> Digests:
         query = DigestQuery(schema=self.schema, columns=self.columns, buckets=buckets, slices=self.slices, within=within)
         rows = read_rows(self.spark, self.source.digest_read(query)).collect()
         return added((int(row["bucket"]), int(row["row_count"]), int(row["total"])) for row in rows)
@@ -78,7 +78,7 @@ class Found:
         rows_source, rows_lake: All rows that were summed up on each side.
     """
 
-    scope: Scope
+    scope: BucketSelection
     rows: int
     rows_source: int
     rows_lake: int
@@ -96,7 +96,7 @@ def find_scope(sides: Sides, buckets: Buckets) -> Found:
 def columns_of(compare: CompareSpec, schema: TableSchema, keys: tuple[str, ...]) -> tuple[str, ...]:
     """Returns what is hashed of each row."""
     # With a key that the source compares loosely goes its spelling.
-    return tuple(dict.fromkeys((*keys, *source_names(schema, keys)))) if compare.strength is Strength.KEYS else schema.names
+    return tuple(dict.fromkeys((*keys, *source_names(schema, keys)))) if compare.strength is CompareLevel.KEYS else schema.names
 
 
 def land_differences(
@@ -117,7 +117,7 @@ def land_differences(
     """
     compare = _compare_of(spec)
     if compare.seals is not None:
-        seal(spark, spec, compare.seals)
+        fence_abandoned(spark, spec, compare.seals)
     scope = _scope_of(spark, source, spec, compare)
     if scope.is_empty:
         fingerprint = spec.schema.fingerprint
@@ -129,15 +129,15 @@ def land_differences(
     if not spec.keys:
         scope = WHOLE  # rows that have no name cannot be exchanged one by one
     slices = spec.slices if scope.is_whole else tuple(source.scope_predicate(spec.schema, one) for one in scope.parts(compare.readers))
-    rows = read_marked(spark, source.jdbc_read(spec.full_schema, slices), spec.full_schema, spec.source_keys)
+    rows = read_with_null_counts(spark, source.jdbc_read(spec.full_schema, slices), spec.full_schema, spec.source_keys)
     return land(spark, rows, spec, attempt, check, lambda manifest: replace(manifest, scope=scope, reread=reread))
 
 
-def _scope_of(spark: SparkSession, source: Source, spec: OperationSpec, compare: CompareSpec) -> Scope:
+def _scope_of(spark: SparkSession, source: Source, spec: OperationSpec, compare: CompareSpec) -> BucketSelection:
     """Returns the part of a table that has to be read: what a verification found, or what checksums tell now."""
     # Columns that the lake does not have yet cannot be summed up there; keys it always has.
     altered = any(spec.schema.column(change.column) for change in spec.schema_changes)
-    if compare.buckets is None or (compare.strength is not Strength.KEYS and altered):
+    if compare.buckets is None or (compare.strength is not CompareLevel.KEYS and altered):
         return WHOLE
     if compare.scope is not None:
         return compare.scope
@@ -226,8 +226,8 @@ def _unchanged(spark: SparkSession, spec: OperationSpec, manifest: Manifest) -> 
     return OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.UNCHANGED, counts=counts)
 
 
-def _living(spec: OperationSpec) -> LakeRows:
-    return LakeRows(path=spec.path, deleted_column=spec.deleted_column, keeps_versions=spec.stored_as.keeps_versions)
+def _living(spec: OperationSpec) -> LiveRows:
+    return LiveRows(path=spec.path, deleted_column=spec.deleted_column, keeps_versions=spec.stored_as.keeps_versions)
 
 
 def _compare_of(spec: OperationSpec) -> CompareSpec:

@@ -6,7 +6,7 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.base import StateReader, TableRun, TableRunStatus
 
 
-def told_before(lines: Sequence[TableRun], run_id: str, settled: int | None) -> int | None:
+def last_announced_version(lines: Sequence[TableRun], run_id: str, settled: int | None) -> int | None:
     """Returns the Delta version up to which earlier runs' asset events have told of a table, None if of nothing.
 
     Args:

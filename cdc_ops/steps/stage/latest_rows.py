@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.deletes import DELETE_MARK
-from cdc_ops.core.balanced import joined_by_halves
+from cdc_ops.core.balanced import balanced_reduce
 from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL
 from cdc_ops.core.operation.merge_plan import folds_nulls
 from cdc_ops.core.operation.operation import ApplyMode, OperationSpec
@@ -29,7 +29,7 @@ def latest_per_key(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     return latest.select(*(F.col(f"row.{quoted(name)}") for name in rows.columns))
 
 
-def last_states(rows: DataFrame, spec: OperationSpec) -> DataFrame:
+def latest_rows(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     """Returns what a MERGE needs of rows that were read: one per key, or of tables that keep versions of changes all.
 
     Where a NULL may leave what is there (`ignore_null_updates`), each column has its last value since the key's last delete, and `PRESENT`
@@ -60,7 +60,7 @@ def last_states(rows: DataFrame, spec: OperationSpec) -> DataFrame:
 def _present(spec: OperationSpec, kept: dict[str, Column], anew: Column) -> Column:
     """Returns the names of the columns that a row speaks of; NULL if of all, as a row does that begins anew."""
     names = [F.when(kept[name].isNotNull(), F.lit(name)) if name in kept else F.lit(name) for name in spec.schema.names]
-    silent = joined_by_halves(or_, (value.isNull() for value in kept.values()), F.lit(False))
+    silent = balanced_reduce(or_, (value.isNull() for value in kept.values()), F.lit(False))
     return F.when(silent & ~anew, F.array_compact(F.array(*names, F.lit(REST_IS_NULL))))
 
 

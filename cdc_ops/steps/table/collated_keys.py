@@ -10,10 +10,10 @@ from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.run_request import ResyncMode, RunRequest
 from cdc_ops.core.pipeline.pipeline import Method
 from cdc_ops.core.schema.collated_keys import PREFIX, with_key_columns
-from cdc_ops.steps.table.source_table import TableFacts
+from cdc_ops.steps.table.source_table import SourceTable
 
 
-def normalised(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> TableFacts:
+def normalised(facts: SourceTable, head: LakeHead | None, request: RunRequest) -> SourceTable:
     """Returns facts in which keys that are compared loosely are replaced by the columns that stand for them in the lake.
 
     Args:

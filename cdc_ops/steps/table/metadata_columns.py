@@ -1,7 +1,7 @@
 """Names of the columns that cdc-ops adds, at the plan: they come when a table is to have them, and stay under the name that they have."""
 
-from cdc_ops.core.apply.metadata_columns import OwnColumns
-from cdc_ops.core.apply.scd import StoredAs
+from cdc_ops.core.apply.metadata_columns import MetadataColumns
+from cdc_ops.core.apply.scd import TableStorage
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import TableConfig
@@ -14,7 +14,7 @@ _SETTING = "'operational_columns'"
 _NAMED = ("op", "synced_at", "operation", "deleted", "deleted_at", "sequence")
 
 
-def check_names(stored: StoredAs, config: TableConfig, head: LakeHead | None, request: RunRequest) -> None:
+def check_names(stored: TableStorage, config: TableConfig, head: LakeHead | None, request: RunRequest) -> None:
     """Checks that a table has its operational columns under the names that the settings say, or not yet.
 
     Raises:
@@ -38,7 +38,7 @@ def check_names(stored: StoredAs, config: TableConfig, head: LakeHead | None, re
             raise stored_otherwise(config, f"has a column {name!r} of type {found}", why, _SETTING)
 
 
-def _is_renamed(field: str, now: OwnColumns, before: OwnColumns, have: dict[str, str], config: TableConfig) -> bool:
+def _is_renamed(field: str, now: MetadataColumns, before: MetadataColumns, have: dict[str, str], config: TableConfig) -> bool:
     old = str(getattr(before, field)).lower()
     if not old or old not in have or old == str(getattr(now, field)).lower():
         return False

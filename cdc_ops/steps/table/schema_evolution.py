@@ -33,11 +33,11 @@ from cdc_ops.errors import RequestError, SchemaChangedError, SourceTableError
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.table.collated_keys import normalised
 from cdc_ops.steps.table.soft_deletes import check_deletes, marker_changes, replacing_schema
-from cdc_ops.steps.table.source_table import TableFacts
+from cdc_ops.steps.table.source_table import SourceTable
 from cdc_ops.steps.table.storage import can_fill_columns, check_request, own_changes
 
 
-def evolved(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> TableFacts:
+def apply_schema_policy(facts: SourceTable, head: LakeHead | None, request: RunRequest) -> SourceTable:
     """Compares the source's columns with the lake's and applies the table's policy.
 
     A full resync takes the source's columns as they are: it makes a new generation, whatever the policy says of following.
@@ -74,7 +74,7 @@ def evolved(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> Ta
     )
 
 
-def refreshed(spec: OperationSpec, facts: TableFacts, head: LakeHead | None, request: RunRequest) -> OperationSpec:
+def rebase_on_current_columns(spec: OperationSpec, facts: SourceTable, head: LakeHead | None, request: RunRequest) -> OperationSpec:
     """Brings a frozen operation to the columns that the source has now, if it could not be read any more as it was frozen.
 
     So is one that reads an archive and lacks columns that were added: files that have changed meanwhile are frozen anew, and their events
@@ -141,7 +141,7 @@ def _without_changed(spec: OperationSpec, now: TableSchema, needed: tuple[str, .
     return replace(spec, schema=only_columns(spec.schema, kept))
 
 
-def check_source(source: Source, spec: OperationSpec) -> None:
+def check_columns_unchanged(source: Source, spec: OperationSpec) -> None:
     """Refuses to read an operation whose columns have changed at the source since they were frozen.
 
     Called right before the rows are read, and again before they are declared landed: values that were read by a stale plan would be cast to
@@ -160,7 +160,7 @@ def check_source(source: Source, spec: OperationSpec) -> None:
         raise _changed(spec, "; ".join(found) + ".")
 
 
-def _decision(facts: TableFacts, head: LakeHead | None) -> Decision:
+def _decision(facts: SourceTable, head: LakeHead | None) -> Decision:
     settings = facts.config.settings
     if head is None:
         return Decision(schema=facts.schema, source=facts.schema)
@@ -190,7 +190,7 @@ def _decision(facts: TableFacts, head: LakeHead | None) -> Decision:
     return decide(asked, facts.schema, changes, recorded, needed)
 
 
-def _check_columns(facts: TableFacts, schema: TableSchema, columns: tuple[str, ...]) -> None:
+def _check_columns(facts: SourceTable, schema: TableSchema, columns: tuple[str, ...]) -> None:
     keys = {key.lower() for key in facts.keys}
     for name in columns:
         if name and name == facts.config.settings.deleted_column:
@@ -205,7 +205,7 @@ def _check_columns(facts: TableFacts, schema: TableSchema, columns: tuple[str, .
             )
 
 
-def _check_cursor(facts: TableFacts, head: LakeHead | None) -> None:
+def _check_cursor(facts: SourceTable, head: LakeHead | None) -> None:
     """A watermark is a value of the cursor's column and type: of another one it would be another position, and rows could be lost."""
     _check_lead(facts, head)
     stored = {name.lower(): kind for name, kind in head.columns} if head else {}
@@ -223,7 +223,7 @@ def _check_cursor(facts: TableFacts, head: LakeHead | None) -> None:
             )
 
 
-def _check_lead(facts: TableFacts, head: LakeHead | None) -> None:
+def _check_lead(facts: SourceTable, head: LakeHead | None) -> None:
     before = head.record.cursor if head and head.record else None
     if before is None or not facts.cursor.columns:
         return

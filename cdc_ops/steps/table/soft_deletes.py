@@ -14,12 +14,12 @@ from cdc_ops.core.schema.collated_keys import compare_rules
 from cdc_ops.core.schema.schema_evolution import COPY_ANEW, ChangeKind, SchemaChange, compare_columns, compare_keys
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.errors import SchemaChangedError, SourceTableError
-from cdc_ops.steps.table.source_table import TableFacts
+from cdc_ops.steps.table.source_table import SourceTable
 
 _NOTHING = "Nothing was read or written; the watermark stays."
 
 
-def check_deletes(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> None:
+def check_deletes(facts: SourceTable, head: LakeHead | None, request: RunRequest) -> None:
     """Checks that a table can treat deletes as its settings say.
 
     Raises:
@@ -48,7 +48,7 @@ def _check_can_mark(config: TableConfig, schema: TableSchema, keys: tuple[str, .
         )
 
 
-def _check_stays_soft(facts: TableFacts, head: LakeHead | None, request: RunRequest) -> None:
+def _check_stays_soft(facts: SourceTable, head: LakeHead | None, request: RunRequest) -> None:
     marker = marker_of(head, facts.schema, facts.config.settings.operational_columns.deleted)
     if not marker or facts.config.settings.deletes is Deletes.SOFT or request.replaces_table:
         return
@@ -82,13 +82,13 @@ def marker_changes(deleted_column: str, head: LakeHead | None) -> tuple[SchemaCh
     return (SchemaChange(kind=ChangeKind.ADDED, column=deleted_column, after="boolean", declared="deletes: soft"),)
 
 
-def marking_alike(spec: OperationSpec, head: LakeHead | None) -> OperationSpec:
+def as_table_deletes(spec: OperationSpec, head: LakeHead | None) -> OperationSpec:
     """Returns an operation that treats deletes as the table does that it finds: one frozen before the setting changed marks too."""
     marker = head.record.deleted_column if head and head.record else ""
     return spec if spec.replaces_schema or spec.deleted_column or not marker else replace(spec, deleted_column=marker)
 
 
-def replacing_schema(facts: TableFacts, head: LakeHead | None) -> TableSchema:
+def replacing_schema(facts: SourceTable, head: LakeHead | None) -> TableSchema:
     """Returns the columns of a new generation: the source's, in types that hold also what is kept of deleted rows.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from cdc_ops.core.apply.scd import LATEST, StoredAs
+from cdc_ops.core.apply.scd import LATEST, TableStorage
 from cdc_ops.core.cursor.cursors import Cursor
 from cdc_ops.core.pipeline.pipeline import Method, Pipeline, TableConfig
 from cdc_ops.core.schema.collated_keys import source_names
@@ -17,7 +17,7 @@ from cdc_ops.steps.table.unstored_columns import hidden_columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableFacts:
+class SourceTable:
     """What the source says of a table at the plan, checked against its settings.
 
     Args:
@@ -41,7 +41,7 @@ class TableFacts:
     changes: tuple[SchemaChange, ...] = ()
     fingerprint: str = ""
     notes: tuple[str, ...] = ()
-    stored_as: StoredAs = LATEST
+    stored_as: TableStorage = LATEST
     hidden: tuple[Column, ...] = ()
     stored: tuple[str, ...] = ()
 
@@ -61,7 +61,7 @@ class TableFacts:
         return source_names(self.schema, self.keys)
 
 
-def read_facts(pipeline: Pipeline, source: Source, config: TableConfig) -> TableFacts:
+def read_source_table(pipeline: Pipeline, source: Source, config: TableConfig) -> SourceTable:
     """Reads a table's schema and checks keys and cursor.
 
     Raises:
@@ -78,7 +78,7 @@ def read_facts(pipeline: Pipeline, source: Source, config: TableConfig) -> Table
     if settings.cursor and settings.method is not Method.LOG:
         cursor, warnings = source.cursor(schema, settings.cursor)
     stored = stored_as(pipeline, config, schema, keys, hidden)
-    facts = TableFacts(pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=cursor, warnings=warnings, stored_as=stored)
+    facts = SourceTable(pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=cursor, warnings=warnings, stored_as=stored)
     return replace(facts, hidden=hidden)
 
 

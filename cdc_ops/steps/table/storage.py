@@ -6,7 +6,7 @@ from typing import Final
 
 from cdc_ops.core.apply.deletes import Deletes
 from cdc_ops.core.apply.metadata_columns import START
-from cdc_ops.core.apply.scd import LATEST, POSITION_TYPE, Sequence, SequenceKind, StoredAs
+from cdc_ops.core.apply.scd import LATEST, POSITION_TYPE, Sequence, SequenceKind, TableStorage
 from cdc_ops.core.apply.sequence_by import read_parts
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
@@ -31,7 +31,7 @@ _SETTINGS: Final = "'stored_as_scd_type', 'sequence_by', 'method'"
 
 def stored_as(
     pipeline: Pipeline, config: TableConfig, schema: TableSchema, keys: tuple[str, ...], hidden: tuple[Column, ...] = ()
-) -> StoredAs:
+) -> TableStorage:
     """Returns how a table is stored.
 
     Args:
@@ -68,7 +68,7 @@ def stored_as(
         )
     deletes = settings.apply_as_deletes or settings.apply_as_truncates
     told = sequence.kind is SequenceKind.POSITION or (sequence.kind is SequenceKind.COLUMNS and deletes)
-    return StoredAs(
+    return TableStorage(
         scd_type=settings.stored_as_scd_type,
         sequence=sequence,
         tracked=_tracked(config, schema),
@@ -80,7 +80,7 @@ def stored_as(
     )
 
 
-def check_request(stored: StoredAs, config: TableConfig, head: LakeHead | None, request: RunRequest) -> None:
+def check_request(stored: TableStorage, config: TableConfig, head: LakeHead | None, request: RunRequest) -> None:
     """Checks that a run can do what it is asked for with a table that is stored in this way.
 
     Raises:
@@ -101,7 +101,7 @@ def check_request(stored: StoredAs, config: TableConfig, head: LakeHead | None, 
             raise stored_otherwise(config, f"orders changes by something else, {_OTHERWISE}", why, _SETTINGS)
 
 
-def own_changes(stored: StoredAs, deleted_column: str, head: LakeHead | None, *, declared: bool = False) -> tuple[SchemaChange, ...]:
+def own_changes(stored: TableStorage, deleted_column: str, head: LakeHead | None, *, declared: bool = False) -> tuple[SchemaChange, ...]:
     """Returns what is altered in a table that lacks columns of ours, but for `deleted_column` itself; `declared`: there is no source."""
     have = {name.lower() for name, _ in head.columns} if head else set()
     missing = [(name, kind) for name, kind in stored.columns(deleted_column) if head is not None and name.lower() not in have]
@@ -117,7 +117,7 @@ def own_changes(stored: StoredAs, deleted_column: str, head: LakeHead | None, *,
     return tuple(change(name, kind) for name, kind in missing)
 
 
-def can_fill_columns(stored: StoredAs, keys: tuple[str, ...]) -> bool:
+def can_fill_columns(stored: TableStorage, keys: tuple[str, ...]) -> bool:
     """True if single columns of a table can be read again: its rows are found by their keys, and there is one of each."""
     return bool(keys) and not stored.keeps_versions
 
