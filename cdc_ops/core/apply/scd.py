@@ -42,7 +42,7 @@ class Sequence:
         type: Its type as Spark SQL DDL.
         columns: What it consists of, most significant first: columns of a row, or expressions of them as the pipeline file has them.
         sql: The same as Spark SQL, where one is an expression; else empty.
-        types: Their types; empty for sequences of columns only in operations that older versions have frozen.
+        types: Their types as Spark SQL DDL; empty for other kinds.
         reads: The columns that the expressions name; else empty.
     """
 

@@ -106,7 +106,7 @@ class ArchiveWatermark:
 
     Args:
         streams: One each, sorted by name.
-        gtids: For MySQL's GTIDs, which are sets and not sequences: the set, as text; "" otherwise.
+        gtids: Always "", since no format reads binlogs. Kept because every commit carries it; it would hold a set of MySQL's GTIDs as text.
         accepted: Gaps that were signed off and passed, so that the decision survives the ledger.
         newest: The newest change of each stream that the table has, sorted by name.
     """
@@ -142,16 +142,13 @@ def parse_position(text: str) -> Position:
     return position
 
 
-def advanced(
-    before: ArchiveWatermark, reached: tuple[PartitionWatermark, ...], used: tuple[AcceptedGap, ...] = (), gtids: str = ""
-) -> ArchiveWatermark:
+def advanced(before: ArchiveWatermark, reached: tuple[PartitionWatermark, ...], used: tuple[AcceptedGap, ...] = ()) -> ArchiveWatermark:
     """Returns the watermark after a batch. No stream ever goes back, and decisions that were passed once are kept.
 
     Args:
         before: The watermark that the batch started from.
         reached: How far its files are proven to be complete.
         used: Decisions that the proof relied on.
-        gtids: The set that is complete now, for MySQL's GTIDs.
     """
     furthest = {item.stream: item for item in before.streams}
     for item in reached:
@@ -159,7 +156,7 @@ def advanced(
         furthest[item.stream] = replace(known, to=max(item.to, known.to))
     return ArchiveWatermark(
         streams=tuple(furthest[name] for name in sorted(furthest)),
-        gtids=gtids or before.gtids,
+        gtids=before.gtids,
         accepted=tuple(dict.fromkeys((*before.accepted, *used))),
         newest=before.newest,
     )

@@ -35,7 +35,6 @@ class Step(enum.StrEnum):
     MERGE = "merge"
     SYNC = "sync"
     MAINTAIN = "maintain"
-    VERIFY = "verify"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

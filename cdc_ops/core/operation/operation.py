@@ -34,7 +34,6 @@ class OperationKind(enum.StrEnum):
     BACKFILL = "backfill"
     RESYNC = "resync"
     RECONCILE = "reconcile"
-    REPAIR = "repair"
     REPLAY = "replay"
 
     @property

@@ -24,13 +24,12 @@ def last_emptied(rows: DataFrame, spec: OperationSpec) -> str:
     sequence = spec.stored_as.sequence
     if not spec.truncate_where or sequence is None:
         return ""
-    types = sequence.types or tuple(column.delta_type for name in sequence.columns if (column := spec.full_schema.column(name)))
     place = F.struct(*(F.expr(part).alias(f"p{index}") for index, part in enumerate(sequence.parts)))
     last = rows.where(is_emptying(spec)).agg(F.max(place).alias("last"))
-    [found] = last.select(*(F.col(f"last.p{index}").cast("string") for index in range(len(types)))).collect()
+    [found] = last.select(*(F.col(f"last.p{index}").cast("string") for index in range(len(sequence.types)))).collect()
     if found[0] is None:
         return ""
-    parts = [spark_literal(kind, text) for kind, text in zip(types, found, strict=True)]
+    parts = [spark_literal(kind, text) for kind, text in zip(sequence.types, found, strict=True)]
     return parts[0] if len(parts) == 1 else f"CAST(struct({', '.join(parts)}) AS {sequence.type})"
 
 
