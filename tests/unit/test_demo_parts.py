@@ -50,8 +50,11 @@ def test_a_password_on_a_command_line_is_found_while_its_process_runs() -> None:
     watch = PasswordWatch(password)
     watch.look_at_processes()
     assert (watch.looks, watch.seen) == (1, set())
-    with subprocess.Popen([sys.executable, "-c", "input()", f"mysql://cdc:{password}@db/shop"], stdin=subprocess.PIPE) as process:
+    program = [sys.executable, "-c", "print(flush=True); input()", f"mysql://cdc:{password}@db/shop"]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
+            assert process.stdout
+            process.stdout.readline()  # a process has no command line for a moment after it began
             watch.look_at_processes()
         finally:
             process.kill()
