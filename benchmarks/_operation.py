@@ -40,7 +40,7 @@ def snapshot(source: Source, table: TableName, path: Path, name: str) -> Operati
         schema=schema,
         keys=schema.primary_key,
         cursor=cursor,
-        slices=source.slices(schema, schema.primary_key, "", TableSettings().readers),
+        slices=source.slices(schema, schema.primary_key, "", TableSettings().parallelism),
         mode=ApplyMode.APPEND,
         landing=Landing.DIRECT,
     )

@@ -75,7 +75,7 @@ CHOSEN: Final = FormatOptions(
         "time.precision.mode": "adaptive_time_microseconds",
         "binary.handling.mode": "bytes",
     },
-    accept=("schemas.enable=false",),
+    accept_losses=("schemas.enable=false",),
 )
 # A row as event `v` of key `k` leaves it.
 _ROW: Final = """named_struct(
@@ -205,14 +205,14 @@ def whole_run(spark: SparkSession, folder: Path, events: int) -> None:
     columns = {name: f"{kind}{' primary key' if name == 'id' else ''}" for name, kind in DECLARED.items()}
     described = {
         "pipeline": "bench_events",
-        "source": {"kind": "declared", "dialect": "mysql", "tables": {"shop.orders": columns}},
+        "source": {"kind": "none", "dialect": "mysql", "tables": {"shop.orders": columns}},
         "target": {"root": f"{place}/lake", "staging": f"{place}/staging"},
         "archive": {
             "url": str(folder),
             "format": CHOSEN.name,
             "settings": dict(CHOSEN.settings),
-            "accept": [*CHOSEN.accept],
-            "settle": "0s",
+            "accept_losses": [*CHOSEN.accept_losses],
+            "min_file_age": "0s",
         },
         "defaults": {"method": "log"},
         "tables": {"shop.orders": None},

@@ -28,7 +28,7 @@ def main() -> None:
     table = f"changing_{options.rows}"
     with running_server(options.server) as server:
         ensure_rows(server, table, options.rows, _rows.create(table), *_rows.fill(table, options.rows, options.server))
-        bench = Bench(name="bench_increment", server=server, tables=(table,), defaults="{cursor: [updated_at, id], overlap: 0s}")
+        bench = Bench(name="bench_increment", server=server, tables=(table,), defaults="{cursor: [updated_at, id], lookback: 0s}")
         bench.reset()
         snapshot, increment = Series("snapshot"), Series(f"increment of {options.changed:,} rows")
         if options.server == "mariadb":

@@ -23,7 +23,7 @@ from cdc_ops.steps.archive.scan import ArchiveScan, scan_archive
 PARTITIONS = 4
 RECORDS = 100
 OWNER = ("bench", TableName(schema="bench", name="t"))
-RULES = ArchiveConfig(layout=Layout.KAFKA_CONNECT, settle=timedelta(0))
+RULES = ArchiveConfig(layout=Layout.KAFKA_CONNECT, min_file_age=timedelta(0))
 
 
 def keys(first: int, count: int) -> list[str]:

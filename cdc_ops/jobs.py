@@ -63,7 +63,7 @@ class JobContext:
 
     @contextmanager
     def held(self, table: TableName, connections: int) -> Iterator[None]:
-        """Holds connections of the source; the wait for them is a phase if there is one (`max_readers`)."""
+        """Holds connections of the source; the wait for them is a phase if there is one (`max_connections`)."""
         with ExitStack() as stack:
             with measured(RunPhase.WAITING) if self.readers.limited and connections else nullcontext():
                 stack.enter_context(self.readers.held(table, connections))
@@ -136,7 +136,7 @@ def execute(spark: SparkSession, spec: JobSpec, url: str, say: Progress, replica
         connect_replica=(lambda: open_source(replica, replica_url)) if replica else None,
         say=say,
         guard=LoadGuard(guarded, say),
-        readers=ConnectionLimit(spec.source.max_readers, say),
+        readers=ConnectionLimit(spec.source.max_connections, say),
         readings=SharedScans(spark, spec.operations, uuid.uuid4().hex[:12], say, spec.known),
     )
     try:

@@ -13,7 +13,7 @@ from cdc_ops.core.operation.job import TableResult
 from cdc_ops.core.operation.log_batch import LogBatchResult
 from cdc_ops.core.operation.operation import Manifest, OperationResult, OperationSpec, Outcome, app_id
 from cdc_ops.core.operation.run_request import RunRequest
-from cdc_ops.core.pipeline.archive_config import Heal
+from cdc_ops.core.pipeline.archive_config import OnGap
 from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.lake.staging.manifests import write_manifest
 from cdc_ops.sources.base import open_source
@@ -26,7 +26,7 @@ from cdc_ops.steps.discovery import discover
 from cdc_ops.steps.plan import TablePlan, freeze_table, plan_table
 
 MAXWELL = (
-    "format: maxwell, accept: [truncate=dropped],"
+    "format: maxwell, accept_losses: [truncate=dropped],"
     ' settings: {output_binlog_position: "true", output_xoffset: "true", ignore_producer_error: "false"}'
 )
 DEBEZIUM = (
@@ -37,12 +37,12 @@ DEBEZIUM = (
 FILE = f"""\
 pipeline: shop
 source:
-  kind: declared
+  kind: none
   dialect: mysql
   tables:
     shop.orders: {{id: bigint primary key, name: varchar(40)}}
 target: {{root: "@/lake", staging: "@/staging"}}
-archive: {{url: "@/archive", {MAXWELL}, settle: 0s}}
+archive: {{url: "@/archive", {MAXWELL}, min_file_age: 0s}}
 defaults: {{method: log}}
 tables:
   shop.orders:
@@ -69,7 +69,7 @@ class DeclaredWorld:
 
     folder: Path
     runs: int = 0
-    heal: Heal = Heal.STOP
+    on_gap: OnGap = OnGap.FAIL
     ttl = LEASE_TTL
 
     def __post_init__(self) -> None:
@@ -158,7 +158,7 @@ class DeclaredWorld:
 
     def _pipeline(self) -> Pipeline:
         pipeline = load_pipeline(self.file, {})
-        return replace(pipeline, archive=replace(pipeline.archive, heal=self.heal))
+        return replace(pipeline, archive=replace(pipeline.archive, on_gap=self.on_gap))
 
     def _request(self) -> RunRequest:
         self.runs += 1

@@ -3,7 +3,7 @@
     python -m tests.soak --server mysql --seconds 300
 
 Three tables, one for each kind of cursor: `stamped` (TIMESTAMP(6) ON UPDATE), `paired` (the same with the id, and a key of two columns)
-and `counted` (AUTO_INCREMENT, rows are only inserted). The overlap is zero, so nothing but the safe bound keeps rows from getting lost:
+and `counted` (AUTO_INCREMENT, rows are only inserted). The lookback is zero, so nothing but the safe bound keeps rows from getting lost:
 with --unsafe the clock is taken as the bound instead, and then they do get lost.
 """
 
@@ -128,7 +128,7 @@ def prepare(world: SoakWorld) -> None:
         f"INSERT INTO paired (region, id, v, note) VALUES {paired}",
         "INSERT INTO counted (v, note) VALUES (0, 'first')",
     )
-    settings = TableSettings(overlap=timedelta(0), readers=1, max_delete_ratio=1.0)
+    settings = TableSettings(lookback=timedelta(0), parallelism=1, max_delete_ratio=1.0)
     rules = (TableRule(pattern=f"{world.schema}.{name}", settings=replace(settings, cursor=_CURSORS[name])) for name in CREATE)
     world.pipeline = replace(world.pipeline, tables=tuple(rules))
 

@@ -54,7 +54,9 @@ class World:
     server: DatabaseServer
     folder: Path
     spark: SparkSession
-    settings: TableSettings = field(default_factory=lambda: TableSettings(cursor=("updated_at", "id"), overlap=timedelta(0), readers=2))
+    settings: TableSettings = field(
+        default_factory=lambda: TableSettings(cursor=("updated_at", "id"), lookback=timedelta(0), parallelism=2)
+    )
     database: str = field(default_factory=lambda: f"shop_{next(_numbers)}")
     jobs: int = 0
     say: Callable[[str], None] = print

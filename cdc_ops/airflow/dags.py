@@ -64,7 +64,7 @@ def build_dag(pipeline: Pipeline) -> DAG:
         _timetable(pipeline.schedule),
         dag_id=dag_id(pipeline.name),
         max_active_runs=MAX_ACTIVE_RUNS,
-        tags=sorted({"cdc", pipeline.source.kind.value, *pipeline.tags}),
+        tags=sorted({"cdc", "declared" if pipeline.source.is_declared else pipeline.source.kind.value, *pipeline.tags}),
         description=pipeline.description or f"Keeps tables of {_origin(pipeline)} equal in {pipeline.target.root}",
         doc_md=doc_md(pipeline),
         params=params(pipeline),

@@ -101,7 +101,7 @@ def doc_md(pipeline: Pipeline) -> str:
         f"- **Schedule:** {schedule}\n"
     )
     head = f"{pipeline.description}\n\n" if pipeline.description else ""
-    table = "\n".join(["| tables | cursor | keys | overlap |", "|---|---|---|---|", *rows, *more, *left_out])
+    table = "\n".join(["| tables | cursor | keys | lookback |", "|---|---|---|---|", *rows, *more, *left_out])
     return f"{head}{facts}\n{table}\n\n{_USAGE}"
 
 
@@ -116,7 +116,7 @@ def _row(pipeline: Pipeline, rule: TableRule) -> str:
     cursor = ", ".join(settings.cursor) or "none"
     keys = ", ".join(settings.keys) or "primary key"
     where = f" → `{settings.path}`" if settings.path else ""
-    return f"| `{rule.pattern}`{where} | {cursor} | {keys} | {int(settings.overlap.total_seconds())} s |"
+    return f"| `{rule.pattern}`{where} | {cursor} | {keys} | {int(settings.lookback.total_seconds())} s |"
 
 
 _USAGE = """\

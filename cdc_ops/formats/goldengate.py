@@ -49,7 +49,7 @@ class GoldenGateJson:
         op = F.lit(None).cast("string")
         for theirs, ours in _OPERATIONS.items():
             op = F.when(letter == theirs, ours.value).otherwise(op)
-        blind = (op == Operation.UPDATE) & before.isNull() & F.lit("GETUPDATEBEFORES=false" not in chosen.accept)
+        blind = (op == Operation.UPDATE) & before.isNull() & F.lit("GETUPDATEBEFORES=false" not in chosen.accept_losses)
         parts = F.split(record["table"], r"\.")
         return envelopes(
             frame,

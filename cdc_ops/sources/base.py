@@ -82,11 +82,11 @@ class Source(Protocol):
 
     config: SourceConfig
 
-    def access(self, overlap: timedelta) -> SourceAccess:
+    def access(self, lookback: timedelta) -> SourceAccess:
         """Connects, and returns who the server is and what the user may see of its writers.
 
         Args:
-            overlap: How far windows stay behind where the user does not see them, for the message.
+            lookback: How far windows stay behind where the user does not see them, for the message.
         """
         ...
 
@@ -133,7 +133,7 @@ class Source(Protocol):
         self,
         schema: TableSchema,
         cursor: Cursor,
-        overlap: timedelta,
+        lookback: timedelta,
         since: CursorValue | None,
         readings: CounterSamples | None = None,
     ) -> SafeBound:
@@ -142,7 +142,7 @@ class Source(Protocol):
         Args:
             schema: The table.
             cursor: Its cursor.
-            overlap: How far to stay behind the clock where the source cannot tell its open writers.
+            lookback: How far to stay behind the clock where the source cannot tell its open writers.
             since: The watermark; an auto-increment source that has not moved answers at once.
             readings: What the last bound of an auto-increment cursor said to keep: lets it move while writers overlap for ever.
         """
@@ -258,7 +258,7 @@ _LOADERS: Final[dict[SourceKind, str]] = {
     SourceKind.MYSQL: "cdc_ops.sources.mysql.source:MySQLSource",
     SourceKind.MARIADB: "cdc_ops.sources.mysql.mariadb:MariaDBSource",
     SourceKind.POSTGRES: "cdc_ops.sources.postgres.source:PostgresSource",
-    SourceKind.DECLARED: "cdc_ops.sources.declared:DeclaredSource",
+    SourceKind.NONE: "cdc_ops.sources.declared:DeclaredSource",
 }
 
 

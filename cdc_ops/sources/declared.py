@@ -33,7 +33,7 @@ def no_database(what: str) -> RequestError:
     """
     return RequestError(
         f"{what}: the pipeline's source is declared, and there is no database that could be asked.",
-        why="With 'kind: declared' rows come from the archive alone.",
+        why="With 'kind: none' rows come from the archive alone.",
         data=NOTHING,
         next="Runs, 'cdc-ops gap', 'cdc-ops quarantine' and 'cdc-ops replay' need no database. For all else name the source:"
         f" 'kind: mysql', mariadb or postgres, with its 'connection'. {START_NEW_PIPELINE}.",
@@ -52,7 +52,7 @@ class DeclaredSource:
         self.config = config
         self._tables = {TableName.parse(declared.name): declared for declared in config.tables}
 
-    def access(self, overlap: timedelta) -> SourceAccess:
+    def access(self, lookback: timedelta) -> SourceAccess:
         """Refuses."""
         _refuse()
 
@@ -96,7 +96,7 @@ class DeclaredSource:
         _refuse()
 
     def safe_bound(
-        self, schema: TableSchema, cursor: Cursor, overlap: timedelta, since: CursorValue | None, readings: CounterSamples | None = None
+        self, schema: TableSchema, cursor: Cursor, lookback: timedelta, since: CursorValue | None, readings: CounterSamples | None = None
     ) -> SafeBound:
         """Refuses."""
         _refuse()

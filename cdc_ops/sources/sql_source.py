@@ -110,7 +110,7 @@ class SqlSource:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._shown})"
 
-    def access(self, overlap: timedelta) -> SourceAccess:
+    def access(self, lookback: timedelta) -> SourceAccess:
         """Connects, and asks who the server is and what the user may see."""
         session, probe = self._parts.session, self._parts.probe
         version = str(session.row("SELECT VERSION() AS version")["version"]).split(" on ")[0]
@@ -119,8 +119,8 @@ class SqlSource:
             place=session.place,
             version=version,
             account=seen.account,
-            missing_grant="" if seen.complete else probe.missing_grant(seen, f"windows stay {overlap.total_seconds():g} s behind"),
-            replica=replica.warning(overlap) if replica else "",
+            missing_grant="" if seen.complete else probe.missing_grant(seen, f"windows stay {lookback.total_seconds():g} s behind"),
+            replica=replica.warning(lookback) if replica else "",
         )
 
     def first_rows(self, schema: TableSchema, rows: int) -> JdbcRead:
@@ -152,13 +152,13 @@ class SqlSource:
         self,
         schema: TableSchema,
         cursor: Cursor,
-        overlap: timedelta,
+        lookback: timedelta,
         since: CursorValue | None,
         readings: CounterSamples | None = None,
     ) -> SafeBound:
         """Returns a position below which nothing can still be committed."""
         strategy: BoundStrategy = self._clock if cursor.lead.type.is_temporal else self._counter
-        return strategy.bound(BoundRequest(schema=schema, cursor=cursor, overlap=overlap, since=since, readings=readings))
+        return strategy.bound(BoundRequest(schema=schema, cursor=cursor, lookback=lookback, since=since, readings=readings))
 
     def literal(self, schema: TableSchema, cursor: Cursor, instant: datetime) -> CursorValue:
         """Returns the lead cursor value of an aware instant, raised to the fraction that the column keeps."""

@@ -142,9 +142,9 @@ def _source(around: Surroundings, pipeline: Pipeline, source: Source) -> Iterato
     if pipeline.source.is_declared:
         yield ok("source", "declared in the pipeline file: there is no server to connect to")
         return
-    overlap = pipeline.tables[0].settings.overlap
+    lookback = pipeline.tables[0].settings.lookback
     try:
-        access = source.access(overlap)
+        access = source.access(lookback)
     except CdcError as error:
         yield replace(failed("source", error), code=around.code(error))
         return

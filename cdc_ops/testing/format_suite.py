@@ -67,7 +67,7 @@ class GoldenFolder:
         self.chosen = FormatOptions(
             name=described["format"],
             settings=described.get("settings", {}),
-            accept=tuple(described.get("accept", ())),
+            accept_losses=tuple(described.get("accept_losses", ())),
             time_zone=described.get("time_zone", ""),
         )
         self.has_offsets = bool(described.get("offsets"))
@@ -207,12 +207,15 @@ def _assert_refused(facts: FormatSpec, item: LossySetting, golden: GoldenFolder)
     base = golden.chosen
     stated = {other.name: other.default for other in facts.lossy if other.stated_without}
     settings = {**stated, **base.settings, item.name: value}
-    refused = FormatOptions(name=base.name, settings=settings, accept=(), time_zone=base.time_zone or "UTC")
+    refused = FormatOptions(name=base.name, settings=settings, accept_losses=(), time_zone=base.time_zone or "UTC")
     others = tuple(other.accepted_by(settings.get(other.name, other.default)) for other in facts.lossy if other is not item)
-    lone = FormatOptions(name=base.name, settings=settings, accept=others, time_zone=base.time_zone or "UTC")
+    lone = FormatOptions(name=base.name, settings=settings, accept_losses=others, time_zone=base.time_zone or "UTC")
     with pytest.raises(ConfigError, match=item.name.replace(".", r"\.")):
         check_format(facts, lone, golden.schema, golden.keys)
     everything = (*others, item.accepted_by(value))
     check_format(
-        facts, FormatOptions(name=base.name, settings=settings, accept=everything, time_zone=refused.time_zone), golden.schema, golden.keys
+        facts,
+        FormatOptions(name=base.name, settings=settings, accept_losses=everything, time_zone=refused.time_zone),
+        golden.schema,
+        golden.keys,
     )

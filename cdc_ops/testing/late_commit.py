@@ -37,17 +37,17 @@ class Windowed:
     source: Source
     schema: TableSchema
     cursor: Cursor
-    overlap: timedelta
+    lookback: timedelta
 
     def start(self) -> CursorValue:
         """Returns the bound with which a first load begins."""
-        return self.source.safe_bound(self.schema, self.cursor, self.overlap, None).value
+        return self.source.safe_bound(self.schema, self.cursor, self.lookback, None).value
 
     def read(
         self, reader: Connection, watermark: CursorValue, readings: CounterSamples | None = None
     ) -> tuple[CursorValue, list[int], CounterSamples | None]:
         """Returns the next watermark, the values of the next window, and what the source wants to be given next time."""
-        bound = self.source.safe_bound(self.schema, self.cursor, self.overlap, watermark, readings)
+        bound = self.source.safe_bound(self.schema, self.cursor, self.lookback, watermark, readings)
         window = next_window(self.cursor, watermark, bound)
         if window is None:
             return watermark, [], bound.readings

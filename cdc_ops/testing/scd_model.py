@@ -62,23 +62,23 @@ def completed(history: Iterable[Told]) -> list[Told]:
     return found
 
 
-def known_after(batches: Iterable[tuple[datetime, Iterable[Told]]], late_window: timedelta, *, keeps_versions: bool) -> list[Told]:
+def known_after(batches: Iterable[tuple[datetime, Iterable[Told]]], tombstone_retention: timedelta, *, keeps_versions: bool) -> list[Told]:
     """Returns the changes that a table still knows after batches: `current_rows` or `all_versions` of these is what it has to hold.
 
-    A delete is remembered for `late_window` from the last batch on that told it. After that
+    A delete is remembered for `tombstone_retention` from the last batch on that told it. After that
 
     - a table of current rows knows nothing of the key from before the delete: an older change that comes now brings the row back;
     - a table of versions knows the deletes that ended a version, by its end, for ever. One that ended none is as if it had not been told.
 
     Args:
         batches: When each was planned, ascending, and what it told.
-        late_window: For how long deletes are remembered.
+        tombstone_retention: For how long deletes are remembered.
         keeps_versions: True for type 2. Into a table of type 1 goes of each key only the newest change of a batch.
     """
     known: dict[Any, dict[Place, Values | None]] = {}
     noted: dict[tuple[Any, Place], datetime] = {}
     for planned_at, told in batches:
-        noted = {one: since for one, since in noted.items() if since >= planned_at - late_window}
+        noted = {one: since for one, since in noted.items() if since >= planned_at - tombstone_retention}
         for key, events in known.items():
             remembered = {place for other, place in noted if other == key}
             known[key] = _without_ends_of_nothing(events, remembered) if keeps_versions else _since_deleted(events, remembered)

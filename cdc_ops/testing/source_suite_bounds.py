@@ -13,7 +13,7 @@ from cdc_ops.sources.base import Source
 from cdc_ops.testing.late_commit import EARLY, LATER, Windowed, read_around_a_late_commit
 from cdc_ops.testing.source_harness import Application, SourceHarness, background, wait_until
 
-OVERLAP: Final = timedelta(seconds=1)
+LOOKBACK: Final = timedelta(seconds=1)
 _INSERT: Final = "INSERT INTO events (v) VALUES ({})"
 _MOST_TURNS: Final = 30
 _CURSORS: Final = (("at",), ("at", "id"), ("id",))
@@ -120,7 +120,7 @@ class SourceBoundSuite:
         self, harness: SourceHarness, source: Source, connect: Callable[[], Application], columns: tuple[str, ...]
     ) -> None:
         schema, cursor = _table(harness, source, *columns)
-        windows = Windowed(source=source, schema=schema, cursor=cursor, overlap=OVERLAP)
+        windows = Windowed(source=source, schema=schema, cursor=cursor, lookback=LOOKBACK)
         first, second = read_around_a_late_commit(windows, connect(), connect())
         assert EARLY not in first
         assert sorted(value for value in first + second if value in (EARLY, LATER)) == [EARLY, LATER]
@@ -132,7 +132,7 @@ class SourceBoundSuite:
         a, b = connect(), connect()
         schema, cursor = _table(harness, source, "at")
         a.run("BEGIN", _INSERT.format(100))
-        clock = source.safe_bound(schema, cursor, OVERLAP, None).clock
+        clock = source.safe_bound(schema, cursor, LOOKBACK, None).clock
         first = b.run(f"SELECT v FROM events WHERE {source.window_predicate(cursor, Window(low=None, high=clock))}")
         a.run("COMMIT")
         second = b.run(f"SELECT v FROM events WHERE {source.window_predicate(cursor, Window(low=clock, high=None))}")
@@ -158,7 +158,7 @@ class SourceBoundSuite:
         self, harness: SourceHarness, source: Source, connect: Callable[[], Application]
     ) -> None:
         schema, cursor = _table(harness, source, "id")
-        windows = Windowed(source=source, schema=schema, cursor=cursor, overlap=timedelta(0))
+        windows = Windowed(source=source, schema=schema, cursor=cursor, lookback=timedelta(0))
         watermark, readings, passed = CursorValue(parts=("4",)), None, 0
         reader, writer, seen = connect(), connect(), list[int]()
         writer.run("BEGIN", _INSERT.format(EARLY))
@@ -192,7 +192,7 @@ def _table(harness: SourceHarness, source: Source, *columns: str) -> tuple[Table
 
 
 def _bound(harness: SourceHarness, source: Source, *columns: str, since: CursorValue | None = None) -> SafeBound:
-    return source.safe_bound(*_table(harness, source, *columns), OVERLAP, since)
+    return source.safe_bound(*_table(harness, source, *columns), LOOKBACK, since)
 
 
 def _stamp(harness: SourceHarness, application: Application, id_: int) -> str:

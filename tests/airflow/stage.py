@@ -31,7 +31,7 @@ spark:
 execution: {execution}
 retries: {retries}
 lease_wait: 0s
-defaults: {{cursor: updated_at, overlap: 0s}}
+defaults: {{cursor: updated_at, lookback: 0s}}
 tables:
   shop.sales: {{}}
   shop.order_*: {{}}

@@ -30,7 +30,7 @@ def define(patch: pytest.MonkeyPatch, name: str, value: str | None = None, **par
 
 def test_a_source_that_is_declared_needs_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     define(monkeypatch, "SPARK_DEFAULT", "spark://local")
-    declared = SourceConfig(kind=SourceKind.DECLARED)
+    declared = SourceConfig(kind=SourceKind.NONE)
     assert source_url(declared) == ""
     assert not [name for name in application_environment(replace(pipeline(), source=declared)) if name.startswith("CDC_OPS_CONN")]
 

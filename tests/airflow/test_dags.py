@@ -184,7 +184,7 @@ def test_the_examples_that_ship_are_dags() -> None:
 
 
 def test_a_pipeline_without_a_database_is_a_dag_whose_form_offers_what_needs_none(folder: Path) -> None:
-    source = "kind: declared, tables: {erp.orders: {id: bigint primary key}}"
+    source = "kind: none, tables: {erp.orders: {id: bigint primary key}}"
     head = HEAD.replace("kind: mariadb, connection: shop_db", source.replace("{", "{{").replace("}", "}}")).format(name="erp")
     settings = 'settings: {GETTRUNCATES: "true", GETUPDATEBEFORES: "true"}'
     archive = f"archive: {{url: /archive, format: goldengate-json, {settings}}}\n"

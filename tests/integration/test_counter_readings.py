@@ -27,7 +27,7 @@ MOST_TURNS = 30
 
 @pytest.fixture
 def world(mariadb: MariaDBServer, tmp_path: Path) -> World:
-    settings = TableSettings(cursor=("id",), overlap=timedelta(0))
+    settings = TableSettings(cursor=("id",), lookback=timedelta(0))
     made = World(server=mariadb, folder=tmp_path, spark=cast(Any, None), settings=settings)
     made.sql("CREATE TABLE counted (id BIGINT PRIMARY KEY AUTO_INCREMENT, v INT)", "INSERT INTO counted (v) VALUES (1), (2), (3)")
     with closing(open_store(made.ledger)) as store:

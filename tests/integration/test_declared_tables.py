@@ -28,7 +28,7 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "formats"
 HEAD = """\
 pipeline: shop
 source:
-  kind: declared
+  kind: none
   dialect: {dialect}
   tables:
     {table}: {columns}
@@ -38,7 +38,7 @@ archive:
   format: {format}
   settings: {settings}
   time_zone: "{zone}"
-  settle: 0s
+  min_file_age: 0s
 defaults: {{method: log}}
 tables:
   {table}:

@@ -34,7 +34,7 @@ archive:
   url: {folder}/archive
   format: maxwell
   settings: {{output_binlog_position: "true", output_xoffset: "true", ignore_producer_error: "false"}}
-  accept: [truncate=dropped, fractions=cut]
+  accept_losses: [truncate=dropped, fractions=cut]
 tables: {{{table}: {{method: log, event_history: true}}}}
 """
 Rows = dict[int, tuple[str | None, str]]

@@ -92,7 +92,7 @@ spark:
     spark.sql.shuffle.partitions: "2"
     spark.driver.extraJavaOptions: "{LOUD}"
 tables:
-  {world.database}.orders: {{cursor: [updated_at, id], overlap: 0s}}
+  {world.database}.orders: {{cursor: [updated_at, id], lookback: 0s}}
 """
     )
     places = {"CDC_OPS_PIPELINES": str(folder), "CDC_OPS_LEDGER": world.ledger, "CDC_OPS_JARS": str(jars)}

@@ -43,7 +43,7 @@ def rows_sent(world: World) -> int:
 def test_a_snapshot_killed_at_60_percent_reads_at_most_one_chunk_again(world: World, jar_folder: Path) -> None:
     variables = environment(world, jar_folder)
     file = Path(variables["CDC_OPS_PIPELINES"]) / "shop.yaml"
-    file.write_text(file.read_text().replace("overlap: 0s", f"overlap: 0s, readers: 2, chunk_rows: {ROWS // CHUNKS + 1000}"))
+    file.write_text(file.read_text().replace("lookback: 0s", f"lookback: 0s, parallelism: 2, chunk_rows: {ROWS // CHUNKS + 1000}"))
     before = rows_sent(world)
     command = subprocess.Popen(
         [sys.executable, "-m", "cdc_ops.cli", "run"], env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

@@ -33,7 +33,7 @@ CURSORS = {"stamped": ("updated_at",), "counted": ("id",), "paired": ("updated_a
 @pytest.fixture(params=["mariadb", "postgres"])
 def world(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> World:
     server = request.getfixturevalue(request.param)
-    made = World(server, tmp_path, spark, settings=TableSettings(cursor=("updated_at",), overlap=MINUTE, readers=1))
+    made = World(server, tmp_path, spark, settings=TableSettings(cursor=("updated_at",), lookback=MINUTE, parallelism=1))
     made.sql(EVENTS[type(server)].format(name="events"), "INSERT INTO events (v) VALUES (1), (2)")
     return made
 
@@ -107,7 +107,7 @@ def insert_late(world: World, tables: dict[str, dict[str, Any]]) -> tuple[dict[s
 
 
 def test_a_row_that_commits_late_is_not_lost_and_not_late(bare: World) -> None:
-    _, second = insert_late(bare, {name: {"cursor": cursor, "overlap": timedelta(0)} for name, cursor in CURSORS.items()})
+    _, second = insert_late(bare, {name: {"cursor": cursor, "lookback": timedelta(0)} for name, cursor in CURSORS.items()})
     for name in CURSORS:
         assert bare.lake(name, "id, v") == bare.source(name, "id, v"), name
         assert second[name].late_rows == 0, name
@@ -116,7 +116,7 @@ def test_a_row_that_commits_late_is_not_lost_and_not_late(bare: World) -> None:
 def test_without_the_safe_bound_it_is_lost_unless_a_band_finds_it_and_says_so(bare: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tables without a band are the proof that the reproduction can fail."""
     blind(monkeypatch)
-    without = {f"{name}_without": {"cursor": cursor, "overlap": timedelta(0)} for name, cursor in CURSORS.items()}
+    without = {f"{name}_without": {"cursor": cursor, "lookback": timedelta(0)} for name, cursor in CURSORS.items()}
     first, second = insert_late(bare, without | {name: {"cursor": cursor} for name, cursor in CURSORS.items()})
     for name, cursor in CURSORS.items():
         assert [v for [v] in bare.lake(f"{name}_without", "v")] == [1, 2, 200, 300], name
@@ -153,13 +153,13 @@ def test_a_quiet_band_is_not_read_and_nothing_of_it_is_written_again(world: Worl
 
 def test_a_writer_that_stays_open_too_long_raises_an_alert_and_holds_the_watermark(world: World) -> None:
     run(world)
-    world.configure(max_hold=timedelta(0))
+    world.configure(long_transaction_alert=timedelta(0))
     with transaction(world) as writer:
         writer.execute("UPDATE events SET v = 9, updated_at = CURRENT_TIMESTAMP(6) WHERE id = 1")
         world.sql("INSERT INTO events (v) VALUES (3)")
         held = run(world)
         before = world.state("events").watermark
-    assert "longer than 'max_hold'" in held.alert
+    assert "longer than 'long_transaction_alert'" in held.alert
     assert "Look at it: SELECT * FROM " in held.alert
     assert held.notices == (held.alert,)
     after = run(world)
@@ -227,7 +227,7 @@ def test_rows_without_a_cursor_are_swept_when_they_change(bare: World) -> None:
     in_utc(bare)
     bare.sql("CREATE TABLE drafts (id INT PRIMARY KEY, v INT, at TIMESTAMP(6) NULL)", "CREATE INDEX i ON drafts (at)")
     bare.sql("INSERT INTO drafts VALUES (1, 1, NULL), (2, 2, CURRENT_TIMESTAMP(6))")
-    bare.configure(cursor=("at",), null_cursor=NullCursor.SWEEP)
+    bare.configure(cursor=("at",), null_cursor=NullCursor.CHECKSUM)
     run(bare)
     assert run(bare).status is TableRunStatus.IDLE
     bare.sql("UPDATE drafts SET v = 10, at = NULL WHERE id = 1", "INSERT INTO drafts VALUES (3, 3, NULL)")

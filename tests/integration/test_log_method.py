@@ -16,7 +16,7 @@ from cdc_ops.core.archive.file_names import Layout
 from cdc_ops.core.operation.job import JobSpec, StepResult
 from cdc_ops.core.operation.operation import OperationSpec, Outcome
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
-from cdc_ops.core.pipeline.archive_config import ArchiveConfig, Heal, OnBadRecord, Start
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig, InitialLoad, OnBadRecord, OnGap
 from cdc_ops.core.pipeline.paths import quarantine_path, quarantine_root
 from cdc_ops.core.pipeline.pipeline import Method
 from cdc_ops.dev.servers import MariaDBServer
@@ -78,8 +78,8 @@ def log_world(server: MariaDBServer, folder: Path, spark: SparkSession, kind: st
         url=str(place(folder) / "archive" / "{schema}.{table}"),
         format=kind,
         settings=tuple(sorted(settings.items())) if kind == "debezium-mysql" else (),
-        accept=("schemas.enable=false",) if kind == "debezium-mysql" else (),
-        settle=timedelta(0),
+        accept_losses=("schemas.enable=false",) if kind == "debezium-mysql" else (),
+        min_file_age=timedelta(0),
         **archive,
     )
     world.pipeline = replace(world.pipeline, archive=config)
@@ -143,7 +143,7 @@ def test_a_full_load_of_aws_dms_and_its_changes_end_as_the_table_is(mariadb: Mar
     world = log_world(mariadb, tmp_path, spark, "aws-dms-csv", layout=Layout.AWS_DMS)
     settings = {"AR_H_CHANGE_SEQ": "seq", "add-before-image-columns": "pk-only", "AddColumnName": "true", "CsvNullValue": "\\N"}
     settings |= {"DataErrorPolicy": "SUSPEND_TABLE", "DataTruncationErrorPolicy": "SUSPEND_TABLE"}
-    archive = replace(world.pipeline.archive, settings=tuple(settings.items()), accept=("truncate=dropped",))
+    archive = replace(world.pipeline.archive, settings=tuple(settings.items()), accept_losses=("truncate=dropped",))
     world.pipeline = replace(world.pipeline, archive=archive)
     world.sql(ITEMS)
     folder = place(tmp_path) / "archive" / f"{world.database}.items"
@@ -233,7 +233,7 @@ def test_a_gap_stops_its_table_and_no_other_until_it_is_signed_off(mariadb: Mari
 
 
 def test_a_gap_is_healed_by_a_comparison_with_the_source(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
-    world = log_world(mariadb, tmp_path, spark, heal=Heal.QUERY)
+    world = log_world(mariadb, tmp_path, spark, on_gap=OnGap.RECONCILE)
     world.configure(max_delete_ratio=1.0)
     world.sql(ITEMS)
     sink, db = Sink(tmp_path / "archive", world.database, "items"), world.database
@@ -258,7 +258,7 @@ def test_a_gap_is_healed_by_a_comparison_with_the_source(mariadb: MariaDBServer,
     assert open_gaps(world) == []  # the comparison stands for it
     state = world.state("items").archive
     assert state is not None
-    assert [(one.who, one.low, one.high) for one in state.accepted] == [("heal: query", (3,), (6,))]
+    assert [(one.who, one.low, one.high) for one in state.accepted] == [("on_gap: reconcile", (3,), (6,))]
     assert counts(world.run()) == (0, 1, 0)  # the event behind it
     assert world.lake("items", "id, name") == world.source("items", "id, name")
     # A gap behind which nothing differs is passed too, and a lost ledger knows it.
@@ -402,7 +402,7 @@ def test_reconcile_and_resync_work_on_a_table_that_follows_a_log(mariadb: MariaD
 
 def test_a_snapshot_hands_over_to_the_log_while_rows_change(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
     """Rows change before the snapshot, between its chunks, and after it; it is broken off once; events come when they come."""
-    world = log_world(mariadb, tmp_path, spark, start=Start.SNAPSHOT)
+    world = log_world(mariadb, tmp_path, spark, initial_load=InitialLoad.SNAPSHOT)
     world.configure(chunk_rows=2)
     world.sql(ITEMS, *(f"INSERT INTO items VALUES ({n}, 'old', {n}.00)" for n in range(1, 6)))
     (place(tmp_path) / "archive" / f"{world.database}.items").mkdir(parents=True)

@@ -32,7 +32,7 @@ def test_an_old_key_goes_unless_another_row_has_it_now(
 ) -> None:
     server: MariaDBServer | PostgresServer = request.getfixturevalue(kind)
     world = World(server, tmp_path, spark)
-    world.configure(cursor=("updated_at",), before_key=("old_id",))
+    world.configure(cursor=("updated_at",), previous_key=("old_id",))
     postgres = isinstance(server, PostgresServer)
     world.sql(*(POSTGRES if postgres else MARIADB))
     world.sql("INSERT INTO items (id, name) VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')")

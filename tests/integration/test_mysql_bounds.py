@@ -27,7 +27,7 @@ from cdc_ops.testing.late_commit import EARLY, LATER, Windowed, read_around_a_la
 
 DB = "bound_tests"
 CONFIG = SourceConfig(kind=SourceKind.MARIADB, connection="test")
-OVERLAP = timedelta(seconds=1)
+LOOKBACK = timedelta(seconds=1)
 BEFORE, AFTER = "before_cursor_execute", "after_cursor_execute"
 
 
@@ -112,7 +112,7 @@ def table_and_cursor(source: MySQLSource, *columns: str) -> tuple[TableSchema, C
 
 
 def bound_of(source: MySQLSource, *columns: str, since: CursorValue | None = None) -> SafeBound:
-    return source.safe_bound(*table_and_cursor(source, *columns), OVERLAP, since)
+    return source.safe_bound(*table_and_cursor(source, *columns), LOOKBACK, since)
 
 
 def wait_until(condition: Callable[[], object]) -> None:
@@ -255,7 +255,7 @@ def test_a_statement_that_ends_between_the_looks_and_leaves_its_transaction_open
             update.join(30)
 
     with acting(source, AFTER, let_it_go):
-        bound = source.safe_bound(schema, cursor, OVERLAP, None)
+        bound = source.safe_bound(schema, cursor, LOOKBACK, None)
     assert let_go
     [[written]] = waiter.run("SELECT CAST(fine AS CHAR) FROM events WHERE v = 16")
     assert bound.value.parts[0] <= str(written)
@@ -298,7 +298,7 @@ def test_somebody_who_reads_the_listing_all_the_time_cannot_make_it_old(source: 
     writer.run("BEGIN", "UPDATE events SET v = 14 WHERE id = 1")
     [[written]] = writer.run("SELECT CAST(fine AS CHAR) FROM events WHERE v = 14")
     with acting(source, BEFORE, look):
-        bound = source.safe_bound(schema, cursor, OVERLAP, None)
+        bound = source.safe_bound(schema, cursor, LOOKBACK, None)
     assert listed
     assert f"connection {writer.id}" in bound.held_by
     assert bound.value.parts[0] <= str(written)
@@ -374,7 +374,7 @@ def test_a_column_of_whole_seconds_is_read_beyond_its_bound(source: MySQLSource)
 def test_a_late_commit_is_read_by_the_next_window(source: MySQLSource, connect: Callable[[], Client], column: str) -> None:
     """Columns without zone, of parts of a second and of whole ones; the suite for sources has the other cursors."""
     schema, cursor = table_and_cursor(source, column)
-    windows = Windowed(source=source, schema=schema, cursor=cursor, overlap=OVERLAP)
+    windows = Windowed(source=source, schema=schema, cursor=cursor, lookback=LOOKBACK)
     first, second = read_around_a_late_commit(windows, connect(), connect())
     assert EARLY not in first
     assert {EARLY, LATER} <= {*first, *second}
@@ -436,14 +436,14 @@ def humble(server: DatabaseServer) -> Iterator[MariaDBSource]:
     opened.close()
 
 
-def test_without_the_grant_the_bound_stays_the_overlap_behind_and_names_it(humble: MariaDBSource) -> None:
+def test_without_the_grant_the_bound_stays_the_lookback_behind_and_names_it(humble: MariaDBSource) -> None:
     bound = bound_of(humble, "fine")
     assert bound.method == "clock-overlap"
-    assert parse_datetime(bound.clock.parts[0]) - parse_datetime(bound.value.parts[0]) == OVERLAP
+    assert parse_datetime(bound.clock.parts[0]) - parse_datetime(bound.value.parts[0]) == LOOKBACK
     assert "GRANT PROCESS ON *.* TO 'humble'@'127.0.0.1'" in "".join(bound.warnings)
 
 
-def test_without_the_grant_a_counter_waits_the_overlap(humble: MariaDBSource) -> None:
+def test_without_the_grant_a_counter_waits_the_lookback(humble: MariaDBSource) -> None:
     bound = bound_of(humble, "id")
     assert bound.method == "counter-overlap"
     assert bound.value.parts == ("4",)
@@ -452,10 +452,10 @@ def test_without_the_grant_a_counter_waits_the_overlap(humble: MariaDBSource) ->
 
 def test_tables_of_one_run_share_a_look_at_the_server_unless_it_does_not_help(source: MySQLSource) -> None:
     schema, cursor = table_and_cursor(source, "fine")
-    first = source.safe_bound(schema, cursor, OVERLAP, None)
+    first = source.safe_bound(schema, cursor, LOOKBACK, None)
     old = CursorValue(parts=("2020-01-01 00:00:00.000000",))
-    assert source.safe_bound(schema, cursor, OVERLAP, old).observed_at == first.observed_at
-    assert source.safe_bound(schema, cursor, OVERLAP, first.value).observed_at > first.observed_at
+    assert source.safe_bound(schema, cursor, LOOKBACK, old).observed_at == first.observed_at
+    assert source.safe_bound(schema, cursor, LOOKBACK, first.value).observed_at > first.observed_at
 
 
 @pytest.fixture(scope="module", params=["mariadb", "mysql"])
@@ -484,6 +484,6 @@ def test_a_server_in_another_zone_is_bounded_by_its_own_clock(far_away: Database
     source.close()
     assert parse_datetime(held.value.parts[0]) <= parse_datetime(str(written)) < parse_datetime(held.clock.parts[0])
     assert parse_datetime(held.clock.parts[0]) - parse_datetime(held.value.parts[0]) < timedelta(hours=1)
-    assert parse_datetime(free.clock.parts[0]) - parse_datetime(free.value.parts[0]) < OVERLAP
+    assert parse_datetime(free.clock.parts[0]) - parse_datetime(free.value.parts[0]) < LOOKBACK
     assert held.held_by
     assert bool(free.warnings) == (zone == "" and column != "moment")

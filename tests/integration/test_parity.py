@@ -174,15 +174,15 @@ def archive(world: World, probes: list[Probe]) -> None:
         engine.catch_up()
 
 
-def event_format(server: DatabaseServer, accept: tuple[str, ...] = ()) -> FormatOptions:
+def event_format(server: DatabaseServer, accept_losses: tuple[str, ...] = ()) -> FormatOptions:
     modes = {name: value for name, value in OF_ENGINE.get(server.name, {}).items() if name == "decimal.handling.mode"}
     years = {} if server.name == "Postgres" else {"enable.time.adjuster": "false"}  # Postgres' connector has no such setting
-    return FormatOptions(name=FORMATS[server.name], settings=dict(SETTINGS) | years | modes, accept=accept)
+    return FormatOptions(name=FORMATS[server.name], settings=dict(SETTINGS) | years | modes, accept_losses=accept_losses)
 
 
-def refused(server: DatabaseServer, schema: TableSchema, accept: tuple[str, ...]) -> set[str]:
+def refused(server: DatabaseServer, schema: TableSchema, accept_losses: tuple[str, ...]) -> set[str]:
     """The columns of which the format refuses the table by name."""
-    chosen = event_format(server, accept)
+    chosen = event_format(server, accept_losses)
     found = set()
     for column in schema.columns:
         try:
@@ -223,8 +223,8 @@ def test_a_table_holds_the_same_values_by_either_method(
         url=str(tmp_path / "archive" / "cdc.{schema}.{table}"),
         format=chosen.name,
         settings=tuple(chosen.settings.items()),
-        accept=chosen.accept,
-        settle=timedelta(0),
+        accept_losses=chosen.accept_losses,
+        min_file_age=timedelta(0),
         bad_records=OnBadRecord.QUARANTINE,
     )
     world.pipeline = replace(world.pipeline, archive=rules)

@@ -24,7 +24,7 @@ from cdc_ops.testing.late_commit import EARLY, LATER, Windowed, read_around_a_la
 
 DB = "bound_tests"
 CONFIG = SourceConfig(kind=SourceKind.POSTGRES, connection="test")
-OVERLAP = timedelta(seconds=1)
+LOOKBACK = timedelta(seconds=1)
 WRITTEN = "SELECT to_char(fine AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') FROM events WHERE v = {}"
 
 
@@ -92,7 +92,7 @@ def table_and_cursor(source: PostgresSource, *columns: str) -> tuple[TableSchema
 
 
 def bound_of(source: PostgresSource, *columns: str, since: CursorValue | None = None) -> SafeBound:
-    return source.safe_bound(*table_and_cursor(source, *columns), OVERLAP, since)
+    return source.safe_bound(*table_and_cursor(source, *columns), LOOKBACK, since)
 
 
 def wait_until(condition: Callable[[], object]) -> None:
@@ -243,7 +243,7 @@ def test_what_is_prepared_between_the_looks_at_the_server_holds_back(source: Pos
 
     try:
         with after_each_statement(source, prepare):
-            bound = source.safe_bound(schema, cursor, OVERLAP, None)
+            bound = source.safe_bound(schema, cursor, LOOKBACK, None)
         assert prepared
         assert bound.value.parts[0] <= str(written)
     finally:
@@ -315,7 +315,7 @@ def test_a_late_commit_is_read_by_the_next_window(source: PostgresSource, connec
     for client in (a, b):
         client.run("SET timezone = 'UTC'")
     schema, cursor = table_and_cursor(source, column)
-    first, second = read_around_a_late_commit(Windowed(source=source, schema=schema, cursor=cursor, overlap=OVERLAP), a, b)
+    first, second = read_around_a_late_commit(Windowed(source=source, schema=schema, cursor=cursor, lookback=LOOKBACK), a, b)
     assert EARLY not in first
     assert {EARLY, LATER} <= {*first, *second}
 
@@ -383,10 +383,10 @@ def humble(server: PostgresServer) -> Iterator[PostgresSource]:
     opened.close()
 
 
-def test_without_the_grant_the_bound_stays_the_overlap_behind_and_names_it(humble: PostgresSource) -> None:
+def test_without_the_grant_the_bound_stays_the_lookback_behind_and_names_it(humble: PostgresSource) -> None:
     bound = bound_of(humble, "fine")
     assert bound.method == "clock-overlap"
-    assert parse_datetime(bound.clock.parts[0]) - parse_datetime(bound.value.parts[0]) == OVERLAP
+    assert parse_datetime(bound.clock.parts[0]) - parse_datetime(bound.value.parts[0]) == LOOKBACK
     assert 'GRANT pg_read_all_stats TO "humble"' in "".join(bound.warnings)
     counter = bound_of(humble, "id")
     assert counter.method == "counter-overlap"

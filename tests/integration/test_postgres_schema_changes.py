@@ -26,7 +26,7 @@ ITEMS = (
 
 @pytest.fixture
 def items(postgres: PostgresServer, spark: SparkSession, tmp_path: Path) -> World:
-    world = World(postgres, tmp_path, spark, settings=TableSettings(cursor=("updated_at", "id"), overlap=timedelta(0), readers=2))
+    world = World(postgres, tmp_path, spark, settings=TableSettings(cursor=("updated_at", "id"), lookback=timedelta(0), parallelism=2))
     world.sql(*ITEMS)
     assert_done(world.run())
     return world

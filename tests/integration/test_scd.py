@@ -140,8 +140,8 @@ def test_rows_that_are_read_by_query_leave_versions_that_reconcile_ends(
         "INSERT INTO people (id, city) VALUES (1, 'Ulm'), (2, 'Bonn'), (3, 'Kiel')",
     )
     world.run()
-    # What a table of current rows has are versions without a start from now on. The overlap compares them before the table is altered.
-    world.configure(stored_as_scd_type=2, track_history_except_column_list=("updated_at",), overlap=timedelta(seconds=30))
+    # What a table of current rows has are versions without a start from now on. The lookback compares them before the table is altered.
+    world.configure(stored_as_scd_type=2, track_history_except_column_list=("updated_at",), lookback=timedelta(seconds=30))
     world.sql(
         "UPDATE people SET city = 'Jena' WHERE id = 1",
         "UPDATE people SET updated_at = NOW(6) WHERE id = 2",

@@ -31,7 +31,7 @@ ROWS = "INSERT INTO items (name, amount, shipped) SELECT CONCAT('n', seq), seq /
 
 @pytest.fixture
 def items(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> World:
-    world = World(mariadb, tmp_path, spark, settings=TableSettings(cursor=("updated_at", "id"), overlap=timedelta(0), readers=2))
+    world = World(mariadb, tmp_path, spark, settings=TableSettings(cursor=("updated_at", "id"), lookback=timedelta(0), parallelism=2))
     world.sql(ITEMS, ROWS)
     assert_done(world.run())
     return world

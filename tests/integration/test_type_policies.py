@@ -138,17 +138,17 @@ def test_what_postgres_has_and_no_stored_type_holds_is_counted(postgresql: World
 
 def test_a_frozen_operation_that_failed_for_its_policy_goes_through_once_the_policy_is_null(postgresql: World) -> None:
     postgresql.sql(*POSTGRES)
-    postgresql.configure(zero_dates=OnUnstorable.FAIL, not_a_number=OnUnstorable.FAIL)
+    postgresql.configure(zero_dates=OnUnstorable.FAIL, nan_values=OnUnstorable.FAIL)
     assert isinstance(failure(postgresql.run()), UnstorableValueError)
     postgresql.configure(zero_dates=OnUnstorable.NULL)
     assert "'n'" in failure(postgresql.run()).what
-    postgresql.configure(not_a_number=OnUnstorable.NULL)
+    postgresql.configure(nan_values=OnUnstorable.NULL)
     assert nulled(ran(postgresql.run())) == {"born": 2, "seen": 2, "since": 1, "n": 1}
 
 
 def test_what_postgres_has_is_kept_as_text(postgresql: World) -> None:
     postgresql.sql(*POSTGRES)
-    postgresql.configure(zero_dates=OnUnstorable.STRING, not_a_number=OnUnstorable.STRING)
+    postgresql.configure(zero_dates=OnUnstorable.STRING, nan_values=OnUnstorable.STRING)
     assert nulled(ran(postgresql.run())) == {}
     columns = "id, CAST(born AS {0}), CAST(seen AS {0}), CAST(n AS {0})"
     assert postgresql.lake("people", columns.format("STRING")) == postgresql.source("people", columns.format("text"))

@@ -42,13 +42,13 @@ def values(
     one: Column,
     spelled: Sequence[tuple[str, Kind]],
     settings: dict[str, str] | None = None,
-    accept: tuple[str, ...] = (),
+    accept_losses: tuple[str, ...] = (),
 ) -> list[str | None]:
     """What is stored of texts, as text; `LOST` for those that no stored type holds."""
     facts = POSTGRES if "zone" in one.source_type or one.source_type.startswith("numeric") else MYSQL
     rows = [(number, text, kind) for number, (text, kind) in enumerate(spelled)]
     frame = spark.createDataFrame(rows, "n int, text string, kind struct<type: string, name: string, scale: int>")
-    chosen = FormatOptions(name=facts.name, settings=settings or {}, accept=accept)
+    chosen = FormatOptions(name=facts.name, settings=settings or {}, accept_losses=accept_losses)
     reading = read(facts, one, F.col("text"), F.col("kind"), chosen)
     value = F.hex(reading.value) if one.delta_type == "binary" else reading.value.cast("string")
     lost = F.lit(False) if reading.unstorable is None else F.coalesce(reading.unstorable, F.lit(False))
@@ -87,7 +87,7 @@ def test_a_decimal_without_schema_is_read_only_where_the_pipeline_file_says_how(
 def test_a_rounded_decimal_is_read_only_if_that_is_accepted(spark: SparkSession) -> None:
     spelled: list[tuple[str, Kind]] = [("12.5", ("double", None, None))]
     assert values(spark, column("decimal(10,2)"), spelled) == [None]
-    assert values(spark, column("decimal(10,2)"), spelled, accept=("decimal.handling.mode=double",)) == ["12.50"]
+    assert values(spark, column("decimal(10,2)"), spelled, accept_losses=("decimal.handling.mode=double",)) == ["12.50"]
 
 
 def test_an_unsigned_number_has_all_of_its_64_bits_in_either_mode(spark: SparkSession) -> None:
@@ -130,7 +130,7 @@ def test_a_zero_date_is_what_the_policy_of_its_table_says(spark: SparkSession, p
     born, key = replace(column("date", types=types), name="born"), replace(column("int"), name="id")
     schema = TableSchema(table=TableName(schema="shop", name="t"), columns=(key, born), primary_key=("id",), types=types)
     settings = {"output_binlog_position": "true", "output_xoffset": "true", "ignore_producer_error": "false"}
-    chosen = FormatOptions(name="maxwell", settings=settings, accept=("truncate=dropped",), time_zone="UTC")
+    chosen = FormatOptions(name="maxwell", settings=settings, accept_losses=("truncate=dropped",), time_zone="UTC")
     form = open_format("maxwell")
     texts = [
         f'{{"database":"shop","table":"t","type":"insert","ts":1,"xid":{n},"commit":true,"position":"b.000001:{n}","data":{{"id":{n},"born":"{day}"}}}}'

@@ -168,7 +168,7 @@ def test_a_document_that_was_gone_when_it_was_looked_up_changes_nothing_and_a_co
 
     def fed(lookup: str, mode: str = "change_streams_update_full") -> list[tuple[object, ...]]:
         settings = {"capture.mode": mode, "capture.mode.full.update.type": lookup, "document.column": "all"}
-        chosen = FormatOptions(name="debezium-mongodb", settings=settings, accept=("capture.mode=change_streams_update_full",))
+        chosen = FormatOptions(name="debezium-mongodb", settings=settings, accept_losses=("capture.mode=change_streams_update_full",))
         feed = canonical_feed(form, form.envelopes(records, chosen), schema, ("_id",), chosen)
         return [tuple(row) for row in feed.select("kind", "op", "after.all", "reason").collect()]
 

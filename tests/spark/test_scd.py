@@ -196,7 +196,7 @@ def test_any_split_and_any_order_of_500_histories_comes_to_the_same(
         return lake.rows() if scd_type == 1 else lake.versions(tracked)
 
     def expected(batches: list[tuple[datetime, list[Told]]]) -> list[tuple[Any, ...]]:
-        known = known_after(batches, lake.stored.late_window, keeps_versions=scd_type == 2)
+        known = known_after(batches, lake.stored.tombstone_retention, keeps_versions=scd_type == 2)
         return expected_rows(known) if scd_type == 1 else expected_versions(known, tracked)
 
     for day, batch in batches:
@@ -211,7 +211,7 @@ def test_any_split_and_any_order_of_500_histories_comes_to_the_same(
     assert differing < forgotten
     if scd_type == 2:  # of columns that are not tracked, the current version has the last values
         living = spark.read.format("delta").load(lake.case.path).where(f"{END} IS NULL").select("id", "name", "role").collect()
-        known = known_after(batches, lake.stored.late_window, keeps_versions=True)
+        known = known_after(batches, lake.stored.tombstone_retention, keeps_versions=True)
         assert sorted(map(tuple, living), key=str) == expected_rows(known)
     suffix = [one for _, batch in batches[-2:] for one in batch]
     again = lake.give(suffix, planned_at=DAYS[-1])[0]
@@ -317,7 +317,7 @@ def test_nulls_of_updates_keep_what_was_there_however_the_changes_are_cut(spark:
 
 
 def test_what_is_older_than_a_delete_that_is_remembered_does_not_bring_the_row_back(spark: SparkSession, tmp_path: Path) -> None:
-    stored = TableStorage(tombstones=str(tmp_path / "tombstones"), late_window=timedelta(days=1))
+    stored = TableStorage(tombstones=str(tmp_path / "tombstones"), tombstone_retention=timedelta(days=1))
     spec = Case(root=str(tmp_path)).operation(1, stored_as=stored)
     deleted = spark.sql("SELECT * FROM VALUES (7L, array(5L)), (7L, array(3L)), (9L, array(5L)) AS t(id, place)")
     tombstones.remember(spark, spec, deleted, "place")
@@ -333,8 +333,10 @@ def test_what_is_older_than_a_delete_that_is_remembered_does_not_bring_the_row_b
     assert left("") == [(7, [6]), (8, [1]), (9, [5])]
 
 
-def test_deletes_are_remembered_for_the_late_window_and_by_the_generation_that_told_them(spark: SparkSession, tmp_path: Path) -> None:
-    stored = TableStorage(tombstones=str(tmp_path / "tombstones"), late_window=timedelta(days=1))
+def test_deletes_are_remembered_for_the_tombstone_retention_and_by_the_generation_that_told_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    stored = TableStorage(tombstones=str(tmp_path / "tombstones"), tombstone_retention=timedelta(days=1))
     spec = Case(root=str(tmp_path)).operation(1, stored_as=stored)
     tombstones.remember(spark, spec, spark.sql("SELECT 7L AS id, array(5L) AS place"), "place")
     tombstones.remember(spark, spec, spark.sql("SELECT 8L AS id, array(6L) AS place"), "place")  # the same operation again

@@ -35,7 +35,7 @@ RULES = ArchiveConfig(
         ("schemas.enable", "false"),
         ("skipped.operations", "none"),
     ),
-    accept=("schemas.enable=false",),
+    accept_losses=("schemas.enable=false",),
 )
 
 

@@ -38,7 +38,7 @@ from tests.unit.protocol_places import (
     CURSOR,
     EPOCH,
     KEYS,
-    OVERLAP,
+    LOOKBACK,
     PIPELINE,
     SCHEMA,
     TABLE,
@@ -61,7 +61,7 @@ FACTS = SourceTable(
     pipeline=Pipeline(
         name=PIPELINE, source=SourceConfig(kind=SourceKind.MARIADB, connection=""), target=TargetConfig(root="", staging=""), tables=()
     ),
-    config=TableConfig(pipeline=PIPELINE, table=TABLE, settings=TableSettings(overlap=OVERLAP), path=""),
+    config=TableConfig(pipeline=PIPELINE, table=TABLE, settings=TableSettings(lookback=LOOKBACK), path=""),
     schema=SCHEMA,
     keys=("k",),
     cursor=CURSOR,

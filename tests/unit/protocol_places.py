@@ -22,8 +22,8 @@ SCHEMA = TableSchema(table=TABLE, columns=(), primary_key=("k",))
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 KEYS = range(4)
 BAND = 3
-"""Ticks of the clock after which a row is visible at the latest, whoever stamped it; the overlap of the modelled table."""
-OVERLAP = timedelta(microseconds=BAND)
+"""Ticks of the clock after which a row is visible at the latest, whoever stamped it; the lookback of the modelled table."""
+LOOKBACK = timedelta(microseconds=BAND)
 _ORIGIN = datetime(2026, 1, 1)
 
 

@@ -33,7 +33,7 @@ from cdc_ops.errors import ArchiveChangedError
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 OLD = NOON - timedelta(hours=1)
-RULES = ArrivalRules(settle=timedelta(minutes=1))
+RULES = ArrivalRules(min_file_age=timedelta(minutes=1))
 
 
 def listed(path: str = "a", size: int = 10, etag: str = "e1", modified: datetime | None = OLD) -> ListedFile:
@@ -75,7 +75,7 @@ def test_a_file_that_was_just_written_waits_by_the_stores_clock(size: int) -> No
     file = listed(size=size, modified=NOON - timedelta(seconds=59))
     assert classify(file, None, NOON, RULES) is FileStatusChange.WAIT
     assert classify(file, None, NOON + timedelta(seconds=1), RULES) is not FileStatusChange.WAIT
-    assert classify(file, None, NOON, ArrivalRules(settle=timedelta(0))) is not FileStatusChange.WAIT
+    assert classify(file, None, NOON, ArrivalRules(min_file_age=timedelta(0))) is not FileStatusChange.WAIT
 
 
 def test_a_file_without_times_settles_by_two_listings_of_the_same_form() -> None:
@@ -99,7 +99,7 @@ def test_a_file_that_waits_unchanged_keeps_the_time_at_which_it_was_first_seen()
 
 
 def test_a_file_that_ends_in_the_middle_of_something_waits_however_old_it_is() -> None:
-    assert classify(listed(), None, NOON, ArrivalRules(settle=timedelta(0), unfinished=frozenset({"a"}))) is FileStatusChange.WAIT
+    assert classify(listed(), None, NOON, ArrivalRules(min_file_age=timedelta(0), unfinished=frozenset({"a"}))) is FileStatusChange.WAIT
 
 
 def test_a_consumed_file_that_grows_waits_and_is_read_again_when_it_has_settled() -> None:

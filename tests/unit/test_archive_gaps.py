@@ -35,9 +35,11 @@ def accepted(low: int, high: int) -> AcceptedGap:
 
 
 def missing(
-    *covers: OffsetRange, watermark: int | None = 0, decisions: tuple[AcceptedGap, ...] = (), max_hole: int = 0
+    *covers: OffsetRange, watermark: int | None = 0, decisions: tuple[AcceptedGap, ...] = (), max_offset_gap: int = 0
 ) -> tuple[object, ...]:
-    proof = check_completeness(STREAM, None if watermark is None else (watermark,), covers, accepted=decisions, max_hole=max_hole)
+    proof = check_completeness(
+        STREAM, None if watermark is None else (watermark,), covers, accepted=decisions, max_offset_gap=max_offset_gap
+    )
     return (proof.to[0], [(gap.low[0], gap.high[0]) for gap in proof.gaps])
 
 
@@ -96,9 +98,9 @@ def test_without_a_watermark_a_stream_begins_with_its_first_file() -> None:
 
 def test_holes_by_nature_are_passed_only_up_to_the_size_that_was_allowed() -> None:
     assert missing(cover(0, 10), cover(12, 20)) == (10, [(10, 12)])
-    assert missing(cover(0, 10), cover(12, 20), max_hole=2) == (20, [])
-    assert missing(cover(0, 10), cover(13, 20), max_hole=2) == (10, [(10, 13)])
-    proof = check_completeness(STREAM, (0,), [cover(0, 10, "a"), cover(12, 20, "b")], max_hole=2)
+    assert missing(cover(0, 10), cover(12, 20), max_offset_gap=2) == (20, [])
+    assert missing(cover(0, 10), cover(13, 20), max_offset_gap=2) == (10, [(10, 13)])
+    proof = check_completeness(STREAM, (0,), [cover(0, 10, "a"), cover(12, 20, "b")], max_offset_gap=2)
     assert proof.holes == (Gap(stream=STREAM, low=(10,), high=(12,), after_file="a", before_file="b"),)
 
 
@@ -156,7 +158,7 @@ def test_a_binlog_that_is_missing_is_a_gap_also_the_rest_of_the_one_that_was_bei
 
 def test_no_hole_is_natural_in_binlogs() -> None:
     covers = covers_of(parsed("mysql-bin.000001", "mysql-bin.000003"), {}, frozenset({"mysql-bin.000001"}))  # type: ignore[arg-type]
-    assert check_completeness("mysql-bin", (1, 0), covers, max_hole=1000).gaps
+    assert check_completeness("mysql-bin", (1, 0), covers, max_offset_gap=1000).gaps
 
 
 def test_the_name_of_a_sinks_file_does_not_say_where_it_ends_and_its_contents_do() -> None:

@@ -194,9 +194,9 @@ def test_the_schema_is_a_json_schema(folder: Path) -> None:
 
 IDLE = """\
 pipeline: still
-source: {kind: declared, dialect: mysql, tables: {shop.orders: {id: bigint primary key}}}
+source: {kind: none, dialect: mysql, tables: {shop.orders: {id: bigint primary key}}}
 target: {root: "@/lake", staging: "@/staging"}
-archive: {url: "@/archive", MAXWELL, settle: 0s}
+archive: {url: "@/archive", MAXWELL, min_file_age: 0s}
 defaults: {method: log}
 tables: {shop.orders: }
 """.replace("MAXWELL", MAXWELL)

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from cdc_ops.config.fields.json_schema import json_schema
+from cdc_ops.config.fields.model_fields import document_section
+from cdc_ops.config.fields.renamed import RENAMED_FIELDS, RENAMED_VALUES
 from cdc_ops.config.loading import load_pipeline, load_pipelines
 from cdc_ops.config.reading.document import parse_document
 from cdc_ops.errors import ConfigError, from_payload
@@ -22,7 +24,7 @@ source: {kind: mysql, connection: shop_db}
 target: {root: /lake, staging: /staging}
 defaults:
   cursor: updated_at
-  overlap: 30s
+  lookback: 30s
 tables:
   shop.orders: {keys: [id]}
   shop.customers:
@@ -56,7 +58,7 @@ CASES = [
     ("root: /lake", "root: lake", 4, 16, ["neither an absolute folder nor a URI"]),
     ("root: /lake", "rot: /lake", 4, 10, ["Unknown field 'rot' in 'target'", "Did you mean 'root'?"]),
     ("staging: /staging", "staging: /lake/", 4, 32, ["same place", "folder of its own"]),
-    ("defaults:", "overlap: 5s\ndefaults:", 5, 1, ["belongs in 'defaults' or in a table's entry"]),
+    ("defaults:", "lookback: 5s\ndefaults:", 5, 1, ["belongs in 'archive' or in 'defaults' or in a table's entry"]),
     ("defaults:", "tables_per_job: '20'\ndefaults:", 5, 17, ["wants a whole number", "Write 20 without quotes"]),
     ("defaults:", "tables_per_job: 020\ndefaults:", 5, 17, ["Write 20", "octal"]),
     ("defaults:", "tables_per_job: 1_0\ndefaults:", 5, 17, ["Write 10 without the _"]),
@@ -68,26 +70,26 @@ CASES = [
     ("defaults:", "spark: {conf: {fs.s3a.path: a}}\ndefaults:", 5, 16, ["Did you mean 'spark.hadoop.fs.s3a.path'?"]),
     ("defaults:", "default:", 5, 1, ["Did you mean 'defaults'?"]),
     (
-        "overlap: 30s",
-        "overlp: 30s",
+        "lookback: 30s",
+        "lokback: 30s",
         7,
         3,
-        ["Unknown field 'overlp' in 'defaults'", "Did you mean 'overlap'?", "Valid in 'defaults': method, keys, cursor"],
+        ["Unknown field 'lokback' in 'defaults'", "Did you mean 'lookback'?", "Valid in 'defaults': method, keys, cursor"],
     ),
-    ("overlap: 30s", "overlap: 30", 7, 12, ["has no unit", "30s for seconds"]),
-    ("overlap: 30s", "overlap: 1:30", 7, 12, ["not a duration", "1m30s"]),
-    ("overlap: 30s", "overlap: -5s", 7, 12, ["not a duration"]),
-    ("overlap: 30s", "overlap:", 7, 3, ["Nothing stands here"]),
-    ("overlap: 30s", "retention: 7d", 7, 3, ["belongs in 'maintenance'"]),
-    ("overlap: 30s", "exclude: true", 7, 3, ["belongs in a table's entry"]),
-    ("overlap: 30s", "path: /lake/x", 7, 3, ["'defaults' is for all", "table's entry"]),
-    ("overlap: 30s", "maintenance: {target_file_bytes: 128M}", 7, 36, ["Did you mean 128MiB?"]),
-    ("overlap: 30s", "maintenance: {retention: 1m}", 7, 28, ["too small", "at least 1h"]),
-    ("overlap: 30s", "maintenance: {optimise_every: 1h}", 7, 17, ["Did you mean 'optimize_every'?"]),
-    ("overlap: 30s", "maintenance: {enabled: yes}", 7, 26, ["wants true or false", "Write true", "YAML 1.2"]),
-    ("overlap: 30s", "maintenance: {enabled: off}", 7, 26, ["Write false"]),
-    ("overlap: 30s", "maintenance: {enabled: 'true'}", 7, 26, ["Write true without quotes"]),
-    ("overlap: 30s", "properties: {delta.appendOnly: false}", 7, 34, ['Put it in quotes: "false"']),
+    ("lookback: 30s", "lookback: 30", 7, 13, ["has no unit", "30s for seconds"]),
+    ("lookback: 30s", "lookback: 1:30", 7, 13, ["not a duration", "1m30s"]),
+    ("lookback: 30s", "lookback: -5s", 7, 13, ["not a duration"]),
+    ("lookback: 30s", "lookback:", 7, 3, ["Nothing stands here"]),
+    ("lookback: 30s", "retention: 7d", 7, 3, ["belongs in 'maintenance'"]),
+    ("lookback: 30s", "exclude: true", 7, 3, ["belongs in a table's entry"]),
+    ("lookback: 30s", "path: /lake/x", 7, 3, ["'defaults' is for all", "table's entry"]),
+    ("lookback: 30s", "maintenance: {target_file_bytes: 128M}", 7, 36, ["Did you mean 128MiB?"]),
+    ("lookback: 30s", "maintenance: {retention: 1m}", 7, 28, ["too small", "at least 1h"]),
+    ("lookback: 30s", "maintenance: {optimise_every: 1h}", 7, 17, ["Did you mean 'optimize_every'?"]),
+    ("lookback: 30s", "maintenance: {enabled: yes}", 7, 26, ["wants true or false", "Write true", "YAML 1.2"]),
+    ("lookback: 30s", "maintenance: {enabled: off}", 7, 26, ["Write false"]),
+    ("lookback: 30s", "maintenance: {enabled: 'true'}", 7, 26, ["Write true without quotes"]),
+    ("lookback: 30s", "properties: {delta.appendOnly: false}", 7, 34, ['Put it in quotes: "false"']),
     ("  cursor: updated_at\n", "", 8, 3, ["'shop.orders' has no cursor", "cursor: updated_at"]),
     ("cursor: updated_at", "cursor: 'updated_at, id'", 6, 11, ["Write a list: [updated_at, id]"]),
     ("cursor: updated_at", "cursor: [updated_at, Updated_At]", 6, 11, ["'Updated_At' stands twice"]),
@@ -113,16 +115,16 @@ CASES = [
     ("shop.orders: {keys: [id]}", "shop.order_*: {path: /x}", 9, 18, ["a pattern may match many"]),
     ("tables:\n  shop.orders: {keys: [id]}\n  shop.customers:\n", "tables: [shop.orders]\n", 8, 9, ["Write each table as a field"]),
     ("  shop.orders: {keys: [id]}\n  shop.customers:\n", "  {}\n", 8, 1, ["'tables' has no entry", "shop.orders: {}"]),
-    ("  overlap", "\toverlap", 7, 1, ["A tab", "spaces"]),
-    ("overlap: 30s", "overlap 30s", 7, 3, ["':' is missing"]),
-    ("overlap: 30s", "overlap: a: b", 7, 13, ["quotes"]),
-    ("overlap: 30s", "overlap: @x", 7, 12, ["begins with '@'", "quotes"]),
-    ("overlap: 30s", "overlap: !!python/name:os.system 1", 7, 12, ["Tags such as"]),
-    ("overlap: 30s", "<<: {overlap: 30s}", 7, 3, ["Merge keys"]),
-    ("overlap: 30s", "? [a]\n  : 30s", 7, 5, ["plain text"]),
-    ("overlap: 30s", "readers: &a [*a]", 7, 12, ["contains itself"]),
+    ("  lookback", "\tlookback", 7, 1, ["A tab", "spaces"]),
+    ("lookback: 30s", "lookback 30s", 7, 3, ["':' is missing"]),
+    ("lookback: 30s", "lookback: a: b", 7, 14, ["quotes"]),
+    ("lookback: 30s", "lookback: @x", 7, 13, ["begins with '@'", "quotes"]),
+    ("lookback: 30s", "lookback: !!python/name:os.system 1", 7, 13, ["Tags such as"]),
+    ("lookback: 30s", "<<: {lookback: 30s}", 7, 3, ["Merge keys"]),
+    ("lookback: 30s", "? [a]\n  : 30s", 7, 5, ["plain text"]),
+    ("lookback: 30s", "parallelism: &a [*a]", 7, 16, ["contains itself"]),
     ("tables:", "---\ntables:", 8, 1, ["second document"]),
-    ("overlap: 30s", "overlap: \x07", 7, 12, ["control character"]),
+    ("lookback: 30s", "lookback: \x07", 7, 13, ["control character"]),
     ("root: /lake", "root: ${LAKE}", 4, 17, ["in quotes"]),
     ("root: /lake", 'root: "${LAKE}"', 4, 16, ["variable LAKE is not set", "${LAKE:-default}"]),
     ("root: /lake", 'root: "${CDC_OPS_LAK}"', 4, 16, ["Did you mean 'CDC_OPS_LAKE'?"]),
@@ -168,19 +170,64 @@ def test_editors_see_by_the_schema_what_can_be_seen_without_the_environment(old:
     assert not validator.is_valid(parse_document(GOOD.replace(old, new, 1).encode(), {}).data)
 
 
+def sections_with(field: str) -> list[str]:
+    """The sections of a file in which a field can stand; "" is the top level, and `defaults` stands for a table's entry too."""
+    sections = {"": document_section(), **{name: shape.section for name, shape in document_section().fields.items() if shape.section}}
+    return [name for name, section in sections.items() if name != "tables" and field in section.fields]
+
+
+def with_field(section: str, line: str) -> str:
+    """The good file with one more field in one of its sections."""
+    match section:
+        case "":
+            return f"{GOOD}{line}\n"
+        case "defaults":
+            return GOOD.replace("  lookback: 30s", f"  {line}")
+        case "source":
+            return GOOD.replace("connection: shop_db}", f"connection: shop_db, {line}}}")
+        case "target":
+            return GOOD.replace("staging: /staging}", f"staging: /staging, {line}}}")
+        case other:
+            return f"{GOOD}{other}: {{{line}}}\n"
+
+
+@pytest.mark.parametrize(("old", "new"), RENAMED_FIELDS.items())
+def test_an_old_name_of_a_field_is_unknown_and_the_error_says_the_new_one(tmp_path: Path, old: str, new: str) -> None:
+    section = sections_with(new)[-1]  # the archive has a `lookback` of its own
+    assert not sections_with(old)
+    error = str(failure(tmp_path / "shop.yaml", with_field(section, f"{old}: 1m")))
+    assert f"Unknown field {old!r}" in error
+    assert f"Did you mean {new!r}?" in error
+    elsewhere = str(failure(tmp_path / "shop.yaml", with_field("target", f"{old}: 1m")))
+    assert f"It is {new!r} now, and belongs" in elsewhere
+
+
+@pytest.mark.parametrize(("field", "old", "new"), [(*names, new) for names, new in RENAMED_VALUES.items()])
+def test_an_old_value_is_no_value_and_the_error_says_the_new_one(tmp_path: Path, field: str, old: str, new: str) -> None:
+    [section] = sections_with(field)
+    text = GOOD.replace("kind: mysql", "kind: declared") if field == "kind" else with_field(section, f"{field}: {old}")
+    error = str(failure(tmp_path / "shop.yaml", text))
+    assert f"{old!r} is not a value of {field!r}. Did you mean {new!r}?" in error
+
+
+@pytest.mark.parametrize(("old", "new"), [("heal: query", "on_gap: reconcile"), ("heal: stop", "on_gap: fail")])
+def test_an_old_field_with_an_old_value_is_told_both(tmp_path: Path, old: str, new: str) -> None:
+    assert f"Unknown field 'heal' in 'archive'. Did you mean {new!r}?" in str(failure(tmp_path / "shop.yaml", with_field("archive", old)))
+
+
 def test_the_good_file_is_good(tmp_path: Path) -> None:
     (tmp_path / "shop.yaml").write_text(GOOD)
     assert load_pipeline(tmp_path / "shop.yaml").name == "shop"
 
 
 def test_the_line_is_shown_and_the_place_is_marked(tmp_path: Path) -> None:
-    lines = str(failure(tmp_path / "shop.yaml", GOOD.replace("overlap", "overlp"))).splitlines()
-    assert lines[1:3] == ["     7 |   overlp: 30s", "       |   ^^^^^^"]
+    lines = str(failure(tmp_path / "shop.yaml", GOOD.replace("lookback", "lokback"))).splitlines()
+    assert lines[1:3] == ["     7 |   lokback: 30s", "       |   ^^^^^^^"]
 
 
 def test_all_problems_of_a_file_are_in_one_error_in_the_order_of_the_file(tmp_path: Path) -> None:
     text = (
-        GOOD.replace("kind: mysql", "kind: mysq").replace("overlap", "overlp").replace("[id]}", "[id], path: /lake}").replace("/15", "/0")
+        GOOD.replace("kind: mysql", "kind: mysq").replace("lookback", "lokback").replace("[id]}", "[id], path: /lake}").replace("/15", "/0")
     )
     error = failure(tmp_path / "shop.yaml", text + "  shop.orders: {}\nspark: {conf: {spark.hadoop.fs.s3a.secret.key: hunter2}}\n")
     assert re.findall(r"shop.yaml:(\d+):", str(error)) == ["2", "3", "7", "9", "11", "12"]
@@ -273,7 +320,7 @@ def test_aliases_that_stand_for_billions_of_values_are_cut_off(tmp_path: Path) -
 
 
 def test_an_error_keeps_its_text_across_process_borders(tmp_path: Path) -> None:
-    error = failure(tmp_path / "shop.yaml", GOOD.replace("overlap", "overlp"))
+    error = failure(tmp_path / "shop.yaml", GOOD.replace("lookback", "lokback"))
     again = from_payload(error.to_payload())
     assert type(again) is ConfigError
     assert str(again) == str(error)

@@ -43,11 +43,11 @@ def test_a_short_file_gets_the_defaults_of_core(tmp_path: Path) -> None:
 def test_entries_go_over_the_defaults_field_by_field(tmp_path: Path) -> None:
     merged = settings(
         tmp_path,
-        "keys: [a, b], overlap: 5s, properties: {x: '1', y: '1'}, maintenance: {min_small_files: 8, retention: 3d}",
+        "keys: [a, b], lookback: 5s, properties: {x: '1', y: '1'}, maintenance: {min_small_files: 8, retention: 3d}",
         "{keys: id, properties: {y: '2', a: '0'}, maintenance: {retention: 4d}}",
     )
     assert merged.keys == ("id",)
-    assert merged.overlap == timedelta(seconds=5)
+    assert merged.lookback == timedelta(seconds=5)
     assert merged.properties == (("a", "0"), ("x", "1"), ("y", "2"))
     assert (merged.maintenance.min_small_files, merged.maintenance.retention) == (8, timedelta(days=4))
     assert merged.maintenance.vacuum_every == timedelta(days=1)
@@ -62,9 +62,9 @@ def test_one_name_stands_for_a_list_of_one(tmp_path: Path) -> None:
 
 
 def test_entries_keep_the_order_of_the_file_and_null_means_the_defaults(tmp_path: Path) -> None:
-    text = "defaults: {cursor: c}\ntables:\n  b.*:\n  a.x: {exclude: true}\n  a.*: {readers: 2}\n"
+    text = "defaults: {cursor: c}\ntables:\n  b.*:\n  a.x: {exclude: true}\n  a.*: {parallelism: 2}\n"
     rules = loaded(tmp_path, text).tables
-    assert [(rule.pattern, rule.exclude, rule.settings.readers) for rule in rules] == [
+    assert [(rule.pattern, rule.exclude, rule.settings.parallelism) for rule in rules] == [
         ("b.*", False, 4),
         ("a.x", True, 4),
         ("a.*", False, 2),
@@ -76,7 +76,7 @@ def test_sections_without_content_count_as_left_out(tmp_path: Path) -> None:
 
 
 def test_words_that_other_yaml_versions_convert_stay_text(tmp_path: Path) -> None:
-    assert settings(tmp_path, "overlap: 1s", "{keys: [no, on, y, 12:30, 2026-01-01, 0x1F, 1_000]}").keys == (
+    assert settings(tmp_path, "lookback: 1s", "{keys: [no, on, y, 12:30, 2026-01-01, 0x1F, 1_000]}").keys == (
         "no", "on", "y", "12:30", "2026-01-01", "0x1F", "1_000",
     )  # fmt: skip
 
@@ -136,8 +136,8 @@ def test_variables_are_filled_in_and_defaults_stand_in_for_missing_and_empty_one
 
 
 def test_aliases_share_an_entry(tmp_path: Path) -> None:
-    rules = loaded(tmp_path, "tables:\n  a.b: &big {cursor: id, readers: 8}\n  a.c: *big\n").tables
-    assert [rule.settings.readers for rule in rules] == [8, 8]
+    rules = loaded(tmp_path, "tables:\n  a.b: &big {cursor: id, parallelism: 8}\n  a.c: *big\n").tables
+    assert [rule.settings.parallelism for rule in rules] == [8, 8]
 
 
 def test_a_byte_order_mark_and_windows_line_ends_do_not_matter(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_equal_files_give_equal_values_whatever_the_order_of_their_mappings(tmp_
 
 def test_five_hundred_tables_load_at_once(tmp_path: Path) -> None:
     entries = "".join(
-        f"  shop.t{n}: {{keys: [id], cursor: [updated_at, id], overlap: 5s, maintenance: {{retention: 3d}}}}\n" for n in range(500)
+        f"  shop.t{n}: {{keys: [id], cursor: [updated_at, id], lookback: 5s, maintenance: {{retention: 3d}}}}\n" for n in range(500)
     )
     pipeline = loaded(tmp_path, f"tables:\n{entries}")
     assert len(pipeline.tables) == 500
@@ -248,7 +248,7 @@ def test_the_shipped_pipelines_load() -> None:
     assert (shop.name, shop.source.kind, shop.source.connection) == ("shop", SourceKind.MARIADB, "shop_db")
     assert (shop.target.root, shop.target.staging) == ("/lake", "/staging")
     assert (shop.execution, shop.schedule, shop.tables_per_job) == (Execution.FUSED, "*/15 * * * *", 20)
-    chosen = {rule.pattern: (rule.settings.keys, rule.settings.cursor, rule.settings.overlap) for rule in shop.tables}
+    chosen = {rule.pattern: (rule.settings.keys, rule.settings.cursor, rule.settings.lookback) for rule in shop.tables}
     assert chosen == {
         "shop.sales": (("id",), ("modified",), timedelta(seconds=1)),
         "shop.orders": ((), ("updated_at", "id"), timedelta(seconds=1)),

@@ -32,7 +32,9 @@ def land(spec: OperationSpec) -> None:
 
 def test_an_operation_that_has_landed_nothing_takes_format_settings_and_accept_of_now(world: DeclaredWorld) -> None:
     (frozen,) = world.plan().planned
-    world.correct(MAXWELL, DEBEZIUM.replace('skipped.operations: "none"', 'skipped.operations: "t"') + ', accept: ["skipped.operations=t"]')
+    world.correct(
+        MAXWELL, DEBEZIUM.replace('skipped.operations: "none"', 'skipped.operations: "t"') + ', accept_losses: ["skipped.operations=t"]'
+    )
     plan = world.plan()
     (resumed,) = plan.unfinished
     assert plan.planned == ()
@@ -41,7 +43,7 @@ def test_an_operation_that_has_landed_nothing_takes_format_settings_and_accept_o
     assert (resumed.op_seq, resumed.operation_id, resumed.log.files) == (frozen.op_seq, frozen.operation_id, frozen.log.files)
     assert resumed.log.archive.format == "debezium-mysql"
     assert ("skipped.operations", "t") in resumed.log.archive.settings
-    assert resumed.log.archive.accept == ("skipped.operations=t",)
+    assert resumed.log.archive.accept_losses == ("skipped.operations=t",)
     assert world.plan().unfinished == (resumed,)  # it is kept: a third run finds what the second has written
     assert any("read by the settings of now" in text for text in plan.warnings)
 

@@ -50,7 +50,7 @@ from cdc_ops.steps.table.source_table import read_source_table
 FILE = """\
 pipeline: shop
 source:
-  kind: declared
+  kind: none
   dialect: oracle
   tables:
     SHOP.ORDERS: {ID: number(19) primary key, NAME: varchar2(40), AMOUNT: "number(10,2) not null", NOTE: clob}
@@ -145,7 +145,7 @@ def test_a_number_without_digits_follows_the_policy_for_decimals() -> None:
 
 
 def test_what_no_decimal_of_mongodb_holds_follows_the_policy() -> None:
-    columns = {policy: declared_column("c", "decimal(10,2)", MONGODB, TypePolicies(not_a_number=policy))[0] for policy in OnUnstorable}
+    columns = {policy: declared_column("c", "decimal(10,2)", MONGODB, TypePolicies(nan_values=policy))[0] for policy in OnUnstorable}
     assert {policy: (column.delta_type, column.lossy) for policy, column in columns.items()} == {
         OnUnstorable.NULL: ("decimal(10,2)", True),
         OnUnstorable.FAIL: ("decimal(10,2)", False),
@@ -162,7 +162,7 @@ def test_a_field_of_mongodb_with_a_dot_in_its_name_is_refused() -> None:
 def test_flattened_documents_have_no_columns_whose_values_lose_their_types(kind: str) -> None:
     declared = DeclaredTable(name="shop.orders", columns=(("_id", "objectId primary key"), ("inner", kind)))
     facts = open_format("debezium-mongodb-unwrapped").facts
-    chosen = FormatOptions(name=facts.name, accept=tuple(item.accepted_by(item.default) for item in facts.lossy))
+    chosen = FormatOptions(name=facts.name, accept_losses=tuple(item.accepted_by(item.default) for item in facts.lossy))
     with pytest.raises(SourceTableError, match="cannot carry column 'inner'") as caught:
         check_format(facts, chosen, declared_schema(declared, MONGODB), ("_id",))
     assert "dates as numbers" in caught.value.why
@@ -221,15 +221,15 @@ PROBLEMS = [
     ("SHOP.LINES:", "SHOP.LI*:", ["is a pattern, and columns are declared of one table"]),
     ("  SHOP.L*:\n", "  SHOP.ORDER:\n", ["'SHOP.ORDER' is not declared in 'tables' of the source", "Did you mean 'SHOP.ORDERS'?"]),
     ("method: log, ", "", ["'SHOP.ORDERS' is read by query", "method: log"]),
-    ("format: debezium-oracle", "format: debezium-oracle\n  start: snapshot", ["'start' reads rows from the database"]),
-    ("format: debezium-oracle", "format: debezium-oracle\n  heal: query", ["'heal' compares tables with the database"]),
+    ("format: debezium-oracle", "format: debezium-oracle\n  initial_load: snapshot", ["'initial_load' reads rows from the database"]),
+    ("format: debezium-oracle", "format: debezium-oracle\n  on_gap: reconcile", ["'on_gap' compares tables with the database"]),
     ("pipeline: shop\n", 'pipeline: shop\nreconcile_schedule: "@daily"\n', ["'reconcile_schedule' compares tables with the database"]),
     (
         "settings: {",
         "settings: {document.column: all, ",
         ["'all', and 'SHOP.ORDERS' has no column"],
     ),
-    ("kind: declared", "kind: postgres\n  connection: c", ["'tables' is for sources of kind 'declared'", "'dialect' is for"]),
+    ("kind: none", "kind: postgres\n  connection: c", ["'tables' is for sources of kind 'none'", "'dialect' is for"]),
 ]
 
 
@@ -283,7 +283,7 @@ def test_the_source_lists_its_tables_once_for_all_that_share_a_folder(file: Path
     topic = tmp_path / "archive" / "t" / "partition=0"
     topic.mkdir(parents=True)
     (topic / "t+0+0000000000.json").write_text("{}\n")
-    file.write_text(FILE.replace('"/archive/{schema}.{table}"', f"{tmp_path}/archive\n  settle: 0 s"))
+    file.write_text(FILE.replace('"/archive/{schema}.{table}"', f"{tmp_path}/archive\n  min_file_age: 0 s"))
     pipeline = load_pipeline(file, {})
     asked: list[str] = []
     listed = DeclaredSource.tables

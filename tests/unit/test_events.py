@@ -134,7 +134,7 @@ def test_a_loss_is_refused_with_name_reason_and_what_to_set() -> None:
 
 def test_a_loss_is_no_matter_where_it_does_not_touch_a_column_or_is_accepted_or_declared_away() -> None:
     check_format(facts(ROUNDS, CUTS), FormatOptions(name="mine"), schema("double", "timestamp"), ("id",))
-    check_format(facts(ROUNDS), FormatOptions(name="mine", accept=("decimals=rounded",)), schema("decimal(10,2)"), ("id",))
+    check_format(facts(ROUNDS), FormatOptions(name="mine", accept_losses=("decimals=rounded",)), schema("decimal(10,2)"), ("id",))
     check_format(facts(ROUNDS), FormatOptions(name="mine", settings={"decimals": "exact"}), schema("decimal(10,2)"), ("id",))
     with pytest.raises(ConfigError, match="fractions=cut"):
         check_format(facts(CUTS), FormatOptions(name="mine"), schema("timestamp(3)"), ("id",))
@@ -143,7 +143,7 @@ def test_a_loss_is_no_matter_where_it_does_not_touch_a_column_or_is_accepted_or_
 def test_maxwells_null_for_the_error_value_of_an_enum_is_a_loss_that_is_accepted_or_ruled_out() -> None:
     form = open_format("maxwell")
     settings = {"output_binlog_position": "true", "output_xoffset": "true", "ignore_producer_error": "false"}
-    given = FormatOptions(name="maxwell", settings=settings, accept=("truncate=dropped",), time_zone="UTC")
+    given = FormatOptions(name="maxwell", settings=settings, accept_losses=("truncate=dropped",), time_zone="UTC")
     check_format(form.facts, given, schema("int"), ("id",))
     with pytest.raises(ConfigError, match=r"enum_errors=null \(c0\) loses data of") as caught:
         check_format(form.facts, given, schema("enum('new','paid')"), ("id",))
@@ -177,7 +177,7 @@ def test_local_instants_need_a_zone_that_is_not_ambiguous() -> None:
     with pytest.raises(ConfigError, match="ambiguous"):
         check_format(local, FormatOptions(name="mine", time_zone="Europe/Berlin"), schema("timestamp"), ("id",))
     for zone, accept in (("UTC", ()), ("+08:00", ()), ("Europe/Berlin", ("ambiguous-local-time",))):
-        check_format(local, FormatOptions(name="mine", time_zone=zone, accept=accept), schema("timestamp"), ("id",))
+        check_format(local, FormatOptions(name="mine", time_zone=zone, accept_losses=accept), schema("timestamp"), ("id",))
 
 
 def test_settings_fall_back_to_the_defaults_of_the_tool() -> None:

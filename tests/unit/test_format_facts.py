@@ -28,7 +28,7 @@ archive:
   url: /archive
   format: {name}
   settings: {settings}
-  accept: {accept}
+  accept_losses: {accept_losses}
 tables:
   shop.orders: {{method: {method}{cursor}}}
 """
@@ -46,13 +46,15 @@ def schema(**columns: str) -> TableSchema:
 def stated(facts: FormatSpec, **more: str) -> FormatOptions:
     """All that `formats show` prints, and settings besides."""
     accept = tuple(item.accepted_by(item.default) for item in only_accepted(facts))
-    return FormatOptions(name=facts.name, settings={**archive_settings(facts), **more}, accept=accept, time_zone="UTC")
+    return FormatOptions(name=facts.name, settings={**archive_settings(facts), **more}, accept_losses=accept, time_zone="UTC")
 
 
-def told(folder: Path, name: str, settings: dict[str, str], accept: tuple[str, ...] = (), method: str = "log") -> str:
+def told(folder: Path, name: str, settings: dict[str, str], accept_losses: tuple[str, ...] = (), method: str = "log") -> str:
     """What a file is told; nothing for one that is right."""
     path, cursor = folder / "shop.yaml", "" if method == "log" else ", cursor: []"
-    path.write_text(FILE.format(name=name, settings=json.dumps(settings), accept=json.dumps(accept), method=method, cursor=cursor))
+    path.write_text(
+        FILE.format(name=name, settings=json.dumps(settings), accept_losses=json.dumps(accept_losses), method=method, cursor=cursor)
+    )
     try:
         load_pipeline(path, {})
     except ConfigError as error:
@@ -71,7 +73,7 @@ def test_what_formats_show_prints_is_enough_for_every_table(name: str, tmp_path:
     facts = format_spec(name)
     chosen = stated(facts)
     check_settings(facts, chosen)
-    assert not told(tmp_path, name, dict(chosen.settings), chosen.accept)
+    assert not told(tmp_path, name, dict(chosen.settings), chosen.accept_losses)
     if "mongodb" in name or name.startswith("hudi"):
         return
     table = schema(id="bigint", price="decimal(10,2)", at="datetime(6)", born="date", name="varchar(20)", raw="int")
@@ -85,7 +87,7 @@ def test_a_flattened_format_demands_that_the_transformation_keeps_null(name: str
     without = {key: value for key, value in chosen.settings.items() if key != "replace.null.with.default"}
     for settings in (without, without | {"replace.null.with.default": "true"}):
         with pytest.raises(ConfigError, match=r"replace\.null\.with\.default=true loses data"):
-            check_format(facts, FormatOptions(name=name, settings=settings, accept=chosen.accept), table, ("id",))
+            check_format(facts, FormatOptions(name=name, settings=settings, accept_losses=chosen.accept_losses), table, ("id",))
     check_format(facts, chosen, table, ("id",))
 
 
@@ -101,7 +103,7 @@ def test_a_flattened_format_demands_that_the_transformation_keeps_null(name: str
 )
 def test_a_plan_warns_of_keys_whose_changes_no_event_shows(tmp_path: Path, name: str, keys: str, warned: bool) -> None:
     world, chosen = DeclaredWorld(tmp_path), stated(format_spec(name))
-    world.correct(MAXWELL, f"format: {name}, settings: {json.dumps(chosen.settings)}, accept: {json.dumps(chosen.accept)}")
+    world.correct(MAXWELL, f"format: {name}, settings: {json.dumps(chosen.settings)}, accept_losses: {json.dumps(chosen.accept_losses)}")
     world.correct("dialect: mysql", f"dialect: {'postgres' if 'postgres' in name else 'mysql'}")
     world.correct("  shop.orders:\n", f"  shop.orders: {{keys: {keys.lower()}}}\n")
     world.archive(0)
@@ -135,7 +137,7 @@ def test_a_connector_that_goes_on_after_a_value_it_cannot_convert_is_refused(nam
     chosen = stated(facts)
     without = {key: value for key, value in chosen.settings.items() if key != "event.converting.failure.handling.mode"}
     with pytest.raises(ConfigError, match=r"event\.converting\.failure\.handling\.mode=warn"):
-        check_format(facts, FormatOptions(name=name, settings=without, accept=chosen.accept), table, ("id",))
+        check_format(facts, FormatOptions(name=name, settings=without, accept_losses=chosen.accept_losses), table, ("id",))
 
 
 @pytest.mark.parametrize("setting", ["column.mask.with.8.chars", "column.mask.hash.v2.SHA-256.with.salt.x", "column.truncate.to.20.chars"])
@@ -144,20 +146,20 @@ def test_settings_that_change_values_are_refused_whatever_their_names_end_with(s
     chosen = stated(facts, **{setting: "shop.orders.name"})
     with pytest.raises(ConfigError, match=setting.replace(".", r"\.")):
         check_format(facts, chosen, table, ("id",))
-    accepted = FormatOptions(name=chosen.name, settings=chosen.settings, accept=(f"{setting}=shop.orders.name",))
+    accepted = FormatOptions(name=chosen.name, settings=chosen.settings, accept_losses=(f"{setting}=shop.orders.name",))
     check_format(facts, accepted, table, ("id",))
 
 
 def test_without_schemas_what_no_record_shows_has_to_be_stated() -> None:
     facts, table = format_spec("debezium-mysql"), schema(id="bigint", price="decimal(10,0)", at="datetime(6)", code="binary(4)")
     base = stated(facts, **{"schemas.enable": "false"})
-    accept = (*base.accept, "schemas.enable=false")
-    bare = FormatOptions(name=base.name, settings=base.settings, accept=accept)
+    accept = (*base.accept_losses, "schemas.enable=false")
+    bare = FormatOptions(name=base.name, settings=base.settings, accept_losses=accept)
     names = {"decimal.handling.mode", "time.precision.mode", "binary.handling.mode"}
     assert {one.name for one in losses(facts, bare, table)} == names
     said = {"decimal.handling.mode": "string", "time.precision.mode": "adaptive_time_microseconds", "binary.handling.mode": "hex"}
-    check_format(facts, FormatOptions(name=base.name, settings={**base.settings, **said}, accept=accept), table, ("id",))
-    check_format(facts, FormatOptions(name=base.name, settings=base.settings, accept=accept), schema(id="bigint"), ("id",))
+    check_format(facts, FormatOptions(name=base.name, settings={**base.settings, **said}, accept_losses=accept), table, ("id",))
+    check_format(facts, FormatOptions(name=base.name, settings=base.settings, accept_losses=accept), schema(id="bigint"), ("id",))
 
 
 def test_all_that_is_wrong_with_a_table_is_told_at_once() -> None:

@@ -25,7 +25,7 @@ def test_what_holds_nothing_back_or_not_for_long_is_no_alert() -> None:
 
 def test_an_alert_names_the_writer_since_when_and_how_to_end_it() -> None:
     alert = long_transaction_alert(bound(NOON - timedelta(hours=2, minutes=5)), HOUR)
-    assert "held back for 2:05:00 by transaction 7 of app@10.0.0.1, longer than 'max_hold' (1:00:00)" in alert
+    assert "held back for 2:05:00 by transaction 7 of app@10.0.0.1, longer than 'long_transaction_alert' (1:00:00)" in alert
     assert "since 2026-01-31 09:55:00 UTC" in alert
     assert alert.endswith("End it: KILL 7")
 

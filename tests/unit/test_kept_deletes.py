@@ -148,7 +148,7 @@ def test_the_mark_is_not_a_column_of_the_source() -> None:
     assert source_columns(MARKED, "", [DEFAULT_COLUMNS]) == MARKED
 
 
-@pytest.mark.parametrize("setting", [{"apply_as_deletes": "`Gone` = 1"}, {"before_key": ("gone",)}])
+@pytest.mark.parametrize("setting", [{"apply_as_deletes": "`Gone` = 1"}, {"previous_key": ("gone",)}])
 def test_a_column_that_a_setting_needs_is_not_frozen_out(setting: dict[str, Any]) -> None:
     added = facts(Deletes.HARD, schema(*SCHEMA_DDL, ("gone", "int")), policy="freeze")
     assert apply_schema_policy(added, head(SCHEMA_DDL), RUN).schema.names == SCHEMA.names

@@ -19,7 +19,7 @@ def number(value: int) -> CursorValue:
     return CursorValue(parts=(str(value),))
 
 
-def test_the_band_of_a_time_is_as_long_as_the_overlap() -> None:
+def test_the_band_of_a_time_is_as_long_as_the_lookback() -> None:
     assert band_low(AT, NOON, HALF_A_MINUTE) == CursorValue(parts=("2026-01-31 11:59:30.000000",))
 
 
@@ -58,7 +58,7 @@ def test_several_operations_have_the_sum_of_rows_and_the_deepest_of_all() -> Non
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [(20, "Set 'overlap' to at least 40s"), (45, "Set 'overlap' to at least 2m"), (10, "'overlap' is long enough for these")],
+    [(20, "Set 'lookback' to at least 40s"), (45, "Set 'lookback' to at least 2m"), (10, "'lookback' is long enough for these")],
 )
 def test_the_advice_is_an_overlap_of_twice_the_lag(seconds: int, said: str) -> None:
     late = measured(AT, 2, AT.shifted(NOON, -timedelta(seconds=seconds)).parts[0], NOON)

@@ -19,7 +19,7 @@ from cdc_ops.core.operation.log_batch import PRESENT, LogBatch, LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Manifest, OperationSpec
 from cdc_ops.core.operation.table_state import Phase, TableState, committed, rebuilt
-from cdc_ops.core.pipeline.archive_config import ArchiveConfig, Heal
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnGap
 from cdc_ops.core.pipeline.pipeline import Method, Pipeline, SourceConfig, SourceKind, TableRule, TableSettings, TargetConfig
 from cdc_ops.core.pipeline.table_matching import resolve_tables
 from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, DeleteGuard
@@ -118,7 +118,7 @@ def test_the_full_load_of_dms_is_read_before_the_changes_and_a_file_of_it_that_w
         (archive / path).write_bytes(b"id\n")
         os.utime(archive / path, (1, 1))
     (archive / paths[2]).touch()
-    rules = ArchiveConfig(layout=Layout.AWS_DMS, settle=timedelta(hours=1))
+    rules = ArchiveConfig(layout=Layout.AWS_DMS, min_file_age=timedelta(hours=1))
     found = scan_archive(LocalArchive(str(archive)), rules, store, (PIPELINE, table), None)
     assert [file.path for file in found.files.files] == ["LOAD00000009.csv"]
 
@@ -131,7 +131,7 @@ def test_what_the_ledger_calls_consumed_is_read_again_after_the_lake_was_set_bac
         path = archive / f"t/partition=0/t+0+{offset:010}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"\n" * 10)
-    rules, opened = ArchiveConfig(layout=ArchiveConfig().layout, settle=timedelta(0)), LocalArchive(str(archive))
+    rules, opened = ArchiveConfig(layout=ArchiveConfig().layout, min_file_age=timedelta(0)), LocalArchive(str(archive))
     lease = take(store, table=table)
     found = scan_archive(opened, rules, store, (PIPELINE, table), None)
     record_scan(store, lease, found)
@@ -197,7 +197,7 @@ def test_one_table_of_each_folder_looks_after_records_of_unknown_tables(url: str
 def test_a_gap_is_healed_where_one_comparison_can_stand_for_it(gtids: str, versions: bool, expected: bool) -> None:
     """Not for tables of versions, and not for sets of transactions, of which one comparison must not pass two gaps."""
     state = Mock(archive=replace(AT_NINE, gtids=gtids), phase=Phase.READY)
-    facts = Mock(stored_as=Mock(keeps_versions=versions), pipeline=Mock(archive=ArchiveConfig(heal=Heal.QUERY)))
+    facts = Mock(stored_as=Mock(keeps_versions=versions), pipeline=Mock(archive=ArchiveConfig(on_gap=OnGap.RECONCILE)))
     gap = Gap(stream="t/0", low=(9,), high=(12,))
     assert recovers_by_query(Mock(facts=facts, state=state), (gap,)) is expected
     assert not recovers_by_query(Mock(facts=facts, state=state), ())

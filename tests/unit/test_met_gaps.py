@@ -8,7 +8,7 @@ import typer
 
 from cdc_ops.cli.commands.pipelines import ARCHIVE_GAP, _exit_after
 from cdc_ops.core.archive.completeness import GapRecord, GapStatus
-from cdc_ops.core.pipeline.archive_config import Heal
+from cdc_ops.core.pipeline.archive_config import OnGap
 from cdc_ops.errors import ArchiveGapError
 from cdc_ops.state.base import TableRun, TableRunStatus
 from cdc_ops.steps.runs.run import RunReport
@@ -82,7 +82,7 @@ def test_an_accepted_gap_leaves_the_list_when_it_is_passed_and_stays_accepted_if
 
 
 def test_where_the_next_run_heals_a_gap_nobody_is_called_but_the_run_says_it(world: DeclaredWorld) -> None:
-    world.heal = Heal.QUERY
+    world.on_gap = OnGap.RECONCILE
     run = world.run()
     assert "The next run compares the table with its source" in run.alert
     assert not run.waits_for_somebody

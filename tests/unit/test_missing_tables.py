@@ -38,7 +38,7 @@ def pipeline(*declared: str, policy: DroppedTables = DroppedTables.ALERT) -> Pip
     settings = TableSettings(method=Method.LOG, dropped_tables=policy)
     return Pipeline(
         name="shop",
-        source=SourceConfig(kind=SourceKind.DECLARED, tables=tables),
+        source=SourceConfig(kind=SourceKind.NONE, tables=tables),
         target=TargetConfig(root="/lake", staging="/staging"),
         tables=(TableRule(pattern="shop.*", settings=settings),),
     )

@@ -65,7 +65,7 @@ def test_who_needs_all_of_them_is_not_passed_by_those_who_come_later() -> None:
     for thread in later:
         thread.join(PATIENCE_SECONDS)
     assert order == [1, 2]
-    assert said == ["shop.t1: waits for 4 of the source's 4 readers", "shop.t2: waits for 1 of the source's 4 readers"]
+    assert said == ["shop.t1: waits for 4 of the source's 4 connections", "shop.t2: waits for 1 of the source's 4 connections"]
 
 
 def test_a_table_that_fails_gives_its_readers_back() -> None:

@@ -33,7 +33,7 @@ def test_a_change_that_is_older_than_a_remembered_delete_brings_no_row_back() ->
     assert current((1, [(2, "a"), (5, None)]), (8, [(3, "b")])) is None
 
 
-def test_after_the_late_window_it_does() -> None:
+def test_after_the_tombstone_retention_it_does() -> None:
     assert current((1, [(2, "a"), (5, None)]), (9, [(3, "b")])) == "b"
 
 

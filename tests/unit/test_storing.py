@@ -68,9 +68,9 @@ def manifest(reading: LogBatchResult | None = READING) -> Manifest:
 
 
 def test_tables_that_follow_a_log_are_ordered_by_positions_and_remember_deletes() -> None:
-    found = decided(method=Method.LOG, late_window=timedelta(days=2))
+    found = decided(method=Method.LOG, tombstone_retention=timedelta(days=2))
     assert found.sequence == EVENTS.sequence
-    assert (found.scd_type, found.tombstones, found.late_window) == (1, "/lake/_cdc_tombstones/shop/shop/orders", timedelta(days=2))
+    assert (found.scd_type, found.tombstones, found.tombstone_retention) == (1, "/lake/_cdc_tombstones/shop/shop/orders", timedelta(days=2))
     assert found.order_columns == ((SEQUENCE, "array<bigint>"),)
 
 
@@ -136,9 +136,9 @@ def test_columns_whose_history_is_kept_are_named_or_all_but_some() -> None:
     ("settings", "error", "words"),
     [
         ({"method": Method.LOG, "sequence_by": ("change_id",)}, ConfigError, "their own order"),
-        ({"sequence_by": ("change_id",), "before_key": ("change_id",)}, ConfigError, "no place in the order"),
+        ({"sequence_by": ("change_id",), "previous_key": ("change_id",)}, ConfigError, "no place in the order"),
         ({"stored_as_scd_type": 2, "deletes": Deletes.SOFT}, ConfigError, "last version ends"),
-        ({"before_key": ("change_id",), "deletes": Deletes.IGNORE}, ConfigError, "the other leaves it"),
+        ({"previous_key": ("change_id",), "deletes": Deletes.IGNORE}, ConfigError, "the other leaves it"),
         ({"track_history_column_list": ("name",)}, ConfigError, "stored_as_scd_type: 2"),
         ({"sequence_by": ("name",)}, SourceTableError, "no order to rely on"),
         ({"method": Method.LOG, "apply_as_truncates": "name = 'T'"}, ConfigError, "tell a TRUNCATE themselves"),

@@ -70,7 +70,7 @@ def test_a_warning_is_old_if_the_run_before_this_one_gave_it(tmp_path: Path) -> 
 
 def test_a_run_that_only_finishes_what_another_began_leaves_its_warnings_told(tmp_path: Path) -> None:
     world = DeclaredWorld(tmp_path)
-    world.correct("settle: 0s", "settle: 0s, strangers: ignore")
+    world.correct("min_file_age: 0s", "min_file_age: 0s, unrecognized_files: ignore")
     world.archive(0).with_name("notes.txt").write_text("")
     [text] = [text for text in world.plan().warnings if "names that nobody knows" in text]
     assert world.plan().warnings == (), "the archive was not looked at"

@@ -22,8 +22,8 @@ from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.value_policies import NulledValues, NullifiedValues, OnOverflow, OnUnstorable, TypePolicies
 from cdc_ops.sources.mysql.catalog import _loose
 
-TEXT = TypePolicies(zero_dates=OnUnstorable.STRING, not_a_number=OnUnstorable.STRING)
-FAILING = TypePolicies(zero_dates=OnUnstorable.FAIL, not_a_number=OnUnstorable.FAIL, decimal_overflow=OnOverflow.FAIL)
+TEXT = TypePolicies(zero_dates=OnUnstorable.STRING, nan_values=OnUnstorable.STRING)
+FAILING = TypePolicies(zero_dates=OnUnstorable.FAIL, nan_values=OnUnstorable.FAIL, decimal_overflow=OnOverflow.FAIL)
 
 
 def mysql(declared: str, types: TypePolicies) -> TypeMapping:
@@ -104,9 +104,9 @@ def test_a_frozen_schema_is_eased_from_fail_to_null_and_never_otherwise() -> Non
         for name, kind in (("d", "date"), ("t", "timestamp_ntz"), ("n", "decimal(10,2)"), ("s", "string"))
     )
     schema = TableSchema(table=TableName(schema="shop", name="t"), columns=columns, primary_key=(), types=FAILING)
-    dates = schema.relaxed(TypePolicies(not_a_number=OnUnstorable.FAIL))
+    dates = schema.relaxed(TypePolicies(nan_values=OnUnstorable.FAIL))
     assert [column.lossy for column in dates.columns] == [True, True, False, False]
-    assert (dates.types.zero_dates, dates.types.not_a_number) == (OnUnstorable.NULL, OnUnstorable.FAIL)
+    assert (dates.types.zero_dates, dates.types.nan_values) == (OnUnstorable.NULL, OnUnstorable.FAIL)
     assert [column.lossy for column in schema.relaxed(TypePolicies()).columns] == [True, True, True, False]
     assert schema.relaxed(TEXT) == schema
     assert schema.relaxed(TypePolicies()).fingerprint == schema.fingerprint
@@ -114,8 +114,8 @@ def test_a_frozen_schema_is_eased_from_fail_to_null_and_never_otherwise() -> Non
 
 def test_the_settings_of_a_table_are_those_of_its_name_before_those_of_a_pattern() -> None:
     rules = (
-        TableRule(pattern="shop.*", settings=TableSettings(readers=1)),
-        TableRule(pattern="shop.orders", settings=TableSettings(readers=2)),
+        TableRule(pattern="shop.*", settings=TableSettings(parallelism=1)),
+        TableRule(pattern="shop.orders", settings=TableSettings(parallelism=2)),
     )
     pipeline = Pipeline(
         name="shop",
@@ -126,7 +126,7 @@ def test_the_settings_of_a_table_are_those_of_its_name_before_those_of_a_pattern
     found = [
         current_settings(pipeline, TableName(schema=schema, name=name)) for schema, name in (("shop", "orders"), ("shop", "x"), ("b", "x"))
     ]
-    assert [settings.readers if settings else None for settings in found] == [2, 1, None]
+    assert [settings.parallelism if settings else None for settings in found] == [2, 1, None]
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def half_written(world: DeclaredWorld, offset: int) -> str:
 
 
 def test_an_idle_run_names_the_half_written_file_since_when_it_waits_and_why(world: DeclaredWorld) -> None:
-    world.correct("settle: 0s", "settle: 0s, check_endings: true")
+    world.correct("min_file_age: 0s", "min_file_age: 0s, check_file_footers: true")
     name = half_written(world, 0)
     idle = world.plan().idle
     assert f"no finished file in {world.folder}/archive" in idle
@@ -36,17 +36,17 @@ def test_an_idle_run_names_the_half_written_file_since_when_it_waits_and_why(wor
 
 
 def test_a_file_that_was_just_written_waits_for_settle_and_holds_back_those_behind_it(world: DeclaredWorld) -> None:
-    world.correct("settle: 0s", "settle: 1h")
+    world.correct("min_file_age: 0s", "min_file_age: 1h")
     first, second = world.archive(0), world.archive(1)
     os.utime(second, (LONG_AGO, LONG_AGO))
     idle = world.plan().idle
     written = datetime.fromtimestamp(first.stat().st_mtime, UTC)
-    assert f"t+0+0000000000.json waits since {written:%Y-%m-%d %H:%M:%S} UTC: it was written less than 1:00:00 ago ('settle')" in idle
+    assert f"t+0+0000000000.json waits since {written:%Y-%m-%d %H:%M:%S} UTC: it was written less than 1:00:00 ago ('min_file_age')" in idle
     assert "1 file behind what waits is held back" in idle
 
 
 def test_a_plan_that_reads_files_says_which_ones_wait_besides(world: DeclaredWorld) -> None:
-    world.correct("settle: 0s", "settle: 0s, check_endings: true")
+    world.correct("min_file_age: 0s", "min_file_age: 0s, check_file_footers: true")
     world.archive(0)
     name = half_written(world, 1)
     plan = world.plan(freeze=False)

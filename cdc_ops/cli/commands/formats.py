@@ -100,7 +100,7 @@ def _blocks(facts: FormatSpec) -> list[str]:
     if settings := archive_settings(facts):
         lines += ["  settings:", *(f"    {name}: {json.dumps(value)}" for name, value in settings.items())]
     if accepted := only_accepted(facts):
-        lines += [f"  accept: [{', '.join(item.accepted_by(item.default) for item in accepted)}]"]
+        lines += [f"  accept_losses: [{', '.join(item.accepted_by(item.default) for item in accepted)}]"]
     sink = sink_settings(facts)
     tool = tool_settings(facts)
     if sink:

@@ -135,7 +135,7 @@ class Look:
         head = read_head(config.path, config.pipeline, config.table)
         schema = only_columns(facts.schema, (name for name, _ in head.columns)) if head else facts.schema
         missing = [column.name for column in facts.schema.columns if schema.column(column.name) is None]
-        return plan_verification(self.source, replace(facts, schema=schema), config.settings.readers), missing
+        return plan_verification(self.source, replace(facts, schema=schema), config.settings.parallelism), missing
 
 
 def print_verification(documents: Sequence[dict[str, Any]]) -> None:

@@ -35,11 +35,11 @@ def check_archive_format(data: Data, document: Document, logs: list[str]) -> Ite
         valid = "'cdc-ops formats list' shows them; 'module:callable' names one of your own."
         yield Problem(mark=mark, message=f"There is no format {name!r}. {did_you_mean(name, FORMAT_FACTS, limit=40)}", valid=valid)
         return
-    chosen = FormatOptions(name=name, settings=dict(archive.get("settings", ())), accept=tuple(archive.get("accept", ())))
+    chosen = FormatOptions(name=name, settings=dict(archive.get("settings", ())), accept_losses=tuple(archive.get("accept_losses", ())))
     for unknown, hint in unknown_settings(facts, chosen).items():
         mark = place_of(document, ("archive", "settings", unknown)).key
         yield Problem(mark=mark, message=f"Format {name!r} knows no setting {unknown!r}. {hint}")
-    for accepted in chosen.accept:
+    for accepted in chosen.accept_losses:
         yield from _check_accepted(accepted, facts, document)
     if logs:
         yield from _check_losses(facts, chosen, document)
@@ -50,8 +50,10 @@ def _check_accepted(accepted: str, facts: FormatSpec, document: Document) -> Ite
     name = accepted.partition("=")[0]
     if accepted in _LOSSES_OF_COLUMNS or any(name == one or (one.endswith(".") and name.startswith(one)) for one in known):
         return
-    message = f"'accept' lists {accepted!r}, and format {facts.name!r} has no loss of that name. {did_you_mean(name, known, limit=40)}"
-    yield Problem(mark=place_of(document, ("archive", "accept")).value, message=message)
+    message = (
+        f"'accept_losses' lists {accepted!r}, and format {facts.name!r} has no loss of that name. {did_you_mean(name, known, limit=40)}"
+    )
+    yield Problem(mark=place_of(document, ("archive", "accept_losses")).value, message=message)
 
 
 def _check_losses(facts: FormatSpec, chosen: FormatOptions, document: Document) -> Iterator[Problem]:
@@ -64,7 +66,7 @@ def _check_losses(facts: FormatSpec, chosen: FormatOptions, document: Document) 
     accept = ", ".join(one.accepted_by for one in found if one.name not in settings)
     advice = [
         f"Set these in {facts.tool} and write into 'settings': {{{state}}}." if state else "",
-        f"Write into 'accept': [{accept}]." if accept else "",
+        f"Write into 'accept_losses': [{accept}]." if accept else "",
         f"'cdc-ops formats show {facts.name}' prints what to set where, to copy.",
     ]
     mark = place_of(document, ("archive", "settings")).key

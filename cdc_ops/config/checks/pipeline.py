@@ -107,7 +107,7 @@ def _check_columns(pattern: str, own: Data, defaults: Data, document: Document) 
 def _check_cursors(data: Data, document: Document, suspect: Container[Path]) -> Iterator[Problem]:
     usual = data.get("defaults", {}).get("cursor")
     logs = _log_entries(data)
-    if data.get("source", {}).get("kind") is SourceKind.DECLARED:
+    if data.get("source", {}).get("kind") is SourceKind.NONE:
         return  # which has no rows to read by one
     without = [
         pattern

@@ -7,7 +7,7 @@ from typing import Any, Final
 from cdc_ops.config.reading.diagnostics import Problem, sentence
 from cdc_ops.config.reading.document import Document, Path
 from cdc_ops.config.reading.explain import missing_field, place_of
-from cdc_ops.core.pipeline.archive_config import Heal, Start
+from cdc_ops.core.pipeline.archive_config import InitialLoad, OnGap
 from cdc_ops.core.pipeline.pipeline import SourceKind
 from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN, TypeDialect, declared_column, dialect_of
 from cdc_ops.core.text import did_you_mean
@@ -17,8 +17,8 @@ Data = Mapping[str, Any]
 _DECLARES: Final = ("tables", "dialect")
 _NEEDS_DATABASE: Final[tuple[tuple[tuple[str, ...], object, str], ...]] = (
     (("reconcile_schedule",), None, "compares tables with the database"),
-    (("archive", "start"), Start.SNAPSHOT, "reads rows from the database"),
-    (("archive", "heal"), Heal.QUERY, "compares tables with the database"),
+    (("archive", "initial_load"), InitialLoad.SNAPSHOT, "reads rows from the database"),
+    (("archive", "on_gap"), OnGap.RECONCILE, "compares tables with the database"),
 )
 """Fields that need a database, with the value that does (None = any)."""
 
@@ -34,20 +34,20 @@ def check_source(data: Data, document: Document, logs: list[str]) -> Iterator[Pr
     source = data.get("source")
     if source is None:
         return
-    if source.get("kind") is SourceKind.DECLARED:
+    if source.get("kind") is SourceKind.NONE:
         yield from _check_declared(data, document, logs)
         return
     if "connection" not in source:
         yield missing_field(("source", "connection"), document)
     for name in (name for name in _DECLARES if name in source):
-        message = f"{name!r} is for sources of kind 'declared'; this one is asked."
-        yield Problem(mark=place_of(document, ("source", name)).key, message=message, valid="Remove it, or set 'kind: declared'.")
+        message = f"{name!r} is for sources of kind 'none'; this one is asked."
+        yield Problem(mark=place_of(document, ("source", name)).key, message=message, valid="Remove it, or set 'kind: none'.")
 
 
 def _check_declared(data: Data, document: Document, logs: list[str]) -> Iterator[Problem]:
     source = data["source"]
     for name in source.keys() - {"kind", *_DECLARES}:
-        message = f"{name!r} is for a database, and a source of kind 'declared' is none."
+        message = f"{name!r} is for a database, and a source of kind 'none' has none."
         yield Problem(mark=place_of(document, ("source", name)).key, message=message, valid="Remove the line.")
     if not source.get("tables"):
         yield missing_field(("source", "tables"), document)
@@ -55,7 +55,7 @@ def _check_declared(data: Data, document: Document, logs: list[str]) -> Iterator
     for path, value, why in _NEEDS_DATABASE:
         given = data.get(path[0], {}).get(path[1]) if len(path) > 1 else data.get(path[0])
         if given and (value is None or given is value):
-            message = f"{str(path[-1])!r} {why}, and a source of kind 'declared' has none."
+            message = f"{str(path[-1])!r} {why}, and a source of kind 'none' has none."
             yield Problem(mark=place_of(document, path).key, message=message, valid="Remove the line, or name the database in 'source'.")
     yield from _check_types(source, document)
     yield from _check_dialect(data, document)
@@ -108,7 +108,7 @@ def _check_entries(data: Data, document: Document, logs: list[str]) -> Iterator[
             continue
         at = place_of(document, ("tables", pattern)).key
         if pattern not in logs:
-            message = f"{pattern!r} is read by query, and a source of kind 'declared' has no rows to read."
+            message = f"{pattern!r} is read by query, and a source of kind 'none' has no rows to read."
             yield Problem(mark=at, message=message, valid="Write 'method: log', in the entry or in 'defaults'.")
         elif not any(fnmatch.fnmatchcase(name, pattern) for name in tables):
             message = f"{pattern!r} is not declared in 'tables' of the source. {did_you_mean(pattern, tables)}"

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from cdc_ops.config.fields import values
 from cdc_ops.config.fields.field_rules import SECTION_SCHEMAS
 from cdc_ops.config.fields.model_fields import FieldShape, Kind, Section, document_section, entry_section
+from cdc_ops.config.fields.renamed import RENAMED_VALUES
 from cdc_ops.core.text import did_you_mean
 
 _NULL: Final = "null"
@@ -176,7 +177,8 @@ def _distinct(names: list[str]) -> list[str]:
 def _choice(shape: FieldShape) -> Callable[[str], Any]:
     def check(text: str) -> Any:
         if text not in shape.rule.choices:
-            hint = did_you_mean(text, shape.rule.choices)
+            renamed = RENAMED_VALUES.get((shape.name, text))
+            hint = f"Did you mean {renamed!r}?" if renamed else did_you_mean(text, shape.rule.choices)
             near = f" {hint}" if hint.startswith("Did you mean") else ""
             raise ValueError(f"{text!r} is not a value of {shape.name!r}.{near} Valid are: {', '.join(shape.rule.choices)}")
         return shape.rule.convert(text) if shape.rule.convert else text

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from cdc_ops.config.fields.model_fields import FieldShape, Kind, Section, document_section
+from cdc_ops.config.fields.renamed import RENAMED_FIELDS, RENAMED_VALUES
 from cdc_ops.config.reading.diagnostics import Mark, Problem, is_secret_name, sentence
 from cdc_ops.config.reading.document import Document, Path, Place
 from cdc_ops.core.text import did_you_mean
@@ -14,9 +15,8 @@ _OTHER_NAMES: Final = {
     "connection_id": "connection", "primary_key": "keys",
     "key": "keys", "cursor_column": "cursor", "cursor_field": "cursor", "watermark": "cursor", "type": "kind",
     "exclude_columns": "except_column_list", "tblproperties": "properties", "table": "tables", "timezone": "time_zone",
-    "lookback": "overlap",
 }  # fmt: skip
-"""What people bring from other tools."""
+"""What people bring from other tools. What fields were called before is in `config.fields.renamed`."""
 
 
 def explain(errors: Iterable[Mapping[str, Any]], document: Document) -> list[Problem]:
@@ -38,7 +38,7 @@ def _problem(error: Mapping[str, Any], document: Document) -> Problem:
     place = place_of(document, path)
     match error["type"]:
         case "extra_forbidden":
-            return _unknown_field(path, place.key)
+            return _unknown_field(path, error["input"], place.key)
         case "missing":
             return missing_field(path, document)
         case "value_error" if error["loc"][-1:] == ("[key]",):
@@ -55,17 +55,21 @@ def _problem(error: Mapping[str, Any], document: Document) -> Problem:
             return _wrong_type(kind, error["input"], path, place)
 
 
-def _unknown_field(path: Path, mark: Mark) -> Problem:
+def _unknown_field(path: Path, given: Any, mark: Mark) -> Problem:
     name, section = str(path[-1]), _section_at(path[:-1])
+    known = RENAMED_FIELDS.get(name) or _OTHER_NAMES.get(name)
     where = _called(path[:-1])
     valid = f"Valid {where}: {', '.join(section.fields)}."
-    if is_secret_name(name) and name not in _OTHER_NAMES:
+    if is_secret_name(name) and known is None:
         message = f"Unknown field {name!r} {where}. Secrets are not written here: connections are named, their URLs come from elsewhere."
         return Problem(mark=mark, message=message, valid=valid)
-    if _OTHER_NAMES.get(name) in section.fields:
-        return Problem(mark=mark, message=f"Unknown field {name!r} {where}. Did you mean {_OTHER_NAMES[name]!r}?", valid=valid)
-    if homes := [home for home, fields in _homes() if name in fields]:
-        return Problem(mark=mark, message=f"Unknown field {name!r} {where}. It belongs {' or '.join(homes)}.", valid=valid)
+    if known in section.fields:
+        value = RENAMED_VALUES.get((known, given)) if isinstance(given, str) else None
+        meant = f"{known}: {value}" if value else known
+        return Problem(mark=mark, message=f"Unknown field {name!r} {where}. Did you mean {meant!r}?", valid=valid)
+    if homes := [home for home, fields in _homes() if RENAMED_FIELDS.get(name, name) in fields]:
+        it = f"It is {RENAMED_FIELDS[name]!r} now, and belongs" if name in RENAMED_FIELDS else "It belongs"
+        return Problem(mark=mark, message=f"Unknown field {name!r} {where}. {it} {' or '.join(homes)}.", valid=valid)
     hint = did_you_mean(name, section.fields)
     near = f" {hint}" if hint.startswith("Did you mean") else ""
     return Problem(mark=mark, message=f"Unknown field {name!r} {where}.{near}", valid=valid)
@@ -74,10 +78,10 @@ def _unknown_field(path: Path, mark: Mark) -> Problem:
 def _homes() -> list[tuple[str, Iterable[str]]]:
     document = document_section()
     homes: list[tuple[str, Iterable[str]]] = [("at the top level", document.fields)]
-    for name in ("source", "target", "spark"):
+    for name in ("source", "target", "archive", "spark"):
         homes.append((f"in {name!r}", _section_at((name,)).fields))
     homes.append(("in 'defaults' or in a table's entry", _section_at(("defaults",)).fields))
-    for name in ("maintenance", "operational_columns"):
+    for name in ("maintenance", "metadata_columns"):
         homes.append((f"in {name!r}, in 'defaults' or in a table's entry", _section_at(("defaults", name)).fields))
     homes.append(("in a table's entry", ("exclude",)))
     return homes

@@ -79,12 +79,12 @@ class MetadataColumns:
     def problems(self) -> Iterator[str]:
         """Yields what is wrong with the names."""
         if not self.deleted or not self.sequence:
-            yield "'deleted' and 'sequence' of 'operational_columns' need a name: the columns are there where a table needs them"
+            yield "'deleted' and 'sequence' of 'metadata_columns' need a name: the columns are there where a table needs them"
         if wrong := next((name for name in self._named if not name.isidentifier()), ""):
-            yield f"'operational_columns' names a column {wrong!r}: letters, digits and _ make a name"
+            yield f"'metadata_columns' names a column {wrong!r}: letters, digits and _ make a name"
         given = [name.lower() for name in (START, END, TOUCHED, *self._named)]
         if twice := next((name for name in given if given.count(name) > 1), ""):
-            yield f"'operational_columns' names two columns {twice!r}"
+            yield f"'metadata_columns' names two columns {twice!r}"
 
 
 DEFAULT_COLUMNS: Final = MetadataColumns()

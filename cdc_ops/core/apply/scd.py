@@ -86,7 +86,7 @@ class TableStorage:
         sequence: The order of changes across batches; None for tables of type 1 that take every batch as the newest.
         tracked: Columns whose changes begin a new version; empty = all.
         tombstones: Delta table that remembers deleted keys, "" = they are not remembered.
-        late_window: For how long they are: a change that comes later than that after a delete finds nothing of it.
+        tombstone_retention: For how long they are: a change that comes later than that after a delete finds nothing of it.
         ignores_deletes: Rows that are deleted at the source stay as they are.
         nulls_ignored: Columns in which a NULL of an update leaves what is there.
         own: What the columns are called that the source has not.
@@ -96,7 +96,7 @@ class TableStorage:
     sequence: Sequence | None = None
     tracked: tuple[str, ...] = ()
     tombstones: str = ""
-    late_window: timedelta = timedelta(days=7)
+    tombstone_retention: timedelta = timedelta(days=7)
     ignores_deletes: bool = False
     nulls_ignored: tuple[str, ...] = ()
     own: MetadataColumns = DEFAULT_COLUMNS

@@ -59,7 +59,7 @@ def check_completeness(
     covers: Iterable[OffsetRange],
     *,
     accepted: Iterable[AcceptedGap] = (),
-    max_hole: int = 0,
+    max_offset_gap: int = 0,
 ) -> Completeness:
     """Returns up to where a stream is complete, and what is missing behind that.
 
@@ -68,7 +68,7 @@ def check_completeness(
         watermark: Where it was complete before; None = it begins with the first position of any file.
         covers: What files hold, in any order, duplicates and overlaps included.
         accepted: Decisions that positions may be missing.
-        max_hole: The largest number of positions without a record that is natural between two files. Zero for topics that number every
+        max_offset_gap: Largest number of positions without a record that is natural between two files. Zero for topics that number every
             record. Topics that are compacted, written in transactions (whose markers take offsets) or archived without tombstones have
             holes by nature; every lost file that is no longer than this goes unnoticed then. Only for streams of single numbers.
     """
@@ -83,12 +83,16 @@ def check_completeness(
     # An unread file shows where something begins that has to be preceded; it counts as empty there until it is read.
     known = [cover if cover.high is not None else replace(cover, high=cover.low) for cover in mine]
     return _sweep(
-        Completeness(stream=stream, start=watermark, to=watermark, is_beginning=is_beginning), known, unread, tuple(decisions), max_hole
+        Completeness(stream=stream, start=watermark, to=watermark, is_beginning=is_beginning),
+        known,
+        unread,
+        tuple(decisions),
+        max_offset_gap,
     )
 
 
 def _sweep(
-    empty: Completeness, known: list[OffsetRange], unread: tuple[OffsetRange, ...], decisions: tuple[AcceptedGap, ...], max_hole: int
+    empty: Completeness, known: list[OffsetRange], unread: tuple[OffsetRange, ...], decisions: tuple[AcceptedGap, ...], max_offset_gap: int
 ) -> Completeness:
     at, last = empty.start, ""
     gaps: list[Gap] = []
@@ -96,10 +100,10 @@ def _sweep(
     for cover in sorted(known, key=lambda cover: (cover.low, cover.high, cover.file)):
         if cover.low > at:
             between = Gap(stream=empty.stream, low=at, high=cover.low, after_file=last, before_file=cover.file)
-            missing = [gap for gap in _without(between, decisions) if not is_natural(gap, max_hole)]
+            missing = [gap for gap in _without(between, decisions) if not is_natural(gap, max_offset_gap)]
             if missing and any(other.low < cover.low for other in unread):
                 break  # one of them may hold it
-            holes += [gap for gap in _without(between, decisions) if is_natural(gap, max_hole)]
+            holes += [gap for gap in _without(between, decisions) if is_natural(gap, max_offset_gap)]
             gaps += missing
             at, last = cover.low, cover.file
         if cover.high is not None and cover.high > at:
@@ -127,9 +131,9 @@ def _without(gap: Gap, decisions: tuple[AcceptedGap, ...]) -> list[Gap]:
     return [*rest, replace(gap, low=low)] if low < gap.high else rest
 
 
-def is_natural(missing: Gap, max_hole: int) -> bool:
+def is_natural(missing: Gap, max_offset_gap: int) -> bool:
     """True if a hole between two files is one that a topic may have by nature; positions in binlogs have none."""
-    return len(missing.low) == 1 and missing.high[0] - missing.low[0] <= max_hole
+    return len(missing.low) == 1 and missing.high[0] - missing.low[0] <= max_offset_gap
 
 
 def origin(name: FileName, watermark: ArchiveWatermark | None) -> Position | None:
@@ -226,7 +230,7 @@ class MissingEvents:
     def alert(self, table: str) -> str:
         """Returns what somebody has to look at."""
         then = (
-            "The next run compares the table with its source instead ('heal: query')."
+            "The next run compares the table with its source instead ('on_gap: reconcile')."
             if self.healing
             else "The table stops there. Bring the files back, or give up exactly this range: see 'cdc-ops gap list'."
         )

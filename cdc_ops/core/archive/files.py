@@ -153,12 +153,12 @@ class ArrivalRules:
     """When a file counts as finished.
 
     Args:
-        settle: How long a file must not have changed, by the store's clock. Object stores show a file only when it is whole: zero is
+        min_file_age: How long a file must not have changed, by the store's clock. Object stores show a file only when it is whole: zero is
             right for what is uploaded as one object, and for stores that are appended to it is not.
         unfinished: Paths whose contents were looked at and end in the middle of something; they wait however old they are.
     """
 
-    settle: timedelta = timedelta(minutes=1)
+    min_file_age: timedelta = timedelta(minutes=1)
     unfinished: frozenset[str] = frozenset()
 
 
@@ -216,7 +216,7 @@ def classify(file: ListedFile, known: FileRecord | None, clock: datetime, rules:
     was_read = known is not None and known.status is FileStatus.CONSUMED
     if known is not None and was_read and file.same_as(known.file):
         return FileStatusChange.SAME
-    if file.path in rules.unfinished or not is_settled(file, known, clock, rules.settle):
+    if file.path in rules.unfinished or not is_settled(file, known, clock, rules.min_file_age):
         return FileStatusChange.WAIT
     if known is None or not was_read:
         return FileStatusChange.NEW if file.size else FileStatusChange.EMPTY
@@ -225,13 +225,13 @@ def classify(file: ListedFile, known: FileRecord | None, clock: datetime, rules:
     return FileStatusChange.SHORTER if file.size < known.file.size else FileStatusChange.REPLACED
 
 
-def is_settled(file: ListedFile, known: FileRecord | None, clock: datetime, settle: timedelta) -> bool:
+def is_settled(file: ListedFile, known: FileRecord | None, clock: datetime, min_file_age: timedelta) -> bool:
     """True if a file has not changed for a while, by its store's own times, or by two listings that far apart."""
-    if not settle:
+    if not min_file_age:
         return True
-    if file.modified is not None and file.modified <= clock - settle:
+    if file.modified is not None and file.modified <= clock - min_file_age:
         return True
-    return known is not None and file.same_as(known.file) and known.since <= clock - settle
+    return known is not None and file.same_as(known.file) and known.since <= clock - min_file_age
 
 
 def ledger_records(stock: ListingDiff, known: Mapping[str, FileRecord], clock: datetime) -> tuple[FileRecord, ...]:

@@ -43,9 +43,9 @@ class ListingMark:
     files: int = 0
 
 
-def due_scope(mark: ListingMark | None, clock: datetime, relist: timedelta, *, forced: bool = False) -> Scope:
-    """Returns how much to list: everything the first time, when asked to, and again after `relist`; zero lists everything every time."""
-    if forced or mark is None or mark.full_at is None or not mark.ranges or clock - mark.full_at >= relist:
+def due_scope(mark: ListingMark | None, clock: datetime, full_listing_interval: timedelta, *, forced: bool = False) -> Scope:
+    """Returns how much to list: everything the first time, when asked to, and after `full_listing_interval` (zero: every time)."""
+    if forced or mark is None or mark.full_at is None or not mark.ranges or clock - mark.full_at >= full_listing_interval:
         return Scope.FULL
     return Scope.INCREMENTAL
 

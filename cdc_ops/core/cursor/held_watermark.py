@@ -5,16 +5,16 @@ from datetime import timedelta
 from cdc_ops.core.cursor.windows import SafeBound
 
 
-def long_transaction_alert(bound: SafeBound, max_hold: timedelta) -> str:
-    """Returns the alert about a writer that is open longer than `max_hold`, "" if there is none.
+def long_transaction_alert(bound: SafeBound, limit: timedelta) -> str:
+    """Returns the alert about a writer that is open longer than `limit`, "" if there is none.
 
     The bound stays where it is all the same: to pass it would lose the writer's rows. By the source's own clock.
     """
-    if bound.held_since is None or bound.observed_at - bound.held_since <= max_hold:
+    if bound.held_since is None or bound.observed_at - bound.held_since <= limit:
         return ""
     held = timedelta(seconds=int((bound.observed_at - bound.held_since).total_seconds()))
     hint = f" {bound.held_hint}" if bound.held_hint else ""
     return (
-        f"The watermark has been held back for {held} by {bound.held_by}, longer than 'max_hold' ({max_hold}). What was changed since "
-        f"{bound.held_since:%Y-%m-%d %H:%M:%S} UTC is not in the lake before that ends.{hint}"
+        f"The watermark has been held back for {held} by {bound.held_by}, longer than 'long_transaction_alert' ({limit}). What was "
+        f"changed since {bound.held_since:%Y-%m-%d %H:%M:%S} UTC is not in the lake before that ends.{hint}"
     )

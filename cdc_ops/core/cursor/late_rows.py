@@ -3,7 +3,7 @@
 A bound is proven only for rows that are stamped by the source's own clock and by writers that the source shows. For all others (stamps
 of the application's clock, a missing grant, clocks that jump) each increment looks again at the *band* just below its watermark:
 
-    ... [watermark - overlap, watermark) [watermark, bound) ...
+    ... [watermark - lookback, watermark) [watermark, bound) ...
          band: compared with the lake      window: merged
 
 The band is read only when the source's own checksum of it is not the one that the last plan took (`RangeChecksum`), so a quiet band costs
@@ -57,21 +57,21 @@ class LateRows:
 NONE_LATE: Final = LateRows()
 
 
-def band_low(cursor: Cursor, watermark: CursorValue, overlap: timedelta, since: CursorValue | None = None) -> CursorValue | None:
+def band_low(cursor: Cursor, watermark: CursorValue, lookback: timedelta, since: CursorValue | None = None) -> CursorValue | None:
     """Returns where the band below a watermark begins, None if there is none.
 
     Args:
         cursor: The table's cursor.
         watermark: The upper end of the band.
-        overlap: Its length, for a temporal cursor; zero turns it off for all cursors, but for the second or the day that was read before
+        lookback: Its length, for a temporal cursor; zero turns it off for all cursors, but for the second or the day that was read before
             it was over.
         since: For a counting cursor: the watermark before this one. What was handed out between two plans is what can have been open at
             the second; it is looked at once more, up to `MOST_NUMBERS`.
     """
-    if not overlap:
+    if not lookback:
         return watermark if cursor.lead.is_coarse else None
     if cursor.lead.type is not CursorType.INTEGER:
-        return cursor.shifted(watermark, -overlap)
+        return cursor.shifted(watermark, -lookback)
     low = int(watermark.parts[0]) - MOST_NUMBERS
     return CursorValue(parts=(str(max(low, int(since.parts[0])) if since else low),))
 
@@ -95,7 +95,7 @@ def commit_lag(cursor: Cursor, late: LateRows) -> timedelta | None:
     return timedelta(microseconds=late.below) if late.rows and cursor.lead.type.is_temporal else None
 
 
-def advice(cursor: Cursor, late: LateRows, overlap: timedelta) -> str:
+def advice(cursor: Cursor, late: LateRows, lookback: timedelta) -> str:
     """Returns what the operator should know of late rows, "" without any."""
     if not late.rows:
         return ""
@@ -108,8 +108,8 @@ def advice(cursor: Cursor, late: LateRows, overlap: timedelta) -> str:
             "what was missed."
         )
     seconds = lag.total_seconds()
-    short = 2 * seconds > overlap.total_seconds()
-    recommended = f"Set 'overlap' to at least {_round_up(2 * seconds)}" if short else "'overlap' is long enough for these"
+    short = 2 * seconds > lookback.total_seconds()
+    recommended = f"Set 'lookback' to at least {_round_up(2 * seconds)}" if short else "'lookback' is long enough for these"
     return (
         f"{many} found below the watermark and merged, the oldest at {late.oldest}, {seconds:.3f} s below it: the cursor is not set by the "
         f"source's clock when the row is written, or its open writers are not all seen. {recommended}; 'verify' finds what was missed."

@@ -219,13 +219,13 @@ class FormatOptions:
     Args:
         name: The format, see `cdc-ops` docs/formats.md.
         settings: Settings of the tool that wrote them, as far as they are not its defaults, under the tool's own names.
-        accept: Losses that are known and wanted, each as `setting=value`.
+        accept_losses: Losses that are known and wanted, each as `setting=value`.
         time_zone: Zone in which the tool wrote local times of instants: `UTC`, `+08:00`, or a region.
     """
 
     name: str
     settings: dict[str, str] = field(default_factory=dict)
-    accept: tuple[str, ...] = ()
+    accept_losses: tuple[str, ...] = ()
     time_zone: str = ""
 
 

@@ -40,7 +40,7 @@ class LossFound:
 
     @property
     def accepted_by(self) -> str:
-        """What `accept` has to list to go on all the same; empty for what has to be stated."""
+        """What `accept_losses` has to list to go on all the same; empty for what has to be stated."""
         return "" if self.unstated else self.item.accepted_by(self.value, self.name)
 
     @property
@@ -78,7 +78,7 @@ def losses(facts: FormatSpec, chosen: FormatOptions, schema: TableSchema | None)
             continue
         for name, value in _stated(item, facts, chosen):
             if item.loses_at(value):
-                if item.accepted_by(value, name) not in chosen.accept:
+                if item.accepted_by(value, name) not in chosen.accept_losses:
                     yield LossFound(item=item, name=name, value=value, columns=columns)
             elif _is_unstated(item, facts, chosen):
                 yield LossFound(item=item, name=name, value=value, columns=columns, unstated=True)
@@ -169,7 +169,7 @@ def _as_errors(facts: FormatSpec, table: str, found: list[LossFound]) -> list[Co
     told = [f"{one.name}={one.value}" + (f" ({', '.join(one.columns)})" if one.columns else "") for one in found]
     accepted = ", ".join(repr(one.accepted_by) for one in found if one.accepted_by)
     many = len(found) > 1
-    anyway = f" To go on without what is lost, add {accepted} to 'accept'." if accepted else ""
+    anyway = f" To go on without what is lost, add {accepted} to 'accept_losses'." if accepted else ""
     shown = f" 'cdc-ops formats show {facts.name}' prints all of these settings to copy." if many else ""
     state = "If they are set so already, say so" if many else "If it is set so already, say so"
     verb = "loses" if not all(one.unstated for one in found) else "may lose"
@@ -213,10 +213,10 @@ def _zone_problems(facts: FormatSpec, chosen: FormatOptions, schema: TableSchema
             data=_NOTHING_DONE,
             next="Set 'time_zone' to the zone of the process that wrote the events; best run it in UTC.",
         )
-    elif not _FIXED_ZONE.match(chosen.time_zone) and _AMBIGUOUS not in chosen.accept:
+    elif not _FIXED_ZONE.match(chosen.time_zone) and _AMBIGUOUS not in chosen.accept_losses:
         yield ConfigError(
             f"Instants of {schema.table} written in {chosen.time_zone} are ambiguous when clocks are set back.",
             why="Two instants have the same local time then, and records do not say which one is meant.",
             data=_NOTHING_DONE,
-            next=f"Run the writing process in UTC or at a fixed offset such as '+08:00'; or add {_AMBIGUOUS!r} to 'accept'.",
+            next=f"Run the writing process in UTC or at a fixed offset such as '+08:00'; or add {_AMBIGUOUS!r} to 'accept_losses'.",
         )

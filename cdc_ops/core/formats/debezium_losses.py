@@ -149,7 +149,7 @@ OF_ALL: Final = (
         safe=("",),
         default="",
         loses="Rows that the statement does not select are in no snapshot.",
-        remedy="Use no statement of your own for a snapshot, or begin with 'start: snapshot'.",
+        remedy="Use no statement of your own for a snapshot, or begin with 'initial_load: snapshot'.",
         where=Where.CONNECTOR,
     ),
 )
@@ -237,7 +237,7 @@ ROUNDED: Final = LossySetting(
     safe=("no_data", "schema_only", "never", "recovery", "schema_only_recovery"),
     default="initial",
     loses="In a snapshot the server is asked for FLOAT as text, and prints six digits of it: 16777217 becomes 16777200.",
-    remedy="Let cdc-ops read the rows that are there ('start: snapshot' of the archive) and set snapshot.mode=no_data in the connector.",
+    remedy="Let cdc-ops read the rows that are there (archive: 'initial_load: snapshot') and set snapshot.mode=no_data in the connector.",
     families=(LogicalType.FLOAT,),
     declared=("float",),
     where=Where.CONNECTOR,

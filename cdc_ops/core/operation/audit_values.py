@@ -1,4 +1,4 @@
-"""What a statement writes into the columns that say which commit last wrote a row, and how (`operational_columns`). Pure.
+"""What a statement writes into the columns that say which commit last wrote a row, and how (`metadata_columns`). Pure.
 
     MERGE              `i` where a row is inserted, `u` where one is there, `d` where it is marked as deleted
     append, overwrite  `r`, or `d` for rows that are marked

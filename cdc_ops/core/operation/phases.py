@@ -18,7 +18,7 @@ class RunPhase(enum.StrEnum):
     SPARK_START = "start of Spark"
     """Spark starts; one start serves all tables of an application, and the report of each of them shows it."""
     WAITING = "waiting"
-    """Other tables have the source's connections, or the source is too busy (`max_readers`, `max_threads_running`)."""
+    """Other tables have the source's connections, or the source is too busy (`max_connections`, `max_threads_running`)."""
     COMPARING = "comparing"
     """Checksums of source and lake, and the search for the rows that differ."""
     SHARED_READING = "shared reading"

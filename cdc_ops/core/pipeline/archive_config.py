@@ -11,14 +11,14 @@ from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.schema.tables import TableName
 
 
-class OnStranger(enum.StrEnum):
+class OnUnrecognizedFile(enum.StrEnum):
     """What to do about a file whose name the layout does not know."""
 
     FAIL = "fail"
     IGNORE = "ignore"
 
 
-class Start(enum.StrEnum):
+class InitialLoad(enum.StrEnum):
     """What a table that is fed from an archive begins with."""
 
     ARCHIVE = "archive"
@@ -27,12 +27,12 @@ class Start(enum.StrEnum):
     """The source's rows, by JDBC; then the events from the place that the archive had reached before the first row was read."""
 
 
-class Heal(enum.StrEnum):
+class OnGap(enum.StrEnum):
     """What to do about a gap in an archive."""
 
-    STOP = "stop"
+    FAIL = "fail"
     """The table stops until the files come, or somebody gives the gap up."""
-    QUERY = "query"
+    RECONCILE = "reconcile"
     """The table is compared with its source, and goes on behind the gap."""
 
 
@@ -64,56 +64,59 @@ class ArchiveConfig:
         url: A folder or `s3://bucket/prefix`; `{schema}` and `{table}` stand for a table's names, so that each reads its own folder. ""
             = there is no archive.
         format: What wrote the events, e.g. `debezium-mysql`; see docs/formats.md.
-        start: What a table begins with: `archive`, its first events, which the tool's own snapshot has to be among; or `snapshot`, the
-            source's rows by JDBC, and then the events from where the archive was before.
+        initial_load: Where the first rows of a table come from. `archive`: from its first events, which have to contain the tool's own
+            snapshot. `snapshot`: from the source by JDBC; the events follow, from the end that the archive had before.
         layout: Who named the files: `kafka-connect`, `aiven`, `aws-dms` or `plain`; `binlog` is refused, because no format reads such
             files.
         settings: Settings of the tool that wrote the events, where they are not its defaults, under the tool's own names.
-        accept: Losses that are known and wanted, each as `setting=value`.
+        accept_losses: Losses of the tool or its settings that you accept, each as `setting=value`; `cdc-ops formats show` lists them.
         time_zone: Zone in which the tool wrote local times, for formats that need it.
         options: For the store, e.g. `endpoint_url`; `true` and `false` are yes and no. Never credentials, which come from the store's own
             chain.
         template: `file.name.template` of Aiven's sinks.
-        settle: How long a file must not have changed before it is read, by the store's clock.
-        relist: How often everything is listed, for files that came late.
+        min_file_age: How long a file must be unchanged, by the store's clock, before it is read. `0s` is right for stores that show only
+            whole files, as S3 does.
+        full_listing_interval: How often the whole archive is listed, to find files that arrived late; `0s` = in every run.
         lookback: With folders by time: how far back from the newest one each listing looks.
-        max_hole: Largest hole in offsets that is natural: compacted topics, transaction markers, tombstones that the sink leaves out.
-        heal: What to do about a gap: `stop` its table until the files come back or `cdc-ops gap accept` gives it up; or `query`: compare
-            the table with its source, bring over what differs, and go on behind the gap. Not for tables that keep versions.
-        strangers: What to do about files whose names the layout does not know.
+        max_offset_gap: Largest number of consecutive Kafka offsets that may be missing without being a gap: compacted topics, transaction
+            markers, and tombstones that the sink drops leave such holes. A lost file of at most so many records goes unnoticed.
+        on_gap: What to do about a gap. `fail` stops the table until the files come back or `cdc-ops gap accept` accepts the loss.
+            `reconcile` compares the table with its source, copies what differs, and continues behind the gap; not for tables of SCD type 2.
+        unrecognized_files: What to do about files whose names the layout does not know: `fail` stops the table, `ignore` skips the file.
         bad_records: What to do about records that cannot be read exactly: `fail` stops the table; `quarantine` sets them aside, with
             their bytes and the reason, and merges the rest: `cdc-ops quarantine list` shows them.
         unknown_tables: What to do about records of tables that no entry of `tables` names or covers: `ignore` leaves them out, and says how
             many there were; `fail` stops the tables of the folder; `quarantine` sets them aside. An entry with `exclude: true` makes a
             table known.
-        check_endings: Look at the last bytes of each new file, for archives that files are written into in place.
+        check_file_footers: Read the last bytes of each new file and wait for files that are incomplete; for archives whose files are
+            written in place.
         files_per_run: Files that one run of a table reads at most; the next run goes on.
     """
 
     url: str = ""
     format: str = ""
-    start: Start = Start.ARCHIVE
+    initial_load: InitialLoad = InitialLoad.ARCHIVE
     layout: Layout = Layout.KAFKA_CONNECT
     settings: tuple[tuple[str, str], ...] = ()
-    accept: tuple[str, ...] = ()
+    accept_losses: tuple[str, ...] = ()
     time_zone: str = ""
     options: tuple[tuple[str, str], ...] = ()
     template: str = AIVEN_TEMPLATE
-    settle: timedelta = timedelta(minutes=1)
-    relist: timedelta = timedelta(days=1)
+    min_file_age: timedelta = timedelta(minutes=1)
+    full_listing_interval: timedelta = timedelta(days=1)
     lookback: timedelta = timedelta(days=1)
-    max_hole: int = 0
-    heal: Heal = Heal.STOP
-    strangers: OnStranger = OnStranger.FAIL
+    max_offset_gap: int = 0
+    on_gap: OnGap = OnGap.FAIL
+    unrecognized_files: OnUnrecognizedFile = OnUnrecognizedFile.FAIL
     bad_records: OnBadRecord = OnBadRecord.FAIL
     unknown_tables: OnUnknownTable = OnUnknownTable.IGNORE
-    check_endings: bool = False
+    check_file_footers: bool = False
     files_per_run: int = 5000
 
     @property
     def events(self) -> FormatOptions:
         """What the pipeline file says of the format."""
-        return FormatOptions(name=self.format, settings=dict(self.settings), accept=self.accept, time_zone=self.time_zone)
+        return FormatOptions(name=self.format, settings=dict(self.settings), accept_losses=self.accept_losses, time_zone=self.time_zone)
 
     def location(self, table: TableName) -> str:
         """Returns where the files of a table are."""

@@ -23,7 +23,7 @@ class SourceKind(enum.StrEnum):
     MYSQL = "mysql"
     MARIADB = "mariadb"
     POSTGRES = "postgres"
-    DECLARED = "declared"
+    NONE = "none"
     """No server at all: tables are fed from an archive alone, and the pipeline file says which columns they have."""
 
 
@@ -41,7 +41,7 @@ class NullCursor(enum.StrEnum):
 
     IGNORE = "ignore"
     """They come with the snapshot only."""
-    SWEEP = "sweep"
+    CHECKSUM = "checksum"
     """Each run asks for a checksum over all their columns, and reads all of them when it has changed."""
 
 
@@ -59,8 +59,8 @@ class SourceConfig:
     """Where rows come from.
 
     Args:
-        kind: The server's kind; `declared`: there is none that could be asked, and `tables` says what it would.
-        connection: Airflow connection id; outside Airflow the variable `CDC_OPS_CONN_<ID>` holds its URL. Required, but for `declared`.
+        kind: The kind of database server; `none` = no server can be asked, and `tables` declares the columns.
+        connection: Airflow connection id; outside Airflow the variable `CDC_OPS_CONN_<ID>` holds its URL. Required unless `kind` is `none`.
         snapshot_connection: The same of a replica that whole tables are read from (first loads, full resyncs, comparisons), to spare the
             source: each time only after it has applied what the source had committed; "" = the source itself. MySQL and MariaDB.
         time_zone: IANA zone or offset in which the application writes zone-less DATETIME cursors; "" = the server's global zone.
@@ -68,10 +68,12 @@ class SourceConfig:
         max_threads_running: Chunks of a snapshot wait while the server runs more statements than this (MySQL's `Threads_running`, active
             backends of Postgres); 0 = never.
         max_load_wait: How long a chunk waits for that before its table fails, to be tried again.
-        max_readers: JDBC connections that one Spark application reads with at the same time at most, whatever `readers` of its tables
-            says; 0 = no limit.
-        dialect: Of `declared`: whose types `tables` is written in; events of Debezium, Maxwell, Canal and DTS need that of their source.
-        tables: Of `declared`: the columns of each table, in order, as `name: type`; behind the type `not null` and `primary key` as in SQL.
+        max_connections: Largest number of JDBC connections that one Spark application opens at the same time, over all its tables;
+            their `parallelism` cannot exceed it. 0 = no limit.
+        dialect: With `kind: none`: the database whose types `tables` uses. Events of Debezium, Maxwell, Canal and DTS need that of their
+            source.
+        tables: With `kind: none`: the columns of each table, in order, as `name: type`; `not null` and `primary key` follow the type as in
+            SQL.
     """
 
     kind: SourceKind
@@ -80,7 +82,7 @@ class SourceConfig:
     jdbc_driver: str = "mariadb"
     max_threads_running: int = 0
     max_load_wait: timedelta = timedelta(minutes=30)
-    max_readers: int = 0
+    max_connections: int = 0
     snapshot_connection: str = ""
     dialect: TypeDialect = TypeDialect.DELTA
     tables: tuple[DeclaredTable, ...] = ()
@@ -88,7 +90,7 @@ class SourceConfig:
     @property
     def is_declared(self) -> bool:
         """True if there is no server to ask: what a pipeline file says of its tables is all that is known."""
-        return self.kind is SourceKind.DECLARED
+        return self.kind is SourceKind.NONE
 
     @property
     def replica(self) -> "SourceConfig | None":
@@ -138,16 +140,16 @@ class TableSettings:
         keys: Columns that identify a row; empty = the primary key.
         cursor: Columns that order changes: one temporal or auto-increment column, or `(updated_at, id)`; for a column also
             `COALESCE(updated_at, created_at)`; `[]` = every run compares the whole table with the source.
-        overlap: How far below the watermark each run looks for late rows; and how far the upper bound of a window stays behind the
-            source's clock where the source cannot tell its open writers.
-        null_cursor: `ignore` (rows whose cursor is NULL come with the snapshot only) or `sweep` (each run compares all of them by a
-            checksum, and reads them when it has changed; the index on the cursor serves it).
-        max_hold: How long a writer at the source may hold the watermark back before the run raises an alert; the watermark waits for it
-            all the same.
+        lookback: How far below the watermark each run looks for late rows. Also how far the upper bound of a window stays behind the
+            source's clock if the user cannot see open transactions.
+        null_cursor: What to do about rows whose cursor is NULL. `ignore`: only the snapshot reads them. `checksum`: each run computes a
+            checksum of all of them, and reads them when it has changed; an index on the cursor makes that cheap.
+        long_transaction_alert: How long an open transaction at the source may hold the watermark back before the run raises an alert. The
+            watermark waits for the transaction in any case.
         columns: Columns to copy; empty = all.
         except_column_list: Columns to leave out.
         path: Path of the Delta table, instead of the one under the target's root.
-        readers: JDBC connections that read at the same time.
+        parallelism: JDBC connections that read the table at the same time.
         chunk_rows: Rows of one snapshot operation, about.
         chunk_bytes: Bytes of one snapshot operation as the source stores them, about: what is read again after a crash at worst.
         schema_changes: What to do when columns change at the source: `evolve` follows (new columns are added, types widened), `freeze` goes
@@ -157,7 +159,7 @@ class TableSettings:
             that is new. With `method: log` events from before it, too, fill the column under its new name.
         apply_as_deletes: Spark SQL condition over the table's columns; rows that it is true of are deleted from the lake, never written.
         apply_as_truncates: The same for rows of a table of changes that empty it: of what is older by `sequence_by`, nothing is left.
-        before_key: Columns that hold the key from before its last change, one for each key column and of the same type; NULL = it did not
+        previous_key: Columns that hold the key from before its last change, one for each key column and of the same type; NULL = it did not
             change. The MERGE that brings the row under its new key deletes the old one in the lake, unless a row of the source has it.
         deletes: What becomes of rows in the lake that the source has deleted: `hard` deletes them there too, `soft` keeps them with their
             last values and `_deleted = true`, `ignore` leaves them as they are.
@@ -174,11 +176,11 @@ class TableSettings:
             `method: log`, and tables of changes with `sequence_by`.
         ignore_null_updates_column_list: The same in these columns only.
         ignore_null_updates_except_column_list: The same in all but these.
-        operational_columns: What the columns are called that cdc-ops adds to the table, and which of the optional ones it has.
-        late_window: How long deleted keys are remembered, so that a change that comes later than the delete does not bring the row back.
+        metadata_columns: Names of the columns that cdc-ops adds to the table; the optional ones are absent without a name.
+        tombstone_retention: How long deleted keys are remembered, so that a change that arrives after the delete does not restore the row.
         zero_dates: What becomes of dates and times that are none: zero, partial and impossible ones of MySQL, infinite ones of Postgres.
             `null` counts and reports them, `string` stores the column as the source's own text, `fail` stops the table.
-        not_a_number: The same for NaN in a Postgres `numeric(p,s)`.
+        nan_values: The same for NaN in a Postgres `numeric(p,s)`.
         decimal_overflow: What becomes of columns of more than 38 digits: the source's own text, or `fail` at the plan.
         max_delete_ratio: Share of a table's rows that one comparison with the source may delete without being asked; ten rows always may.
         max_delete_rows: Rows that it may delete at most; 0 = as many as the ratio allows.
@@ -197,20 +199,20 @@ class TableSettings:
     method: Method = Method.QUERY
     keys: tuple[str, ...] = ()
     cursor: tuple[str, ...] = ()
-    overlap: timedelta = timedelta(seconds=30)
+    lookback: timedelta = timedelta(seconds=30)
     null_cursor: NullCursor = NullCursor.IGNORE
-    max_hold: timedelta = timedelta(hours=1)
+    long_transaction_alert: timedelta = timedelta(hours=1)
     columns: tuple[str, ...] = ()
     except_column_list: tuple[str, ...] = ()
     path: str = ""
-    readers: int = 4
+    parallelism: int = 4
     chunk_rows: int = 20_000_000
     chunk_bytes: int = 16 * 1024**3
     schema_changes: SchemaPolicy = SchemaPolicy.EVOLVE
     renamed: tuple[tuple[str, str], ...] = ()
     apply_as_deletes: str = ""
     apply_as_truncates: str = ""
-    before_key: tuple[str, ...] = ()
+    previous_key: tuple[str, ...] = ()
     deletes: Deletes = Deletes.HARD
     stored_as_scd_type: int = 1
     sequence_by: tuple[str, ...] = ()
@@ -220,10 +222,10 @@ class TableSettings:
     ignore_null_updates: bool = False
     ignore_null_updates_column_list: tuple[str, ...] = ()
     ignore_null_updates_except_column_list: tuple[str, ...] = ()
-    operational_columns: MetadataColumns = DEFAULT_COLUMNS
-    late_window: timedelta = timedelta(days=7)
+    metadata_columns: MetadataColumns = DEFAULT_COLUMNS
+    tombstone_retention: timedelta = timedelta(days=7)
     zero_dates: OnUnstorable = OnUnstorable.NULL
-    not_a_number: OnUnstorable = OnUnstorable.NULL
+    nan_values: OnUnstorable = OnUnstorable.NULL
     decimal_overflow: OnOverflow = OnOverflow.STRING
     max_delete_ratio: float = 0.1
     max_delete_rows: int = 0
@@ -237,14 +239,14 @@ class TableSettings:
     @property
     def deleted_column(self) -> str:
         """The column of the Delta table that marks deleted rows, "" if they are deleted."""
-        return self.operational_columns.deleted if self.deletes is Deletes.SOFT else ""
+        return self.metadata_columns.deleted if self.deletes is Deletes.SOFT else ""
 
     @property
     def types(self) -> TypePolicies:
         """The policies for values that no stored type holds."""
         return TypePolicies(
             zero_dates=self.zero_dates,
-            not_a_number=self.not_a_number,
+            nan_values=self.nan_values,
             decimal_overflow=self.decimal_overflow,
             ordering=tuple(name.lower() for name in self.cursor),
         )
@@ -291,7 +293,7 @@ class Pipeline:
         spark: How Spark is started.
         retries: Airflow retries of a step after a retryable error.
         lease_wait: How long a run waits for another one that holds a table.
-        keep_history: How long the ledger keeps the lines of runs and settled operations.
+        run_retention: How long the ledger keeps finished runs and operations.
         description, owner, tags: Shown in Airflow.
         origin: Path of the file.
     """
@@ -309,7 +311,7 @@ class Pipeline:
     spark: SparkConfig = field(default_factory=SparkConfig)
     retries: int = 2
     lease_wait: timedelta = timedelta(minutes=30)
-    keep_history: timedelta = timedelta(days=90)
+    run_retention: timedelta = timedelta(days=90)
     description: str = ""
     owner: str = "cdc-ops"
     tags: tuple[str, ...] = ()

@@ -255,7 +255,7 @@ def _reader(known: dict[str, _Type], dialect: TypeDialect) -> Callable[[str, Typ
                 return name, name, False
             if dialect is not TypeDialect.MONGODB or stored == "string":
                 return stored, known_as, False
-            mapping = under_policy(TypeMapping(delta_type=stored, flag=_NO_NUMBER), types.not_a_number, "")
+            mapping = under_policy(TypeMapping(delta_type=stored, flag=_NO_NUMBER), types.nan_values, "")
             return mapping.delta_type, known_as, mapping.lossy
         return one.stored, one.known_as.replace("{n}", arguments.strip() or one.default), False
 

@@ -94,4 +94,4 @@ def _numeric(text: str, types: TypePolicies) -> TypeMapping:
         return TypeMapping(delta_type="string", template=_AS_TEXT)
     # NaN is a value of every numeric, but not of a decimal.
     mapping = TypeMapping(delta_type=f"decimal({precision},{scale})", template=f"NULLIF({COLUMN}, 'NaN')", flag=f"{COLUMN} = 'NaN'")
-    return under_policy(mapping, types.not_a_number, _AS_TEXT)
+    return under_policy(mapping, types.nan_values, _AS_TEXT)

@@ -112,14 +112,14 @@ class TableSchema:
         def changed(before: OnUnstorable, now: OnUnstorable) -> bool:
             return before is OnUnstorable.FAIL and now is OnUnstorable.NULL
 
-        dates, numbers = changed(self.types.zero_dates, types.zero_dates), changed(self.types.not_a_number, types.not_a_number)
+        dates, numbers = changed(self.types.zero_dates, types.zero_dates), changed(self.types.nan_values, types.nan_values)
         kinds = (*(("date", "timestamp") if dates else ()), *(("decimal",) if numbers else ()))
         if not kinds:
             return self
         eased = replace(
             self.types,
             zero_dates=OnUnstorable.NULL if dates else self.types.zero_dates,
-            not_a_number=OnUnstorable.NULL if numbers else self.types.not_a_number,
+            nan_values=OnUnstorable.NULL if numbers else self.types.nan_values,
         )
         columns = (replace(column, lossy=True) if column.delta_type.startswith(kinds) else column for column in self.columns)
         return replace(self, columns=tuple(columns), types=eased)

@@ -32,14 +32,14 @@ class TypePolicies:
 
     Args:
         zero_dates: For dates and times that are none: zero, partial and impossible ones of MySQL, infinite ones of Postgres.
-        not_a_number: For NaN in a Postgres `numeric(p,s)`.
+        nan_values: For NaN in a Postgres `numeric(p,s)`.
         decimal_overflow: For decimals of more than 38 digits.
         ordering: Lower-case names of columns that keep their stored type, because rows are ordered by them: the cursor. `string` is
             `null` for them.
     """
 
     zero_dates: OnUnstorable = OnUnstorable.NULL
-    not_a_number: OnUnstorable = OnUnstorable.NULL
+    nan_values: OnUnstorable = OnUnstorable.NULL
     decimal_overflow: OnOverflow = OnOverflow.STRING
     ordering: tuple[str, ...] = ()
 
@@ -94,7 +94,7 @@ class NullifiedValues:
         unknown = "" if self.counted else "an application died after its commit: values that became NULL were not counted"
         if not named:
             return unknown
-        text = f"values that no stored type can hold became NULL: {named}; 'zero_dates: string' or 'not_a_number: string' keeps their text"
+        text = f"values that no stored type can hold became NULL: {named}; 'zero_dates: string' or 'nan_values: string' keeps their text"
         return f"{text}; {unknown}" if unknown else text
 
 

@@ -136,7 +136,7 @@ def _decimal(facts: FormatSpec, column: Column, text: Expr, kind: Expr, chosen: 
     if logical_type_of(column) is LogicalType.DECIMAL_TEXT:
         named = F.coalesce(*(F.when(text == word, printed) for word, printed in _SPECIAL.items()))
         value = F.when(special, values.uncompiled(F.lit(True), named)).otherwise(value)
-    if f"{DECIMAL_MODE}=double" not in chosen.accept:
+    if f"{DECIMAL_MODE}=double" not in chosen.accept_losses:
         value = F.when(~F.coalesce(kind["type"], F.lit("")).isin("double", "float64"), value)
     return Reading(value=value, unstorable=special & (text == "NAN") if logical_type_of(column) is LogicalType.DECIMAL else None)
 

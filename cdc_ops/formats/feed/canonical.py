@@ -243,7 +243,7 @@ def names_of(conditions: list[Expr], columns: Iterable[Column]) -> Expr:
 
 
 def _must_not_be_lost(schema: TableSchema, column: Column) -> bool:
-    policy = schema.types.not_a_number if logical_type_of(column) is LogicalType.DECIMAL else schema.types.zero_dates
+    policy = schema.types.nan_values if logical_type_of(column) is LogicalType.DECIMAL else schema.types.zero_dates
     return policy is OnUnstorable.FAIL
 
 

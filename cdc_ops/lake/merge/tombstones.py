@@ -91,7 +91,7 @@ def _latest(rows: DataFrame) -> DataFrame:
 
 def _counts(spec: OperationSpec) -> Column:
     """Tombstones of an earlier generation say nothing of the rows of this one."""
-    since = spec.planned_at - spec.stored_as.late_window
+    since = spec.planned_at - spec.stored_as.tombstone_retention
     return (F.col("generation") == spec.generation) & (F.col("noted_at") >= F.lit(since))
 
 

@@ -67,10 +67,10 @@ class ReplicaState:
     lag: timedelta
     certain: bool = True
 
-    def warning(self, overlap: timedelta) -> str:
+    def warning(self, lookback: timedelta) -> str:
         """Says what a replica cannot know."""
         kind = "The source is a replica" if self.certain else "The source is read-only, so probably a replica (the user may not ask it)"
         return (
-            f"{kind}: it does not show transactions that are open on its primary. Windows stay its lag and {overlap.total_seconds():g} s "
-            "behind the clock; a transaction that stays open longer can be read late. Raise 'overlap', or connect to the primary."
+            f"{kind}: it does not show transactions that are open on its primary. Windows stay its lag and {lookback.total_seconds():g} s "
+            "behind the clock; a transaction that stays open longer can be read late. Raise 'lookback', or connect to the primary."
         )

@@ -1,7 +1,7 @@
 """The safe upper bound of a window: a position below which nothing can still be committed.
 
 Two strategies with one shape, chosen by the cursor's type: a clock (`ClockBound`) and a counter (counter.py). Both rest on what a
-`Probe` sees of the server's writers; where the user may not see other people's transactions, both fall back to staying `overlap` behind.
+`Probe` sees of the server's writers; where the user may not see other people's transactions, both fall back to staying `lookback` behind.
 """
 
 import time
@@ -35,7 +35,7 @@ class BoundRequest:
 
     schema: TableSchema
     cursor: Cursor
-    overlap: timedelta
+    lookback: timedelta
     since: CursorValue | None
     readings: CounterSamples | None = None
 
@@ -75,7 +75,7 @@ class Probe(Protocol):
         """Returns how far behind a replica is; None for a server that follows nobody."""
         ...
 
-    def earliest_stamp(self, writer: Writer, overlap: timedelta) -> datetime:
+    def earliest_stamp(self, writer: Writer, lookback: timedelta) -> datetime:
         """Returns the earliest time that a writer may have put into a row."""
         ...
 
@@ -153,19 +153,19 @@ class ClockBound:
         high, method = seen.now, METHOD_WRITERS
         holder: Writer | None = None
         if not seen.complete:
-            high, method = seen.now - request.overlap, METHOD_OVERLAP
-            warnings += (self._probe.missing_grant(seen, f"windows stay {seconds(request.overlap)} behind the clock instead"),)
+            high, method = seen.now - request.lookback, METHOD_OVERLAP
+            warnings += (self._probe.missing_grant(seen, f"windows stay {seconds(request.lookback)} behind the clock instead"),)
         elif oldest is not None and oldest.started < seen.now:
-            high, holder = self._probe.earliest_stamp(oldest, request.overlap), oldest
+            high, holder = self._probe.earliest_stamp(oldest, request.lookback), oldest
         if replica is not None:
-            high = min(high, seen.now - replica.lag - request.overlap)
+            high = min(high, seen.now - replica.lag - request.lookback)
             method = METHOD_REPLICA
-            warnings += (replica.warning(request.overlap),)
+            warnings += (replica.warning(request.lookback),)
         now, exact, lead = clock((seen.now,))[0], earliest_to_come(high, clock), request.cursor.lead
         value = self._value(request, clock, high)
         unknown = next((writer for writer in seen.writers if not writer.start_known), None)
         if unknown is not None:
-            value = request.since or self._value(request, clock, high - request.overlap)
+            value = request.since or self._value(request, clock, high - request.lookback)
             holder = unknown
             warnings += (self._probe.unknown_start(unknown) + ("" if request.since else _NOTHING_TO_HOLD),)
         return SafeBound(

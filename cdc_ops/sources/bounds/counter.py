@@ -48,12 +48,12 @@ class CounterBound:
             return SafeBound(value=request.since, clock=_number(clock), method=METHOD_COUNTER, observed_at=observed_at, warnings=warnings)
         replica, seen = self._probe.replica(), self._probe.observe()
         if replica is not None or not seen.complete:
-            wait = min(request.overlap, _LONGEST_BLIND_WAIT)
+            wait = min(request.lookback, _LONGEST_BLIND_WAIT)
             time.sleep(wait.total_seconds())
             missing = self._probe.missing_grant(seen, f"each run waits {seconds(wait)} for rows that are not committed yet")
             warnings += (replica.warning(wait) if replica else missing,)
             return self._result(counter, clock, observed_at, METHOD_COUNTER_OVERLAP, warnings)
-        open_writers = self._wait(seen, min(max(request.overlap, timedelta(seconds=1)), _LONGEST_WAIT))
+        open_writers = self._wait(seen, min(max(request.lookback, timedelta(seconds=1)), _LONGEST_WAIT))
         if not open_writers:
             return self._result(counter, clock, observed_at, METHOD_COUNTER, warnings)
         free = self._result(counter, clock, observed_at, METHOD_COUNTER, warnings)
@@ -72,7 +72,7 @@ class CounterBound:
                 handed_out=int(free.clock.parts[0]),
             ),
             WritersOpen(
-                starts=tuple(self._probe.earliest_stamp(writer, request.overlap) for writer in writers),
+                starts=tuple(self._probe.earliest_stamp(writer, request.lookback) for writer in writers),
                 known=all(writer.start_known for writer in writers),
             ),
             int(request.since.parts[0]) if request.since else None,

@@ -56,10 +56,10 @@ class MySQLProbe:
         """Returns how far behind a replica is."""
         return replica_state(self._session)
 
-    def earliest_stamp(self, writer: Writer, overlap: timedelta) -> datetime:
+    def earliest_stamp(self, writer: Writer, lookback: timedelta) -> datetime:
         """Returns the earliest time that a writer may have put into a row."""
-        # A statement that waits for a metadata lock takes its NOW() before InnoDB sees its transaction: the overlap covers the wait.
-        return writer.started - overlap
+        # A statement that waits for a metadata lock takes its NOW() before InnoDB sees its transaction: the lookback covers the wait.
+        return writer.started - lookback
 
     def zone(self) -> tuple[str, bool]:
         """Returns the global zone; what the operating system calls its own is not relied upon."""

@@ -18,7 +18,7 @@ Traps, measured on MariaDB 10.11 and 11.4 and on MySQL 9.7:
 
 Not seen: a SELECT that calls a function which writes, before its first row; and a statement that waited *before* InnoDB knew its
 transaction (for a metadata lock, say) and has ended by now while the transaction is still open: its rows can be older than the
-transaction's start. The overlap and the comparison of source and lake are there for such cases.
+transaction's start. The lookback and the comparison of source and lake are there for such cases.
 """
 
 import re

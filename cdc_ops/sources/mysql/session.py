@@ -134,7 +134,7 @@ def source_error(error: BaseException, address: Address) -> CdcError:
     if code in _INTERRUPTED:
         return interrupted(address.place, text)
     if code in _BUSY:
-        return unreachable(f"The server at {address.place} takes no more connections.", text, "Lower 'readers', or raise its limit")
+        return unreachable(f"The server at {address.place} takes no more connections.", text, "Lower 'parallelism', or raise its limit")
     if code in _TABLE:
         return SourceTableError(
             f"The database server at {address.place} does not know a name.", why=text, data=NOTHING, next="Correct the name, or create it."

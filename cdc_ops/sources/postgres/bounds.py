@@ -80,7 +80,7 @@ class PostgresProbe:
             )
         return ReplicaState(lag=max(lag, timedelta(0)) + timedelta(seconds=1))
 
-    def earliest_stamp(self, writer: Writer, overlap: timedelta) -> datetime:
+    def earliest_stamp(self, writer: Writer, lookback: timedelta) -> datetime:
         """Returns the earliest time that a writer may have put into a row: now() is exactly the start of its transaction."""
         return writer.started
 

@@ -14,7 +14,7 @@ As soon as one of them has a transaction id it has written, and counts. The orde
    its rows are visible;
 3. the prepared transactions, after 2: what has left its session meanwhile is here, or has ended.
 
-Not seen: a SELECT whose view or attribute notation hides a function that writes, before its first row. The overlap and the comparison of
+Not seen: a SELECT whose view or attribute notation hides a function that writes, before its first row. The lookback and the comparison of
 source and lake are there for such cases.
 """
 

@@ -145,7 +145,7 @@ def source_error(error: BaseException, address: PostgresAddress) -> CdcError:
     if state in _INTERRUPTED:
         return interrupted(address.place, text)
     if state in _BUSY:
-        return unreachable(f"The server at {address.place} takes no more connections.", text, "Lower 'readers', or raise its limit")
+        return unreachable(f"The server at {address.place} takes no more connections.", text, "Lower 'parallelism', or raise its limit")
     if not state or state.startswith("08") or state in _LOST:
         return unreachable(f"Cannot reach the database server at {address.place}.", text, "Check host, port and network")
     if state == "TLS":

@@ -125,6 +125,6 @@ def null_warning(schema: TableSchema, cursor: Cursor) -> str:
     if column is None or not column.nullable:
         return ""
     return (
-        f"Cursor column {column.name!r} of {schema.table} can be NULL: such rows come with the snapshot only, unless 'null_cursor: sweep' "
+        f"Cursor column {column.name!r} of {schema.table} can be NULL: only the snapshot reads such rows, unless 'null_cursor: checksum' "
         "is set. Fill it in and declare it NOT NULL, with a default."
     )

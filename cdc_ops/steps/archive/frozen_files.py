@@ -172,7 +172,7 @@ def after_reading(batch: LogBatch, covers: Iterable[OffsetRange], *, table: str)
         ArchiveGapError: positions are missing before all of the files: none of them may be merged.
     """
     read = tuple(covers)
-    proofs = proofs_of(batch.before, names_of(batch).values(), read, batch.decisions, batch.archive.max_hole)
+    proofs = proofs_of(batch.before, names_of(batch).values(), read, batch.decisions, batch.archive.max_offset_gap)
     ends = {proof.stream: proof.gaps[0].low for proof in proofs if proof.gaps}
     behind = {cover.file for cover in read if cover.stream in ends and cover.low >= ends[cover.stream]}
     merged = tuple(file.path for file in batch.files if file.path not in behind)

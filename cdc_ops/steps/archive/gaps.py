@@ -7,7 +7,7 @@ from cdc_ops.core.archive.completeness import GapStatus, MissingEvents
 from cdc_ops.core.archive.offsets import ArchiveWatermark, Gap
 from cdc_ops.core.operation.operation import OperationSpec
 from cdc_ops.core.operation.table_state import Phase, TableState
-from cdc_ops.core.pipeline.archive_config import ArchiveConfig, Heal
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnGap
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.state.base import StateStore, TableRun
 from cdc_ops.state.lease import Lease
@@ -67,4 +67,4 @@ def _overlap(one: Gap, other: Gap) -> bool:
 def can_heal(archive: ArchiveConfig, state: TableState, stored_as: TableStorage) -> bool:
     """True if a gap in the archive of a table is one that a comparison with the source can stand for; see `heals`."""
     gtids = bool(state.archive and state.archive.gtids)
-    return archive.heal is Heal.QUERY and state.phase is Phase.READY and not stored_as.keeps_versions and not gtids
+    return archive.on_gap is OnGap.RECONCILE and state.phase is Phase.READY and not stored_as.keeps_versions and not gtids

@@ -38,7 +38,7 @@ from cdc_ops.core.archive.files import (
 )
 from cdc_ops.core.archive.listing import EVERYTHING, ListingMark, Scope, due_scope, merged_ranges, new_folders, next_ranges, parents
 from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Gap, OffsetRange, Position
-from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnStranger
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnUnrecognizedFile
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ArchiveFileError
 from cdc_ops.state.base import StateReader
@@ -61,10 +61,10 @@ class ArchiveScan:
         files: The next batch: what is to be read, and lies neither behind a gap nor behind a file that waits.
         proofs: By stream, from what is known before reading.
         decisions: Gaps that were accepted.
-        strangers: Files that the layout does not know.
+        unrecognized_files: Files that the layout does not know.
         mark: What the next listing starts from.
         unfinished: Files whose last bytes show that they are still being written.
-        settle: How long a file must not have changed before it is read.
+        min_file_age: How long a file must not have changed before it is read.
     """
 
     scope: Scope
@@ -76,10 +76,10 @@ class ArchiveScan:
     files: FrozenFiles
     proofs: tuple[Completeness, ...]
     decisions: tuple[AcceptedGap, ...]
-    strangers: tuple[UnrecognizedFile, ...]
+    unrecognized_files: tuple[UnrecognizedFile, ...]
     mark: ListingMark
     unfinished: frozenset[str] = frozenset()
-    settle: timedelta = timedelta(0)
+    min_file_age: timedelta = timedelta(0)
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -99,7 +99,7 @@ class ArchiveScan:
             for path, begun in since.items()
             if begun <= self.listing.clock - max_wait
         )
-        left = (f"{len(self.strangers)} files have names that nobody knows and are ignored",) if self.strangers else ()
+        left = (f"{len(self.unrecognized_files)} files have names that nobody knows and are ignored",) if self.unrecognized_files else ()
         return (*self.stock.warnings, *waits, *left)
 
     @property
@@ -118,7 +118,7 @@ class ArchiveScan:
         why = (
             "it ends in the middle of a record, or its writer has not closed it"
             if file.path in self.unfinished
-            else f"it was written less than {self.settle} ago ('settle')"
+            else f"it was written less than {self.min_file_age} ago ('min_file_age')"
         )
         return f"{file.path} waits since {since:%Y-%m-%d %H:%M:%S} UTC: {why}"
 
@@ -174,7 +174,7 @@ def scan_archive(
 def _incremental(look: _ScanInput) -> ArchiveScan | None:
     """Lists what can be new; None if everything is to be listed by the store's clock."""
     listing = look.archive.list(look.mark.ranges)
-    if due_scope(look.mark, listing.clock, look.rules.relist) is Scope.FULL:
+    if due_scope(look.mark, listing.clock, look.rules.full_listing_interval) is Scope.FULL:
         return None
     above = parents(look.mark.ranges)
     fresh = new_folders((folder for top in above for folder in look.archive.folders(top)), look.mark.ranges)
@@ -191,7 +191,7 @@ def _incremental(look: _ScanInput) -> ArchiveScan | None:
 
 def _judged(look: _ScanInput, listing: Listing, ranges: tuple[ListedRange, ...], scope: Scope) -> ArchiveScan:
     """Says what a listing means."""
-    names, strangers = _parsed(look.rules, listing)
+    names, unrecognized_files = _parsed(look.rules, listing)
     pending = look.ledger.pending_files(*look.owner)
     recorded = look.ledger.archive_files(*look.owner, None if scope is Scope.FULL else [name.path for name in names])
     known = _believed({**pending, **recorded}, look.watermark)
@@ -200,9 +200,9 @@ def _judged(look: _ScanInput, listing: Listing, ranges: tuple[ListedRange, ...],
     paths = {name.path for name in kept}
     listed = [_hashed_again(look.archive, file, known.get(file.path)) for file in listing.files if file.path in paths]
     unfinished, ended = _endings(look, kept, known, listing)
-    stock = diff_listing(listed, known, listing.clock, ArrivalRules(settle=look.rules.settle, unfinished=unfinished), ranges)
+    stock = diff_listing(listed, known, listing.clock, ArrivalRules(min_file_age=look.rules.min_file_age, unfinished=unfinished), ranges)
     decisions = _decisions(look)
-    proofs = proofs_of(look.watermark, kept, _covers(kept, stock, known, ended), decisions, look.rules.max_hole)
+    proofs = proofs_of(look.watermark, kept, _covers(kept, stock, known, ended), decisions, look.rules.max_offset_gap)
     mark = ListingMark(
         ranges=merged_ranges(look.mark.ranges, next_ranges(names, look.watermark, look.rules.lookback), scope),
         full_at=listing.clock if scope is Scope.FULL else look.mark.full_at,
@@ -219,10 +219,10 @@ def _judged(look: _ScanInput, listing: Listing, ranges: tuple[ListedRange, ...],
         files=freeze(file for file in stock.to_read if _in_reach(file.path, kept, stock, proofs)),
         proofs=proofs,
         decisions=decisions,
-        strangers=strangers,
+        unrecognized_files=unrecognized_files,
         mark=mark,
         unfinished=unfinished,
-        settle=look.rules.settle,
+        min_file_age=look.rules.min_file_age,
     )
 
 
@@ -259,29 +259,29 @@ def _passed(look: _ScanInput, names: tuple[FileName, ...], known: Mapping[str, F
     """
     behind = files_below(names, look.watermark)
     frozen = {path for path in behind & known.keys() if known[path].status is FileStatus.FROZEN}
-    return frozenset(frozen | (behind - known.keys() if not look.rules.max_hole else set()))
+    return frozenset(frozen | (behind - known.keys() if not look.rules.max_offset_gap else set()))
 
 
 def _parsed(rules: ArchiveConfig, listing: Listing) -> tuple[tuple[FileName, ...], tuple[UnrecognizedFile, ...]]:
     names: list[FileName] = []
-    strangers: list[UnrecognizedFile] = []
+    unrecognized_files: list[UnrecognizedFile] = []
     for file in listing.files:
         match parse_name(rules.layout, file.path, rules.template):
-            case UnrecognizedFile() as stranger:
-                strangers.append(stranger)
+            case UnrecognizedFile() as unrecognized:
+                unrecognized_files.append(unrecognized)
             case IgnoredFile():
                 pass
             case name:
                 names.append(name)
-    if strangers and rules.strangers is OnStranger.FAIL:
-        shown = "; ".join(f"{item.path}: {item.why}" for item in strangers[:5])
+    if unrecognized_files and rules.unrecognized_files is OnUnrecognizedFile.FAIL:
+        shown = "; ".join(f"{item.path}: {item.why}" for item in unrecognized_files[:5])
         raise ArchiveFileError(
-            f"{len(strangers)} files of the archive have names that the layout {rules.layout.value!r} does not know: {shown}.",
+            f"{len(unrecognized_files)} files of the archive have names that the layout {rules.layout.value!r} does not know: {shown}.",
             why="They may hold changes, and nobody can say where these belong.",
             data="Nothing was read; the watermark is where it was.",
             next="Correct the layout or move the files away; or let such files be ignored.",
         )
-    return tuple(names), tuple(strangers)
+    return tuple(names), tuple(unrecognized_files)
 
 
 def _endings(
@@ -294,7 +294,7 @@ def _endings(
     for name in names:
         before = known.get(name.path)
         unchanged = before is not None and before.status is FileStatus.CONSUMED and before.file.same_as(sizes[name.path])
-        looked_at = last.get(name.stream) is name if isinstance(name, BinlogName) else look.rules.check_endings
+        looked_at = last.get(name.stream) is name if isinstance(name, BinlogName) else look.rules.check_file_footers
         if unchanged or not looked_at or name.compression is not Compression.NONE or not sizes[name.path].size:
             continue
         kind = "binlog" if isinstance(name, BinlogName) else name.extension
@@ -332,7 +332,7 @@ def proofs_of(
     names: Iterable[FileName],
     covers: tuple[OffsetRange, ...],
     decisions: tuple[AcceptedGap, ...],
-    max_hole: int,
+    max_offset_gap: int,
 ) -> tuple[Completeness, ...]:
     """Returns the proof of each stream that files cover.
 
@@ -341,14 +341,14 @@ def proofs_of(
         names: Of the files.
         covers: What they hold.
         decisions: Gaps that were accepted.
-        max_hole: See `core.archive.completeness.prove`.
+        max_offset_gap: See `core.archive.completeness.prove`.
     """
     origins = {name.stream: origin(name, watermark) for name in names if isinstance(name, KafkaName | BinlogName)}
     proofs = []
     for stream in sorted({cover.stream for cover in covers}):
         reached = watermark.of(stream)
         start: Position | None = reached if reached is not None else origins.get(stream)
-        proofs.append(check_completeness(stream, start, covers, accepted=decisions, max_hole=max_hole))
+        proofs.append(check_completeness(stream, start, covers, accepted=decisions, max_offset_gap=max_offset_gap))
     return tuple(proofs)
 
 

@@ -1,4 +1,4 @@
-"""`heal: query`: a table whose archive misses events is compared with its source instead, and goes on behind the gap. No Spark here.
+"""`on_gap: reconcile`: a table whose archive misses events is compared with its source instead, and goes on behind the gap. No Spark here.
 
 What the missing events changed is in the rows that the source has now. Rows that have changed since then, too, are set back by nothing: the
 last event of each comes later in the archive and is merged after the comparison, or the row was not changed behind the gap. In between a
@@ -12,7 +12,7 @@ from cdc_ops.steps.archive.gaps import can_heal
 from cdc_ops.steps.planning.reconcile import draft_comparison
 from cdc_ops.steps.planning.request import Draft, TableRequest
 
-_WHO = "heal: query"
+_WHO = "on_gap: reconcile"
 
 
 def recovers_by_query(order: TableRequest, gaps: tuple[Gap, ...]) -> bool:
@@ -42,5 +42,5 @@ def draft_healing(order: TableRequest, before: ArchiveWatermark, gaps: tuple[Gap
         replace(spec, archive_after=after, compare=spec.compare and replace(spec.compare, heals=True)) for spec in draft.operations
     ]
     told = "; ".join(map(str, first))
-    alert = f"The archive of {order.table} has a gap: {told}. The table is compared with its source instead ('heal: query')."
+    alert = f"The archive of {order.table} has a gap: {told}. The table is compared with its source instead ('on_gap: reconcile')."
     return replace(draft, operations=tuple(operations), alert=alert)

@@ -17,7 +17,7 @@ from cdc_ops.core.events.event_history import EventHistory, Replay
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import ApplyMode, Landing, OperationKind, OperationSpec
 from cdc_ops.core.operation.phases import RunPhase
-from cdc_ops.core.pipeline.archive_config import Start
+from cdc_ops.core.pipeline.archive_config import InitialLoad
 from cdc_ops.core.pipeline.paths import event_history, quarantine_path
 from cdc_ops.core.pipeline.pipeline import Method
 from cdc_ops.core.pipeline.table_matching import resolve_tables
@@ -137,7 +137,7 @@ def _history(order: TableRequest) -> EventHistory | None:
 def begins_with_snapshot(order: TableRequest) -> bool:
     """True while a table that is fed from an archive still has to be filled from the source."""
     settings, archive = order.facts.config.settings, order.facts.pipeline.archive
-    return settings.method is Method.LOG and archive.start is Start.SNAPSHOT and order.state.watermark is None
+    return settings.method is Method.LOG and archive.initial_load is InitialLoad.SNAPSHOT and order.state.watermark is None
 
 
 def reached_now(order: TableRequest) -> ArchiveWatermark:
@@ -160,7 +160,7 @@ def reached_now(order: TableRequest) -> ArchiveWatermark:
             last[name.stream] = max(start, last.get(name.stream, start))
     if not last:
         raise ArchiveError(
-            f"Table {order.table} cannot begin with a snapshot ('start: snapshot'): {url} has no finished file of it yet.",
+            f"Table {order.table} cannot begin with a snapshot ('initial_load: snapshot'): {url} has no finished file of it yet.",
             why="The tool that writes it may not follow the table; changes that are made while its rows are read would be lost.",
             data="Nothing was read or written.",
             next="Let the tool write its first file (Debezium: a heartbeat, or any change of the table), then run again.",
@@ -221,7 +221,7 @@ def _configured(order: TableRequest, log: LogBatch) -> LogBatch:
 def _reading_of(log: LogBatch) -> str:
     """Returns what decides, besides the files, which rows their records come to."""
     rules = log.archive
-    return json_codec.dumps((log.url, rules.layout, rules.template, rules.format, rules.settings, rules.accept, rules.time_zone))
+    return json_codec.dumps((log.url, rules.layout, rules.template, rules.format, rules.settings, rules.accept_losses, rules.time_zone))
 
 
 def _relisted(order: TableRequest, spec: OperationSpec, log: LogBatch, *, anew: bool) -> LogBatch:

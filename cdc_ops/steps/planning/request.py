@@ -57,12 +57,12 @@ class TableRequest:
 
     def limited(self, slices: tuple[str, ...]) -> tuple[str, ...]:
         """Returns the slices, joined where there are more than the source allows connections."""
-        return at_most(slices, self.source.config.max_readers)
+        return at_most(slices, self.source.config.max_connections)
 
     @property
     def readers(self) -> int:
         """Connections at the same time: the table's, but not more than the source allows."""
-        wanted, most = self.facts.config.settings.readers, self.source.config.max_readers
+        wanted, most = self.facts.config.settings.parallelism, self.source.config.max_connections
         return min(wanted, most) if most else wanted
 
     @property
@@ -137,7 +137,7 @@ def new_spec(order: TableRequest, kind: OperationKind, planned_at: datetime, ahe
         stored_as=facts.stored_as,
         hidden=facts.hidden,
         quarantine=quarantine_of(facts) if config.settings.method is Method.QUERY else "",
-        before=before_columns(order.source, facts.schema, facts.keys, config.settings.before_key),
+        before=before_columns(order.source, facts.schema, facts.keys, config.settings.previous_key),
     )
     return replace(spec, staging=staging_of(facts.pipeline, spec))
 

@@ -9,7 +9,7 @@ from cdc_ops.core.schema.tables import TableName
 
 
 class ConnectionLimit:
-    """Lets operations read together while their JDBC connections stay within `max_readers` of the source; the others wait their turn.
+    """Lets operations read together while their JDBC connections stay within `max_connections` of the source; the others wait their turn.
 
     Who came first reads first, so an operation that needs all of them is not passed by small ones for ever.
 
@@ -50,7 +50,7 @@ class ConnectionLimit:
         with self._changed:
             self._queue.append(mine)
             if self._queue[0] is not mine or self._free < wanted:
-                self._say(f"{table}: waits for {wanted} of the source's {self._most} readers")
+                self._say(f"{table}: waits for {wanted} of the source's {self._most} connections")
             try:
                 self._changed.wait_for(lambda: self._queue[0] is mine and self._free >= wanted)
             finally:

@@ -89,7 +89,7 @@ def plan_group(
 def _forget(context: Context, configs: tuple[TableConfig, ...]) -> None:
     """Keeps the ledger small; here, because every run comes by, also one whose tables are idle or fail."""
     with suppress(LedgerUnavailableError):  # the next run does it; what was planned is worth more
-        before = context.store.now() - context.pipeline.keep_history
+        before = context.store.now() - context.pipeline.run_retention
         for config in configs:
             context.store.prune(config.pipeline, config.table, before)
 

@@ -47,7 +47,7 @@ def translated_failures(table: TableName) -> Iterator[None]:
             f"Column {facts['column']!r} of {table} has a value that no stored type can hold, in the row with {key or 'no known key'}.",
             why="Such are zero, partial and impossible dates, infinite ones and NaN; the table's policy for them is 'fail'.",
             data="Nothing of this batch was written; the watermark stays.",
-            next="Repair the row at the source, or set 'zero_dates' ('not_a_number' for NaN) to 'null', which counts them; then run again.",
+            next="Repair the row at the source, or set 'zero_dates' ('nan_values' for NaN) to 'null', which counts them; then run again.",
         ) from error
 
 

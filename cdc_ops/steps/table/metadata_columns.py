@@ -10,12 +10,12 @@ from cdc_ops.core.schema.type_widening import canonical_type
 from cdc_ops.errors import SchemaChangedError
 
 _NOTHING = "Nothing was read or written; the watermark stays."
-_SETTING = "'operational_columns'"
+_SETTING = "'metadata_columns'"
 _NAMED = ("op", "synced_at", "operation", "deleted", "deleted_at", "sequence")
 
 
 def check_names(stored: TableStorage, config: TableConfig, head: LakeHead | None, request: RunRequest) -> None:
-    """Checks that a table has its operational columns under the names that the settings say, or not yet.
+    """Checks that a table has its metadata columns under the names that the settings say, or not yet.
 
     Raises:
         SchemaChangedError: it has one under another name, or something else under theirs.
@@ -27,14 +27,14 @@ def check_names(stored: TableStorage, config: TableConfig, head: LakeHead | None
         before, now = getattr(head.record.own, renamed), getattr(stored.own, renamed)
         raise stored_otherwise(
             config,
-            f"has the operational column {before!r}, which the pipeline file " + (f"calls {now!r}" if now else "does not name any more"),
+            f"has the metadata column {before!r}, which the pipeline file " + (f"calls {now!r}" if now else "does not name any more"),
             "What it says of the rows that are there would be lost, and the old column would count as one of the source.",
             _SETTING,
         )
     for name, kind in stored.own.told(marks_deleted=bool(config.settings.deleted_column)):
         found = have.get(name.lower(), canonical_type(kind))
         if found != canonical_type(kind):
-            why = f"As operational column it would have to be {kind}."
+            why = f"As metadata column it would have to be {kind}."
             raise stored_otherwise(config, f"has a column {name!r} of type {found}", why, _SETTING)
 
 

@@ -1,6 +1,6 @@
 """Keys that change: a source column that holds the key from before, read as the delete of a key that the source has no more. No Spark here.
 
-    keys: [id]    before_key: [old_id]        id 7 becomes 9  ->  one MERGE deletes 7 and inserts 9
+    keys: [id]    previous_key: [old_id]        id 7 becomes 9  ->  one MERGE deletes 7 and inserts 9
 
 The column usually keeps the old key for ever, and somebody else may get that key. So the read that brings the row asks in the same
 statement whether the source has a row with that key, and brings the old key only if it has none.
@@ -29,7 +29,7 @@ def before_columns(source: Source, schema: TableSchema, keys: tuple[str, ...], b
         source: Prints the question whether a key is in use.
         schema: The table, with the columns that stand for loosely compared keys.
         keys: Its keys, as the lake's rows are matched.
-        before: The table's `before_key`; in a key of several columns NULL means that this one did not change.
+        before: The table's `previous_key`; in a key of several columns NULL means that this one did not change.
 
     Raises:
         SourceTableError: a column is missing or cannot be compared with its key, or there are not as many as keys.
@@ -77,8 +77,8 @@ def _checked(schema: TableSchema, key: str, before: str) -> Column:
 
 def _unusable(table: TableName, why: str) -> SourceTableError:
     return SourceTableError(
-        f"'before_key' of {table} cannot be used: {why}.",
+        f"'previous_key' of {table} cannot be used: {why}.",
         why="It names, for each key column, a column of the same type that holds the key from before its last change.",
         data="Nothing was read; the watermark stays.",
-        next="Correct 'before_key' in the pipeline file, or remove it: changed keys are then found by reconcile.",
+        next="Correct 'previous_key' in the pipeline file, or remove it: changed keys are then found by reconcile.",
     )

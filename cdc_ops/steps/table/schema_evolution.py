@@ -114,13 +114,13 @@ def rebase_on_current_columns(spec: OperationSpec, facts: SourceTable, head: Lak
     own = own_changes(spec.stored_as, spec.deleted_column, head, declared=facts.pipeline.source.is_declared)
     marks = (*marker_changes(spec.deleted_column, head), *own)
     decision = replace(decision, alter=(*decision.alter, *marks))
-    return _with_columns(spec, decision, needed, facts.config.settings.before_key)
+    return _with_columns(spec, decision, needed, facts.config.settings.previous_key)
 
 
-def _with_columns(spec: OperationSpec, decision: Decision, needed: tuple[str, ...], before_key: tuple[str, ...]) -> OperationSpec:
+def _with_columns(spec: OperationSpec, decision: Decision, needed: tuple[str, ...], previous_key: tuple[str, ...]) -> OperationSpec:
     fingerprint = decision.source.fingerprint
     if not spec.update_only:
-        before = spec.before if all(decision.schema.column(name) for name in before_key) else ()
+        before = spec.before if all(decision.schema.column(name) for name in previous_key) else ()
         return replace(spec, schema=decision.schema, schema_changes=decision.alter, source_fingerprint=fingerprint, before=before)
     left = tuple(name for name in spec.update_only if decision.schema.column(name) is not None or name == spec.deleted_column)
     if not left:
@@ -173,7 +173,7 @@ def _decision(facts: SourceTable, head: LakeHead | None) -> Decision:
     )
     renamed = asked.renamed if asked.policy is not Policy.FREEZE else ()  # to rename a column is not to go on with the old ones
     changes = compare_columns(
-        source_columns(head.columns, settings.deleted_column, (settings.operational_columns, head.own)), facts.schema, renamed
+        source_columns(head.columns, settings.deleted_column, (settings.metadata_columns, head.own)), facts.schema, renamed
     )
     record = head.record
     recorded = Recorded(keys=record.keys, fingerprint=record.schema_fingerprint) if record else Recorded()
@@ -183,7 +183,7 @@ def _decision(facts: SourceTable, head: LakeHead | None) -> Decision:
     needed = (
         *facts.keys,
         *facts.cursor.column_names,
-        *settings.before_key,
+        *settings.previous_key,
         *order_names(settings.sequence_by, facts.schema.names),
         *conditions,
     )

@@ -49,7 +49,7 @@ def _check_can_mark(config: TableConfig, schema: TableSchema, keys: tuple[str, .
 
 
 def _check_stays_soft(facts: SourceTable, head: LakeHead | None, request: RunRequest) -> None:
-    marker = marker_of(head, facts.schema, facts.config.settings.operational_columns.deleted)
+    marker = marker_of(head, facts.schema, facts.config.settings.metadata_columns.deleted)
     if not marker or facts.config.settings.deletes is Deletes.SOFT or request.replaces_table:
         return
     where = f"--pipeline {facts.config.pipeline} --table {facts.config.table}"
@@ -97,7 +97,7 @@ def replacing_schema(facts: SourceTable, head: LakeHead | None) -> TableSchema:
     marker, deletes = facts.config.settings.deleted_column, facts.config.settings.deletes
     if deletes is Deletes.HARD or head is None:
         return facts.schema
-    changes = compare_columns(source_columns(head.columns, marker, (facts.config.settings.operational_columns, head.own)), facts.schema)
+    changes = compare_columns(source_columns(head.columns, marker, (facts.config.settings.metadata_columns, head.own)), facts.schema)
     keys = compare_keys(head.record.keys, facts.keys) + compare_rules(head.record.key_rules, facts.schema) if head.record else ()
     refused = tuple(c for c in (*changes, *keys) if c.kind in (ChangeKind.RETYPED, ChangeKind.KEYS))
     if refused:

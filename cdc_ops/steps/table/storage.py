@@ -46,19 +46,19 @@ def stored_as(
     """
     settings = config.settings
     _check_settings(config)
-    if taken := [column.name for column in schema.columns if settings.operational_columns.is_own(column.name)]:
+    if taken := [column.name for column in schema.columns if settings.metadata_columns.is_own(column.name)]:
         raise SourceTableError(
             f"Table {config.table} has a column {taken[0]!r} of its own.",
             why="cdc-ops itself adds a column of that name to the Delta table.",
             data=_NOTHING,
             next=f"Leave the column out: 'except_column_list: [{taken[0]}]' in the pipeline file; or choose another name in"
-            " 'operational_columns'.",
+            " 'metadata_columns'.",
         )
     check_hidden_order(config, schema, keys, hidden)
     check_truncates(config, schema, keys)
     sequence, ignores = _sequence(config, schema.extended(hidden)), settings.deletes is Deletes.IGNORE
     if sequence is None:
-        return replace(LATEST, ignores_deletes=ignores, own=settings.operational_columns)
+        return replace(LATEST, ignores_deletes=ignores, own=settings.metadata_columns)
     if settings.stored_as_scd_type == 2 and not keys:
         raise SourceTableError(
             f"Versions of the rows of {config.table} cannot be kept: it has no keys.",
@@ -73,10 +73,10 @@ def stored_as(
         sequence=sequence,
         tracked=_tracked(config, schema),
         tombstones=tombstones_path(pipeline, config.table) if told else "",
-        late_window=settings.late_window,
+        tombstone_retention=settings.tombstone_retention,
         ignores_deletes=ignores,
         nulls_ignored=nulls_ignored(config, schema, keys, sequence.read_columns),
-        own=settings.operational_columns,
+        own=settings.metadata_columns,
     )
 
 
@@ -111,7 +111,7 @@ def own_changes(stored: TableStorage, deleted_column: str, head: LakeHead | None
     again = f" until they are written again{rewrites}"
 
     def change(name: str, kind: str) -> SchemaChange:
-        said, nulls = (f"stored_as_scd_type: {stored.scd_type}", _UNORDERED) if name in ordering else ("operational_columns", again)
+        said, nulls = (f"stored_as_scd_type: {stored.scd_type}", _UNORDERED) if name in ordering else ("metadata_columns", again)
         return SchemaChange(kind=ChangeKind.ADDED, column=name, after=kind, declared=said, nulls=nulls)
 
     return tuple(change(name, kind) for name, kind in missing)
@@ -161,16 +161,16 @@ def _contradictions(settings: TableSettings) -> Iterator[str]:
     log, versions, ordered = settings.method is Method.LOG, settings.stored_as_scd_type == 2, bool(settings.sequence_by)
     if log and ordered:
         yield "'sequence_by' is for tables that are read by query; events of an archive have their own order"
-    if ordered and settings.before_key:
-        yield "'before_key' and 'sequence_by' do not go together: an old key has no place in the order"
-    if settings.before_key and settings.deletes is Deletes.IGNORE:
-        yield "'before_key' and 'deletes: ignore' do not go together: the one deletes a row under its old key, the other leaves it"
+    if ordered and settings.previous_key:
+        yield "'previous_key' and 'sequence_by' do not go together: an old key has no place in the order"
+    if settings.previous_key and settings.deletes is Deletes.IGNORE:
+        yield "'previous_key' and 'deletes: ignore' do not go together: the one deletes a row under its old key, the other leaves it"
     if versions and settings.deletes is Deletes.SOFT:
         yield "'deletes: soft' and 'stored_as_scd_type: 2' do not go together: a deleted row's last version ends, and stays"
     if settings.bad_records is OnBadRecord.QUARANTINE and not (log or ordered):
         yield "'bad_records: quarantine' is for changes: 'method: log', or 'sequence_by'; other rows would be lost"
     yield from filter(None, (contradicting_truncates(settings), contradicting_nulls(settings)))
-    yield from settings.operational_columns.problems()
+    yield from settings.metadata_columns.problems()
     yield from _contradicting_history(settings)
 
 

@@ -1,4 +1,4 @@
-"""Operational columns from end to end: each row says which commit wrote it last, what that did to it, and when."""
+"""Metadata columns from end to end: each row says which commit wrote it last, what that did to it, and when."""
 
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def test_each_row_says_what_the_commit_that_wrote_it_last_did_to_it(world: World
     world.configure(change_feed=True)
     done(world.run())
     # A table that exists gets the columns; of the rows that are there nothing is known.
-    world.configure(change_feed=True, deletes=Deletes.SOFT, operational_columns=OWN)
+    world.configure(change_feed=True, deletes=Deletes.SOFT, metadata_columns=OWN)
     world.sql("UPDATE items SET name = 'new' WHERE id = 2", "INSERT INTO items (id, name) VALUES (6, 'v6')")
     done(world.run())
     assert told(world) == {
@@ -75,7 +75,7 @@ def test_each_row_says_what_the_commit_that_wrote_it_last_did_to_it(world: World
     world.spark.sql(view_statement("items_now", path).replace("VIEW", "TEMPORARY VIEW"))
     assert sorted(map(tuple, world.spark.table("items_now").collect())) == world.source("items", "*")
     # A name stays, until the table is replaced.
-    world.configure(deletes=Deletes.SOFT, operational_columns=MetadataColumns(deleted="is_gone", deleted_at="gone_at", op="what"))
+    world.configure(deletes=Deletes.SOFT, metadata_columns=MetadataColumns(deleted="is_gone", deleted_at="gone_at", op="what"))
     [failure] = world.run().failures
     assert isinstance(failure.error, SchemaChangedError)
-    assert "has the operational column 'did', which the pipeline file calls 'what'" in str(failure.error)
+    assert "has the metadata column 'did', which the pipeline file calls 'what'" in str(failure.error)

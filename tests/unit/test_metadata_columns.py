@@ -1,4 +1,4 @@
-"""Operational columns at the plan and in the text of a statement."""
+"""Metadata columns at the plan and in the text of a statement."""
 
 from dataclasses import replace
 
@@ -54,10 +54,10 @@ def test_without_names_a_statement_writes_what_it_wrote_before() -> None:
 )
 def test_names_that_cannot_be_are_refused(own: MetadataColumns, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        decided(operational_columns=own)
+        decided(metadata_columns=own)
 
 
-def test_a_column_of_the_source_is_no_operational_one() -> None:
-    with pytest.raises(SourceTableError, match="or choose another name in 'operational_columns'"):
-        stored_as(pipeline(), config(operational_columns=OWN), schema(("id", "bigint"), ("At", "string")), ("id",))
-    assert decided(operational_columns=OWN, deletes=Deletes.SOFT).columns("_deleted")[0] == ("gone_at", "timestamp")
+def test_a_column_of_the_source_is_no_metadata_column() -> None:
+    with pytest.raises(SourceTableError, match="or choose another name in 'metadata_columns'"):
+        stored_as(pipeline(), config(metadata_columns=OWN), schema(("id", "bigint"), ("At", "string")), ("id",))
+    assert decided(metadata_columns=OWN, deletes=Deletes.SOFT).columns("_deleted")[0] == ("gone_at", "timestamp")
