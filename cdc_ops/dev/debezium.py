@@ -340,7 +340,7 @@ def running_debezium(
             schemas.
         folder: The engine's own; the same one to go on where an earlier engine ended.
         snapshot_mode: `initial` reads the tables as they are first, `no_data` does not.
-        settings: Further settings of the connector, or others in place of the ones that docs/formats.md asks for.
+        settings: Further settings of the connector, or others in place of the ones that docs/formats/debezium.md asks for.
 
     Raises:
         EnvironmentSetupError: See `DebeziumEngine.start`.

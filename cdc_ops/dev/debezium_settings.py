@@ -1,4 +1,4 @@
-"""Settings of Debezium's connectors for servers for tests: those that docs/formats.md asks for, and no wait longer than it has to be."""
+"""Settings of Debezium's connectors for servers for tests: those of docs/formats/debezium.md, and no wait longer than it has to be."""
 
 import re
 import zlib
@@ -51,7 +51,7 @@ def connector_settings(server: DatabaseServer, tables: Sequence[str], folder: Pa
         "snapshot.mode": snapshot_mode,
         "poll.interval.ms": "50",
         "heartbeat.interval.ms": "0",
-        # What docs/formats.md asks for.
+        # What docs/formats/debezium.md asks for.
         "skipped.operations": "none",
         "event.converting.failure.handling.mode": "fail",
         "converter.replace.null.with.default": "false",

@@ -12,9 +12,16 @@ import typer
 
 from cdc_ops import errors
 from cdc_ops.config.loading import load_pipeline
+from cdc_ops.core.formats.catalog import FORMAT_FACTS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+CODE = sorted(
+    file
+    for folder in ("cdc_ops", "dags", "plugins", "spark_jobs", "tests")
+    for file in (ROOT / folder).rglob("*.*")
+    if file.suffix in {".py", ".yaml", ".html"}
+)
 DECISIONS = sorted((ROOT / "docs/adr").glob("[0-9]*.md"))
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -113,7 +120,7 @@ def test_the_two_commands_stand_at_the_top_of_the_readme_and_continuous_integrat
     assert {"demo", "test", "check"} <= set(targets)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/operations.md", "docs/cli.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/run.md", "docs/cli.md"])
 def test_the_page_that_compares_the_commands_is_linked(page: str) -> None:
     assert "which-command.md)" in text_of(ROOT / page)
 
@@ -153,13 +160,54 @@ def test_every_promise_says_how_where_it_ends_and_what_proves_it() -> None:
         assert NAMED_TEST.findall(promise.split("**Tests.**")[1]), promise.splitlines()[0]
 
 
-def test_operations_explains_every_public_error_and_no_other() -> None:
-    table = text_of(ROOT / "docs/operations.md").split("\n## Errors\n")[1].split("\n## ")[0]
-    rows = [row for row in table.splitlines() if row.startswith("| `")]
-    shown = {name: "(retryable)" in cell for row in rows for cell in row.split("|")[1].split(", ") for name in re.findall(r"`(\w+)`", cell)}
+def rows(page: str) -> list[list[str]]:
+    """Returns the cells of every row of the page's tables, without heads."""
+    lines = [line for line in text_of(ROOT / page).splitlines() if line.startswith("| `")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+
+
+def test_the_page_of_errors_explains_every_public_error_and_no_other() -> None:
+    table = rows("docs/errors.md")
+    assert table
+    assert all(len(cells) == 4 and all(cells) for cells in table), (
+        "each error has: what it means, what happens to the data, what to do next"
+    )
+    shown = {name: "(retryable)" in part for cells in table for part in cells[0].split(", ") for name in re.findall(r"`(\w+)`", part)}
     public = {cls.__name__: cls.retryable for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, errors.CdcError)}
     del public["CdcError"]
     assert shown == public
+
+
+def test_the_page_of_formats_names_every_format_once_and_links_the_page_of_its_tool() -> None:
+    table = rows("docs/formats.md")
+    assert sorted(name for cells in table for name in re.findall(r"`([\w-]+)`", cells[0])) == sorted(FORMAT_FACTS)
+    linked = {target for cells in table for target in LINK.findall(cells[1])}
+    assert linked == {f"formats/{page.name}" for page in (ROOT / "docs/formats").glob("*.md")}
+
+
+def test_the_readme_counts_the_formats() -> None:
+    assert re.findall(r"\[(\d+) formats\]\(docs/formats.md\)", text_of(ROOT / "README.md")) == [str(len(FORMAT_FACTS))]
+
+
+@pytest.mark.parametrize("script", sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py")))
+def test_the_page_of_benchmarks_says_what_each_script_measures(script: str) -> None:
+    assert f"| `{script}` |" in text_of(ROOT / "docs/benchmarks.md")
+
+
+def mentions() -> Iterator[tuple[Path, str]]:
+    """Yields each page under docs/ that code, settings or messages name, with its anchor, and the file that names it."""
+    for file in (*CODE, ROOT / "docker-compose.yaml"):
+        for target in re.findall(r"\bdocs/[\w/-]+\.md(?:#[\w-]+)?", text_of(file)):
+            yield file, target
+
+
+def test_pages_that_code_and_messages_name_exist_with_their_headings() -> None:
+    found = list(mentions())
+    assert found
+    for file, target in found:
+        path, _, anchor = target.partition("#")
+        assert (ROOT / path).exists(), f"{name_of(file)}: {target} leads nowhere"
+        assert not anchor or anchor in anchors(ROOT / path), f"{name_of(file)}: {target}: no such heading"
 
 
 @pytest.mark.parametrize("page", DECISIONS, ids=name_of)

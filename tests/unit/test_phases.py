@@ -145,8 +145,8 @@ def test_the_report_has_a_line_for_each_table_that_was_worked_on(capsys: pytest.
     assert [item["phase"] for item in render.report_data(report)["tables"][0]["phases"]] == ["plan", "start of Spark", "landing", "merge"]
 
 
-def test_each_phase_is_explained_in_the_operations_page() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs/operations.md").read_text("utf-8")
+def test_each_phase_is_explained_in_the_monitoring_page() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/monitor.md").read_text("utf-8")
     table = page.split("## Where the time goes")[1].split("\n## ")[0]
     assert [line.split("|")[1].strip(" *") for line in table.splitlines() if line.startswith("| **")] == [phase.value for phase in RunPhase]
 

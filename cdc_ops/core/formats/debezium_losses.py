@@ -1,7 +1,7 @@
 """Settings of Debezium, of its transformations and of Kafka Connect's converters under which values or events are lost; pure.
 
 Names, defaults and meaning are those of Debezium 3.6.1 and Kafka Connect 4.3 (`MySqlConnector.config()`, `ExtractNewRecordState.config()`,
-`JsonConverter.config()`), and of Confluent's AvroConverter as documented. docs/formats.md lists those that lose nothing, too.
+`JsonConverter.config()`), and of Confluent's AvroConverter as documented. docs/format-settings.md lists those that lose nothing, too.
 """
 
 from typing import Final

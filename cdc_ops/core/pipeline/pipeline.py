@@ -119,7 +119,7 @@ class SparkConfig:
     Args:
         connection: Airflow connection id for spark-submit; it must exist, because Spark's hook silently goes to YARN without it.
         conf: Spark configuration, never secrets; it goes over the usual settings of cdc-ops, but not over those that values and commits
-            depend on (docs/operations.md).
+            depend on (docs/install.md#sparks-settings).
         driver_memory: e.g. `2g`.
         jars: Folder of jars, or "" for the folder in `CDC_OPS_JARS`, else resolved by coordinates at every start.
     """
