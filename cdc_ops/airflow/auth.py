@@ -56,6 +56,7 @@ def _airflow_guard() -> tuple[Callable[..., Any], Callable[..., Mapping[str, Pip
         return deny_all, _nothing
 
     def visible(user: Annotated[Any, Depends(get_user)]) -> Mapping[str, PipelineInfo]:
+        """Returns the pipelines whose DAGs the user may read, with their schedules."""
         allowed = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
         return _schedules({one for one in allowed if one.startswith(PREFIX)})
 

@@ -108,6 +108,7 @@ def _table_group(pipeline: Pipeline) -> Any:
 
     @task_group(group_id="tables")
     def tables_of_a_job(tables: Any) -> None:
+        """Tables that share one Spark application in each step."""
         previous = tasks.plan_task(pipeline, tables, execution_timeout=pipeline.lease_wait + QUICK_TIMEOUT)
         for step in steps:
             submit = CdcSparkSubmitOperator(
@@ -194,6 +195,7 @@ def _broken_dag(identity: str, schedule: str, error: ConfigError) -> DAG:
 
         @task(task_id="discover")
         def discover() -> None:
+            """Fails with the error of the pipeline's file."""
             raise to_airflow(error)
 
         discover()

@@ -39,6 +39,7 @@ def discover_task(pipeline: Pipeline, **options: Any) -> Any:
 
     @task(task_id="discover", **options)
     def discover_tables() -> list[list[str]]:
+        """Checks all connections and lists the tables of this run, in groups that share one Spark job."""
         with translated(), opened(pipeline, get_current_context()) as here:
             preflight(pipeline)
             source = connect(pipeline.source)
@@ -63,6 +64,7 @@ def plan_task(pipeline: Pipeline, tables: Any, **options: Any) -> Any:
 
     @task(task_id="plan", map_index_template="{{ label }}", **options)
     def plan(tables: Sequence[str]) -> None:
+        """Freezes what each table of the group reads, in the ledger; tables without news stay idle."""
         context = get_current_context()
         _show(context, label(tables))
         with translated(), opened(pipeline, context, tables) as here:
@@ -91,6 +93,7 @@ def commit_task(pipeline: Pipeline, tables: Any, alias: AssetAlias, **options: A
 
     @task(task_id="commit", map_index_template="{{ label }}", outlets=[alias], **options)
     def commit(tables: Sequence[str]) -> None:
+        """Brings the ledger up to the lake, gives the leases back and emits the asset events."""
         context = get_current_context()
         _show(context, label(tables))
         with translated(), opened(pipeline, context, tables) as here:
@@ -121,6 +124,7 @@ def outcome_task(pipeline: Pipeline, **options: Any) -> Any:
 
     @task(task_id="outcome", trigger_rule="all_done", **options)
     def outcome() -> None:
+        """Logs one line for each table, and fails if one of them failed or waits at a gap."""
         context = get_current_context()
         groups = context["ti"].xcom_pull(task_ids="discover")
         if groups is None:

@@ -267,19 +267,8 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
         return _absent(config, state, absence)
     unfinished = _readable(context, source, request, config, base, frozen)
     if unfinished and not _queues_behind(request, config, unfinished):
-        return TablePlan(
-            config=config,
-            state=state,
-            unfinished=unfinished,
-            idle="finishes what an earlier run began",
-            warnings=(
-                *foreign_warnings(base.head),
-                *_corrected(frozen, unfinished),
-                *_grown(unfinished, config, declared=context.pipeline.source.is_declared),
-            ),
-            readings=state.readings,
-            missing_since=state.missing_since,
-        )
+        news = (*_corrected(frozen, unfinished), *_grown(unfinished, config, declared=context.pipeline.source.is_declared))
+        return _finishing(config, base, unfinished, news)
     facts = apply_schema_policy(read_source_table(context.pipeline, source, config), base.head, request)
     order = _order(context, source, request, facts, projected(state, unfinished))
     draft = draft_operations(order)
@@ -309,6 +298,18 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
         readings=taken.readings if taken else state.readings,
         survey=draft.survey,
         stopped=draft.stopped,
+    )
+
+
+def _finishing(config: TableConfig, base: TableHead, unfinished: tuple[OperationSpec, ...], news: tuple[str, ...]) -> TablePlan:
+    return TablePlan(
+        config=config,
+        state=base.state,
+        unfinished=unfinished,
+        idle="finishes what an earlier run began",
+        warnings=(*foreign_warnings(base.head), *news),
+        readings=base.state.readings,
+        missing_since=base.state.missing_since,
     )
 
 

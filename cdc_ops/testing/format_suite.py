@@ -162,24 +162,29 @@ class FormatSuite:
         return open_format(self.name)
 
     def test_each_case_is_there_or_it_is_said_why_not(self, golden: GoldenFolder) -> None:
+        """The golden folder has each of `CASES`, or a reason of more than ten characters."""
         assert set(golden.cases) | set(golden.cannot) >= set(CASES)
         assert not set(golden.cases) & set(golden.cannot)
         assert all(len(reason) > 10 for reason in golden.cannot.values())
 
     def test_the_order_is_declared_and_made_of_numbers(self, form: Format) -> None:
+        """A format declares its order key, and all parts of it are numbers."""
         assert form.facts.order
         assert {part.type.partition("(")[0] for part in form.facts.order} <= {"tinyint", "int", "bigint", "decimal"}
 
     def test_each_loss_is_refused_by_name_and_can_be_accepted(self, form: Format, golden: GoldenFolder) -> None:
+        """`check_format` raises ConfigError for each lossy setting by its name, unless it is accepted."""
         for item in form.facts.lossy:
             if not item.families or any(item.touches(column) for column in golden.schema.columns):
                 _assert_refused(form.facts, item, golden)
 
     def test_a_table_without_key_is_refused(self, form: Format, golden: GoldenFolder) -> None:
+        """`check_format` raises SourceTableError for a table without keys."""
         with pytest.raises(SourceTableError, match="key"):
             check_format(form.facts, golden.chosen, golden.schema, ())
 
     def test_all_cases_come_out_as_they_are_expected(self, spark: SparkSession, form: Format, golden: GoldenFolder, tmp_path: Path) -> None:
+        """The feed has the promised columns, every case's rows are those expected, and what is no record is marked bad with a reason."""
         feed = feed_of(spark, form, golden, tmp_path, ((_NOT_A_RECORD, "half written", 0, None, None),))
         promised = ", ".join(f"{name} {kind}" for name, kind in feed_columns(form.facts, golden.schema, golden.keys))
         assert feed.dtypes == spark.createDataFrame([], promised).dtypes

@@ -59,6 +59,7 @@ class SourceSuite(SourceBoundSuite):
     # -------------------------------------------------------------------------------------------------------------- schemas
 
     def test_base_tables_are_listed_and_a_view_is_refused(self, harness: SourceHarness, source: Source, tables: Application) -> None:
+        """`tables` lists base tables only; `schema` of a view raises SourceTableError."""
         tables.run("DROP VIEW IF EXISTS a_view", "CREATE VIEW a_view AS SELECT 1 AS one")
         listed = source.tables()
         assert {harness.table("numbers"), harness.table("events"), harness.table("keyed")} <= set(listed)
@@ -69,6 +70,7 @@ class SourceSuite(SourceBoundSuite):
     def test_every_type_is_mapped_and_every_expression_is_accepted(
         self, harness: SourceHarness, source: Source, tables: Application
     ) -> None:
+        """`schema` maps every type to its Delta type, and the server runs each column's expression, whatever the names hold."""
         statements = harness.statements
         odd = "odd " + statements.quote + "name" + statements.quote + " ü"
         columns = [(f"c{index} {statements.quote} select", *kind) for index, kind in enumerate(statements.types)]
@@ -86,6 +88,7 @@ class SourceSuite(SourceBoundSuite):
         tables.run(f"DROP TABLE {quoted}")
 
     def test_a_fingerprint_changes_with_the_columns_only(self, harness: SourceHarness, source: Source, tables: Application) -> None:
+        """A schema's fingerprint stays when rows change, and differs when columns do."""
         table = harness.table("numbers")
         before = source.schema(table)
         tables.run("INSERT INTO numbers (id, v, u) VALUES (1, 2, " + harness.statements.moment.format(text=_MOMENTS[0]) + ")")
@@ -96,11 +99,13 @@ class SourceSuite(SourceBoundSuite):
         assert after.fingerprint != before.fingerprint
 
     def test_columns_can_be_chosen_and_left_out(self, harness: SourceHarness, source: Source) -> None:
+        """`schema` keeps the key with chosen columns, in the table's order."""
         table = harness.table("numbers")
         assert [c.name for c in source.schema(table, columns=("u", "id")).columns] == ["id", "u"]
         assert [c.name for c in source.schema(table, except_columns=("v",)).columns] == ["id", "u"]
 
     def test_a_missing_name_is_answered_with_the_nearest_one(self, harness: SourceHarness, source: Source) -> None:
+        """SourceTableError names the nearest table or column that exists."""
         with pytest.raises(SourceTableError, match="'numbers'"):
             source.schema(harness.table("nubmers"))
         with pytest.raises(SourceTableError, match="'at'"):
@@ -111,6 +116,7 @@ class SourceSuite(SourceBoundSuite):
     # -------------------------------------------------------------------------------------------------------------- cursors
 
     def test_cursors_are_typed_and_what_has_no_order_is_none(self, harness: SourceHarness, source: Source, tables: Application) -> None:
+        """`cursor` gives type and precision of each column, and refuses a column without an order."""
         numbers = source.schema(harness.table("numbers"))
         cursor, _ = source.cursor(numbers, ("u", "id"))
         assert [(c.name, c.type, c.precision) for c in cursor.columns] == [("u", CursorType.DATETIME, 6), ("id", CursorType.INTEGER, 0)]
@@ -123,6 +129,7 @@ class SourceSuite(SourceBoundSuite):
     def test_a_cursor_that_can_be_null_or_has_no_index_is_warned_of(
         self, harness: SourceHarness, source: Source, tables: Application
     ) -> None:
+        """`cursor` warns of NULLs, and of a missing index with the statement that creates it."""
         _, good = source.cursor(source.schema(harness.table("numbers")), ("u",))
         _, bad = source.cursor(source.schema(harness.table("numbers")), ("v",))
         assert "NULL" in "".join(bad)
@@ -131,6 +138,7 @@ class SourceSuite(SourceBoundSuite):
         assert "CREATE INDEX" not in "".join(good)
 
     def test_an_instant_becomes_a_literal_and_a_counter_has_none(self, harness: SourceHarness, source: Source) -> None:
+        """`literal` turns a UTC instant into the cursor's own text; for a counter it raises RequestError."""
         schema = source.schema(harness.table("numbers"))
         cursor, _ = source.cursor(schema, ("u",))
         assert source.literal(schema, cursor, datetime(2024, 7, 1, 12, 0, 0, 123456, UTC)).parts == ("2024-07-01 12:00:00.123456",)
@@ -141,6 +149,7 @@ class SourceSuite(SourceBoundSuite):
     # ----------------------------------------------------------------------------------------------------------- predicates
 
     def test_a_window_reads_what_the_reference_says(self, harness: SourceHarness, source: Source, tables: Application) -> None:
+        """80 random half-open windows on a cursor of two columns select the rows that `core.cursor.windows.contains` selects."""
         rows = {id_: CursorValue(parts=(_MOMENTS[id_ % 5], str(id_))) for id_ in range(12)}
         _fill(harness, tables, {id_: value.parts[0] for id_, value in rows.items()})
         chosen = random.Random(_SEED)
@@ -152,6 +161,7 @@ class SourceSuite(SourceBoundSuite):
             assert read == sorted(id_ for id_, value in rows.items() if contains(_COMPOSITE, window, value)), str(window)
 
     def test_windows_tile_the_axis(self, harness: SourceHarness, source: Source, tables: Application) -> None:
+        """Adjacent windows select every row exactly once."""
         _fill(harness, tables, {id_: _MOMENTS[id_ % 5] for id_ in range(40)})
         chosen = random.Random(_SEED)
         every = [CursorValue(parts=(moment, str(number))) for moment in _MOMENTS for number in range(0, 41, 3)]
@@ -162,11 +172,13 @@ class SourceSuite(SourceBoundSuite):
             assert sorted(read) == list(range(40))
 
     def test_what_is_no_value_of_the_cursor_is_refused(self, source: Source) -> None:
+        """`window_predicate` raises ConfigError for text that is no literal, so that nothing can be injected."""
         for parts in (("2024-01-01' OR 1=1 -- ",), (_MOMENTS[0], "1 OR 1=1")):
             with pytest.raises(ConfigError):
                 source.window_predicate(_COMPOSITE, Window(low=CursorValue(parts=parts), high=None))
 
     def test_keys_are_looked_up_whatever_is_in_them(self, harness: SourceHarness, source: Source, tables: Application) -> None:
+        """`keys_predicate` finds each row by keys with quotes, backslashes, percent signs and colons; no keys find no row."""
         table = harness.table("keyed")
         schema = source.schema(table)
         wanted = tuple((key, f"{index}.50", "00FF") for index, key in enumerate(_HOSTILE_KEYS))
@@ -179,12 +191,14 @@ class SourceSuite(SourceBoundSuite):
 
     @pytest.mark.parametrize(("key", "value"), [("n", "1 OR 1=1"), ("n", "1e5"), ("b", "xyz"), ("b", "abc"), ("d", "yesterday")])
     def test_a_key_that_is_no_value_of_its_column_is_refused(self, harness: SourceHarness, source: Source, key: str, value: str) -> None:
+        """`keys_predicate` raises RequestError for text that its column cannot hold."""
         with pytest.raises(RequestError):
             source.keys_predicate(source.schema(harness.table("keyed")), (key,), ((value,),))
 
     # ----------------------------------------------------------------------------------------------------------------- cuts
 
     def test_slices_and_chunks_tile_a_table_exactly(self, harness: SourceHarness, source: Source, tables: Application) -> None:
+        """Slices and chunks select every row once; a chunk's `rest` selects the rows of all later chunks."""
         chosen = random.Random(_SEED)
         v = harness.statements.name("v")
         for round_ in range(12):
@@ -205,6 +219,7 @@ class SourceSuite(SourceBoundSuite):
                 assert sorted(behind) == _ids(tables, chunk.rest)
 
     def test_a_count_stops_at_its_limit(self, harness: SourceHarness, source: Source, tables: Application) -> None:
+        """`count` returns the rows of a condition, and at most the limit."""
         _fill(harness, tables, dict.fromkeys(range(30), _MOMENTS[0]))
         table = harness.table("numbers")
         assert (source.count(table, "", 100), source.count(table, "", 10)) == (30, 10)
@@ -215,6 +230,7 @@ class SourceSuite(SourceBoundSuite):
     def test_a_checksum_depends_on_rows_and_values_and_on_nothing_else(
         self, harness: SourceHarness, source: Source, tables: Application
     ) -> None:
+        """`checksum` is the same in any order of rows, and differs for a deleted row, for NULL and for zero."""
         table = harness.table("numbers")
         expressions = tuple(column.expression for column in source.schema(table).columns)
         rows = {id_: _MOMENTS[abs(id_) % 6] for id_ in range(20)}
@@ -237,6 +253,7 @@ class SourceSuite(SourceBoundSuite):
     # --------------------------------------------------------------------------------------------------------------- errors
 
     def test_a_wrong_password_is_an_access_error_that_does_not_show_it(self, harness: SourceHarness, source: Source) -> None:
+        """A wrong password raises SourceAccessError, not retryable, without the password in text, traceback or repr."""
         wrong = harness.open_source(password="a-wrong-secret")
         with pytest.raises(SourceAccessError) as caught:
             wrong.tables()
@@ -246,6 +263,7 @@ class SourceSuite(SourceBoundSuite):
         wrong.close()
 
     def test_an_unreachable_server_is_retryable_and_named(self, harness: SourceHarness, source: Source) -> None:
+        """A server that does not answer raises SourceUnreachableError, retryable, with its port."""
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             port = taken.getsockname()[1]
@@ -255,6 +273,7 @@ class SourceSuite(SourceBoundSuite):
         assert caught.value.retryable
 
     def test_the_password_is_only_in_the_properties_of_a_read(self, harness: SourceHarness, source: Source) -> None:
+        """`jdbc_read` carries the password in `properties`, and nowhere that is logged."""
         schema = source.schema(harness.table("numbers"))
         read = source.jdbc_read(schema, (*source.slices(schema, ("id",), "", 1), "1 = 0"))
         assert len(read.relations) == 2
@@ -263,6 +282,7 @@ class SourceSuite(SourceBoundSuite):
         assert harness.secret not in repr(read) + repr(source) + read.url + "".join(read.relations) + read.session_init
 
     def test_the_clock_is_the_servers_and_a_closed_source_opens_again(self, source: Source) -> None:
+        """`now` is in UTC and does not go back; a source works again after `close`."""
         first = source.now()
         source.close()
         again = source.now()

@@ -29,6 +29,7 @@ class SourceBoundSuite:
         opened: list[Application] = []
 
         def another() -> Application:
+            """Opens one more application; it is closed at the end of the test."""
             opened.append(harness.connect())
             return opened[-1]
 
@@ -37,6 +38,7 @@ class SourceBoundSuite:
             application.close()
 
     def test_an_idle_server_holds_nothing_back(self, harness: SourceHarness, source: Source, connect: Callable[[], Application]) -> None:
+        """Without open transactions the bound is the server's clock."""
         bound = _bound(harness, source, "at")
         assert (bound.held_by, bound.warnings) == ("", ())
         assert bound.value == bound.clock
@@ -45,6 +47,7 @@ class SourceBoundSuite:
     def test_an_open_writer_holds_the_bound_until_it_ends(
         self, harness: SourceHarness, source: Source, connect: Callable[[], Application], ending: str
     ) -> None:
+        """The bound stays at or below what an open transaction wrote, and names it, until it commits or rolls back."""
         writer = connect()
         writer.run("BEGIN", harness.statements.touch.format(id=1))
         written = _stamp(harness, writer, 1)
@@ -58,6 +61,7 @@ class SourceBoundSuite:
     def test_a_transaction_that_has_only_read_holds_back_only_where_its_clock_is_old(
         self, harness: SourceHarness, source: Source, connect: Callable[[], Application]
     ) -> None:
+        """A reader holds the bound back exactly where its later writes would carry an older time."""
         reader = connect()
         reader.run("BEGIN", "SELECT * FROM events")
         held = _bound(harness, source, "at").held_by
@@ -74,6 +78,7 @@ class SourceBoundSuite:
     def test_a_statement_that_waits_for_a_lock_holds_back(
         self, harness: SourceHarness, source: Source, connect: Callable[[], Application]
     ) -> None:
+        """A statement that waits for a lock holds the bound back, because it stamps its row before it waits."""
         locker, waiter = connect(), connect()
         locker.run("BEGIN", "SELECT * FROM events WHERE id = 1 FOR UPDATE")
         with background(lambda: waiter.run(harness.statements.touch.format(id=1))):
@@ -86,6 +91,7 @@ class SourceBoundSuite:
     def test_a_prepared_transaction_without_a_connection_holds_back(
         self, harness: SourceHarness, source: Source, connect: Callable[[], Application]
     ) -> None:
+        """A prepared transaction holds the bound back after its connection has ended."""
         if not harness.statements.prepare:
             pytest.skip("this server has no prepared transactions")
         begin, prepare = harness.statements.prepare
@@ -108,6 +114,7 @@ class SourceBoundSuite:
     def test_what_is_written_after_a_bound_is_never_below_it(
         self, harness: SourceHarness, source: Source, connect: Callable[[], Application]
     ) -> None:
+        """Rows that are written after a bound was taken are at or above it."""
         writer = connect()
         for value in range(8):
             bound = _bound(harness, source, "at")
@@ -119,6 +126,7 @@ class SourceBoundSuite:
     def test_a_late_commit_is_read_by_the_next_window(
         self, harness: SourceHarness, source: Source, connect: Callable[[], Application], columns: tuple[str, ...]
     ) -> None:
+        """Two overlapping writers, the older commits last: both rows are read once, for each kind of cursor."""
         schema, cursor = _table(harness, source, *columns)
         windows = Windowed(source=source, schema=schema, cursor=cursor, lookback=LOOKBACK)
         first, second = read_around_a_late_commit(windows, connect(), connect())
@@ -141,6 +149,7 @@ class SourceBoundSuite:
     def test_a_counter_stays_where_it_is_while_an_insert_is_open(
         self, harness: SourceHarness, source: Source, connect: Callable[[], Application]
     ) -> None:
+        """The bound of a counter waits for an open insert; after its rollback the next window reads beyond the hole."""
         a, b = connect(), connect()
         a.run("BEGIN", _INSERT.format(4))
         b.run(_INSERT.format(5))
@@ -157,6 +166,7 @@ class SourceBoundSuite:
     def test_a_counter_follows_writers_that_overlap_for_ever_and_loses_none_of_them(
         self, harness: SourceHarness, source: Source, connect: Callable[[], Application]
     ) -> None:
+        """The bound of a counter moves on although one writer is always open, and every row is read once."""
         schema, cursor = _table(harness, source, "id")
         windows = Windowed(source=source, schema=schema, cursor=cursor, lookback=timedelta(0))
         watermark, readings, passed = CursorValue(parts=("4",)), None, 0
@@ -180,6 +190,7 @@ class SourceBoundSuite:
     def test_a_counter_that_has_not_moved_asks_nobody(
         self, harness: SourceHarness, source: Source, connect: Callable[[], Application]
     ) -> None:
+        """The bound of a counter without new numbers is the watermark, whoever is writing."""
         since = _bound(harness, source, "id").value
         connect().run("BEGIN", harness.statements.touch.format(id=1))
         bound = _bound(harness, source, "id", since=since)

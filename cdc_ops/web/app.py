@@ -56,20 +56,24 @@ def create_app(
 
     @app.middleware("http")
     async def add_headers(request: Request, call_next: RequestResponseEndpoint) -> Response:
+        """Adds the security headers to every answer."""
         response = await call_next(request)
         response.headers.update(_HEADERS)
         return response
 
     @app.get("/ui", response_class=HTMLResponse)
     def overview(visible: Annotated[Visible, Depends(visible_pipelines)], health: Annotated[str, Query()] = "") -> HTMLResponse:
+        """Answers with the page of all tables, or those of one health; another word shows all."""
         return pages.overview(visible, Health(health) if health in list(Health) else None)
 
     @app.get("/table", response_class=HTMLResponse)
     def table(visible: Annotated[Visible, Depends(visible_pipelines)], pipeline: str, name: str) -> HTMLResponse:
+        """Answers with the page of one table."""
         return pages.table(visible, pipeline, name)
 
     @app.get("/style.css")
     def style() -> Response:
+        """Answers with the style sheet."""
         return Response(pages.style, media_type="text/css")
 
     return app

@@ -148,6 +148,7 @@ def _least_missed(readings: list[CounterSample]) -> int:
     newest = readings[-1].at
 
     def gap(index: int) -> float:
+        """Returns the gap that a sample's lack leaves, relative to the age of its start."""
         before = readings[index - 1].at
         return (readings[index + 1].at - before) / max(newest - before, _TICK)
 

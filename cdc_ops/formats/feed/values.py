@@ -201,6 +201,7 @@ def big_number(value: Expr) -> Expr:
     """Returns the digits of a whole number of at most 16 bytes, two's complement, most significant byte first; NULL for others."""
 
     def of_size(size: Expr, negative: Expr) -> Expr:
+        """Returns the digits from 32 hex digits of the absolute value, NULL beyond 38 decimal digits."""
         high, low = (F.conv(F.substring(size, start, 16), 16, 10).cast("decimal(20,0)") for start in (1, 17))
         wide = (high * F.lit(_TWO_TO_64).cast("decimal(20,0)")).cast("decimal(38,0)") + low
         # Its sign is text: Spark rounds to 34 digits when it negates a decimal.

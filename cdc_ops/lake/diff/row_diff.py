@@ -106,6 +106,7 @@ def same_rows(left: DataFrame, right: DataFrame) -> bool:
     types = {field.name: field.dataType for field in left.schema.fields}
 
     def sums(side: DataFrame) -> tuple[int, int, int]:
+        """Returns the number of rows, and the sums of two hashes over all columns."""
         there = {name.lower() for name in side.columns}
         columns = [(F.col(quoted(name)) if name.lower() in there else F.lit(None)).cast(types[name]) for name in names]
         flags = [column.isNull() for column in columns]

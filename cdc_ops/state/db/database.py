@@ -129,6 +129,7 @@ def _engine(url: URL, read_only: bool, patience: timedelta) -> Engine:
 
     @event.listens_for(engine, "do_connect")
     def connect(dialect: Dialect, _: object, arguments: list[Any], options: dict[str, Any]) -> Any:
+        """Connects; an option that the driver does not know is a ConfigError."""
         try:
             return dialect.connect(*arguments, **options)
         except TypeError as error:
@@ -136,6 +137,7 @@ def _engine(url: URL, read_only: bool, patience: timedelta) -> Engine:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: object) -> None:
+        """Limits waits for locks to `patience`, and makes readers read-only on MySQL."""
         with connection.cursor() as cursor:
             if engine.dialect.name == "mysql":
                 cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {seconds}")
@@ -151,6 +153,7 @@ def _sqlite_engine(url: URL, read_only: bool, patience: timedelta, options: dict
     path = Path(url.database or "").absolute()
 
     def connect() -> sqlite3.Connection:
+        """Opens the file; for a reader a missing ledger is an empty one."""
         if read_only and not path.exists():
             return sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
         if not read_only:
@@ -164,6 +167,7 @@ def _sqlite_engine(url: URL, read_only: bool, patience: timedelta, options: dict
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: object) -> None:
+        """Makes readers read-only; writers get foreign keys and the write-ahead log."""
         if read_only:
             connection.execute("PRAGMA query_only = ON")
             return
@@ -172,6 +176,7 @@ def _sqlite_engine(url: URL, read_only: bool, patience: timedelta, options: dict
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
+        """Takes the write lock at BEGIN, so that a writer waits there and nowhere later."""
         writes = connection.get_execution_options().get(_WRITES, False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 

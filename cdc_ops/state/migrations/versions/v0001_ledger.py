@@ -14,6 +14,7 @@ KEY = ("pipeline", "table_schema", "table_name")
 
 
 def upgrade() -> None:
+    """Creates the tables of the ledger and their indexes, each if it is not there."""
     _create_table(
         "cdc_tables",
         sa.Column("state", LongText),
@@ -32,6 +33,11 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint(*KEY, "waiter", name="pk_cdc_lease_waiters"),
         _of_table("fk_cdc_lease_waiters_table"),
     )
+    _create_operations()
+    _create_runs()
+
+
+def _create_operations() -> None:
     _create_table(
         "cdc_operations",
         sa.Column("operation_id", sa.String(64), nullable=False),
@@ -46,6 +52,9 @@ def upgrade() -> None:
         _of_table("fk_cdc_operations_table"),
     )
     _create_index("ix_cdc_operations_status", "cdc_operations", *KEY, "status", "op_seq")
+
+
+def _create_runs() -> None:
     _create_table(
         "cdc_table_runs",
         sa.Column("run_id", sa.String(250), nullable=False),

@@ -14,6 +14,7 @@ RUNS = "cdc_table_runs"
 
 
 def upgrade() -> None:
+    """Adds columns for late rows, commit lag in seconds and alert to the runs, each if it is not there."""
     _add_column(sa.Column("late_rows", sa.BigInteger, nullable=False, server_default="0"))
     _add_column(sa.Column("max_commit_lag", sa.Double))
     _add_column(sa.Column("alert", LongText))

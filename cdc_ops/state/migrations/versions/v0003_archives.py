@@ -14,6 +14,7 @@ KEY = ("pipeline", "table_schema", "table_name")
 
 
 def upgrade() -> None:
+    """Creates the tables for files, listing marks and gaps of archives, each if it is not there."""
     _create_table(
         "cdc_archive_files",
         sa.Column("path_hash", sa.String(64), nullable=False),
