@@ -6,7 +6,8 @@
 
 The folder holds `table.json` (columns, keys, settings of the format), a pair of files per case of `CASES`, and `cannot.json` with a reason
 for each case that the format has no way to say. `<case>.jsonl` is what the tool writes, one record a line; `<case>.expected.json` what the
-canonical feed has of it. Fields that are NULL, false or empty are left out of that. A fixture `spark` gives the session, in UTC.
+canonical feed has of it. Fields that are NULL, false or empty are left out of that. Where a folder beside this one expects the same feed
+of a case, `expected_in` in `table.json` names that folder and the case, in place of a copy. A fixture `spark` gives the session, in UTC.
 
 Of CSV there is `<case>.csv`, a whole file; of Parquet `<case>.jsonl` has each row as the JSON object that a format is given. Where the
 names of files mean something, `files` in `table.json` says them: for a case, or for all others as `*`. Of Avro `<case>.avro.json` is a list
@@ -72,6 +73,7 @@ class GoldenFolder:
         )
         self.has_offsets = bool(described.get("offsets"))
         self.names: dict[str, str] = described.get("files", {})
+        self._owners: dict[str, str] = {case: other for other, cases in described.get("expected_in", {}).items() for case in cases}
         self.cannot: dict[str, str] = json.loads((folder / "cannot.json").read_text("utf-8"))
 
     @property
@@ -115,8 +117,12 @@ class GoldenFolder:
         return tuple(found)
 
     def expected(self, case: str) -> Any:
-        """Returns what the feed of a case has to be."""
-        return json.loads((self.folder / f"{case}.expected.json").read_text("utf-8"))
+        """Returns what the feed of a case has to be; `expected_file` says where that is written."""
+        return json.loads(self.expected_file(case).read_text("utf-8"))
+
+    def expected_file(self, case: str) -> Path:
+        """Returns the file with the expected feed of a case: of this folder, or of the one that `expected_in` names for it."""
+        return self.folder.parent / self._owners.get(case, self.folder.name) / f"{case}.expected.json"
 
 
 def shown(feed: DataFrame) -> list[tuple[str, dict[str, Any]]]:

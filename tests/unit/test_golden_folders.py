@@ -1,0 +1,32 @@
+"""Each golden case has one expected feed, and each feed is written once."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from cdc_ops.formats.registry import format_names, open_format
+from cdc_ops.testing.format_suite import GoldenFolder
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "formats"
+FOLDERS = [GoldenFolder(GOLDEN / name, open_format(name).facts.container) for name in format_names()]
+
+
+@pytest.mark.parametrize("golden", FOLDERS, ids=[golden.folder.name for golden in FOLDERS])
+def test_each_case_has_one_expected_feed_here_or_in_the_folder_that_is_named(golden: GoldenFolder) -> None:
+    own = {path.name.removesuffix(".expected.json") for path in golden.folder.glob("*.expected.json")}
+    elsewhere = {case for case in golden.cases if golden.expected_file(case).parent != golden.folder}
+    assert len(golden.cases) >= 10
+    assert own == {*golden.cases} - elsewhere, "a file beside the one that table.json names is never compared"
+    assert [case for case in golden.cases if not golden.expected_file(case).is_file()] == []
+
+
+def test_no_feed_of_a_case_is_written_twice() -> None:
+    files = {golden.expected_file(case) for golden in FOLDERS for case in golden.cases}
+    assert len(files) > 200
+    written = Counter((path.name, path.read_bytes()) for path in files)
+    assert {name: count for (name, _), count in written.items() if count > 1} == {}, "name the other folder in expected_in of table.json"
+
+
+def test_no_case_gets_lost() -> None:
+    assert sum(len(golden.cases) for golden in FOLDERS) >= 397
