@@ -160,7 +160,7 @@ class FormatSuite:
     @pytest.fixture
     def golden(self) -> GoldenFolder:
         """The golden files."""
-        return GoldenFolder(self.folder, open_format(self.name).facts.container)
+        return GoldenFolder(self.folder, open_format(self.name).facts.files.container)
 
     @pytest.fixture
     def form(self) -> Format:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cdc_ops.core.events.change_feed import feed_columns
-from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, LossySetting, OrderField, RowImage, setting
+from cdc_ops.core.events.format_spec import EventMarks, FormatOptions, FormatSpec, LossySetting, OrderField, RowImage, setting
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.schema.logical_types import LogicalType, fraction_digits, logical_type_of, trims_fractions
 from cdc_ops.core.schema.mysql_types import mysql_mapping
@@ -43,7 +43,7 @@ def schema(*declared: str) -> TableSchema:
 def facts(*lossy: LossySetting, **changes: object) -> FormatSpec:
     known = {
         "name": "mine", "tool": "Mine", "order": (OrderField(name="pos", type="bigint", meaning="a number"),), "images": RowImage.FULL,
-        "snapshot": "", "delete": "", "key_change": "", "truncate": "", "ddl": "", "lossy": lossy, **changes,
+        "marks": EventMarks(snapshot="", delete="", key_change="", truncate="", ddl=""), "lossy": lossy, **changes,
     }  # fmt: skip
     return FormatSpec(**known)  # type: ignore[arg-type]
 

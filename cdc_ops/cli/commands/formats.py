@@ -36,10 +36,10 @@ _HOLDS = {
 def list_formats(as_json: Json = False) -> None:
     """Show the formats that can be read."""
     if as_json:
-        render.print_json([{"name": facts.name, "tool": facts.tool, "files": facts.container} for facts in FORMAT_FACTS.values()])
+        render.print_json([{"name": facts.name, "tool": facts.tool, "files": facts.files.container} for facts in FORMAT_FACTS.values()])
         return
     for facts in FORMAT_FACTS.values():
-        render.out.print(f"{facts.name:<34} {facts.tool}: {_HOLDS[facts.container]}", highlight=False, soft_wrap=True)
+        render.out.print(f"{facts.name:<34} {facts.tool}: {_HOLDS[facts.files.container]}", highlight=False, soft_wrap=True)
 
 
 @formats_app.command("show")
@@ -69,13 +69,21 @@ def _data(facts: FormatSpec) -> dict[str, Any]:
     ]
     blocks = {"archive": archive_settings(facts), "tool": tool_settings(facts), "sink": sink_settings(facts)}
     refuses = [{"values": str(family), "why": why} for family, why in facts.unreadable.items()]
-    return {"name": facts.name, "tool": facts.tool, "files": facts.container, "settings": settings, "blocks": blocks, "refuses": refuses}
+    return {
+        "name": facts.name,
+        "tool": facts.tool,
+        "files": facts.files.container,
+        "settings": settings,
+        "blocks": blocks,
+        "refuses": refuses,
+    }
 
 
 def _lines(facts: FormatSpec) -> list[str]:
-    events = {"deletes": facts.delete, "changed keys": facts.key_change, "TRUNCATE": facts.truncate, "snapshot": facts.snapshot}
-    lines = [f"{facts.name}: {facts.tool}, {_HOLDS[facts.container]}", ""]
-    lines += [f"  {title + ':':<14} {text}" for title, text in {**events, "changed tables": facts.ddl}.items()]
+    marks = facts.marks
+    events = {"deletes": marks.delete, "changed keys": marks.key_change, "TRUNCATE": marks.truncate, "snapshot": marks.snapshot}
+    lines = [f"{facts.name}: {facts.tool}, {_HOLDS[facts.files.container]}", ""]
+    lines += [f"  {title + ':':<14} {text}" for title, text in {**events, "changed tables": marks.ddl}.items()]
     lines += [f"  {'order:':<14} {', '.join(part.name for part in facts.order)}", ""]
     lines += _blocks(facts)
     if items := demanded(facts):

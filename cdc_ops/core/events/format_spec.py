@@ -154,6 +154,44 @@ class LossySetting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EventMarks:
+    """How events show what happened, in words.
+
+    Args:
+        snapshot: How a row of a snapshot is marked.
+        delete: How a deleted row shows.
+        key_change: How an update of a key column shows.
+        truncate: How TRUNCATE shows.
+        ddl: How a changed column shows.
+        hidden_keys: Why an update does not show that a column has changed which is not of the primary key; empty = it shows it.
+    """
+
+    snapshot: str
+    delete: str
+    key_change: str
+    truncate: str
+    ddl: str
+    hidden_keys: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileKind:
+    """What the files of a format can hold.
+
+    Args:
+        container: What they hold records in.
+        column_names: What names of columns have to be, as a regular expression; empty = any.
+    """
+
+    container: Container = Container.LINES
+    column_names: str = ""
+
+
+ANY_LINES: Final = FileKind()
+"""Lines of text, with columns of any name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FormatSpec:
     """What a format declares of itself.
 
@@ -162,49 +200,37 @@ class FormatSpec:
         tool: What writes it.
         order: The total order of a table's events.
         images: How much of a row an update carries.
-        snapshot: How a row of a snapshot is marked.
-        delete: How a deleted row shows.
-        key_change: How an update of a key column shows.
-        truncate: How TRUNCATE shows.
-        ddl: How a changed column shows.
+        marks: How events show what happened.
         lossy: Settings that lose data.
         settings: Further settings that decide how values are read, with their defaults.
         unreadable: Families of columns that cannot be read exactly, with the reason.
         local_instants: True if instants are written as local time, so that the zone has to be declared.
         one_order: False if events of different partitions of a topic have no order among them; those of a key are in one.
         names_table: False if records do not say of which table they are: then all of a folder are of one.
-        container: What the files hold records in.
-        column_names: What names of columns have to be, as a regular expression; empty = any.
+        files: What the files can hold.
         statements: The SQL dialect of its statements: `MYSQL`, which is understood; empty = another one, or none is ever written.
         sparse: True if rows need not have all columns: what a whole row does not name is NULL, and not older than its column.
-        hidden_keys: Why an update does not show that a column has changed which is not of the primary key; empty = it shows it.
     """
 
     name: str
     tool: str
     order: tuple[OrderField, ...]
     images: RowImage
-    snapshot: str
-    delete: str
-    key_change: str
-    truncate: str
-    ddl: str
+    marks: EventMarks
     lossy: tuple[LossySetting, ...] = ()
     settings: dict[str, str] = field(default_factory=dict)
     unreadable: dict[LogicalType, str] = field(default_factory=dict)
     local_instants: bool = False
     one_order: bool = True
     names_table: bool = True
-    container: Container = Container.LINES
-    column_names: str = ""
+    files: FileKind = ANY_LINES
     statements: str = ""
     sparse: bool = False
-    hidden_keys: str = ""
 
     @property
     def writes_tombstones(self) -> bool:
         """True if a record without a value may follow a delete."""
-        return "tombstone" in self.delete
+        return "tombstone" in self.marks.delete
 
     @property
     def position_type(self) -> str:

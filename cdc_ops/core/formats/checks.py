@@ -193,7 +193,7 @@ def _of_columns(facts: FormatSpec, chosen: FormatOptions, schema: TableSchema) -
                 data=_NOTHING_DONE,
                 next="Leave the column out ('except_column_list'), or use the query method for this table.",
             )
-    strange = [name for name in families if facts.column_names and not re.fullmatch(facts.column_names, name)]
+    strange = [name for name in families if facts.files.column_names and not re.fullmatch(facts.files.column_names, name)]
     if strange:
         yield SourceTableError(
             f"Format {facts.name!r} cannot carry columns of such names of {schema.table}: {', '.join(map(repr, strange))}.",

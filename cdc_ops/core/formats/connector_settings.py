@@ -72,7 +72,7 @@ def tool_settings(facts: FormatSpec) -> dict[str, str]:
     flat = (
         {"transforms": "unwrap", "transforms.unwrap.type": _TRANSFORMATIONS.get(facts.name, _FLATTEN)} if "-unwrapped" in facts.name else {}
     )
-    avro = facts.container is Container.AVRO
+    avro = facts.files.container is Container.AVRO
     return {
         "connector.class": connector,
         "topic.prefix": "cdc",
@@ -106,7 +106,7 @@ def sink_settings(facts: FormatSpec) -> dict[str, str]:
         "errors.tolerance": "none",
         "key.converter": _BYTES,
     }
-    if facts.container is Container.AVRO:
+    if facts.files.container is Container.AVRO:
         nulls = {"value.converter.ignore.default.for.nullables": "true", "ignore.default.for.nullables": "true"}
         avro = {"format.class": "io.confluent.connect.s3.format.avro.AvroFormat", "value.converter": _AVRO, "connect.meta.data": "true"}
         return {**common, **avro, **nulls}

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from cdc_ops.core.events.format_spec import MYSQL, FormatSpec, OrderField, RowImage
+from cdc_ops.core.events.format_spec import MYSQL, EventMarks, FormatSpec, OrderField, RowImage
 from cdc_ops.core.formats.debezium_losses import OF_ALL, OF_MYSQL, OF_ORACLE, OF_POSTGRES, ROUNDED, SKIPPED, UNSIGNED_MODE, time_precision
 from cdc_ops.core.schema.logical_types import LogicalType
 
@@ -57,11 +57,13 @@ def mysql_facts(name: str) -> FormatSpec:
         tool="Debezium",
         order=MYSQL_ORDER,
         images=RowImage.PARTIAL,
-        snapshot="op r, or source.snapshot",
-        delete="op d with the row before; a tombstone may follow",
-        key_change="a delete of the old key and an insert of the new one",
-        truncate="op t, if skipped.operations=none",
-        ddl="records with 'ddl' in the topic of schema changes",
+        marks=EventMarks(
+            snapshot="op r, or source.snapshot",
+            delete="op d with the row before; a tombstone may follow",
+            key_change="a delete of the old key and an insert of the new one",
+            truncate="op t, if skipped.operations=none",
+            ddl="records with 'ddl' in the topic of schema changes",
+        ),
         statements=MYSQL,
         lossy=(*OF_ALL, *OF_MYSQL, time_precision("adaptive_time_microseconds"), ROUNDED),
         settings={UNSIGNED_MODE: "long"},
@@ -76,14 +78,16 @@ def postgres_facts(name: str) -> FormatSpec:
         tool="Debezium",
         order=POSTGRES_ORDER,
         images=RowImage.PARTIAL,
-        snapshot="op r, or source.snapshot",
-        delete="op d with the old key, or the whole row under REPLICA IDENTITY FULL; a tombstone may follow",
-        key_change="a delete of the old key and an insert of the new one",
-        truncate="op t, if skipped.operations=none",
-        ddl="not at all: only the columns of later events differ",
+        marks=EventMarks(
+            snapshot="op r, or source.snapshot",
+            delete="op d with the old key, or the whole row under REPLICA IDENTITY FULL; a tombstone may follow",
+            key_change="a delete of the old key and an insert of the new one",
+            truncate="op t, if skipped.operations=none",
+            ddl="not at all: only the columns of later events differ",
+            hidden_keys="unless the table has REPLICA IDENTITY FULL, Postgres logs no row before the change",
+        ),
         lossy=(*OF_ALL, *OF_POSTGRES, time_precision("adaptive")),
         unreadable=_POSTGRES_UNREADABLE,
-        hidden_keys="unless the table has REPLICA IDENTITY FULL, Postgres logs no row before the change",
     )
 
 
@@ -105,11 +109,13 @@ SQL_SERVER: Final = FormatSpec(
         OFFSET,
     ),
     images=RowImage.PARTIAL,
-    snapshot="op r, or source.snapshot",
-    delete="op d with the row before; a tombstone may follow",
-    key_change="a delete of the old key and an insert of the new one",
-    truncate="not at all: SQL Server refuses TRUNCATE of a captured table",
-    ddl="records with 'ddl' in the topic of schema changes",
+    marks=EventMarks(
+        snapshot="op r, or source.snapshot",
+        delete="op d with the row before; a tombstone may follow",
+        key_change="a delete of the old key and an insert of the new one",
+        truncate="not at all: SQL Server refuses TRUNCATE of a captured table",
+        ddl="records with 'ddl' in the topic of schema changes",
+    ),
     lossy=(*(item for item in OF_ALL if item.name != SKIPPED), time_precision("adaptive")),
     unreadable=_NOT_AS_PRINTED,
 )
@@ -127,11 +133,13 @@ ORACLE: Final = FormatSpec(
         OFFSET,
     ),
     images=RowImage.PARTIAL,
-    snapshot="op r, or source.snapshot",
-    delete="op d with the row before; a tombstone may follow",
-    key_change="a delete of the old key and an insert of the new one",
-    truncate="op t, if skipped.operations=none",
-    ddl="records with 'ddl' in the topic of schema changes",
+    marks=EventMarks(
+        snapshot="op r, or source.snapshot",
+        delete="op d with the row before; a tombstone may follow",
+        key_change="a delete of the old key and an insert of the new one",
+        truncate="op t, if skipped.operations=none",
+        ddl="records with 'ddl' in the topic of schema changes",
+    ),
     lossy=(*OF_ALL, *OF_ORACLE, time_precision("adaptive")),
     unreadable=_NOT_AS_PRINTED,
 )

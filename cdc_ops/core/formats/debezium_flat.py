@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from cdc_ops.core.events.format_spec import Container, FormatSpec, LossySetting, Where
+from cdc_ops.core.events.format_spec import Container, FileKind, FormatSpec, LossySetting, Where
 from cdc_ops.core.formats.debezium import ORACLE, SQL_SERVER, mysql_facts, postgres_facts
 from cdc_ops.core.formats.debezium_losses import BINARY_MODE, META_DATA, NEED_SCHEMAS, OF_KEYS, OF_TRANSFORMATION, SCHEMAS, SKIPPED
 from cdc_ops.core.formats.known_losses import NO_TRUNCATE
@@ -44,13 +44,16 @@ def _flattened(facts: FormatSpec, needs: tuple[str, ...]) -> FormatSpec:
     return replace(
         facts,
         name=f"{facts.name}-unwrapped",
-        snapshot="__op r",
-        delete="__deleted true, with the row before; a tombstone may follow",
-        truncate="not at all: the transformation leaves it out" if truncates else facts.truncate,
+        marks=replace(
+            facts.marks,
+            snapshot="__op r",
+            delete="__deleted true, with the row before; a tombstone may follow",
+            truncate="not at all: the transformation leaves it out" if truncates else facts.marks.truncate,
+            hidden_keys="flat records have no row before the change",
+        ),
         lossy=(*kept, OF_KEYS, *flat_losses(needs), *OF_TRANSFORMATION, *((NO_TRUNCATE,) if truncates else ())),
         settings={**facts.settings, PREFIX: "__"},
         names_table=False,
-        hidden_keys="flat records have no row before the change",
     )
 
 
@@ -98,8 +101,7 @@ def in_avro(facts: FormatSpec) -> FormatSpec:
         facts,
         name=f"{facts.name}-avro",
         lossy=(*lossy, *_OF_AVRO),
-        container=Container.AVRO,
-        column_names="[A-Za-z_][A-Za-z0-9_]*",
+        files=FileKind(container=Container.AVRO, column_names="[A-Za-z_][A-Za-z0-9_]*"),
     )
 
 

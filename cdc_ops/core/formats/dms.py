@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from cdc_ops.core.events.format_spec import Container, FormatSpec, LossySetting, OrderField, RowImage
+from cdc_ops.core.events.format_spec import Container, EventMarks, FileKind, FormatSpec, LossySetting, OrderField, RowImage
 from cdc_ops.core.formats.known_losses import FULL_ROW_IMAGE, NO_TRUNCATE
 from cdc_ops.core.schema.logical_types import LogicalType
 
@@ -150,17 +150,19 @@ def _facts(name: str, container: Container) -> FormatSpec:
             OrderField(name="row", type="bigint", meaning="place in the file"),
         ),
         images=RowImage.PARTIAL,
-        snapshot="files LOAD…",
-        delete="Op D, of which only the key has to be there",
-        key_change="an Op U with before-image columns of the key",
-        truncate="not at all: DMS removes the table's files",
-        ddl="not at all: only the columns of later files differ",
+        marks=EventMarks(
+            snapshot="files LOAD…",
+            delete="Op D, of which only the key has to be there",
+            key_change="an Op U with before-image columns of the key",
+            truncate="not at all: DMS removes the table's files",
+            ddl="not at all: only the columns of later files differ",
+        ),
         lossy=(*_LOSSES, *(_CSV_LOSSES if csv else _PARQUET_LOSSES)),
         settings={**_SETTINGS, CSV_DELIMITER: ",", CSV_MISSING: ""} if csv else _SETTINGS,
         unreadable=_CSV_UNREADABLE if csv else _UNREADABLE,
         local_instants=True,
         names_table=False,
-        container=container,
+        files=FileKind(container=container),
     )
 
 

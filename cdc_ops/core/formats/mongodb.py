@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from cdc_ops.core.events.format_spec import Container, FormatSpec, LossySetting, OrderField, RowImage, Where
+from cdc_ops.core.events.format_spec import Container, EventMarks, FileKind, FormatSpec, LossySetting, OrderField, RowImage, Where
 from cdc_ops.core.formats.debezium_flat import PREFIX, flat_losses
 from cdc_ops.core.formats.debezium_losses import SCHEMAS
 from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN
@@ -27,11 +27,13 @@ MONGODB: Final = FormatSpec(
     tool="Debezium",
     order=(OrderField(name="offset", type="bigint", meaning="offset in Kafka: records without one are bad"),),
     images=RowImage.PARTIAL,
-    snapshot="op r, or source.snapshot",
-    delete="op d with the document before, or the record's key; a tombstone may follow",
-    key_change="never: _id does not change",
-    truncate="not at all: documents of a collection that is dropped stay",
-    ddl="not at all: there is none",
+    marks=EventMarks(
+        snapshot="op r, or source.snapshot",
+        delete="op d with the document before, or the record's key; a tombstone may follow",
+        key_change="never: _id does not change",
+        truncate="not at all: documents of a collection that is dropped stay",
+        ddl="not at all: there is none",
+    ),
     lossy=(
         LossySetting(
             name=CAPTURE_MODE,
@@ -130,8 +132,7 @@ _FLATTENED: Final = (
 MONGODB_UNWRAPPED: Final = replace(
     MONGODB,
     name="debezium-mongodb-unwrapped",
-    snapshot="__op r",
-    delete="__deleted true, with the document before or its _id; a tombstone may follow",
+    marks=replace(MONGODB.marks, snapshot="__op r", delete="__deleted true, with the document before or its _id; a tombstone may follow"),
     lossy=(*(item for item in MONGODB.lossy if item.name != CAPTURE_MODE), *_FLATTENED),
     settings={PREFIX: "__"},
     unreadable=dict.fromkeys(
@@ -140,5 +141,5 @@ MONGODB_UNWRAPPED: Final = replace(
     ),
     names_table=False,
 )
-MONGODB_AVRO: Final = replace(MONGODB, name="debezium-mongodb-avro", container=Container.AVRO)
+MONGODB_AVRO: Final = replace(MONGODB, name="debezium-mongodb-avro", files=FileKind(container=Container.AVRO))
 """Documents are texts in Avro too, so that neither converter nor sink changes what they say."""

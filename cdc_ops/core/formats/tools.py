@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from cdc_ops.core.events.format_spec import MYSQL, Container, FormatSpec, LossySetting, OrderField, RowImage
+from cdc_ops.core.events.format_spec import MYSQL, Container, EventMarks, FileKind, FormatSpec, LossySetting, OrderField, RowImage
 from cdc_ops.core.formats.known_losses import CUT_FRACTIONS, ENUM_ERRORS, FULL_ROW_IMAGE, NO_TRUNCATE, left_alone
 from cdc_ops.core.schema.logical_types import LogicalType
 
@@ -18,11 +18,13 @@ MAXWELL: Final = FormatSpec(
         OrderField(name="offset", type="bigint", meaning="offset in Kafka, where the archive keeps it; -1 without"),
     ),
     images=RowImage.FULL,
-    snapshot="type bootstrap-insert",
-    delete="type delete",
-    key_change="an update with a key column in 'old'",
-    truncate="not at all",
-    ddl="types table-create, table-alter, table-drop, database-*, if output_ddl=true",
+    marks=EventMarks(
+        snapshot="type bootstrap-insert",
+        delete="type delete",
+        key_change="an update with a key column in 'old'",
+        truncate="not at all",
+        ddl="types table-create, table-alter, table-drop, database-*, if output_ddl=true",
+    ),
     statements=MYSQL,
     lossy=(
         LossySetting(
@@ -75,11 +77,13 @@ CANAL: Final = FormatSpec(
     tool="Canal",
     order=(OrderField(name="offset", type="bigint", meaning="offset in Kafka: records without one are bad"), _ELEMENT),
     images=RowImage.FULL,
-    snapshot="not at all",
-    delete="type DELETE with the row before",
-    key_change="an UPDATE with a key column in 'old'",
-    truncate="isDdl with type TRUNCATE",
-    ddl="isDdl with the statement",
+    marks=EventMarks(
+        snapshot="not at all",
+        delete="type DELETE with the row before",
+        key_change="an UPDATE with a key column in 'old'",
+        truncate="isDdl with type TRUNCATE",
+        ddl="isDdl with the statement",
+    ),
     statements=MYSQL,
     lossy=(
         FULL_ROW_IMAGE,
@@ -125,11 +129,13 @@ DTS_JSON: Final = FormatSpec(
         OrderField(name="record_id", type="bigint", meaning="recordID: the number of the record in the stream"),
     ),
     images=RowImage.FULL,
-    snapshot="recordType INIT",
-    delete="recordType DELETE with beforeImages",
-    key_change="an UPDATE whose images differ in the key",
-    truncate="recordType DDL with the statement",
-    ddl="recordType DDL with the statement",
+    marks=EventMarks(
+        snapshot="recordType INIT",
+        delete="recordType DELETE with beforeImages",
+        key_change="an UPDATE whose images differ in the key",
+        truncate="recordType DDL with the statement",
+        ddl="recordType DDL with the statement",
+    ),
     statements=MYSQL,
     lossy=(FULL_ROW_IMAGE,),
     unreadable=dict.fromkeys(
@@ -144,14 +150,17 @@ DTS_AVRO: Final = replace(
     name="dts-avro",
     order=(DTS_JSON.order[0], OrderField(name="record_id", type="bigint", meaning="id: the number of the record in the stream")),
     images=RowImage.PARTIAL,
-    snapshot="operation INIT",
-    delete="operation DELETE with beforeImages",
-    truncate="operation DDL with the statement",
-    ddl="operation DDL with the statement",
+    marks=replace(
+        DTS_JSON.marks,
+        snapshot="operation INIT",
+        delete="operation DELETE with beforeImages",
+        truncate="operation DDL with the statement",
+        ddl="operation DDL with the statement",
+    ),
     statements=MYSQL,
     unreadable=dict.fromkeys((LogicalType.GEOMETRY, LogicalType.VECTOR), "How DTS writes their bytes is not documented."),
     local_instants=False,
-    container=Container.AVRO,
+    files=FileKind(container=Container.AVRO),
 )
 
 
@@ -160,11 +169,13 @@ GOLDENGATE: Final = FormatSpec(
     tool="Oracle GoldenGate",
     order=(OrderField(name="pos", type="decimal(20,0)", meaning="number of the trail file and place in it, 20 digits"),),
     images=RowImage.PARTIAL,
-    snapshot="not at all: an initial load comes as inserts",
-    delete="op_type D with the row before, or its key",
-    key_change="an op_type U whose images differ in the key",
-    truncate="op_type T, if GETTRUNCATES is set",
-    ddl="not at all: only the columns of later records differ",
+    marks=EventMarks(
+        snapshot="not at all: an initial load comes as inserts",
+        delete="op_type D with the row before, or its key",
+        key_change="an op_type U whose images differ in the key",
+        truncate="op_type T, if GETTRUNCATES is set",
+        ddl="not at all: only the columns of later records differ",
+    ),
     lossy=(
         LossySetting(
             name="GETTRUNCATES",
@@ -218,11 +229,13 @@ HUDI: Final = FormatSpec(
     tool="Hudi",
     order=(OrderField(name="instant", type="bigint", meaning="ts_ms: the commit's instant, yyyyMMddHHmmssSSS"),),
     images=RowImage.FULL,
-    snapshot="not at all",
-    delete="op d with the row before",
-    key_change="not at all: record keys do not change",
-    truncate="not at all: rows are deleted one by one",
-    ddl="not at all: only the columns of later records differ",
+    marks=EventMarks(
+        snapshot="not at all",
+        delete="op d with the row before",
+        key_change="not at all: record keys do not change",
+        truncate="not at all: rows are deleted one by one",
+        ddl="not at all: only the columns of later records differ",
+    ),
     unreadable=dict.fromkeys(
         (LogicalType.BINARY, LogicalType.GEOMETRY, LogicalType.VECTOR, LogicalType.BIT),
         "The query writes bytes as text, and does not say how.",

@@ -54,7 +54,7 @@ def read(facts: FormatSpec, column: Column, text: Expr, kind: Expr, chosen: Form
         chosen: Settings of the connector.
     """
     reading = _read(facts, column, text, kind, chosen)
-    said_by = META_DATA if facts.container is Container.AVRO else SCHEMAS
+    said_by = META_DATA if facts.files.container is Container.AVRO else SCHEMAS
     if logical_type_of(column) in NEED_SCHEMAS and setting(facts, chosen, said_by) == "true":
         return replace(only_typed(reading, kind), untyped=_untyped(column, said_by))
     return reading

@@ -47,7 +47,7 @@ def open_files(spark: SparkSession, files: Sequence[RecordFile], facts: FormatSp
     Raises:
         ArchiveFileError: a file is not what its container says, Spark cannot read a file of that name, or saw nothing of it.
     """
-    match facts.container:
+    match facts.files.container:
         case Container.LINES:
             counts = count_lines(spark, files)
             return OpenFiles(files=counts.files, records=lambda: read_records(spark, files, counts))

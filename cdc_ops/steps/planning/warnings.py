@@ -44,7 +44,7 @@ def event_key_warnings(facts: SourceTable) -> tuple[str, ...]:
     name = facts.pipeline.archive.format
     if facts.config.settings.method is not Method.LOG or not name or is_own_format(name):
         return ()
-    hidden, primary = format_spec(name).hidden_keys, facts.schema.primary_key
+    hidden, primary = format_spec(name).marks.hidden_keys, facts.schema.primary_key
     others = [key for key in facts.source_keys if key.lower() not in {column.lower() for column in primary}]
     if not hidden or not others:
         return ()
