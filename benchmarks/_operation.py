@@ -14,7 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks._harness import CONNECTION, DATABASE
-from cdc_ops.core.operation.operation import ApplyMode, Landing, OperationKind, OperationSpec
+from cdc_ops.core.apply.apply_spec import ApplyMode, ApplySpec, Landing
+from cdc_ops.core.operation.operation import OperationKind, OperationSpec, SourceColumns, Target
+from cdc_ops.core.operation.progress import TableProgress
+from cdc_ops.core.operation.reads import ChunkRead
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind, SparkConfig, TableSettings
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.lake.spark.session import build_session
@@ -35,14 +38,12 @@ def snapshot(source: Source, table: TableName, path: Path, name: str) -> Operati
         kind=OperationKind.SNAPSHOT_CHUNK,
         generation=1,
         planned_at=datetime.now(UTC),
-        path=str(path),
-        staging=str(path.with_suffix(".staging")),
-        schema=schema,
-        keys=schema.primary_key,
-        cursor=cursor,
-        slices=source.slices(schema, schema.primary_key, "", TableSettings().parallelism),
-        mode=ApplyMode.APPEND,
-        landing=Landing.DIRECT,
+        target=Target(path=str(path), staging=str(path.with_suffix(".staging"))),
+        source=SourceColumns(schema=schema, cursor=cursor),
+        before=TableProgress(),
+        after=TableProgress(),
+        apply=ApplySpec(keys=schema.primary_key, mode=ApplyMode.APPEND, landing=Landing.DIRECT),
+        read=ChunkRead(slices=source.slices(schema, schema.primary_key, "", TableSettings().parallelism)),
     )
 
 

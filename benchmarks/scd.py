@@ -15,13 +15,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks._harness import BENCH, LOCAL, Measured, Series
+from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.apply.metadata_columns import SEQUENCE
 from cdc_ops.core.apply.scd import POSITION_TYPE, Sequence, SequenceKind, TableStorage
 from cdc_ops.core.archive.offsets import ArchiveWatermark
 from cdc_ops.core.operation.log_batch import LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge
-from cdc_ops.core.operation.operation import ApplyMode, Manifest, OperationSpec
+from cdc_ops.core.operation.operation import Manifest, OperationSpec
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.spark import jars
 from cdc_ops.lake.spark.session import build_session

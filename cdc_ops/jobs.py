@@ -19,8 +19,9 @@ from pyspark.sql import SparkSession
 
 from cdc_ops import __version__
 from cdc_ops.core import json_codec
+from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.operation.job import JobSpec, MaintenanceTask, Step, StepResult, TableResult
-from cdc_ops.core.operation.operation import Landing, OperationResult, OperationSpec
+from cdc_ops.core.operation.operation import OperationResult, OperationSpec
 from cdc_ops.core.operation.phases import RunPhase, phases_text
 from cdc_ops.core.pipeline.connections import variable_name
 from cdc_ops.core.schema.tables import TableName
@@ -191,21 +192,21 @@ def _run_operations(context: JobContext, step: Step, table: TableName, operation
 
 def _reads(step: Step, spec: OperationSpec) -> bool:
     """True if a step reads the rows of an operation at the source; a merge does so too if what was landed is damaged."""
-    return step is Step.SYNC or (step is Step.EXTRACT) == (spec.landing is Landing.STAGED) or bool(damage_of(spec))
+    return step is Step.SYNC or (step is Step.EXTRACT) == (spec.apply.landing is Landing.STAGED) or bool(damage_of(spec))
 
 
 def _run_operation(context: JobContext, spark: SparkSession, source: Source, step: Step, spec: OperationSpec) -> OperationResult:
     started = time.monotonic()
     context.say(f"{spec.table}: {step} operation {spec.op_seq} ({spec.words}), {spec.extent}")
     attempt = uuid.uuid4().hex[:12]
-    staged, direct = (connections_of(spec) if spec.landing is landing else 0 for landing in (Landing.STAGED, Landing.DIRECT))
+    staged, direct = (connections_of(spec) if spec.apply.landing is landing else 0 for landing in (Landing.STAGED, Landing.DIRECT))
     if damage := damage_of(spec):
         context.say(f"{spec.table}: the landed rows of operation {spec.op_seq} are damaged ({damage}); the same window is read again")
     if step is not Step.MERGE or damage:
         with context.held(spec.table, staged):
             result = extract(spark, source, spec, attempt, context.readings)
     if step is not Step.EXTRACT:
-        if spec.landing is Landing.STAGED and (landed := read_manifest(spec.staging)) is not None:
+        if spec.apply.landing is Landing.STAGED and (landed := read_manifest(spec.target.staging)) is not None:
             context.say(merge_line(spec, landed.rows))
         with context.held(spec.table, direct):
             result = merge(spark, source, spec)

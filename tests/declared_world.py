@@ -12,6 +12,7 @@ from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.job import TableResult
 from cdc_ops.core.operation.log_batch import LogBatchResult
 from cdc_ops.core.operation.operation import Manifest, OperationResult, OperationSpec, Outcome, app_id
+from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.archive_config import OnGap
 from cdc_ops.core.pipeline.pipeline import Pipeline
@@ -24,6 +25,7 @@ from cdc_ops.steps.commit import Rebuilt, commit_table, rebuild_table
 from cdc_ops.steps.context import LEASE_TTL, Context
 from cdc_ops.steps.discovery import discover
 from cdc_ops.steps.plan import TablePlan, freeze_table, plan_table
+from tests.operations import with_fields
 
 MAXWELL = (
     "format: maxwell, accept_losses: [truncate=dropped],"
@@ -123,20 +125,22 @@ class DeclaredWorld:
         return settled.run
 
     def _apply(self, spec: OperationSpec) -> OperationResult:
-        assert spec.log is not None
+        assert isinstance(spec.read, ArchiveRead)
         covers = []
-        for file in spec.log.files:
+        for file in spec.read.batch.files:
             offset, lines = int(file.path[-15:-5]), (self.folder / "archive" / file.path).read_bytes().count(b"\n")
             covers.append(OffsetRange(file=file.path, stream="t/0", low=(offset,), high=(offset + lines,)))
-        proven = after_reading(spec.log, covers, table=str(spec.table))
+        proven = after_reading(spec.read.batch, covers, table=str(spec.table))
         reading = LogBatchResult(watermark=proven.watermark, covers=tuple(covers), merged=proven.merged, gaps=proven.gaps)
         write_manifest(
-            spec.staging,
-            Manifest(operation_id=spec.operation_id, attempt="a", rows=0, bytes=0, schema_fingerprint=spec.schema.fingerprint, log=reading),
+            spec.target.staging,
+            Manifest(
+                operation_id=spec.operation_id, attempt="a", rows=0, bytes=0, schema_fingerprint=spec.source.schema.fingerprint, log=reading
+            ),
         )
-        log = Path(spec.path) / "_delta_log"
+        log = Path(spec.target.path) / "_delta_log"
         log.mkdir(parents=True, exist_ok=True)
-        record = commit_record(replace(spec, archive_after=proven.watermark), rows=0, package_version="1")
+        record = commit_record(with_fields(spec, archive_after=proven.watermark), rows=0, package_version="1")
         version = spec.op_seq - 1
         actions: list[dict[str, object]] = [
             {"commitInfo": {"timestamp": version, "operation": "MERGE", "userMetadata": render_record(record)}},

@@ -1,14 +1,16 @@
 """Operations on one small table, for the tests of cdc_ops.lake."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import Row, SparkSession
 
+from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue
-from cdc_ops.core.operation.operation import ApplyMode, Landing, OperationKind, OperationSpec
+from cdc_ops.core.operation.operation import OperationKind, OperationSpec
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
+from tests.operations import operation, with_fields
 from tests.stores import place
 
 PIPELINE = "shop"
@@ -44,7 +46,7 @@ class Case:
 
     def operation(self, op_seq: int, mode: ApplyMode = ApplyMode.MERGE, **changes: Any) -> OperationSpec:
         operation_id = changes.pop("operation_id", f"operation-{op_seq}")
-        spec = OperationSpec(
+        spec = operation(
             pipeline=PIPELINE,
             table=TABLE,
             op_seq=op_seq,
@@ -63,7 +65,7 @@ class Case:
             landing=Landing.STAGED,
             watermark_after=watermark(op_seq),
         )
-        return replace(spec, **changes)
+        return with_fields(spec, **changes)
 
 
 def history(spark: SparkSession, path: str, limit: int | None = None) -> list[Row]:

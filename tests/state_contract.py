@@ -20,6 +20,7 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, StaleStateError, StateError
 from cdc_ops.state.db import schema
 from cdc_ops.state.sql import SqlStateStore, open_reader, open_store
+from tests.operations import with_fields
 from tests.state_archive_contract import ArchiveContract
 from tests.state_lease_contract import LeaseContract
 from tests.state_values import NOON, ORDERS, PIPELINE, at_once, fresh, race, result, run, settle, spec, take
@@ -106,7 +107,7 @@ class StateContract(LeaseContract, ArchiveContract):
 
     def test_what_is_frozen_comes_back_equal_and_in_order(self, store: SqlStateStore) -> None:
         lease = take(store)
-        big = replace(spec(2), slices=tuple(f"id = {number}" for number in range(20_000)))
+        big = with_fields(spec(2), slices=tuple(f"id = {number}" for number in range(20_000)))
         store.freeze(lease, fresh(), (spec(1), big))
         assert store.open_operations(PIPELINE, ORDERS) == (spec(1), big)
         store.freeze(lease, fresh(), (spec(3),))
@@ -137,14 +138,14 @@ class StateContract(LeaseContract, ArchiveContract):
     def test_what_an_open_operation_reads_can_be_replaced_under_its_own_number_alone(self, store: SqlStateStore) -> None:
         lease = take(store)
         store.freeze(lease, fresh(), (spec(1), spec(2)))
-        changed = replace(spec(2), source_fingerprint="new")
+        changed = with_fields(spec(2), source_fingerprint="new")
         store.refreeze(lease, (spec(1), changed))
         assert store.open_operations(PIPELINE, ORDERS) == (spec(1), changed)
         with pytest.raises(StaleStateError, match="not open"):
             store.refreeze(lease, (replace(changed, op_seq=3),))
         settle(store, lease, spec(1))
         with pytest.raises(StaleStateError, match="committed"):
-            store.refreeze(lease, (replace(spec(1), source_fingerprint="late"),))
+            store.refreeze(lease, (with_fields(spec(1), source_fingerprint="late"),))
         assert store.open_operations(PIPELINE, ORDERS) == (changed,)
 
     def test_freezing_needs_the_state_that_was_planned_for(self, store: SqlStateStore) -> None:
@@ -157,7 +158,7 @@ class StateContract(LeaseContract, ArchiveContract):
         store.freeze(lease, fresh(), (spec(1),))
         new = settle(store, lease, spec(1))
         assert store.table_state(PIPELINE, ORDERS) == new
-        assert new.watermark == spec(1).watermark_after
+        assert new.watermark == spec(1).after.watermark
         assert store.open_operations(PIPELINE, ORDERS) == ()
         assert store.stats(PIPELINE, ORDERS) == result(spec(1)).stats
 
@@ -253,7 +254,7 @@ class StateContract(LeaseContract, ArchiveContract):
         self, store: SqlStateStore
     ) -> None:
         lease, hopeless, same = take(store), spec(1, OperationKind.BACKFILL), spec(2, OperationKind.RECONCILE)
-        same = replace(same, compare=CompareSpec(strength=CompareLevel.WHOLE, buckets=None, readers=1, guard=DeleteGuard()))
+        same = with_fields(same, compare=CompareSpec(strength=CompareLevel.WHOLE, buckets=None, readers=1, guard=DeleteGuard()))
         store.freeze(lease, fresh(), (hopeless, same, spec(3)))
         store.settle(lease, fresh(), abandoned(fresh(), hopeless), hopeless, None)
         state = store.table_state(PIPELINE, ORDERS)

@@ -11,15 +11,17 @@ from typing import TypeVar
 import pytest
 import sqlalchemy as sa
 
+from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operation.operation import ApplyMode, Counts, Landing, OperationKind, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.operation.operation import Counts, OperationKind, OperationResult, OperationSpec, Outcome
 from cdc_ops.core.operation.table_state import TableState, committed
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.state.base import TableRun, TableRunStatus
 from cdc_ops.state.lease import Lease
 from cdc_ops.state.sql import SqlStateStore, open_store
+from tests.operations import operation
 
 T = TypeVar("T")
 PIPELINE = "shop"
@@ -30,7 +32,7 @@ NOON = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
 
 def spec(op_seq: int = 1, kind: OperationKind = OperationKind.INCREMENT, *, name: str = "", table: TableName = ORDERS) -> OperationSpec:
     column = Column(name="id", source_type="bigint", delta_type="bigint", nullable=False, expression="`id`")
-    return OperationSpec(
+    return operation(
         pipeline=PIPELINE,
         table=table,
         op_seq=op_seq,

@@ -6,8 +6,9 @@ from pathlib import Path
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operation.operation import Counts, OperationKind, SnapshotProgress
+from cdc_ops.core.operation.operation import Counts, OperationKind
 from cdc_ops.core.operation.phases import PhaseSeconds, RunPhase
+from cdc_ops.core.operation.progress import SnapshotProgress
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import SourceAccessError

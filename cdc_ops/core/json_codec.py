@@ -1,5 +1,7 @@
 """Frozen values to JSON and back: the only language between Airflow, the ledger, Spark and the Delta commit.
 
+A class that stands in a tagged union has a class variable `JSON_TYPE`, and its JSON says it: {"type": "window", ...}.
+
 Strict on the way in: unknown fields, and missing ones that have no default, are errors, because a half-understood frozen plan loses rows.
 """
 
@@ -10,17 +12,21 @@ import types
 import typing
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from cdc_ops.errors import StateError
 
 T = TypeVar("T")
 
+TYPE: Final = "type"
+"""Where the JSON of a class in a tagged union says which one it is: its class variable `JSON_TYPE`."""
+
 
 def to_data(value: object) -> Any:
     """Turns a value into plain JSON data; datetimes must carry a time zone, a timedelta becomes its seconds."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_data(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        data = {field.name: to_data(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return data if (tag := _tag(type(value))) is None else {TYPE: tag, **data}
     match value:
         case enum.Enum():
             return value.value
@@ -93,6 +99,8 @@ def _read(kind: Any, data: Any) -> Any:
 def _read_union(options: tuple[Any, ...], data: Any) -> Any:
     if data is None and type(None) in options:
         return None
+    if any(tags := {_tag(option): option for option in options if _tag(option) is not None}):
+        return _read_tagged(tags, data)
     failures = []
     for option in options:
         if option is type(None):
@@ -102,6 +110,17 @@ def _read_union(options: tuple[Any, ...], data: Any) -> Any:
         except (ValueError, TypeError, KeyError) as error:
             failures.append(str(error))
     raise ValueError("; ".join(failures) or f"{data!r} fits none of {options}")
+
+
+def _tag(kind: Any) -> str | None:
+    return getattr(kind, "JSON_TYPE", None) if isinstance(kind, type) else None
+
+
+def _read_tagged(tags: dict[str | None, Any], data: Any) -> Any:
+    tag = data.get(TYPE) if isinstance(data, dict) else None
+    if not isinstance(tag, str) or tag not in tags:
+        raise ValueError(f"{TYPE} {tag!r} is none of {', '.join(sorted(filter(None, tags)))}")
+    return _read(tags[tag], data)
 
 
 def _read_tuple(items: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
@@ -117,6 +136,10 @@ def _read_tuple(items: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
 def _read_dataclass(cls: type, data: Any) -> Any:
     if not isinstance(data, dict):
         raise TypeError(f"{cls.__name__}: expected an object, got {data!r}")
+    if (tag := _tag(cls)) is not None:
+        if data.get(TYPE) != tag:
+            raise ValueError(f"{cls.__name__}: {TYPE} is {data.get(TYPE)!r}, not {tag!r}")
+        data = {name: value for name, value in data.items() if name != TYPE}
     hints = _hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls)}
     if unknown := sorted(set(data) - set(fields)):

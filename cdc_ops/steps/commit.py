@@ -14,6 +14,7 @@ from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.job import TableResult
 from cdc_ops.core.operation.operation import Counts, OperationKind, OperationResult, OperationSpec, Outcome
 from cdc_ops.core.operation.phases import PLANNING, Phases, RunPhase, added
+from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.operation.table_state import (
     LedgerStatus,
@@ -185,13 +186,13 @@ def abandon_exhausted(context: Context, lease: Lease, state: TableState) -> Tabl
 def _expire_staging(context: Context, config: TableConfig) -> None:
     """Removes what was landed long ago for operations that are settled; never what an unfinished one may still read."""
     store = context.store
-    keep = [spec.staging for spec in store.open_operations(config.pipeline, config.table)]
+    keep = [spec.target.staging for spec in store.open_operations(config.pipeline, config.table)]
     expire(staging_root(context.pipeline, config.table), store.now() - STAGING_KEPT, keep)
 
 
 def _settle_next(context: Context, lease: Lease, state: TableState, spec: OperationSpec, reported: dict[str, OperationResult]) -> None:
-    found = find_commit(spec.path, spec.operation_id)
-    if found is None and spec.compare is not None:
+    found = find_commit(spec.target.path, spec.operation_id)
+    if found is None and isinstance(spec.read, CompareRead):
         _settle_unchanged(
             context, lease, state, spec, reported.get(spec.operation_id)
         )  # a later one is in the lake, so this one never will be
@@ -207,9 +208,9 @@ def _settle_next(context: Context, lease: Lease, state: TableState, spec: Operat
     if result.stats is not None:
         previous = context.store.stats(spec.pipeline, spec.table)
         result = replace(result, stats=carry_over(previous, result.stats, context.store.now()))
-    reading = manifest.log if spec.log and (manifest := find_manifest(spec.staging)) else None
+    reading = manifest.log if isinstance(spec.read, ArchiveRead) and (manifest := find_manifest(spec.target.staging)) else None
     if reading and reading.last_change:
-        spec = replace(spec, fresh_at=reading.last_change)
+        spec = replace(spec, after=replace(spec.after, fresh_at=reading.last_change))
     after = committed(state, spec, found.version, found.record.archive)
     context.store.settle(lease, state, after, spec, result)
     if reading:
@@ -219,8 +220,8 @@ def _settle_next(context: Context, lease: Lease, state: TableState, spec: Operat
 
 def _unreported(spec: OperationSpec, found: FoundCommit) -> OperationResult:
     """What commit and manifest tell of an operation whose application died after its commit, or lost to another attempt."""
-    manifest = find_manifest(spec.staging)
-    lossy = any(column.lossy for column in spec.schema.columns)
+    manifest = find_manifest(spec.target.staging)
+    lossy = any(column.lossy for column in spec.source.schema.columns)
     return OperationResult(
         op_seq=spec.op_seq,
         operation_id=spec.operation_id,
@@ -257,7 +258,7 @@ def _settle_without_commit(context: Context, lease: Lease, config: TableConfig, 
 def _give_up_refused(context: Context, lease: Lease, config: TableConfig) -> None:
     """Gives up a comparison whose deletes were refused: somebody has to decide, and increments must not wait for it."""
     for spec in context.store.open_operations(config.pipeline, config.table)[:1]:
-        if spec.compare is not None:
+        if isinstance(spec.read, CompareRead):
             state = context.store.table_state(config.pipeline, config.table)
             context.store.settle(lease, state, abandoned(state, spec), spec, None)
 

@@ -9,8 +9,10 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.operation.operation import Counts, Landing, Manifest, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.apply.apply_spec import Landing
+from cdc_ops.core.operation.operation import Counts, Manifest, OperationResult, OperationSpec, Outcome
 from cdc_ops.core.operation.phases import RunPhase
+from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
 from cdc_ops.lake.staging.landing import land
 from cdc_ops.lake.staging.manifests import find_landed
 from cdc_ops.sources.base import Source
@@ -39,7 +41,7 @@ def extract(spark: SparkSession, source: Source, spec: OperationSpec, attempt: s
         SourceError: the source refuses or breaks off the read.
         UnstorableValueError: a value cannot be stored, and the table's policy is to fail.
     """
-    if spec.landing is Landing.DIRECT:
+    if spec.apply.landing is Landing.DIRECT:
         return _result(spec, None)
     landed = find_landed(spec)
     if landed.manifest is not None:
@@ -50,19 +52,19 @@ def extract(spark: SparkSession, source: Source, spec: OperationSpec, attempt: s
 
 def damage_of(spec: OperationSpec) -> str:
     """Returns why the landed rows of an operation cannot be used, so that the next step reads its window again; "" if they can."""
-    return find_landed(spec).damage if spec.landing is Landing.STAGED else ""
+    return find_landed(spec).damage if spec.apply.landing is Landing.STAGED else ""
 
 
 def _land(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str, readings: SharedScans | None, reread: str) -> Manifest:
     def finished(manifest: Manifest) -> Manifest:
         return replace(check_places(spark, spec, manifest), reread=reread)
 
-    if spec.log is not None:
-        return land_events(spark, spec, spec.log, attempt, readings, reread)
+    if isinstance(spec.read, ArchiveRead):
+        return land_events(spark, spec, spec.read.batch, attempt, readings, reread)
     check_columns_unchanged(source, spec)
     try:
         with translated_failures(spec.table):
-            if spec.compare is not None:
+            if isinstance(spec.read, CompareRead):
                 return land_differences(spark, source, spec, attempt, lambda: check_columns_unchanged(source, spec), reread)
             rows = read_with_null_counts(spark, source.jdbc_read(spec.read_schema, spec.slices), spec.read_schema, spec.source_keys)
             return land(spark, rows, spec, attempt, lambda: check_columns_unchanged(source, spec), finished)

@@ -7,9 +7,11 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
+from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.operation.merge_plan import plan_merge
-from cdc_ops.core.operation.operation import ApplyMode, Landing, Manifest, OperationResult, OperationSpec
+from cdc_ops.core.operation.operation import Manifest, OperationResult, OperationSpec
 from cdc_ops.core.operation.phases import RunPhase
+from cdc_ops.core.operation.reads import CompareRead, ReplayRead, WindowRead
 from cdc_ops.core.operation.table_state import check_base
 from cdc_ops.errors import LandedRowsLostError
 from cdc_ops.lake.log.head import read_head
@@ -47,20 +49,20 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
         DataError: rows without key, or with values that cannot be stored and must not become NULL.
         LakeError: the table is not what the operation expects, or somebody else committed.
     """
-    with measured(RunPhase.COPY if spec.landing is Landing.DIRECT and spec.replay is None else RunPhase.MERGE):
+    with measured(RunPhase.COPY if spec.apply.landing is Landing.DIRECT and not isinstance(spec.read, ReplayRead) else RunPhase.MERGE):
         return _merge(spark, source, spec)
 
 
 def _merge(spark: SparkSession, source: Source, spec: OperationSpec) -> OperationResult:
-    head = read_head(spec.path, spec.pipeline, spec.table)
+    head = read_head(spec.target.path, spec.pipeline, spec.table)
     check_base(spec, head)
     taken = head is not None and (head.txn_version or 0) >= spec.op_seq
     if taken:
-        spec = replace(spec, schema_changes=())  # who comes too late alters nothing either
+        spec = replace(spec, apply=replace(spec.apply, schema_changes=()))  # who comes too late alters nothing either
     spec = as_table_deletes(spec, head)
-    if spec.replay is not None:
-        return replay(spark, spec, spec.replay)
-    if spec.landing is Landing.DIRECT:
+    if isinstance(spec.read, ReplayRead):
+        return replay(spark, spec, spec.read.replay)
+    if spec.apply.landing is Landing.DIRECT:
         check_columns_unchanged(source, spec)
         rows = read_with_null_counts(spark, source.jdbc_read(spec.full_schema, spec.slices), spec.full_schema, spec.source_keys)
         try:
@@ -69,15 +71,15 @@ def _merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operatio
         except Exception:  # as in extract: says what a driver's message only hints at
             check_columns_unchanged(source, spec)
             raise
-    manifest = read_manifest(spec.staging)
+    manifest = read_manifest(spec.target.staging)
     if manifest is None or manifest.operation_id != spec.operation_id:
         raise LandedRowsLostError(
-            f"Operation {spec.op_seq} of {spec.table} has not been extracted: {spec.staging} holds no manifest of it.",
+            f"Operation {spec.op_seq} of {spec.table} has not been extracted: {spec.target.staging} holds no manifest of it.",
             why="The extract step did not finish, or the staging area was emptied.",
             data="Nothing was written; the watermark stays.",
             next="Nothing to do: the next run reads the same window again.",
         )
-    if spec.compare is not None:
+    if isinstance(spec.read, CompareRead):
         result = merge_differences(spark, spec, manifest, taken=taken)
     elif manifest.log is not None:
         result = merge_events(spark, spec, manifest, manifest.log)
@@ -92,13 +94,13 @@ def _merge_rows(spark: SparkSession, spec: OperationSpec, manifest: Manifest) ->
     rows = without_unplaced(spark, spec, manifest, read_landed(spark, spec, manifest))
     place = last_emptied(rows, spec)
     rows = without_emptied(rows, spec, place)
-    plan, landed = emptying(plan_merge(spec, manifest), spec.stored_as.own.sequence, place), latest_rows(applied(rows, spec), spec)
+    plan, landed = emptying(plan_merge(spec, manifest), spec.apply.stored_as.own.sequence, place), latest_rows(applied(rows, spec), spec)
     batch = landed
-    if spec.band is not None or spec.with_nulls:
+    if isinstance(spec.read, WindowRead) and spec.read.looks_again:
         batch, late = drop_unchanged(spark, spec, batch)
         plan = replace(plan, late=late)
-    if spec.mode is ApplyMode.OVERWRITE:
-        bury(spark, spec, landed.where(is_deleted(spec.delete_where)), (place,) if place else ())
+    if spec.apply.mode is ApplyMode.OVERWRITE:
+        bury(spark, spec, landed.where(is_deleted(spec.apply.delete_where)), (place,) if place else ())
     plan, batch = with_moved(spec, plan, apply_deletes(batch, spec), landed)
     plan, batch = with_deleted(spark, spec, plan, batch)
     result = apply(spark, spec, batch, plan, manifest.rows)

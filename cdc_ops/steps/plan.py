@@ -9,15 +9,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from typing import assert_never
 
 from cdc_ops import __version__
+from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.archive.completeness import MissingEvents
 from cdc_ops.core.cursor.auto_increment import CounterSamples
 from cdc_ops.core.cursor.windows import SafeBound, fresh_instant
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.job import JobSpec, Step
-from cdc_ops.core.operation.operation import Landing, OperationKind, OperationResult, OperationSpec
+from cdc_ops.core.operation.operation import OperationKind, OperationResult, OperationSpec
 from cdc_ops.core.operation.phases import Phases, RunPhase
+from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, CompareRead, KeysRead, ReplayRead, WindowRead
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
 from cdc_ops.core.operation.table_state import LedgerStatus, TableState, compare, projected, scanned
 from cdc_ops.core.pipeline.pipeline import Method, Pipeline, TableConfig, current_settings, known_tables
@@ -140,7 +143,7 @@ def plan_table(context: Context, source: Source, request: RunRequest, config: Ta
 
 def _damaged(unfinished: Iterable[OperationSpec]) -> tuple[str, ...]:
     """Says which operations a run would read again; a run says it itself, when it has done so."""
-    found = ((spec, find_landed(spec).damage) for spec in unfinished if spec.landing is Landing.STAGED)
+    found = ((spec, find_landed(spec).damage) for spec in unfinished if spec.apply.landing is Landing.STAGED)
     return tuple(
         f"the landed rows of operation {spec.op_seq} are damaged ({damage}); a run reads the same window again"
         for spec, damage in found
@@ -181,7 +184,7 @@ def freeze_table(context: Context, source: Source, request: RunRequest, config: 
 def build_job(pipeline: Pipeline, request: RunRequest, step: Step, operations: Iterable[OperationSpec], result_path: str) -> JobSpec:
     """Returns the job of one Spark application for frozen operations of a group of tables."""
     frozen = tuple(_relaxed(pipeline, spec) for spec in operations)
-    reads_archives = any(spec.log is not None for spec in frozen)
+    reads_archives = any(isinstance(spec.read, ArchiveRead) for spec in frozen)
     return JobSpec(
         step=step,
         pipeline=pipeline.name,
@@ -197,7 +200,8 @@ def build_job(pipeline: Pipeline, request: RunRequest, step: Step, operations: I
 def _relaxed(pipeline: Pipeline, spec: OperationSpec) -> OperationSpec:
     """A frozen operation whose table no longer fails for values that cannot be stored: else nobody could let it through."""
     settings = current_settings(pipeline, spec.table)
-    return replace(spec, schema=spec.schema.relaxed(settings.types)) if settings else spec
+    relaxed = replace(spec.source, schema=spec.source.schema.relaxed(settings.types)) if settings else spec.source
+    return replace(spec, source=relaxed)
 
 
 def check_standing(reader: StateReader, state: TableState, head: LakeHead | None) -> LedgerStatus:
@@ -242,11 +246,11 @@ def _keep(context: Context, lease: Lease, state: TableState, plan: TablePlan) ->
 
 def _grown(unfinished: Iterable[OperationSpec], config: TableConfig, *, declared: bool) -> tuple[str, ...]:
     """Returns what is said of columns that operations of an archive have got since their plan."""
-    logs = (spec for spec in unfinished if spec.log is not None)
+    logs = (spec for spec in unfinished if isinstance(spec.read, ArchiveRead))
     news = (
-        change.meaning(config.pipeline, config.table, declared=declared, fills=can_fill_columns(spec.stored_as, spec.keys))
+        change.meaning(config.pipeline, config.table, declared=declared, fills=can_fill_columns(spec.apply.stored_as, spec.apply.keys))
         for spec in logs
-        for change in spec.schema_changes
+        for change in spec.apply.schema_changes
     )
     return tuple(dict.fromkeys(news))
 
@@ -349,9 +353,15 @@ def _readable(
 
     def brought_up(spec: OperationSpec) -> OperationSpec:
         spec = choosing_quarantine(rebase_on_current_columns(spec, facts, base.head, request), facts)
-        if spec.compare is not None:
-            spec = replace(spec, compare=replace(spec.compare, seals=sealed(order)))
-        return as_configured_now(order, spec, spec.log) if spec.log is not None else spec
+        match spec.read:
+            case CompareRead(compare=compare) as read:
+                return replace(spec, read=replace(read, compare=replace(compare, seals=sealed(order))))
+            case ArchiveRead(batch=batch):
+                return as_configured_now(order, spec, batch)
+            case WindowRead() | ChunkRead() | KeysRead() | ReplayRead():
+                return spec
+            case _:
+                assert_never(spec.read)
 
     return tuple(spec if is_landed(spec) else brought_up(spec) for spec in frozen)
 

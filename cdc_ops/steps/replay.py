@@ -41,14 +41,14 @@ def replay(spark: SparkSession, spec: OperationSpec, wanted: Replay) -> Operatio
     rows = with_pending(spark, Kept.of(spec), history)
     if wanted.since is not None:
         rows = rows.where((F.col("kind") != HistoryKind.STATE.value) & (F.col("happened_at") >= F.lit(wanted.since)))
-    emptied = () if spec.stored_as.ignores_deletes else truncates(rows)
+    emptied = () if spec.apply.stored_as.ignores_deletes else truncates(rows)
     folded = fold(_of_today(as_feed(rows), spec), spec, truncated=bool(emptied))
-    if spec.stored_as.keeps_versions:
+    if spec.apply.stored_as.keeps_versions:
         folded = _last_of_place(folded)
     batch = marked(landed_rows(folded, spec, place_in_feed()), spec)
     if wanted.since is not None:
         plan, batch = with_deleted(spark, spec, plan_merge(spec, _manifest(spec, emptied)), batch)
-    elif spec.stored_as.keeps_versions:
+    elif spec.apply.stored_as.keeps_versions:
         _check_versions(spec, history)
         plan = replace(plan_merge(spec, None), deleted_flag=DELETE_MARK, present=PRESENT, truncates=tuple(map(position_literal, emptied)))
     else:
@@ -59,8 +59,10 @@ def replay(spark: SparkSession, spec: OperationSpec, wanted: Replay) -> Operatio
 
 def _manifest(spec: OperationSpec, emptied: tuple[tuple[int, ...], ...]) -> Manifest:
     """What is known of merged events: rows may be partial, and there may be deletes among them."""
-    reading = LogBatchResult(watermark=spec.archive_after or ArchiveWatermark(), truncates=emptied, partial=1, deletes=1)
-    return Manifest(operation_id=spec.operation_id, attempt="", rows=0, bytes=0, schema_fingerprint=spec.schema.fingerprint, log=reading)
+    reading = LogBatchResult(watermark=spec.after.archive or ArchiveWatermark(), truncates=emptied, partial=1, deletes=1)
+    return Manifest(
+        operation_id=spec.operation_id, attempt="", rows=0, bytes=0, schema_fingerprint=spec.source.schema.fingerprint, log=reading
+    )
 
 
 def _of_today(feed: DataFrame, spec: OperationSpec) -> DataFrame:
@@ -83,8 +85,8 @@ def _last_of_place(changes: DataFrame) -> DataFrame:
 
 def _living(batch: DataFrame, spec: OperationSpec) -> DataFrame:
     """The rows that are there, all of which have to be whole."""
-    gone = F.col(quoted(spec.deleted_column or DELETE_MARK))
-    key = F.hex(F.concat_ws(", ", *(F.col(quoted(name)).cast("string") for name in spec.keys)))
+    gone = F.col(quoted(spec.apply.deleted_column or DELETE_MARK))
+    key = F.hex(F.concat_ws(", ", *(F.col(quoted(name)).cast("string") for name in spec.apply.keys)))
     first = spec.full_schema.columns[0]
     failure = F.raise_error(F.concat(F.lit(INCOMPLETE), key, F.lit(":"))).cast(first.delta_type)
     insertable = F.col(PRESENT).isNull() | F.array_contains(PRESENT, REST_IS_NULL)

@@ -15,11 +15,12 @@ from pathlib import Path
 
 from cdc_ops import __version__
 from cdc_ops.core import json_codec
+from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.commit_json import render_record
 from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult, TableResult
-from cdc_ops.core.operation.operation import Counts, Landing, Manifest, OperationResult, OperationSpec, Outcome, app_id
+from cdc_ops.core.operation.operation import Counts, Manifest, OperationResult, OperationSpec, Outcome, app_id
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, LakeConflictError, NullKeyError
 from cdc_ops.lake.file_io import read_text, write_text
@@ -57,21 +58,21 @@ def table_result(job: JobSpec, name: TableName, how: str) -> TableResult:
 
 
 def operation_result(step: Step, spec: OperationSpec) -> OperationResult:
-    if step is Step.EXTRACT or (step is Step.SYNC and spec.landing is Landing.STAGED):
+    if step is Step.EXTRACT or (step is Step.SYNC and spec.apply.landing is Landing.STAGED):
         manifest = Manifest(
             operation_id=spec.operation_id,
             attempt="a",
             rows=spec.expected_rows,
             bytes=1,
             files=1,
-            schema_fingerprint=spec.schema.fingerprint,
+            schema_fingerprint=spec.source.schema.fingerprint,
         )
-        write_text(f"{spec.staging}/a/part-0.parquet", "1")
-        write_manifest(spec.staging, manifest)
+        write_text(f"{spec.target.staging}/a/part-0.parquet", "1")
+        write_manifest(spec.target.staging, manifest)
     counts = Counts(read=spec.expected_rows, updated=spec.expected_rows)
     if step is Step.EXTRACT:
         return OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.LANDED, counts=counts)
-    assert spec.landing is Landing.DIRECT or read_manifest(spec.staging), "merged what was not landed"
+    assert spec.apply.landing is Landing.DIRECT or read_manifest(spec.target.staging), "merged what was not landed"
     version = commit(spec)
     stats = TableStats(delta_version=version, files=version + 1, size_bytes=1000)
     return OperationResult(
@@ -80,7 +81,7 @@ def operation_result(step: Step, spec: OperationSpec) -> OperationResult:
 
 
 def commit(spec: OperationSpec) -> int:
-    log = Path(spec.path) / "_delta_log"
+    log = Path(spec.target.path) / "_delta_log"
     log.mkdir(parents=True, exist_ok=True)
     version = len(list(log.glob("*.json")))
     metadata = render_record(commit_record(spec, rows=spec.expected_rows, package_version=__version__))

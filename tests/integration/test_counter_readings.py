@@ -73,7 +73,7 @@ def test_plans_follow_inserts_that_overlap_for_ever_by_what_the_ledger_keeps(wor
                 assert kept.kept[-1].counter == numbers[-2] + 1
     [operation] = planned.operations
     assert idle  # nothing but a reading of an earlier plan can have proven the bound
-    assert operation.bound_method == METHOD_COUNTER_KEPT
-    assert operation.watermark_after is not None
-    assert operation.window == Window(low=START, high=operation.watermark_after)
-    assert int(START.parts[0]) < int(operation.watermark_after.parts[0]) <= numbers[-1]
+    assert operation.read.bound_method == METHOD_COUNTER_KEPT
+    assert operation.after.watermark is not None
+    assert operation.window == Window(low=START, high=operation.after.watermark)
+    assert int(START.parts[0]) < int(operation.after.watermark.parts[0]) <= numbers[-1]

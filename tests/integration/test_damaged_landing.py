@@ -34,12 +34,12 @@ def one_file_cut_off(spec: OperationSpec, manifest: Manifest) -> None:
 
 
 def manifest_half_written(spec: OperationSpec, manifest: Manifest) -> None:
-    path = at(f"{spec.staging}/manifest.json")
+    path = at(f"{spec.target.staging}/manifest.json")
     path.write_bytes(path.read_bytes()[:-20])
 
 
 def parquet(spec: OperationSpec, manifest: Manifest) -> tuple[LandedFile, ...]:
-    files = landed_files(spec.staging, manifest.attempt)
+    files = landed_files(spec.target.staging, manifest.attempt)
     assert len(files) > 1, "else all of the window is gone"
     return files
 
@@ -76,7 +76,7 @@ def test_a_window_that_was_damaged_after_a_kill_is_read_again_by_the_next_run(
 
     assert world.run(execute_with=killed).retryable
     spec = open_operation(world)
-    first = read_manifest(spec.staging)
+    first = read_manifest(spec.target.staging)
     assert first is not None
     harm(spec, first)
     world.sql("INSERT INTO orders (customer, amount) VALUES ('after the window', 2)")
@@ -86,7 +86,7 @@ def test_a_window_that_was_damaged_after_a_kill_is_read_again_by_the_next_run(
     [run] = report.runs
     assert "the same window was read again" in run.message
     assert run.window == spec.window
-    again = read_manifest(spec.staging)
+    again = read_manifest(spec.target.staging)
     assert again is not None
     assert again.attempt != first.attempt
     assert (again.rows, bool(again.reread)) == (first.rows, True)
@@ -106,11 +106,11 @@ def test_a_window_that_is_damaged_before_its_merge_is_read_again_by_the_merge(wo
     def apart(job: JobSpec) -> StepResult:
         [spec] = job.operations
         step(world, job, Step.EXTRACT)
-        manifest: Any = read_manifest(spec.staging)
+        manifest: Any = read_manifest(spec.target.staging)
         attempts.append(manifest.attempt)
         one_file_cut_off(spec, manifest)
         result = step(world, job, Step.MERGE)
-        attempts.append(read_manifest(spec.staging).attempt)  # type: ignore[union-attr]
+        attempts.append(read_manifest(spec.target.staging).attempt)  # type: ignore[union-attr]
         return result
 
     report = world.run(execute_with=apart)
@@ -139,8 +139,8 @@ def test_events_whose_landed_feed_is_damaged_are_read_again_from_the_same_files(
         [spec] = job.operations
         specs.append(spec)
         step(world, job, Step.EXTRACT)
-        manifest: Any = read_manifest(spec.staging)
-        for file in landed_files(spec.staging, feed_name(manifest.attempt)):
+        manifest: Any = read_manifest(spec.target.staging)
+        for file in landed_files(spec.target.staging, feed_name(manifest.attempt)):
             at(file.path).unlink()
         sink.write(change("d", 90, before=rows[0], database=world.database))  # a file that the operation has not frozen
         return step(world, job, Step.MERGE)
@@ -148,7 +148,7 @@ def test_events_whose_landed_feed_is_damaged_are_read_again_from_the_same_files(
     report = world.run(execute_with=apart)
     assert not report.failures, report.failures[0].error
     assert any("the same window was read again" in text for text in report.warnings)
-    assert len(specs[0].log.files) == 1  # type: ignore[union-attr]
+    assert len(specs[0].read.batch.files) == 1  # type: ignore[union-attr]
     assert len(world.lake("items")) == 3
     later = datetime(2030, 1, 1, tzinfo=UTC)
     assert cdc_ops.as_of(spark, world.path("items"), later).count() == 3

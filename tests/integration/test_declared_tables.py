@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core.operation.job import JobSpec, StepResult
 from cdc_ops.core.operation.operation import Outcome
+from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.errors import JobLostError
 from cdc_ops.jobs import execute
 from cdc_ops.sources.base import open_source
@@ -169,7 +170,11 @@ def test_a_corrected_pipeline_file_is_what_an_operation_that_failed_is_read_by_a
     report = world.run()
     assert not report.failures, [str(failure.error) for failure in report.failures]
     assert [operation.op_seq for job in world.jobs for operation in job.operations] == [1, 1]
-    assert [operation.log and operation.log.archive.format for job in world.jobs for operation in job.operations] == [
+    assert [
+        isinstance(operation.read, ArchiveRead) and operation.read.batch.archive.format
+        for job in world.jobs
+        for operation in job.operations
+    ] == [
         "debezium-oracle",
         "goldengate-json",
     ]

@@ -109,7 +109,7 @@ def test_an_application_that_dies_after_its_commit_leaves_its_counts_in_the_stag
 
     def dies(job: JobSpec) -> StepResult:
         maria.execute(job)
-        manifest = read_manifest(job.operations[0].staging)
+        manifest = read_manifest(job.operations[0].target.staging)
         assert manifest is not None
         assert [one.values for one in manifest.nulled.columns] == [1]
         raise JobLostError("killed")

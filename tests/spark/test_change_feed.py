@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 
 import cdc_ops
 from cdc_ops.cli import app
+from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.operation.change_range import parse_bound
 from cdc_ops.core.operation.merge_plan import keys_condition, plan_merge
-from cdc_ops.core.operation.operation import ApplyMode, OperationSpec
+from cdc_ops.core.operation.operation import OperationSpec
 from cdc_ops.errors import ChangesUnavailableError
 from cdc_ops.lake.log.change_feed_log import find_range
 from cdc_ops.lake.merge.apply import apply
@@ -48,7 +49,7 @@ class Followed:
 
     def apply(self, name: str, spec: OperationSpec, rows: list[tuple[int, str]]) -> None:
         columns = ("id", "name", "CAST(1.5 AS decimal(10, 2)) amount", "timestamp'2026-01-01 00:00:00' updated_at")
-        types = {column.name: column.delta_type for column in spec.schema.columns}
+        types = {column.name: column.delta_type for column in spec.source.schema.columns}
         batch = self.spark.createDataFrame(rows, "id bigint, name string").selectExpr(*columns)
         batch = batch.selectExpr("id", "name", f"CAST(amount AS {types['amount']}) amount", "updated_at")
         self.versions[name] = apply(self.spark, spec, batch, plan_merge(spec, None), len(rows)).delta_version or 0

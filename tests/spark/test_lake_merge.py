@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +10,18 @@ import pytest
 from delta.exceptions import ConcurrentAppendException
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.operation.commit_json import parse_record
 from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.merge_plan import keys_condition, plan_merge
-from cdc_ops.core.operation.operation import ApplyMode, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.operation.operation import OperationResult, OperationSpec, Outcome
 from cdc_ops.errors import ConfigError, DuplicateKeyError, LakeConflictError, TargetForeignError, TargetNotDeltaError, TargetSchemaError
 from cdc_ops.lake.log.head import find_commit, read_head
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.staging.landing import land, read_landed
 from cdc_ops.lake.table.create import ensure_table, translated_conflicts
 from tests.lake_case import PIPELINE, SCHEMA, SCHEMA_DDL, TABLE, Case, history, schema
+from tests.operations import with_fields
 from tests.stores import at
 
 Row = tuple[int, str]
@@ -243,7 +244,7 @@ def test_odd_names_and_keys_without_statistics_make_a_table_too(lake: Lake) -> N
     spec = lake.case.operation(1, ApplyMode.APPEND, schema=odd, keys=("a b", "bin"))
     batch = lake.spark.sql("SELECT 1 `a b`, timestamp'2026-01-01' `t``x`, X'01' bin")
     assert apply(lake.spark, spec, batch, plan_merge(spec, None), 1).counts.inserted == 1
-    merge = replace(spec, op_seq=2, operation_id="m", mode=ApplyMode.MERGE)
+    merge = with_fields(spec, op_seq=2, operation_id="m", mode=ApplyMode.MERGE)
     assert apply(lake.spark, merge, batch, plan_merge(merge, None), 1).counts.updated == 1
 
 

@@ -1,7 +1,6 @@
 """Landing rows and reading them back, and what the manifest says of them."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from cdc_ops.lake.staging import landing
 from cdc_ops.lake.staging.landing import land, read_landed, read_manifest
 from cdc_ops.lake.staging.manifests import Landed, find_landed, landed_files
 from tests.lake_case import Case, schema
+from tests.operations import with_fields
 
 TYPED = schema(
     ("i", "int"), ("l", "bigint"), ("small", "decimal(9,2)"), ("wide", "decimal(30,4)"), ("d", "date"), ("ts", "timestamp"),
@@ -40,9 +40,9 @@ def test_the_manifest_counts_what_is_there_and_gives_the_range_of_each_key_as_li
         f"SELECT {', '.join(f'CAST(col{i} AS {c.delta_type}) {c.name}' for i, c in enumerate(TYPED.columns, 1))} FROM ({ROWS})"
     )
     manifest = land(spark, frame, spec, "first")
-    assert read_manifest(spec.staging) == manifest
+    assert read_manifest(spec.target.staging) == manifest
     assert (manifest.operation_id, manifest.attempt, manifest.rows, manifest.null_keys) == (spec.operation_id, "first", 2, 0)
-    assert manifest.files == len(landed_files(spec.staging, "first"))
+    assert manifest.files == len(landed_files(spec.target.staging, "first"))
     assert [item.column for item in manifest.key_ranges] == ["i", "l", "small", "wide", "d", "ts", "ntz", "s"]
     for item in manifest.key_ranges:
         low, high = frame.selectExpr(f"min(`{item.column}`) <=> {item.low}", f"max(`{item.column}`) <=> {item.high}").collect()[0]
@@ -80,9 +80,9 @@ def test_keys_too_long_for_statistics_are_counted_all_the_same(spark: SparkSessi
 
 def test_a_killed_try_is_not_mixed_with_the_next_one(spark: SparkSession, tmp_path: Path) -> None:
     spec = Case(root=str(tmp_path)).operation(1, schema=schema(("k", "bigint")))
-    spec = replace(spec, keys=("k",))
-    spark.range(5).toDF("k").write.parquet(f"{spec.staging}/killed")
-    assert read_manifest(spec.staging) is None
+    spec = with_fields(spec, keys=("k",))
+    spark.range(5).toDF("k").write.parquet(f"{spec.target.staging}/killed")
+    assert read_manifest(spec.target.staging) is None
     manifest = land(spark, spark.range(2).toDF("k"), spec, "second")
     assert sorted(row["k"] for row in read_landed(spark, spec, manifest).collect()) == [0, 1]
 
@@ -91,14 +91,14 @@ def test_a_killed_try_is_not_mixed_with_the_next_one(spark: SparkSession, tmp_pa
 def test_landed_rows_that_vanished_are_missed(spark: SparkSession, tmp_path: Path) -> None:
     spec = Case(root=str(tmp_path)).operation(1, schema=schema(("k", "bigint")), keys=("k",))
     manifest = land(spark, spark.range(100).repartition(2).toDF("k"), spec, "first")
-    Path(landed_files(spec.staging, "first")[0].path).unlink()
+    Path(landed_files(spec.target.staging, "first")[0].path).unlink()
     with pytest.raises(LandedRowsLostError, match="not complete: 1 of 2 files"):
         read_landed(spark, spec, manifest)
     again = land(spark, spark.range(100).repartition(2).toDF("k"), spec, "second")
     assert read_landed(spark, spec, again).count() == 100
     with pytest.raises(LandedRowsLostError, match="1 of 2 files"):  # a zombie that still has the first manifest: the two never mix
         read_landed(spark, spec, manifest)
-    shutil.rmtree(f"{spec.staging}/first")
+    shutil.rmtree(f"{spec.target.staging}/first")
     with pytest.raises(LandedRowsLostError, match="not complete: 0 of 2 files"):
         read_landed(spark, spec, manifest)
 
@@ -111,7 +111,7 @@ def test_landed_rows_that_vanish_between_the_check_and_the_read_are_missed(
     manifest = land(spark, spark.range(100).repartition(2).toDF("k"), spec, "first")
 
     def vanishing(*_: object) -> str:
-        Path(landed_files(spec.staging, "first")[0].path).unlink()
+        Path(landed_files(spec.target.staging, "first")[0].path).unlink()
         return ""
 
     monkeypatch.setattr(landing, "find_damage", vanishing)
@@ -126,7 +126,7 @@ def test_a_try_that_fails_before_all_of_it_is_written_and_checked_has_not_landed
     seen: list[int] = []
 
     def fail(*_: object) -> Any:
-        seen.append(len(landed_files(spec.staging, "first")))
+        seen.append(len(landed_files(spec.target.staging, "first")))
         raise RuntimeError("killed here")
 
     steps = {"checking": {"check": fail}, "finishing": {"finish": fail}}
@@ -135,4 +135,4 @@ def test_a_try_that_fails_before_all_of_it_is_written_and_checked_has_not_landed
         land(spark, failing if moment == "writing" else rows, spec, "first", **steps.get(moment, {}))
     assert moment == "writing" or min(seen) > 0, "the rows were written before"
     assert find_landed(spec) == Landed()
-    assert read_manifest(spec.staging) is None
+    assert read_manifest(spec.target.staging) is None

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.maintenance import MaintenancePlan
 from cdc_ops.core.operation.job import MaintenanceTask
 from cdc_ops.core.operation.merge_plan import plan_merge
-from cdc_ops.core.operation.operation import ApplyMode
 from cdc_ops.lake.diff.table_diff import compare_tables
 from cdc_ops.lake.log.head import read_head
 from cdc_ops.lake.merge.apply import apply

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import cdc_ops
 from cdc_ops.cli import app
+from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.apply.metadata_columns import END, SEQUENCE, START, MetadataColumns
 from cdc_ops.core.apply.scd import POSITION_TYPE, Sequence, SequenceKind, TableStorage
@@ -23,7 +24,7 @@ from cdc_ops.core.archive.offsets import ArchiveWatermark
 from cdc_ops.core.cursor.cursors import Cursor
 from cdc_ops.core.operation.log_batch import LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge
-from cdc_ops.core.operation.operation import ApplyMode, Manifest, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.operation.operation import Manifest, OperationResult, OperationSpec, Outcome
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.merge import tombstones
 from cdc_ops.lake.merge.apply import apply
@@ -32,6 +33,7 @@ from cdc_ops.steps.stage.latest_rows import apply_deletes, latest_rows
 from cdc_ops.testing.scd_model import Told, all_versions, completed, current_rows, known_after
 from tests import stores
 from tests.lake_case import Case, schema
+from tests.operations import with_fields
 
 TABLE = schema(("id", "bigint"), ("name", "string"), ("role", "string"))
 COLUMNS = f"id bigint, name string, role string, {DELETE_MARK} boolean, {SEQUENCE} {POSITION_TYPE}"
@@ -306,7 +308,7 @@ def test_nulls_of_updates_keep_what_was_there_however_the_changes_are_cut(spark:
             if low <= one.place[0] < high
         ]
         dice.shuffle(data)
-        spec = replace(lake.spec(), schema=table, delete_where="op = 'D'", cursor=Cursor(columns=()))
+        spec = with_fields(lake.spec(), schema=table, delete_where="op = 'D'", cursor=Cursor(columns=()))
         rows = spark.createDataFrame([*data, *data[:50]], "id bigint, name string, role string, op string, at bigint")
         apply(spark, spec, apply_deletes(latest_rows(rows, spec), spec), plan_merge(spec, None), len(data))
     if scd_type == 1:
@@ -342,7 +344,7 @@ def test_deletes_are_remembered_for_the_tombstone_retention_and_by_the_generatio
     tombstones.remember(spark, spec, spark.sql("SELECT 8L AS id, array(6L) AS place"), "place")  # the same operation again
 
     def remembered(**changes: Any) -> list[tuple[int, list[int]]]:
-        found = tombstones.recalled(spark, replace(spec, op_seq=2, **changes))
+        found = tombstones.recalled(spark, with_fields(spec, op_seq=2, **changes))
         assert found is not None
         return [(row["key"]["k0"], row["sequence"]) for row in found.collect()]
 

@@ -15,6 +15,7 @@ from cdc_ops.archives.registry import open_archive
 from cdc_ops.core.archive.offsets import ArchiveWatermark, PartitionWatermark
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import Manifest, OperationSpec
+from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnUnknownTable
 from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN, KnownTables, UnknownTable, UnknownTables
 from cdc_ops.core.schema.tables import TableName
@@ -23,6 +24,7 @@ from cdc_ops.formats.files.containers import open_files
 from cdc_ops.steps.log.land_events import feed_folder, land_events
 from cdc_ops.steps.log.shared_scan import SharedScans
 from cdc_ops.steps.log.unknown_tables import UnknownTableFilter
+from tests.operations import with_fields
 from tests.state_values import spec
 from tests.unit.test_events import column
 
@@ -75,22 +77,22 @@ class Folder:
         )
         base = spec(1, table=TableName(schema="shop", name=name))
         columns = (column("id", "int"), column("c0", "varchar(20)"))
-        schema = replace(base.schema, columns=columns)
-        return replace(base, schema=schema, log=log, staging=str(self.root / "staging" / name))
+        schema = replace(base.source.schema, columns=columns)
+        return with_fields(base, schema=schema, log=log, staging=str(self.root / "staging" / name))
 
 
 def landed(spark: SparkSession, operation: OperationSpec, readings: SharedScans, *, alone: bool = False) -> tuple[Any, ...]:
     """What an operation comes to: what its manifest says, its rows, and the bad records of its feed; or its error."""
-    assert operation.log is not None
-    own = replace(operation, staging=f"{operation.staging}-alone") if alone else operation
+    assert isinstance(operation.read, ArchiveRead)
+    own = with_fields(operation, staging=f"{operation.target.staging}-alone") if alone else operation
     session = spark.newSession()
     try:
-        manifest = land_events(session, own, operation.log, "try", readings)
+        manifest = land_events(session, own, operation.read.batch, "try", readings)
     except CdcError as error:
         return type(error), str(error)
     feed = session.read.parquet(feed_folder(own, "try")).where(F.col("raw").isNotNull())
     bad = sorted(tuple(row) for row in feed.select("file", "line", "reason", "raw").collect())
-    rows = sorted(map(str, session.read.parquet(f"{own.staging}/try").collect()))
+    rows = sorted(map(str, session.read.parquet(f"{own.target.staging}/try").collect()))
     return facts_of(manifest), rows, bad
 
 
@@ -128,9 +130,9 @@ def test_tables_of_a_folder_are_read_once_and_come_to_what_they_come_to_alone(
         folder.operation("changed", 0, 1),
     ]
     [*others, changed] = operations
-    assert changed.log is not None
-    grown = tuple(replace(file, size=file.size + 1) for file in changed.log.files)
-    operations = [*others, replace(changed, log=replace(changed.log, files=grown))]
+    assert isinstance(changed.read, ArchiveRead)
+    grown = tuple(replace(file, size=file.size + 1) for file in changed.read.batch.files)
+    operations = [*others, with_fields(changed, log=replace(changed.read.batch, files=grown))]
     said: list[str] = []
     known = KnownTables(entries=("shop.[abc]", "shop.gap", "shop.changed", "shop.d?"), policy=OnUnknownTable.QUARANTINE)
     readings = SharedScans(spark, operations, "app", said.append, known)

@@ -9,10 +9,13 @@ import enum
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.windows import Window, contains, next_window
 from cdc_ops.core.operation.commit_record import CommitRecord
-from cdc_ops.core.operation.operation import ApplyMode, Landing, OperationKind, OperationSpec, Outcome, SnapshotProgress
+from cdc_ops.core.operation.operation import OperationKind, OperationSpec, Outcome
+from cdc_ops.core.operation.progress import SnapshotProgress
+from cdc_ops.core.operation.reads import CompareRead, WindowRead
 from cdc_ops.core.operation.table_state import (
     LedgerStatus,
     Phase,
@@ -34,6 +37,7 @@ from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.errors import LeaseHeldError, LedgerBehindError, StaleStateError, StateError
 from cdc_ops.steps.planning.late_rows import look_again, seen_after, to_read
 from cdc_ops.steps.table.source_table import SourceTable
+from tests.operations import operation, with_fields
 from tests.unit.protocol_places import (
     CURSOR,
     EPOCH,
@@ -191,7 +195,7 @@ class World:
             case LedgerStatus.AHEAD_OURS:
                 spec = self.ledger.operations[0]
                 version = self.lake.find(spec.operation_id)
-                if version is None and spec.compare is not None:
+                if version is None and isinstance(spec.read, CompareRead):
                     return unchanged(state, spec), spec
                 if version is None:
                     raise StateError(f"operation {spec.op_seq} must be in the lake, and its log does not show it")
@@ -241,9 +245,9 @@ class World:
         A comparison is read anew, too: two that extract at the same time may each find something else, and here they always do.
         """
         spec = worker.operations[len(worker.batches)]
-        if spec.compare is not None and Mechanism.SEALED not in self.off:
+        if isinstance(spec.read, CompareRead) and Mechanism.SEALED not in self.off:
             self.lake.seal(worker.seals)
-        if spec.landing is Landing.STAGED and spec.compare is None:
+        if spec.apply.landing is Landing.STAGED and not isinstance(spec.read, CompareRead):
             batch = self.staging.setdefault(spec.operation_id, self.source.read(spec))
         else:
             batch = self.source.read(spec)
@@ -255,12 +259,12 @@ class World:
         """Drops what the lake has already of the next operation's band; others may commit between this and the statement."""
         at = len(worker.outcomes)
         spec, batch = worker.operations[at], worker.batches[at]
-        if spec.band is not None:
-            known = {row for row in self.lake.rows if contains(CURSOR, spec.band, position(row.cursor))}
+        if isinstance(spec.read, WindowRead) and spec.read.lookback is not None:
+            known = {row for row in self.lake.rows if contains(CURSOR, spec.read.lookback, position(row.cursor))}
             worker.batches = (*worker.batches[:at], batch - known, *worker.batches[at + 1 :])
-        if Mechanism.SEEN_BEFORE_READ in self.off and spec.seen_after is not None and spec.window is not None and spec.watermark_after:
-            seen = seen_after(self.source, FACTS, spec.window, spec.watermark_after)  # type: ignore[arg-type]
-            self._replace(worker, at, replace(spec, seen_after=seen))
+        if Mechanism.SEEN_BEFORE_READ in self.off and spec.after.seen is not None and spec.window is not None and spec.after.watermark:
+            seen = seen_after(self.source, FACTS, spec.window, spec.after.watermark)  # type: ignore[arg-type]
+            self._replace(worker, at, with_fields(spec, seen_after=seen))
         worker.verb = Verb.MERGE
 
     def _replace(self, worker: Worker, at: int, spec: OperationSpec) -> None:
@@ -271,7 +275,7 @@ class World:
         at = len(worker.outcomes)
         spec, batch = worker.operations[at], worker.batches[at]
         if Mechanism.BOUND_AS_WATERMARK in self.off and spec.kind is OperationKind.INCREMENT and batch:
-            spec = replace(spec, watermark_after=position(max(row.cursor for row in batch)))
+            spec = with_fields(spec, watermark_after=position(max(row.cursor for row in batch)))
             self._replace(worker, at, spec)
         worker.verb = Verb.COMMIT_READ
         if Mechanism.BASE_CHECK not in self.off:
@@ -280,12 +284,12 @@ class World:
             except StaleStateError:
                 return
         outcome = Outcome.APPLIED
-        if spec.compare is not None and frozenset(self.lake.rows) == batch and not self.lake.has(spec):
+        if isinstance(spec.read, CompareRead) and frozenset(self.lake.rows) == batch and not self.lake.has(spec):
             outcome = Outcome.UNCHANGED
         elif self.lake.apply(spec, batch) is None:
             ours = Mechanism.IDENTITY_CHECK in self.off or self.lake.find(spec.operation_id) is not None
             outcome = Outcome.ALREADY_APPLIED if ours else Outcome.NUMBER_TAKEN
-        elif spec.compare is not None and spec.operation_id in self.ledger.abandoned_ids:
+        elif isinstance(spec.read, CompareRead) and spec.operation_id in self.ledger.abandoned_ids:
             self._bring_back({row.key for row in batch})
         worker.outcomes += (outcome,)
         if outcome is not Outcome.NUMBER_TAKEN and len(worker.outcomes) < len(worker.operations):
@@ -298,7 +302,7 @@ class World:
         """
         self.purged = {key: at for key, at in self.purged.items() if key not in keys}
         for spec in self.ledger.operations:
-            if spec.compare is not None:
+            if isinstance(spec.read, CompareRead):
                 gone = self.absent_at_plan.get(spec.operation_id, {})
                 self.absent_at_plan[spec.operation_id] = {key: at for key, at in gone.items() if key not in keys}
 
@@ -362,13 +366,13 @@ class World:
             return ()
         spec = self._spec(state, OperationKind.RESYNC)
         if worker.request is Request.FULL:
-            return (replace(spec, generation=state.generation + 1, mode=ApplyMode.OVERWRITE, landing=Landing.DIRECT),)
+            return (with_fields(spec, generation=state.generation + 1, mode=ApplyMode.OVERWRITE, landing=Landing.DIRECT),)
         if worker.request is Request.RECONCILE:
-            return (replace(spec, kind=OperationKind.RECONCILE, compare=COMPARE),)
+            return (with_fields(spec, kind=OperationKind.RECONCILE, compare=COMPARE),)
         kind = OperationKind.BACKFILL if worker.request is Request.BACKFILL else OperationKind.RESYNC
         window = Window(low=position(worker.since), high=position(worker.until))
-        moved = position(min(worker.until, self.source.clock)) if Mechanism.STILL_WATERMARK in self.off else spec.watermark_after
-        return (replace(spec, kind=kind, window=window, watermark_after=moved),)
+        moved = position(min(worker.until, self.source.clock)) if Mechanism.STILL_WATERMARK in self.off else spec.after.watermark
+        return (with_fields(spec, kind=kind, window=window, watermark_after=moved),)
 
     def _snapshot(self, state: TableState) -> tuple[OperationSpec, ...]:
         progress, seen = state.snapshot, None
@@ -380,7 +384,7 @@ class World:
         specs = []
         for index in range(progress.done, progress.total):
             last = index + 1 == progress.total
-            spec = replace(
+            spec = with_fields(
                 self._spec(state, OperationKind.SNAPSHOT_CHUNK, ahead=index - progress.done),
                 generation=generation,
                 mode=ApplyMode.APPEND,
@@ -408,15 +412,15 @@ class World:
         if window is None or read is None or not any(contains(CURSOR, read, position(row.cursor)) for row in self.source.rows.values()):
             self.ledger.settle(worker.token, state, scanned(state, bound.value, bound.observed_at), None, done=True)
             return ()
-        spec = replace(self._spec(state, OperationKind.INCREMENT), window=window, watermark_after=window.high or watermark)
+        spec = with_fields(self._spec(state, OperationKind.INCREMENT), window=window, watermark_after=window.high or watermark)
         if Mechanism.BAND in self.off or window.high is None:
             return (spec,)
         seen = seen_after(self.source, FACTS, window, window.high)  # type: ignore[arg-type]
-        return (replace(spec, slices=(self.source.window_predicate(CURSOR, read),), band=band, seen_after=seen),)
+        return (with_fields(spec, slices=(self.source.window_predicate(CURSOR, read),), band=band, seen_after=seen),)
 
     def _spec(self, state: TableState, kind: OperationKind, ahead: int = 0) -> OperationSpec:
         self.names += 1
-        return OperationSpec(
+        return operation(
             pipeline=PIPELINE,
             table=TABLE,
             op_seq=state.op_seq + 1 + ahead,
@@ -580,4 +584,4 @@ class World:
 
 def _purges(spec: OperationSpec) -> bool:
     """True for operations after which no row is there that was deleted before their plan."""
-    return spec.mode is ApplyMode.OVERWRITE or spec.compare is not None
+    return spec.apply.mode is ApplyMode.OVERWRITE or isinstance(spec.read, CompareRead)

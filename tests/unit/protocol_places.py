@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from cdc_ops.core import json_codec
+from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue, format_datetime
 from cdc_ops.core.cursor.windows import SafeBound, Window, contains
 from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead, commit_record
-from cdc_ops.core.operation.operation import ApplyMode, OperationKind, OperationSpec, app_id
+from cdc_ops.core.operation.operation import OperationKind, OperationSpec, app_id
+from cdc_ops.core.operation.reads import CompareRead
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.errors import LeaseHeldError, StaleStateError
@@ -178,8 +180,8 @@ class Lake:
             return None
         app = self.app_id(spec.generation)
         replaced = {row.key for row in batch}
-        match spec.mode:
-            case _ if spec.compare is not None:
+        match spec.apply.mode:
+            case _ if isinstance(spec.read, CompareRead):
                 kept = ()  # what the read has not brought is deleted
             case ApplyMode.APPEND:
                 kept = self.rows

@@ -18,6 +18,7 @@ from cdc_ops.core.archive.listing import Scope
 from cdc_ops.core.archive.offsets import ArchiveWatermark, OffsetRange, PartitionWatermark
 from cdc_ops.core.operation.log_batch import LogBatch, LogBatchResult
 from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnUnrecognizedFile
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.dev.avro import avro_file
@@ -25,6 +26,7 @@ from cdc_ops.errors import ArchiveChangedError, ArchiveFileError, ArchiveGapErro
 from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.steps.archive.frozen_files import after_reading, check_unchanged, record_consumed, record_frozen, record_scan
 from cdc_ops.steps.archive.scan import ArchiveScan, scan_archive
+from tests.operations import with_fields
 from tests.state_values import PIPELINE, spec, take
 
 RULES = ArchiveConfig(layout=Layout.KAFKA_CONNECT, min_file_age=timedelta(0))
@@ -83,15 +85,15 @@ class Table:
         record_frozen(self.store, self.lease, operation, found.listing.clock)
         check_unchanged(self.archive, found.files)
         covers = tuple(self.read(found))
-        if operation.log is not None and operation.log.files:
-            proven = after_reading(operation.log, covers, table="t")
+        if isinstance(operation.read, ArchiveRead) and operation.read.batch.files:
+            proven = after_reading(operation.read.batch, covers, table="t")
             self.watermark = proven.watermark
             reading = LogBatchResult(watermark=proven.watermark, covers=covers, merged=proven.merged)
             record_consumed(self.store, self.lease, operation, reading, found.listing.clock)
         return found
 
     def operation(self, found: ArchiveScan) -> OperationSpec:
-        return replace(spec(), operation_id="op", run_id="run", log=batch_of(found, self.watermark, self.rules.max_offset_gap))
+        return with_fields(spec(), operation_id="op", run_id="run", log=batch_of(found, self.watermark, self.rules.max_offset_gap))
 
     @property
     def reached(self) -> dict[str, int]:

@@ -9,8 +9,9 @@ import pytest
 from cdc_ops.airflow.job_files import JobFiles
 from cdc_ops.airflow.spark.pending_work import count_attempts, open_work, take_leases
 from cdc_ops.airflow.task_context import TaskContext
+from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.operation.job import Step
-from cdc_ops.core.operation.operation import Landing, Manifest, OperationKind, OperationSpec
+from cdc_ops.core.operation.operation import Manifest, OperationKind, OperationSpec
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.operation.table_state import abandoned
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
@@ -21,6 +22,7 @@ from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.steps.commit import MAX_ATTEMPTS, abandon_exhausted
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.plan import build_job
+from tests.operations import with_fields
 from tests.state_values import ORDERS, PIPELINE, fresh, spec, take
 
 
@@ -98,16 +100,17 @@ def work(here: TaskContext, step: Step) -> tuple[OperationSpec, ...]:
 
 
 def land(operation: OperationSpec) -> None:
-    fingerprint = operation.schema.fingerprint
+    fingerprint = operation.source.schema.fingerprint
     write_manifest(
-        operation.staging, Manifest(operation_id=operation.operation_id, attempt="a", rows=0, bytes=0, schema_fingerprint=fingerprint)
+        operation.target.staging,
+        Manifest(operation_id=operation.operation_id, attempt="a", rows=0, bytes=0, schema_fingerprint=fingerprint),
     )
 
 
 def test_each_run_counts_one_try_also_one_that_finds_its_rows_landed_and_fails_to_merge_them(
     store: SqlStateStore, context: Context, tmp_path: Path
 ) -> None:
-    backfill = replace(spec(1, OperationKind.BACKFILL), staging=str(tmp_path / "staging/1"))
+    backfill = with_fields(spec(1, OperationKind.BACKFILL), staging=str(tmp_path / "staging/1"))
     frozen(store, backfill)
     first = task(context, tmp_path, "one")
     assert work(first, Step.EXTRACT) == (backfill,)
@@ -126,7 +129,7 @@ def test_each_run_counts_one_try_also_one_that_finds_its_rows_landed_and_fails_t
 
 
 def test_a_run_counts_what_lands_nowhere_with_its_merge(store: SqlStateStore, context: Context, tmp_path: Path) -> None:
-    direct = replace(spec(1, OperationKind.RESYNC), landing=Landing.DIRECT)
+    direct = with_fields(spec(1, OperationKind.RESYNC), landing=Landing.DIRECT)
     frozen(store, direct)
     assert work(task(context, tmp_path, "one"), Step.EXTRACT) == ()
     assert work(task(context, tmp_path, "one"), Step.MERGE) == (direct,)

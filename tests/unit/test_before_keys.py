@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from cdc_ops.core.operation.operation import ApplyMode
+from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.schema.collated_keys import PREFIX as STANDS_FOR
 from cdc_ops.core.schema.collated_keys import with_key_columns
 from cdc_ops.core.schema.tables import TableSchema
@@ -15,6 +15,7 @@ from cdc_ops.sources.postgres.dialect import PostgresDialect
 from cdc_ops.sources.sql.dialect import Dialect
 from cdc_ops.steps.table.previous_keys import before_columns
 from tests.lake_case import TABLE, Case, schema
+from tests.operations import with_fields
 
 COLUMNS = schema(
     ("id", "bigint"), ("line", "int"), ("old_id", "bigint"), ("old_line", "int"), ("price", "decimal(9,2)"), ("was", "decimal(9,4)")
@@ -75,7 +76,7 @@ def test_a_loosely_compared_key_is_looked_for_as_the_lake_stores_it() -> None:
 def test_old_keys_are_read_for_merges_of_whole_rows_only() -> None:
     spec = Case(root="x").operation(1, before=before_columns(SOURCE, COLUMNS, ("id",), ("old_id",)))
     assert spec.reads_before
-    assert spec.read_schema.names == (*spec.schema.names, "__cdc_before_0")
-    for other in (replace(spec, mode=ApplyMode.APPEND), replace(spec, update_only=("name",)), replace(spec, before=())):
+    assert spec.read_schema.names == (*spec.source.schema.names, "__cdc_before_0")
+    for other in (with_fields(spec, mode=ApplyMode.APPEND), with_fields(spec, update_only=("name",)), with_fields(spec, before=())):
         assert not other.reads_before
-        assert other.read_schema is other.schema
+        assert other.read_schema is other.source.schema

@@ -22,6 +22,7 @@ from cdc_ops.steps.plan import TablePlan
 from cdc_ops.steps.planning.warnings import foreign_warnings
 from cdc_ops.steps.runs.run import RunReport
 from tests.lake_case import Case
+from tests.operations import with_fields
 
 WINDOW = Window(low=CursorValue(parts=("2026-01-31 10:00:00.123456", "4711")), high=CursorValue(parts=("2026-01-31 10:15:00.123456", "0")))
 TABLE = TableName(schema="shop", name="orders_of_customers")
@@ -49,7 +50,7 @@ def test_a_window_is_on_one_line_in_any_terminal(shown: StringIO) -> None:
 def test_a_plan_is_on_one_line_a_table_and_says_why_a_table_is_idle(shown: StringIO) -> None:
     config = TableConfig(pipeline="shop", table=TABLE, settings=TableSettings(), path="/lake")
     state = TableState(pipeline="shop", table=TABLE)
-    busy = TablePlan(config=config, state=state, planned=(replace(Case(root="x").operation(1), window=WINDOW, expected_rows=20_000),))
+    busy = TablePlan(config=config, state=state, planned=(with_fields(Case(root="x").operation(1), window=WINDOW, expected_rows=20_000),))
     idle = TablePlan(config=config, state=state, idle="no row in [a, b)")
     render.print_plans("shop", [(TABLE, busy), (TableName(schema="shop", name="items"), idle)])
     lines = shown.getvalue().splitlines()

@@ -21,6 +21,7 @@ from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.runs.table_groups import TableFailure, commit_group
 from tests.lake_case import PIPELINE, TABLE, Case
+from tests.operations import with_fields
 from tests.state_values import NOON, TTL
 from tests.unit.test_lake_log import ADD, OURS, Log
 
@@ -69,7 +70,7 @@ class Shop:
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Shop]:
     case = Case(root=str(tmp_path))
-    spec = replace(case.operation(1), kind=OperationKind.INCREMENT, run_id="run")
+    spec = with_fields(case.operation(1), kind=OperationKind.INCREMENT, run_id="run")
     pipeline = Pipeline(
         name=PIPELINE,
         source=SourceConfig(kind=SourceKind.MYSQL, connection="c"),
@@ -120,10 +121,10 @@ def test_a_window_that_was_read_again_is_told_also_if_the_report_is_lost(shop: S
         attempt="b",
         rows=3,
         bytes=9,
-        schema_fingerprint=shop.spec.schema.fingerprint,
+        schema_fingerprint=shop.spec.source.schema.fingerprint,
         reread="1 of 2 files",
     )
-    write_manifest(shop.spec.staging, manifest)
+    write_manifest(shop.spec.target.staging, manifest)
     run, _ = shop.settle(lost=True)
     assert run is not None
     assert "the landed rows were damaged (1 of 2 files), so the same window was read again" in run.message

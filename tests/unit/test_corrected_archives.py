@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from cdc_ops.cli import app
 from cdc_ops.core.operation.operation import Manifest, OperationSpec
+from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.table_state import Phase
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.lake.staging.manifests import is_landed, write_manifest
@@ -25,8 +26,8 @@ def world(tmp_path: Path) -> DeclaredWorld:
 
 def land(spec: OperationSpec) -> None:
     write_manifest(
-        spec.staging,
-        Manifest(operation_id=spec.operation_id, attempt="a", rows=0, bytes=0, schema_fingerprint=spec.schema.fingerprint),
+        spec.target.staging,
+        Manifest(operation_id=spec.operation_id, attempt="a", rows=0, bytes=0, schema_fingerprint=spec.source.schema.fingerprint),
     )
 
 
@@ -38,12 +39,12 @@ def test_an_operation_that_has_landed_nothing_takes_format_settings_and_accept_o
     plan = world.plan()
     (resumed,) = plan.unfinished
     assert plan.planned == ()
-    assert frozen.log is not None
-    assert resumed.log is not None
-    assert (resumed.op_seq, resumed.operation_id, resumed.log.files) == (frozen.op_seq, frozen.operation_id, frozen.log.files)
-    assert resumed.log.archive.format == "debezium-mysql"
-    assert ("skipped.operations", "t") in resumed.log.archive.settings
-    assert resumed.log.archive.accept_losses == ("skipped.operations=t",)
+    assert isinstance(frozen.read, ArchiveRead)
+    assert isinstance(resumed.read, ArchiveRead)
+    assert (resumed.op_seq, resumed.operation_id, resumed.read.batch.files) == (frozen.op_seq, frozen.operation_id, frozen.read.batch.files)
+    assert resumed.read.batch.archive.format == "debezium-mysql"
+    assert ("skipped.operations", "t") in resumed.read.batch.archive.settings
+    assert resumed.read.batch.archive.accept_losses == ("skipped.operations=t",)
     assert world.plan().unfinished == (resumed,)  # it is kept: a third run finds what the second has written
     assert any("read by the settings of now" in text for text in plan.warnings)
 
@@ -70,10 +71,10 @@ def test_an_operation_that_has_landed_nothing_reads_the_files_of_a_corrected_url
     world.archive(2, folder="right")
     world.correct("/archive", "/right")
     (resumed,) = world.plan().unfinished
-    assert frozen.log is not None
-    assert resumed.log is not None
-    assert resumed.log.url == f"{world.folder}/right"
-    assert [(file.path, file.size) for file in resumed.log.files] == [
+    assert isinstance(frozen.read, ArchiveRead)
+    assert isinstance(resumed.read, ArchiveRead)
+    assert resumed.read.batch.url == f"{world.folder}/right"
+    assert [(file.path, file.size) for file in resumed.read.batch.files] == [
         ("t/partition=0/t+0+0000000000.json", 6),
         ("t/partition=0/t+0+0000000002.json", 3),
     ]

@@ -293,7 +293,7 @@ def test_the_source_lists_its_tables_once_for_all_that_share_a_folder(file: Path
         configs = discover(pipeline, source, request)
         monkeypatch.setattr(DeclaredSource, "tables", lambda self: (asked.append("tables"), listed(self))[1])
         plans = [plan_table(context, source, request, config) for config in configs]
-    logs = [spec.log for plan in plans for spec in plan.planned]
+    logs = [spec.read.batch for plan in plans for spec in plan.planned]
     assert [bool(log and log.unknown) for log in logs] == [True, False]  # each reads the folder, the first looks after strangers
     assert asked == ["tables"]
 

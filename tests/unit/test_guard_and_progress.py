@@ -1,6 +1,5 @@
 """The load guard and the lines of a snapshot's progress, without server or Spark."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -8,13 +7,15 @@ import pytest
 
 from cdc_ops.core import json_codec
 from cdc_ops.core.cursor.cursors import CursorValue
-from cdc_ops.core.operation.operation import Counts, OperationKind, SnapshotProgress
+from cdc_ops.core.operation.operation import Counts, OperationKind
+from cdc_ops.core.operation.progress import SnapshotProgress
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import SourceBusyError
 from cdc_ops.steps.query.load_guard import LOOK_AGAIN_SECONDS, LoadGuard
 from cdc_ops.steps.reporting.progress import Pace, chunk_line, merge_line, rows_text, span_text
 from tests.lake_case import Case
+from tests.operations import with_fields
 
 TABLE = TableName(schema="shop", name="orders")
 
@@ -70,19 +71,21 @@ def progress(done: int) -> SnapshotProgress:
 
 
 def test_a_line_per_chunk_says_rows_bytes_and_what_is_left() -> None:
-    spec = replace(Case(root="x").operation(3), kind=OperationKind.SNAPSHOT_CHUNK, snapshot_before=progress(2), snapshot_after=progress(3))
+    spec = with_fields(
+        Case(root="x").operation(3), kind=OperationKind.SNAPSHOT_CHUNK, snapshot_before=progress(2), snapshot_after=progress(3)
+    )
     pace = Pace()
     pace.add(Counts(read=100_000, bytes=5 * 1024**2), 10.0)
     line = chunk_line(spec, pace)
     assert line.endswith(": 3 of 10 parts, 300 k of about 1.0 M rows, 10 s, about 1 min 10 s left, 10,000 rows/s, 5 MiB written")
-    last = chunk_line(replace(spec, snapshot_before=progress(9), snapshot_after=None), pace)
+    last = chunk_line(with_fields(spec, snapshot_before=progress(9), snapshot_after=None), pace)
     assert ": 10 of 10 parts, 1.0 M of about 1.0 M rows" in last
     assert "left" not in last
 
 
 def test_other_operations_and_tables_of_one_chunk_have_no_such_line() -> None:
     assert chunk_line(Case(root="x").operation(3), Pace()) == ""
-    assert chunk_line(replace(Case(root="x").operation(1), kind=OperationKind.SNAPSHOT_CHUNK), Pace()) == ""
+    assert chunk_line(with_fields(Case(root="x").operation(1), kind=OperationKind.SNAPSHOT_CHUNK), Pace()) == ""
 
 
 def test_spans_and_numbers_of_rows_are_written_for_people() -> None:
@@ -92,5 +95,8 @@ def test_spans_and_numbers_of_rows_are_written_for_people() -> None:
 
 def test_a_merge_says_how_many_rows_go_into_what() -> None:
     spec = Case(root="/lake").operation(3)
-    assert merge_line(replace(spec, delta_version_before=7), 1234) == f"{spec.table}: merges 1,234 rows into version 7 at {spec.path}"
-    assert merge_line(replace(spec, delta_version_before=None), 1).startswith(f"{spec.table}: merges 1 row into a new table at ")
+    assert (
+        merge_line(with_fields(spec, delta_version_before=7), 1234)
+        == f"{spec.table}: merges 1,234 rows into version 7 at {spec.target.path}"
+    )
+    assert merge_line(with_fields(spec, delta_version_before=None), 1).startswith(f"{spec.table}: merges 1 row into a new table at ")

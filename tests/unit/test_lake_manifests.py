@@ -79,7 +79,7 @@ def test_a_write_that_was_killed_leaves_no_manifest(tmp_path: Path, moment: str)
 def test_a_landed_window_is_landed_as_long_as_its_files_are_what_was_written(root: str) -> None:
     spec = Case(root="/nowhere").operation(1, staging=f"{root}/1")
     assert find_landed(spec) == Landed()
-    write_manifest(spec.staging, landed(spec))
+    write_manifest(spec.target.staging, landed(spec))
     assert find_landed(spec) == Landed(manifest=landed(spec))
     assert is_landed(spec)
 
@@ -88,7 +88,7 @@ def test_a_window_of_another_operation_or_of_other_columns_is_neither_landed_nor
     spec = Case(root="/nowhere").operation(1, staging=f"{root}/1")
     manifest = landed(spec)
     for other in (replace(manifest, operation_id="x"), replace(manifest, schema_fingerprint="x")):
-        write_manifest(spec.staging, other)
+        write_manifest(spec.target.staging, other)
         assert find_landed(spec) == Landed()
 
 
@@ -107,8 +107,8 @@ def test_a_window_of_another_operation_or_of_other_columns_is_neither_landed_nor
 )
 def test_a_window_that_is_partly_gone_is_damaged_and_says_what_is_missing(root: str, harm: str, said: str) -> None:
     spec = Case(root="/nowhere").operation(1, staging=f"{root}/1")
-    write_manifest(spec.staging, landed(spec))
-    filesystem, inner = open_filesystem(spec.staging)
+    write_manifest(spec.target.staging, landed(spec))
+    filesystem, inner = open_filesystem(spec.target.staging)
     content = filesystem.cat_file(f"{inner}/manifest.json")
     match harm:
         case "some gone":
@@ -118,7 +118,7 @@ def test_a_window_that_is_partly_gone_is_damaged_and_says_what_is_missing(root: 
         case "truncated":
             filesystem.pipe_file(f"{inner}/a/part-1.parquet", b"1")
         case "one too many":
-            put(f"{spec.staging}/a/part-2.parquet")
+            put(f"{spec.target.staging}/a/part-2.parquet")
         case "feed gone":
             filesystem.rm(f"{inner}/a-feed/part-0.parquet")
         case _:
@@ -133,8 +133,8 @@ def test_a_window_that_is_partly_gone_is_damaged_and_says_what_is_missing(root: 
 def landed(spec: OperationSpec) -> Manifest:
     """Lands two files of three bytes, and a feed of one."""
     for name in ("a/part-0.parquet", "a/part-1.parquet", "a/_SUCCESS", "a-feed/part-0.parquet", "killed/part-0.parquet"):
-        put(f"{spec.staging}/{name}")
-    manifest = replace(MANIFEST, operation_id=spec.operation_id, schema_fingerprint=spec.schema.fingerprint, files=2, bytes=6)
+        put(f"{spec.target.staging}/{name}")
+    manifest = replace(MANIFEST, operation_id=spec.operation_id, schema_fingerprint=spec.source.schema.fingerprint, files=2, bytes=6)
     return replace(manifest, feed_files=1, feed_bytes=3)
 
 

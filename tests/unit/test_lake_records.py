@@ -1,20 +1,22 @@
 """Commit records as text, statements, column checks: the pure parts of the lake."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
+from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.operation.commit_json import parse_record, render_record
 from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.merge_plan import plan_merge
-from cdc_ops.core.operation.operation import ApplyMode, KeyRange, Manifest, SnapshotProgress
+from cdc_ops.core.operation.operation import KeyRange, Manifest
+from cdc_ops.core.operation.progress import SnapshotProgress
 from cdc_ops.core.schema.type_widening import canonical_type
 from cdc_ops.errors import StateError, TargetSchemaError
 from cdc_ops.lake.merge.sql import merge_statement
 from cdc_ops.lake.spark.conf import archive_conf, machine_conf, needed_conf, store_conf, usual_conf
 from cdc_ops.lake.table.columns import check_columns, has_statistics
 from tests.lake_case import SCHEMA, SCHEMA_DDL, Case, schema, watermark
+from tests.operations import with_fields
 
 RECORD = commit_record(
     Case(root="x").operation(7, snapshot_after=SnapshotProgress(bound=watermark(1), done=1, total=2, chunks=("a < 'ü'", "a >= 'ü'"))),
@@ -76,7 +78,7 @@ def test_marked_rows_are_deleted_before_others_are_updated_and_never_inserted() 
         "WHEN MATCHED THEN UPDATE SET t.`name` = s.`name`\n"
         "WHEN NOT MATCHED AND NOT s.`__cdc_delete` THEN INSERT (`id`, `name`) VALUES (s.`id`, s.`name`)"
     )
-    assert not plan_merge(replace(spec, mode=ApplyMode.APPEND), None).deleted_flag  # such rows are left out of the batch
+    assert not plan_merge(with_fields(spec, mode=ApplyMode.APPEND), None).deleted_flag  # such rows are left out of the batch
 
 
 def test_a_backfill_of_columns_sets_them_alone_and_inserts_nothing() -> None:

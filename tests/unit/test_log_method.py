@@ -32,6 +32,7 @@ from cdc_ops.steps.planning import gap_recovery
 from cdc_ops.steps.planning.gap_recovery import draft_healing, recovers_by_query
 from cdc_ops.steps.planning.log import first_files, looks_after_unknown
 from cdc_ops.steps.planning.request import Draft
+from tests.operations import with_fields
 from tests.state_values import NOON, PIPELINE, spec, take
 
 AT_NINE = ArchiveWatermark(streams=(PartitionWatermark(stream="t/0", to=(9,)),))
@@ -45,7 +46,7 @@ def store(tmp_path: Path) -> Iterator[SqlStateStore]:
 
 
 def log_spec(**changes: object) -> OperationSpec:
-    return replace(spec(), log=BATCH, **changes)
+    return with_fields(spec(), log=BATCH, **changes)
 
 
 def manifest(**reading: object) -> Manifest:
@@ -68,7 +69,7 @@ def test_the_watermark_that_the_commit_carries_is_the_one_that_reading_proved() 
     after = committed(state, log_spec(), 4, record.archive)  # the ledger's own copy of the operation did not know it yet
     assert (after.archive, rebuilt(record, 4).archive) == (AT_NINE, AT_NINE)
     assert committed(after, log_spec(), 4, record.archive) == after
-    later = committed(after, replace(spec(2), archive_after=AT_NINE), 5, AT_NINE)  # a resync leaves it where it is
+    later = committed(after, with_fields(spec(2), archive_after=AT_NINE), 5, AT_NINE)  # a resync leaves it where it is
     assert later.archive == AT_NINE
 
 
@@ -84,8 +85,8 @@ def test_events_delete_rows_and_a_truncate_takes_all_others() -> None:
 
 
 def test_columns_that_no_event_spoke_of_stay_and_rows_that_are_not_known_as_a_whole_are_not_inserted() -> None:
-    named = replace(spec().schema.columns[0], name="it's")
-    wide = replace(log_spec(), schema=replace(spec().schema, columns=(*spec().schema.columns, named)))
+    named = replace(spec().source.schema.columns[0], name="it's")
+    wide = with_fields(log_spec(), schema=replace(spec().source.schema, columns=(*spec().source.schema.columns, named)))
     assert plan_merge(wide, manifest()).present == ""
     statement = merge_statement("t1", "s1", plan_merge(wide, manifest(partial=1)))
     known = rf"IF(s.`{PRESENT}` IS NULL OR array_contains(s.`{PRESENT}`, 'it\'s'), s.`it's`, t.`it's`)"
@@ -135,7 +136,7 @@ def test_what_the_ledger_calls_consumed_is_read_again_after_the_lake_was_set_bac
     lease = take(store, table=table)
     found = scan_archive(opened, rules, store, (PIPELINE, table), None)
     record_scan(store, lease, found)
-    operation = replace(spec(table=table), log=replace(BATCH, files=found.files.files))
+    operation = with_fields(spec(table=table), log=replace(BATCH, files=found.files.files))
     record_frozen(store, lease, operation, NOON)
     covers = tuple(
         OffsetRange(file=file.path, stream="t/0", low=(at,), high=(at + 10,))
@@ -154,7 +155,7 @@ def test_what_the_ledger_calls_consumed_is_read_again_after_the_lake_was_set_bac
 
 def test_files_behind_a_gap_wait_with_what_is_in_them(store: SqlStateStore) -> None:
     files = tuple(ListedFile(path=f"t/partition=0/t+0+{at:010}.json", size=1) for at in (0, 20))
-    operation = replace(spec(), log=replace(BATCH, files=files))
+    operation = with_fields(spec(), log=replace(BATCH, files=files))
     lease = take(store)
     record_frozen(store, lease, operation, NOON)
     covers = tuple(OffsetRange(file=file.path, stream="t/0", low=(at,), high=(at + 10,)) for file, at in zip(files, (0, 20), strict=True))
@@ -206,11 +207,15 @@ def test_a_gap_is_healed_where_one_comparison_can_stand_for_it(gtids: str, versi
 def test_one_comparison_passes_the_first_gap_of_each_stream_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is merged from between two gaps may set back rows that the second one changed: that one needs a comparison of its own."""
     compare = CompareSpec(strength=CompareLevel.WHOLE, buckets=None, readers=1, guard=DeleteGuard())
-    monkeypatch.setattr(gap_recovery, "draft_comparison", lambda order: Draft(operations=(replace(spec(), compare=compare),)))
+    monkeypatch.setattr(
+        gap_recovery,
+        "draft_comparison",
+        lambda order, heals: Draft(operations=(with_fields(spec(), compare=replace(compare, heals=heals)),)),
+    )
     ranges = [("t/0", 30, 40), ("t/0", 9, 12), ("t/1", 5, 6), ("t/0", 20, 21)]
     gaps = tuple(Gap(stream=stream, low=(low,), high=(high,)) for stream, low, high in ranges)
     [healed] = draft_healing(Mock(table="s.t"), AT_NINE, gaps).operations
-    assert healed.archive_after is not None
-    assert {one.stream: one.to for one in healed.archive_after.streams} == {"t/0": (12,), "t/1": (6,)}
-    assert {(one.stream, one.low, one.high) for one in healed.archive_after.accepted} == {("t/0", (9,), (12,)), ("t/1", (5,), (6,))}
-    assert healed.compare == replace(compare, heals=True)
+    assert healed.after.archive is not None
+    assert {one.stream: one.to for one in healed.after.archive.streams} == {"t/0": (12,), "t/1": (6,)}
+    assert {(one.stream, one.low, one.high) for one in healed.after.archive.accepted} == {("t/0", (9,), (12,)), ("t/1", (5,), (6,))}
+    assert healed.read.compare == replace(compare, heals=True)

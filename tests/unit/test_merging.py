@@ -9,18 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType
 from cdc_ops.core.operation.merge_plan import keys_condition, plan_merge, spark_literal
-from cdc_ops.core.operation.operation import ApplyMode, KeyRange, Landing, Manifest, OperationKind, OperationSpec
+from cdc_ops.core.operation.operation import KeyRange, Manifest, OperationKind
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import NullKeyError
+from tests.operations import operation, with_fields
 
 TABLE = TableName(schema="shop", name="orders")
 COLUMNS = tuple(
     Column(name=name, source_type="int", delta_type="int", nullable=False, expression=f"`{name}`") for name in ("a", "b", "note")
 )
-SPEC = OperationSpec(
+SPEC = operation(
     pipeline="p",
     table=TABLE,
     op_seq=1,
@@ -50,12 +52,12 @@ def test_the_condition_joins_all_keys_and_prunes_by_literals() -> None:
 
 
 def test_without_a_landing_nothing_is_pruned() -> None:
-    plan = plan_merge(replace(SPEC, mode=ApplyMode.APPEND, landing=Landing.DIRECT), None)
+    plan = plan_merge(with_fields(SPEC, mode=ApplyMode.APPEND, landing=Landing.DIRECT), None)
     assert (plan.mode, plan.prune, plan.columns) == (ApplyMode.APPEND, (), ("a", "b", "note"))
 
 
 def test_where_missing_rows_are_deleted_nothing_is_pruned_away_from_the_delete() -> None:
-    plan = plan_merge(replace(SPEC, delete_missing_where="t.`a` IN (1)"), manifest())
+    plan = plan_merge(with_fields(SPEC, delete_missing_where="t.`a` IN (1)"), manifest())
     assert (plan.prune, plan.delete_missing_where) == ((), "t.`a` IN (1)")
 
 
@@ -107,7 +109,7 @@ def test_a_row_with_too_few_key_values_is_refused() -> None:
     ],
 )
 def test_the_fingerprint_changes_with_what_is_read_or_stored_and_with_nothing_else(change: dict[str, Any], same: bool) -> None:
-    assert (replace(SPEC.schema, **change).fingerprint == SPEC.schema.fingerprint) is same
+    assert (replace(SPEC.source.schema, **change).fingerprint == SPEC.source.schema.fingerprint) is same
 
 
 def test_keys_of_bytes_are_looked_up_in_the_lake_as_the_bytes_that_their_digits_stand_for() -> None:

@@ -14,7 +14,8 @@ from cdc_ops.cli.output import render
 from cdc_ops.cli.output.verbosity import verbose_option
 from cdc_ops.core.cursor.cursors import Cursor, CursorValue
 from cdc_ops.core.cursor.windows import Window
-from cdc_ops.core.operation.operation import Counts, OperationKind, SnapshotProgress
+from cdc_ops.core.operation.operation import Counts, OperationKind
+from cdc_ops.core.operation.progress import SnapshotProgress
 from cdc_ops.core.operation.table_state import TableState, committed
 from cdc_ops.core.pipeline.pipeline import TableConfig, TableSettings
 from cdc_ops.core.schema.tables import TableName
@@ -25,6 +26,7 @@ from cdc_ops.steps.plan import TablePlan
 from cdc_ops.steps.runs.run import RunReport
 from cdc_ops.steps.runs.table_groups import TableFailure
 from tests.lake_case import Case
+from tests.operations import with_fields
 
 SCHEMA = "billing_and_accounting"
 LONGEST = "a_name_of_sixty_four_characters_which_is_what_mysql_allows_them_"
@@ -69,7 +71,7 @@ def a_run() -> None:
 
 def a_plan() -> None:
     parts = tuple(
-        replace(
+        with_fields(
             Case(root="x").operation(1), kind=OperationKind.SNAPSHOT_CHUNK, expected_rows=1_000_000,
             snapshot_after=SnapshotProgress(bound=WINDOW.high, done=done, total=3) if done < 3 else None,
             snapshot_before=SnapshotProgress(bound=WINDOW.high, done=done - 1, total=3),
@@ -162,7 +164,9 @@ def test_a_quiet_run_does_not_count_warnings_either(terminal: StringIO) -> None:
 
 
 def test_a_table_without_cursor_shows_when_it_was_compared(terminal: StringIO) -> None:
-    spec = replace(Case(root="x").operation(1), cursor=Cursor(columns=()), fresh_at=NOW - timedelta(minutes=1), watermark_after=WINDOW.low)
+    spec = with_fields(
+        Case(root="x").operation(1), cursor=Cursor(columns=()), fresh_at=NOW - timedelta(minutes=1), watermark_after=WINDOW.low
+    )
     state = committed(TableState(pipeline=spec.pipeline, table=spec.table), spec, 0)
     render.print_status([TableOverview(state=state, stats=None, last_run=None, lease=None)])
     assert "compared 2026-01-31 10:14:00" in terminal.getvalue()

@@ -7,14 +7,16 @@ import pytest
 
 from cdc_ops.core.maintenance import MaintenancePolicy
 from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.reads import KeysRead
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
-from cdc_ops.steps.planning.request import TableRequest, new_spec
+from cdc_ops.steps.planning.request import TableRequest, new_operation
 from cdc_ops.steps.table.source_table import SourceTable
 from tests.lake_case import CURSOR, SCHEMA, TABLE, watermark
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)
+NOTHING = KeysRead(slices=())
 FILES = "delta.deletedFileRetentionDuration"
 
 
@@ -36,8 +38,8 @@ def order(**settings: Any) -> TableRequest:
 
 @pytest.mark.parametrize("kind", [kind for kind in OperationKind if not kind.is_live])
 def test_a_plan_that_reads_again_leaves_the_watermark_of_finished_work(kind: OperationKind) -> None:
-    spec = new_spec(order(), kind, NOW)
-    assert (spec.op_seq, spec.watermark_before, spec.watermark_after) == (8, watermark(5), watermark(5))
+    spec = new_operation(order(), kind, NOW, NOTHING)
+    assert (spec.op_seq, spec.before.watermark, spec.after.watermark) == (8, watermark(5), watermark(5))
 
 
 @pytest.mark.parametrize(
@@ -50,10 +52,10 @@ def test_a_plan_that_reads_again_leaves_the_watermark_of_finished_work(kind: Ope
     ],
 )
 def test_the_retention_of_the_policy_is_deltas_property_of_removed_files(retention: timedelta, interval: str) -> None:
-    found = new_spec(order(maintenance=MaintenancePolicy(retention=retention)), OperationKind.INCREMENT, NOW)
-    assert dict(found.properties)[FILES] == interval
+    found = new_operation(order(maintenance=MaintenancePolicy(retention=retention)), OperationKind.INCREMENT, NOW, NOTHING)
+    assert dict(found.target.properties)[FILES] == interval
 
 
 def test_a_property_in_the_pipeline_file_comes_before_the_retention_of_the_policy() -> None:
-    found = new_spec(order(properties=((FILES, "interval 2 days"),)), OperationKind.INCREMENT, NOW)
-    assert dict(found.properties)[FILES] == "interval 2 days"
+    found = new_operation(order(properties=((FILES, "interval 2 days"),)), OperationKind.INCREMENT, NOW, NOTHING)
+    assert dict(found.target.properties)[FILES] == "interval 2 days"

@@ -5,25 +5,27 @@ from datetime import timedelta
 
 import pytest
 
+from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.cursor.windows import Window
-from cdc_ops.core.operation.operation import ApplyMode, OperationKind, OperationSpec
+from cdc_ops.core.operation.operation import OperationKind, OperationSpec
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.errors import SourceBusyError
 from cdc_ops.sources.base import Source, SourcePosition
 from cdc_ops.steps.query.replica_reads import LOOK_AGAIN, ReplicaReads
+from tests.operations import with_fields
 from tests.state_values import spec as increment
 
 CONFIG = SourceConfig(kind=SourceKind.MARIADB, connection="c", snapshot_connection="r", max_load_wait=timedelta(minutes=1))
-PLAIN = replace(increment(1), window=Window(low=None, high=None))
-CHUNK = replace(PLAIN, kind=OperationKind.SNAPSHOT_CHUNK)
-COMPARED = replace(
+PLAIN = with_fields(increment(1), window=Window(low=None, high=None))
+CHUNK = with_fields(PLAIN, kind=OperationKind.SNAPSHOT_CHUNK, window=None)
+COMPARED = with_fields(
     PLAIN,
     kind=OperationKind.RECONCILE,
     compare=CompareSpec(strength=CompareLevel.KEYS, buckets=None, readers=1, guard=DeleteGuard(max_ratio=1.0, max_rows=0), why=""),
 )
-FULL = replace(PLAIN, kind=OperationKind.RESYNC, mode=ApplyMode.OVERWRITE)
-COLUMNS = replace(PLAIN, kind=OperationKind.BACKFILL, update_only=("note",), window=None)
+FULL = with_fields(PLAIN, kind=OperationKind.RESYNC, mode=ApplyMode.OVERWRITE, window=None)
+COLUMNS = with_fields(PLAIN, kind=OperationKind.BACKFILL, update_only=("note",), window=None)
 
 
 class Server:
@@ -75,7 +77,7 @@ def test_whole_tables_are_read_from_the_replica_once_it_has_applied_the_position
     assert (server.opened, server.closed) == (1, 1)
 
 
-@pytest.mark.parametrize("spec", [PLAIN, replace(COLUMNS, window=Window(low=None, high=None))], ids=["increment", "range"])
+@pytest.mark.parametrize("spec", [PLAIN, with_fields(COLUMNS, window=Window(low=None, high=None))], ids=["increment", "range"])
 def test_windows_are_read_from_the_source_and_no_replica_is_opened(spec: OperationSpec) -> None:
     server = Server()
     main, reads = server.reads()

@@ -10,6 +10,7 @@ from cdc_ops.core.operation.operation import OperationSpec
 from cdc_ops.core.operation.table_state import LedgerStatus, TableState, check_base, committed, compare, rebuilt, rebuilt_from_data
 from cdc_ops.errors import LakeBehindError, LedgerBehindError, StaleStateError
 from tests.lake_case import PIPELINE, TABLE, Case, watermark
+from tests.operations import with_fields
 
 FIFTH = Case(root="/nowhere").operation(5, operation_id="ours")
 STATE = committed(TableState(pipeline=PIPELINE, table=TABLE, op_seq=4, committed_op_seq=4), FIFTH, 7)
@@ -70,19 +71,19 @@ def test_a_rebuilt_state_uses_no_number_again_that_was_burnt_or_that_the_log_has
 
 
 def test_an_operation_is_applied_only_to_the_table_that_its_plan_saw() -> None:
-    fourth = replace(FIFTH, op_seq=4, operation_id="before", watermark_after=watermark(4))
-    base = replace(FIFTH, watermark_before=record(fourth).watermark, delta_version_before=6)
+    fourth = with_fields(FIFTH, op_seq=4, operation_id="before", watermark_after=watermark(4))
+    base = with_fields(FIFTH, watermark_before=record(fourth).watermark, delta_version_before=6)
     stands = head(fourth, txn_version=4, version=6)
     check_base(base, stands)
     elsewhere = CursorValue(parts=("2025-01-01 00:00:00.000000",))
     with pytest.raises(StaleStateError, match="the Delta table is elsewhere"):
-        check_base(replace(base, watermark_before=elsewhere), stands)
+        check_base(with_fields(base, watermark_before=elsewhere), stands)
     with pytest.raises(StaleStateError, match="the Delta table is elsewhere"):
         check_base(base, None)
     undone = ForeignChange(version=7, operation="RESTORE")
     with pytest.raises(StaleStateError, match="RESTORE in Delta version 7"):
         check_base(base, replace(stands, version=7, foreign_changes=(undone,)))
-    check_base(replace(base, delta_version_before=7), replace(stands, version=7, foreign_changes=(undone,)))
-    taken = head(replace(FIFTH, watermark_after=elsewhere))
+    check_base(with_fields(base, delta_version_before=7), replace(stands, version=7, foreign_changes=(undone,)))
+    taken = head(with_fields(FIFTH, watermark_after=elsewhere))
     check_base(base, taken)  # Delta skips it, and the log says whose number it was
     check_base(base, replace(stands, record=None, record_version=None))  # its records were cleaned up

@@ -7,10 +7,11 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
+from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.apply.metadata_columns import START, MetadataColumns
 from cdc_ops.core.operation.audit_values import AuditValues
 from cdc_ops.core.operation.merge_plan import FROM, GONE, REUSED, MergePlan, keys_condition, older_than, position_literal
-from cdc_ops.core.operation.operation import ApplyMode, KeyRange
+from cdc_ops.core.operation.operation import KeyRange
 from cdc_ops.core.schema.tables import TableName, folder_name, name_of_folder
 from cdc_ops.core.text import split_list
 from cdc_ops.lake.merge.sql import merge_statement, versions_statement

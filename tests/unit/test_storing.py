@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.apply.deletes import Deletes, source_columns
 from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, END, SEQUENCE, START, TOUCHED, MetadataColumns
 from cdc_ops.core.apply.scd import LATEST, Sequence, SequenceKind, TableStorage
@@ -15,7 +16,7 @@ from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.log_batch import LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge
-from cdc_ops.core.operation.operation import ApplyMode, Manifest, OperationKind
+from cdc_ops.core.operation.operation import Manifest, OperationKind
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.archive_config import OnBadRecord
@@ -30,6 +31,7 @@ from cdc_ops.steps.table.schema_evolution import apply_schema_policy
 from cdc_ops.steps.table.source_table import SourceTable
 from cdc_ops.steps.table.storage import check_request, own_changes, stored_as
 from tests.lake_case import CURSOR, TABLE, Case, schema, watermark
+from tests.operations import with_fields
 
 SCHEMA = schema(("id", "bigint"), ("name", "string"), ("changed_at", "timestamp"), ("change_id", "bigint"))
 EVENTS = TableStorage(sequence=Sequence(kind=SequenceKind.POSITION, type="array<bigint>"), tombstones="/t")
@@ -100,8 +102,8 @@ def test_changes_are_ordered_and_deleted_by_columns_that_are_not_stored() -> Non
     found = stored_as(pipeline(), feed, SCHEMA, ("name",), hidden)
     assert found.sequence == Sequence(kind=SequenceKind.COLUMNS, type="int", columns=("seq",), types=("int",))
     spec = Case(root="/r").operation(1, stored_as=found, hidden=hidden)
-    assert spec.read_schema.names == (*spec.schema.names, "op", "seq")
-    assert plan_merge(spec, manifest(None)).columns == (*spec.schema.names, SEQUENCE)
+    assert spec.read_schema.names == (*spec.source.schema.names, "op", "seq")
+    assert plan_merge(spec, manifest(None)).columns == (*spec.source.schema.names, SEQUENCE)
     with pytest.raises(ConfigError, match="its keys are the primary key"):
         stored_as(pipeline(), feed, SCHEMA, ("id",), hidden)
     ignoring = replace(feed, settings=replace(feed.settings, deletes=Deletes.IGNORE))
@@ -124,7 +126,7 @@ def test_a_null_that_is_ignored_leaves_the_stored_value_and_a_new_row_is_known_a
     known = "s.`__cdc_present` IS NULL OR array_contains(s.`__cdc_present`, "
     assert f"t.`name` = IF({known}'name'), s.`name`, t.`name`)" in text
     assert f"VALUES (IF({known}''), s.`id`, raise_error(" in text
-    assert plan_merge(replace(spec, mode=ApplyMode.OVERWRITE), manifest(None)).present == ""
+    assert plan_merge(with_fields(spec, mode=ApplyMode.OVERWRITE), manifest(None)).present == ""
 
 
 def test_columns_whose_history_is_kept_are_named_or_all_but_some() -> None:
@@ -264,7 +266,7 @@ def test_an_event_that_is_older_than_its_row_is_neither_written_nor_deletes() ->
 def test_a_resync_of_a_range_of_changes_sets_no_newer_row_back() -> None:
     order = Sequence(kind=SequenceKind.COLUMNS, type="bigint", columns=("change_id",))
     spec = Case(root="/r").operation(1, kind=OperationKind.RESYNC, stored_as=replace(EVENTS, sequence=order))
-    assert plan_merge(replace(spec, window=Window(low=None, high=None)), manifest(None)).sequence == SEQUENCE
+    assert plan_merge(with_fields(spec, window=Window(low=None, high=None)), manifest(None)).sequence == SEQUENCE
     assert plan_merge(spec, manifest(None)).sequence == ""  # of keys: the rows are what the source has
 
 
@@ -291,7 +293,7 @@ def test_a_row_that_is_marked_as_deleted_keeps_the_place_of_its_delete() -> None
 def test_rows_that_are_read_keep_the_sequence_that_they_have() -> None:
     read = Case(root="/r").operation(1, stored_as=EVENTS, kind=OperationKind.RECONCILE)
     assert SEQUENCE not in merge_statement("t", "s", plan_merge(read, manifest(None)))
-    replaced = replace(read, mode=ApplyMode.OVERWRITE)
+    replaced = with_fields(read, mode=ApplyMode.OVERWRITE)
     assert plan_merge(replaced, manifest(None)).columns[-1] == SEQUENCE
 
 

@@ -18,6 +18,7 @@ from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.commit_record import CommitRecord
 from cdc_ops.core.operation.job import JobSpec, StepResult, TableResult
 from cdc_ops.core.operation.operation import Manifest, OperationResult, OperationSpec
+from cdc_ops.core.operation.reads import ChunkRead, KeysRead, Read
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.errors import StateError
 from cdc_ops.state.base import TableOverview, TableRun
@@ -45,7 +46,9 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
     if origin is dict:
         return st.dictionaries(values(inner[0]), values(inner[1]), max_size=2)
     if dataclasses.is_dataclass(kind):
-        return st.builds(cast(type, kind), **{name: values(hint) for name, hint in typing.get_type_hints(kind).items()})
+        return st.builds(
+            cast(type, kind), **{field.name: values(typing.get_type_hints(kind)[field.name]) for field in dataclasses.fields(kind)}
+        )
     return st.sampled_from(list(kind)) if issubclass(kind, Enum) else SCALARS[kind]
 
 
@@ -91,6 +94,30 @@ STATS = {"delta_version": 1, "files": 2, "size_bytes": 3}
 def test_what_does_not_fit_is_refused_with_the_reason(kind: type, data: Any, reason: str) -> None:
     with pytest.raises(StateError, match=reason):
         json_codec.loads(kind, json.dumps(data))
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ({"slices": []}, "type None is none of archive, chunk, compare, keys, replay, window"),
+        ({"type": "table", "slices": []}, "type 'table' is none of"),
+        ({"type": ["keys"], "slices": []}, "is none of"),
+        ("keys", "is none of"),
+        ({"type": "keys", "slices": [], "bound_method": ""}, "KeysRead: unknown field bound_method"),
+    ],
+)
+def test_a_tagged_union_is_read_by_its_tag_and_by_nothing_else(data: Any, reason: str) -> None:
+    with pytest.raises((ValueError, TypeError, KeyError), match=reason):
+        json_codec.from_data(cast(type, Read), data)
+
+
+def test_the_tag_of_a_union_stands_in_the_json_of_each_of_its_classes() -> None:
+    """Also where the class stands alone: two classes with the same fields are told apart."""
+    read = KeysRead(slices=("a = 1",))
+    assert json_codec.to_data(read) == {"type": "keys", "slices": ["a = 1"], "expected_rows": 0}
+    assert json_codec.from_data(KeysRead, json_codec.to_data(read)) == read
+    with pytest.raises(ValueError, match="ChunkRead: type is 'keys', not 'chunk'"):
+        json_codec.from_data(ChunkRead, json_codec.to_data(read))
 
 
 def test_an_unknown_enum_value_is_refused() -> None:

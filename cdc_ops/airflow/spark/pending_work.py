@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 from cdc_ops.airflow.job_files import written
 from cdc_ops.airflow.task_context import TaskContext
+from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.operation.job import Step, StepResult
-from cdc_ops.core.operation.operation import Landing, OperationSpec
+from cdc_ops.core.operation.operation import OperationSpec
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.errors import CdcError, LeaseHeldError, from_payload
 from cdc_ops.lake.staging.manifests import find_landed, is_landed
@@ -105,7 +106,7 @@ def named(configs: Iterable[TableConfig]) -> list[str]:
 def _ready(step: Step, left: tuple[OperationSpec, ...]) -> tuple[OperationSpec, ...]:
     match step:
         case Step.EXTRACT:
-            return tuple(spec for spec in left if spec.landing is Landing.STAGED and not is_landed(spec))
+            return tuple(spec for spec in left if spec.apply.landing is Landing.STAGED and not is_landed(spec))
         case Step.MERGE:
             missing = next((index for index, spec in enumerate(left) if not _can_merge(spec)), len(left))
             return left[:missing]
@@ -115,7 +116,7 @@ def _ready(step: Step, left: tuple[OperationSpec, ...]) -> tuple[OperationSpec, 
 
 def _can_merge(spec: OperationSpec) -> bool:
     """True if an operation has been extracted; of one whose landed files are damaged by now, the merge reads the window again."""
-    if spec.landing is not Landing.STAGED:
+    if spec.apply.landing is not Landing.STAGED:
         return True
     landed = find_landed(spec)
     return landed.manifest is not None or bool(landed.damage)

@@ -11,6 +11,7 @@ from rich.markup import escape
 from cdc_ops.cli.output.layout import Grid, print_sentence, show_grid
 from cdc_ops.cli.output.verbosity import is_verbose
 from cdc_ops.core import json_codec
+from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError
@@ -99,8 +100,9 @@ def _plan_rows(plan: TablePlan) -> list[tuple[str, ...]]:
     for spec in plan.operations:
         interrupted = ", interrupted" if spec in plan.unfinished else ""
         cut = f"{len(spec.slices)} slices" if len(spec.slices) > 1 else ""
-        window = str(spec.window) if spec.window else spec.extent if spec.log is not None else cut
-        rows.append((f"{spec.words}{interrupted}", escape(window), f"{spec.expected_rows:,}" if spec.log is None else ""))
+        archived = isinstance(spec.read, ArchiveRead)
+        window = str(spec.window) if spec.window else spec.extent if archived else cut
+        rows.append((f"{spec.words}{interrupted}", escape(window), "" if archived else f"{spec.expected_rows:,}"))
     return rows
 
 

@@ -78,7 +78,7 @@ class AuditValues:
 def stamps_of(spec: OperationSpec) -> AuditValues:
     """Returns what the statement of an operation writes."""
     at = f"TIMESTAMP '{spec.planned_at.astimezone(UTC).strftime('%Y-%m-%d %H:%M:%S.%f')}Z'"
-    return AuditValues(own=spec.stored_as.own, at=at, operation=spec.op_seq, marker=spec.deleted_column)
+    return AuditValues(own=spec.apply.stored_as.own, at=at, operation=spec.op_seq, marker=spec.apply.deleted_column)
 
 
 NO_STAMPS: Final = AuditValues(own=MetadataColumns(), at="NULL", operation=0)

@@ -7,7 +7,8 @@ from cdc_ops.core.archive.offsets import ArchiveWatermark
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows
 from cdc_ops.core.cursor.windows import Window
-from cdc_ops.core.operation.operation import OperationKind, OperationSpec, SnapshotProgress
+from cdc_ops.core.operation.operation import OperationKind, OperationSpec
+from cdc_ops.core.operation.progress import SnapshotProgress
 from cdc_ops.core.schema.collated_keys import rules_of
 from cdc_ops.core.schema.tables import TableName
 
@@ -70,18 +71,18 @@ def commit_record(
         kind=spec.kind,
         package_version=package_version,
         window=spec.window,
-        watermark=spec.watermark_after,
-        snapshot=spec.snapshot_after,
+        watermark=spec.after.watermark,
+        snapshot=spec.after.snapshot,
         rows=rows,
-        keys=spec.keys,
-        cursor=tuple(column.name for column in spec.cursor.columns),
-        schema_fingerprint=spec.source_fingerprint,
+        keys=spec.apply.keys,
+        cursor=tuple(column.name for column in spec.source.cursor.columns),
+        schema_fingerprint=spec.source.fingerprint,
         late=late,
-        deleted_column=spec.deleted_column,
-        key_rules=rules_of(spec.schema),
+        deleted_column=spec.apply.deleted_column,
+        key_rules=rules_of(spec.source.schema),
         marked=marked,
-        archive=spec.archive_after,
-        own=spec.stored_as.own,
+        archive=spec.after.archive,
+        own=spec.apply.stored_as.own,
     )
 
 

@@ -4,13 +4,15 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.apply.metadata_columns import END, START, TOUCHED
 from cdc_ops.core.apply.scd import SequenceKind
 from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows
 from cdc_ops.core.operation.audit_values import NO_STAMPS, AuditValues, stamps_of
 from cdc_ops.core.operation.log_batch import PRESENT, LogBatchResult
-from cdc_ops.core.operation.operation import ApplyMode, KeyRange, Manifest, OperationKind, OperationSpec
+from cdc_ops.core.operation.operation import KeyRange, Manifest, OperationKind, OperationSpec
+from cdc_ops.core.operation.reads import CompareRead, WindowRead
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import NullKeyError
 
@@ -97,26 +99,26 @@ def plan_merge(spec: OperationSpec, manifest: Manifest | None) -> MergePlan:
     if manifest and manifest.null_keys and not manifest.quarantined:
         raise null_keys_error(spec, manifest.null_keys)
     reading = manifest.log if manifest else None
-    missing = _emptied(spec, reading) if reading and reading.truncates else spec.delete_missing_where
-    if spec.stored_as.ignores_deletes:
+    missing = _emptied(spec, reading) if reading and reading.truncates else spec.apply.delete_missing_where
+    if spec.apply.stored_as.ignores_deletes:
         missing = ""
-    conditional = bool(spec.delete_where) and not spec.deleted_column and not spec.stored_as.ignores_deletes
-    marker = (spec.deleted_column,) if spec.deleted_column else ()
+    conditional = bool(spec.apply.delete_where) and not spec.apply.deleted_column and not spec.apply.stored_as.ignores_deletes
+    marker = (spec.apply.deleted_column,) if spec.apply.deleted_column else ()
     return MergePlan(
-        mode=spec.mode,
-        keys=spec.keys,
-        columns=(*(column.name for column in spec.schema.columns), *marker, *_own_columns(spec, events=reading is not None)),
+        mode=spec.apply.mode,
+        keys=spec.apply.keys,
+        columns=(*(column.name for column in spec.source.schema.columns), *marker, *_own_columns(spec, events=reading is not None)),
         prune=manifest.key_ranges if manifest and not missing else (),
         delete_missing_where=missing,
-        update_only=spec.update_only,
+        update_only=spec.apply.update_only,
         # With soft deletes such rows are written like all others, with their mark.
-        deleted_flag=DELETE_MARK if spec.mode is ApplyMode.MERGE and (reading or conditional) else "",
-        deleted_column=spec.deleted_column,
-        present=PRESENT if (reading and reading.partial) or (folds_nulls(spec) and spec.mode is ApplyMode.MERGE) else "",
-        sequence=spec.stored_as.own.sequence
+        deleted_flag=DELETE_MARK if spec.apply.mode is ApplyMode.MERGE and (reading or conditional) else "",
+        deleted_column=spec.apply.deleted_column,
+        present=PRESENT if (reading and reading.partial) or (folds_nulls(spec) and spec.apply.mode is ApplyMode.MERGE) else "",
+        sequence=spec.apply.stored_as.own.sequence
         if _is_guarded(spec, events=reading is not None) and (reading is None or reading.ordered)
         else "",
-        deletes=reading.deletes > 0 or bool(spec.delete_where) if reading else bool(spec.delete_where),
+        deletes=reading.deletes > 0 or bool(spec.apply.delete_where) if reading else bool(spec.apply.delete_where),
         truncates=tuple(position_literal(place) for place in reading.truncates) if reading else (),
         stamps=stamps_of(spec),
     )
@@ -124,7 +126,7 @@ def plan_merge(spec: OperationSpec, manifest: Manifest | None) -> MergePlan:
 
 def null_keys_error(spec: OperationSpec, rows: int) -> NullKeyError:
     """Says that so many rows have no key."""
-    aside = " Or set 'bad_records: quarantine'." if spec.stored_as.sequence and spec.stored_as.sequence.columns else ""
+    aside = " Or set 'bad_records: quarantine'." if spec.apply.stored_as.sequence and spec.apply.stored_as.sequence.columns else ""
     return NullKeyError(
         f"{rows} rows of {spec.table} have NULL in key columns {', '.join(spec.source_keys)}.",
         why="A NULL never equals a NULL, so every run would insert these rows anew.",
@@ -135,29 +137,30 @@ def null_keys_error(spec: OperationSpec, rows: int) -> NullKeyError:
 
 def folds_nulls(spec: OperationSpec) -> bool:
     """True if the rows that are read are changes, in which a NULL may leave what is there (`PRESENT`)."""
-    sequence = spec.stored_as.sequence
-    changes = sequence is not None and sequence.kind is SequenceKind.COLUMNS and spec.compare is None and not spec.update_only
-    return changes and bool(spec.stored_as.nulls_ignored)
+    sequence = spec.apply.stored_as.sequence
+    asked = not isinstance(spec.read, CompareRead) and not spec.apply.update_only
+    changes = sequence is not None and sequence.kind is SequenceKind.COLUMNS and asked
+    return changes and bool(spec.apply.stored_as.nulls_ignored)
 
 
 def _own_columns(spec: OperationSpec, *, events: bool) -> tuple[str, ...]:
     """Returns the columns besides the source's that a statement writes; a row that was read without a sequence keeps the one it has."""
-    stored = spec.stored_as
-    if stored.sequence is None or spec.update_only:
+    stored = spec.apply.stored_as
+    if stored.sequence is None or spec.apply.update_only:
         return ()
     if stored.keeps_versions:
         return (START, END, TOUCHED)
-    known = events or stored.sequence.kind is SequenceKind.COLUMNS or spec.mode is ApplyMode.OVERWRITE
+    known = events or stored.sequence.kind is SequenceKind.COLUMNS or spec.apply.mode is ApplyMode.OVERWRITE
     return (stored.own.sequence,) if known else ()
 
 
 def _is_guarded(spec: OperationSpec, *, events: bool) -> bool:
     """True if what is older than the table's row is left out: of changes that were told, not of rows that were read to be compared."""
-    stored = spec.stored_as
-    if stored.sequence is None or stored.keeps_versions or spec.mode is not ApplyMode.MERGE or spec.update_only:
+    stored = spec.apply.stored_as
+    if stored.sequence is None or stored.keeps_versions or spec.apply.mode is not ApplyMode.MERGE or spec.apply.update_only:
         return False
-    told = spec.kind in _TELLING or (spec.kind is OperationKind.RESYNC and spec.window is not None)
-    return events or (stored.sequence.kind is SequenceKind.COLUMNS and told and spec.compare is None)
+    told = spec.kind in _TELLING or (spec.kind is OperationKind.RESYNC and isinstance(spec.read, WindowRead))
+    return events or (stored.sequence.kind is SequenceKind.COLUMNS and told and not isinstance(spec.read, CompareRead))
 
 
 _TELLING: Final = (OperationKind.INCREMENT, OperationKind.BACKFILL, OperationKind.SNAPSHOT_CHUNK)
@@ -165,11 +168,11 @@ _TELLING: Final = (OperationKind.INCREMENT, OperationKind.BACKFILL, OperationKin
 
 def _emptied(spec: OperationSpec, reading: LogBatchResult) -> str:
     """Returns the condition of the rows that TRUNCATEs have removed; versions end by `lake.merge.scd2`."""
-    if spec.stored_as.keeps_versions:
+    if spec.apply.stored_as.keeps_versions:
         return ""
-    if spec.stored_as.sequence is None or not reading.ordered:
+    if spec.apply.stored_as.sequence is None or not reading.ordered:
         return "true"
-    return older_than(spec.stored_as.own.sequence, position_literal(reading.truncates[-1]))
+    return older_than(spec.apply.stored_as.own.sequence, position_literal(reading.truncates[-1]))
 
 
 def older_than(sequence: str, place: str) -> str:

@@ -7,21 +7,20 @@ carry connection *names*, never credentials.
 import enum
 from dataclasses import dataclass
 from datetime import datetime
+from typing import assert_never
 
-from cdc_ops.core.apply.scd import LATEST, TableStorage
-from cdc_ops.core.archive.offsets import ArchiveWatermark
-from cdc_ops.core.cursor.cursors import Cursor, CursorValue
-from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows, RangeChecksum
+from cdc_ops.core.apply.apply_spec import ApplyMode, ApplySpec
+from cdc_ops.core.cursor.cursors import Cursor
+from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.events.column_drift import NO_DRIFT, ColumnDrift
-from cdc_ops.core.events.event_history import Replay
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operation.log_batch import LOG_COLUMNS, LogBatch, LogBatchResult
+from cdc_ops.core.operation.log_batch import LOG_COLUMNS, LogBatchResult
 from cdc_ops.core.operation.phases import Phases
+from cdc_ops.core.operation.progress import TableProgress
+from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, CompareRead, KeysRead, Read, ReplayRead, WindowRead
 from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN, UnknownTables
-from cdc_ops.core.reconcile.diff import CompareSpec
 from cdc_ops.core.reconcile.key_buckets import BucketSelection
-from cdc_ops.core.schema.schema_evolution import SchemaChange
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.value_policies import NOTHING_NULLIFIED, NullifiedValues
 
@@ -52,54 +51,46 @@ class OperationKind(enum.StrEnum):
         return self in (OperationKind.SNAPSHOT_CHUNK, OperationKind.INCREMENT)
 
 
-class ApplyMode(enum.StrEnum):
-    """How the rows enter the Delta table, always as one statement."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The Delta table that an operation writes.
 
-    APPEND = "append"
-    MERGE = "merge"
-    OVERWRITE = "overwrite"
+    Args:
+        path: The table.
+        staging: The operation's own folder in the staging area.
+        properties: Delta table properties for a table that has to be created.
+        version: The Delta version that the plan saw, up to which changes by others are known (`core.operation.table_state.check_base`).
+    """
 
-
-class Landing(enum.StrEnum):
-    """Where rows stop between source and table."""
-
-    STAGED = "staged"
-    """As Parquet in the staging area: extract and merge are separately retryable, and the source is read once."""
-    DIRECT = "direct"
-    """Nowhere: one append or overwrite reads the source once and commits; a retry reads again."""
+    path: str
+    staging: str
+    properties: tuple[tuple[str, str], ...] = ()
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotProgress:
-    """How far a snapshot is; it travels in every commit until the last chunk, and its size does not grow with the number of chunks.
-
-    The chunks themselves are frozen in the ledger, as operations. If it is lost, `rest` is all that another run needs: what is left is
-    cut anew, and no row lies on both sides of that border or on none.
+class SourceColumns:
+    """The columns of the source, as the plan saw them. They may change between tries, until the rows are landed.
 
     Args:
-        bound: The safe bound taken before the first chunk; it becomes the watermark with the last one.
-        done: Chunks committed.
-        total: Chunks planned.
-        chunks: SQL predicates of all chunks, in older records; empty since what is left is kept as `rest`.
-        rest: SQL predicate of the rows that are still to be read.
-        rows_done: Estimated rows of the chunks committed.
-        rows_total: Estimated rows of all chunks.
-        started_at: When the first chunk was planned, by the source's clock, UTC.
+        schema: Columns, each with the type in which it is stored.
+        cursor: The table's cursor.
+        hidden: What is read besides the columns because changes are ordered or deleted by it; it is not stored.
+        fingerprint: Of the source's schema, with the source's own types.
     """
 
-    bound: CursorValue
-    done: int
-    total: int
-    chunks: tuple[str, ...] = ()
-    rest: str = ""
-    rows_done: int = 0
-    rows_total: int = 0
-    started_at: datetime | None = None
+    schema: TableSchema
+    cursor: Cursor
+    hidden: tuple[Column, ...] = ()
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationSpec:
-    """One frozen operation on one table: everything that Spark needs, and nothing that may change between tries.
+    """One frozen operation on one table: everything that Spark needs.
+
+    It is frozen before its first try. Until its rows are landed, three functions may change how they are read: `rebase_on_current_columns`
+    (the columns that the source has now), `as_configured_now` (how the archive is read now) and `choosing_quarantine`. Number and identity stay.
 
     Args:
         pipeline, table: Whose rows.
@@ -109,45 +100,13 @@ class OperationSpec:
         kind: Why it is done.
         generation: Goes up when the whole table is replaced.
         planned_at: The source's clock at the plan, UTC.
-        path: The Delta table.
-        staging: The operation's own folder in the staging area.
-        schema: Columns as the plan saw them, each with the type in which it is stored.
-        keys: Key columns, as the lake's rows are matched: where the source compares loosely, the columns that stand for its own.
-        cursor: The table's cursor.
-        window: What is read, for increments, backfills and ranges.
-        slices: WHERE conditions in the source's dialect, disjoint and together the whole; each is read over its own connection.
-        expected_rows: Row count or estimate at the plan, for progress and partitioning.
-        mode, landing: How rows are applied, and where they stop in between.
-        delete_missing_where: Spark SQL condition on the target; rows that match it and are not in the batch are deleted ("" = none).
-        delete_where: Spark SQL condition on a row that was read; such rows are deleted from the table and not inserted ("" = none).
-        truncate_where: Spark SQL condition on a row that was read; one that it is true of empties the table of what is older ("" = none).
-        watermark_before, snapshot_before, delta_version_before: The table as the plan saw it: what its commit record has to say for this
-            operation to be applied on top of it, and the Delta version up to which changes by others were seen
+        target: The table that is written.
+        source: The columns that are read.
+        before: The table as the plan saw it: what its commit record has to say for this operation to be applied on top of it
             (`core.operation.table_state.check_base`).
-        watermark_after: The table's watermark once this operation has committed, None while a snapshot is unfinished.
-        snapshot_after: Snapshot progress once it has committed, None when there is none unfinished.
-        properties: Delta table properties for a table that has to be created.
-        bound_method: How the window's upper bound was found.
-        fresh_at: Instant (UTC) up to which the table is complete once a live operation has committed, or one that compares everything.
-        schema_changes: What is altered in the Delta table before the statement, unless it has been altered already.
-        source_fingerprint: Of the source's schema at the plan, with the source's own types.
-        replaces_schema: True if the rows replace the table's columns too.
-        update_only: Columns that are set in rows that are there; then nothing is inserted and no other column changed.
-        compare: For operations that compare source and lake and bring over only what differs.
-        band: What is read again although an earlier operation has read it; of its rows only those are merged that the lake does not have
-            as they are now. None if nothing is.
-        with_nulls: Rows whose cursor is NULL are read too, all of them.
-        nulls_after: Checksum that the plan saw over all columns of those rows, "" if it did not look.
-        seen_after: What the plan saw at the source of what the lake will then hold, for the next plan's band.
-        deleted_column: Column of the Delta table, and not of the source, that is set to true in deleted rows; "" = they are deleted.
-        hidden: What is read besides the columns because changes are ordered or deleted by it; it is not stored.
-        before: What is read besides the columns, one for each key column: the row's old key, if the source has no row with it any more.
-        log: What is read of an archive; None for operations that read the source.
-        stored_as: How the table stores what is applied to it.
-        quarantine: Delta table for rows that are read by query and have NULL in a key or in `sequence_by`, "" = they stop the operation.
-        replay: Which events of the table's history are applied again; None for operations that read source or archive.
-        archive_after: The table's watermark in its archive once this operation has committed: the one before it, unless it reads the
-            archive; then it is known when the files have been read. None for tables without an archive.
+        after: The table once this operation has committed.
+        apply: What is done with the rows.
+        read: What is read.
     """
 
     pipeline: str
@@ -158,94 +117,87 @@ class OperationSpec:
     kind: OperationKind
     generation: int
     planned_at: datetime
-    path: str
-    staging: str
-    schema: TableSchema
-    keys: tuple[str, ...]
-    cursor: Cursor
-    slices: tuple[str, ...]
-    mode: ApplyMode
-    landing: Landing
-    window: Window | None = None
-    expected_rows: int = 0
-    delete_missing_where: str = ""
-    delete_where: str = ""
-    truncate_where: str = ""
-    watermark_before: CursorValue | None = None
-    snapshot_before: SnapshotProgress | None = None
-    delta_version_before: int | None = None
-    watermark_after: CursorValue | None = None
-    snapshot_after: SnapshotProgress | None = None
-    properties: tuple[tuple[str, str], ...] = ()
-    bound_method: str = ""
-    fresh_at: datetime | None = None
-    schema_changes: tuple[SchemaChange, ...] = ()
-    source_fingerprint: str = ""
-    replaces_schema: bool = False
-    update_only: tuple[str, ...] = ()
-    compare: CompareSpec | None = None
-    band: Window | None = None
-    seen_after: RangeChecksum | None = None
-    with_nulls: bool = False
-    nulls_after: str = ""
-    deleted_column: str = ""
-    hidden: tuple[Column, ...] = ()
-    before: tuple[Column, ...] = ()
-    log: LogBatch | None = None
-    archive_after: ArchiveWatermark | None = None
-    stored_as: TableStorage = LATEST
-    quarantine: str = ""
-    replay: Replay | None = None
+    target: Target
+    source: SourceColumns
+    before: TableProgress
+    after: TableProgress
+    apply: ApplySpec
+    read: Read
+
+    @property
+    def window(self) -> Window | None:
+        """The range of the cursor that is read, None for other reads."""
+        return self.read.window if isinstance(self.read, WindowRead) else None
+
+    @property
+    def slices(self) -> tuple[str, ...]:
+        """The conditions by which the source is read, () where it is not."""
+        return () if isinstance(self.read, ArchiveRead | ReplayRead) else self.read.slices
+
+    @property
+    def expected_rows(self) -> int:
+        """About how many rows are read from the source."""
+        return 0 if isinstance(self.read, ArchiveRead | ReplayRead) else self.read.expected_rows
 
     @property
     def reads_before(self) -> bool:
         """True if old keys are read with the rows and deleted by their MERGE; a comparison sees by itself what is gone."""
-        return bool(self.before) and self.mode is ApplyMode.MERGE and self.compare is None and not self.update_only
+        merges = self.apply.mode is ApplyMode.MERGE and not self.apply.update_only
+        return bool(self.apply.previous_keys) and merges and not isinstance(self.read, CompareRead)
 
     @property
     def extent(self) -> str:
         """How much is to be read, in words: rows of the source, or files of an archive."""
-        if self.replay is not None:
-            return "its event history"
-        if self.log is not None and self.log.again:
-            return "its records in quarantine"
-        if self.log is None:
-            return f"about {self.expected_rows:,} rows"
-        count = len(self.log.files)
-        return f"{count:,} archived file{'s' if count != 1 else ''} with {sum(file.size for file in self.log.files):,} bytes"
+        match self.read:
+            case ReplayRead():
+                return "its event history"
+            case ArchiveRead(batch=batch) if batch.again:
+                return "its records in quarantine"
+            case ArchiveRead(batch=batch):
+                count = len(batch.files)
+                return f"{count:,} archived file{'s' if count != 1 else ''} with {sum(file.size for file in batch.files):,} bytes"
+            case WindowRead() | ChunkRead() | KeysRead() | CompareRead() as read:
+                return f"about {read.expected_rows:,} rows"
+            case _:
+                assert_never(self.read)
 
     @property
     def words(self) -> str:
         """What it is, in words: `increment`, or `snapshot, part 2 of 3`."""
-        progress = self.snapshot_after or self.snapshot_before
+        progress = self.after.snapshot or self.before.snapshot
         if not self.kind.is_snapshot or progress is None:
             return self.kind.words
-        part = progress.total if self.snapshot_after is None else progress.done
+        part = progress.total if self.after.snapshot is None else progress.done
         return f"{self.kind.words}, part {part:,} of {progress.total:,}"
 
     @property
     def full_schema(self) -> TableSchema:
         """The columns of a row that are read: those that are stored, and behind them those that are not."""
-        return self.schema.extended(self.hidden)
+        return self.source.schema.extended(self.source.hidden)
 
     @property
     def read_schema(self) -> TableSchema:
         """What is read and landed: the columns, and behind them the old keys, or what events say of a row besides its values."""
-        return self.full_schema.extended(LOG_COLUMNS if self.log is not None else self.before if self.reads_before else ())
+        if isinstance(self.read, ArchiveRead):
+            return self.full_schema.extended(LOG_COLUMNS)
+        return self.full_schema.extended(self.apply.previous_keys if self.reads_before else ())
 
     @property
     def source_keys(self) -> tuple[str, ...]:
         """The key columns of the source, for people and for its own SQL."""
-        named = {column.name: column.normalises for column in self.schema.columns if column.normalises}
-        return tuple(named.get(key, key) for key in self.keys)
+        named = {column.name: column.normalises for column in self.source.schema.columns if column.normalises}
+        return tuple(named.get(key, key) for key in self.apply.keys)
 
     @property
     def reads_everything(self) -> bool:
         """True if it reads whole tables, or may: what a replica of the source is there for."""
-        if self.replay is not None:
-            return False
-        whole = self.mode is ApplyMode.OVERWRITE or (bool(self.update_only) and self.window is None)
-        return self.kind.is_snapshot or self.compare is not None or whole
+        match self.read:
+            case ChunkRead() | CompareRead():
+                return True
+            case WindowRead() | KeysRead() | ArchiveRead() | ReplayRead():
+                return False
+            case _:
+                assert_never(self.read)
 
 
 def app_id(pipeline: str, table: TableName) -> str:

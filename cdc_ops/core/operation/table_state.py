@@ -15,7 +15,9 @@ from cdc_ops.core.cursor.auto_increment import CounterSamples
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.late_rows import RangeChecksum
 from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead
-from cdc_ops.core.operation.operation import OperationSpec, SnapshotProgress, app_id
+from cdc_ops.core.operation.operation import OperationSpec, app_id
+from cdc_ops.core.operation.progress import SnapshotProgress
+from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import LakeBehindError, LedgerBehindError, StaleStateError, TargetForeignError
 
@@ -102,23 +104,23 @@ def committed(state: TableState, spec: OperationSpec, delta_version: int, archiv
         op_seq=spec.op_seq,
         committed_op_seq=spec.op_seq,
         operation_id=spec.operation_id,
-        watermark=spec.watermark_after,
-        scanned_to=spec.watermark_after if spec.kind.is_live else state.scanned_to,
-        snapshot=spec.snapshot_after,
+        watermark=spec.after.watermark,
+        scanned_to=spec.after.watermark if spec.kind.is_live else state.scanned_to,
+        snapshot=spec.after.snapshot,
         delta_version=delta_version,
-        fresh_at=spec.fresh_at if spec.kind.is_live or spec.fresh_at else state.fresh_at,
-        seen=spec.seen_after if spec.kind.is_live else state.seen,
-        nulls=spec.nulls_after if spec.kind.is_live else state.nulls,
-        archive=archive or spec.archive_after or state.archive,
+        fresh_at=spec.after.fresh_at if spec.kind.is_live or spec.after.fresh_at else state.fresh_at,
+        seen=spec.after.seen if spec.kind.is_live else state.seen,
+        nulls=spec.after.nulls if spec.kind.is_live else state.nulls,
+        archive=archive or spec.after.archive or state.archive,
         compared_at=_compared_at(state, spec),
     )
 
 
 def _compared_at(state: TableState, spec: OperationSpec) -> datetime | None:
     """Returns up to when a table without cursor has been compared, or read, as a whole; None for tables with a cursor or an archive."""
-    if spec.cursor.columns or spec.log is not None or spec.archive_after is not None:
+    if spec.source.cursor.columns or isinstance(spec.read, ArchiveRead) or spec.after.archive is not None:
         return None
-    return spec.fresh_at or state.compared_at
+    return spec.after.fresh_at or state.compared_at
 
 
 def projected(state: TableState, unfinished: tuple[OperationSpec, ...]) -> TableState:
@@ -160,9 +162,9 @@ def unchanged(state: TableState, spec: OperationSpec) -> TableState:
     Raises:
         StaleStateError: the operation is not the table's next one, or none that may end without a commit.
     """
-    if spec.compare is None or state.op_seq != spec.op_seq - 1:
+    if not isinstance(spec.read, CompareRead) or state.op_seq != spec.op_seq - 1:
         raise _stale(state, spec)
-    return replace(state, op_seq=spec.op_seq, fresh_at=spec.fresh_at or state.fresh_at, compared_at=_compared_at(state, spec))
+    return replace(state, op_seq=spec.op_seq, fresh_at=spec.after.fresh_at or state.fresh_at, compared_at=_compared_at(state, spec))
 
 
 def scanned(state: TableState, to: CursorValue, fresh_at: datetime | None) -> TableState:
@@ -255,13 +257,13 @@ def check_base(spec: OperationSpec, head: LakeHead | None) -> None:
     """
     if head is not None and head.txn_version is not None and head.txn_version >= spec.op_seq:
         return  # Delta skips the statement, and the commit of that number says whose it was.
-    if (undone := _undone(head, spec.delta_version_before)) is not None:
+    if (undone := _undone(head, spec.target.version)) is not None:
         raise _base_moved(spec, f"{undone.operation} in Delta version {undone.version}")
     if head is not None and head.txn_version is not None and head.record is None:
         return  # Its records are pruned: nothing but maintenance happened for as long as the log is kept.
     record = head.record if head else None
     watermark, snapshot = (record.watermark, record.snapshot) if record else (None, None)
-    if (watermark, snapshot) != (spec.watermark_before, spec.snapshot_before):
+    if (watermark, snapshot) != (spec.before.watermark, spec.before.snapshot):
         raise _base_moved(spec, f"its rows stand for {_position(watermark, snapshot)}")
 
 
@@ -360,7 +362,7 @@ def _position(watermark: CursorValue | None, snapshot: SnapshotProgress | None) 
 
 def _base_moved(spec: OperationSpec, seen: str) -> StaleStateError:
     return StaleStateError(
-        f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} was planned on {_position(spec.watermark_before, spec.snapshot_before)};"
+        f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} was planned on {_position(spec.before.watermark, spec.before.snapshot)};"
         f" the Delta table is elsewhere: {seen}.",
         why="The table was restored, replaced or dropped, or the ledger was rolled back, while the operation was open.",
         data="Nothing was written; the table is as it was.",

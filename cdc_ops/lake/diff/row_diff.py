@@ -59,8 +59,8 @@ def find_changes(spark: SparkSession, spec: OperationSpec, batch: DataFrame, lak
         lake: The same part of the table; further columns are ignored.
         folder: Where the rows that differ are kept until they are merged; unique for this try.
     """
-    found = difference(batch, lake, spec.keys, spec.source_keys)
-    if spec.stored_as.ignores_deletes:
+    found = difference(batch, lake, spec.apply.keys, spec.source_keys)
+    if spec.apply.stored_as.ignores_deletes:
         found = found.where(~F.col(DELETED))
     found.write.mode("overwrite").parquet(folder)
     rows = spark.read.schema(_columns(spec)).parquet(folder)
@@ -121,7 +121,7 @@ _ENDS: Final = (("low", F.min), ("high", F.max))
 
 
 def _ranged(spec: OperationSpec) -> list[Column]:
-    return [c for key in spec.keys if (c := spec.schema.column(key)) is not None and c.delta_type.startswith(_PRUNED)]
+    return [c for key in spec.apply.keys if (c := spec.source.schema.column(key)) is not None and c.delta_type.startswith(_PRUNED)]
 
 
 def _ends(spec: OperationSpec) -> list[SparkColumn]:
@@ -136,5 +136,5 @@ def _ranges(spec: OperationSpec, sums: Row) -> tuple[KeyRange, ...]:
 
 
 def _columns(spec: OperationSpec) -> str:
-    columns = ", ".join(f"{quoted(column.name)} {column.delta_type}" for column in spec.schema.columns)
+    columns = ", ".join(f"{quoted(column.name)} {column.delta_type}" for column in spec.source.schema.columns)
     return f"{columns}, {DELETED} boolean"

@@ -94,13 +94,13 @@ class Kept:
     def of(cls, spec: OperationSpec) -> "Kept":
         """The table of an operation."""
         return cls(
-            path=spec.path,
+            path=spec.target.path,
             schema=spec.full_schema,
-            keys=spec.keys,
+            keys=spec.apply.keys,
             op_seq=spec.op_seq,
             at=spec.planned_at,
-            deleted_column=spec.deleted_column,
-            sequence=spec.stored_as.own.sequence,
+            deleted_column=spec.apply.deleted_column,
+            sequence=spec.apply.stored_as.own.sequence,
         )
 
 

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from cdc_ops.core.events.change_feed import key_columns
 from cdc_ops.core.events.event_history import Begin, EventHistory, Noted, parse_noted, render_noted
 from cdc_ops.core.operation.operation import OperationSpec, app_id
+from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.schema.type_widening import canonical_type, holds
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import ChangesUnavailableError
@@ -46,7 +47,7 @@ def append_events(spark: SparkSession, spec: OperationSpec, history: EventHistor
         LakeConflictError: somebody else changes the history.
     """
     with translated_conflicts(f"the event history of {spec.table}"):
-        fields, version = _follow(spark, spec, history.path), _version(spec.path)
+        fields, version = _follow(spark, spec, history.path), _version(spec.target.path)
         parts = [events, *_states_before(spark, spec, history.path, events, version)]
         rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
         rows = rows.select(*(_aligned(name, fields.get(name, ())) for name in rows.columns))
@@ -101,9 +102,9 @@ def _version(path: str) -> int:
 
 
 def _begin(spec: OperationSpec, version: int, events: DataFrame) -> Begin:
-    log = DeltaLog(spec.path)
+    log = DeltaLog(spec.target.path)
     state = log.state(version) if version >= 0 else LogState()
-    newest = max((one.place for one in spec.log.before.newest), default=()) if spec.log is not None else ()
+    newest = max((one.place for one in spec.read.batch.before.newest), default=()) if isinstance(spec.read, ArchiveRead) else ()
     at = instant_of(log.commit_info(version)) if state.transactions.get(app_id(spec.pipeline, spec.table)) is not None else None
     if at is None:  # it begins with the table: at the first event
         first = events.agg(F.date_format(F.min("happened_at"), MICROS)).collect()[0][0]
@@ -128,7 +129,7 @@ def _follow(spark: SparkSession, spec: OperationSpec, path: str) -> dict[str, tu
 
 
 def _create(spark: SparkSession, spec: OperationSpec, path: str) -> None:
-    columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in column_types(spec.full_schema, spec.keys).items())
+    columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in column_types(spec.full_schema, spec.apply.keys).items())
     settings = {
         "delta.enableTypeWidening": "true",
         "delta.feature.timestampNtz": "supported",  # a column may become one later; Delta does not add the feature by itself then
@@ -141,7 +142,7 @@ def _create(spark: SparkSession, spec: OperationSpec, path: str) -> None:
 
 def _wanted(spec: OperationSpec) -> dict[str, list[Field]]:
     row = [(column.name, column.delta_type) for column in spec.full_schema.columns]
-    key = [(column.name, column.delta_type) for column in key_columns(spec.full_schema, spec.keys)]
+    key = [(column.name, column.delta_type) for column in key_columns(spec.full_schema, spec.apply.keys)]
     return {"key": key, "previous_key": key, "before": row, "after": row}
 
 

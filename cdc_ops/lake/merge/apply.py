@@ -16,10 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops import __version__
+from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.operation.commit_json import render_record
 from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.merge_plan import MergePlan
-from cdc_ops.core.operation.operation import ApplyMode, OperationResult, OperationSpec, Outcome, app_id
+from cdc_ops.core.operation.operation import OperationResult, OperationSpec, Outcome, app_id
 from cdc_ops.core.schema.value_policies import NullifiedValues
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import DuplicateKeyError, LakeConflictError
@@ -73,7 +74,7 @@ def apply(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: Merg
         names = (*plan.batch_columns, *(() if plan.deleted_flag or plan.versions else mark_names(batch)))
         version, nulled = _execute(spark, spec, batch.select(*(quoted(name) for name in names)), plan, rows)
     result = OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.NUMBER_TAKEN)
-    commit = find_commit(spec.path, spec.operation_id)
+    commit = find_commit(spec.target.path, spec.operation_id)
     if commit is not None:
         result = replace(
             result,
@@ -81,7 +82,7 @@ def apply(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: Merg
             delta_version=commit.version,
             counts=replace(commit_counts(commit, rows), nulled=nulled),
             late=commit.record.late,
-            stats=table_stats(spark, spec.path, commit.version),
+            stats=table_stats(spark, spec.target.path, commit.version),
         )
     return replace(result, seconds=round(time.monotonic() - started, 3))
 
@@ -107,11 +108,11 @@ def _execute(
     with once_only as source, shared_view(source) as view, private_session(spark, conf | (_COMPUTED if plan.versions else {})) as session:
         if plan.mode is ApplyMode.MERGE:
             statement = versions_statement if plan.versions else merge_statement
-            session.sql(statement(at(spec.path), view, plan)).collect()
+            session.sql(statement(at(spec.target.path), view, plan)).collect()
         else:
-            written, nulled = observe_marks(session.table(view), spec.schema)
+            written, nulled = observe_marks(session.table(view), spec.source.schema)
             writer = written.write.format("delta").mode(plan.mode.value)
-            writer.option("overwriteSchema", str(spec.replaces_schema).lower()).save(spec.path)
+            writer.option("overwriteSchema", str(spec.apply.replaces_schema).lower()).save(spec.target.path)
         committed = session.conf.get(_LAST_COMMIT, None)
         if committed is None:  # skipped: nobody counted
             return None, NullifiedValues(counted=not mark_names(batch))
@@ -124,7 +125,7 @@ def _found_committed(spec: OperationSpec) -> Iterator[None]:
     try:
         yield
     except LakeConflictError:
-        if find_commit(spec.path, spec.operation_id) is None:
+        if find_commit(spec.target.path, spec.operation_id) is None:
             raise
 
 

@@ -31,7 +31,7 @@ def fence_abandoned(spark: SparkSession, spec: OperationSpec, given_up: Abandone
     Raises:
         LakeConflictError: somebody else committed meanwhile, perhaps that operation; nothing was written.
     """
-    head = read_head(spec.path, spec.pipeline, spec.table)
+    head = read_head(spec.target.path, spec.pipeline, spec.table)
     if head is None or head.record is None or (head.txn_version or 0) >= given_up.op_seq:
         return
     record = replace(
@@ -48,4 +48,4 @@ def fence_abandoned(spark: SparkSession, spec: OperationSpec, given_up: Abandone
     )
     conf = {**idempotent_write(app_id(spec.pipeline, spec.table), given_up.op_seq), USER_METADATA: render_record(record)}
     with private_session(spark, conf) as session, translated_conflicts(f"sealing operation {given_up.op_seq} of {spec.table}"):
-        session.read.format("delta").load(spec.path).limit(0).write.format("delta").mode("append").save(spec.path)
+        session.read.format("delta").load(spec.target.path).limit(0).write.format("delta").mode("append").save(spec.target.path)

@@ -32,18 +32,18 @@ def with_moved(spec: OperationSpec, plan: MergePlan, batch: DataFrame, landed: D
     """
     if not spec.reads_before:
         return plan, batch
-    old = [F.col(column.name) for column in spec.before]
+    old = [F.col(column.name) for column in spec.apply.previous_keys]
     named = [column.alias(f"__old_{index}") for index, column in enumerate(old)]
     same = same_key([F.col(f"__old_{index}") for index in range(len(old))])
     known = reduce(and_, (column.isNotNull() for column in old))
-    gone = batch.where(known).select(*named).distinct().join(landed.select(*numbered_keys(spec.keys)), same, "left_anti")
-    rows = batch.drop(*(column.name for column in spec.before))
+    gone = batch.where(known).select(*named).distinct().join(landed.select(*numbered_keys(spec.apply.keys)), same, "left_anti")
+    rows = batch.drop(*(column.name for column in spec.apply.previous_keys))
     if gone.isEmpty():
         return plan, rows
     if DELETE_MARK not in rows.columns:
         rows = rows.withColumn(DELETE_MARK, F.lit(False))
-    places = {key: f"__old_{index}" for index, key in enumerate(spec.keys)}
-    marks = {DELETE_MARK, spec.deleted_column}
+    places = {key: f"__old_{index}" for index, key in enumerate(spec.apply.keys)}
+    marks = {DELETE_MARK, spec.apply.deleted_column}
     columns = [
         (F.lit(True) if field.name in marks else F.col(places[field.name]) if field.name in places else F.lit(None))
         .cast(field.dataType)

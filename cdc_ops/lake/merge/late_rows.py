@@ -19,6 +19,7 @@ from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows, measured
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.merge_plan import spark_literal
 from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.reads import WindowRead
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.table.live_rows import current_versions, is_marked
 
@@ -41,15 +42,16 @@ def drop_unchanged(spark: SparkSession, spec: OperationSpec, batch: DataFrame) -
         that the operation was planned on. Rows that `apply_as_deletes` marks are not counted.
     """
     lead = _lead(spec)
-    band = spec.band or Window(low=spec.watermark_before, high=spec.watermark_before)
+    read = spec.read if isinstance(spec.read, WindowRead) else None
+    band = (read and read.lookback) or Window(low=spec.before.watermark, high=spec.before.watermark)
     above = F.lit(False) if band.high is None else F.coalesce(lead >= _literal(spec, band.high), F.lit(False))
     within = _within(spec, band)
-    lake = spark.read.format("delta").load(spec.path).where(within | lead.isNull() if spec.with_nulls else within)
-    if spec.stored_as.keeps_versions:
+    lake = spark.read.format("delta").load(spec.target.path).where(within | lead.isNull() if read and read.with_nulls else within)
+    if spec.apply.stored_as.keeps_versions:
         lake = current_versions(lake)
     unknown, fresh = _unknown(spec, batch.where(~above), lake), batch.where(above)
     rows, late = _counted(spec, unknown)
-    if spec.schema_changes:  # the table is altered before the statement, after which it cannot be read as it was here
+    if spec.apply.schema_changes:  # the table is altered before the statement, after which it cannot be read as it was here
         return batch, late
     return (fresh.unionByName(unknown.drop(_IN_LAKE)) if rows else fresh), late
 
@@ -58,7 +60,7 @@ def _unknown(spec: OperationSpec, rows: DataFrame, lake: DataFrame) -> DataFrame
     """Rows that the lake lacks or has otherwise; `_IN_LAKE` is true where it has the same key with the same cursor."""
     stored = {name.lower(): name for name in lake.columns}
     known = lake.select(*(F.col(quoted(name)).alias(f"__lake_{name.lower()}") for name in stored.values()), F.lit(True).alias(_IN_LAKE))
-    same_key = reduce(and_, (F.col(quoted(key)) == F.col(quoted(f"__lake_{key.lower()}")) for key in spec.keys))
+    same_key = reduce(and_, (F.col(quoted(key)) == F.col(quoted(f"__lake_{key.lower()}")) for key in spec.apply.keys))
     joined = rows.join(known, same_key, "left")
 
     def same(name: str) -> Column:
@@ -66,38 +68,40 @@ def _unknown(spec: OperationSpec, rows: DataFrame, lake: DataFrame) -> DataFrame
         return F.col(quoted(name)).eqNullSafe(other)
 
     found = F.coalesce(F.col(_IN_LAKE), F.lit(False))
-    deleted = F.coalesce(F.expr(spec.delete_where), F.lit(False)) if spec.delete_where else F.lit(False)
-    if spec.deleted_column:  # a row that is marked there and living here, or the other way round, is another one
-        marker = spec.deleted_column.lower()
+    deleted = F.coalesce(F.expr(spec.apply.delete_where), F.lit(False)) if spec.apply.delete_where else F.lit(False)
+    if spec.apply.deleted_column:  # a row that is marked there and living here, or the other way round, is another one
+        marker = spec.apply.deleted_column.lower()
         found = found & ((is_marked(F.col(quoted(f"__lake_{marker}"))) if marker in stored else F.lit(False)) == deleted)
-    equal = found & balanced_reduce(and_, (same(column.name) for column in spec.schema.columns))
-    if spec.delete_where and not spec.deleted_column:  # a deleted row that the lake lacks is as it should be, and one that it has is not
+    equal = found & balanced_reduce(and_, (same(column.name) for column in spec.source.schema.columns))
+    if (
+        spec.apply.delete_where and not spec.apply.deleted_column
+    ):  # a deleted row that the lake lacks is as it should be, and one that it has is not
         equal = (equal & ~deleted) | (~found & deleted)
-    same_cursor = reduce(and_, (same(name) for name in spec.cursor.column_names), found)
+    same_cursor = reduce(and_, (same(name) for name in spec.source.cursor.column_names), found)
     return joined.where(~equal).select(*(F.col(quoted(name)) for name in rows.columns), same_cursor.alias(_IN_LAKE))
 
 
 def _counted(spec: OperationSpec, unknown: DataFrame) -> tuple[int, LateRows]:
     """Counts the rows that the lake does not have as they are, and the late ones among them."""
-    watermark, lead = spec.watermark_before, _lead(spec)
+    watermark, lead = spec.before.watermark, _lead(spec)
     late = F.lit(False) if watermark is None else ~F.col(_IN_LAKE) & (lead < _literal(spec, watermark))
-    if spec.delete_where:  # the lake never has such rows: they are merged, for the rows that they delete, and are not late
-        late = late & ~F.coalesce(F.expr(spec.delete_where), F.lit(False))
+    if spec.apply.delete_where:  # the lake never has such rows: they are merged, for the rows that they delete, and are not late
+        late = late & ~F.coalesce(F.expr(spec.apply.delete_where), F.lit(False))
     counts = (F.count(F.lit(1)).alias("rows"), F.count_if(late).alias("late"), F.min(F.when(late, lead)).cast("string").alias("oldest"))
     [found] = unknown.agg(*counts).collect()
     if watermark is None:
         return found["rows"], NONE_LATE
-    return found["rows"], measured(spec.cursor, found["late"], found["oldest"] or "", watermark)
+    return found["rows"], measured(spec.source.cursor, found["late"], found["oldest"] or "", watermark)
 
 
 def _lead(spec: OperationSpec) -> Column:
-    return F.coalesce(*(F.col(quoted(name)) for name in spec.cursor.lead.columns))
+    return F.coalesce(*(F.col(quoted(name)) for name in spec.source.cursor.lead.columns))
 
 
 def _within(spec: OperationSpec, band: Window) -> Column:
     """The lead lies in the band, said column by column, so that files are skipped also where it is the first of several."""
     branches, before = [], F.lit(True)
-    for name in spec.cursor.lead.columns:
+    for name in spec.source.cursor.lead.columns:
         column = F.col(quoted(name))
         low = F.lit(True) if band.low is None else column >= _literal(spec, band.low)
         high = F.lit(True) if band.high is None else column < _literal(spec, band.high)
@@ -107,7 +111,7 @@ def _within(spec: OperationSpec, band: Window) -> Column:
 
 
 def _literal(spec: OperationSpec, value: CursorValue) -> Column:
-    column = spec.schema.column(spec.cursor.lead.columns[0])
+    column = spec.source.schema.column(spec.source.cursor.lead.columns[0])
     kind = column.delta_type if column else "string"
     zone = "Z" if kind == "timestamp" else ""
     return F.expr(spark_literal(kind, value.parts[0] + zone))

@@ -53,7 +53,7 @@ def versions(spark: SparkSession, spec: OperationSpec, plan: MergePlan, changes:
     """
     shape = _Shape.of(spec)
     # Of this version: computed once more, in the middle of the statement or after it, the versions are the same.
-    table = spark.read.format("delta").option("versionAsOf", str(DeltaLog(spec.path).newest())).load(spec.path)
+    table = spark.read.format("delta").option("versionAsOf", str(DeltaLog(spec.target.path).newest())).load(spec.target.path)
     for one in plan.prune:
         table = table.where(f"{quoted(one.column)} BETWEEN {one.low} AND {one.high}")
     written = _written(shape, plan, changes)
@@ -99,10 +99,12 @@ class _Shape:
     @classmethod
     def of(cls, spec: OperationSpec) -> "_Shape":
         """Returns the shape of the table that an operation writes; without a sequence of its own it is by time."""
-        stored, columns = spec.stored_as, tuple((column.name, column.delta_type) for column in spec.schema.columns)
+        stored, columns = spec.apply.stored_as, tuple((column.name, column.delta_type) for column in spec.source.schema.columns)
         followed = {name.lower() for name in stored.tracked}
         tracked = tuple(index for index, (name, _) in enumerate(columns) if not followed or name.lower() in followed)
-        return cls(keys=spec.keys, columns=columns, tracked=tracked, sequence=stored.sequence.type if stored.sequence else "timestamp")
+        return cls(
+            keys=spec.apply.keys, columns=columns, tracked=tracked, sequence=stored.sequence.type if stored.sequence else "timestamp"
+        )
 
     @property
     def names(self) -> tuple[str, ...]:

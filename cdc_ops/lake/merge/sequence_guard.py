@@ -12,10 +12,12 @@ from operator import and_
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.apply.metadata_columns import END, SEQUENCE, START, TOUCHED
 from cdc_ops.core.apply.scd import UNPLACED, Sequence, SequenceKind
 from cdc_ops.core.operation.merge_plan import MergePlan
-from cdc_ops.core.operation.operation import ApplyMode, OperationSpec
+from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.reads import CompareRead, ReplayRead
 from cdc_ops.lake.merge.scd2 import AT, all_versions, versions
 from cdc_ops.lake.merge.tombstones import remember, without_deleted
 
@@ -29,7 +31,7 @@ def in_order(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: D
         plan: Its statement.
         batch: Its rows; for type 2 every change of a key is one.
     """
-    stored = spec.stored_as
+    stored = spec.apply.stored_as
     if stored.sequence is None or plan.update_only:
         return plan, batch
     place = _place(spec, stored.sequence, batch)
@@ -52,8 +54,8 @@ def bury(spark: SparkSession, spec: OperationSpec, gone: DataFrame, truncates: I
         gone: The changes that are deletes.
         truncates: Places at which the table was emptied, as Spark SQL literals.
     """
-    sequence = spec.stored_as.sequence
-    if spec.stored_as.tombstones and sequence is not None and sequence.columns:
+    sequence = spec.apply.stored_as.sequence
+    if spec.apply.stored_as.tombstones and sequence is not None and sequence.columns:
         remember(spark, spec, gone.withColumn(AT, _place(spec, sequence, gone)), AT, truncates)
 
 
@@ -68,7 +70,7 @@ def _place(spec: OperationSpec, sequence: Sequence, batch: DataFrame) -> Column:
             parts = [F.expr(part) for part in sequence.parts]
             placed = reduce(and_, (part.isNotNull() for part in parts))
             place = F.when(placed, parts[0] if len(parts) == 1 else F.struct(*parts))
-            if spec.compare is None:
+            if not isinstance(spec.read, CompareRead):
                 place = F.coalesce(place, F.raise_error(F.lit(UNPLACED)).cast(sequence.type))
         case SequenceKind.OBSERVED:
             place = F.lit(spec.planned_at)
@@ -76,11 +78,11 @@ def _place(spec: OperationSpec, sequence: Sequence, batch: DataFrame) -> Column:
 
 
 def _versioned(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: DataFrame) -> tuple[MergePlan, DataFrame]:
-    if spec.replay is not None and plan.mode is not ApplyMode.MERGE:
+    if isinstance(spec.read, ReplayRead) and plan.mode is not ApplyMode.MERGE:
         return replace(plan, deleted_flag="", present=""), all_versions(spec, replace(plan, versions=True), batch)
     if plan.mode is not ApplyMode.MERGE:  # the first rows of a table: none has another version yet
         own = {START: F.col(AT), **{name: F.lit(None) for name in (END, TOUCHED)}}
-        return plan, batch.withColumns({name: own[name].cast(kind) for name, kind in spec.stored_as.order_columns})
+        return plan, batch.withColumns({name: own[name].cast(kind) for name, kind in spec.apply.stored_as.order_columns})
     _remember(spark, spec, plan, batch, AT)
     plan = replace(plan, versions=True)
     return plan, versions(spark, spec, plan, batch)
@@ -88,6 +90,6 @@ def _versioned(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch:
 
 def _remember(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: DataFrame, place: str) -> None:
     """Remembers the deletes of a batch, before the statement that carries them out."""
-    if spec.stored_as.tombstones and ((plan.deleted_flag and plan.deletes) or plan.truncates):
+    if spec.apply.stored_as.tombstones and ((plan.deleted_flag and plan.deletes) or plan.truncates):
         deleted = F.col(plan.deleted_flag) if plan.deleted_flag else F.lit(False)
         remember(spark, spec, batch.where(deleted), place, plan.truncates)

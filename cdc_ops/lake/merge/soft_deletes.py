@@ -5,8 +5,9 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.operation.merge_plan import MergePlan
-from cdc_ops.core.operation.operation import ApplyMode, OperationSpec
+from cdc_ops.core.operation.operation import OperationSpec
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.merge.key_join import numbered_keys, same_key
 from cdc_ops.lake.merge.sql import stamp_values
@@ -18,10 +19,10 @@ def count_newly_marked(spark: SparkSession, spec: OperationSpec, batch: DataFram
 
     Costs a look at the keys in the table, where the batch has such rows at all; files are skipped as in the MERGE.
     """
-    marked = batch.where(F.col(quoted(spec.deleted_column))).select(*numbered_keys(spec.keys))
+    marked = batch.where(F.col(quoted(spec.apply.deleted_column))).select(*numbered_keys(spec.apply.keys))
     if marked.isEmpty():
         return 0
-    living = LiveRows(path=spec.path, deleted_column=spec.deleted_column).read(spark)
+    living = LiveRows(path=spec.target.path, deleted_column=spec.apply.deleted_column).read(spark)
     for one in plan.prune:
         living = living.where(f"{quoted(one.column)} BETWEEN {one.low} AND {one.high}")
     return living.join(marked, same_key(_keys(spec)), "left_semi").count()
@@ -45,18 +46,18 @@ def with_kept(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: 
         batch: One row per key, with the column that marks deleted rows, if there is one.
         plan: The statement.
     """
-    lake = spark.read.format("delta").load(spec.path)
+    lake = spark.read.format("delta").load(spec.target.path)
     stored = {name.lower() for name in lake.columns}
-    if any(key.lower() not in stored for key in spec.keys):
+    if any(key.lower() not in stored for key in spec.apply.keys):
         return batch
-    marks = [F.lit(True).alias(spec.deleted_column)] if spec.deleted_column else []
-    marker = spec.stored_as.own.deleted
-    if not marks and marker.lower() in stored and spec.schema.column(marker) is None:
+    marks = [F.lit(True).alias(spec.apply.deleted_column)] if spec.apply.deleted_column else []
+    marker = spec.apply.stored_as.own.deleted
+    if not marks and marker.lower() in stored and spec.source.schema.column(marker) is None:
         lake = lake.where(~is_marked(F.col(quoted(marker))))
-    read = batch.select(*numbered_keys(spec.keys))
+    read = batch.select(*numbered_keys(spec.apply.keys))
     kept = [
         (F.col(quoted(column.name)) if column.name.lower() in stored else F.lit(None)).cast(column.delta_type).alias(column.name)
-        for column in spec.schema.columns
+        for column in spec.source.schema.columns
     ]
     own = [(F.col(quoted(name)) if name.lower() in stored else F.lit(None)).cast(kind).alias(name) for name, kind in plan.stamps.columns]
     gone = lake.join(read, same_key(_keys(spec)), "left_anti").select(*kept, *marks, *own)
@@ -64,14 +65,19 @@ def with_kept(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: 
 
 
 def _keys(spec: OperationSpec) -> list[Column]:
-    return [F.col(quoted(key)) for key in spec.keys]
+    return [F.col(quoted(key)) for key in spec.apply.keys]
 
 
 def with_deleted(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: DataFrame) -> tuple[MergePlan, DataFrame]:
     """Keeps the rows that a new generation would lose, unless deletes are hard; with soft ones, counts those that the batch marks."""
-    if not spec.deleted_column and not spec.stored_as.ignores_deletes:
+    if not spec.apply.deleted_column and not spec.apply.stored_as.ignores_deletes:
         return plan, batch
-    if spec.mode is ApplyMode.OVERWRITE:
+    if spec.apply.mode is ApplyMode.OVERWRITE:
         return plan, with_kept(spark, spec, batch, plan)
-    counts = spec.deleted_column and (spec.delete_where or plan.deleted_flag) and spec.mode is ApplyMode.MERGE and not spec.update_only
+    counts = (
+        spec.apply.deleted_column
+        and (spec.apply.delete_where or plan.deleted_flag)
+        and spec.apply.mode is ApplyMode.MERGE
+        and not spec.apply.update_only
+    )
     return (replace(plan, marked=count_newly_marked(spark, spec, batch, plan)) if counts else plan), batch

@@ -34,7 +34,7 @@ def remember(spark: SparkSession, spec: OperationSpec, deleted: DataFrame, seque
     Raises:
         LakeConflictError: somebody else changes that table.
     """
-    path = spec.stored_as.tombstones
+    path = spec.apply.stored_as.tombstones
     rows = deleted.select(_key(spec).alias("key"), F.col(quoted(sequence)).alias("sequence"))
     for place in truncates:
         rows = rows.unionByName(_emptied(spark, rows, place))
@@ -53,7 +53,7 @@ def remember(spark: SparkSession, spec: OperationSpec, deleted: DataFrame, seque
 
 def recalled(spark: SparkSession, spec: OperationSpec) -> DataFrame | None:
     """Returns the deletes that are remembered: `key`, NULL for all keys, and `sequence`; None if there are none."""
-    path = spec.stored_as.tombstones
+    path = spec.apply.stored_as.tombstones
     if not path or DeltaLog(path).newest() is None:
         return None
     return spark.read.format("delta").load(path).where(_counts(spec)).select("key", "sequence")
@@ -91,12 +91,12 @@ def _latest(rows: DataFrame) -> DataFrame:
 
 def _counts(spec: OperationSpec) -> Column:
     """Tombstones of an earlier generation say nothing of the rows of this one."""
-    since = spec.planned_at - spec.stored_as.tombstone_retention
+    since = spec.planned_at - spec.apply.stored_as.tombstone_retention
     return (F.col("generation") == spec.generation) & (F.col("noted_at") >= F.lit(since))
 
 
 def _key(spec: OperationSpec) -> Column:
-    return F.struct(*(F.col(quoted(key)).alias(f"k{index}") for index, key in enumerate(spec.keys)))
+    return F.struct(*(F.col(quoted(key)).alias(f"k{index}") for index, key in enumerate(spec.apply.keys)))
 
 
 def _emptied(spark: SparkSession, like: DataFrame, place: str) -> DataFrame:

@@ -80,7 +80,7 @@ def set_rows_aside(spark: SparkSession, spec: OperationSpec, path: str, rows: Da
         LakeConflictError: somebody else changes that table.
     """
     names = [F.col(quoted(column.name)) for column in spec.full_schema.columns]
-    cursor = [F.col(quoted(name)) for name in spec.cursor.column_names]
+    cursor = [F.col(quoted(name)) for name in spec.source.cursor.column_names]
     raw = F.to_json(F.struct(*names), {"ignoreNullFields": "false"})
     place = F.to_json(F.struct(*cursor)) if cursor else F.lit(None).cast("string")
     bad = rows.select(place.alias("position"), reason.alias("reason"), raw.alias("raw"))

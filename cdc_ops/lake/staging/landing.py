@@ -50,13 +50,13 @@ def land(
         check: Called when all rows are written and not yet declared landed; what it raises leaves them undeclared.
         finish: Puts into the manifest what else is to be said of the rows; it may refuse them like `check`.
     """
-    folder = f"{spec.staging.rstrip('/')}/{attempt}"
+    folder = f"{spec.target.staging.rstrip('/')}/{attempt}"
     df.write.mode("overwrite").parquet(folder)
     check()
-    files = landed_files(spec.staging, attempt)
+    files = landed_files(spec.target.staging, attempt)
     footers = _Footers(spec)
     lost = False
-    filesystem, _ = open_filesystem(spec.staging)
+    filesystem, _ = open_filesystem(spec.target.staging)
     for file in files:
         with filesystem.open(file.path, "rb") as stream:
             metadata = pq.ParquetFile(stream).metadata
@@ -68,13 +68,13 @@ def land(
         rows=footers.rows,
         bytes=sum(file.bytes for file in files),
         files=len(files),
-        schema_fingerprint=spec.schema.fingerprint,
+        schema_fingerprint=spec.source.schema.fingerprint,
         key_ranges=footers.key_ranges() if footers.rows else (),
-        null_keys=footers.null_keys() if footers.complete else _count_null_keys(spark, folder, spec.keys),
-        nulled=count_marks(spark.read.parquet(folder), spec.schema) if lost else NullifiedValues(),
+        null_keys=footers.null_keys() if footers.complete else _count_null_keys(spark, folder, spec.apply.keys),
+        nulled=count_marks(spark.read.parquet(folder), spec.source.schema) if lost else NullifiedValues(),
     )
     manifest = finish(manifest)
-    write_manifest(spec.staging, manifest)
+    write_manifest(spec.target.staging, manifest)
     return manifest
 
 
@@ -84,13 +84,13 @@ def read_landed(spark: SparkSession, spec: OperationSpec, manifest: Manifest) ->
     Raises:
         LandedRowsLostError: files of the manifest are not there, or are not the ones that were written.
     """
-    damage = find_damage(spec.staging, manifest)
-    if not damage and manifest.schema_fingerprint != spec.schema.fingerprint:
+    damage = find_damage(spec.target.staging, manifest)
+    if not damage and manifest.schema_fingerprint != spec.source.schema.fingerprint:
         damage = "they were read with other columns"
     if damage:
         raise _lost(spec, damage)
     columns = ", ".join(f"{quoted(column.name)} {column.delta_type}" for column in spec.read_schema.columns)
-    rows = spark.read.schema(columns).parquet(f"{spec.staging.rstrip('/')}/{manifest.attempt}")
+    rows = spark.read.schema(columns).parquet(f"{spec.target.staging.rstrip('/')}/{manifest.attempt}")
     listed = len(rows.inputFiles())  # Spark lists them itself: what vanishes after that fails the read, and is not left out of it
     if listed != manifest.files:
         raise _lost(spec, f"{listed:,} of {manifest.files:,} files are there")
@@ -103,14 +103,14 @@ def check_feed(spec: OperationSpec, manifest: Manifest) -> None:
     Raises:
         LandedRowsLostError: files of it are gone.
     """
-    if damage := find_damage(spec.staging, manifest):
+    if damage := find_damage(spec.target.staging, manifest):
         raise _lost(spec, damage)
 
 
 def _lost(spec: OperationSpec, damage: str) -> LandedRowsLostError:
     return LandedRowsLostError(
         f"The landed rows of operation {spec.op_seq} of {spec.table} are not complete: {damage}.",
-        why=f"Somebody removed or replaced files below {spec.staging}.",
+        why=f"Somebody removed or replaced files below {spec.target.staging}.",
         data="Nothing was written to the table; the watermark stays.",
         next="Nothing to do: the next try reads the same window again.",
     )
@@ -120,7 +120,7 @@ class _Footers:
     """Sums up what the footers say of the key columns."""
 
     def __init__(self, spec: OperationSpec) -> None:
-        self._types = {key: canonical_type(column.delta_type) for key in spec.keys if (column := spec.schema.column(key))}
+        self._types = {key: canonical_type(column.delta_type) for key in spec.apply.keys if (column := spec.source.schema.column(key))}
         self._ranges: dict[str, tuple[Any, ...] | None] = {}
         self._nulls = dict.fromkeys(self._types, 0)
         self.rows = 0

@@ -68,13 +68,13 @@ def find_manifest(staging: str) -> Manifest | None:
 def find_landed(spec: OperationSpec) -> Landed:
     """Looks whether an operation's rows are in the staging area, read with the columns that it has, and all of them."""
     try:
-        manifest = read_manifest(spec.staging)
+        manifest = read_manifest(spec.target.staging)
     except StateError as error:
         return Landed(damage=f"the manifest cannot be read ({error.why})")
-    wanted = (spec.operation_id, spec.schema.fingerprint)
+    wanted = (spec.operation_id, spec.source.schema.fingerprint)
     if manifest is None or (manifest.operation_id, manifest.schema_fingerprint) != wanted:
         return Landed()
-    damage = find_damage(spec.staging, manifest)
+    damage = find_damage(spec.target.staging, manifest)
     return Landed(damage=damage) if damage else Landed(manifest=manifest)
 
 

@@ -45,15 +45,15 @@ def alter_table(spark: SparkSession, spec: OperationSpec, state: LogState) -> tu
     Returns:
         Name and type of the columns that the table has then.
     """
-    if spec.replaces_schema:
+    if spec.apply.replaces_schema:
         _prepare_replacement(spark, spec, state)
         return state.columns()
-    for change in spec.schema_changes:
+    for change in spec.apply.schema_changes:
         statement = _statement(change, {name.lower(): canonical_type(kind) for name, kind in state.columns()})
         if statement is not None:
-            _enable(spark, spec.path, _needed(change, state), state)
-            spark.sql(f"ALTER TABLE {path_name(spec.path)} {statement}")
-            state = _newest(spec.path)
+            _enable(spark, spec.target.path, _needed(change, state), state)
+            spark.sql(f"ALTER TABLE {path_name(spec.target.path)} {statement}")
+            state = _newest(spec.target.path)
     return state.columns()
 
 
@@ -65,16 +65,16 @@ def record_changes(spark: SparkSession, spec: OperationSpec, state: LogState) ->
     Raises:
         ConfigError: the table has a column of a name that the feed needs.
     """
-    chosen = dict(spec.properties)
+    chosen = dict(spec.target.properties)
     wanted = {CHANGE_FEED: "true"} if chosen.get(CHANGE_FEED, "").lower() == "true" else {}
     if EVENT_HISTORY in chosen:
         wanted[EVENT_HISTORY] = chosen[EVENT_HISTORY]
     wanted |= retention_properties(chosen)
     try:
-        _enable(spark, spec.path, wanted, state)
+        _enable(spark, spec.target.path, wanted, state)
     except AnalysisException as error:
         raise ConfigError(
-            f"The changes of {spec.table} cannot be recorded in {spec.path}.",
+            f"The changes of {spec.table} cannot be recorded in {spec.target.path}.",
             why=str(error).splitlines()[0],
             data="Nothing was written; the watermark stays.",
             next="Leave 'change_feed' out for this table, or exclude the columns that Delta's feed has the names of.",
@@ -127,15 +127,15 @@ def _feature(state: LogState) -> dict[str, str]:
 
 def _prepare_replacement(spark: SparkSession, spec: OperationSpec, state: LogState) -> None:
     """Takes columns that the new generation lacks out of those that have statistics: Delta refuses to replace the schema otherwise."""
-    if any(canonical_type(column.delta_type) == _MOMENT for column in spec.schema.columns):
-        _enable(spark, spec.path, _feature(state), state)
+    if any(canonical_type(column.delta_type) == _MOMENT for column in spec.source.schema.columns):
+        _enable(spark, spec.target.path, _feature(state), state)
     indexed = listed_columns(state.property(INDEXED))
-    kept = {column.name.lower() for column in spec.schema.columns if has_statistics(column.delta_type)}
+    kept = {column.name.lower() for column in spec.source.schema.columns if has_statistics(column.delta_type)}
     if all(name.lower() in kept for name in indexed):
         return
     left = column_list(name for name in indexed if name.lower() in kept)
     change = f"SET TBLPROPERTIES ('{INDEXED}' = {text_literal(left)})" if left else f"UNSET TBLPROPERTIES ('{INDEXED}')"
-    spark.sql(f"ALTER TABLE {path_name(spec.path)} {change}")
+    spark.sql(f"ALTER TABLE {path_name(spec.target.path)} {change}")
 
 
 def _enable(spark: SparkSession, path: str, wanted: dict[str, str], state: LogState) -> None:

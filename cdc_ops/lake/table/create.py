@@ -37,12 +37,12 @@ def ensure_table(spark: SparkSession, spec: OperationSpec) -> None:
         TargetSchemaError: its columns do not fit.
         ConfigError: a table property is set that would break the commit protocol.
     """
-    log = DeltaLog(spec.path)
+    log = DeltaLog(spec.target.path)
     version = log.newest()
     if version is None:
         check_empty(log)
         _create(spark, spec)
-        log = DeltaLog(spec.path)
+        log = DeltaLog(spec.target.path)
         version = log.newest() or 0
     state = log.state(version)
     owner = (state.property(OWNER_PIPELINE), state.property(OWNER_TABLE))
@@ -59,13 +59,13 @@ def _follow(spark: SparkSession, spec: OperationSpec, state: LogState) -> None:
             stored = alter_table(spark, spec, state)
     except (AnalysisException, IllegalArgumentException) as error:
         raise TargetSchemaError(
-            f"The Delta table {spec.path} cannot be altered as {spec.table} was: {'; '.join(map(str, spec.schema_changes))}.",
+            f"The Delta table {spec.target.path} cannot be altered as {spec.table} was: {'; '.join(map(str, spec.apply.schema_changes))}.",
             why=str(error).splitlines()[0],
             data="Nothing was written; the watermark stays.",
             next="ALTER TABLE the Delta table by hand and run again, or set 'schema_changes: freeze', or exclude the columns.",
         ) from error
-    if not spec.replaces_schema:
-        check_columns(spec.path, stored, spec.schema)
+    if not spec.apply.replaces_schema:
+        check_columns(spec.target.path, stored, spec.source.schema)
 
 
 def creation_properties(spec: OperationSpec) -> dict[str, str]:
@@ -78,7 +78,7 @@ def creation_properties(spec: OperationSpec) -> dict[str, str]:
         ConfigError: the policy sets a property that would break the commit protocol.
     """
     for name, why in _RESERVED.items():
-        if any(name.lower() == key.lower() for key, _ in spec.properties):
+        if any(name.lower() == key.lower() for key, _ in spec.target.properties):
             raise ConfigError(
                 f"Table {spec.table}: the property {name} cannot be set.",
                 why=f"Because {why}.",
@@ -88,9 +88,9 @@ def creation_properties(spec: OperationSpec) -> dict[str, str]:
     defaults = {"delta.enableDeletionVectors": "true", "delta.enableTypeWidening": "true"}
     if indexed := _indexed_columns(spec):
         defaults[INDEXED] = column_list(indexed)
-    if any(SPECIAL & set(column.name) for column in spec.schema.columns):
+    if any(SPECIAL & set(column.name) for column in spec.source.schema.columns):
         defaults["delta.columnMapping.mode"] = "name"
-    defaults |= dict(spec.properties)
+    defaults |= dict(spec.target.properties)
     defaults |= retention_properties(defaults)
     return {**defaults, OWNER_PIPELINE: spec.pipeline, OWNER_TABLE: str(spec.table)}
 
@@ -143,24 +143,28 @@ def _create(spark: SparkSession, spec: OperationSpec) -> None:
 
 
 def _create_statement(spec: OperationSpec) -> str:
-    marker = [(spec.deleted_column, "boolean")] if spec.deleted_column else []
-    named = [*((column.name, column.delta_type) for column in spec.schema.columns), *marker, *spec.stored_as.columns(spec.deleted_column)]
+    marker = [(spec.apply.deleted_column, "boolean")] if spec.apply.deleted_column else []
+    named = [
+        *((column.name, column.delta_type) for column in spec.source.schema.columns),
+        *marker,
+        *spec.apply.stored_as.columns(spec.apply.deleted_column),
+    ]
     columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in named)
     properties = ", ".join(f"{text_literal(name)} = {text_literal(value)}" for name, value in sorted(creation_properties(spec).items()))
-    return f"CREATE TABLE IF NOT EXISTS {at(spec.path)} ({columns}) USING delta TBLPROPERTIES ({properties})"
+    return f"CREATE TABLE IF NOT EXISTS {at(spec.target.path)} ({columns}) USING delta TBLPROPERTIES ({properties})"
 
 
 def _indexed_columns(spec: OperationSpec) -> list[str]:
-    wanted = dict.fromkeys((*spec.keys, *spec.source_keys, *spec.cursor.column_names))
-    found = (spec.schema.column(name) for name in wanted)
+    wanted = dict.fromkeys((*spec.apply.keys, *spec.source_keys, *spec.source.cursor.column_names))
+    found = (spec.source.schema.column(name) for name in wanted)
     indexed = [column.name for column in found if column is not None and has_statistics(column.delta_type)]
     # Who looks for what has come since a time reads few files by it.
-    return indexed + [name for name in (spec.stored_as.own.synced_at,) if indexed and name]
+    return indexed + [name for name in (spec.apply.stored_as.own.synced_at,) if indexed and name]
 
 
 def _creation_error(spec: OperationSpec, error: PySparkException) -> ConfigError:
     return ConfigError(
-        f"The Delta table of {spec.table} cannot be created at {spec.path}.",
+        f"The Delta table of {spec.table} cannot be created at {spec.target.path}.",
         why=str(error).splitlines()[0],
         data="Nothing was written; the watermark stays.",
         next="Correct 'properties' or the column selection of the table in the pipeline file.",
@@ -170,7 +174,7 @@ def _creation_error(spec: OperationSpec, error: PySparkException) -> ConfigError
 def _foreign_error(spec: OperationSpec, owner: tuple[str, str]) -> TargetForeignError:
     whose = f"table {owner[1]} of pipeline {owner[0]!r}" if owner[0] else "somebody else: it has no mark of cdc-ops"
     return TargetForeignError(
-        f"The Delta table at {spec.path} belongs to {whose}.",
+        f"The Delta table at {spec.target.path} belongs to {whose}.",
         why=f"It was to take {spec.table} of pipeline {spec.pipeline!r}; a table has one writer.",
         data="Nothing was written; the table is as it was.",
         next="Give the table another 'path' in the pipeline file, or move the existing one away.",

@@ -32,6 +32,7 @@ from cdc_ops.core.archive.files import (
 from cdc_ops.core.archive.offsets import ArchiveWatermark, Gap, OffsetRange, advanced
 from cdc_ops.core.operation.log_batch import LogBatch, LogBatchResult
 from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.state.base import StateStore
 from cdc_ops.state.lease import Lease
 from cdc_ops.steps.archive.scan import ArchiveScan, proofs_of
@@ -70,8 +71,8 @@ def record_frozen(store: StateStore, lease: Lease, spec: OperationSpec, clock: d
     Raises:
         StaleStateError: the lease is lost.
     """
-    if spec.log is not None:
-        files = FrozenFiles(files=spec.log.files)
+    if isinstance(spec.read, ArchiveRead):
+        files = FrozenFiles(files=spec.read.batch.files)
         store.put_files(lease, frozen_records(files, spec.operation_id, spec.run_id, clock))
 
 
@@ -82,17 +83,18 @@ def with_hashes(spec: OperationSpec) -> OperationSpec:
     these bytes, size and time say, as ever: this is not what `check_unchanged` goes by. Large files go without, because hashing reads
     all of a file.
     """
-    if spec.log is None or not any(not file.etag for file in spec.log.files):
+    if not isinstance(spec.read, ArchiveRead) or all(file.etag for file in spec.read.batch.files):
         return spec
+    batch = spec.read.batch
     left, files = HASHED_AT_ONCE, []
-    with closing(open_archive(spec.log.url, dict(spec.log.archive.options))) as opened:
-        for file in spec.log.files:
+    with closing(open_archive(batch.url, dict(batch.archive.options))) as opened:
+        for file in batch.files:
             if file.etag or file.size > min(HASHED_FILE, left):
                 files.append(file)
                 continue
             left -= file.size
             files.append(replace(file, etag=opened.content_hash(file.path)))
-    return replace(spec, log=replace(spec.log, files=tuple(files)))
+    return replace(spec, read=ArchiveRead(batch=replace(batch, files=tuple(files))))
 
 
 def record_consumed(store: StateStore, lease: Lease, spec: OperationSpec, reading: LogBatchResult, clock: datetime) -> None:
@@ -103,9 +105,9 @@ def record_consumed(store: StateStore, lease: Lease, spec: OperationSpec, readin
     Raises:
         StaleStateError: the lease is lost.
     """
-    if spec.log is None:
+    if not isinstance(spec.read, ArchiveRead):
         return
-    frozen = frozen_records(FrozenFiles(files=spec.log.files), spec.operation_id, spec.run_id, clock)
+    frozen = frozen_records(FrozenFiles(files=spec.read.batch.files), spec.operation_id, spec.run_id, clock)
     merged = set(reading.merged)
     records = consumed_records(frozen, reading.covers, clock)
     store.put_files(lease, [one if one.file.path in merged else replace(one, status=FileStatus.WAITING) for one in records])

@@ -6,6 +6,7 @@ from cdc_ops.core.apply.scd import TableStorage
 from cdc_ops.core.archive.completeness import GapStatus, MissingEvents
 from cdc_ops.core.archive.offsets import ArchiveWatermark, Gap
 from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
 from cdc_ops.core.operation.table_state import Phase, TableState
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnGap
 from cdc_ops.core.pipeline.pipeline import TableConfig
@@ -44,11 +45,11 @@ def with_missing_events(run: TableRun, context: Context, config: TableConfig, sp
         context, config: The table.
         specs: The run's operations.
     """
-    if not any(spec.log is not None or (spec.compare is not None and spec.compare.heals) for spec in specs):
+    if not any(_passes_events(spec) for spec in specs):
         return run
     store, name = context.store, str(config.table)
     gaps = tuple(record.gap for record in store.archive_gaps(config.pipeline, config.table) if record.status is GapStatus.OPEN)
-    healing = can_heal(context.pipeline.archive, store.table_state(config.pipeline, config.table), specs[-1].stored_as)
+    healing = can_heal(context.pipeline.archive, store.table_state(config.pipeline, config.table), specs[-1].apply.stored_as)
     missing = MissingEvents(gaps=gaps, healing=healing) if gaps else None
     planned = run.alert.replace(run.missing.alert(name), "").strip("; ") if run.missing else run.alert
     told = (planned, missing.alert(name) if missing else "")
@@ -68,3 +69,14 @@ def can_heal(archive: ArchiveConfig, state: TableState, stored_as: TableStorage)
     """True if a gap in the archive of a table is one that a comparison with the source can stand for; see `heals`."""
     gtids = bool(state.archive and state.archive.gtids)
     return archive.on_gap is OnGap.RECONCILE and state.phase is Phase.READY and not stored_as.keeps_versions and not gtids
+
+
+def _passes_events(spec: OperationSpec) -> bool:
+    """True if an operation moves the archive's watermark: it reads events, or stands for some that are missing."""
+    match spec.read:
+        case ArchiveRead():
+            return True
+        case CompareRead(compare=compare):
+            return compare.heals
+        case _:
+            return False

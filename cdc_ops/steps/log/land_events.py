@@ -24,6 +24,7 @@ from cdc_ops.core.events.format_spec import Operation, RecordKind
 from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL, LogBatch, LogBatchResult
 from cdc_ops.core.operation.operation import Manifest, OperationSpec
 from cdc_ops.core.operation.phases import RunPhase
+from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN
 from cdc_ops.core.schema.declared_tables import next_step
 from cdc_ops.core.schema.tables import Column as TableColumn
@@ -111,7 +112,7 @@ def land_events(
             gaps=proven.gaps,
             blank=_blank_lines(opened, log, proven.merged),
             events=seen.events,
-            truncates=() if spec.stored_as.ignores_deletes else seen.truncates,
+            truncates=() if spec.apply.stored_as.ignores_deletes else seen.truncates,
             behind=behind,
             ordered=open_format(log.archive.format).facts.one_order,
             quarantined=seen.bad + (seen.unknown if log.again or (watch and watch.keeps_raw) else 0),
@@ -136,7 +137,7 @@ def _land_rows(spark: SparkSession, spec: OperationSpec, attempt: str, feed: Dat
         if tied.get["n"]:
             refuse_ties(folded, spec.full_schema)
         reading = replace(looked.reading, partial=landed.get["partial"], deletes=landed.get["deletes"])
-        feed_files = landed_files(spec.staging, feed_name(attempt)) if reads_feed(spec, reading) else ()
+        feed_files = landed_files(spec.target.staging, feed_name(attempt)) if reads_feed(spec, reading) else ()
         return replace(
             manifest,
             log=reading,
@@ -170,12 +171,16 @@ def _counted() -> tuple[Column, Column]:
 
 def feed_folder(spec: OperationSpec, attempt: str) -> str:
     """Returns where the feed of a try is landed, beside its rows."""
-    return f"{spec.staging.rstrip('/')}/{feed_name(attempt)}"
+    return f"{spec.target.staging.rstrip('/')}/{feed_name(attempt)}"
 
 
 def reads_feed(spec: OperationSpec, reading: LogBatchResult) -> bool:
     """True if the merge of landed events reads their feed too: for the event history, and for what is or was in quarantine."""
-    return spec.log is not None and bool(reading.quarantined or spec.log.again or spec.log.history)
+    match spec.read:
+        case ArchiveRead(batch=batch):
+            return bool(reading.quarantined or batch.again or batch.history)
+        case _:
+            return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,7 +253,7 @@ def _feed_by_names_of_now(
         looks = (*_seen_columns(feed, spec), *news_columns(feed, schema, facts, log), *order_columns(feed, log, kafka_names(log)))
         rows = feed.groupBy("file").agg(*looks).collect()
         said, declared = statements_of(rows, spec.table, facts), bool(log.declared)
-        begins = spec.watermark_before is None and not log.before.streams
+        begins = spec.before.watermark is None and not log.before.streams
         table = AlteredTable(
             schema=schema, facts=facts, statements=said, renamed=log.renamed, declared=declared, stored=log.stored, begins=begins
         )
@@ -264,7 +269,7 @@ def _landed_feed(
 ) -> DataFrame:
     """Lands the feed of a table: what the fold needs of it, and what is bad."""
     (folder, watch), form = place, open_format(log.archive.format)
-    feed = canonical_feed(form, named, spec.full_schema, spec.keys, chosen_format(log), before=bool(log.history))
+    feed = canonical_feed(form, named, spec.full_schema, spec.apply.keys, chosen_format(log), before=bool(log.history))
     bad = F.col("kind").isin(RecordKind.BAD, *((RecordKind.UNKNOWN,) if watch and watch.keeps_raw else ()))
     names = (*_KEPT, *(_NOTED if log.history else ()), *(("table",) if watch else ()))
     kept = [*(F.col(name) for name in names), statement_of(spec.table)]
@@ -305,7 +310,7 @@ def _seen(rows: Sequence[Row], spec: OperationSpec) -> _Seen:
 
 
 def _lossy(spec: OperationSpec) -> list[TableColumn]:
-    return [column for column in spec.schema.columns if column.lossy]
+    return [column for column in spec.source.schema.columns if column.lossy]
 
 
 def fold(feed: DataFrame, spec: OperationSpec, *, truncated: bool, partial: bool = True) -> DataFrame:
@@ -317,12 +322,12 @@ def fold(feed: DataFrame, spec: OperationSpec, *, truncated: bool, partial: bool
         truncated: False if the feed is known to have no TRUNCATE.
         partial: False if each update of it is known to speak of all columns.
     """
-    deletes = not spec.stored_as.ignores_deletes
-    if spec.delete_where and not deletes:
-        feed = _without_deleted(feed, spec.delete_where)
-    if nulls := spec.stored_as.nulls_ignored:
+    deletes = not spec.apply.stored_as.ignores_deletes
+    if spec.apply.delete_where and not deletes:
+        feed = _without_deleted(feed, spec.apply.delete_where)
+    if nulls := spec.apply.stored_as.nulls_ignored:
         feed = without_nulls(feed, spec.full_schema, nulls)
-    if spec.stored_as.keeps_versions:
+    if spec.apply.stored_as.keeps_versions:
         return changes_per_key(feed, deletes=deletes)
     return latest_per_key(feed, spec.full_schema, truncated=truncated, deletes=deletes, nulls=not nulls, partial=partial or bool(nulls))
 
@@ -348,7 +353,7 @@ def _bad_records(feed: DataFrame, table: TableName, bad: int) -> BadRecordsError
 
 def landed_rows(latest: DataFrame, spec: OperationSpec, place: Column) -> DataFrame:
     """Returns rows as they are landed: the columns, whether the row is gone, which columns are known if not all are, and their place."""
-    keys, all_of_them = set(spec.keys), len(spec.full_schema.columns)
+    keys, all_of_them = set(spec.apply.keys), len(spec.full_schema.columns)
     values = [
         F.col("key" if column.name in keys else "row")[column.name].cast(column.delta_type).alias(column.name)
         for column in spec.full_schema.columns

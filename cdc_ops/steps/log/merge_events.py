@@ -14,6 +14,7 @@ from cdc_ops.core.events.event_history import may_be_noted
 from cdc_ops.core.operation.log_batch import LogBatch, LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Manifest, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.schema.declared_tables import next_step
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import IncompleteRowError
@@ -45,18 +46,19 @@ def merge_events(spark: SparkSession, spec: OperationSpec, manifest: Manifest, r
     Raises:
         IncompleteRowError: an event changes some columns of a row that the table does not have.
     """
-    spec = replace(spec, archive_after=reading.watermark)
-    plan, batch = plan_merge(spec, manifest), marked(read_landed(spark, spec, manifest), spec)
-    plan, batch = with_deleted(spark, spec, plan, batch)
+    spec = replace(spec, after=replace(spec.after, archive=reading.watermark))
+    plan, rows = plan_merge(spec, manifest), marked(read_landed(spark, spec, manifest), spec)
+    plan, rows = with_deleted(spark, spec, plan, rows)
     check_feed(spec, manifest)
-    if reading.quarantined and spec.log is not None and not spec.log.again:
-        set_aside(spark, spec, spec.log.quarantine or spec.log.unknown, feed_folder(spec, manifest.attempt))
-    if spec.log is not None:
-        _keep_events(spark, spec, spec.log, reading, feed_folder(spec, manifest.attempt))
+    batch, folder = spec.read.batch if isinstance(spec.read, ArchiveRead) else None, feed_folder(spec, manifest.attempt)
+    if reading.quarantined and batch is not None and not batch.again:
+        set_aside(spark, spec, batch.quarantine or batch.unknown, folder)
+    if batch is not None:
+        _keep_events(spark, spec, batch, reading, folder)
     with translated_gaps(spec):
-        result = apply(spark, spec, batch, plan, manifest.rows)
-    if spec.log is not None and spec.log.again and result.outcome is not Outcome.NUMBER_TAKEN:  # else nothing of it was merged
-        resolve(spark, spec, spec.log.quarantine, feed_folder(spec, manifest.attempt))
+        result = apply(spark, spec, rows, plan, manifest.rows)
+    if batch is not None and batch.again and result.outcome is not Outcome.NUMBER_TAKEN:  # else nothing of it was merged
+        resolve(spark, spec, batch.quarantine, folder)
     counts = replace(result.counts, read=reading.events, quarantined=reading.quarantined, behind=reading.behind)
     counts = replace(counts, unknown=reading.unknown, columns=reading.columns, blank=reading.blank)
     return replace(result, counts=counts)
@@ -75,9 +77,9 @@ def _keep_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, readin
 def marked(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     """Marks also the rows that the table's `apply_as_deletes` is true of; with soft deletes each row gets the mark that is stored."""
     gone = F.col(DELETE_MARK)
-    if spec.delete_where and not spec.stored_as.ignores_deletes:  # else such events were left out before they were folded
-        gone = gone | is_deleted(spec.delete_where)
-    return rows.withColumn(spec.deleted_column, gone) if spec.deleted_column else rows.withColumn(DELETE_MARK, gone)
+    if spec.apply.delete_where and not spec.apply.stored_as.ignores_deletes:  # else such events were left out before they were folded
+        gone = gone | is_deleted(spec.apply.delete_where)
+    return rows.withColumn(spec.apply.deleted_column, gone) if spec.apply.deleted_column else rows.withColumn(DELETE_MARK, gone)
 
 
 @contextmanager
@@ -102,7 +104,7 @@ def translated_gaps(spec: OperationSpec) -> Iterator[None]:
             next=next_step(
                 f"resync --pipeline {spec.pipeline} --table {spec.table} --mode full",
                 "brings the rows from before the archive",
-                declared=spec.log is not None and bool(spec.log.declared),
+                declared=isinstance(spec.read, ArchiveRead) and bool(spec.read.batch.declared),
                 first="Archive the tool's own snapshot, too.",
             ),
         ) from error

@@ -19,10 +19,13 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from cdc_ops.archives.registry import open_archive
+from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.archive.file_groups import group_by_readers
 from cdc_ops.core.archive.files import FrozenFiles, ListedFile, check_frozen
-from cdc_ops.core.operation.operation import Landing, OperationSpec
+from cdc_ops.core.operation.log_batch import LogBatch
+from cdc_ops.core.operation.operation import OperationSpec
 from cdc_ops.core.operation.phases import RunPhase
+from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.pipeline.unknown_tables import KnownTables
 from cdc_ops.errors import ArchiveChangedError
@@ -88,8 +91,11 @@ class SharedScans:
         self._say = say
         self._groups: dict[tuple[str, ArchiveConfig], _Group] = {}
         for spec in operations:
-            if spec.log is not None and not spec.log.again and spec.landing is Landing.STAGED:
-                self._groups.setdefault((spec.log.url, spec.log.archive), _Group()).operations.append(spec)
+            match spec.read:
+                case ArchiveRead(batch=batch) if not batch.again and spec.apply.landing is Landing.STAGED:
+                    self._groups.setdefault((batch.url, batch.archive), _Group()).operations.append(spec)
+                case _:
+                    continue
 
     def part_of(self, spark: SparkSession, spec: OperationSpec) -> CountedFiles | None:
         """Returns what an operation's files hold, read together with those of its neighbours; None if it has none, and reads for itself.
@@ -102,7 +108,7 @@ class SharedScans:
             ArchiveChangedError: a file is not what it was when the operation was frozen.
             ArchiveFileError: a file of the folder cannot be read; each of its operations gets the same error.
         """
-        log = spec.log
+        log = _batch_of(spec)
         group = self._groups.get((log.url, log.archive)) if log is not None else None
         if log is None or group is None or log.again or not open_format(log.archive.format).facts.names_table:
             return None
@@ -125,7 +131,7 @@ class SharedScans:
                     filesystem.rm(path, recursive=True)
 
     def _read(self, members: Sequence[OperationSpec]) -> _Reading:
-        first = members[0].log
+        first = _batch_of(members[0])
         assert first is not None
         session = sibling_session(self._spark)
         set_missing(session, archive_conf(first.url, dict(first.archive.options)))
@@ -138,7 +144,7 @@ class SharedScans:
             self._say(f"{log.url}: {len(log.files):,} files are read once for {len(unchanged)} tables")
             opened = open_alone(session, log, archive)
             placed = _placed(session, opened.envelopes(lambda found: found), unchanged, self.known)
-            folder = f"{unchanged[0].staging.rstrip('/')}/{self._attempt}-shared"
+            folder = f"{unchanged[0].target.staging.rstrip('/')}/{self._attempt}-shared"
             placed.write.mode("overwrite").partitionBy("part").parquet(folder)
             return _Reading(
                 present=present,
@@ -175,15 +181,20 @@ class _Group:
             return self.found
 
 
+def _batch_of(spec: OperationSpec) -> LogBatch | None:
+    """Returns what an operation reads of an archive, None if it reads none."""
+    return spec.read.batch if isinstance(spec.read, ArchiveRead) else None
+
+
 def _union(members: Iterable[OperationSpec]) -> tuple[ListedFile, ...]:
     """Returns the files of operations, each path once, sorted by it."""
-    files = {file.path: file for spec in members if spec.log is not None for file in spec.log.files}
+    files = {file.path: file for log in map(_batch_of, members) if log is not None for file in log.files}
     return tuple(files[path] for path in sorted(files))
 
 
 def _is_unchanged(spec: OperationSpec, present: Mapping[str, ListedFile]) -> bool:
     try:
-        check_frozen(FrozenFiles(files=spec.log.files if spec.log is not None else ()), present)
+        check_frozen(FrozenFiles(files=_union((spec,))), present)
     except ArchiveChangedError:  # the operation gets it when it asks for its part; the others go on
         return False
     return True
@@ -191,8 +202,8 @@ def _is_unchanged(spec: OperationSpec, present: Mapping[str, ListedFile]) -> boo
 
 def _placed(session: SparkSession, envelopes: DataFrame, members: Sequence[OperationSpec], known: KnownTables | None) -> DataFrame:
     """Returns the envelopes that somebody wants, with the part that they belong to: the number of an operation, or that of strays."""
-    watch = next((one for spec in members if spec.log and (one := watch_of(spec.log, known))), None)
-    logs = [spec.log for spec in members if spec.log is not None]
+    logs = [log for log in map(_batch_of, members) if log is not None]
+    watch = next((one for log in logs if (one := watch_of(log, known))), None)
     together = group_by_readers([[file.path for file in log.files] for log in logs])
     files = [(path, number) for number, cohort in enumerate(together) for path in cohort.files]
     takers = [

@@ -34,7 +34,7 @@ def draft_operations(order: TableRequest) -> Draft:
         case RunKind.INCREMENT if begins_with_snapshot(order):
             begun = order.state.archive or reached_now(order)
             draft = draft_snapshot(order)
-            return replace(draft, operations=tuple(replace(spec, archive_after=begun) for spec in draft.operations))
+            return replace(draft, operations=tuple(replace(spec, after=replace(spec.after, archive=begun)) for spec in draft.operations))
         case RunKind.INCREMENT if order.facts.config.settings.method is Method.LOG:
             return draft_log(order)
         case RunKind.INCREMENT if compared and order.state.watermark is not None:

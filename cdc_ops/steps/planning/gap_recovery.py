@@ -30,7 +30,7 @@ def draft_healing(order: TableRequest, before: ArchiveWatermark, gaps: tuple[Gap
     Raises:
         SourceError: the source cannot answer.
     """
-    draft = draft_comparison(order)
+    draft = draft_comparison(order, heals=True)
     first = {gap.stream: gap for gap in sorted(gaps, key=lambda gap: (gap.stream, gap.low), reverse=True)}.values()
     now = draft.operations[0].planned_at
     passed = tuple(
@@ -38,9 +38,7 @@ def draft_healing(order: TableRequest, before: ArchiveWatermark, gaps: tuple[Gap
         for gap in first
     )
     after = advanced(before, tuple(PartitionWatermark(stream=gap.stream, to=gap.high) for gap in first), passed)
-    operations = [
-        replace(spec, archive_after=after, compare=spec.compare and replace(spec.compare, heals=True)) for spec in draft.operations
-    ]
+    operations = [replace(spec, after=replace(spec.after, archive=after)) for spec in draft.operations]
     told = "; ".join(map(str, first))
     alert = f"The archive of {order.table} has a gap: {told}. The table is compared with its source instead ('on_gap: reconcile')."
     return replace(draft, operations=tuple(operations), alert=alert)

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.held_watermark import long_transaction_alert
-from cdc_ops.core.cursor.windows import fresh_instant, next_watermark, next_window
+from cdc_ops.core.cursor.windows import Window, fresh_instant, next_watermark, next_window
 from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.reads import WindowRead
 from cdc_ops.steps.planning.late_rows import look_again, seen_after, to_read
 from cdc_ops.steps.planning.null_cursors import look_at_nulls, null_rows
-from cdc_ops.steps.planning.request import Draft, TableRequest, draft_window, new_spec
+from cdc_ops.steps.planning.request import Draft, TableRequest, new_operation, window_read
 
 
 def draft_increment(order: TableRequest, watermark: CursorValue) -> Draft:
@@ -26,27 +27,21 @@ def draft_increment(order: TableRequest, watermark: CursorValue) -> Draft:
     seen, after = order.state.seen, next_watermark(facts.cursor, watermark, bound)
     band = look_again(order.source, facts, watermark, seen)
     nulls = look_at_nulls(order.source, facts)
-    draft = _with_nulls(order, draft_window(order, to_read(facts.cursor, window, band, seen), OperationKind.INCREMENT), nulls)
-    if not draft.operations:
+    read = _with_nulls(order, window_read(order, to_read(facts.cursor, window, band, seen)), window, nulls)
+    if read is None:
         return Draft(idle=f"no row in {window}", bound=bound, alert=alert)
-    spec = replace(
-        draft.operations[0],
-        nulls_after=nulls,
-        window=window,
-        band=band,
-        seen_after=seen_after(order.source, facts, window, after),
-        watermark_after=after,
-        bound_method=bound.method,
-        fresh_at=fresh_instant(facts.cursor, bound),
-    )
-    return Draft(operations=(spec,), bound=bound, alert=alert)
+    read = replace(read, window=window, lookback=band, bound_method=bound.method)
+    spec = new_operation(order, OperationKind.INCREMENT, order.source.now(), read)
+    next_seen = seen_after(order.source, facts, window, after)
+    reached = replace(spec.after, watermark=after, seen=next_seen, nulls=nulls, fresh_at=fresh_instant(facts.cursor, bound))
+    return Draft(operations=(replace(spec, after=reached),), bound=bound, alert=alert)
 
 
-def _with_nulls(order: TableRequest, draft: Draft, nulls: str) -> Draft:
+def _with_nulls(order: TableRequest, read: WindowRead | None, window: Window, nulls: str) -> WindowRead | None:
     """Adds the rows without a cursor to what an increment reads, if they are not as the last plan saw them."""
     rows = null_rows(nulls)
     if nulls == order.state.nulls or not rows:
-        return draft
-    spec = draft.operations[0] if draft.operations else new_spec(order, OperationKind.INCREMENT, order.source.now())
-    slices = order.limited((*spec.slices, order.source.null_predicate(order.facts.cursor)))
-    return Draft(operations=(replace(spec, slices=slices, with_nulls=True, expected_rows=spec.expected_rows + rows),))
+        return read
+    read = read or WindowRead(window=window, slices=())
+    slices = order.limited((*read.slices, order.source.null_predicate(order.facts.cursor)))
+    return replace(read, slices=slices, with_nulls=True, expected_rows=read.expected_rows + rows)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from cdc_ops.archives.registry import open_archive
 from cdc_ops.core import json_codec
+from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.archive.completeness import MissingEvents, gap_error
 from cdc_ops.core.archive.file_names import BinlogName, DmsName, FileName, KafkaName
 from cdc_ops.core.archive.files import FrozenFiles, ListedFile
@@ -15,8 +16,9 @@ from cdc_ops.core.cursor.cursors import CursorValue, format_datetime
 from cdc_ops.core.cursor.windows import SafeBound
 from cdc_ops.core.events.event_history import EventHistory, Replay
 from cdc_ops.core.operation.log_batch import LogBatch
-from cdc_ops.core.operation.operation import ApplyMode, Landing, OperationKind, OperationSpec
+from cdc_ops.core.operation.operation import OperationKind, OperationSpec
 from cdc_ops.core.operation.phases import RunPhase
+from cdc_ops.core.operation.reads import ArchiveRead, ReplayRead
 from cdc_ops.core.pipeline.archive_config import InitialLoad
 from cdc_ops.core.pipeline.paths import event_history, quarantine_path
 from cdc_ops.core.pipeline.pipeline import Method
@@ -27,7 +29,7 @@ from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.steps.archive.frozen_files import check_unchanged
 from cdc_ops.steps.archive.scan import ArchiveScan, scan_archive
 from cdc_ops.steps.planning.gap_recovery import draft_healing, recovers_by_query
-from cdc_ops.steps.planning.request import Draft, TableRequest, declared_names, new_spec, quarantine_of, staging_of
+from cdc_ops.steps.planning.request import Draft, TableRequest, declared_names, new_operation, quarantine_of, staging_of
 from cdc_ops.steps.reporting.stopwatch import measured
 
 
@@ -51,25 +53,25 @@ def draft_log(order: TableRequest) -> Draft:
     if not files:
         idle = f"no finished file in {url}: {found.waiting}" if found.waiting else f"no new file in {url}"
         return Draft(idle=idle, bound=bound, warnings=found.warnings(), survey=found, stopped=missing)
+    batch = LogBatch(
+        archive=archive,
+        url=url,
+        files=files,
+        before=before,
+        decisions=found.decisions,
+        quarantine=quarantine_of(order.facts),
+        history=_history(order),
+        renamed=order.facts.config.settings.renamed,
+        unknown=quarantine_path(order.facts.pipeline, order.facts.config.table) if looks_after_unknown(order) else "",
+        declared=declared_names(order),
+        stored=order.facts.stored,
+    )
+    spec = new_operation(order, OperationKind.INCREMENT, order.source.now(), ArchiveRead(batch=batch))
     spec = replace(
-        new_spec(order, OperationKind.INCREMENT, order.source.now()),
+        spec,
         generation=max(order.state.generation, 1),
-        before=(),
-        log=LogBatch(
-            archive=archive,
-            url=url,
-            files=files,
-            before=before,
-            decisions=found.decisions,
-            quarantine=quarantine_of(order.facts),
-            history=_history(order),
-            renamed=order.facts.config.settings.renamed,
-            unknown=quarantine_path(order.facts.pipeline, order.facts.config.table) if looks_after_unknown(order) else "",
-            declared=declared_names(order),
-            stored=order.facts.stored,
-        ),
-        watermark_after=bound.value,
-        bound_method="archive",
+        after=replace(spec.after, watermark=bound.value),
+        apply=replace(spec.apply, previous_keys=()),
     )
     left = len(found.files.files) - len(files)
     more = (f"{left:,} more files wait for the next run ('files_per_run')",) if left else ()
@@ -120,13 +122,10 @@ def draft_replay(order: TableRequest) -> Draft:
             data="Nothing was read or written; the watermark stays.",
             next="Set 'event_history: true' for the table; its history begins with the next run that has events.",
         )
-    spec = replace(
-        new_spec(order, OperationKind.REPLAY, order.source.now()),
-        mode=ApplyMode.OVERWRITE if since is None else ApplyMode.MERGE,
-        landing=Landing.DIRECT,
-        replaces_schema=since is None,
-        replay=Replay(path=history.path, since=since),
-    )
+    read = ReplayRead(replay=Replay(path=history.path, since=since))
+    spec = new_operation(order, OperationKind.REPLAY, order.source.now(), read)
+    mode = ApplyMode.OVERWRITE if since is None else ApplyMode.MERGE
+    spec = replace(spec, apply=replace(spec.apply, mode=mode, landing=Landing.DIRECT, replaces_schema=since is None))
     return Draft(operations=(spec,))
 
 
@@ -195,14 +194,19 @@ def as_configured_now(order: TableRequest, spec: OperationSpec, log: LogBatch) -
     if not now.again:
         now = _relisted(order, spec, now, anew=elsewhere)
     if _reading_of(now) == _reading_of(log):
-        return replace(spec, log=now)
+        return replace(spec, read=ArchiveRead(batch=now))
     named = hashlib.sha256(_reading_of(now).encode()).hexdigest()[:8]
-    return replace(spec, log=now, staging=f"{staging_of(order.facts.pipeline, spec)}-{named}")
+    staging = staging_of(order.facts.pipeline, spec.table, spec.op_seq, spec.operation_id)
+    return replace(spec, read=ArchiveRead(batch=now), target=replace(spec.target, staging=f"{staging}-{named}"))
 
 
 def reads_otherwise(before: OperationSpec, after: OperationSpec) -> bool:
     """True if the pipeline file was changed so that an operation's records are read in another way."""
-    return before.log is not None and after.log is not None and _reading_of(before.log) != _reading_of(after.log)
+    match before.read, after.read:
+        case ArchiveRead(batch=old), ArchiveRead(batch=new):
+            return _reading_of(old) != _reading_of(new)
+        case _:
+            return False
 
 
 def _configured(order: TableRequest, log: LogBatch) -> LogBatch:

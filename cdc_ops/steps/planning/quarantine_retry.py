@@ -8,11 +8,12 @@ from dataclasses import replace
 from cdc_ops.core.archive.offsets import ArchiveWatermark
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.pipeline.paths import event_history, quarantine_path
 from cdc_ops.core.pipeline.pipeline import Method
 from cdc_ops.errors import RequestError
 from cdc_ops.lake.quarantine.read import read_quarantine
-from cdc_ops.steps.planning.request import Draft, TableRequest, declared_names, new_spec
+from cdc_ops.steps.planning.request import Draft, TableRequest, declared_names, new_operation
 
 
 def draft_requeue(order: TableRequest) -> Draft:
@@ -44,5 +45,5 @@ def draft_requeue(order: TableRequest) -> Draft:
         renamed=config.settings.renamed,
         declared=declared_names(order),
     )
-    spec = new_spec(order, OperationKind.REPLAY, order.source.now())
-    return Draft(operations=(replace(spec, before=(), log=batch),))
+    spec = new_operation(order, OperationKind.REPLAY, order.source.now(), ArchiveRead(batch=batch))
+    return Draft(operations=(replace(spec, apply=replace(spec.apply, previous_keys=())),))

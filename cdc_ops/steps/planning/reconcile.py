@@ -12,9 +12,11 @@ compared in the lake.
 
 from dataclasses import dataclass, replace
 
+from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.cursor.cursors import CursorValue, format_datetime
 from cdc_ops.core.cursor.windows import SafeBound
-from cdc_ops.core.operation.operation import ApplyMode, Landing, OperationKind
+from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.reads import CompareRead
 from cdc_ops.core.operation.table_state import Phase
 from cdc_ops.core.pipeline.pipeline import Method
 from cdc_ops.core.reconcile.diff import AbandonedOperation, CompareLevel, CompareSpec, DeleteGuard
@@ -22,12 +24,16 @@ from cdc_ops.core.reconcile.key_buckets import Buckets, cut
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.errors import RequestError, SourceTableError
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.planning.request import Draft, TableRequest, new_spec
+from cdc_ops.steps.planning.request import Draft, TableRequest, new_operation
 from cdc_ops.steps.table.source_table import SourceTable
 
 
-def draft_comparison(order: TableRequest) -> Draft:
+def draft_comparison(order: TableRequest, *, heals: bool = False) -> Draft:
     """Drafts the operation that compares a table as a whole and brings over what differs.
+
+    Args:
+        order: The table.
+        heals: It stands for events that an archive lacks.
 
     Raises:
         RequestError: the table has no snapshot yet.
@@ -52,17 +58,24 @@ def draft_comparison(order: TableRequest) -> Draft:
         accepted_ratio=order.request.accept_delete_ratio,
     )
     buckets = None if strength is CompareLevel.WHOLE else _cut(order.source, facts)
+    compare = CompareSpec(
+        strength=strength,
+        buckets=buckets,
+        readers=order.readers,
+        guard=guard,
+        why=why,
+        heals=heals,
+        scope=order.request.scope,
+        seals=sealed(order),
+    )
+    read = CompareRead(compare=compare, slices=slices, expected_rows=facts.schema.approximate_rows)
+    spec = new_operation(order, OperationKind.RECONCILE, now, read)
+    # Everything that was committed before now is in what the comparison reads, unless it reads a part only.
+    everything = not facts.cursor.columns and settings.method is Method.QUERY and order.request.scope is None
     spec = replace(
-        new_spec(order, OperationKind.RECONCILE, now),
-        slices=slices,
-        expected_rows=facts.schema.approximate_rows,
-        landing=Landing.STAGED,
-        mode=ApplyMode.MERGE if facts.keys else ApplyMode.OVERWRITE,
-        compare=CompareSpec(
-            strength=strength, buckets=buckets, readers=order.readers, guard=guard, why=why, scope=order.request.scope, seals=sealed(order)
-        ),
-        # Everything that was committed before now is in what the comparison reads, unless it reads a part only.
-        fresh_at=now if not facts.cursor.columns and settings.method is Method.QUERY and order.request.scope is None else None,
+        spec,
+        apply=replace(spec.apply, mode=ApplyMode.MERGE if facts.keys else ApplyMode.OVERWRITE),
+        after=replace(spec.after, fresh_at=now if everything else None),
     )
     return Draft(operations=(spec,))
 

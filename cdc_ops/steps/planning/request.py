@@ -5,11 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from cdc_ops.core.apply.apply_spec import ApplyMode, ApplySpec, Landing
 from cdc_ops.core.archive.completeness import MissingEvents
 from cdc_ops.core.cursor.windows import SafeBound, Window
 from cdc_ops.core.events.event_history import EVENT_HISTORY
 from cdc_ops.core.operation.change_range import CHANGE_FEED
-from cdc_ops.core.operation.operation import ApplyMode, Landing, OperationKind, OperationSpec
+from cdc_ops.core.operation.operation import OperationKind, OperationSpec, SourceColumns, Target
+from cdc_ops.core.operation.progress import TableProgress
+from cdc_ops.core.operation.reads import ArchiveRead, Read, WindowRead
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.archive_config import OnBadRecord
@@ -101,11 +104,12 @@ class Draft:
     stopped: CdcError | None = None
 
 
-def new_spec(order: TableRequest, kind: OperationKind, planned_at: datetime, ahead: int = 0) -> OperationSpec:
-    """A spec with what all kinds share: a staged MERGE that leaves the watermark where it is."""
+def new_operation(order: TableRequest, kind: OperationKind, planned_at: datetime, read: Read, ahead: int = 0) -> OperationSpec:
+    """Returns an operation with what all kinds share: a staged MERGE that leaves the watermark where it is."""
     facts, state, config, identity = order.facts, order.state, order.facts.config, uuid.uuid4().hex
     op_seq = state.op_seq + 1 + ahead
-    spec = OperationSpec(
+    position = TableProgress(watermark=state.watermark, snapshot=state.snapshot, archive=state.archive)
+    return OperationSpec(
         pipeline=config.pipeline,
         table=config.table,
         op_seq=op_seq,
@@ -114,37 +118,40 @@ def new_spec(order: TableRequest, kind: OperationKind, planned_at: datetime, ahe
         kind=kind,
         generation=state.generation,
         planned_at=planned_at,
-        path=config.path,
-        staging="",
-        schema=facts.schema,
+        target=Target(
+            path=config.path,
+            staging=staging_of(facts.pipeline, config.table, op_seq, identity),
+            properties=_properties(facts.pipeline, config),
+            version=state.delta_version,
+        ),
+        source=SourceColumns(schema=facts.schema, cursor=facts.cursor, hidden=facts.hidden, fingerprint=facts.fingerprint),
+        before=position,
+        after=position,
+        apply=_apply_spec(order),
+        read=read,
+    )
+
+
+def _apply_spec(order: TableRequest) -> ApplySpec:
+    """Returns what the settings of a table make of its rows."""
+    facts, settings = order.facts, order.facts.config.settings
+    return ApplySpec(
         keys=facts.keys,
-        cursor=facts.cursor,
-        slices=(),
         mode=ApplyMode.MERGE,
         landing=Landing.STAGED,
-        delta_version_before=state.delta_version,
-        watermark_before=state.watermark,
-        snapshot_before=state.snapshot,
-        watermark_after=state.watermark,
-        archive_after=state.archive,
-        snapshot_after=state.snapshot,
-        properties=_properties(facts.pipeline, config),
-        schema_changes=facts.changes,
-        source_fingerprint=facts.fingerprint,
-        delete_where=config.settings.apply_as_deletes,
-        truncate_where=config.settings.apply_as_truncates,
-        deleted_column=config.settings.deleted_column,
         stored_as=facts.stored_as,
-        hidden=facts.hidden,
-        quarantine=quarantine_of(facts) if config.settings.method is Method.QUERY else "",
-        before=before_columns(order.source, facts.schema, facts.keys, config.settings.previous_key),
+        delete_where=settings.apply_as_deletes,
+        truncate_where=settings.apply_as_truncates,
+        deleted_column=settings.deleted_column,
+        quarantine=quarantine_of(facts) if settings.method is Method.QUERY else "",
+        schema_changes=facts.changes,
+        previous_keys=before_columns(order.source, facts.schema, facts.keys, settings.previous_key),
     )
-    return replace(spec, staging=staging_of(facts.pipeline, spec))
 
 
-def staging_of(pipeline: Pipeline, spec: OperationSpec) -> str:
+def staging_of(pipeline: Pipeline, table: TableName, op_seq: int, operation_id: str) -> str:
     """Returns an operation's own folder in the staging area: no other operation has it, whatever number that draws."""
-    return f"{staging_root(pipeline, spec.table)}/{spec.op_seq}-{spec.operation_id[:12]}"
+    return f"{staging_root(pipeline, table)}/{op_seq}-{operation_id[:12]}"
 
 
 def declared_names(order: TableRequest) -> tuple[str, ...]:
@@ -162,9 +169,10 @@ def quarantine_of(facts: SourceTable) -> str:
 
 def choosing_quarantine(spec: OperationSpec, facts: SourceTable) -> OperationSpec:
     """Returns a frozen operation, not landed, with the quarantine that its table has now."""
-    if spec.log is not None:
-        return replace(spec, log=replace(spec.log, quarantine=quarantine_of(facts)))
-    return replace(spec, quarantine=quarantine_of(facts) if facts.config.settings.method is Method.QUERY else "")
+    if isinstance(spec.read, ArchiveRead):
+        return replace(spec, read=ArchiveRead(batch=replace(spec.read.batch, quarantine=quarantine_of(facts))))
+    quarantine = quarantine_of(facts) if facts.config.settings.method is Method.QUERY else ""
+    return replace(spec, apply=replace(spec.apply, quarantine=quarantine))
 
 
 def _properties(pipeline: Pipeline, config: TableConfig) -> tuple[tuple[str, str], ...]:
@@ -183,13 +191,17 @@ COUNT_LIMIT = 200_000
 
 def draft_window(order: TableRequest, window: Window, kind: OperationKind) -> Draft:
     """Drafts the read of one window, over several connections where it has many rows; it is idle if it has none."""
+    read = window_read(order, window)
+    return Draft(operations=(new_operation(order, kind, order.source.now(), read),)) if read else Draft(idle=f"no row in {window}")
+
+
+def window_read(order: TableRequest, window: Window) -> WindowRead | None:
+    """Returns how the rows of a window are read, None if it has none."""
     where = order.source.window_predicate(order.facts.cursor, window)
     rows = order.source.count(order.facts.config.table, where, COUNT_LIMIT)
     if not rows:
-        return Draft(idle=f"no row in {window}")
-    slices = order.slices(where) if rows >= COUNT_LIMIT else (where,)
-    spec = new_spec(order, kind, order.source.now())
-    return Draft(operations=(replace(spec, window=window, slices=slices, expected_rows=rows),))
+        return None
+    return WindowRead(window=window, slices=order.slices(where) if rows >= COUNT_LIMIT else (where,), expected_rows=rows)
 
 
 def whole_landing(order: TableRequest) -> Landing:

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.apply.deletes import Deletes
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.merge_plan import keys_condition
-from cdc_ops.core.operation.operation import ApplyMode, Landing, OperationKind, OperationSpec
+from cdc_ops.core.operation.operation import OperationKind, OperationSpec
+from cdc_ops.core.operation.reads import ChunkRead, KeysRead
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
 from cdc_ops.core.operation.table_state import Phase
 from cdc_ops.core.pipeline.pipeline import Method
@@ -13,7 +15,7 @@ from cdc_ops.core.schema.schema_evolution import only_columns
 from cdc_ops.errors import RequestError
 from cdc_ops.steps.planning.log import draft_replay, restarted
 from cdc_ops.steps.planning.quarantine_retry import draft_requeue
-from cdc_ops.steps.planning.request import Draft, TableRequest, draft_window, new_spec, whole_landing
+from cdc_ops.steps.planning.request import Draft, TableRequest, draft_window, new_operation, whole_landing
 
 
 def draft_reread(order: TableRequest) -> Draft:
@@ -89,23 +91,29 @@ def _columns(order: TableRequest) -> Draft:
         return replace(draft, operations=tuple(_partial(order, spec) for spec in draft.operations))
     facts, planned_at = order.facts, order.source.now()
     plan = order.source.chunks(facts.schema, facts.source_keys, order.chunk_size)
-    specs = (new_spec(order, OperationKind.BACKFILL, planned_at, ahead=index) for index in range(len(plan.chunks)))
-    operations = (
-        replace(spec, slices=order.limited(chunk.slices), expected_rows=chunk.rows) for spec, chunk in zip(specs, plan.chunks, strict=True)
-    )
+    reads = (ChunkRead(slices=order.limited(chunk.slices), expected_rows=chunk.rows) for chunk in plan.chunks)
+    operations = (new_operation(order, OperationKind.BACKFILL, planned_at, read, ahead) for ahead, read in enumerate(reads))
     return Draft(operations=tuple(_partial(order, spec) for spec in operations), how=plan.how)
 
 
 def _partial(order: TableRequest, spec: OperationSpec) -> OperationSpec:
-    names = only_columns(spec.schema, order.request.columns).names
-    order_columns = spec.stored_as.sequence.read_columns if spec.stored_as.sequence else ()
-    read = (*spec.keys, *spec.source_keys, *spec.cursor.column_names, *order_columns, *names)
-    if spec.deleted_column in order.request.columns:
+    names = only_columns(spec.source.schema, order.request.columns).names
+    order_columns = spec.apply.stored_as.sequence.read_columns if spec.apply.stored_as.sequence else ()
+    read = (*spec.apply.keys, *spec.source_keys, *spec.source.cursor.column_names, *order_columns, *names)
+    if spec.apply.deleted_column in order.request.columns:
         # What the source has is living, unless a condition on any of its columns says otherwise.
-        schema = spec.schema if spec.delete_where else only_columns(spec.schema, read)
-        return replace(spec, schema=schema, update_only=(*names, spec.deleted_column))
+        schema = spec.source.schema if spec.apply.delete_where else only_columns(spec.source.schema, read)
+        return replace(
+            spec,
+            source=replace(spec.source, schema=schema),
+            apply=replace(spec.apply, update_only=(*names, spec.apply.deleted_column)),
+        )
     # Only rows that are there are touched, so nothing is to be deleted by a condition whose columns are not read.
-    return replace(spec, schema=only_columns(spec.schema, read), update_only=names, delete_where="", truncate_where="", hidden=())
+    return replace(
+        spec,
+        source=replace(spec.source, schema=only_columns(spec.source.schema, read), hidden=()),
+        apply=replace(spec.apply, update_only=names, delete_where="", truncate_where=""),
+    )
 
 
 def _keys(order: TableRequest) -> Draft:
@@ -118,26 +126,23 @@ def _keys(order: TableRequest) -> Draft:
             next="Give one value per key column, in that order.",
         )
     types = tuple(column.delta_type for key in keys if (column := facts.schema.column(key)))
-    spec = replace(
-        new_spec(order, OperationKind.RESYNC, order.source.now()),
-        slices=(order.source.keys_predicate(facts.schema, keys, rows),),
-        expected_rows=len(rows),
-        delete_missing_where=keys_condition(keys, types, rows),
-    )
+    read = KeysRead(slices=(order.source.keys_predicate(facts.schema, keys, rows),), expected_rows=len(rows))
+    spec = new_operation(order, OperationKind.RESYNC, order.source.now(), read)
+    spec = replace(spec, apply=replace(spec.apply, delete_missing_where=keys_condition(keys, types, rows)))
     return Draft(operations=(spec,))
 
 
 def _full(order: TableRequest) -> Draft:
     follows = order.facts.config.settings.method is Method.LOG
+    planned_at = order.source.now()
+    read = ChunkRead(slices=order.slices(""), expected_rows=order.facts.schema.approximate_rows)
+    spec = new_operation(order, OperationKind.RESYNC, planned_at, read)
+    # What is kept of deleted rows is what the source has not: it has to be read once and for all.
+    landing = whole_landing(order) if order.facts.config.settings.deletes is Deletes.HARD else Landing.STAGED
     spec = replace(
-        new_spec(order, OperationKind.RESYNC, order.source.now()),
+        spec,
         generation=order.state.generation + 1,
-        slices=order.slices(""),
-        expected_rows=order.facts.schema.approximate_rows,
-        mode=ApplyMode.OVERWRITE,
-        archive_after=restarted(order) if follows else order.state.archive,
-        # What is kept of deleted rows is what the source has not: it has to be read once and for all.
-        landing=whole_landing(order) if order.facts.config.settings.deletes is Deletes.HARD else Landing.STAGED,
-        replaces_schema=True,
+        after=replace(spec.after, archive=restarted(order) if follows else order.state.archive),
+        apply=replace(spec.apply, mode=ApplyMode.OVERWRITE, landing=landing, replaces_schema=True),
     )
     return Draft(operations=(spec,))

@@ -3,14 +3,17 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.cursor.held_watermark import long_transaction_alert
 from cdc_ops.core.cursor.windows import SafeBound, Window, fresh_instant
-from cdc_ops.core.operation.operation import ApplyMode, OperationKind, SnapshotProgress
+from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.progress import SnapshotProgress
+from cdc_ops.core.operation.reads import ChunkRead
 from cdc_ops.sources.chunks.chunks import Chunk
 from cdc_ops.steps.planning.late_rows import seen_after
 from cdc_ops.steps.planning.null_cursors import look_at_nulls
 from cdc_ops.steps.planning.reconcile import observed_bound
-from cdc_ops.steps.planning.request import Draft, TableRequest, new_spec, whole_landing
+from cdc_ops.steps.planning.request import Draft, TableRequest, new_operation, whole_landing
 
 
 def what_is_left(progress: SnapshotProgress) -> str:
@@ -51,24 +54,22 @@ def draft_snapshot(order: TableRequest) -> Draft:
     plan = order.source.chunks(facts.schema, facts.source_keys, order.chunk_size, what_is_left(start))
     operations = []
     for ahead, (chunk, before, after) in enumerate(pass_through(start, plan.chunks)):
+        read = ChunkRead(slices=order.limited(chunk.slices), expected_rows=chunk.rows, bound_method=bound.method if bound else "")
+        spec = new_operation(order, OperationKind.SNAPSHOT_CHUNK, planned_at, read, ahead)
+        fresh_at = fresh_instant(facts.cursor, bound) if bound and not after else None
+        watermark = None if after else start.bound
         spec = replace(
-            new_spec(order, OperationKind.SNAPSHOT_CHUNK, planned_at, ahead=ahead),
+            spec,
             generation=order.state.generation if start.done else order.state.generation + 1,
-            slices=order.limited(chunk.slices),
-            expected_rows=chunk.rows,
-            mode=ApplyMode.MERGE if facts.reads_changes else ApplyMode.APPEND,
-            landing=whole_landing(order),
-            snapshot_before=before if before.done else None,
-            watermark_after=None if after else start.bound,
-            snapshot_after=after,
+            before=replace(spec.before, snapshot=before if before.done else None),
+            after=replace(spec.after, watermark=watermark, snapshot=after, fresh_at=fresh_at),
+            apply=replace(spec.apply, mode=ApplyMode.MERGE if facts.reads_changes else ApplyMode.APPEND, landing=whole_landing(order)),
         )
-        if bound:
-            fresh_at = None if after else fresh_instant(facts.cursor, bound)
-            spec = replace(spec, bound_method=bound.method, fresh_at=fresh_at)
         operations.append(spec)
     if bound is not None and facts.cursor.columns:
+        last = operations[-1]
         seen = seen_after(order.source, facts, Window(low=None, high=bound.reach), bound.value)
-        operations[-1] = replace(operations[-1], seen_after=seen, nulls_after=look_at_nulls(order.source, facts))
+        operations[-1] = replace(last, after=replace(last.after, seen=seen, nulls=look_at_nulls(order.source, facts)))
     warnings = (plan.warning,) if plan.warning else ()
     alert = long_transaction_alert(bound, facts.config.settings.long_transaction_alert) if bound else ""
     return Draft(operations=tuple(operations), bound=bound, how=plan.how, warnings=warnings, alert=alert)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.reads import CompareRead
 from cdc_ops.core.schema.tables import TableName
 
 
@@ -61,7 +62,7 @@ class ConnectionLimit:
 
 def connections_of(spec: OperationSpec) -> int:
     """Returns how many JDBC connections the reading of an operation opens at the same time, at most."""
-    return max(len(spec.slices), spec.compare.readers if spec.compare else 0, 1)
+    return max(len(spec.slices), spec.read.compare.readers if isinstance(spec.read, CompareRead) else 0, 1)
 
 
 def at_most(slices: tuple[str, ...], most: int) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Counts, Manifest, OperationResult, OperationSpec, Outcome
 from cdc_ops.core.operation.phases import RunPhase
+from cdc_ops.core.operation.reads import CompareRead
 from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, Digests, added, differing, rows_in
 from cdc_ops.core.reconcile.key_buckets import WHOLE, Buckets, BucketSelection
 from cdc_ops.core.schema.collated_keys import source_names
@@ -120,15 +121,17 @@ def land_differences(
         fence_abandoned(spark, spec, compare.seals)
     scope = _scope_of(spark, source, spec, compare)
     if scope.is_empty:
-        fingerprint = spec.schema.fingerprint
+        fingerprint = spec.source.schema.fingerprint
         manifest = Manifest(
             operation_id=spec.operation_id, attempt=attempt, rows=0, bytes=0, schema_fingerprint=fingerprint, scope=scope, reread=reread
         )  # fmt: skip
-        write_manifest(spec.staging, manifest)
+        write_manifest(spec.target.staging, manifest)
         return manifest
-    if not spec.keys:
+    if not spec.apply.keys:
         scope = WHOLE  # rows that have no name cannot be exchanged one by one
-    slices = spec.slices if scope.is_whole else tuple(source.scope_predicate(spec.schema, one) for one in scope.parts(compare.readers))
+    slices = (
+        spec.slices if scope.is_whole else tuple(source.scope_predicate(spec.source.schema, one) for one in scope.parts(compare.readers))
+    )
     rows = read_with_null_counts(spark, source.jdbc_read(spec.full_schema, slices), spec.full_schema, spec.source_keys)
     return land(spark, rows, spec, attempt, check, lambda manifest: replace(manifest, scope=scope, reread=reread))
 
@@ -136,7 +139,7 @@ def land_differences(
 def _scope_of(spark: SparkSession, source: Source, spec: OperationSpec, compare: CompareSpec) -> BucketSelection:
     """Returns the part of a table that has to be read: what a verification found, or what checksums tell now."""
     # Columns that the lake does not have yet cannot be summed up there; keys it always has.
-    altered = any(spec.schema.column(change.column) for change in spec.schema_changes)
+    altered = any(spec.source.schema.column(change.column) for change in spec.apply.schema_changes)
     if compare.buckets is None or (compare.strength is not CompareLevel.KEYS and altered):
         return WHOLE
     if compare.scope is not None:
@@ -145,8 +148,8 @@ def _scope_of(spark: SparkSession, source: Source, spec: OperationSpec, compare:
         spark=spark,
         source=source,
         lake=_living(spec),
-        schema=spec.schema,
-        columns=columns_of(compare, spec.schema, spec.keys),
+        schema=spec.source.schema,
+        columns=columns_of(compare, spec.source.schema, spec.apply.keys),
         slices=spec.slices,
     )
     with measured(RunPhase.COMPARING):
@@ -173,12 +176,12 @@ def merge_differences(spark: SparkSession, spec: OperationSpec, manifest: Manife
     if manifest.scope is None or manifest.scope.is_empty:
         return _unchanged(spark, spec, manifest)
     landed = read_landed(spark, spec, manifest)
-    if spec.delete_where:
-        landed = landed.where(~is_deleted(spec.delete_where))
-    landed = landed.drop(*(column.name for column in spec.hidden))
+    if spec.apply.delete_where:
+        landed = landed.where(~is_deleted(spec.apply.delete_where))
+    landed = landed.drop(*(column.name for column in spec.source.hidden))
     plan = plan_merge(spec, manifest)
     lake = _living(spec).read(spark)
-    if not spec.keys:
+    if not spec.apply.keys:
         return _replace(spark, spec, manifest, landed, lake)
     changes = _changes(spark, spec, manifest, landed, lake)
     if not changes.count:
@@ -188,17 +191,17 @@ def merge_differences(spark: SparkSession, spec: OperationSpec, manifest: Manife
         samples = changes.samples(spec.source_keys)
         guard.check(changes.deletes, lake.count(), samples, pipeline=spec.pipeline, table=str(spec.table))
     plan = replace(plan, prune=changes.key_ranges, deleted_flag=DELETED)
-    if not spec.deleted_column:
+    if not spec.apply.deleted_column:
         return apply(spark, spec, changes.rows, plan, manifest.rows)
     # Of rows that are gone the batch has nothing but the keys: their last values are in the lake.
-    marked = changes.rows.withColumn(spec.deleted_column, F.col(DELETED))
+    marked = changes.rows.withColumn(spec.apply.deleted_column, F.col(DELETED))
     return apply(spark, spec, marked, replace(plan, marked=changes.deletes), manifest.rows)
 
 
 def _changes(spark: SparkSession, spec: OperationSpec, manifest: Manifest, landed: DataFrame, lake: DataFrame) -> Changes:
-    condition = scope_condition(spec.schema, manifest.scope or WHOLE)
+    condition = scope_condition(spec.source.schema, manifest.scope or WHOLE)
     part = lake.where(condition) if condition else lake
-    folder = f"{spec.staging.rstrip('/')}/changes-{uuid.uuid4().hex[:12]}"
+    folder = f"{spec.target.staging.rstrip('/')}/changes-{uuid.uuid4().hex[:12]}"
     with measured(RunPhase.COMPARING):
         return find_changes(spark, spec, latest_per_key(landed, spec), part, folder)
 
@@ -227,10 +230,10 @@ def _unchanged(spark: SparkSession, spec: OperationSpec, manifest: Manifest) -> 
 
 
 def _living(spec: OperationSpec) -> LiveRows:
-    return LiveRows(path=spec.path, deleted_column=spec.deleted_column, keeps_versions=spec.stored_as.keeps_versions)
+    return LiveRows(path=spec.target.path, deleted_column=spec.apply.deleted_column, keeps_versions=spec.apply.stored_as.keeps_versions)
 
 
 def _compare_of(spec: OperationSpec) -> CompareSpec:
-    if spec.compare is None:
+    if not isinstance(spec.read, CompareRead):
         raise StateError(f"Operation {spec.op_seq} of {spec.table} compares nothing.")
-    return spec.compare
+    return spec.read.compare

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from cdc_ops.core.cursor.late_rows import LateRows, advice, commit_lag, deepest
 from cdc_ops.core.operation.operation import OperationResult, OperationSpec
+from cdc_ops.core.operation.reads import WindowRead
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.lake.log.head import find_commit
 from cdc_ops.state.base import TableRun
@@ -21,11 +22,11 @@ def with_late_rows(
         specs: Its operations.
         reported: What Spark reported of them, by operation id; of one that it did not report, the lake is asked.
     """
-    looked = tuple(spec for spec in specs if spec.band is not None or spec.with_nulls)
+    looked = tuple(spec for spec in specs if isinstance(spec.read, WindowRead) and spec.read.looks_again)
     late = deepest(tuple(_late(spec, reported.get(spec.operation_id)) for spec in looked))
     if not late.rows:
         return run
-    cursor = looked[0].cursor
+    cursor = looked[0].source.cursor
     lag = commit_lag(cursor, late)
     return replace(
         run,
@@ -38,5 +39,5 @@ def with_late_rows(
 def _late(spec: OperationSpec, reported: OperationResult | None) -> LateRows:
     if reported is not None:
         return reported.late
-    found = find_commit(spec.path, spec.operation_id)
+    found = find_commit(spec.target.path, spec.operation_id)
     return found.record.late if found else LateRows()

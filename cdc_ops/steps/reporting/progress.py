@@ -31,10 +31,10 @@ def chunk_line(spec: OperationSpec, pace: Pace) -> str:
 
     What is left is estimated from the planned rows: of the chunks to come, at the rows a second of this application.
     """
-    progress = spec.snapshot_after or spec.snapshot_before
+    progress = spec.after.snapshot or spec.before.snapshot
     if progress is None or not spec.kind.is_snapshot:
         return ""
-    last = spec.snapshot_after is None
+    last = spec.after.snapshot is None
     done = progress.total if last else progress.done
     parts = [f"{spec.table}: {done:,} of {progress.total:,} parts"]
     if progress.rows_total:
@@ -54,8 +54,8 @@ def chunk_line(spec: OperationSpec, pace: Pace) -> str:
 
 def merge_line(spec: OperationSpec, rows: int) -> str:
     """Says what a MERGE has to do, before it begins: how many landed rows, and into what."""
-    into = "a new table" if spec.delta_version_before is None else f"version {spec.delta_version_before}"
-    return f"{spec.table}: merges {rows:,} row{'s' if rows != 1 else ''} into {into} at {spec.path}"
+    into = "a new table" if spec.target.version is None else f"version {spec.target.version}"
+    return f"{spec.table}: merges {rows:,} row{'s' if rows != 1 else ''} into {into} at {spec.target.path}"
 
 
 def rows_text(rows: int) -> str:

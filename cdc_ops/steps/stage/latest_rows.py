@@ -5,11 +5,12 @@ from operator import or_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.balanced import balanced_reduce
 from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL
 from cdc_ops.core.operation.merge_plan import folds_nulls
-from cdc_ops.core.operation.operation import ApplyMode, OperationSpec
+from cdc_ops.core.operation.operation import OperationSpec
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.merge.key_join import numbered_keys
 
@@ -21,11 +22,11 @@ def latest_per_key(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     first. Without a cursor it is always the same one of them. A table's own order (`sequence_by`) comes before its cursor; if all versions
     are kept, the rows of a key are its versions.
     """
-    sequence = spec.stored_as.sequence
-    if sequence and sequence.columns and spec.stored_as.keeps_versions:
+    sequence = spec.apply.stored_as.sequence
+    if sequence and sequence.columns and spec.apply.stored_as.keeps_versions:
         return rows
     row = F.struct(*(F.col(quoted(name)) for name in rows.columns))
-    latest = rows.groupBy(*numbered_keys(spec.keys)).agg(F.max_by(row, place_in(rows, spec)).alias("row"))
+    latest = rows.groupBy(*numbered_keys(spec.apply.keys)).agg(F.max_by(row, place_in(rows, spec)).alias("row"))
     return latest.select(*(F.col(f"row.{quoted(name)}") for name in rows.columns))
 
 
@@ -38,10 +39,10 @@ def latest_rows(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     if not folds_nulls(spec):
         return latest_per_key(rows, spec)
     rows = apply_deletes(rows, spec)
-    may_keep = {name.lower() for name in spec.stored_as.nulls_ignored}
+    may_keep = {name.lower() for name in spec.apply.stored_as.nulls_ignored}
     kept = [name for name in rows.columns if name.lower() in may_keep]
     gone = F.col(DELETE_MARK) if DELETE_MARK in rows.columns else F.lit(False)
-    if spec.stored_as.keeps_versions:
+    if spec.apply.stored_as.keeps_versions:
         return rows.withColumn(PRESENT, _present(spec, {name: F.col(quoted(name)) for name in kept}, gone))
     place = place_in(rows, spec)
     # A delete says of every column that there is nothing.
@@ -49,7 +50,7 @@ def latest_rows(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     places = [F.when(gone | F.col(quoted(name)).isNotNull(), place) for name in kept]
     last = [F.max_by(value, at).alias(f"__last_{index}") for index, (value, at) in enumerate(zip(said, places, strict=True))]
     row = F.max_by(F.struct(*(F.col(quoted(name)) for name in rows.columns), gone.alias("__gone")), place).alias("__row")
-    folded = rows.groupBy(*numbered_keys(spec.keys)).agg(row, F.bool_or(gone).alias("__anew"), *last)
+    folded = rows.groupBy(*numbered_keys(spec.apply.keys)).agg(row, F.bool_or(gone).alias("__anew"), *last)
     own = {name: F.col(f"__row.{quoted(name)}") for name in rows.columns}
     found = {name: F.col(f"__last_{index}.value") for index, name in enumerate(kept)}
     values = {name: F.when(F.col("__row.__gone"), value).otherwise(found.get(name, value)) for name, value in own.items()}
@@ -59,15 +60,15 @@ def latest_rows(rows: DataFrame, spec: OperationSpec) -> DataFrame:
 
 def _present(spec: OperationSpec, kept: dict[str, Column], anew: Column) -> Column:
     """Returns the names of the columns that a row speaks of; NULL if of all, as a row does that begins anew."""
-    names = [F.when(kept[name].isNotNull(), F.lit(name)) if name in kept else F.lit(name) for name in spec.schema.names]
+    names = [F.when(kept[name].isNotNull(), F.lit(name)) if name in kept else F.lit(name) for name in spec.source.schema.names]
     silent = balanced_reduce(or_, (value.isNull() for value in kept.values()), F.lit(False))
     return F.when(silent & ~anew, F.array_compact(F.array(*names, F.lit(REST_IS_NULL))))
 
 
 def place_in(rows: DataFrame, spec: OperationSpec) -> Column:
     """Returns the order of rows with one key: a table's own, then its cursor; without either, always the same."""
-    own = spec.stored_as.sequence.parts if spec.stored_as.sequence else ()
-    cursor = [F.coalesce(*(F.col(quoted(name)) for name in column.columns)) for column in spec.cursor.columns]
+    own = spec.apply.stored_as.sequence.parts if spec.apply.stored_as.sequence else ()
+    cursor = [F.coalesce(*(F.col(quoted(name)) for name in column.columns)) for column in spec.source.cursor.columns]
     columns = [*map(F.expr, own), *cursor]
     return F.struct(*(columns or [F.xxhash64(*(F.col(quoted(name)) for name in rows.columns))]))
 
@@ -77,7 +78,7 @@ def applied(rows: DataFrame, spec: OperationSpec) -> DataFrame:
 
     They go before the last row of a key is chosen: else what came before a delete would count or not by how a window was cut.
     """
-    return rows.where(~is_deleted(spec.delete_where)) if spec.delete_where and spec.stored_as.ignores_deletes else rows
+    return rows.where(~is_deleted(spec.apply.delete_where)) if spec.apply.delete_where and spec.apply.stored_as.ignores_deletes else rows
 
 
 def apply_deletes(rows: DataFrame, spec: OperationSpec) -> DataFrame:
@@ -87,12 +88,12 @@ def apply_deletes(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     """
     if DELETE_MARK in rows.columns:
         return rows
-    if spec.deleted_column:
-        return rows.withColumn(spec.deleted_column, is_deleted(spec.delete_where))
-    if not spec.delete_where:
+    if spec.apply.deleted_column:
+        return rows.withColumn(spec.apply.deleted_column, is_deleted(spec.apply.delete_where))
+    if not spec.apply.delete_where:
         return rows
-    deleted = is_deleted(spec.delete_where)
-    marks = spec.mode is ApplyMode.MERGE and not spec.stored_as.ignores_deletes
+    deleted = is_deleted(spec.apply.delete_where)
+    marks = spec.apply.mode is ApplyMode.MERGE and not spec.apply.stored_as.ignores_deletes
     return rows.withColumn(DELETE_MARK, deleted) if marks else rows.where(~deleted)
 
 

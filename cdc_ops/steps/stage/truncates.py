@@ -9,20 +9,21 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.operation.merge_plan import MergePlan, older_than, spark_literal
-from cdc_ops.core.operation.operation import ApplyMode, OperationSpec
+from cdc_ops.core.operation.operation import OperationSpec
 from cdc_ops.steps.stage.latest_rows import is_deleted
 
 
 def is_emptying(spec: OperationSpec) -> Column:
     """Returns whether a row empties the table, never NULL."""
-    return is_deleted(spec.truncate_where)
+    return is_deleted(spec.apply.truncate_where)
 
 
 def last_emptied(rows: DataFrame, spec: OperationSpec) -> str:
     """Returns the place of the last row that empties the table as a Spark SQL literal, "" if there is none, by reading them."""
-    sequence = spec.stored_as.sequence
-    if not spec.truncate_where or sequence is None:
+    sequence = spec.apply.stored_as.sequence
+    if not spec.apply.truncate_where or sequence is None:
         return ""
     place = F.struct(*(F.expr(part).alias(f"p{index}") for index, part in enumerate(sequence.parts)))
     last = rows.where(is_emptying(spec)).agg(F.max(place).alias("last"))
@@ -35,10 +36,10 @@ def last_emptied(rows: DataFrame, spec: OperationSpec) -> str:
 
 def without_emptied(rows: DataFrame, spec: OperationSpec, place: str) -> DataFrame:
     """Leaves out what is older than a place at which the table was emptied, and the rows that say so."""
-    if not spec.truncate_where:
+    if not spec.apply.truncate_where:
         return rows
     kept = rows.where(~is_emptying(spec))
-    parts = spec.stored_as.sequence.parts if spec.stored_as.sequence else ()
+    parts = spec.apply.stored_as.sequence.parts if spec.apply.stored_as.sequence else ()
     own = parts[0] if len(parts) == 1 else f"struct({', '.join(parts)})"
     return kept.where(f"{own} >= {place}") if place else kept
 

@@ -30,7 +30,7 @@ def translated_order(spec: OperationSpec) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # of a failing statement, Py4J's own error comes through as well as PySpark's
-        sequence = spec.stored_as.sequence
+        sequence = spec.apply.stored_as.sequence
         if sequence is None or UNPLACED not in full_text(error):
             raise
         raise _unplaced(spec) from error
@@ -45,16 +45,16 @@ def check_places(spark: SparkSession, spec: OperationSpec, landed: Manifest) -> 
         NullKeyError: a row has NULL in a key column, and there is no quarantine.
         NullSequenceError: or in a column of `sequence_by`.
     """
-    sequence = spec.stored_as.sequence
-    if landed.null_keys and spec.truncate_where:  # a row that empties the table needs none
-        keyless = reduce(or_, map(_lacks, spec.keys))
+    sequence = spec.apply.stored_as.sequence
+    if landed.null_keys and spec.apply.truncate_where:  # a row that empties the table needs none
+        keyless = reduce(or_, map(_lacks, spec.apply.keys))
         landed = replace(landed, null_keys=read_landed(spark, spec, landed).where(keyless & ~is_emptying(spec)).count())
-    if landed.null_keys and not spec.quarantine:
+    if landed.null_keys and not spec.apply.quarantine:
         raise null_keys_error(spec, landed.null_keys)
-    if not landed.rows or spec.update_only or sequence is None or not sequence.columns:
+    if not landed.rows or spec.apply.update_only or sequence is None or not sequence.columns:
         return landed
     found = read_landed(spark, spec, landed).where(_fault(spec) != "").count()
-    if found and not spec.quarantine:
+    if found and not spec.apply.quarantine:
         raise _unplaced(spec)
     return replace(landed, quarantined=found)
 
@@ -68,12 +68,12 @@ def without_unplaced(spark: SparkSession, spec: OperationSpec, manifest: Manifes
     if not manifest.quarantined:
         return rows
     fault = _fault(spec)
-    set_rows_aside(spark, spec, spec.quarantine, rows.where(fault != ""), fault)
+    set_rows_aside(spark, spec, spec.apply.quarantine, rows.where(fault != ""), fault)
     return rows.where(fault == "")
 
 
 def _unplaced(spec: OperationSpec) -> NullSequenceError:
-    columns = spec.stored_as.sequence.columns if spec.stored_as.sequence else ()
+    columns = spec.apply.stored_as.sequence.columns if spec.apply.stored_as.sequence else ()
     where = " IS NULL OR ".join(columns)
     return NullSequenceError(
         f"Rows of {spec.table} have NULL in 'sequence_by' ({', '.join(columns)}).",
@@ -86,8 +86,8 @@ def _unplaced(spec: OperationSpec) -> NullSequenceError:
 
 def _fault(spec: OperationSpec) -> Column:
     """What is wrong with a row, "" if nothing is."""
-    sequence = spec.stored_as.sequence
-    keys = [F.when(_lacks(name) & ~is_emptying(spec), F.lit(f"NULL in key column {name}")) for name in spec.keys]
+    sequence = spec.apply.stored_as.sequence
+    keys = [F.when(_lacks(name) & ~is_emptying(spec), F.lit(f"NULL in key column {name}")) for name in spec.apply.keys]
     told = zip(sequence.columns, sequence.parts, strict=True) if sequence else ()
     places = [F.when(F.expr(part).isNull(), F.lit(f"NULL in 'sequence_by' {name}")) for name, part in told]
     return F.concat_ws("; ", *keys, *places)

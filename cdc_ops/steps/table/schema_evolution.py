@@ -10,6 +10,7 @@ from cdc_ops.core.apply.deletes import source_columns
 from cdc_ops.core.apply.sequence_by import order_names
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.run_request import ResyncMode, RunRequest
 from cdc_ops.core.schema.collated_keys import alike, compare_rules
 from cdc_ops.core.schema.schema_evolution import (
@@ -94,15 +95,17 @@ def rebase_on_current_columns(spec: OperationSpec, facts: SourceTable, head: Lak
     Raises:
         SchemaChangedError: the policy does not follow, or the operation's window is on columns that are gone.
     """
-    facts = replace(facts, schema=alike(facts.schema, spec.schema), keys=spec.keys)
-    readable = not drift(spec.schema, facts.schema)
-    if readable and (spec.log is None or all(spec.schema.column(column.name) for column in facts.schema.columns)):
+    facts = replace(facts, schema=alike(facts.schema, spec.source.schema), keys=spec.apply.keys)
+    readable = not drift(spec.source.schema, facts.schema)
+    if readable and (
+        not isinstance(spec.read, ArchiveRead) or all(spec.source.schema.column(column.name) for column in facts.schema.columns)
+    ):
         return spec
-    needed = (*spec.keys, *spec.source_keys, *spec.cursor.column_names)
+    needed = (*spec.apply.keys, *spec.source_keys, *spec.source.cursor.column_names)
     if missing := [name for name in needed if facts.schema.column(name) is None]:
         raise _unreadable(spec, missing)
-    if spec.replaces_schema:
-        return replace(spec, schema=replacing_schema(facts, head), source_fingerprint=facts.schema.fingerprint)
+    if spec.apply.replaces_schema:
+        return replace(spec, source=replace(spec.source, schema=replacing_schema(facts, head), fingerprint=facts.schema.fingerprint))
     try:
         decision = _decision(facts, head)
     except SchemaChangedError:
@@ -111,34 +114,36 @@ def rebase_on_current_columns(spec: OperationSpec, facts: SourceTable, head: Lak
         if request.mode is not ResyncMode.FULL:
             raise
         return _without_changed(spec, facts.schema, needed)
-    own = own_changes(spec.stored_as, spec.deleted_column, head, declared=facts.pipeline.source.is_declared)
-    marks = (*marker_changes(spec.deleted_column, head), *own)
+    own = own_changes(spec.apply.stored_as, spec.apply.deleted_column, head, declared=facts.pipeline.source.is_declared)
+    marks = (*marker_changes(spec.apply.deleted_column, head), *own)
     decision = replace(decision, alter=(*decision.alter, *marks))
     return _with_columns(spec, decision, needed, facts.config.settings.previous_key)
 
 
 def _with_columns(spec: OperationSpec, decision: Decision, needed: tuple[str, ...], previous_key: tuple[str, ...]) -> OperationSpec:
     fingerprint = decision.source.fingerprint
-    if not spec.update_only:
-        before = spec.before if all(decision.schema.column(name) for name in previous_key) else ()
-        return replace(spec, schema=decision.schema, schema_changes=decision.alter, source_fingerprint=fingerprint, before=before)
-    left = tuple(name for name in spec.update_only if decision.schema.column(name) is not None or name == spec.deleted_column)
+    if not spec.apply.update_only:
+        before = spec.apply.previous_keys if all(decision.schema.column(name) for name in previous_key) else ()
+        return replace(
+            spec,
+            source=replace(spec.source, schema=decision.schema, fingerprint=fingerprint),
+            apply=replace(spec.apply, schema_changes=decision.alter, previous_keys=before),
+        )
+    left = tuple(name for name in spec.apply.update_only if decision.schema.column(name) is not None or name == spec.apply.deleted_column)
     if not left:
-        raise _unreadable(spec, spec.update_only)
+        raise _unreadable(spec, spec.apply.update_only)
     return replace(
         spec,
-        schema=only_columns(decision.schema, (*needed, *left)),
-        schema_changes=decision.alter,
-        source_fingerprint=fingerprint,
-        update_only=left,
+        source=replace(spec.source, schema=only_columns(decision.schema, (*needed, *left)), fingerprint=fingerprint),
+        apply=replace(spec.apply, schema_changes=decision.alter, update_only=left),
     )
 
 
 def _without_changed(spec: OperationSpec, now: TableSchema, needed: tuple[str, ...]) -> OperationSpec:
-    kept = [column.name for column in spec.schema.columns if (found := now.column(column.name)) and reads_alike(column, found)]
+    kept = [column.name for column in spec.source.schema.columns if (found := now.column(column.name)) and reads_alike(column, found)]
     if lost := [name for name in needed if name.lower() not in {column.lower() for column in kept}]:
         raise _unreadable(spec, lost)
-    return replace(spec, schema=only_columns(spec.schema, kept))
+    return replace(spec, source=replace(spec.source, schema=only_columns(spec.source.schema, kept)))
 
 
 def check_columns_unchanged(source: Source, spec: OperationSpec) -> None:
@@ -153,7 +158,7 @@ def check_columns_unchanged(source: Source, spec: OperationSpec) -> None:
     try:
         read = spec.full_schema
         names = [column.name for column in read.columns if not column.normalises]
-        now = alike(source.schema(spec.table, columns=names, types=spec.schema.types), read)
+        now = alike(source.schema(spec.table, columns=names, types=spec.source.schema.types), read)
     except SourceTableError as error:
         raise _changed(spec, error.what) from error
     if found := drift(read, now):

@@ -85,7 +85,9 @@ def marker_changes(deleted_column: str, head: LakeHead | None) -> tuple[SchemaCh
 def as_table_deletes(spec: OperationSpec, head: LakeHead | None) -> OperationSpec:
     """Returns an operation that treats deletes as the table does that it finds: one frozen before the setting changed marks too."""
     marker = head.record.deleted_column if head and head.record else ""
-    return spec if spec.replaces_schema or spec.deleted_column or not marker else replace(spec, deleted_column=marker)
+    if spec.apply.replaces_schema or spec.apply.deleted_column or not marker:
+        return spec
+    return replace(spec, apply=replace(spec.apply, deleted_column=marker))
 
 
 def replacing_schema(facts: SourceTable, head: LakeHead | None) -> TableSchema:
