@@ -18,7 +18,8 @@ from cdc_ops.core.apply.apply_spec import ApplyMode, ApplySpec, Landing
 from cdc_ops.core.operation.operation import OperationKind, OperationSpec, SourceColumns, Target
 from cdc_ops.core.operation.progress import TableProgress
 from cdc_ops.core.operation.reads import ChunkRead
-from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind, SparkConfig, TableSettings
+from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind, SparkConfig
+from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.lake.spark.session import build_session
 from cdc_ops.sources.base import Source, open_source

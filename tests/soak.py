@@ -23,7 +23,8 @@ from typing import Any, Final
 
 from cdc_ops.core.cursor.windows import SafeBound
 from cdc_ops.core.operation.run_request import RunKind
-from cdc_ops.core.pipeline.pipeline import SourceConfig, TableRule, TableSettings
+from cdc_ops.core.pipeline.pipeline import SourceConfig, TableRule
+from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.dev.servers import DatabaseServer, MariaDBServer, MySQLServer
 from cdc_ops.sources.base import Source
 from tests.soak_writers import CREATE, FIRST_ROWS, REGIONS, Journal, Writer
@@ -128,8 +129,8 @@ def prepare(world: SoakWorld) -> None:
         f"INSERT INTO paired (region, id, v, note) VALUES {paired}",
         "INSERT INTO counted (v, note) VALUES (0, 'first')",
     )
-    settings = TableSettings(lookback=timedelta(0), parallelism=1, max_delete_ratio=1.0)
-    rules = (TableRule(pattern=f"{world.schema}.{name}", settings=replace(settings, cursor=_CURSORS[name])) for name in CREATE)
+    settings = TableSettings.of(lookback=timedelta(0), parallelism=1, max_delete_ratio=1.0)
+    rules = (TableRule(pattern=f"{world.schema}.{name}", settings=settings.changed(cursor=_CURSORS[name])) for name in CREATE)
     world.pipeline = replace(world.pipeline, tables=tuple(rules))
 
 

@@ -14,7 +14,8 @@ from cdc_ops.core.operation.job import JobSpec, StepResult
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.connections import ConnectionUrl
-from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableRule, TableSettings, TargetConfig
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableRule, TargetConfig
+from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.dev.servers import DatabaseServer, PostgresServer
 from cdc_ops.jobs import execute
@@ -55,7 +56,7 @@ class World:
     folder: Path
     spark: SparkSession
     settings: TableSettings = field(
-        default_factory=lambda: TableSettings(cursor=("updated_at", "id"), lookback=timedelta(0), parallelism=2)
+        default_factory=lambda: TableSettings.of(cursor=("updated_at", "id"), lookback=timedelta(0), parallelism=2)
     )
     database: str = field(default_factory=lambda: f"shop_{next(_numbers)}")
     jobs: int = 0
@@ -100,7 +101,7 @@ class World:
 
     def configure(self, **changes: Any) -> None:
         """Changes the settings of all tables."""
-        self.settings = replace(self.settings, **changes)
+        self.settings = self.settings.changed(**changes)
         self.pipeline = replace(self.pipeline, tables=(TableRule(pattern=f"{self.schema}.*", settings=self.settings),))
 
     def run(self, *, execute_with: Callable[[JobSpec], StepResult] | None = None, **parts: Any) -> RunReport:

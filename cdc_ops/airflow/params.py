@@ -113,10 +113,10 @@ def _source_of(pipeline: Pipeline) -> str:
 
 def _row(pipeline: Pipeline, rule: TableRule) -> str:
     settings = rule.settings
-    cursor = ", ".join(settings.cursor) or "none"
+    cursor = ", ".join(settings.load.cursor) or "none"
     keys = ", ".join(settings.keys) or "primary key"
-    where = f" → `{settings.path}`" if settings.path else ""
-    return f"| `{rule.pattern}`{where} | {cursor} | {keys} | {int(settings.lookback.total_seconds())} s |"
+    where = f" → `{settings.upkeep.path}`" if settings.upkeep.path else ""
+    return f"| `{rule.pattern}`{where} | {cursor} | {keys} | {int(settings.load.lookback.total_seconds())} s |"
 
 
 _USAGE = """\

@@ -5,7 +5,8 @@ from typing import Any
 
 from cdc_ops.config.fields.model_fields import FieldShape, Kind, Section, document_section, section_of
 from cdc_ops.config.reading.document import Document
-from cdc_ops.core.pipeline.pipeline import Pipeline, TableRule, TableSettings
+from cdc_ops.core.pipeline.pipeline import Pipeline, TableRule
+from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.declared_tables import DeclaredTable
 
 Data = Mapping[str, Any]
@@ -20,7 +21,9 @@ def build_pipeline(data: Data, document: Document, path: str) -> Pipeline:
         path: The file, as the user named it.
     """
     section = document_section()
-    given = {shape.attribute: value for shape, value in _given(section, data) if shape.attribute and shape.kind is not Kind.TABLES}
+    shapes = section.fields
+    own = {name: value for name, value in data.items() if shapes[name].attribute and shapes[name].kind is not Kind.TABLES}
+    given = {shape.attribute: value for shape, value in _given(section, own)}
     return Pipeline(**given, tables=tuple(_rules(data, document, path)), origin=path)
 
 
@@ -54,7 +57,7 @@ def _merged(section: Section, under: Data, over: Data) -> dict[str, Any]:
 def _settings(defaults: Data, entry: Data | None) -> TableSettings:
     section = section_of(TableSettings)
     own = {name: value for name, value in (entry or {}).items() if name in section.fields}
-    return TableSettings(**{shape.attribute: value for shape, value in _given(section, _merged(section, defaults, own))})
+    return TableSettings.of(**{shape.attribute: value for shape, value in _given(section, _merged(section, defaults, own))})
 
 
 def _rules(data: Data, document: Document, path: str) -> Iterator[TableRule]:

@@ -23,7 +23,8 @@ from cdc_ops.core.archive.files import ListedRange
 from cdc_ops.core.findings import Finding, Verdict, failed, ok, warning
 from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.core.pipeline.dropped_tables import DroppedTables
-from cdc_ops.core.pipeline.pipeline import Method, Pipeline, TableConfig
+from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
+from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, LedgerUnavailableError, SourceTableError, StateError
 from cdc_ops.lake.spark.jars import DEFAULT, S3A, Coordinate
@@ -142,7 +143,7 @@ def _source(around: Surroundings, pipeline: Pipeline, source: Source) -> Iterato
     if pipeline.source.is_declared:
         yield ok("source", "declared in the pipeline file: there is no server to connect to")
         return
-    lookback = pipeline.tables[0].settings.lookback
+    lookback = pipeline.tables[0].settings.load.lookback
     try:
         access = source.access(lookback)
     except CdcError as error:
@@ -196,7 +197,7 @@ def _tables(around: Surroundings, pipeline: Pipeline, source: Source, tried: lis
         fine += () if found else (name,)
     if fine:
         yield ok("tables", f"{_listed(fine)}: may be read; keys, cursors and indexes are as they should be")
-    compared = [str(one.table) for one in configs if not one.settings.cursor and one.settings.method is Method.QUERY]
+    compared = [str(one.table) for one in configs if not one.settings.load.cursor and one.settings.method is Method.QUERY]
     if compared:
         yield ok("no cursor", f"{_listed(compared)}: each run compares the whole table with the source")
 
@@ -215,7 +216,7 @@ def _missing(around: Surroundings, pipeline: Pipeline, there: tuple[TableName, .
         seen, mark, rest = absence.idle.partition(" If that is meant")
         if absence.stopped is not None:
             yield replace(failed(str(config.table), absence.stopped), code=around.code(absence.stopped))
-        elif config.settings.dropped_tables is DroppedTables.IGNORE:
+        elif config.settings.apply.dropped_tables is DroppedTables.IGNORE:
             yield ok(str(config.table), seen)
         else:
             yield warning(str(config.table), seen, f"{mark}{rest}".strip())

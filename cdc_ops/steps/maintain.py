@@ -16,7 +16,7 @@ def due_maintenance(context: Context, configs: tuple[TableConfig, ...]) -> tuple
     tasks = []
     for config in configs:
         stats = store.stats(config.pipeline, config.table)
-        plan = plan_maintenance(config.settings.maintenance, stats, now)
+        plan = plan_maintenance(config.settings.upkeep.maintenance, stats, now)
         if stats is not None and plan.due:
             generation = store.table_state(config.pipeline, config.table).generation
             history = event_history(context.pipeline, config, generation)

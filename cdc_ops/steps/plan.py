@@ -23,7 +23,8 @@ from cdc_ops.core.operation.phases import Phases, RunPhase
 from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, CompareRead, KeysRead, ReplayRead, WindowRead
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
 from cdc_ops.core.operation.table_state import LedgerStatus, TableState, compare, projected, scanned
-from cdc_ops.core.pipeline.pipeline import Method, Pipeline, TableConfig, current_settings, known_tables
+from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig, current_settings, known_tables
+from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.processes import holder_name
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, RequestError

@@ -12,7 +12,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.pipeline.pipeline import Method, Pipeline, TableConfig
+from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
+from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import CdcError, RequestError, UnforeseenJobError
 from cdc_ops.lake.merge.apply import duplicate_keys

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
-from cdc_ops.core.pipeline.pipeline import Method
+from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.dev.avro import avro_file
 from cdc_ops.dev.debezium import running_debezium
 from cdc_ops.dev.servers import MariaDBServer

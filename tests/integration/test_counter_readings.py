@@ -12,7 +12,7 @@ import pytest
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.table_state import TableState
-from cdc_ops.core.pipeline.pipeline import TableSettings
+from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.sources.base import open_source
 from cdc_ops.sources.bounds.counter import METHOD_COUNTER_KEPT
@@ -27,7 +27,7 @@ MOST_TURNS = 30
 
 @pytest.fixture
 def world(mariadb: MariaDBServer, tmp_path: Path) -> World:
-    settings = TableSettings(cursor=("id",), lookback=timedelta(0))
+    settings = TableSettings.of(cursor=("id",), lookback=timedelta(0))
     made = World(server=mariadb, folder=tmp_path, spark=cast(Any, None), settings=settings)
     made.sql("CREATE TABLE counted (id BIGINT PRIMARY KEY AUTO_INCREMENT, v INT)", "INSERT INTO counted (v) VALUES (1), (2), (3)")
     with closing(open_store(made.ledger)) as store:

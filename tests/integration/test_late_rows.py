@@ -12,7 +12,8 @@ import pymysql
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.pipeline.pipeline import NullCursor, TableRule, TableSettings
+from cdc_ops.core.pipeline.pipeline import TableRule
+from cdc_ops.core.pipeline.table_settings import NullCursor, TableSettings
 from cdc_ops.dev.servers import MariaDBServer, PostgresServer
 from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.bounds.activity import ServerActivity
@@ -33,7 +34,7 @@ CURSORS = {"stamped": ("updated_at",), "counted": ("id",), "paired": ("updated_a
 @pytest.fixture(params=["mariadb", "postgres"])
 def world(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> World:
     server = request.getfixturevalue(request.param)
-    made = World(server, tmp_path, spark, settings=TableSettings(cursor=("updated_at",), lookback=MINUTE, parallelism=1))
+    made = World(server, tmp_path, spark, settings=TableSettings.of(cursor=("updated_at",), lookback=MINUTE, parallelism=1))
     made.sql(EVENTS[type(server)].format(name="events"), "INSERT INTO events (v) VALUES (1), (2)")
     return made
 
@@ -49,7 +50,7 @@ def make(world: World, create: str, fill: str, tables: dict[str, dict[str, Any]]
     """Makes several tables alike, each with settings of its own over the world's: one run reads them all."""
     for name in tables:
         world.sql(create.format(name=name), fill.format(name=name))
-    rules = (TableRule(pattern=f"{world.schema}.{name}", settings=replace(world.settings, **own)) for name, own in tables.items())
+    rules = (TableRule(pattern=f"{world.schema}.{name}", settings=world.settings.changed(**own)) for name, own in tables.items())
     world.pipeline = replace(world.pipeline, tables=tuple(rules))
 
 

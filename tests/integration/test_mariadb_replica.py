@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.pipeline.connections import ConnectionUrl
-from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind, TableSettings
+from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import SourceError, SourceUnreachableError
@@ -168,7 +169,7 @@ def test_what_is_no_running_replica_of_the_source_is_refused(replica: MariaDBSer
 def test_a_first_load_reads_the_replica_and_misses_nothing_that_was_committed_before(
     mariadb: MariaDBServer, replica: MariaDBServer, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings, said = TableSettings(cursor=("u",), lookback=timedelta(0), parallelism=1), list[str]()
+    settings, said = TableSettings.of(cursor=("u",), lookback=timedelta(0), parallelism=1), list[str]()
     world = World(server=mariadb, folder=tmp_path, spark=spark, settings=settings, replica=replica, say=said.append)
     table = "CREATE TABLE {} (id INT PRIMARY KEY, u DATETIME(6) NOT NULL DEFAULT NOW(6), KEY (u))"
     world.sql(table.format("waited"), table.format("trusted"), "INSERT INTO waited (id) VALUES (1)", "INSERT INTO trusted (id) VALUES (1)")

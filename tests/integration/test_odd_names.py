@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 from cdc_ops.core.maintenance import MaintenancePolicy
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
-from cdc_ops.core.pipeline.pipeline import Method, TableRule, table_path
+from cdc_ops.core.pipeline.pipeline import TableRule, table_path
+from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.text import quoted
 from cdc_ops.dev.debezium import running_debezium
 from cdc_ops.dev.servers import PostgresServer
@@ -103,7 +104,7 @@ class Odd:
         upkeep = MaintenancePolicy(min_small_files=1, optimize_every=timedelta(0), vacuum_every=timedelta(0), retention=timedelta(days=3))
         scd = 2 if self.versions else 1
         cursor = () if self.world.settings.method is Method.LOG else (self.cursor,)
-        settings = replace(self.world.settings, cursor=cursor, maintenance=upkeep, stored_as_scd_type=scd, event_history=self.history)
+        settings = self.world.settings.changed(cursor=cursor, maintenance=upkeep, stored_as_scd_type=scd, event_history=self.history)
         return TableRule(pattern=pattern, settings=settings)
 
     @property

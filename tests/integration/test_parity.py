@@ -19,7 +19,7 @@ from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnBadRecord
 from cdc_ops.core.pipeline.paths import quarantine_path
-from cdc_ops.core.pipeline.pipeline import Method
+from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.dev.debezium import running_debezium
 from cdc_ops.dev.servers import DatabaseServer

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.operation.job import JobSpec, StepResult
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
-from cdc_ops.core.pipeline.pipeline import TableSettings
+from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.dev.servers import PostgresServer
 from cdc_ops.errors import SchemaChangedError
 from cdc_ops.steps.runs.run import RunReport
@@ -26,7 +26,7 @@ ITEMS = (
 
 @pytest.fixture
 def items(postgres: PostgresServer, spark: SparkSession, tmp_path: Path) -> World:
-    world = World(postgres, tmp_path, spark, settings=TableSettings(cursor=("updated_at", "id"), lookback=timedelta(0), parallelism=2))
+    world = World(postgres, tmp_path, spark, settings=TableSettings.of(cursor=("updated_at", "id"), lookback=timedelta(0), parallelism=2))
     world.sql(*ITEMS)
     assert_done(world.run())
     return world

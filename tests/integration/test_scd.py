@@ -172,7 +172,7 @@ def test_tables_of_changes_are_applied_in_their_own_order(mariadb: MariaDBServer
         apply_as_deletes="operation = 'DELETE'",
         except_column_list=("operation", "sequence_num"),
     )
-    tables = {f"employees_{scd_type}": replace(world.settings, stored_as_scd_type=scd_type) for scd_type in (1, 2)}
+    tables = {f"employees_{scd_type}": world.settings.changed(stored_as_scd_type=scd_type) for scd_type in (1, 2)}
     tables["employees_2"] = replace(tables["employees_2"], sequence_by=("CAST(concat('0', sequence_num) AS int)",))
     rules = (TableRule(pattern=f"{world.schema}.{table}", settings=settings) for table, settings in tables.items())
     world.pipeline = replace(world.pipeline, tables=tuple(rules))

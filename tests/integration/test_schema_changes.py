@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.operation.job import JobSpec, StepResult
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
-from cdc_ops.core.pipeline.pipeline import TableSettings
+from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.schema_evolution import SchemaPolicy
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import JobLostError, SchemaChangedError
@@ -31,7 +31,7 @@ ROWS = "INSERT INTO items (name, amount, shipped) SELECT CONCAT('n', seq), seq /
 
 @pytest.fixture
 def items(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> World:
-    world = World(mariadb, tmp_path, spark, settings=TableSettings(cursor=("updated_at", "id"), lookback=timedelta(0), parallelism=2))
+    world = World(mariadb, tmp_path, spark, settings=TableSettings.of(cursor=("updated_at", "id"), lookback=timedelta(0), parallelism=2))
     world.sql(ITEMS, ROWS)
     assert_done(world.run())
     return world

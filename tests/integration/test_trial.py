@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.cli import trial
 from cdc_ops.cli.commands import pipelines
-from cdc_ops.core.pipeline.pipeline import Method, TableRule, TableSettings
+from cdc_ops.core.pipeline.pipeline import TableRule
+from cdc_ops.core.pipeline.table_settings import Method, TableSettings
 from cdc_ops.dev.servers import DatabaseServer, PostgresServer
 from cdc_ops.lake.log.delta_log import DeltaLog
 from tests.world import World
@@ -51,8 +52,8 @@ def world(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, m
     world.configure(cursor=("updated_at", "id"))
     rules = (
         TableRule(pattern=f"{schema}.orders", settings=world.settings),
-        TableRule(pattern=f"{schema}.loose", settings=TableSettings(keys=("code",))),
-        TableRule(pattern=f"{schema}.fed", settings=TableSettings(method=Method.LOG)),
+        TableRule(pattern=f"{schema}.loose", settings=TableSettings.of(keys=("code",))),
+        TableRule(pattern=f"{schema}.fed", settings=TableSettings.of(method=Method.LOG)),
         TableRule(pattern=f"{schema}.gone", settings=TableSettings()),
     )
     world.pipeline = replace(world.pipeline, tables=rules)

@@ -32,7 +32,8 @@ from cdc_ops.core.operation.table_state import (
     scanned,
     unchanged,
 )
-from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TargetConfig
+from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.errors import LeaseHeldError, LedgerBehindError, StaleStateError, StateError
 from cdc_ops.steps.planning.late_rows import look_again, seen_after, to_read
@@ -65,7 +66,7 @@ FACTS = SourceTable(
     pipeline=Pipeline(
         name=PIPELINE, source=SourceConfig(kind=SourceKind.MARIADB, connection=""), target=TargetConfig(root="", staging=""), tables=()
     ),
-    config=TableConfig(pipeline=PIPELINE, table=TABLE, settings=TableSettings(lookback=LOOKBACK), path=""),
+    config=TableConfig(pipeline=PIPELINE, table=TABLE, settings=TableSettings.of(lookback=LOOKBACK), path=""),
     schema=SCHEMA,
     keys=("k",),
     cursor=CURSOR,

@@ -14,7 +14,8 @@ from cdc_ops.core.operation.job import Step
 from cdc_ops.core.operation.operation import Manifest, OperationKind, OperationSpec
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.operation.table_state import abandoned
-from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TargetConfig
+from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.errors import StaleStateError
 from cdc_ops.lake.staging.manifests import write_manifest
 from cdc_ops.state.lease import Lease

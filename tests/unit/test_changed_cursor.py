@@ -8,7 +8,8 @@ from cdc_ops import __version__
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType
 from cdc_ops.core.operation.commit_record import LakeHead, commit_record
 from cdc_ops.core.operation.run_request import RunRequest
-from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TargetConfig
+from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.errors import SchemaChangedError
 from cdc_ops.steps.table.schema_evolution import apply_schema_policy
 from cdc_ops.steps.table.source_table import SourceTable
@@ -23,7 +24,7 @@ def facts(cursor: Cursor, renamed: tuple[tuple[str, str], ...] = ()) -> SourceTa
     pipeline = Pipeline(
         name=PIPELINE, source=SourceConfig(kind=SourceKind.MARIADB, connection="c"), target=TargetConfig(root="/l", staging="/s"), tables=()
     )
-    config = TableConfig(pipeline=PIPELINE, table=TABLE, settings=TableSettings(renamed=renamed), path="/l/t")
+    config = TableConfig(pipeline=PIPELINE, table=TABLE, settings=TableSettings.of(renamed=renamed), path="/l/t")
     return SourceTable(pipeline=pipeline, config=config, schema=SCHEMA, keys=("id",), cursor=cursor, warnings=())
 
 

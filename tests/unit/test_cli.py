@@ -15,7 +15,8 @@ from cdc_ops.cli import app
 from cdc_ops.cli.commands import pipelines
 from cdc_ops.cli.commands.pipelines import exit_code
 from cdc_ops.cli.reference import reference_markdown
-from cdc_ops.core.pipeline.pipeline import TableConfig, TableSettings
+from cdc_ops.core.pipeline.pipeline import TableConfig
+from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError
 from cdc_ops.steps.runs.run import RunReport

@@ -14,7 +14,8 @@ from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.commit_record import ForeignChange, LakeHead
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.table_state import TableState
-from cdc_ops.core.pipeline.pipeline import TableConfig, TableSettings
+from cdc_ops.core.pipeline.pipeline import TableConfig
+from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import RequestError
 from cdc_ops.state.base import TableRun, TableRunStatus

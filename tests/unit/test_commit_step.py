@@ -13,7 +13,8 @@ from cdc_ops.core.operation.job import StepResult, TableResult
 from cdc_ops.core.operation.operation import Counts, Manifest, OperationKind, OperationResult, OperationSpec, Outcome
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.operation.table_state import TableState
-from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TargetConfig
+from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.errors import LakeConflictError, LeaseHeldError
 from cdc_ops.lake.staging.manifests import write_manifest
 from cdc_ops.state.base import TableRun, TableRunStatus

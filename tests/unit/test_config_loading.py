@@ -12,7 +12,8 @@ import pytest
 from cdc_ops.config import loading
 from cdc_ops.config.fields.values import format_duration, format_size, parse_cron, parse_duration, parse_size
 from cdc_ops.config.loading import load_pipeline, load_pipelines, read_folder
-from cdc_ops.core.pipeline.pipeline import Execution, Pipeline, SourceKind, TableSettings
+from cdc_ops.core.pipeline.pipeline import Execution, Pipeline, SourceKind
+from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,7 +37,7 @@ def test_a_short_file_gets_the_defaults_of_core(tmp_path: Path) -> None:
         name="shop", source=pipeline.source, target=pipeline.target, tables=pipeline.tables, origin=str(tmp_path / "shop.yaml")
     )
     assert pipeline.source.kind is SourceKind.MYSQL
-    assert pipeline.tables[0].settings == TableSettings(cursor=("updated_at",))
+    assert pipeline.tables[0].settings == TableSettings.of(cursor=("updated_at",))
     assert pipeline.tables[0].origin == f"{tmp_path / 'shop.yaml'}:5"
 
 
@@ -47,24 +48,24 @@ def test_entries_go_over_the_defaults_field_by_field(tmp_path: Path) -> None:
         "{keys: id, properties: {y: '2', a: '0'}, maintenance: {retention: 4d}}",
     )
     assert merged.keys == ("id",)
-    assert merged.lookback == timedelta(seconds=5)
-    assert merged.properties == (("a", "0"), ("x", "1"), ("y", "2"))
-    assert (merged.maintenance.min_small_files, merged.maintenance.retention) == (8, timedelta(days=4))
-    assert merged.maintenance.vacuum_every == timedelta(days=1)
+    assert merged.load.lookback == timedelta(seconds=5)
+    assert merged.upkeep.properties == (("a", "0"), ("x", "1"), ("y", "2"))
+    assert (merged.upkeep.maintenance.min_small_files, merged.upkeep.maintenance.retention) == (8, timedelta(days=4))
+    assert merged.upkeep.maintenance.vacuum_every == timedelta(days=1)
 
 
 def test_an_entry_can_empty_a_list_of_the_defaults(tmp_path: Path) -> None:
-    assert settings(tmp_path, "except_column_list: [notes]", "{except_column_list: []}").except_column_list == ()
+    assert settings(tmp_path, "except_column_list: [notes]", "{except_column_list: []}").load.except_column_list == ()
 
 
 def test_one_name_stands_for_a_list_of_one(tmp_path: Path) -> None:
-    assert settings(tmp_path, "keys: id", "{cursor: modified}").cursor == ("modified",)
+    assert settings(tmp_path, "keys: id", "{cursor: modified}").load.cursor == ("modified",)
 
 
 def test_entries_keep_the_order_of_the_file_and_null_means_the_defaults(tmp_path: Path) -> None:
     text = "defaults: {cursor: c}\ntables:\n  b.*:\n  a.x: {exclude: true}\n  a.*: {parallelism: 2}\n"
     rules = loaded(tmp_path, text).tables
-    assert [(rule.pattern, rule.exclude, rule.settings.parallelism) for rule in rules] == [
+    assert [(rule.pattern, rule.exclude, rule.settings.load.parallelism) for rule in rules] == [
         ("b.*", False, 4),
         ("a.x", True, 4),
         ("a.*", False, 2),
@@ -137,7 +138,7 @@ def test_variables_are_filled_in_and_defaults_stand_in_for_missing_and_empty_one
 
 def test_aliases_share_an_entry(tmp_path: Path) -> None:
     rules = loaded(tmp_path, "tables:\n  a.b: &big {cursor: id, parallelism: 8}\n  a.c: *big\n").tables
-    assert [rule.settings.parallelism for rule in rules] == [8, 8]
+    assert [rule.settings.load.parallelism for rule in rules] == [8, 8]
 
 
 def test_a_byte_order_mark_and_windows_line_ends_do_not_matter(tmp_path: Path) -> None:
@@ -248,7 +249,7 @@ def test_the_shipped_pipelines_load() -> None:
     assert (shop.name, shop.source.kind, shop.source.connection) == ("shop", SourceKind.MARIADB, "shop_db")
     assert (shop.target.root, shop.target.staging) == ("/lake", "/staging")
     assert (shop.execution, shop.schedule, shop.tables_per_job) == (Execution.FUSED, "*/15 * * * *", 20)
-    chosen = {rule.pattern: (rule.settings.keys, rule.settings.cursor, rule.settings.lookback) for rule in shop.tables}
+    chosen = {rule.pattern: (rule.settings.keys, rule.settings.load.cursor, rule.settings.load.lookback) for rule in shop.tables}
     assert chosen == {
         "shop.sales": (("id",), ("modified",), timedelta(seconds=1)),
         "shop.orders": ((), ("updated_at", "id"), timedelta(seconds=1)),
@@ -261,4 +262,7 @@ def test_an_empty_cursor_is_a_decision_and_goes_over_the_defaults(tmp_path: Path
         "pipeline: shop\nsource: {kind: mysql, connection: shop_db}\ntarget: {root: /data/lake, staging: /data/staging}\n"
         "defaults: {cursor: updated_at}\ntables:\n  shop.orders: {}\n  shop.codes: {cursor: []}\n"
     )
-    assert {rule.pattern: rule.settings.cursor for rule in load_pipeline(file).tables} == {"shop.orders": ("updated_at",), "shop.codes": ()}
+    assert {rule.pattern: rule.settings.load.cursor for rule in load_pipeline(file).tables} == {
+        "shop.orders": ("updated_at",),
+        "shop.codes": (),
+    }

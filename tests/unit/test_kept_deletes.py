@@ -12,7 +12,8 @@ from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, DELETED_COLUMN
 from cdc_ops.core.operation.commit_record import LakeHead, commit_record
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
-from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TargetConfig
+from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.schema_evolution import SchemaPolicy
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.errors import RequestError, SchemaChangedError, SourceTableError
@@ -32,7 +33,7 @@ def facts(deletes: Deletes, columns: TableSchema = SCHEMA, keys: tuple[str, ...]
     pipeline = Pipeline(
         name=PIPELINE, source=SourceConfig(kind=SourceKind.MARIADB, connection="c"), target=TargetConfig(root="/l", staging="/s"), tables=()
     )
-    settings = TableSettings(deletes=deletes, schema_changes=SchemaPolicy(policy))
+    settings = TableSettings.of(deletes=deletes, schema_changes=SchemaPolicy(policy))
     config = TableConfig(pipeline=PIPELINE, table=TABLE, settings=settings, path="/l/t")
     return SourceTable(pipeline=pipeline, config=config, schema=columns, keys=keys, cursor=CURSOR, warnings=())
 
@@ -153,6 +154,6 @@ def test_the_mark_is_not_a_column_of_the_source() -> None:
 def test_a_column_that_a_setting_needs_is_not_frozen_out(setting: dict[str, Any]) -> None:
     added = facts(Deletes.HARD, schema(*SCHEMA_DDL, ("gone", "int")), policy="freeze")
     assert apply_schema_policy(added, head(SCHEMA_DDL), RUN).schema.names == SCHEMA.names
-    needed = replace(added, config=replace(added.config, settings=replace(added.config.settings, **setting)))
+    needed = replace(added, config=replace(added.config, settings=added.config.settings.changed(**setting)))
     with pytest.raises(SchemaChangedError, match="'freeze' does not follow: gone added"):
         apply_schema_policy(needed, head(SCHEMA_DDL), RUN)

@@ -20,8 +20,9 @@ from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Manifest, OperationSpec
 from cdc_ops.core.operation.table_state import Phase, TableState, committed, rebuilt
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnGap
-from cdc_ops.core.pipeline.pipeline import Method, Pipeline, SourceConfig, SourceKind, TableRule, TableSettings, TargetConfig
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableRule, TargetConfig
 from cdc_ops.core.pipeline.table_matching import resolve_tables
+from cdc_ops.core.pipeline.table_settings import Method, TableSettings
 from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.lake.merge.sql import merge_statement
@@ -172,11 +173,11 @@ def test_files_behind_a_gap_wait_with_what_is_in_them(store: SqlStateStore) -> N
 )
 def test_one_table_of_each_folder_looks_after_records_of_unknown_tables(url: str, expected: list[str]) -> None:
     """The first by name of those that are fed from it: not one that is excluded, or read by query."""
-    log = TableSettings(method=Method.LOG)
+    log = TableSettings.of(method=Method.LOG)
     rules = (
         TableRule(pattern="*", settings=log),
         TableRule(pattern="s.a*", settings=log, exclude=True),
-        TableRule(pattern="a.a", settings=TableSettings(cursor=("at",))),
+        TableRule(pattern="a.a", settings=TableSettings.of(cursor=("at",))),
     )
     pipeline = Pipeline(
         name="shop",

@@ -7,7 +7,8 @@ import pytest
 from cdc_ops.core.operation.commit_record import LakeHead, commit_record
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.operation.table_state import TableState
-from cdc_ops.core.pipeline.pipeline import Method, Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TargetConfig
+from cdc_ops.core.pipeline.table_settings import Method, TableSettings
 from cdc_ops.core.schema.collated_keys import alike, compare_rules, rules_of, source_names, with_key_columns
 from cdc_ops.core.schema.schema_evolution import drift
 from cdc_ops.core.schema.tables import TableSchema
@@ -61,7 +62,7 @@ def test_only_tables_whose_rows_are_read_by_query_are_warned_of_spellings() -> N
     read, new = facts(loose()), TableState(pipeline=PIPELINE, table=TABLE)
     [warning] = key_warnings(read, new)
     assert "'code'" in warning
-    followed = replace(read, config=replace(read.config, settings=TableSettings(method=Method.LOG)))
+    followed = replace(read, config=replace(read.config, settings=TableSettings.of(method=Method.LOG)))
     assert key_warnings(followed, new) == ()
 
 

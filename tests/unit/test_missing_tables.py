@@ -13,7 +13,8 @@ from cdc_ops.core.operation.job import StepResult
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.dropped_tables import DroppedTables
-from cdc_ops.core.pipeline.pipeline import Method, Pipeline, SourceConfig, SourceKind, TableRule, TableSettings, TargetConfig
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableRule, TargetConfig
+from cdc_ops.core.pipeline.table_settings import Method, TableSettings
 from cdc_ops.core.schema.declared_tables import DeclaredTable
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ConfigError, JobLostError, SourceTableError
@@ -35,7 +36,7 @@ def request(*tables: str) -> RunRequest:
 
 def pipeline(*declared: str, policy: DroppedTables = DroppedTables.ALERT) -> Pipeline:
     tables = tuple(DeclaredTable(name=name, columns=(("id", "bigint not null primary key"),)) for name in declared)
-    settings = TableSettings(method=Method.LOG, dropped_tables=policy)
+    settings = TableSettings.of(method=Method.LOG, dropped_tables=policy)
     return Pipeline(
         name="shop",
         source=SourceConfig(kind=SourceKind.NONE, tables=tables),

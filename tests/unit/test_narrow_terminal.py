@@ -17,7 +17,8 @@ from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.operation import Counts, OperationKind
 from cdc_ops.core.operation.progress import SnapshotProgress
 from cdc_ops.core.operation.table_state import TableState, committed
-from cdc_ops.core.pipeline.pipeline import TableConfig, TableSettings
+from cdc_ops.core.pipeline.pipeline import TableConfig
+from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import UnforeseenJobError
 from cdc_ops.state.base import TableOverview, TableRun, TableRunStatus

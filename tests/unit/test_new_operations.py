@@ -10,7 +10,8 @@ from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.reads import KeysRead
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
 from cdc_ops.core.operation.table_state import TableState
-from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TargetConfig
+from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.steps.planning.request import TableRequest, new_operation
 from cdc_ops.steps.table.source_table import SourceTable
 from tests.lake_case import CURSOR, SCHEMA, TABLE, watermark
@@ -29,7 +30,7 @@ class Silent:
 def order(**settings: Any) -> TableRequest:
     target = TargetConfig(root="/lake", staging="/staging")
     pipeline = Pipeline(name="shop", source=Silent.config, target=target, tables=())
-    config = TableConfig(pipeline="shop", table=TABLE, settings=TableSettings(**settings), path="/lake/shop/orders")
+    config = TableConfig(pipeline="shop", table=TABLE, settings=TableSettings.of(**settings), path="/lake/shop/orders")
     facts = SourceTable(pipeline=pipeline, config=config, schema=SCHEMA, keys=("id",), cursor=CURSOR, warnings=())
     state = TableState(pipeline="shop", table=TABLE, op_seq=7, watermark=watermark(5))
     asked = RunRequest(run_id="r", trigger="t", holder="h", kind=RunKind.RESYNC)

@@ -4,16 +4,10 @@ from typing import Any
 
 import pytest
 
-from cdc_ops.core.pipeline.pipeline import (
-    Pipeline,
-    SourceConfig,
-    SourceKind,
-    TableRule,
-    TableSettings,
-    TargetConfig,
-)
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableRule, TargetConfig
 from cdc_ops.core.pipeline.table_matching import match_tables, resolve_tables
 from cdc_ops.core.pipeline.table_selection import select_tables
+from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ConfigError, RequestError
 
@@ -21,7 +15,7 @@ AVAILABLE = tuple(TableName.parse(name) for name in ("shop.orders", "shop.orders
 
 
 def rule(pattern: str, chunk_rows: int = 1, **parts: Any) -> TableRule:
-    return TableRule(pattern=pattern, settings=TableSettings(chunk_rows=chunk_rows, path=parts.pop("path", "")), **parts)
+    return TableRule(pattern=pattern, settings=TableSettings.of(chunk_rows=chunk_rows, path=parts.pop("path", "")), **parts)
 
 
 def pipeline(*rules: TableRule, root: str = "/lake/") -> Pipeline:
@@ -30,7 +24,7 @@ def pipeline(*rules: TableRule, root: str = "/lake/") -> Pipeline:
 
 
 def resolved(*rules: TableRule) -> dict[str, int]:
-    return {str(config.table): config.settings.chunk_rows for config in resolve_tables(pipeline(*rules), AVAILABLE)}
+    return {str(config.table): config.settings.load.chunk_rows for config in resolve_tables(pipeline(*rules), AVAILABLE)}
 
 
 @pytest.mark.parametrize(
@@ -87,7 +81,7 @@ def test_a_name_that_the_source_has_not_and_a_copied_table_that_is_gone_are_abse
     copied = [TableName.parse(name) for name in ("shop.carts", "shop.users", "shop.users_old", "old.carts")]
     found = match_tables(pipeline(*rules), AVAILABLE, copied)
     assert [str(config.table) for config in found.present] == ["shop.orders", "shop.orders_2025", "shop.orders_2026", "shop.users"]
-    assert [(str(config.table), config.settings.chunk_rows) for config in found.absent] == [("shop.carts", 1), ("shop.ordesr", 2)]
+    assert [(str(config.table), config.settings.load.chunk_rows) for config in found.absent] == [("shop.carts", 1), ("shop.ordesr", 2)]
     assert [one.pattern for one in found.unmatched] == ["crm.*"]
 
 

@@ -6,7 +6,8 @@ from typing import cast
 import pytest
 
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType
-from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableSettings, TargetConfig
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TargetConfig
+from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.reconcile.diff import CompareLevel
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.errors import SourceTableError

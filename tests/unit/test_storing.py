@@ -20,7 +20,8 @@ from cdc_ops.core.operation.operation import Manifest, OperationKind
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.archive_config import OnBadRecord
-from cdc_ops.core.pipeline.pipeline import Method, Pipeline, SourceConfig, SourceKind, TableConfig, TableRule, TableSettings, TargetConfig
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableRule, TargetConfig
+from cdc_ops.core.pipeline.table_settings import Method, TableSettings
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, ConfigError, RequestError, SchemaChangedError, SourceTableError
 from cdc_ops.lake.merge.sql import merge_statement, versions_statement
@@ -50,7 +51,7 @@ def pipeline() -> Pipeline:
 
 
 def config(**settings: Any) -> TableConfig:
-    return TableConfig(pipeline="shop", table=TABLE, settings=TableSettings(**settings), path="/lake/shop/orders")
+    return TableConfig(pipeline="shop", table=TABLE, settings=TableSettings.of(**settings), path="/lake/shop/orders")
 
 
 def decided(keys: tuple[str, ...] = ("id",), **settings: Any) -> TableStorage:
@@ -106,7 +107,7 @@ def test_changes_are_ordered_and_deleted_by_columns_that_are_not_stored() -> Non
     assert plan_merge(spec, manifest(None)).columns == (*spec.source.schema.names, SEQUENCE)
     with pytest.raises(ConfigError, match="its keys are the primary key"):
         stored_as(pipeline(), feed, SCHEMA, ("id",), hidden)
-    ignoring = replace(feed, settings=replace(feed.settings, deletes=Deletes.IGNORE))
+    ignoring = replace(feed, settings=feed.settings.changed(deletes=Deletes.IGNORE))
     with pytest.raises(ConfigError, match="deletes: ignore"):
         stored_as(pipeline(), ignoring, SCHEMA, ("name",), hidden)
 

@@ -7,15 +7,8 @@ import pytest
 from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core import json_codec
 from cdc_ops.core.operation.operation import Counts
-from cdc_ops.core.pipeline.pipeline import (
-    Pipeline,
-    SourceConfig,
-    SourceKind,
-    TableRule,
-    TableSettings,
-    TargetConfig,
-    current_settings,
-)
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableRule, TargetConfig, current_settings
+from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.mysql_types import TypeMapping, mysql_mapping
 from cdc_ops.core.schema.postgres_types import postgres_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
@@ -63,7 +56,7 @@ def test_a_decimal_of_too_many_digits_is_text_or_refused() -> None:
 
 
 def test_a_cursor_keeps_its_type_because_rows_are_ordered_by_it() -> None:
-    types = TableSettings(zero_dates=OnUnstorable.STRING, cursor=("Updated_At", "id")).types
+    types = TableSettings.of(zero_dates=OnUnstorable.STRING, cursor=("Updated_At", "id")).types
     assert mysql("datetime(6)", types.of("updated_at")).delta_type == "timestamp_ntz"
     assert mysql("datetime(6)", types.of("born")).delta_type == "string"
 
@@ -95,7 +88,7 @@ def test_null_is_written_as_yaml_has_it(tmp_path: Path, written: str) -> None:
         f"tables:\n  shop.orders: {{cursor: u, zero_dates: {written}}}\n"
     )
     [rule] = load_pipeline(path).tables
-    assert rule.settings.zero_dates is (OnUnstorable.FAIL if written == "fail" else OnUnstorable.NULL)
+    assert rule.settings.values.zero_dates is (OnUnstorable.FAIL if written == "fail" else OnUnstorable.NULL)
 
 
 def test_a_frozen_schema_is_eased_from_fail_to_null_and_never_otherwise() -> None:
@@ -114,8 +107,8 @@ def test_a_frozen_schema_is_eased_from_fail_to_null_and_never_otherwise() -> Non
 
 def test_the_settings_of_a_table_are_those_of_its_name_before_those_of_a_pattern() -> None:
     rules = (
-        TableRule(pattern="shop.*", settings=TableSettings(parallelism=1)),
-        TableRule(pattern="shop.orders", settings=TableSettings(parallelism=2)),
+        TableRule(pattern="shop.*", settings=TableSettings.of(parallelism=1)),
+        TableRule(pattern="shop.orders", settings=TableSettings.of(parallelism=2)),
     )
     pipeline = Pipeline(
         name="shop",
@@ -126,7 +119,7 @@ def test_the_settings_of_a_table_are_those_of_its_name_before_those_of_a_pattern
     found = [
         current_settings(pipeline, TableName(schema=schema, name=name)) for schema, name in (("shop", "orders"), ("shop", "x"), ("b", "x"))
     ]
-    assert [settings.parallelism if settings else None for settings in found] == [2, 1, None]
+    assert [settings.load.parallelism if settings else None for settings in found] == [2, 1, None]
 
 
 @pytest.mark.parametrize(

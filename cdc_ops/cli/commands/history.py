@@ -35,12 +35,12 @@ def as_of(  # noqa: PLR0913, PLR0917  a command line has as many parameters as i
         chosen, path = place_of_table(folder, pipeline, table)
         name = TableName.parse(table)
         settings = current_settings(chosen, name)
-        root = history_root(chosen, name) if settings and settings.event_history else ""
+        root = history_root(chosen, name) if settings and settings.history.event_history else ""
         target = free_folder(delta or parquet or output)
         with progress(quiet=not target) as say, LocalSpark(chosen, say) as spark:
             from cdc_ops.steps.history.as_of import as_of as rows_at
 
-            rows = rows_at(spark.session(), path, at, history=root, apply_as_deletes=settings.apply_as_deletes if settings else "")
+            rows = rows_at(spark.session(), path, at, history=root, apply_as_deletes=settings.apply.apply_as_deletes if settings else "")
             write_rows(rows, target, kind="delta" if delta else "parquet" if parquet else "json")
 
 

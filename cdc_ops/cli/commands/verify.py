@@ -82,7 +82,7 @@ def _tables(context: Context, source: Source, request: RunRequest) -> tuple[Tabl
     """Returns what is compared: also tables that the source does not show, but for those of which that is to be ignored."""
     found, listed = discover_all(context, source, request).tables, set(context.tables(source))
     named = bool(request.tables)
-    return tuple(one for one in found if named or one.table in listed or one.settings.dropped_tables is not DroppedTables.IGNORE)
+    return tuple(one for one in found if named or one.table in listed or one.settings.apply.dropped_tables is not DroppedTables.IGNORE)
 
 
 def _failed(error: CdcError) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class Look:
         head = read_head(config.path, config.pipeline, config.table)
         schema = only_columns(facts.schema, (name for name, _ in head.columns)) if head else facts.schema
         missing = [column.name for column in facts.schema.columns if schema.column(column.name) is None]
-        return plan_verification(self.source, replace(facts, schema=schema), config.settings.parallelism), missing
+        return plan_verification(self.source, replace(facts, schema=schema), config.settings.load.parallelism), missing
 
 
 def print_verification(documents: Sequence[dict[str, Any]]) -> None:

@@ -9,7 +9,8 @@ from cdc_ops.config.reading.diagnostics import Mark, Problem, is_secret_conf
 from cdc_ops.config.reading.document import Document, Path
 from cdc_ops.config.reading.explain import place_of
 from cdc_ops.core.archive.file_names import Layout
-from cdc_ops.core.pipeline.pipeline import Method, SourceKind
+from cdc_ops.core.pipeline.pipeline import SourceKind
+from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.tables import TableName
 
 Data = Mapping[str, Any]

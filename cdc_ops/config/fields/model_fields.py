@@ -4,6 +4,7 @@ import dataclasses
 import enum
 import types
 import typing
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -11,7 +12,8 @@ from typing import Any, Final
 
 from cdc_ops.config.fields.docstrings import field_docs, summary
 from cdc_ops.config.fields.field_rules import RULES, Rule
-from cdc_ops.core.pipeline.pipeline import Pipeline, TableRule, TableSettings
+from cdc_ops.core.pipeline.pipeline import Pipeline, TableRule
+from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.declared_tables import DeclaredTable
 
 
@@ -102,7 +104,17 @@ def entry_section() -> Section:
 @cache
 def section_of(cls: type) -> Section:
     """Returns the shape of a dataclass of core."""
-    return Section(cls=cls, doc=summary(cls), fields={field.name: _field(cls, field.name) for field in dataclasses.fields(cls)})
+    return Section(cls=cls, doc=summary(cls), fields=dict(_fields(cls)))
+
+
+def _fields(cls: type) -> Iterator[tuple[str, FieldShape]]:
+    """Yields the fields of a section; the groups of a table's settings are written flat."""
+    hints = typing.get_type_hints(cls)
+    for field in dataclasses.fields(cls):
+        if cls is TableSettings and dataclasses.is_dataclass(hints[field.name]):
+            yield from _fields(hints[field.name])
+        else:
+            yield field.name, _field(cls, field.name)
 
 
 def _field(cls: type, name: str) -> FieldShape:

@@ -32,8 +32,8 @@ def history_root(pipeline: Pipeline, table: TableName) -> str:
 
 def event_history(pipeline: Pipeline, config: TableConfig, generation: int) -> EventHistory | None:
     """Returns where the events of a table are kept, None if they are not."""
-    if not config.settings.event_history:
+    if not config.settings.history.event_history:
         return None
     root = history_root(pipeline, config.table)
     path = generation_path(root, max(generation, 1))
-    return EventHistory(root=root, path=path, retention=config.settings.event_history_retention)
+    return EventHistory(root=root, path=path, retention=config.settings.history.event_history_retention)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from cdc_ops.core.formats.catalog import format_spec, is_own_format
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
-from cdc_ops.core.pipeline.pipeline import Method
+from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.sources.declared import no_database
 from cdc_ops.steps.planning.increment import draft_increment
 from cdc_ops.steps.planning.log import begins_with_snapshot, draft_log, reached_now

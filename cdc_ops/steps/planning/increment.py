@@ -19,8 +19,11 @@ def draft_increment(order: TableRequest, watermark: CursorValue) -> Draft:
         SourceError: the source cannot answer, or its clock went back.
     """
     facts = order.facts
-    bound = order.source.safe_bound(facts.schema, facts.cursor, facts.config.settings.lookback, watermark, order.state.readings)
-    window, alert = next_window(facts.cursor, watermark, bound), long_transaction_alert(bound, facts.config.settings.long_transaction_alert)
+    bound = order.source.safe_bound(facts.schema, facts.cursor, facts.config.settings.load.lookback, watermark, order.state.readings)
+    window, alert = (
+        next_window(facts.cursor, watermark, bound),
+        long_transaction_alert(bound, facts.config.settings.load.long_transaction_alert),
+    )
     if window is None:
         held = f"; held back by {bound.held_by}" if bound.held_by else ""
         return Draft(idle=f"the safe bound {bound.value} has not passed the watermark{held}", unpassed=bound, alert=alert)

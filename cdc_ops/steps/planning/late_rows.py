@@ -16,7 +16,7 @@ def look_again(source: Source, facts: SourceTable, watermark: CursorValue, seen:
         watermark: Where the increment's window begins.
         seen: What the last plan saw, once its operation has committed; None if that is not known, then the band is read.
     """
-    cursor, lookback = facts.cursor, facts.config.settings.lookback
+    cursor, lookback = facts.cursor, facts.config.settings.load.lookback
     counts = cursor.lead.type is CursorType.INTEGER
     low = band_low(cursor, watermark, lookback, seen.window.low if seen and counts else None)
     if low is None:
@@ -49,7 +49,7 @@ def seen_after(source: Source, facts: SourceTable, window: Window, watermark: Cu
         window: What this plan's operation reads; its low end is None for a snapshot.
         watermark: The watermark that it will commit; a column of whole seconds or days is read beyond it.
     """
-    low = band_low(facts.cursor, watermark, facts.config.settings.lookback, window.low)
+    low = band_low(facts.cursor, watermark, facts.config.settings.load.lookback, window.low)
     if low is None:
         return None
     return look(source, facts, Window(low=low, high=max(window.high or watermark, watermark, key=facts.cursor.order)))

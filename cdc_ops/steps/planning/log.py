@@ -21,8 +21,8 @@ from cdc_ops.core.operation.phases import RunPhase
 from cdc_ops.core.operation.reads import ArchiveRead, ReplayRead
 from cdc_ops.core.pipeline.archive_config import InitialLoad
 from cdc_ops.core.pipeline.paths import event_history, quarantine_path
-from cdc_ops.core.pipeline.pipeline import Method
 from cdc_ops.core.pipeline.table_matching import resolve_tables
+from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.declared_tables import next_step
 from cdc_ops.errors import ArchiveChangedError, ArchiveError, ConfigError, RequestError, StateError
 from cdc_ops.lake.log.delta_log import DeltaLog
@@ -61,7 +61,7 @@ def draft_log(order: TableRequest) -> Draft:
         decisions=found.decisions,
         quarantine=quarantine_of(order.facts),
         history=_history(order),
-        renamed=order.facts.config.settings.renamed,
+        renamed=order.facts.config.settings.values.renamed,
         unknown=quarantine_path(order.facts.pipeline, order.facts.config.table) if looks_after_unknown(order) else "",
         declared=declared_names(order),
         stored=order.facts.stored,
@@ -216,7 +216,7 @@ def _configured(order: TableRequest, log: LogBatch) -> LogBatch:
     if config.settings.method is not Method.LOG or not archive.url or not archive.format:
         return log
     unknown = quarantine_path(pipeline, config.table) if not log.again and looks_after_unknown(order) else ""
-    renamed = config.settings.renamed
+    renamed = config.settings.values.renamed
     return replace(
         log, archive=archive, url=archive.location(config.table), renamed=renamed, unknown=unknown, declared=declared_names(order)
     )

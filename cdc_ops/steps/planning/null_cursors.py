@@ -1,6 +1,6 @@
 """Rows whose cursor is NULL: in no window, so they are compared as a whole, by the source's checksum, and read when it changed."""
 
-from cdc_ops.core.pipeline.pipeline import NullCursor
+from cdc_ops.core.pipeline.table_settings import NullCursor
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.table.source_table import SourceTable
 
@@ -11,7 +11,7 @@ def look_at_nulls(source: Source, facts: SourceTable) -> str:
     Taken after the bound and before the operation reads, as with `bands.seen_after`.
     """
     parts = (facts.schema.column(name) for name in facts.cursor.lead.columns)
-    if facts.config.settings.null_cursor is not NullCursor.CHECKSUM or any(part is not None and not part.nullable for part in parts):
+    if facts.config.settings.load.null_cursor is not NullCursor.CHECKSUM or any(part is not None and not part.nullable for part in parts):
         return ""
     expressions = tuple(column.expression for column in facts.schema.extended(facts.hidden).columns)
     rows, checksum = source.checksum(facts.config.table, expressions, source.null_predicate(facts.cursor))

@@ -10,7 +10,7 @@ from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.pipeline.paths import event_history, quarantine_path
-from cdc_ops.core.pipeline.pipeline import Method
+from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.errors import RequestError
 from cdc_ops.lake.quarantine.read import read_quarantine
 from cdc_ops.steps.planning.request import Draft, TableRequest, declared_names, new_operation
@@ -42,7 +42,7 @@ def draft_requeue(order: TableRequest) -> Draft:
         quarantine=path,
         history=event_history(facts.pipeline, config, order.state.generation),
         again=True,
-        renamed=config.settings.renamed,
+        renamed=config.settings.values.renamed,
         declared=declared_names(order),
     )
     spec = new_operation(order, OperationKind.REPLAY, order.source.now(), ArchiveRead(batch=batch))

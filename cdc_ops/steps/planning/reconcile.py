@@ -18,7 +18,7 @@ from cdc_ops.core.cursor.windows import SafeBound
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.reads import CompareRead
 from cdc_ops.core.operation.table_state import Phase
-from cdc_ops.core.pipeline.pipeline import Method
+from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.reconcile.diff import AbandonedOperation, CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.core.reconcile.key_buckets import Buckets, cut
 from cdc_ops.core.schema.tables import Column, TableSchema
@@ -52,8 +52,8 @@ def draft_comparison(order: TableRequest, *, heals: bool = False) -> Draft:
     now = order.source.now()
     slices = order.slices("")
     guard = DeleteGuard(
-        max_ratio=settings.max_delete_ratio,
-        max_rows=settings.max_delete_rows,
+        max_ratio=settings.apply.max_delete_ratio,
+        max_rows=settings.apply.max_delete_rows,
         accepted=order.request.accept_deletes,
         accepted_ratio=order.request.accept_delete_ratio,
     )
@@ -105,7 +105,9 @@ def decide(source: Source, facts: SourceTable, wanted: CompareLevel | None = Non
         strength = CompareLevel.ROWS
     columns = (*facts.keys, *facts.source_keys) if strength is CompareLevel.KEYS else facts.schema.names
     missing = source.undigestible(facts.schema, columns)
-    marked = "the source's checksums would count rows that 'apply_as_deletes' leaves out" if facts.config.settings.apply_as_deletes else ""
+    marked = (
+        "the source's checksums would count rows that 'apply_as_deletes' leaves out" if facts.config.settings.apply.apply_as_deletes else ""
+    )
     if strength is CompareLevel.WHOLE or missing or marked:
         reason = f"no checksum covers {', '.join(missing)}" if missing else marked or "asked for"
         return CompareLevel.WHOLE, f"everything is read and compared in the lake ({reason})"
@@ -180,7 +182,7 @@ def plan_verification(source: Source, facts: SourceTable, readers: int) -> Verif
     """
     check_comparable(facts)
     schema = facts.schema
-    delete_where = facts.config.settings.apply_as_deletes
+    delete_where = facts.config.settings.apply.apply_as_deletes
     exact = not delete_where and not source.undigestible(schema, tuple(column.name for column in schema.columns))
     return VerifyPlan(
         schema=schema,

@@ -17,7 +17,8 @@ from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.archive_config import OnBadRecord
 from cdc_ops.core.pipeline.paths import history_root, quarantine_path, staging_root
-from cdc_ops.core.pipeline.pipeline import Method, Pipeline, TableConfig
+from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
+from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError
 from cdc_ops.sources.base import Source
@@ -65,14 +66,14 @@ class TableRequest:
     @property
     def readers(self) -> int:
         """Connections at the same time: the table's, but not more than the source allows."""
-        wanted, most = self.facts.config.settings.parallelism, self.source.config.max_connections
+        wanted, most = self.facts.config.settings.load.parallelism, self.source.config.max_connections
         return min(wanted, most) if most else wanted
 
     @property
     def chunk_size(self) -> ChunkSize:
         """How large an operation on the whole table may be."""
         settings = self.facts.config.settings
-        return ChunkSize(rows=settings.chunk_rows, bytes=settings.chunk_bytes, readers=self.readers)
+        return ChunkSize(rows=settings.load.chunk_rows, bytes=settings.load.chunk_bytes, readers=self.readers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,12 +141,12 @@ def _apply_spec(order: TableRequest) -> ApplySpec:
         mode=ApplyMode.MERGE,
         landing=Landing.STAGED,
         stored_as=facts.stored_as,
-        delete_where=settings.apply_as_deletes,
-        truncate_where=settings.apply_as_truncates,
+        delete_where=settings.apply.apply_as_deletes,
+        truncate_where=settings.apply.apply_as_truncates,
         deleted_column=settings.deleted_column,
         quarantine=quarantine_of(facts) if settings.method is Method.QUERY else "",
         schema_changes=facts.changes,
-        previous_keys=before_columns(order.source, facts.schema, facts.keys, settings.previous_key),
+        previous_keys=before_columns(order.source, facts.schema, facts.keys, settings.order.previous_key),
     )
 
 
@@ -163,7 +164,7 @@ def declared_names(order: TableRequest) -> tuple[str, ...]:
 def quarantine_of(facts: SourceTable) -> str:
     """Returns the Delta table of what cannot be read or placed of a table, "" if it stops at the first."""
     settings, archive = facts.config.settings, facts.pipeline.archive
-    chosen = (settings.bad_records, *((archive.bad_records,) if settings.method is Method.LOG else ()))
+    chosen = (settings.order.bad_records, *((archive.bad_records,) if settings.method is Method.LOG else ()))
     return quarantine_path(facts.pipeline, facts.config.table) if OnBadRecord.QUARANTINE in chosen else ""
 
 
@@ -176,13 +177,13 @@ def choosing_quarantine(spec: OperationSpec, facts: SourceTable) -> OperationSpe
 
 
 def _properties(pipeline: Pipeline, config: TableConfig) -> tuple[tuple[str, str], ...]:
-    hours = max(int(config.settings.maintenance.retention.total_seconds() // 3600), 1)
+    hours = max(int(config.settings.upkeep.maintenance.retention.total_seconds() // 3600), 1)
     defaults = {"delta.deletedFileRetentionDuration": f"interval {hours} hours"}
-    if config.settings.change_feed or config.settings.event_history:
+    if config.settings.history.change_feed or config.settings.history.event_history:
         defaults[CHANGE_FEED] = "true"
-    if config.settings.event_history:
+    if config.settings.history.event_history:
         defaults[EVENT_HISTORY] = history_root(pipeline, config.table)
-    return tuple(sorted((defaults | dict(config.settings.properties)).items()))
+    return tuple(sorted((defaults | dict(config.settings.upkeep.properties)).items()))
 
 
 COUNT_LIMIT = 200_000
@@ -206,5 +207,5 @@ def window_read(order: TableRequest, window: Window) -> WindowRead | None:
 
 def whole_landing(order: TableRequest) -> Landing:
     """Whole tables go straight to Delta where the primary key vouches for unique keys; else they are landed and checked first."""
-    checked = order.facts.config.settings.bad_records is OnBadRecord.QUARANTINE
+    checked = order.facts.config.settings.order.bad_records is OnBadRecord.QUARANTINE
     return Landing.DIRECT if order.facts.keys_are_primary and not checked else Landing.STAGED

@@ -10,7 +10,7 @@ from cdc_ops.core.operation.operation import OperationKind, OperationSpec
 from cdc_ops.core.operation.reads import ChunkRead, KeysRead
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
 from cdc_ops.core.operation.table_state import Phase
-from cdc_ops.core.pipeline.pipeline import Method
+from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.schema_evolution import only_columns
 from cdc_ops.errors import RequestError
 from cdc_ops.steps.planning.log import draft_replay, restarted
@@ -138,7 +138,7 @@ def _full(order: TableRequest) -> Draft:
     read = ChunkRead(slices=order.slices(""), expected_rows=order.facts.schema.approximate_rows)
     spec = new_operation(order, OperationKind.RESYNC, planned_at, read)
     # What is kept of deleted rows is what the source has not: it has to be read once and for all.
-    landing = whole_landing(order) if order.facts.config.settings.deletes is Deletes.HARD else Landing.STAGED
+    landing = whole_landing(order) if order.facts.config.settings.apply.deletes is Deletes.HARD else Landing.STAGED
     spec = replace(
         spec,
         generation=order.state.generation + 1,

@@ -71,7 +71,7 @@ def draft_snapshot(order: TableRequest) -> Draft:
         seen = seen_after(order.source, facts, Window(low=None, high=bound.reach), bound.value)
         operations[-1] = replace(last, after=replace(last.after, seen=seen, nulls=look_at_nulls(order.source, facts)))
     warnings = (plan.warning,) if plan.warning else ()
-    alert = long_transaction_alert(bound, facts.config.settings.long_transaction_alert) if bound else ""
+    alert = long_transaction_alert(bound, facts.config.settings.load.long_transaction_alert) if bound else ""
     return Draft(operations=tuple(operations), bound=bound, how=plan.how, warnings=warnings, alert=alert)
 
 
@@ -79,4 +79,4 @@ def _first_bound(order: TableRequest) -> SafeBound:
     facts = order.facts
     if not facts.cursor.columns:
         return observed_bound(order.source)
-    return order.source.safe_bound(facts.schema, facts.cursor, facts.config.settings.lookback, None, order.state.readings)
+    return order.source.safe_bound(facts.schema, facts.cursor, facts.config.settings.load.lookback, None, order.state.readings)

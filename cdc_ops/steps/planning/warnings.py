@@ -3,7 +3,7 @@
 from cdc_ops.core.formats.catalog import format_spec, is_own_format
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.table_state import TableState
-from cdc_ops.core.pipeline.pipeline import Method
+from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.steps.table.source_table import SourceTable
 
 SHOWN_CHANGES = 3

@@ -32,7 +32,7 @@ def with_late_rows(
         run,
         late_rows=late.rows,
         max_commit_lag=lag.total_seconds() if lag is not None else None,
-        advice=advice(cursor, late, config.settings.lookback),
+        advice=advice(cursor, late, config.settings.load.lookback),
     )
 
 

@@ -7,8 +7,9 @@ from datetime import datetime
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.dropped_tables import DroppedTables
-from cdc_ops.core.pipeline.pipeline import Method, Pipeline, TableConfig
+from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.pipeline.table_matching import MatchedTables, match_tables
+from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import CdcError, SourceTableError
@@ -68,7 +69,11 @@ def check_some_are_visible(pipeline: Pipeline, found: MatchedTables) -> None:
     Raises:
         SourceTableError: none of several tables is visible, and their policy is not to ignore that.
     """
-    if found.present or len(found.absent) < 2 or all(config.settings.dropped_tables is DroppedTables.IGNORE for config in found.absent):
+    if (
+        found.present
+        or len(found.absent) < 2
+        or all(config.settings.apply.dropped_tables is DroppedTables.IGNORE for config in found.absent)
+    ):
         return
     raise SourceTableError(
         f"Pipeline {pipeline.name!r}: the source shows none of its {len(found.absent)} tables, {found.absent[0].table} among them.",
@@ -96,7 +101,7 @@ def _absence(pipeline: Pipeline, config: TableConfig, state: TableState, ledger:
     told = state.missing_since is not None
     since = state.missing_since or ledger.now()
     text = _told(pipeline, config, state, since)
-    policy = config.settings.dropped_tables
+    policy = config.settings.apply.dropped_tables
     stopped = _failure(config, text) if policy is DroppedTables.FAIL or named else None
     alert = text if policy is DroppedTables.ALERT and not told and stopped is None else ""
     return Absence(since=since, idle=text, alert=alert, stopped=stopped)

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from cdc_ops.core.apply.deletes import Deletes
-from cdc_ops.core.pipeline.pipeline import Method, TableConfig, TableSettings
+from cdc_ops.core.pipeline.pipeline import TableConfig
+from cdc_ops.core.pipeline.table_settings import Method, TableSettings
 from cdc_ops.core.schema.collated_keys import source_names
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.core.text import did_you_mean
@@ -26,7 +27,7 @@ def nulls_ignored(config: TableConfig, schema: TableSchema, keys: tuple[str, ...
         SourceTableError: a column is named that is not copied.
     """
     settings = config.settings
-    only, all_but = settings.ignore_null_updates_column_list, settings.ignore_null_updates_except_column_list
+    only, all_but = settings.apply.ignore_null_updates_column_list, settings.apply.ignore_null_updates_except_column_list
     if not _is_wanted(settings):
         return ()
     named = source_names(schema, keys)
@@ -51,20 +52,24 @@ def nulls_ignored(config: TableConfig, schema: TableSchema, keys: tuple[str, ...
 
 def contradicting_nulls(settings: TableSettings) -> str:
     """Returns what contradicts these settings of a table, "" if nothing does."""
-    only, all_but = settings.ignore_null_updates_column_list, settings.ignore_null_updates_except_column_list
+    only, all_but = settings.apply.ignore_null_updates_column_list, settings.apply.ignore_null_updates_except_column_list
     if not _is_wanted(settings):
         return ""
-    if sum((settings.ignore_null_updates, bool(only), bool(all_but))) > 1:
+    if sum((settings.apply.ignore_null_updates, bool(only), bool(all_but))) > 1:
         return "'ignore_null_updates' and its two lists exclude each other"
-    if settings.method is Method.QUERY and not settings.sequence_by:
+    if settings.method is Method.QUERY and not settings.order.sequence_by:
         return "'ignore_null_updates' is for changes: 'method: log', or 'sequence_by'; in a row that is read, a NULL is a value"
-    if settings.method is Method.QUERY and settings.deletes is Deletes.SOFT:
+    if settings.method is Method.QUERY and settings.apply.deletes is Deletes.SOFT:
         return "a table of changes cannot have 'ignore_null_updates' and 'deletes: soft': a deleted row's last values are not known"
     return ""
 
 
 def _is_wanted(settings: TableSettings) -> bool:
-    return bool(settings.ignore_null_updates or settings.ignore_null_updates_column_list or settings.ignore_null_updates_except_column_list)
+    return bool(
+        settings.apply.ignore_null_updates
+        or settings.apply.ignore_null_updates_column_list
+        or settings.apply.ignore_null_updates_except_column_list
+    )
 
 
 def _lower(names: Iterable[str]) -> tuple[str, ...]:

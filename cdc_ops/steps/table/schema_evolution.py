@@ -117,7 +117,7 @@ def rebase_on_current_columns(spec: OperationSpec, facts: SourceTable, head: Lak
     own = own_changes(spec.apply.stored_as, spec.apply.deleted_column, head, declared=facts.pipeline.source.is_declared)
     marks = (*marker_changes(spec.apply.deleted_column, head), *own)
     decision = replace(decision, alter=(*decision.alter, *marks))
-    return _with_columns(spec, decision, needed, facts.config.settings.previous_key)
+    return _with_columns(spec, decision, needed, facts.config.settings.order.previous_key)
 
 
 def _with_columns(spec: OperationSpec, decision: Decision, needed: tuple[str, ...], previous_key: tuple[str, ...]) -> OperationSpec:
@@ -171,25 +171,25 @@ def _decision(facts: SourceTable, head: LakeHead | None) -> Decision:
         return Decision(schema=facts.schema, source=facts.schema)
     asked = SchemaSettings(
         pipeline=facts.config.pipeline,
-        policy=settings.schema_changes,
-        renamed=settings.renamed,
+        policy=settings.values.schema_changes,
+        renamed=settings.values.renamed,
         declared=facts.pipeline.source.is_declared,
         fills=can_fill_columns(facts.stored_as, facts.keys) and not facts.reads_changes,
     )
     renamed = asked.renamed if asked.policy is not Policy.FREEZE else ()  # to rename a column is not to go on with the old ones
     changes = compare_columns(
-        source_columns(head.columns, settings.deleted_column, (settings.metadata_columns, head.own)), facts.schema, renamed
+        source_columns(head.columns, settings.deleted_column, (settings.upkeep.metadata_columns, head.own)), facts.schema, renamed
     )
     record = head.record
     recorded = Recorded(keys=record.keys, fingerprint=record.schema_fingerprint) if record else Recorded()
     changes += compare_keys(recorded.keys, facts.keys, changes)
     changes += compare_rules(record.key_rules if record else (), facts.schema)
-    conditions = named_columns(f"{settings.apply_as_deletes} {settings.apply_as_truncates}", facts.schema.names)
+    conditions = named_columns(f"{settings.apply.apply_as_deletes} {settings.apply.apply_as_truncates}", facts.schema.names)
     needed = (
         *facts.keys,
         *facts.cursor.column_names,
-        *settings.previous_key,
-        *order_names(settings.sequence_by, facts.schema.names),
+        *settings.order.previous_key,
+        *order_names(settings.order.sequence_by, facts.schema.names),
         *conditions,
     )
     return decide(asked, facts.schema, changes, recorded, needed)
@@ -232,7 +232,7 @@ def _check_lead(facts: SourceTable, head: LakeHead | None) -> None:
     before = head.record.cursor if head and head.record else None
     if before is None or not facts.cursor.columns:
         return
-    lead, renamed = facts.cursor.lead.name.lower(), {old.lower(): new.lower() for old, new in facts.config.settings.renamed}
+    lead, renamed = facts.cursor.lead.name.lower(), {old.lower(): new.lower() for old, new in facts.config.settings.values.renamed}
     if before and lead in (before[0].lower(), renamed.get(before[0].lower())):
         return
     was = f"was {before[0]}" if before else "had none: it was compared as a whole"

@@ -31,7 +31,7 @@ def check_deletes(facts: SourceTable, head: LakeHead | None, request: RunRequest
 
 
 def _check_can_mark(config: TableConfig, schema: TableSchema, keys: tuple[str, ...]) -> None:
-    marker, deletes = config.settings.deleted_column, config.settings.deletes
+    marker, deletes = config.settings.deleted_column, config.settings.apply.deletes
     if deletes is not Deletes.HARD and not keys:
         raise SourceTableError(
             f"Table {config.table} has no keys, so its deleted rows cannot be kept ('deletes: {deletes}').",
@@ -49,13 +49,13 @@ def _check_can_mark(config: TableConfig, schema: TableSchema, keys: tuple[str, .
 
 
 def _check_stays_soft(facts: SourceTable, head: LakeHead | None, request: RunRequest) -> None:
-    marker = marker_of(head, facts.schema, facts.config.settings.metadata_columns.deleted)
-    if not marker or facts.config.settings.deletes is Deletes.SOFT or request.replaces_table:
+    marker = marker_of(head, facts.schema, facts.config.settings.upkeep.metadata_columns.deleted)
+    if not marker or facts.config.settings.apply.deletes is Deletes.SOFT or request.replaces_table:
         return
     where = f"--pipeline {facts.config.pipeline} --table {facts.config.table}"
     raise SchemaChangedError(
         f"Table {facts.config.table} keeps deleted rows in the lake, marked in its column {marker}, and its settings say"
-        f" 'deletes: {facts.config.settings.deletes}'.",
+        f" 'deletes: {facts.config.settings.apply.deletes}'.",
         why="Rows that only the lake has would count as living, and never go.",
         data=_NOTHING,
         next=f"cdc-ops resync {where} --mode full   (reads all rows again; marked rows and the column are gone then)\n"
@@ -96,10 +96,10 @@ def replacing_schema(facts: SourceTable, head: LakeHead | None) -> TableSchema:
     Raises:
         SchemaChangedError: other keys, or a column whose kept values do not fit its new type.
     """
-    marker, deletes = facts.config.settings.deleted_column, facts.config.settings.deletes
+    marker, deletes = facts.config.settings.deleted_column, facts.config.settings.apply.deletes
     if deletes is Deletes.HARD or head is None:
         return facts.schema
-    changes = compare_columns(source_columns(head.columns, marker, (facts.config.settings.metadata_columns, head.own)), facts.schema)
+    changes = compare_columns(source_columns(head.columns, marker, (facts.config.settings.upkeep.metadata_columns, head.own)), facts.schema)
     keys = compare_keys(head.record.keys, facts.keys) + compare_rules(head.record.key_rules, facts.schema) if head.record else ()
     refused = tuple(c for c in (*changes, *keys) if c.kind in (ChangeKind.RETYPED, ChangeKind.KEYS))
     if refused:

@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 
 from cdc_ops.core.apply.scd import LATEST, TableStorage
 from cdc_ops.core.cursor.cursors import Cursor
-from cdc_ops.core.pipeline.pipeline import Method, Pipeline, TableConfig
+from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
+from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.collated_keys import source_names
 from cdc_ops.core.schema.schema_evolution import SchemaChange
 from cdc_ops.core.schema.sql_conditions import check_condition
@@ -53,7 +54,7 @@ class SourceTable:
     @property
     def reads_changes(self) -> bool:
         """True if the source's rows are changes, of which a key may have several: they are ordered by the table's `sequence_by`."""
-        return bool(self.config.settings.sequence_by) and not self.keys_are_primary
+        return bool(self.config.settings.order.sequence_by) and not self.keys_are_primary
 
     @property
     def source_keys(self) -> tuple[str, ...]:
@@ -69,14 +70,19 @@ def read_source_table(pipeline: Pipeline, source: Source, config: TableConfig) -
         ConfigError: a condition in the settings is none on the table's columns.
     """
     settings = config.settings
-    schema = source.schema(config.table, columns=settings.columns, except_columns=settings.except_column_list, types=settings.types)
+    schema = source.schema(
+        config.table, columns=settings.load.columns, except_columns=settings.load.except_column_list, types=settings.types
+    )
     keys, hidden = _checked_keys(config, schema), hidden_columns(source, config)
-    for name, condition in (("apply_as_deletes", settings.apply_as_deletes), ("apply_as_truncates", settings.apply_as_truncates)):
+    for name, condition in (
+        ("apply_as_deletes", settings.apply.apply_as_deletes),
+        ("apply_as_truncates", settings.apply.apply_as_truncates),
+    ):
         if condition:
             check_condition(name, condition, schema.extended(hidden).names)
     cursor, warnings = Cursor(columns=()), tuple[str, ...]()
-    if settings.cursor and settings.method is not Method.LOG:
-        cursor, warnings = source.cursor(schema, settings.cursor)
+    if settings.load.cursor and settings.method is not Method.LOG:
+        cursor, warnings = source.cursor(schema, settings.load.cursor)
     stored = stored_as(pipeline, config, schema, keys, hidden)
     facts = SourceTable(pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=cursor, warnings=warnings, stored_as=stored)
     return replace(facts, hidden=hidden)
@@ -84,7 +90,7 @@ def read_source_table(pipeline: Pipeline, source: Source, config: TableConfig) -
 
 def _checked_keys(config: TableConfig, schema: TableSchema) -> tuple[str, ...]:
     wanted = config.settings.keys or schema.primary_key
-    if not wanted and not config.settings.cursor and config.settings.method is Method.QUERY:
+    if not wanted and not config.settings.load.cursor and config.settings.method is Method.QUERY:
         return ()  # compared as a whole, and replaced as a whole
     if not wanted:
         raise SourceTableError(

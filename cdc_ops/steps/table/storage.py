@@ -12,7 +12,8 @@ from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.pipeline.archive_config import OnBadRecord
 from cdc_ops.core.pipeline.paths import tombstones_path
-from cdc_ops.core.pipeline.pipeline import Method, Pipeline, TableConfig, TableSettings
+from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
+from cdc_ops.core.pipeline.table_settings import Method, TableSettings
 from cdc_ops.core.schema.schema_evolution import COPY_ANEW, ChangeKind, SchemaChange
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.core.schema.type_widening import canonical_type
@@ -46,7 +47,7 @@ def stored_as(
     """
     settings = config.settings
     _check_settings(config)
-    if taken := [column.name for column in schema.columns if settings.metadata_columns.is_own(column.name)]:
+    if taken := [column.name for column in schema.columns if settings.upkeep.metadata_columns.is_own(column.name)]:
         raise SourceTableError(
             f"Table {config.table} has a column {taken[0]!r} of its own.",
             why="cdc-ops itself adds a column of that name to the Delta table.",
@@ -56,27 +57,27 @@ def stored_as(
         )
     check_hidden_order(config, schema, keys, hidden)
     check_truncates(config, schema, keys)
-    sequence, ignores = _sequence(config, schema.extended(hidden)), settings.deletes is Deletes.IGNORE
+    sequence, ignores = _sequence(config, schema.extended(hidden)), settings.apply.deletes is Deletes.IGNORE
     if sequence is None:
-        return replace(LATEST, ignores_deletes=ignores, own=settings.metadata_columns)
-    if settings.stored_as_scd_type == 2 and not keys:
+        return replace(LATEST, ignores_deletes=ignores, own=settings.upkeep.metadata_columns)
+    if settings.history.stored_as_scd_type == 2 and not keys:
         raise SourceTableError(
             f"Versions of the rows of {config.table} cannot be kept: it has no keys.",
             why="Without a key nobody can tell of which row a version is.",
             data=_NOTHING,
             next="Name the columns that identify a row: 'keys: [id]' in the pipeline file; or set 'stored_as_scd_type: 1'.",
         )
-    deletes = settings.apply_as_deletes or settings.apply_as_truncates
+    deletes = settings.apply.apply_as_deletes or settings.apply.apply_as_truncates
     told = sequence.kind is SequenceKind.POSITION or (sequence.kind is SequenceKind.COLUMNS and deletes)
     return TableStorage(
-        scd_type=settings.stored_as_scd_type,
+        scd_type=settings.history.stored_as_scd_type,
         sequence=sequence,
         tracked=_tracked(config, schema),
         tombstones=tombstones_path(pipeline, config.table) if told else "",
-        tombstone_retention=settings.tombstone_retention,
+        tombstone_retention=settings.order.tombstone_retention,
         ignores_deletes=ignores,
         nulls_ignored=nulls_ignored(config, schema, keys, sequence.read_columns),
-        own=settings.metadata_columns,
+        own=settings.upkeep.metadata_columns,
     )
 
 
@@ -126,14 +127,14 @@ def _sequence(config: TableConfig, schema: TableSchema) -> Sequence | None:
     settings = config.settings
     if settings.method is Method.LOG:
         return Sequence(kind=SequenceKind.POSITION, type=POSITION_TYPE)
-    if not settings.sequence_by:
-        return Sequence(kind=SequenceKind.OBSERVED, type="timestamp") if settings.stored_as_scd_type == 2 else None
-    return Sequence.of(read_parts(settings.sequence_by, schema))
+    if not settings.order.sequence_by:
+        return Sequence(kind=SequenceKind.OBSERVED, type="timestamp") if settings.history.stored_as_scd_type == 2 else None
+    return Sequence.of(read_parts(settings.order.sequence_by, schema))
 
 
 def _tracked(config: TableConfig, schema: TableSchema) -> tuple[str, ...]:
     settings = config.settings
-    for name in (*settings.track_history_column_list, *settings.track_history_except_column_list):
+    for name in (*settings.history.track_history_column_list, *settings.history.track_history_except_column_list):
         if schema.column(name) is None:
             raise SourceTableError(
                 f"The columns whose history is kept of {config.table} name {name!r}, which is not copied.",
@@ -141,10 +142,10 @@ def _tracked(config: TableConfig, schema: TableSchema) -> tuple[str, ...]:
                 data=_NOTHING,
                 next="Correct 'track_history_column_list' or 'track_history_except_column_list' in the pipeline file.",
             )
-    left_out = {name.lower() for name in settings.track_history_except_column_list}
+    left_out = {name.lower() for name in settings.history.track_history_except_column_list}
     if left_out:
         return tuple(name for name in schema.names if name.lower() not in left_out)
-    return settings.track_history_column_list
+    return settings.history.track_history_column_list
 
 
 def _check_settings(config: TableConfig) -> None:
@@ -158,29 +159,29 @@ def _check_settings(config: TableConfig) -> None:
 
 
 def _contradictions(settings: TableSettings) -> Iterator[str]:
-    log, versions, ordered = settings.method is Method.LOG, settings.stored_as_scd_type == 2, bool(settings.sequence_by)
+    log, versions, ordered = settings.method is Method.LOG, settings.history.stored_as_scd_type == 2, bool(settings.order.sequence_by)
     if log and ordered:
         yield "'sequence_by' is for tables that are read by query; events of an archive have their own order"
-    if ordered and settings.previous_key:
+    if ordered and settings.order.previous_key:
         yield "'previous_key' and 'sequence_by' do not go together: an old key has no place in the order"
-    if settings.previous_key and settings.deletes is Deletes.IGNORE:
+    if settings.order.previous_key and settings.apply.deletes is Deletes.IGNORE:
         yield "'previous_key' and 'deletes: ignore' do not go together: the one deletes a row under its old key, the other leaves it"
-    if versions and settings.deletes is Deletes.SOFT:
+    if versions and settings.apply.deletes is Deletes.SOFT:
         yield "'deletes: soft' and 'stored_as_scd_type: 2' do not go together: a deleted row's last version ends, and stays"
-    if settings.bad_records is OnBadRecord.QUARANTINE and not (log or ordered):
+    if settings.order.bad_records is OnBadRecord.QUARANTINE and not (log or ordered):
         yield "'bad_records: quarantine' is for changes: 'method: log', or 'sequence_by'; other rows would be lost"
     yield from filter(None, (contradicting_truncates(settings), contradicting_nulls(settings)))
-    yield from settings.metadata_columns.problems()
+    yield from settings.upkeep.metadata_columns.problems()
     yield from _contradicting_history(settings)
 
 
 def _contradicting_history(settings: TableSettings) -> Iterator[str]:
-    listed, excepted = settings.track_history_column_list, settings.track_history_except_column_list
-    if (listed or excepted) and settings.stored_as_scd_type == 1:
+    listed, excepted = settings.history.track_history_column_list, settings.history.track_history_except_column_list
+    if (listed or excepted) and settings.history.stored_as_scd_type == 1:
         yield "columns whose history is kept need 'stored_as_scd_type: 2'"
     if listed and excepted:
         yield "'track_history_column_list' and 'track_history_except_column_list' exclude each other"
-    if settings.event_history and settings.method is not Method.LOG:
+    if settings.history.event_history and settings.method is not Method.LOG:
         yield "'event_history' is for tables with 'method: log': others have no events"
 
 

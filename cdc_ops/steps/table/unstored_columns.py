@@ -24,9 +24,9 @@ def hidden_columns(source: Source, config: TableConfig) -> tuple[Column, ...]:
         SourceTableError: one of them has a type that nobody knows.
     """
     settings = config.settings
-    ordering = {name.lower() for name in order_names(settings.sequence_by, settings.except_column_list)}
-    deciding = named_columns(f"{settings.apply_as_deletes} {settings.apply_as_truncates}", settings.except_column_list)
-    names = [name for name in settings.except_column_list if name.lower() in ordering or name in deciding]
+    ordering = {name.lower() for name in order_names(settings.order.sequence_by, settings.load.except_column_list)}
+    deciding = named_columns(f"{settings.apply.apply_as_deletes} {settings.apply.apply_as_truncates}", settings.load.except_column_list)
+    names = [name for name in settings.load.except_column_list if name.lower() in ordering or name in deciding]
     return source.schema(config.table, columns=names, types=settings.types).columns if names else ()
 
 
@@ -37,13 +37,15 @@ def check_hidden_order(config: TableConfig, schema: TableSchema, keys: tuple[str
         ConfigError: rows would have to be compared or kept, and their order is not known then.
     """
     settings, names = config.settings, {column.name.lower() for column in hidden}
-    if not any(name.lower() in names for name in order_names(settings.sequence_by, names)):
+    if not any(name.lower() in names for name in order_names(settings.order.sequence_by, names)):
         return
     wrong = ""
     if tuple(name.lower() for name in source_names(schema, keys)) == tuple(name.lower() for name in schema.primary_key):
         wrong = "its keys are the primary key, so its rows are compared with the source, and what they are ordered by has to be stored"
-    elif settings.deletes is not Deletes.HARD:
-        wrong = f"'deletes: {settings.deletes}' keeps rows of which only the lake knows, and their order would be lost in a full resync"
+    elif settings.apply.deletes is not Deletes.HARD:
+        wrong = (
+            f"'deletes: {settings.apply.deletes}' keeps rows of which only the lake knows, and their order would be lost in a full resync"
+        )
     if wrong:
         raise ConfigError(
             f"'except_column_list' of {config.table} leaves out what 'sequence_by' names: {wrong}.",
