@@ -17,7 +17,7 @@ from cdc_ops.demo.report import Screen
 from cdc_ops.demo.secrecy import PasswordWatch
 from cdc_ops.demo.services import stop_all
 from cdc_ops.demo.shop import fill, fill_payments, source_url
-from cdc_ops.demo.writer import WriterProcess, stop_writer
+from cdc_ops.demo.writer import WriterProcess
 from cdc_ops.dev.mariadb import MariaDBServer
 from cdc_ops.dev.processes import stop_from_pidfile
 
@@ -91,7 +91,7 @@ def strike_stage(layout: Layout) -> tuple[str, ...]:
     with ThreadPoolExecutor() as pool:  # each waits for what it has asked to end
         services, writer, server = (
             pool.submit(stop_all, layout.services),
-            pool.submit(stop_writer, layout.writer),
+            pool.submit(stop_from_pidfile, layout.writer),
             pool.submit(stop_from_pidfile, layout.mariadb),
         )
     return (*services.result(), *(["writer"] if writer.result() else []), *(["MariaDB"] if server.result() else []))

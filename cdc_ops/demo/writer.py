@@ -19,7 +19,7 @@ import sqlalchemy
 
 from cdc_ops.demo.layout import DATABASE
 from cdc_ops.dev.mariadb import MariaDBServer
-from cdc_ops.dev.processes import ServerProcess, stop_from_pidfile
+from cdc_ops.dev.processes import ServerProcess
 
 LIFETIME = 4 * 3600.0
 TRANSACTIONS_PER_SECOND = 20
@@ -90,11 +90,6 @@ class WriterProcess:
     def stop(self) -> None:
         """Ends it."""
         self._process.stop()
-
-
-def stop_writer(folder: Path) -> bool:
-    """Ends a writer that any process started in this folder; says whether there was one."""
-    return stop_from_pidfile(folder)
 
 
 def read_status(folder: Path) -> Work:

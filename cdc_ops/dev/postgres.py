@@ -24,8 +24,21 @@ class PostgresServer(DatabaseServer):
 
     @classmethod
     def ensure_installed(cls) -> Path:
-        """Returns the folder of the programs, which root may have to install first."""
-        return _installed_postgres()
+        """Returns the folder of Postgres's programs, newest version first; as root installs it where it is missing."""
+        found = _find_postgres()
+        if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
+            print("installing Postgres with apt-get ...", file=sys.stderr, flush=True)
+            run_tool(["apt-get", "update"], what="reading the package lists")
+            run_tool(["apt-get", "install", "-y", "--no-install-recommends", "postgresql"], what="installing Postgres")
+            found = _find_postgres()
+        if found is None:
+            raise EnvironmentSetupError(
+                "Postgres is missing",
+                why="there is no postgres and initdb in /usr/lib/postgresql/*/bin or in PATH",
+                data="no server was started",
+                next="sudo apt-get install -y postgresql",
+            )
+        return found
 
     def create_database(self, name: str) -> None:
         """Creates a database that `cdc` owns, unless there is one of that name."""
@@ -33,7 +46,7 @@ class PostgresServer(DatabaseServer):
             self.execute(f'CREATE DATABASE "{name}" OWNER {self.user}')
 
     def _create_data(self) -> None:
-        programs = _installed_postgres()
+        programs = self.ensure_installed()
         user = self._run_as()
         self.data.mkdir(mode=0o700)
         password_file = self.folder / "admin-password"
@@ -69,7 +82,7 @@ class PostgresServer(DatabaseServer):
             "fsync": "off",
         }
         flags = (part for name, value in settings.items() for part in ("-c", f"{name}={value}"))
-        return [str(_installed_postgres() / "postgres"), "-D", str(self.data), *flags, *self._options]
+        return [str(self.ensure_installed() / "postgres"), "-D", str(self.data), *flags, *self._options]
 
     def _prepare(self) -> None:
         if not self.execute(f"SELECT 1 FROM pg_roles WHERE rolname = '{self.user}'"):
@@ -93,24 +106,6 @@ class PostgresServer(DatabaseServer):
                 data="nothing was created",
                 next="choose a folder that others may enter, for example below /tmp",
             )
-
-
-def _installed_postgres() -> Path:
-    """Returns the folder of Postgres's programs, newest version first; as root installs it where it is missing."""
-    found = _find_postgres()
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        print("installing Postgres with apt-get ...", file=sys.stderr, flush=True)
-        run_tool(["apt-get", "update"], what="reading the package lists")
-        run_tool(["apt-get", "install", "-y", "--no-install-recommends", "postgresql"], what="installing Postgres")
-        found = _find_postgres()
-    if found is None:
-        raise EnvironmentSetupError(
-            "Postgres is missing",
-            why="there is no postgres and initdb in /usr/lib/postgresql/*/bin or in PATH",
-            data="no server was started",
-            next="sudo apt-get install -y postgresql",
-        )
-    return found
 
 
 def _find_postgres() -> Path | None:

@@ -20,7 +20,8 @@ from cdc_ops.lake.merge.key_changes import with_moved
 from cdc_ops.lake.merge.late_rows import drop_unchanged
 from cdc_ops.lake.merge.sequence_guard import bury
 from cdc_ops.lake.merge.soft_deletes import with_deleted
-from cdc_ops.lake.staging.landing import read_landed, read_manifest
+from cdc_ops.lake.staging.landing import read_landed
+from cdc_ops.lake.staging.manifests import read_manifest
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.log.merge_events import merge_events
 from cdc_ops.steps.query.jdbc_rows import read_with_null_counts

@@ -12,8 +12,8 @@ from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import OperationSpec
 from cdc_ops.errors import LandedRowsLostError, NullKeyError
 from cdc_ops.lake.staging import landing
-from cdc_ops.lake.staging.landing import land, read_landed, read_manifest
-from cdc_ops.lake.staging.manifests import Landed, find_landed, landed_files
+from cdc_ops.lake.staging.landing import land, read_landed
+from cdc_ops.lake.staging.manifests import Landed, find_landed, landed_files, read_manifest
 from tests.lake_case import Case, schema
 from tests.operations import with_fields
 

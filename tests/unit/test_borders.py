@@ -16,7 +16,7 @@ from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.sources.chunks.chunks import MOST_CHUNKS, ChunkSize, assemble, shape_of
 from cdc_ops.sources.chunks.split_key import SplitKey, choose_axis, why_uncut
 from cdc_ops.sources.chunks.split_points import Range, Split, even_borders
-from cdc_ops.sources.mysql.split_points import is_cuttable
+from cdc_ops.sources.mysql.split_points import MySQLBorders
 from cdc_ops.sources.postgres.dialect import PostgresDialect
 from cdc_ops.sources.sql.dialect import Dialect
 from cdc_ops.steps.planning.snapshot import pass_through, what_is_left
@@ -141,12 +141,12 @@ def schema(*columns: Column, primary_key: tuple[str, ...] = (), indexes: tuple[t
 
 def test_the_primary_key_is_cut_by_with_all_columns_that_can_be() -> None:
     table = schema(column("a", "varchar(9)"), column("b"), column("k", "enum('x')"), primary_key=("a", "b"), indexes=(("a", "b"), ("b",)))
-    axis = choose_axis(table, ("b",), is_cuttable)
+    axis = choose_axis(table, ("b",), MySQLBorders.is_cuttable)
     assert axis is not None
     assert axis.primary
     assert axis.names == ("a", "b")
     mixed = schema(column("a"), column("k", "enum('x')"), column("b"), primary_key=("a", "k", "b"), indexes=(("a", "k", "b"),))
-    axis = choose_axis(mixed, ("a", "k", "b"), is_cuttable)
+    axis = choose_axis(mixed, ("a", "k", "b"), MySQLBorders.is_cuttable)
     assert axis is not None
     assert axis.names == ("a",)
 
@@ -154,20 +154,20 @@ def test_the_primary_key_is_cut_by_with_all_columns_that_can_be() -> None:
 def test_without_a_primary_key_an_index_over_the_declared_keys_serves_but_no_other() -> None:
     columns = (column("a", nullable=True), column("b"), column("c"))
     table = schema(*columns, indexes=(("c", "b"), ("a",), ("b", "c")))
-    axis = choose_axis(table, ("b",), is_cuttable)
+    axis = choose_axis(table, ("b",), MySQLBorders.is_cuttable)
     assert axis is not None
     assert axis.names == ("b",)
     assert not axis.primary
-    assert choose_axis(schema(*columns, indexes=(("c", "b"),)), ("b",), is_cuttable) is None
-    assert "one on (b) lets it be read in parts" in why_uncut(schema(*columns), ("b",), is_cuttable)
+    assert choose_axis(schema(*columns, indexes=(("c", "b"),)), ("b",), MySQLBorders.is_cuttable) is None
+    assert "one on (b) lets it be read in parts" in why_uncut(schema(*columns), ("b",), MySQLBorders.is_cuttable)
 
 
 def test_only_a_lone_first_column_may_be_null() -> None:
     table = schema(column("a"), column("b", nullable=True), column("c", nullable=True), indexes=(("a", "b"), ("c", "a")))
-    axis = choose_axis(table, ("a", "b"), is_cuttable)
+    axis = choose_axis(table, ("a", "b"), MySQLBorders.is_cuttable)
     assert axis is not None
     assert axis.names == ("a",)
-    axis = choose_axis(table, ("c", "b"), is_cuttable)
+    axis = choose_axis(table, ("c", "b"), MySQLBorders.is_cuttable)
     assert axis is not None
     assert axis.names == ("c",)
     assert axis.nullable
@@ -176,8 +176,8 @@ def test_only_a_lone_first_column_may_be_null() -> None:
 @pytest.mark.parametrize("declared", ["enum('a')", "set('a')", "bit(3)", "year(4)", "float", "double", "json", "geometry"])
 def test_types_whose_order_is_not_that_of_their_text_are_not_cut_by(declared: str) -> None:
     table = schema(column("k", declared), primary_key=("k",), indexes=(("k",),))
-    assert choose_axis(table, ("k",), is_cuttable) is None
-    assert "cannot be told apart" in why_uncut(table, ("k",), is_cuttable)
+    assert choose_axis(table, ("k",), MySQLBorders.is_cuttable) is None
+    assert "cannot be told apart" in why_uncut(table, ("k",), MySQLBorders.is_cuttable)
 
 
 def test_chunks_are_bounded_in_rows_and_bytes_and_in_number() -> None:

@@ -30,7 +30,7 @@ from cdc_ops.formats.debezium.json_events import (
     unchanged_left_out,
 )
 from cdc_ops.formats.debezium.sqlserver_oracle import oracle_position, sql_server_position
-from cdc_ops.formats.feed.envelopes import envelopes, instant_of_millis, name_of, parsed_members
+from cdc_ops.formats.feed.envelopes import envelopes, name_of, parsed_members
 from cdc_ops.formats.feed.format import Format, Reading
 
 _SCHEMA: Final = "fields array<struct<field: string, type: string, name: string, parameters: map<string, string>>>"
@@ -74,7 +74,7 @@ class DebeziumUnwrapped:
                 "after": F.when(~deleted, image),
                 "types": types_of(fields),
                 "transaction": F.coalesce(added.field("transaction.id"), added.field("gtid"), added.field("txId")),
-                "source_time": instant_of_millis(added.field("ts_ms", top=False).try_cast("bigint")),
+                "source_time": F.timestamp_millis(added.field("ts_ms", top=False).try_cast("bigint")),
                 "position": self.place(added, op),
             },
         )

@@ -101,11 +101,6 @@ def kafka_offset() -> Expr:
     return F.coalesce(F.col("offset"), F.lit(LANDED_NUMBER)).cast("bigint")
 
 
-def instant_of_millis(millis: Expr) -> Expr:
-    """Returns the instant of milliseconds since 1970."""
-    return F.timestamp_millis(millis)
-
-
 def envelopes(frame: DataFrame, facts: FormatSpec, columns: dict[str, Expr]) -> DataFrame:
     """Returns the envelopes of a parsed frame; what a format does not say is NULL.
 

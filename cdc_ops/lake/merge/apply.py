@@ -30,8 +30,9 @@ from cdc_ops.lake.merge.soft_deletes import stamped
 from cdc_ops.lake.merge.sql import merge_statement, versions_statement
 from cdc_ops.lake.spark.conf import USER_METADATA
 from cdc_ops.lake.spark.session import idempotent_write, materialized, private_session, shared_view
+from cdc_ops.lake.sql_text import path_name
 from cdc_ops.lake.staging.null_counts import mark_names, observe_marks
-from cdc_ops.lake.table.create import at, ensure_table, table_stats, translated_conflicts
+from cdc_ops.lake.table.create import ensure_table, table_stats, translated_conflicts
 
 _LAST_COMMIT: Final = "spark.databricks.delta.lastCommitVersionInSession"
 _DELTA_MERGE: Final = "spark.databricks.delta.merge"
@@ -108,7 +109,7 @@ def _execute(
     with once_only as source, shared_view(source) as view, private_session(spark, conf | (_COMPUTED if plan.versions else {})) as session:
         if plan.mode is ApplyMode.MERGE:
             statement = versions_statement if plan.versions else merge_statement
-            session.sql(statement(at(spec.target.path), view, plan)).collect()
+            session.sql(statement(path_name(spec.target.path), view, plan)).collect()
         else:
             written, nulled = observe_marks(session.table(view), spec.source.schema)
             writer = written.write.format("delta").mode(plan.mode.value)

@@ -22,10 +22,8 @@ from cdc_ops.core.schema.value_policies import NullifiedValues
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import LandedRowsLostError
 from cdc_ops.lake.file_io import open_filesystem
-from cdc_ops.lake.staging.manifests import expire, find_damage, landed_files, read_manifest, write_manifest
+from cdc_ops.lake.staging.manifests import find_damage, landed_files, write_manifest
 from cdc_ops.lake.staging.null_counts import count_marks, is_mark
-
-__all__ = ["expire", "land", "read_landed", "read_manifest"]
 
 _RANGED: Final = ("tinyint", "smallint", "int", "bigint", "decimal", "date", "timestamp", "timestamp_ntz", "string")
 _LONGEST_TEXT: Final = 64

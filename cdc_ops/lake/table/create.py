@@ -105,7 +105,7 @@ def table_stats(spark: SparkSession, path: str, version: int) -> TableStats:
     """
     size = DeltaLog(path).size(version)
     if size is None:
-        detail = spark.sql(f"DESCRIBE DETAIL {at(path)}").select("numFiles", "sizeInBytes").collect()[0]
+        detail = spark.sql(f"DESCRIBE DETAIL {path_name(path)}").select("numFiles", "sizeInBytes").collect()[0]
         size = detail["numFiles"], detail["sizeInBytes"]
     return TableStats(delta_version=version, files=size[0], size_bytes=size[1])
 
@@ -130,11 +130,6 @@ def translated_conflicts(doing: str) -> Iterator[None]:
         ) from error
 
 
-def at(path: str) -> str:
-    """Returns the SQL name of the Delta table at a path."""
-    return path_name(path)
-
-
 def _create(spark: SparkSession, spec: OperationSpec) -> None:
     try:
         spark.sql(_create_statement(spec))
@@ -151,7 +146,7 @@ def _create_statement(spec: OperationSpec) -> str:
     ]
     columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in named)
     properties = ", ".join(f"{text_literal(name)} = {text_literal(value)}" for name, value in sorted(creation_properties(spec).items()))
-    return f"CREATE TABLE IF NOT EXISTS {at(spec.target.path)} ({columns}) USING delta TBLPROPERTIES ({properties})"
+    return f"CREATE TABLE IF NOT EXISTS {path_name(spec.target.path)} ({columns}) USING delta TBLPROPERTIES ({properties})"
 
 
 def _indexed_columns(spec: OperationSpec) -> list[str]:

@@ -8,7 +8,8 @@ from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.job import MaintenanceTask
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.spark.session import private_session
-from cdc_ops.lake.table.create import at, table_stats, translated_conflicts
+from cdc_ops.lake.sql_text import path_name
+from cdc_ops.lake.table.create import table_stats, translated_conflicts
 
 
 def maintain(spark: SparkSession, task: MaintenanceTask, now: datetime) -> TableStats:
@@ -32,9 +33,9 @@ def maintain(spark: SparkSession, task: MaintenanceTask, now: datetime) -> Table
     stats = task.stats
     with private_session(spark, {}) as session, translated_conflicts(f"the upkeep of {task.table}"):
         if task.plan.optimize:
-            session.sql(f"OPTIMIZE {at(task.path)}").collect()
+            session.sql(f"OPTIMIZE {path_name(task.path)}").collect()
         if task.plan.vacuum:
-            session.sql(f"VACUUM {at(task.path)} FULL").collect()
+            session.sql(f"VACUUM {path_name(task.path)} FULL").collect()
         seen = table_stats(session, task.path, DeltaLog(task.path).newest() or 0)
     return TableStats(
         delta_version=seen.delta_version,

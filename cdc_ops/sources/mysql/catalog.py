@@ -8,9 +8,10 @@ from cdc_ops.core.schema.mysql_types import DeclaredType, mysql_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.value_policies import TypePolicies
 from cdc_ops.errors import SourceTableError
-from cdc_ops.sources.mysql.session import MySQLSession, Row
+from cdc_ops.sources.mysql.session import MySQLSession
 from cdc_ops.sources.sql.catalog import check_mapping, choose_columns, missing_table
 from cdc_ops.sources.sql.dialect import Dialect
+from cdc_ops.sources.sql.session import Row
 
 _NOTHING: Final = "Nothing was read; the watermark stays."
 _BASE_TABLES: Final = ("BASE TABLE", "SYSTEM VERSIONED")

@@ -29,7 +29,8 @@ from typing import Final
 
 from cdc_ops.errors import SourceError
 from cdc_ops.sources.bounds.activity import ServerActivity, Writer
-from cdc_ops.sources.mysql.session import MySQLSession, Row
+from cdc_ops.sources.mysql.session import MySQLSession
+from cdc_ops.sources.sql.session import Row
 
 CACHE_SECONDS: Final = 0.11
 """The server renews the listing of transactions when nobody has read it for 0.1 s."""

@@ -15,8 +15,8 @@ from typing import Final
 from cdc_ops.errors import SourceAccessError, SourceError
 from cdc_ops.sources.base import SourcePosition
 from cdc_ops.sources.mysql.replica import replica_lag, replica_status
-from cdc_ops.sources.mysql.session import MySQLSession, Row
-from cdc_ops.sources.sql.session import NOTHING
+from cdc_ops.sources.mysql.session import MySQLSession
+from cdc_ops.sources.sql.session import NOTHING, Row
 
 _NOT_FILTERS: Final = ("replicate_ignore_server_ids", "replicate_ignore_domain_ids", "replicate_do_domain_ids")
 

@@ -4,7 +4,8 @@ from datetime import timedelta
 
 from cdc_ops.errors import SourceError, SourceUnreachableError
 from cdc_ops.sources.bounds.activity import ReplicaState
-from cdc_ops.sources.mysql.session import MySQLSession, Row
+from cdc_ops.sources.mysql.session import MySQLSession
+from cdc_ops.sources.sql.session import Row
 
 
 def replica_state(session: MySQLSession) -> ReplicaState | None:

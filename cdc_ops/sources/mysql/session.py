@@ -11,7 +11,6 @@ from cdc_ops.errors import CdcError, SourceAccessError, SourceError, SourceTable
 from cdc_ops.sources.sql.session import (
     CONNECT_TIMEOUT_SECONDS,
     NOTHING,
-    Row,
     ServerAddress,
     SqlSession,
     check_mode,
@@ -20,8 +19,6 @@ from cdc_ops.sources.sql.session import (
     one_line,
     unreachable,
 )
-
-__all__ = ["SESSION_SETTINGS", "Address", "MySQLSession", "Row"]
 
 READ_TIMEOUT_SECONDS: Final = 900
 

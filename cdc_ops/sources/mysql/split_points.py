@@ -34,11 +34,6 @@ _DIVES_AT_ONCE: Final = 50
 _EXPLAIN: Final = "EXPLAIN FORMAT=TRADITIONAL"  # MySQL 9 answers with a tree otherwise
 
 
-def is_cuttable(column: Column) -> bool:
-    """True if an index orders the values of a column as a comparison with their text does."""
-    return DeclaredType.parse(column.source_type).base in _CUTTABLE
-
-
 class MySQLBorders:
     """Finds borders; see `BorderFinder`.
 
@@ -51,9 +46,10 @@ class MySQLBorders:
         self._session = session
         self._dialect = dialect
 
-    def is_cuttable(self, column: Column) -> bool:
-        """True if a table can be cut by the values of a column."""
-        return is_cuttable(column)
+    @staticmethod
+    def is_cuttable(column: Column) -> bool:
+        """True if an index orders the values of a column as a comparison with their text does."""
+        return DeclaredType.parse(column.source_type).base in _CUTTABLE
 
     def estimate(self, schema: TableSchema, rest: str) -> int:
         """Returns about how many rows match."""

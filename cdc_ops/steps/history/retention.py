@@ -18,7 +18,8 @@ from cdc_ops.lake.history.write import read_noted
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.spark.conf import USER_METADATA
 from cdc_ops.lake.spark.session import idempotent_write, private_session, shared_view
-from cdc_ops.lake.table.create import at, translated_conflicts
+from cdc_ops.lake.sql_text import path_name
+from cdc_ops.lake.table.create import translated_conflicts
 
 _SLACK: Final = 10
 """States are made for a tenth of the retention at once: making them reads all that is older."""
@@ -42,8 +43,8 @@ def maintain_history(spark: SparkSession, history: EventHistory, table: TableNam
     with translated_conflicts(f"the upkeep of the event history of {table}"):
         shorten(spark, history, cut)
         with private_session(spark, {USER_METADATA: _same(history.path)}) as session:
-            session.sql(f"OPTIMIZE {at(history.path)}").collect()
-            session.sql(f"VACUUM {at(history.path)}").collect()
+            session.sql(f"OPTIMIZE {path_name(history.path)}").collect()
+            session.sql(f"VACUUM {path_name(history.path)}").collect()
     _forget(spark, history, cut)
 
 
@@ -73,7 +74,7 @@ def shorten(spark: SparkSession, history: EventHistory, cut: datetime) -> bool:
     with shared_view(rows) as view, private_session(spark, {**own, **told}) as session:
         session.table(view).write.format("delta").mode("append").save(history.path)
     with private_session(spark, told) as session:
-        session.sql(f"DELETE FROM {at(history.path)} WHERE event_date < DATE'{cut.date()}'").collect()
+        session.sql(f"DELETE FROM {path_name(history.path)} WHERE event_date < DATE'{cut.date()}'").collect()
     return True
 
 
