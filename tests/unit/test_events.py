@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cdc_ops.core.events.change_feed import feed_columns
-from cdc_ops.core.events.format_spec import EventMarks, FormatOptions, FormatSpec, LossySetting, OrderField, RowImage, setting
+from cdc_ops.core.events.format_spec import ColumnFilter, EventMarks, FormatOptions, FormatSpec, LossySetting, OrderField, RowImage, setting
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.schema.logical_types import LogicalType, fraction_digits, logical_type_of, trims_fractions
 from cdc_ops.core.schema.mysql_types import mysql_mapping
@@ -25,7 +25,7 @@ CUTS = LossySetting(
     loses="Fractions.",
     remedy="None.",
     families=(LogicalType.INSTANT,),
-    only_fractions=True,
+    only=ColumnFilter(only_fractions=True),
 )
 
 
@@ -156,7 +156,9 @@ def test_a_loss_may_hang_on_a_mark_on_a_list_and_on_the_declared_type() -> None:
     assert [mark.loses_at(value) for value in ("NULL", "", "\\N")] == [True, True, False]
     fields = LossySetting(name="add.fields", needs=("op", "pos"), default="", loses="", remedy="")
     assert [fields.loses_at(value) for value in ("", "op", "source.pos,op", "op, pos ,row")] == [True, True, False, False]
-    large = LossySetting(name="lob", default="cut", loses="", remedy="", families=(LogicalType.TEXT,), declared=("text",))
+    large = LossySetting(
+        name="lob", default="cut", loses="", remedy="", families=(LogicalType.TEXT,), only=ColumnFilter(declared=("text",))
+    )
     assert [large.touches(column("c", kind)) for kind in ("text", "varchar(10)", "int")] == [True, False, False]
 
 

@@ -215,7 +215,7 @@ def test_blocks_for_connectors_hold_what_is_demanded_of_each() -> None:
         facts = format_spec(name)
         blocks = {**sink_settings(facts), **tool_settings(facts)}
         for item in facts.lossy:
-            if item.loses_at(item.default) and not item.declared and item.where is not Where.NOWHERE:
+            if item.loses_at(item.default) and not item.only.declared and item.where is not Where.NOWHERE:
                 assert not item.loses_at(blocks[item.written or item.name]), (name, item.name)
 
 

@@ -62,7 +62,7 @@ def _data(facts: FormatSpec) -> dict[str, Any]:
             "safe": advised(item, facts),
             "where": item.where,
             "loses": item.loses,
-            "types": list(item.declared),
+            "types": list(item.only.declared),
             "demanded": item.loses_at(item.default),
         }
         for item in facts.lossy
@@ -91,7 +91,7 @@ def _lines(facts: FormatSpec) -> list[str]:
         lines += [f"  {item.name} (default {item.default or 'unset'}; {item.where}): {item.loses}" for item in items]
     if items := for_some_types(facts):
         lines += ["Demanded for columns of some types:"]
-        lines += [f"  {item.name}={item.safe[0]} ({', '.join(item.declared)}): {item.loses} {item.remedy}" for item in items]
+        lines += [f"  {item.name}={item.safe[0]} ({', '.join(item.only.declared)}): {item.loses} {item.remedy}" for item in items]
     if items := left_at_default(facts):
         lines += ["Safe by default; refused where 'settings' says otherwise:"]
         lines += [f"  {item.name} ({' or '.join(item.safe) or 'unset'}): {item.loses}" for item in items]

@@ -97,6 +97,28 @@ class Where(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnFilter:
+    """Which columns a loss concerns, of those whose family it concerns.
+
+    Args:
+        declared: Only columns of these declared types; empty = all.
+        only_fractions: Only columns that keep fractions of seconds.
+    """
+
+    declared: tuple[str, ...] = ()
+    only_fractions: bool = False
+
+    def takes(self, column: Column) -> bool:
+        """True if a column is one of them."""
+        if self.declared and DeclaredType.parse(column.source_type).base not in self.declared:
+            return False
+        return not self.only_fractions or fraction_digits(column) > 0
+
+
+ALL_OF_FAMILY: Final = ColumnFilter()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LossySetting:
     """A setting of the tool that writes events, under which something is lost.
 
@@ -109,8 +131,7 @@ class LossySetting:
         loses: What is lost, in words.
         remedy: What to set instead.
         families: Concerns only tables with columns of these families; empty = every table.
-        only_fractions: Of these, only columns that keep fractions of seconds.
-        declared: Of these, only columns of these declared types; empty = all.
+        only: Of these, only such columns.
         seen: True if records show it, and one that was written so is found out even if nothing was declared.
         where: Where it is set.
         written: How it is spelled there; empty = as `name`.
@@ -126,8 +147,7 @@ class LossySetting:
     unsafe: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     families: tuple[LogicalType, ...] = ()
-    only_fractions: bool = False
-    declared: tuple[str, ...] = ()
+    only: ColumnFilter = ALL_OF_FAMILY
     seen: bool = False
     where: Where = Where.TOOL
     written: str = ""
@@ -136,9 +156,7 @@ class LossySetting:
 
     def touches(self, column: Column) -> bool:
         """True if values of that column may be lost."""
-        if self.declared and DeclaredType.parse(column.source_type).base not in self.declared:
-            return False
-        return logical_type_of(column) in self.families and (not self.only_fractions or fraction_digits(column) > 0)
+        return logical_type_of(column) in self.families and self.only.takes(column)
 
     def loses_at(self, value: str) -> bool:
         """True if that value of the setting loses something."""

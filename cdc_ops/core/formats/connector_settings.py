@@ -39,7 +39,7 @@ def advised(item: LossySetting, facts: FormatSpec) -> str:
 
 def demanded(facts: FormatSpec) -> tuple[LossySetting, ...]:
     """Returns what has to be set, and stated in the pipeline file, because the tool's default loses something."""
-    return tuple(item for item in facts.lossy if item.loses_at(item.default) and not item.declared)
+    return tuple(item for item in facts.lossy if item.loses_at(item.default) and not item.only.declared)
 
 
 def only_accepted(facts: FormatSpec) -> tuple[LossySetting, ...]:
@@ -49,7 +49,7 @@ def only_accepted(facts: FormatSpec) -> tuple[LossySetting, ...]:
 
 def for_some_types(facts: FormatSpec) -> tuple[LossySetting, ...]:
     """Returns what has to be set for tables with columns of certain declared types only."""
-    return tuple(item for item in facts.lossy if item.loses_at(item.default) and item.declared)
+    return tuple(item for item in facts.lossy if item.loses_at(item.default) and item.only.declared)
 
 
 def left_at_default(facts: FormatSpec) -> tuple[LossySetting, ...]:

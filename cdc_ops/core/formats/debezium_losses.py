@@ -6,7 +6,7 @@ Names, defaults and meaning are those of Debezium 3.6.1 and Kafka Connect 4.3 (`
 
 from typing import Final
 
-from cdc_ops.core.events.format_spec import LossySetting, Where
+from cdc_ops.core.events.format_spec import ColumnFilter, LossySetting, Where
 from cdc_ops.core.schema.logical_types import LogicalType
 
 DECIMAL_MODE: Final = "decimal.handling.mode"
@@ -220,7 +220,7 @@ OF_ORACLE: Final = (
         loses="Columns of large objects are left out of events, or come as they were before.",
         remedy="Set lob.enabled=true.",
         families=(LogicalType.TEXT, LogicalType.OTHER, LogicalType.BINARY),
-        declared=("clob", "nclob", "blob", "xmltype"),
+        only=ColumnFilter(declared=("clob", "nclob", "blob", "xmltype")),
         where=Where.CONNECTOR,
     ),
     LossySetting(
@@ -239,7 +239,7 @@ ROUNDED: Final = LossySetting(
     loses="In a snapshot the server is asked for FLOAT as text, and prints six digits of it: 16777217 becomes 16777200.",
     remedy="Let cdc-ops read the rows that are there (archive: 'initial_load: snapshot') and set snapshot.mode=no_data in the connector.",
     families=(LogicalType.FLOAT,),
-    declared=("float",),
+    only=ColumnFilter(declared=("float",)),
     where=Where.CONNECTOR,
 )
 OF_KEYS: Final = LossySetting(

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from cdc_ops.core.events.format_spec import Container, EventMarks, FileKind, FormatSpec, LossySetting, OrderField, RowImage
+from cdc_ops.core.events.format_spec import ColumnFilter, Container, EventMarks, FileKind, FormatSpec, LossySetting, OrderField, RowImage
 from cdc_ops.core.formats.known_losses import FULL_ROW_IMAGE, NO_TRUNCATE
 from cdc_ops.core.schema.logical_types import LogicalType
 
@@ -73,7 +73,7 @@ _LOSSES: Final = (
         loses="Large texts and bytes are left out.",
         remedy="Set SupportLobs=true in the task's TargetMetadata.",
         families=(*_TEXTS, LogicalType.JSON, LogicalType.BINARY),
-        declared=_LARGE,
+        only=ColumnFilter(declared=_LARGE),
     ),
     LossySetting(
         name="LimitedSizeLobMode",
@@ -82,7 +82,7 @@ _LOSSES: Final = (
         loses="Large texts and bytes are cut at LobMaxSize (32 KB unless it is set), and nothing shows it.",
         remedy="Set FullLobMode=true and LimitedSizeLobMode=false in the task's TargetMetadata.",
         families=(*_TEXTS, LogicalType.JSON, LogicalType.BINARY),
-        declared=_LARGE,
+        only=ColumnFilter(declared=_LARGE),
     ),
     NO_TRUNCATE,
     FULL_ROW_IMAGE,
@@ -121,7 +121,7 @@ _PARQUET_LOSSES: Final = (
         loses="Times are cut to milliseconds.",
         remedy="Set ParquetTimestampInMillisecond=false.",
         families=(LogicalType.WALL_CLOCK, LogicalType.INSTANT),
-        only_fractions=True,
+        only=ColumnFilter(only_fractions=True),
     ),
 )
 _SETTINGS: Final = {TIMESTAMP: "", PREFIX: "BI_"}

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from cdc_ops.core.events.format_spec import LossySetting, Where
+from cdc_ops.core.events.format_spec import ColumnFilter, LossySetting, Where
 from cdc_ops.core.schema.logical_types import LogicalType
 
 FULL_ROW_IMAGE: Final = LossySetting(
@@ -62,5 +62,5 @@ CUT_FRACTIONS: Final = LossySetting(
     loses="The tool cuts fractions of seconds (seen with Maxwell 1.22.6).",
     remedy="Use a version that keeps them, and set 'fractions: kept'.",
     families=(LogicalType.WALL_CLOCK, LogicalType.INSTANT, LogicalType.MOMENT_TEXT, LogicalType.TIME),
-    only_fractions=True,
+    only=ColumnFilter(only_fractions=True),
 )
