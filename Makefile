@@ -62,7 +62,7 @@ servers: setup
 	@$(BIN)/python -m cdc_ops.dev.debezium
 
 .PHONY: check
-check: setup ## Lint, format, types and import contracts
+check: setup ## Lint, format, types, import contracts, examples in docstrings
 	@$(say) "ruff: lint"
 	@$(BIN)/ruff check .
 	@$(say) "ruff: format"
@@ -71,6 +71,8 @@ check: setup ## Lint, format, types and import contracts
 	@$(BIN)/mypy cdc_ops $(wildcard spark_jobs)
 	@$(say) "import-linter: who may import whom"
 	@$(BIN)/lint-imports
+	@$(say) "pytest: the examples in the docstrings of core"
+	@$(BIN)/python -m pytest --quiet --durations 0 --doctest-modules cdc_ops/core
 
 .PHONY: test
 test: jars servers ## All tests: unit, then Spark, database servers and Airflow

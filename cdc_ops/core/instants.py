@@ -13,6 +13,13 @@ def parse_instant(text: str, name: str) -> datetime:
 
     Raises:
         RequestError: it is no date and time, or it is naive.
+
+    >>> parse_instant("2026-01-31T00:00:00+02:00", "since").isoformat()
+    '2026-01-31T00:00:00+02:00'
+    >>> parse_instant("2026-01-31", "since")
+    Traceback (most recent call last):
+        ...
+    cdc_ops.errors.RequestError: since='2026-01-31' has no time zone...
     """
     try:
         instant = datetime.fromisoformat(text)

@@ -1,5 +1,6 @@
 """README and docs/ say only what is so: links lead somewhere, examples load, commands and tests exist."""
 
+import doctest
 import functools
 import re
 import shlex
@@ -192,6 +193,22 @@ def test_the_readme_counts_the_formats() -> None:
 @pytest.mark.parametrize("script", sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py")))
 def test_the_page_of_benchmarks_says_what_each_script_measures(script: str) -> None:
     assert f"| `{script}` |" in text_of(ROOT / "docs/benchmarks.md")
+
+
+ORDERED = (
+    "core/cursor/cursors.py", "core/cursor/windows.py", "core/cursor/late_rows.py", "core/cursor/auto_increment.py", "core/instants.py",
+    "core/archive/offsets.py", "core/archive/completeness.py", "core/reconcile/key_buckets.py", "core/apply/sequence_by.py",
+    "core/schema/type_widening.py",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("module", ORDERED)
+def test_values_with_an_order_show_it_in_an_example(module: str) -> None:
+    assert doctest.DocTestParser().get_examples(text_of(ROOT / "cdc_ops" / module))
+
+
+def test_make_check_runs_the_examples() -> None:
+    assert "-m pytest --quiet --durations 0 --doctest-modules cdc_ops/core\n" in text_of(ROOT / "Makefile")
 
 
 def mentions() -> Iterator[tuple[Path, str]]:

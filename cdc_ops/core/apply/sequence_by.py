@@ -47,12 +47,20 @@ class SequencePart:
 
 
 def is_sortable(delta_type: str) -> bool:
-    """True for types whose order is the same everywhere: numbers, dates and times; texts are ordered by collations."""
+    """True for types whose order is the same everywhere: numbers, dates and times; texts are ordered by collations.
+
+    >>> is_sortable("decimal(10,2)"), is_sortable("string")
+    (True, False)
+    """
     return delta_type.lower().startswith(_SORTABLE)
 
 
 def split_parts(sequence_by: Iterable[str]) -> tuple[str, ...]:
-    """Returns the parts of a setting; a struct's are parts of their own."""
+    """Returns the parts of a setting; a struct's are parts of their own.
+
+    >>> split_parts(["struct(changed_at, COALESCE(a, b))", "id"])
+    ('changed_at', 'COALESCE(a, b)', 'id')
+    """
     found: list[str] = []
     for text in sequence_by:
         name, inner = _call(text)
@@ -80,7 +88,15 @@ def read_parts(sequence_by: Iterable[str], schema: TableSchema) -> tuple[Sequenc
 
 
 def type_of(parts: tuple[SequencePart, ...]) -> str:
-    """Returns the type of a sequence: of one part its own, of several a struct of them."""
+    """Returns the type of a sequence: of one part its own, of several a struct of them.
+
+    >>> def part(name: str, kind: str) -> SequencePart:
+    ...     return SequencePart(text=name, name=name, sql=name, type=kind, reads=(name,))
+    >>> type_of((part("version", "bigint"),))
+    'bigint'
+    >>> type_of((part("changed_at", "timestamp"), part("id", "int")))
+    'struct<changed_at:timestamp,id:int>'
+    """
     return parts[0].type if len(parts) == 1 else "struct<" + ",".join(f"{part.name}:{part.type}" for part in parts) + ">"
 
 

@@ -71,6 +71,21 @@ def check_completeness(
         max_offset_gap: Largest number of positions without a record that is natural between two files. Zero for topics that number every
             record. Topics that are compacted, written in transactions (whose markers take offsets) or archived without tombstones have
             holes by nature; every lost file that is no longer than this goes unnoticed then. Only for streams of single numbers.
+
+    Offsets 0 to 9 and 20 to 29 are there, 10 to 19 are not:
+
+    >>> def file(name: str, low: int, high: int) -> OffsetRange:
+    ...     return OffsetRange(file=name, stream="orders-0", low=(low,), high=(high,))
+    >>> found = check_completeness("orders-0", (0,), [file("b", 20, 30), file("a", 0, 10)])
+    >>> found.to
+    (10,)
+    >>> str(found.gaps[0])
+    'orders-0: 10 up to, not including, 20 (after a, before b)'
+
+    A later file that overlaps closes the gap:
+
+    >>> check_completeness("orders-0", (0,), [file("b", 20, 30), file("a", 0, 10), file("c", 5, 25)]).to
+    (30,)
     """
     mine = [cover for cover in covers if cover.stream == stream]
     decisions = sorted((item for item in accepted if item.stream == stream), key=lambda item: (item.low, item.high, item.at))
@@ -132,7 +147,13 @@ def _without(gap: Gap, decisions: tuple[AcceptedGap, ...]) -> list[Gap]:
 
 
 def is_natural(missing: Gap, max_offset_gap: int) -> bool:
-    """True if a hole between two files is one that a topic may have by nature; positions in binlogs have none."""
+    """True if a hole between two files is one that a topic may have by nature; positions in binlogs have none.
+
+    >>> is_natural(Gap(stream="orders-0", low=(10,), high=(12,)), max_offset_gap=2)
+    True
+    >>> is_natural(Gap(stream="binlog", low=(3, 10), high=(3, 12)), max_offset_gap=2)
+    False
+    """
     return len(missing.low) == 1 and missing.high[0] - missing.low[0] <= max_offset_gap
 
 

@@ -126,7 +126,11 @@ class ArchiveWatermark:
 
 
 def shown(position: Position) -> str:
-    """Returns a position the way people write it: an offset, or `file number:offset`."""
+    """Returns a position the way people write it: an offset, or `file number:offset`.
+
+    >>> shown((4711,)), shown((3, 120))
+    ('4711', '3:120')
+    """
     return ":".join(map(str, position))
 
 
@@ -135,6 +139,11 @@ def parse_position(text: str) -> Position:
 
     Raises:
         ValueError: it is not whole numbers, separated by colons.
+
+    Positions compare as numbers, so file 10 comes after file 9:
+
+    >>> parse_position("9:500") < parse_position("10:4")
+    True
     """
     position = tuple(int(part) for part in text.split(":"))
     if any(part < 0 for part in position):
@@ -149,6 +158,11 @@ def advanced(before: ArchiveWatermark, reached: tuple[PartitionWatermark, ...], 
         before: The watermark that the batch started from.
         reached: How far its files are proven to be complete.
         used: Decisions that the proof relied on.
+
+    >>> before = ArchiveWatermark(streams=(PartitionWatermark(stream="orders-0", to=(100,)),))
+    >>> after = advanced(before, (PartitionWatermark(stream="orders-0", to=(90,)), PartitionWatermark(stream="orders-1", to=(7,))))
+    >>> [(item.stream, item.to) for item in after.streams]
+    [('orders-0', (100,)), ('orders-1', (7,))]
     """
     furthest = {item.stream: item for item in before.streams}
     for item in reached:

@@ -108,6 +108,21 @@ def bound_from_samples(earlier: CounterSamples | None, look: CounterObservation,
         look: The counter of now; taken before the writers were looked at.
         writers: Who was open then, and still is.
         watermark: Where the table stands; None before its first load.
+
+    At 12:00 the counter was 100. The oldest writer that is open at 12:10 began at 12:05, so it holds no number below
+    100. The counter of 12:10 (150) proves nothing yet, and is kept for later plans:
+
+    >>> from datetime import UTC
+    >>> def at(minute: int) -> datetime:
+    ...     return datetime(2026, 1, 31, 12, minute, tzinfo=UTC)
+    >>> earlier = CounterSamples(server="db1", column="id", kept=(CounterSample(at=at(0), counter=100),))
+    >>> now = CounterSample(at=at(10), counter=150)
+    >>> look = CounterObservation(server="db1", up_since=datetime(2026, 1, 1, tzinfo=UTC), column="id", reading=now, handed_out=150)
+    >>> held = bound_from_samples(earlier, look, WritersOpen(starts=(at(5),)), watermark=40)
+    >>> held.proven.counter
+    100
+    >>> [sample.counter for sample in held.readings.kept]
+    [100, 150]
     """
     kept = _usable(earlier, look)
     newest = replace(look.reading, at=max(look.reading.at, *writers.starts))

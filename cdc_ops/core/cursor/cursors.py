@@ -67,14 +67,22 @@ class CursorColumn:
         return self.type is CursorType.DATE or (self.type.is_temporal and self.precision == 0)
 
     def floor(self, moment: datetime) -> datetime:
-        """Cuts a moment down to what the column keeps."""
+        """Cuts a moment down to what the column keeps.
+
+        >>> CursorColumn(name="at", type=CursorType.DATETIME, precision=3).floor(datetime(2026, 1, 31, 12, 0, 0, 123_456))
+        datetime.datetime(2026, 1, 31, 12, 0, 0, 123000)
+        """
         if self.type is CursorType.DATE:
             return moment.replace(hour=0, minute=0, second=0, microsecond=0)
         unit: int = 10 ** (6 - self.precision)
         return moment.replace(microsecond=moment.microsecond // unit * unit)
 
     def ceil(self, moment: datetime) -> datetime:
-        """Raises a moment to what the column keeps: comparing with it is the same as comparing with the moment itself."""
+        """Raises a moment to what the column keeps: comparing with it is the same as comparing with the moment itself.
+
+        >>> CursorColumn(name="day", type=CursorType.DATE).ceil(datetime(2026, 1, 31, 12))
+        datetime.datetime(2026, 2, 1, 0, 0)
+        """
         floor = self.floor(moment)
         return floor if floor == moment else floor + self.unit
 
@@ -106,6 +114,11 @@ class CursorValue:
 
     A value may have fewer parts than the cursor has columns. It then stands *before* every row that equals it in those parts, so
     `(ts,)` as an upper bound of `(ts, id)` excludes all rows of that `ts`, and as a lower bound includes them all.
+
+    >>> cursor = Cursor(columns=(CursorColumn(name="day", type=CursorType.DATE), CursorColumn(name="id", type=CursorType.INTEGER)))
+    >>> day, row = CursorValue(parts=("2026-01-31",)), CursorValue(parts=("2026-01-31", "7"))
+    >>> cursor.order(day) < cursor.order(row)
+    True
     """
 
     parts: tuple[str, ...]
@@ -135,6 +148,12 @@ class Cursor:
 
         Raises:
             ConfigError: a literal does not fit its declared type.
+
+        As numbers, 9 comes before 10; as texts it would come after it:
+
+        >>> cursor = Cursor(columns=(CursorColumn(name="id", type=CursorType.INTEGER),))
+        >>> cursor.order(CursorValue(parts=("9",))) < cursor.order(CursorValue(parts=("10",)))
+        True
         """
         if not 1 <= len(value.parts) <= len(self.columns):
             raise ConfigError(
@@ -149,6 +168,10 @@ class Cursor:
         """Returns the lead part of a temporal value moved by `by` and cut down to what the column keeps, other parts dropped.
 
         An integer cursor is returned as it is.
+
+        >>> cursor = Cursor(columns=(CursorColumn(name="at", type=CursorType.DATETIME), CursorColumn(name="id", type=CursorType.INTEGER)))
+        >>> str(cursor.shifted(CursorValue(parts=("2026-01-31 12:00:00.5", "7")), timedelta(minutes=-5)))
+        '2026-01-31 11:55:00.000000'
         """
         if not self.lead.type.is_temporal or not by:
             return value
@@ -174,7 +197,11 @@ def parse_datetime(text: str) -> datetime:
 
 
 def format_datetime(value: datetime) -> str:
-    """Returns the cursor literal of a naive datetime, always with six fractional digits."""
+    """Returns the cursor literal of a naive datetime, always with six fractional digits.
+
+    >>> format_datetime(datetime(2026, 1, 31, 12))
+    '2026-01-31 12:00:00.000000'
+    """
     return value.isoformat(sep=" ", timespec="microseconds")
 
 

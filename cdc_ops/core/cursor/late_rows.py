@@ -67,6 +67,15 @@ def band_low(cursor: Cursor, watermark: CursorValue, lookback: timedelta, since:
             it was over.
         since: For a counting cursor: the watermark before this one. What was handed out between two plans is what can have been open at
             the second; it is looked at once more, up to `MOST_NUMBERS`.
+
+    >>> from cdc_ops.core.cursor.cursors import CursorColumn
+    >>> def low(kind: CursorType, watermark: str, precision: int = 0) -> str:
+    ...     cursor = Cursor(columns=(CursorColumn(name="c", type=kind, precision=precision),))
+    ...     return str(band_low(cursor, CursorValue(parts=(watermark,)), timedelta(minutes=10)))
+    >>> low(CursorType.TIMESTAMP, "2026-01-31 12:00:00.250000", precision=3)
+    '2026-01-31 11:50:00.250000'
+    >>> low(CursorType.INTEGER, "1000000")
+    '900000'
     """
     if not lookback:
         return watermark if cursor.lead.is_coarse else None

@@ -47,7 +47,13 @@ class SafeBound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Rows with low <= cursor < high; an open end is None."""
+    """Rows with low <= cursor < high; an open end is None.
+
+    >>> str(Window(low=CursorValue(parts=("10",)), high=CursorValue(parts=("20",))))
+    '[10, 20)'
+    >>> str(Window(low=None, high=CursorValue(parts=("20",))))
+    '[-inf, 20)'
+    """
 
     low: CursorValue | None
     high: CursorValue | None
@@ -103,7 +109,14 @@ def _precedes(left: tuple[int, ...], right: tuple[int, ...]) -> bool:
 
 
 def contains(cursor: Cursor, window: Window, value: CursorValue) -> bool:
-    """True if a row with the full cursor value lies in the window: the reference that `predicate` is tested against."""
+    """True if a row with the full cursor value lies in the window: the reference that `predicate` is tested against.
+
+    >>> from cdc_ops.core.cursor.cursors import CursorColumn, CursorType
+    >>> cursor = Cursor(columns=(CursorColumn(name="id", type=CursorType.INTEGER),))
+    >>> window = Window(low=CursorValue(parts=("10",)), high=CursorValue(parts=("20",)))
+    >>> [number for number in ("9", "10", "19", "20") if contains(cursor, window, CursorValue(parts=(number,)))]
+    ['10', '19']
+    """
     position = cursor.order(value)
     above = window.low is None or not _precedes(position, cursor.order(window.low))
     return above and (window.high is None or _precedes(position, cursor.order(window.high)))
@@ -125,6 +138,15 @@ def bounds_predicate(cursor: Cursor, window: Window) -> tuple[tuple[tuple[Compar
     `(u > t) or (u = t and id >= i)`, the upper one `(u < t) or (u = t and id < i)`; the redundant `u >= t` / `u <= t` that lets a database
     use
     its index on the lead column is added as a conjunct of its own.
+
+    >>> from cdc_ops.core.cursor.cursors import CursorColumn, CursorType
+    >>> cursor = Cursor(columns=tuple(CursorColumn(name=name, type=CursorType.INTEGER) for name in ("version", "id")))
+    >>> window = Window(low=CursorValue(parts=("4", "7")), high=CursorValue(parts=("5",)))
+    >>> " AND ".join(
+    ...     "(" + " OR ".join(" AND ".join(f"{part.column} {part.op} {part.literal}" for part in branch) for branch in branches) + ")"
+    ...     for branches in bounds_predicate(cursor, window)
+    ... )
+    '(version >= 4) AND (version > 4 OR version = 4 AND id >= 7) AND (version < 5)'
     """
     conjuncts: list[tuple[tuple[Comparison, ...], ...]] = []
     if window.low is not None:

@@ -60,7 +60,14 @@ class Buckets:
         return self.low is not None
 
     def number(self, key: int) -> int:
-        """Returns the bucket of a key, for ranges: the reference for what the databases compute."""
+        """Returns the bucket of a key, for ranges: the reference for what the databases compute.
+
+        The outer buckets are open: every key is in exactly one.
+
+        >>> buckets = Buckets(keys=("id",), count=4, low=100, width=16)
+        >>> [buckets.number(key) for key in (-5, 100, 115, 116, 9_999)]
+        [0, 0, 0, 1, 3]
+        """
         return min(max((key - self._start) // self.width, 0), self.count - 1)
 
     def finer(self) -> "Buckets | None":
@@ -72,7 +79,14 @@ class Buckets:
         return Buckets(keys=self.keys, count=self.count * FINER, low=self.low, width=self.width // FINER)
 
     def span(self, first: int, last: int) -> KeySpan:
-        """Returns the keys of the buckets from `first` to `last`, both included."""
+        """Returns the keys of the buckets from `first` to `last`, both included.
+
+        >>> buckets = Buckets(keys=("id",), count=4, low=100, width=16)
+        >>> buckets.span(1, 2)
+        KeySpan(low=116, high=148)
+        >>> buckets.span(0, 0)
+        KeySpan(low=None, high=116)
+        """
         return KeySpan(
             low=None if first == 0 else self._start + first * self.width,
             high=None if last == self.count - 1 else self._start + (last + 1) * self.width,
@@ -119,7 +133,12 @@ class BucketSelection:
         return self.buckets is not None and not self.members
 
     def spans(self) -> tuple[KeySpan, ...]:
-        """Returns the ranges, neighbours joined."""
+        """Returns the ranges, neighbours joined.
+
+        >>> buckets = Buckets(keys=("id",), count=8, low=0, width=10)
+        >>> BucketSelection(buckets=buckets, members=(1, 2, 5)).spans()
+        (KeySpan(low=10, high=30), KeySpan(low=50, high=60))
+        """
         if self.buckets is None:
             return (KeySpan(),)
         return tuple(self.buckets.span(first, last) for first, last in _runs(self.members))
@@ -156,6 +175,13 @@ def cut(keys: tuple[str, ...], rows: int, extent: tuple[int, int] | None) -> Buc
         keys: Key columns.
         rows: About how many rows the table has; 0 if nobody knows.
         extent: Smallest and largest value of the first key; None if it is no whole number, or has no index to tell them by.
+
+    Dense numbers are cut into ranges, scattered ones by a hash:
+
+    >>> cut(("id",), rows=1_000_000, extent=(1, 1_000_000))
+    Buckets(keys=('id',), count=8929, low=1, width=112)
+    >>> cut(("id",), rows=1_000_000, extent=(1, 10**12)).by_range
+    False
     """
     if extent is None:
         return Buckets(keys=keys, count=_count(rows))
@@ -170,7 +196,11 @@ def cut(keys: tuple[str, ...], rows: int, extent: tuple[int, int] | None) -> Buc
 
 
 def span_condition(column: str, spans: tuple[KeySpan, ...]) -> str:
-    """Returns the condition that a key lies in one of some ranges, in the SQL that all servers and Spark share; "" for every key."""
+    """Returns the condition that a key lies in one of some ranges, in the SQL that all servers and Spark share; "" for every key.
+
+    >>> span_condition("id", (KeySpan(high=0), KeySpan(low=10, high=20)))
+    '((id < 0) OR (id >= 10 AND id < 20))'
+    """
     parts = []
     for span in spans:
         ends = [f"{column} >= {_literal(span.low)}"] if span.low is not None else []

@@ -19,7 +19,11 @@ _OTHERS: Final = (("float", "double"), ("date", "timestamp_ntz"))
 
 
 def canonical_type(ddl: str) -> str:
-    """Returns one spelling for a Spark SQL type: lower case, no blanks, `int` for `integer`, `string` for `varchar(n)`."""
+    """Returns one spelling for a Spark SQL type: lower case, no blanks, `int` for `integer`, `string` for `varchar(n)`.
+
+    >>> canonical_type("VARCHAR(20)"), canonical_type("Numeric(10, 2)"), canonical_type("INTEGER")
+    ('string', 'decimal(10,2)', 'int')
+    """
     text = re.sub(r"\s+", "", ddl.lower())
     text = re.sub(r"^(?:var)?char(?:acter)?\(\d+\)$", "string", text)
     text = re.sub(r"^(?:dec|numeric|decimal)\((\d+)\)$", r"decimal(\1,0)", text)
@@ -32,6 +36,13 @@ def common_type(one: str, other: str) -> str | None:
 
     Args:
         one, other: Types as Spark SQL DDL, in any spelling.
+
+    >>> common_type("smallint", "bigint"), common_type("date", "timestamp_ntz")
+    ('bigint', 'timestamp_ntz')
+    >>> common_type("decimal(10,2)", "decimal(8,4)")
+    'decimal(12,4)'
+    >>> common_type("bigint", "double") is None
+    True
     """
     first, second = canonical_type(one), canonical_type(other)
     if first == second:
@@ -47,7 +58,11 @@ def common_type(one: str, other: str) -> str | None:
 
 
 def holds(stored: str, value: str) -> bool:
-    """True if a column of type `stored` holds every value of type `value` exactly."""
+    """True if a column of type `stored` holds every value of type `value` exactly.
+
+    >>> holds("decimal(19,0)", "bigint"), holds("decimal(18,0)", "bigint"), holds("float", "int")
+    (True, False, False)
+    """
     if _fits_exactly(canonical_type(stored), canonical_type(value)):
         return True
     return common_type(stored, value) == canonical_type(stored)
