@@ -211,6 +211,31 @@ def test_make_check_runs_the_examples() -> None:
     assert "-m pytest --quiet --durations 0 --doctest-modules cdc_ops/core\n" in text_of(ROOT / "Makefile")
 
 
+def test_the_map_of_the_tree_names_every_folder_and_no_other() -> None:
+    kept = {file.parent for suffix in ("py", "html") for file in (ROOT / "cdc_ops").rglob(f"*.{suffix}")}
+    mapped = text_of(ROOT / "CONTRIBUTING.md").split("\n## The tree\n")[1].split("\n## ")[0]
+    assert sorted(re.findall(r"^\| `(cdc_ops[\w/]*)` \| ", mapped, re.MULTILINE)) == sorted(name_of(folder) for folder in kept)
+
+
+def test_the_places_to_change_exist_and_hold_the_names_that_are_said() -> None:
+    table = text_of(ROOT / "CONTRIBUTING.md").split("\n## Where do I change …\n")[1].split("\n## ")[0]
+    places = re.findall(r"`((?:cdc_ops|docs|tests)/[\w/.-]+)`(?: \(((?:`\w+`(?:, )?)+)\))?", table)
+    assert places
+    for path, said in places:
+        assert (ROOT / path).exists(), f"{path} does not exist"
+        for word in re.findall(r"\w+", said):
+            assert re.search(rf"^(?:class|def) {word}\b", text_of(ROOT / path), re.MULTILINE), f"{path} defines no {word}"
+
+
+def test_every_decision_is_in_the_index_and_every_number_without_a_page_is_named() -> None:
+    index = text_of(ROOT / "docs/adr/README.md")
+    assert re.findall(r"^- \[(\d{4})\]\((.+)\): ", index, re.MULTILINE) == [(page.name[:4], page.name) for page in DECISIONS]
+    numbers = {int(page.name[:4]) for page in DECISIONS}
+    without = re.search(r"^Numbers without a page: ([\d, ]+)\.", index, re.MULTILINE)
+    assert without is not None
+    assert [int(number) for number in without[1].split(", ")] == sorted(set(range(1, max(numbers))) - numbers)
+
+
 def mentions() -> Iterator[tuple[Path, str]]:
     """Yields each page under docs/ that code, settings or messages name, with its anchor, and the file that names it."""
     for file in (*CODE, ROOT / "docker-compose.yaml"):
