@@ -9,11 +9,11 @@ class MaintenancePolicy:
     """When the upkeep of a table is due.
 
     Args:
-        enabled: False leaves the table to somebody else.
-        min_small_files: OPTIMIZE when the table has at least this many files that are small on average.
-        target_file_bytes: A file below half of this counts as small.
-        optimize_every: Never OPTIMIZE more often than this.
-        vacuum_every: VACUUM this often, if something was rewritten since.
+        enabled: Whether cdc-ops runs OPTIMIZE and VACUUM. `false` = somebody else maintains the table.
+        min_small_files: OPTIMIZE runs when at least this many files were added since the last OPTIMIZE, and the files are small on average.
+        target_file_bytes: Expected size of a data file, in bytes. Files count as small when their average size is below half of it.
+        optimize_every: Shortest time between two runs of OPTIMIZE.
+        vacuum_every: Shortest time between two runs of VACUUM. VACUUM runs only if there were commits since.
         retention: How long removed files stay for readers and time travel (`delta.deletedFileRetentionDuration`).
     """
 

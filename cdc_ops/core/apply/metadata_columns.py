@@ -36,13 +36,13 @@ class MetadataColumns:
     """Names of the columns that cdc-ops adds to a table; "" = the table has none of that meaning.
 
     Args:
-        op: What the last commit that wrote the row did to it: `i` inserted, `u` updated, `d` marked it as deleted, `r` wrote it with the
-            whole table (a first load, a full resync, a replay).
-        synced_at: The source's clock when the operation that last wrote the row was planned, UTC.
-        operation: Number of that operation, as `cdc-ops status` and the commit's record have it.
-        deleted: The mark of deleted rows (`deletes: soft`).
-        deleted_at: The source's clock when the operation that marked the row as deleted was planned, UTC; NULL in living rows.
-        sequence: The sequence of the row's last change, where changes have one (type 1).
+        op: What the last commit that wrote the row did to it: `i` = inserted, `u` = updated, `d` = marked as deleted, `r` = written with
+            the whole table (first load, full resync, replay).
+        synced_at: Time by the source's clock (UTC) at which the operation that last wrote the row was planned.
+        operation: Number of the operation that last wrote the row, as in `cdc-ops status` and in the Delta commit.
+        deleted: True in deleted rows (`deletes: soft`).
+        deleted_at: Time by the source's clock (UTC) at which the operation that marked the row as deleted was planned; NULL in living rows.
+        sequence: Position of the row's last change in the order of changes, for tables that have one (type 1).
     """
 
     op: str = ""

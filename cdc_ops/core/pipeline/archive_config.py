@@ -61,36 +61,35 @@ class ArchiveConfig:
     """The archive of change events that tables with `method: log` are fed from.
 
     Args:
-        url: A folder or `s3://bucket/prefix`; `{schema}` and `{table}` stand for a table's names, so that each reads its own folder. ""
+        url: Folder or `s3://bucket/prefix`. `{schema}` and `{table}` stand for a table's names, so that each table reads its own folder. ""
             = there is no archive.
-        format: What wrote the events, e.g. `debezium-mysql`; see docs/formats.md.
+        format: Format of the events, e.g. `debezium-mysql`; see docs/formats.md.
         initial_load: Where the first rows of a table come from. `archive`: from its first events, which have to contain the tool's own
             snapshot. `snapshot`: from the source by JDBC; the events follow, from the end that the archive had before.
-        layout: Who named the files: `kafka-connect`, `aiven`, `aws-dms` or `plain`; `binlog` is refused, because no format reads such
-            files.
-        settings: Settings of the tool that wrote the events, where they are not its defaults, under the tool's own names.
+        layout: Which tool named the files: `kafka-connect`, `aiven`, `aws-dms` or `plain`. `binlog` is refused, because no format reads
+            such files.
+        settings: Settings of the tool that wrote the events, under the tool's own names, where they differ from its defaults.
         accept_losses: Losses of the tool or its settings that you accept, each as `setting=value`; `cdc-ops formats show` lists them.
-        time_zone: Zone in which the tool wrote local times, for formats that need it.
-        options: For the store, e.g. `endpoint_url`; `true` and `false` are yes and no. Never credentials, which come from the store's own
-            chain.
-        template: `file.name.template` of Aiven's sinks.
+        time_zone: Time zone in which the tool wrote local times, e.g. `UTC` or `+08:00`; some formats need it.
+        options: Options of the object store's client, e.g. `endpoint_url`; the texts `true` and `false` become booleans. Never credentials:
+            the client finds those by its own rules (environment, profile, instance role).
+        template: `file.name.template` of Aiven's sink connectors.
         min_file_age: How long a file must be unchanged, by the store's clock, before it is read. `0s` is right for stores that show only
             whole files, as S3 does.
         full_listing_interval: How often the whole archive is listed, to find files that arrived late; `0s` = in every run.
-        lookback: With folders by time: how far back from the newest one each listing looks.
+        lookback: In archives with folders by time: how far back from the newest folder each listing looks.
         max_offset_gap: Largest number of consecutive Kafka offsets that may be missing without being a gap: compacted topics, transaction
             markers, and tombstones that the sink drops leave such holes. A lost file of at most so many records goes unnoticed.
         on_gap: What to do about a gap. `fail` stops the table until the files come back or `cdc-ops gap accept` accepts the loss.
             `reconcile` compares the table with its source, copies what differs, and continues behind the gap; not for tables of SCD type 2.
         unrecognized_files: What to do about files whose names the layout does not know: `fail` stops the table, `ignore` skips the file.
-        bad_records: What to do about records that cannot be read exactly: `fail` stops the table; `quarantine` sets them aside, with
-            their bytes and the reason, and merges the rest: `cdc-ops quarantine list` shows them.
-        unknown_tables: What to do about records of tables that no entry of `tables` names or covers: `ignore` leaves them out, and says how
-            many there were; `fail` stops the tables of the folder; `quarantine` sets them aside. An entry with `exclude: true` makes a
-            table known.
+        bad_records: What to do with records that cannot be read exactly. `fail` stops the table. `quarantine` sets them aside with their
+            bytes and the reason, and merges the rest; `cdc-ops quarantine list` shows them.
+        unknown_tables: What to do with records of tables that no entry of `tables` names or matches. `ignore` skips them and reports their
+            number. `fail` stops the tables of the folder. `quarantine` sets them aside. An entry with `exclude: true` makes a table known.
         check_file_footers: Read the last bytes of each new file and wait for files that are incomplete; for archives whose files are
             written in place.
-        files_per_run: Files that one run of a table reads at most; the next run goes on.
+        files_per_run: Largest number of files that one run of a table reads; the next run continues.
     """
 
     url: str = ""

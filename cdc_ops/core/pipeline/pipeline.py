@@ -36,17 +36,21 @@ class SourceConfig:
     """Where rows come from.
 
     Args:
-        kind: The kind of database server; `none` = no server can be asked, and `tables` declares the columns.
-        connection: Airflow connection id; outside Airflow the variable `CDC_OPS_CONN_<ID>` holds its URL. Required unless `kind` is `none`.
-        snapshot_connection: The same of a replica that whole tables are read from (first loads, full resyncs, comparisons), to spare the
-            source: each time only after it has applied what the source had committed; "" = the source itself. MySQL and MariaDB.
-        time_zone: IANA zone or offset in which the application writes zone-less DATETIME cursors; "" = the server's global zone.
-        jdbc_driver: `mariadb` (MariaDB Connector/J, streams; for MySQL too) or `mysql` (Connector/J).
-        max_threads_running: Chunks of a snapshot wait while the server runs more statements than this (MySQL's `Threads_running`, active
-            backends of Postgres); 0 = never.
-        max_load_wait: How long a chunk waits for that before its table fails, to be tried again.
-        max_connections: Largest number of JDBC connections that one Spark application opens at the same time, over all its tables;
-            their `parallelism` cannot exceed it. 0 = no limit.
+        kind: Kind of the database server. `none` = there is no server to ask: the tables are loaded from the archive, and `tables` declares
+            their columns.
+        connection: Airflow connection id; outside Airflow, the variable `CDC_OPS_CONN_<ID>` holds the URL. Required unless `kind` is
+            `none`.
+        snapshot_connection: Connection id of a replica that serves full reads (first loads, full resyncs, comparisons), to take load off
+            the source. Each read waits until the replica has applied what the source had committed. "" = read the source itself. MySQL and
+            MariaDB only.
+        time_zone: Time zone in which the application writes DATETIME cursors (values without a zone): an IANA name or an offset. "" = the
+            server's global time zone.
+        jdbc_driver: `mariadb` (MariaDB Connector/J, streams rows; also for MySQL) or `mysql` (MySQL Connector/J).
+        max_threads_running: Chunks of a snapshot wait while the server runs more statements than this: `Threads_running` of MySQL and
+            MariaDB, active backends of Postgres. 0 = never wait.
+        max_load_wait: How long a chunk waits for `max_threads_running` before its table fails; the next run tries again.
+        max_connections: Largest number of JDBC connections that one Spark application reads with at the same time, over all its tables; it
+            also caps `parallelism`. 0 = no limit.
         dialect: With `kind: none`: the database whose types `tables` uses. Events of Debezium, Maxwell, Canal and DTS need that of their
             source.
         tables: With `kind: none`: the columns of each table, in order, as `name: type`; `not null` and `primary key` follow the type as in
@@ -80,9 +84,10 @@ class TargetConfig:
     """Where Delta tables live.
 
     Args:
-        root: URI or absolute folder; a table's path is `<root>/<schema>/<table>` unless it has its own. Signs of names that no folder
-            may have, or that Spark reads as a pattern, are written as `%2F`.
-        staging: URI or absolute folder for landed windows, manifests, job specs and results.
+        root: URI or absolute path of the lake. A table's path is `<root>/<schema>/<table>`, unless the table sets `path`. Characters that a
+            folder name cannot have, or that Spark reads as a pattern, are escaped like `%2F`.
+        staging: URI or absolute path for temporary data: extracted rows, manifests, job specs and results. It must not be the same place as
+            `root`.
     """
 
     root: str
@@ -94,11 +99,12 @@ class SparkConfig:
     """How Spark is started.
 
     Args:
-        connection: Airflow connection id for spark-submit; it must exist, because Spark's hook silently goes to YARN without it.
-        conf: Spark configuration, never secrets; it goes over the usual settings of cdc-ops, but not over those that values and commits
-            depend on (docs/install.md#sparks-settings).
-        driver_memory: e.g. `2g`.
-        jars: Folder of jars, or "" for the folder in `CDC_OPS_JARS`, else resolved by coordinates at every start.
+        connection: Airflow connection id for spark-submit. It must exist: without it, Airflow's Spark hook uses YARN and does not say so.
+        conf: Spark configuration, never secrets. It overrides the defaults of cdc-ops, except the settings that values and commits depend
+            on (docs/install.md#sparks-settings).
+        driver_memory: Memory of the Spark driver, e.g. `2g`.
+        jars: Folder of the jars. "" = the folder in `CDC_OPS_JARS`; without it, Spark resolves the jars by their coordinates at every
+            start.
     """
 
     connection: str = "spark_default"
@@ -134,20 +140,21 @@ class Pipeline:
     """One pipeline file, complete.
 
     Args:
-        name: Unique; part of the transaction id in every Delta commit, so renaming it starts anew.
+        name: Unique name. It is part of the transaction id in every Delta commit, so a renamed pipeline starts from the beginning.
         source: Where rows come from.
         target: Where they go.
         tables: Entries in file order; for a table the exact name wins over patterns, an earlier pattern over a later one.
-        schedule: Cron expression in UTC, or "" for manual runs only.
-        reconcile_schedule: Cron expression in UTC on which all tables are compared with the source by checksums, in a DAG of its own; "" =
-            on demand only.
-        start_date: First interval of the schedule, UTC.
-        execution: Separate Spark applications per step, or one.
-        tables_per_job: Tables that share one Spark application.
+        schedule: Cron expression in UTC. "" = manual runs only.
+        reconcile_schedule: Cron expression in UTC for a second DAG, which compares all tables with the source by checksums and corrects
+            what differs. "" = on demand only.
+        start_date: Start of the schedule's first interval, UTC.
+        execution: `separate` runs extract and merge as two Spark applications, each retried alone. `fused` runs both in one, which saves
+            one JVM start.
+        tables_per_job: Largest number of tables that share one Spark application.
         archive: Where the change events of tables with `method: log` are.
         spark: How Spark is started.
-        retries: Airflow retries of a step after a retryable error.
-        lease_wait: How long a run waits for another one that holds a table.
+        retries: Number of Airflow retries of a step after a retryable error.
+        lease_wait: How long a run waits for another run that holds the table.
         run_retention: How long the ledger keeps finished runs and operations.
         description, owner, tags: Shown in Airflow.
         origin: Path of the file.

@@ -37,19 +37,20 @@ class LoadSettings:
     """Which rows and columns are read at the source, and how.
 
     Args:
-        cursor: Columns that order changes: one temporal or auto-increment column, or `(updated_at, id)`; for a column also
-            `COALESCE(updated_at, created_at)`; `[]` = every run compares the whole table with the source.
-        lookback: How far below the watermark each run looks for late rows. Also how far the upper bound of a window stays behind the
-            source's clock if the user cannot see open transactions.
+        cursor: Columns that order changes: one temporal or auto-increment column, or both as `[updated_at, id]`. An entry may be
+            `COALESCE(updated_at, created_at)`. `[]` = each run compares the whole table with the source.
+        lookback: How far below the watermark each run looks for late rows. It is also how far a window's upper bound stays behind the
+            source's clock where open transactions are not visible (missing grant, replica).
         null_cursor: What to do about rows whose cursor is NULL. `ignore`: only the snapshot reads them. `checksum`: each run computes a
             checksum of all of them, and reads them when it has changed; an index on the cursor makes that cheap.
         long_transaction_alert: How long an open transaction at the source may hold the watermark back before the run raises an alert. The
             watermark waits for the transaction in any case.
-        columns: Columns to copy; empty = all.
-        except_column_list: Columns to leave out.
-        parallelism: JDBC connections that read the table at the same time.
-        chunk_rows: Rows of one snapshot operation, about.
-        chunk_bytes: Bytes of one snapshot operation as the source stores them, about: what is read again after a crash at worst.
+        columns: Columns to copy. Empty = all columns.
+        except_column_list: Columns that are not copied.
+        parallelism: Number of JDBC connections that read the table at the same time.
+        chunk_rows: Approximate number of rows in one snapshot operation.
+        chunk_bytes: Approximate size of one snapshot operation, in bytes as the source stores them. It limits how much is read again after
+            a crash.
     """
 
     cursor: tuple[str, ...] = ()
@@ -68,13 +69,15 @@ class OrderSettings:
     """In which order the changes of a row count.
 
     Args:
-        previous_key: Columns that hold the key from before its last change, one for each key column and of the same type; NULL = it did not
-            change. The MERGE that brings the row under its new key deletes the old one in the lake, unless a row of the source has it.
-        sequence_by: Columns that order the changes of a row, `COALESCE(a, b)` of columns of one type, or
-            `CAST(expression AS type)`: what is older than the row in the lake is left out (type 1) or goes between
-            its versions (type 2). Empty = each read is newer than the one before. Tables with `method: log` have their events' order.
-        bad_records: What to do about changes that cannot be placed: `fail` stops the table, `quarantine` sets them aside. With
-            `sequence_by`, rows with NULL in a key or in these columns; with `method: log`, as `bad_records` of `archive`, for one table.
+        previous_key: Columns that hold the row's key from before its last change: one for each key column, with the same type; NULL = the
+            key did not change. The MERGE that writes the row under its new key deletes the row under the old key, unless the source has a
+            row with that key.
+        sequence_by: Columns that order the changes of a row, `COALESCE(a, b)` of columns of one type, or `CAST(expression AS type)`. A
+            change that is older than the row in the lake is skipped (type 1) or inserted between its versions (type 2). Empty = each read
+            is newer than the one before. Tables with `method: log` use the order of their events.
+        bad_records: What to do with changes that cannot be ordered or read: `fail` stops the table, `quarantine` sets them aside. With
+            `sequence_by`: rows with NULL in a key or in a column of `sequence_by`. With `method: log`: as `bad_records` of `archive`, for
+            one table.
         tombstone_retention: How long deleted keys are remembered, so that a change that arrives after the delete does not restore the row.
     """
 
@@ -89,18 +92,21 @@ class ApplySettings:
     """What rows that were read do to the table.
 
     Args:
-        apply_as_deletes: Spark SQL condition over the table's columns; rows that it is true of are deleted from the lake, never written.
-        apply_as_truncates: The same for rows of a table of changes that empty it: of what is older by `sequence_by`, nothing is left.
-        deletes: What becomes of rows in the lake that the source has deleted: `hard` deletes them there too, `soft` keeps them with their
-            last values and `_deleted = true`, `ignore` leaves them as they are.
-        ignore_null_updates: A NULL in an update leaves the value that is there; in a row that is new it is stored. For changes: tables with
-            `method: log`, and tables of changes with `sequence_by`.
-        ignore_null_updates_column_list: The same in these columns only.
-        ignore_null_updates_except_column_list: The same in all but these.
-        max_delete_ratio: Share of a table's rows that one comparison with the source may delete without being asked; ten rows always may.
-        max_delete_rows: Rows that it may delete at most; 0 = as many as the ratio allows.
-        dropped_tables: What to do when a table that was copied is not at the source any more, or the user may no longer see it: `alert`
-            (the first run that notices says so, later ones show it as a state), `fail` (every run of the table fails) or `ignore`. Its
+        apply_as_deletes: Spark SQL condition over the table's columns. Rows for which it is true are deleted from the lake and never
+            written.
+        apply_as_truncates: Spark SQL condition over the columns of a table of changes. A row for which it is true empties the table: all
+            rows that are older by `sequence_by` are deleted.
+        deletes: What to do with rows of the lake that were deleted at the source. `hard` deletes them. `soft` keeps their last values and
+            sets `_deleted = true`. `ignore` leaves them unchanged.
+        ignore_null_updates: A NULL in an update keeps the stored value; in a new row it is stored. Only for changes: tables with `method:
+            log`, and tables of changes with `sequence_by`.
+        ignore_null_updates_column_list: Like `ignore_null_updates`, for these columns only.
+        ignore_null_updates_except_column_list: Like `ignore_null_updates`, for all columns but these.
+        max_delete_ratio: Largest share of the table's rows that one comparison with the source may delete without confirmation, e.g. `0.1`
+            = 10 %. Ten rows are always allowed, unless they are the whole table.
+        max_delete_rows: Largest number of rows that one comparison may delete without confirmation. 0 = only the ratio limits it.
+        dropped_tables: What to do when the source does not show a copied table any more (dropped, or the grant is gone). `alert`: the first
+            run that notices raises an alert; later runs show it as a state. `fail`: every run of the table fails. `ignore`: nothing. The
             rows in the lake stay in any case.
     """
 
@@ -120,15 +126,17 @@ class ValueSettings:
     """How columns and values are stored.
 
     Args:
-        schema_changes: What to do when columns change at the source: `evolve` follows (new columns are added, types widened), `freeze` goes
-            on with the columns that the lake has, `fail` stops the table. Changed keys, and types that the stored one cannot be widened
-            to, always stop it.
-        renamed: Old and new name of columns that were renamed at the source; without an entry a renamed column is one that is gone and one
-            that is new. With `method: log` events from before it, too, fill the column under its new name.
-        zero_dates: What becomes of dates and times that are none: zero, partial and impossible ones of MySQL, infinite ones of Postgres.
-            `null` counts and reports them, `string` stores the column as the source's own text, `fail` stops the table.
-        nan_values: The same for NaN in a Postgres `numeric(p,s)`.
-        decimal_overflow: What becomes of columns of more than 38 digits: the source's own text, or `fail` at the plan.
+        schema_changes: What to do when columns change at the source. `evolve` adds new columns and widens types. `freeze` continues with
+            the columns that the lake has. `fail` stops the table. A changed key, or a type that the stored type cannot be widened to,
+            always stops the table.
+        renamed: Columns that were renamed at the source, as `old_name: new_name`. Without an entry, a renamed column counts as one dropped
+            and one new column. With `method: log`, events from before the rename fill the new column too.
+        zero_dates: What to do with dates and times that the lake cannot store: zero, partial and impossible ones of MySQL, infinite ones of
+            Postgres. `null` stores NULL and counts them. `string` stores the column as the source's own text. `fail` stops the table.
+        nan_values: What to do with NaN in decimal columns (`numeric(p,s)` of Postgres, decimals of MongoDB): `null`, `string` or `fail`, as
+            for `zero_dates`.
+        decimal_overflow: What to do with columns of more than 38 digits. `string` stores the source's own text. `fail` stops the table at
+            the plan.
     """
 
     schema_changes: SchemaPolicy = SchemaPolicy.EVOLVE
@@ -143,15 +151,17 @@ class HistorySettings:
     """Which older states of rows are kept.
 
     Args:
-        stored_as_scd_type: 1 (one row a key) or 2 (one row a version, with `__START_AT` and `__END_AT`; the current one has no end).
-        track_history_column_list: With type 2, columns whose changes begin a version; others are brought up to date in the version that is
-            there. Empty = all.
-        track_history_except_column_list: All but these.
-        change_feed: Record what changes in the Delta table, for `cdc-ops changes` and other readers of Delta's change data feed. `true`
-            switches it on in tables that exist, too; `false` leaves those as they are.
-        event_history: Keep every event of a table with `method: log` in a Delta table beside the lake, for `cdc-ops as-of` and
-            `cdc-ops replay`. The table's `change_feed` is on then, too.
-        event_history_retention: How long events are kept; from before that time the history has the rows as they were then.
+        stored_as_scd_type: 1 = one row for each key. 2 = one row for each version, with `__START_AT` and `__END_AT`; `__END_AT` of the
+            current version is NULL.
+        track_history_column_list: Type 2 only: columns whose changes begin a new version. A change of another column updates the existing
+            version. Empty = all columns.
+        track_history_except_column_list: Type 2 only: all columns but these begin a new version.
+        change_feed: Record the changes of the Delta table, for `cdc-ops changes` and for other readers of Delta's change data feed. `true`
+            also switches it on for existing tables; `false` does not switch it off.
+        event_history: Keep every event of a table with `method: log` in a second Delta table, for `cdc-ops as-of` and `cdc-ops replay`. It
+            switches `change_feed` on.
+        event_history_retention: How long single events are kept. What is older is condensed: the history keeps the rows as they were at
+            that point.
     """
 
     stored_as_scd_type: int = 1
@@ -167,9 +177,9 @@ class UpkeepSettings:
     """How the Delta table itself is kept.
 
     Args:
-        path: Path of the Delta table, instead of the one under the target's root.
-        metadata_columns: Names of the columns that cdc-ops adds to the table; the optional ones are absent without a name.
-        properties: Delta table properties, over the package's defaults.
+        path: Path of the Delta table, if it is not `<root>/<schema>/<table>`.
+        metadata_columns: Names of the columns that cdc-ops adds to the table. An optional column without a name is not added.
+        properties: Delta table properties; they override the defaults of cdc-ops.
         maintenance: When OPTIMIZE and VACUUM are due.
     """
 
@@ -186,9 +196,9 @@ class TableSettings:
     A pipeline file writes the fields of all groups beside each other.
 
     Args:
-        method: Where changes come from: `query` reads the source's rows by JDBC; `log` reads the events in the pipeline's `archive`, and
-            the source only for its columns, for reconcile and for resyncs.
-        keys: Columns that identify a row; empty = the primary key.
+        method: Where changes come from. `query` reads the rows of the source by JDBC. `log` reads the change events in the pipeline's
+            `archive`; it reads the source only for columns, reconcile and resyncs.
+        keys: Columns that identify a row. Empty = the primary key.
         load: Which rows and columns are read at the source, and how.
         order: In which order the changes of a row count.
         apply: What rows that were read do to the table.
