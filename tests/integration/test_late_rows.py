@@ -203,9 +203,9 @@ def test_the_unit_that_is_not_over_is_read_and_read_again_when_it_changes(bare: 
     """Rows of today, and changes within the same value of the cursor, arrive with the next run, not with the next day."""
     in_utc(bare)
     cursors = {"days": "day", "days_in_a_band": "day", "seconds": "at", "seconds_in_a_band": "at"}
-    overlaps = {name: MINUTE if name.endswith("band") else timedelta(0) for name in cursors}
+    lookbacks = {name: MINUTE if name.endswith("band") else timedelta(0) for name in cursors}
     hidden = {"apply_as_deletes": "gone = 1", "except_column_list": ("gone",)}  # what deletes a row is not stored
-    settings = {name: {"cursor": (cursor,), "overlap": overlaps[name], **hidden} for name, cursor in cursors.items()}
+    settings = {name: {"cursor": (cursor,), "lookback": lookbacks[name], **hidden} for name, cursor in cursors.items()}
     make(bare, COARSE[type(bare.server)], "INSERT INTO {name} (id, v) VALUES (1, 1), (2, 2)", settings)
     runs(bare)
     same = "day = day, at = at" if isinstance(bare.server, MariaDBServer) else "day = day"

@@ -219,7 +219,7 @@ def test_a_statement_that_innodb_does_not_know_yet_holds_back(
     assert bound.value.parts[0] < str(written)
 
 
-def test_a_statement_that_waits_holds_the_bound_below_its_now_also_without_an_overlap(
+def test_a_statement_that_waits_holds_the_bound_below_its_now_also_without_a_lookback(
     source: MySQLSource, server: DatabaseServer, connect: Callable[[], Client]
 ) -> None:
     """A server that tells ages in whole seconds calls it younger than it is, unless a second has ended meanwhile."""

@@ -24,7 +24,7 @@ def test_the_band_of_a_time_is_as_long_as_the_lookback() -> None:
 
 
 @pytest.mark.parametrize("cursor", [AT, ID])
-def test_without_an_overlap_there_is_no_band(cursor: Cursor) -> None:
+def test_without_a_lookback_there_is_no_band(cursor: Cursor) -> None:
     assert band_low(cursor, NOON, timedelta(0)) is None
 
 
@@ -60,7 +60,7 @@ def test_several_operations_have_the_sum_of_rows_and_the_deepest_of_all() -> Non
     ("seconds", "said"),
     [(20, "Set 'lookback' to at least 40s"), (45, "Set 'lookback' to at least 2m"), (10, "'lookback' is long enough for these")],
 )
-def test_the_advice_is_an_overlap_of_twice_the_lag(seconds: int, said: str) -> None:
+def test_the_advice_is_a_lookback_of_twice_the_lag(seconds: int, said: str) -> None:
     late = measured(AT, 2, AT.shifted(NOON, -timedelta(seconds=seconds)).parts[0], NOON)
     text = advice(AT, late, HALF_A_MINUTE)
     assert said in text

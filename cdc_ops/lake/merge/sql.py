@@ -15,7 +15,7 @@ def merge_statement(target: str, source: str, plan: MergePlan) -> str:
 
     A matched row is updated without asking whether it differs. The question makes Delta read and shuffle every column of every row of the
     files that it touches, where otherwise it needs the keys only: 20,000 rows spread over 2 million of 40 columns took 7 s without and 68 s
-    with it. The price is that rows of an overlap that is read again are written again; deletion vectors keep that to those rows.
+    with it. The price is that rows of a lookback that is read again are written again; deletion vectors keep that to those rows.
 
     Args:
         target: SQL name of the table.
