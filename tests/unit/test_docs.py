@@ -211,6 +211,22 @@ def test_make_check_runs_the_examples() -> None:
     assert "-m pytest --quiet --durations 0 --doctest-modules cdc_ops/core\n" in text_of(ROOT / "Makefile")
 
 
+def paragraphs(text: str) -> Iterator[str]:
+    """Yields paragraphs and items of lists; tables, headings, code and comments are none."""
+    text = re.sub(r"<!--.*?-->", "", FENCE.sub("\n", text), flags=re.DOTALL)
+    text = re.sub(r"^(?:#|\|).*$", "", text, flags=re.MULTILINE)
+    yield from (part for part in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", text) if part.strip())
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=name_of)
+def test_no_paragraph_is_longer_than_80_words(page: Path) -> None:
+    assert [part for part in paragraphs(text_of(page)) if len(part.split()) > 80] == []
+
+
+def test_paragraphs_are_seen_on_most_pages() -> None:
+    assert sum(any(paragraphs(text_of(page))) for page in PAGES) > 30
+
+
 def test_the_map_of_the_tree_names_every_folder_and_no_other() -> None:
     kept = {file.parent for suffix in ("py", "html") for file in (ROOT / "cdc_ops").rglob(f"*.{suffix}")}
     mapped = text_of(ROOT / "CONTRIBUTING.md").split("\n## The tree\n")[1].split("\n## ")[0]
