@@ -1,1 +1,1 @@
-"""The pure heart: frozen values and functions on them. Standard library only; no clock, environment, database, Airflow or Spark."""
+"""Pure functions on frozen values. Standard library only; no clock, environment, database, Airflow or Spark."""

@@ -1,4 +1,4 @@
-"""Conditions of many columns as one: joined by halves, so that none of them lies deep. No Spark here."""
+"""Joins many expressions into one as a balanced tree, so that the expression is not nested deeply. No Spark here."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -7,7 +7,7 @@ Item = TypeVar("Item")
 
 
 def balanced_reduce(join: Callable[[Item, Item], Item], items: Iterable[Item], empty: Item | None = None) -> Item:
-    """Returns items joined in their order: each two neighbours, then what came of them, and so on.
+    """Returns items joined in order: first each two neighbours, then the results, and so on.
 
     Joined one after the other, a thousand items lie a thousand deep in each other; what goes through an expression by calling itself, as
     Spark's analyzer does, has its stack run over at a few hundred.
@@ -23,7 +23,7 @@ def balanced_reduce(join: Callable[[Item, Item], Item], items: Iterable[Item], e
     found = list(items)
     if not found:
         if empty is None:
-            raise ValueError("there is nothing to join")
+            raise ValueError("there are no items to join")
         return empty
     while len(found) > 1:
         pairs = [join(*found[start : start + 2]) for start in range(0, len(found) - 1, 2)]

@@ -1,4 +1,4 @@
-"""What `cdc-ops check` finds: one finding for each thing that was tried. Pure."""
+"""Findings of `cdc-ops check`: one for each check. Pure."""
 
 import enum
 from dataclasses import dataclass
@@ -7,18 +7,18 @@ from cdc_ops.errors import CdcError
 
 
 class Verdict(enum.StrEnum):
-    """How a thing stands."""
+    """The result of a check."""
 
     OK = "ok"
     WARNING = "warning"
-    """Runs work, but slower, later or with less than they could."""
+    """Runs work, but slower, later, or with less information."""
     FAILED = "failed"
     """Runs will fail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was tried.
+    """The result of one check, with its subject and remedy.
 
     Args:
         what: The thing, e.g. `ledger` or `shop.orders`.
@@ -40,16 +40,16 @@ class Finding:
 
 
 def ok(what: str, seen: str) -> Finding:
-    """Returns the finding on what is as it should be."""
+    """Returns the finding of a check that passed."""
     return Finding(what=what, verdict=Verdict.OK, seen=seen)
 
 
 def warning(what: str, seen: str, next: str = "") -> Finding:
-    """Returns the finding on what could be better."""
+    """Returns the finding of a check that found something to improve."""
     return Finding(what=what, verdict=Verdict.WARNING, seen=seen, next=next)
 
 
 def failed(what: str, error: CdcError) -> Finding:
-    """Returns the finding on what ended in an error."""
+    """Returns the finding of a check that failed."""
     seen = ": ".join(" ".join(part.split()).rstrip(".") for part in (error.what, error.why) if part)
     return Finding(what=what, verdict=Verdict.FAILED, seen=seen, next=" ".join(error.next.split()), error=type(error).__name__)

@@ -1,4 +1,4 @@
-"""Instants as people write them: ISO 8601 with an offset. Pure."""
+"""Parses instants: ISO 8601 with a time zone. Pure."""
 
 from datetime import datetime
 from typing import Final
@@ -30,8 +30,8 @@ def parse_instant(text: str, name: str) -> datetime:
     if instant.tzinfo is None:
         raise RequestError(
             f"{name}={text!r} has no time zone.",
-            why="The same text means different rows in different zones.",
+            why="Without a time zone the text means a different instant on each machine.",
             data=_NOTHING,
-            next=f"Add the zone, e.g. {text}Z or {text}+02:00.",
+            next=f"Add the time zone, e.g. {text}Z or {text}+02:00.",
         )
     return instant

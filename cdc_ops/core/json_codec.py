@@ -1,4 +1,4 @@
-"""Frozen values to JSON and back: the only language between Airflow, the ledger, Spark and the Delta commit.
+"""Converts frozen values to JSON and back: the format between Airflow, the ledger, Spark and the Delta commit.
 
 A class that stands in a tagged union has a class variable `JSON_TYPE`, and its JSON says it: {"type": "window", ...}.
 
@@ -23,7 +23,7 @@ TYPE: Final = "type"
 
 
 def to_data(value: object) -> Any:
-    """Turns a value into plain JSON data; datetimes must carry a time zone, a timedelta becomes its seconds."""
+    """Converts a value to plain JSON data; datetimes must have a time zone, a timedelta becomes its seconds."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         data = {field.name: to_data(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return data if (tag := _tag(type(value))) is None else {TYPE: tag, **data}
@@ -32,7 +32,7 @@ def to_data(value: object) -> Any:
             return value.value
         case datetime():
             if value.tzinfo is None:
-                raise ValueError(f"naive datetime {value!r} cannot cross a border")
+                raise ValueError(f"{value!r} has no time zone and cannot be written as JSON")
             return value.isoformat()
         case timedelta():
             return value.total_seconds()
@@ -52,7 +52,7 @@ def dumps(value: object) -> str:
 
 
 def loads(cls: type[T], text: str) -> T:
-    """Reads a value of type `cls` from JSON text.
+    """Parses a value of type `cls` from JSON text.
 
     Raises:
         StateError: the text is not JSON or does not fit `cls` (written by another version of the package, or damaged).
@@ -61,15 +61,15 @@ def loads(cls: type[T], text: str) -> T:
         return from_data(cls, json.loads(text))
     except (ValueError, TypeError, KeyError) as error:
         raise StateError(
-            f"Cannot read a {cls.__name__} from its JSON form.",
+            f"The JSON text is not a valid {cls.__name__}.",
             why=str(error),
             data="Nothing was read or written.",
-            next="Check that all parts run the same cdc-ops version.",
+            next="Check that Airflow, Spark and the command line run the same cdc-ops version.",
         ) from error
 
 
 def from_data(cls: type[T], data: Any) -> T:
-    """Reads a value of type `cls` from plain JSON data; see `loads` for text and for the public error."""
+    """Parses a value of type `cls` from plain JSON data; `loads` takes text and raises the public error."""
     return cast(T, _read(cls, data))
 
 

@@ -1,4 +1,4 @@
-"""Maintenance: when OPTIMIZE and VACUUM are due, decided from numbers that the last merge left in the ledger, without starting Spark."""
+"""Maintenance: decides without Spark when OPTIMIZE and VACUUM are due, from the numbers that the last merge wrote to the ledger."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenancePolicy:
-    """When the upkeep of a table is due.
+    """The limits at which maintenance of a table is due.
 
     Args:
         enabled: Whether cdc-ops runs OPTIMIZE and VACUUM. `false` = somebody else maintains the table.
@@ -27,7 +27,7 @@ class MaintenancePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableStats:
-    """What a merge or maintenance saw of the Delta table when it ended.
+    """The size of the Delta table after a merge or maintenance.
 
     Args:
         delta_version: Version they describe.
@@ -50,7 +50,7 @@ class TableStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenancePlan:
-    """What is due for one table, and why."""
+    """The maintenance that is due for one table, and why."""
 
     optimize: bool = False
     vacuum: bool = False
@@ -58,12 +58,12 @@ class MaintenancePlan:
 
     @property
     def due(self) -> bool:
-        """True if there is anything to do."""
+        """True if any maintenance is due."""
         return self.optimize or self.vacuum
 
 
 def plan_maintenance(policy: MaintenancePolicy, stats: TableStats | None, now: datetime) -> MaintenancePlan:
-    """Decides which upkeep is due.
+    """Returns the maintenance that is due.
 
     Args:
         policy: The table's policy.
@@ -86,7 +86,7 @@ def plan_maintenance(policy: MaintenancePolicy, stats: TableStats | None, now: d
 
 
 def carry_over(previous: TableStats | None, seen: TableStats, now: datetime) -> TableStats:
-    """Returns what a data commit saw, with the history of upkeep carried on from the numbers before it.
+    """Returns the statistics of a data commit, with the maintenance history of the statistics before it.
 
     Args:
         previous: The ledger's numbers, None for a new table.

@@ -1,4 +1,4 @@
-"""Which process holds a lease: enough to tell, on its own machine, that it is gone. Pure; `cdc_ops.state.processes` asks the system."""
+"""The process that holds a lease: enough to find out on its machine that it ended. Pure; `cdc_ops.state.processes` asks the system."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _SIGNED: Final = re.compile(rf"({LOCAL}.*)@([0-9a-f]{{16}})\.(\d{{1,10}})\.(\d{{
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessIdentity:
-    """One process of one machine.
+    """A process on a machine.
 
     Args:
         place: Names the machine, its boot and what of it can be seen: processes with the same place see each other under their pids.
@@ -25,7 +25,7 @@ class ProcessIdentity:
     started: int
 
     def sign(self, name: str) -> str:
-        """Returns the holder of a lease under which this process can be found.
+        """Returns the text that identifies this process as the holder of a lease.
 
         >>> ProcessIdentity(place="0123456789abcdef", pid=42, started=7).sign("cli:host:42:1a2b")
         'cli:host:42:1a2b@0123456789abcdef.42.7'
@@ -34,13 +34,13 @@ class ProcessIdentity:
 
 
 def process_of(holder: str) -> ProcessIdentity | None:
-    """Returns the process that a holder of a lease lives and dies with, None if there is no such one or it did not say."""
+    """Returns the process of a lease holder, None if the holder is not tied to one process."""
     found = _SIGNED.fullmatch(holder)
     return ProcessIdentity(place=found[2], pid=int(found[3]), started=int(found[4])) if found else None
 
 
 def holder_name(holder: str) -> str:
-    """Returns a holder as people read it.
+    """Returns the name of a holder for messages.
 
     >>> holder_name("cli:host:42:1a2b@0123456789abcdef.42.7")
     'cli:host:42:1a2b'

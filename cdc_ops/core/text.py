@@ -1,4 +1,4 @@
-"""Small wording helpers for messages and statements."""
+"""Text helpers for messages and SQL statements."""
 
 import difflib
 import re
@@ -9,25 +9,25 @@ _PART: Final = re.compile(r'\s*(?:"(?P<quoted>(?:[^"]|"")*)"\s*|(?P<plain>[^,]*)
 
 
 def did_you_mean(word: str, known: Iterable[str], limit: int = 8) -> str:
-    """Returns a sentence that names the nearest known word (case does not count), or the known words if none is near."""
+    """Returns a sentence that suggests the nearest known word (ignoring case), or lists the known words if none is near."""
     names = sorted(known)
     if not names:
-        return "There are none at all."
+        return "There are no valid names."
     by_lower = {name.lower(): name for name in names}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     if near:
         return f"Did you mean {by_lower[near[0]]!r}?"
     shown = ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
-    return f"Known are: {shown}."
+    return f"Valid names are: {shown}."
 
 
 def quoted(name: str) -> str:
-    """Returns a Spark SQL identifier."""
+    """Returns a name as a quoted Spark SQL identifier."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """Returns the parts of a list with commas between, without the blanks around them.
+    """Returns the parts of a comma-separated list without the blanks around them.
 
     A part that holds a comma itself, or begins or ends with a blank, stands in double quotes, as in CSV.
 
@@ -43,7 +43,7 @@ def split_list(text: str) -> tuple[str, ...]:
 
 
 def unquoted(text: str) -> str:
-    """Returns a name without the blanks around it; one that begins or ends with a blank stands in double quotes.
+    """Returns a name without the blanks around it; double quotes keep blanks at its start and end.
 
     >>> [unquoted(text) for text in (' note ', '" note"', 'a,b', '"')]
     ['note', ' note', 'a,b', '"']

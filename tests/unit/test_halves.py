@@ -19,5 +19,5 @@ def test_the_order_stays_and_nothing_lies_deeper_than_it_has_to(size: int) -> No
 
 def test_of_no_items_the_empty_one_is_returned_if_there_is_one() -> None:
     assert balanced_reduce(max, [], 7) == 7
-    with pytest.raises(ValueError, match="nothing to join"):
+    with pytest.raises(ValueError, match="there are no items to join"):
         balanced_reduce(max, [])

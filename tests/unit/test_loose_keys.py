@@ -94,7 +94,7 @@ def test_a_frozen_operation_is_compared_with_its_key_columns_and_not_read_under_
     spec = Case(root="x").operation(1, schema=NORMALISED, keys=("_key_code",))
     assert rebase_on_current_columns(spec, facts(loose()), head(NORMALISED, ("_key_code",)), RUN) is spec
     assert spec.source_keys == ("code",)
-    assert drift(NORMALISED, alike(loose("unicode_ci"), NORMALISED)) == ("code is compared by another rule",)
+    assert drift(NORMALISED, alike(loose("unicode_ci"), NORMALISED)) == ("code is compared by another collation",)
     with pytest.raises(SchemaChangedError):
         rebase_on_current_columns(spec, facts(loose("unicode_ci")), head(NORMALISED, ("_key_code",)), RUN)
 

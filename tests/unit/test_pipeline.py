@@ -72,7 +72,7 @@ def test_an_entry_without_table_names_its_place_and_the_nearest_table(pattern: s
 
 
 def test_a_source_without_tables_is_said_to_have_none() -> None:
-    with pytest.raises(ConfigError, match="There are none at all"):
+    with pytest.raises(ConfigError, match="There are no valid names"):
         resolve_tables(pipeline(rule("shop.users")), [])
 
 

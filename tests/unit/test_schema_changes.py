@@ -161,7 +161,7 @@ def test_evolve_adds_and_widens_and_reads_what_fits_in_the_stored_type() -> None
     }  # fmt: skip
     text = "\n".join(decision.notes)
     assert "cdc-ops backfill --pipeline shop --table shop.orders --columns note" in text
-    assert "name is gone" in text
+    assert "column name was dropped at the source" in text
     assert "stays decimal(10,2)" in text
 
 
@@ -179,7 +179,7 @@ def test_another_type_stops_the_table_under_every_policy_and_names_both_types_an
 ) -> None:
     with pytest.raises(SchemaChangedError, match="retyped") as caught:
         decided(policy, now)
-    assert "stored as" in caught.value.why
+    assert "is stored as" in caught.value.why
     assert "resync --pipeline shop --table shop.orders --mode full" in caught.value.next
     assert "except_column_list" in caught.value.next
 
@@ -231,7 +231,7 @@ def test_a_frozen_read_drifts_when_a_column_is_gone_or_read_differently_and_not_
     frozen = changed()
     assert drift(frozen, changed(note="string")) == ()
     assert drift(frozen, changed(name=None)) == ("name is gone",)
-    assert drift(frozen, changed(amount="decimal(12,4)")) == ("amount was decimal(10,2) and is decimal(12,4)",)
+    assert drift(frozen, changed(amount="decimal(12,4)")) == ("amount changed from decimal(10,2) to decimal(12,4)",)
     longer = tuple(
         Column(name="name", source_type="varchar(99)", delta_type="string", nullable=True, expression="name") if c.name == "name" else c
         for c in frozen.columns

@@ -217,11 +217,11 @@ def test_columns_of_ours_are_added_once_and_are_none_of_the_source() -> None:
 @pytest.mark.parametrize(
     ("stored", "column", "declared", "said"),
     [
-        (EVENTS, SEQUENCE, False, "NULL in the rows that are there, which counts as older than any change: nothing has to be filled"),
+        (EVENTS, SEQUENCE, False, "existing rows have NULL in it, which counts as older than any change: nothing has to be filled"),
         (HISTORY, START, False, "nothing has to be filled"),
         (replace(LATEST, own=OWN), "written_at", False, "until they are written again; 'cdc-ops resync --mode full' writes all of them"),
-        (replace(HISTORY, own=OWN), "written_at", False, "NULL in the rows that are there until they are written again"),
-        (replace(LATEST, own=OWN), "written_at", True, "NULL in the rows that are there until they are written again"),
+        (replace(HISTORY, own=OWN), "written_at", False, "existing rows have NULL in it until they are written again"),
+        (replace(LATEST, own=OWN), "written_at", True, "existing rows have NULL in it until they are written again"),
     ],
 )
 def test_no_backfill_is_advised_for_a_column_of_ours(stored: TableStorage, column: str, declared: bool, said: str) -> None:

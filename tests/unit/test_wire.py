@@ -132,7 +132,7 @@ def test_text_that_is_no_json_is_refused() -> None:
 
 @pytest.mark.parametrize("value", [datetime(2026, 1, 1), {"at": datetime(2026, 1, 1)}, (datetime(2026, 1, 1),)])
 def test_a_naive_datetime_does_not_leave(value: object) -> None:
-    with pytest.raises(ValueError, match="naive"):
+    with pytest.raises(ValueError, match="has no time zone"):
         json_codec.dumps(value)
 
 

@@ -1,1 +1,1 @@
-"""Cursors of the query method: positions, windows, late rows. Pure."""
+"""Cursors of the query method: values, windows, late rows. Pure."""

@@ -1,4 +1,4 @@
-"""Readings of a source's counter, kept from run to run, and the bound of an auto-increment cursor that they prove. Pure.
+"""Samples of a source's AUTO_INCREMENT counter, kept from run to run, and the safe bound that they prove. Pure.
 
 Numbers are handed out before they are committed: with 4 still open and 5 committed, MAX is 5, and 4 would never be read. While writers
 overlap for ever there is no moment at which all numbers below the counter are committed, so a bound that waits for one never moves.
@@ -29,7 +29,7 @@ _TICK: Final = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterSample:
-    """The counter at some moment.
+    """A counter value and the time at which it was read.
 
     Args:
         at: The source's clock right after the counter was read, UTC; not before any writer began that was open then.
@@ -42,7 +42,7 @@ class CounterSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterSamples:
-    """The readings of one cursor on one server, oldest first; clock and counter both grow.
+    """The samples of one cursor on one server, oldest first; times and counters both increase.
 
     Args:
         server: Which server it was: another one has another clock and may hand out numbers of its own.
@@ -57,7 +57,7 @@ class CounterSamples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterObservation:
-    """One look at a counter.
+    """A sample of a counter, with the server and column that it belongs to.
 
     Args:
         server: Which server was asked.
@@ -76,7 +76,7 @@ class CounterObservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritersOpen:
-    """The writers that were open when they were looked at, after the counter, and have not ended since.
+    """The writing transactions that were open when the source was asked, after the counter was read, and that have not ended since.
 
     Args:
         starts: Not after each of them began, UTC, by the server's clock; there is at least one.
@@ -89,7 +89,7 @@ class WritersOpen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldBound:
-    """What is known while writers are open.
+    """The bound that is proven while writers are open, and the samples to keep.
 
     Args:
         proven: The reading below which nothing can still be committed, None if there is none above the watermark.
@@ -101,13 +101,13 @@ class HeldBound:
 
 
 def bound_from_samples(earlier: CounterSamples | None, look: CounterObservation, writers: WritersOpen, watermark: int | None) -> HeldBound:
-    """Says how far a cursor is settled although writers are open.
+    """Returns the bound of a cursor that is safe although writers are open.
 
     Args:
         earlier: What the plan before this one kept.
         look: The counter of now; taken before the writers were looked at.
         writers: Who was open then, and still is.
-        watermark: Where the table stands; None before its first load.
+        watermark: The table's watermark; None before its first load.
 
     At 12:00 the counter was 100. The oldest writer that is open at 12:10 began at 12:05, so it holds no number below
     100. The counter of 12:10 (150) proves nothing yet, and is kept for later plans:
@@ -136,7 +136,7 @@ def bound_from_samples(earlier: CounterSamples | None, look: CounterObservation,
 
 
 def _usable(readings: CounterSamples | None, look: CounterObservation) -> tuple[CounterSample, ...]:
-    """Returns those earlier readings that still say something: of the same server since its start, and of the same numbers.
+    """Returns the earlier samples that are still valid: same server, taken since its start, same counter.
 
     All are dropped when the clock or the counter went back: then they are of a time, or of numbers, that come a second time.
     """
@@ -148,7 +148,7 @@ def _usable(readings: CounterSamples | None, look: CounterObservation) -> tuple[
 
 
 def _thinned(kept: tuple[CounterSample, ...], newest: CounterSample, watermark: int | None) -> tuple[CounterSample, ...]:
-    """Returns the readings that can still move the watermark, of equal ones the oldest, and not too many."""
+    """Returns the samples that can still move the watermark: the oldest of equal ones, up to a maximum."""
     chosen: list[CounterSample] = []
     for one in (*kept, newest):
         if (watermark is None or one.counter > watermark) and (not chosen or one.counter > chosen[-1].counter):
@@ -159,7 +159,7 @@ def _thinned(kept: tuple[CounterSample, ...], newest: CounterSample, watermark: 
 
 
 def _least_missed(readings: list[CounterSample]) -> int:
-    """Returns the reading whose lack makes the smallest gap for its age; never the oldest, which an old writer needs, nor the newest."""
+    """Returns the sample whose removal leaves the smallest gap for its age; never the oldest, which an old writer needs, nor the newest."""
     newest = readings[-1].at
 
     def gap(index: int) -> float:

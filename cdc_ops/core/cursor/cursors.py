@@ -16,11 +16,11 @@ _DATETIME: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _INTEGER: Final = re.compile(r"-?\d+", re.ASCII)
 _UNREAD: Final = "Nothing was read; the watermark stays."
-_CHECK: Final = "Check that the cursor columns are the same as in earlier runs; if they changed, resync the table in full."
+_CHECK: Final = "Check that the cursor columns are the same as in earlier runs; if they changed, run 'cdc-ops resync --mode full'."
 
 
 class CursorType(enum.StrEnum):
-    """How one part of a cursor is ordered."""
+    """The type of a cursor column, which decides its order."""
 
     DATETIME = "datetime"
     """A wall-clock value without zone (MySQL DATETIME), text `YYYY-MM-DD HH:MM:SS[.ffffff]` in the zone that the application writes."""
@@ -29,17 +29,17 @@ class CursorType(enum.StrEnum):
     DATE = "date"
     """A day of the zone that the application writes, text `YYYY-MM-DD`."""
     INTEGER = "integer"
-    """A whole number of any size (auto-increment ids, version counters)."""
+    """An integer of any size (auto-increment ids, version counters)."""
 
     @property
     def is_temporal(self) -> bool:
-        """True for the kinds whose bound comes from the source's clock."""
+        """True for types whose safe bound comes from the source's clock."""
         return self is not CursorType.INTEGER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorColumn:
-    """One part of a cursor.
+    """A column of a cursor.
 
     Args:
         name: Column name as the source spells it.
@@ -55,19 +55,19 @@ class CursorColumn:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the table that the value comes from."""
+        """The columns of the table that the value is computed from."""
         return self.coalesce or (self.name,)
 
     @property
     def is_coarse(self) -> bool:
-        """True if a row can change more than once within one value for longer than a run may wait: whole seconds, days.
+        """True for whole seconds and days: a row can change more than once within one value, for longer than a run may wait.
 
         The unit that is not over is read all the same, and again by the next run.
         """
         return self.type is CursorType.DATE or (self.type.is_temporal and self.precision == 0)
 
     def floor(self, moment: datetime) -> datetime:
-        """Cuts a moment down to what the column keeps.
+        """Rounds a moment down to the precision of the column.
 
         >>> CursorColumn(name="at", type=CursorType.DATETIME, precision=3).floor(datetime(2026, 1, 31, 12, 0, 0, 123_456))
         datetime.datetime(2026, 1, 31, 12, 0, 0, 123000)
@@ -78,7 +78,7 @@ class CursorColumn:
         return moment.replace(microsecond=moment.microsecond // unit * unit)
 
     def ceil(self, moment: datetime) -> datetime:
-        """Raises a moment to what the column keeps: comparing with it is the same as comparing with the moment itself.
+        """Rounds a moment up to the precision of the column; a column value compares with it as with the moment itself.
 
         >>> CursorColumn(name="day", type=CursorType.DATE).ceil(datetime(2026, 1, 31, 12))
         datetime.datetime(2026, 2, 1, 0, 0)
@@ -88,15 +88,15 @@ class CursorColumn:
 
     @property
     def unit(self) -> timedelta:
-        """The smallest distance of two values of a temporal column."""
+        """The smallest distance between two values of a temporal column."""
         return timedelta(days=1) if self.type is CursorType.DATE else timedelta(microseconds=10 ** (6 - self.precision))
 
     def literal(self, moment: datetime) -> str:
-        """Returns the literal of a naive moment that the column can keep."""
+        """Returns the cursor literal of a naive moment in the precision of the column."""
         return moment.date().isoformat() if self.type is CursorType.DATE else format_datetime(moment)
 
     def moment(self, text: str) -> datetime:
-        """Reads a literal of a temporal column.
+        """Parses a literal of a temporal column.
 
         Raises:
             ConfigError: it is none.
@@ -110,7 +110,7 @@ class CursorColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorValue:
-    """A position: one literal per leading cursor column.
+    """A value of a cursor: one literal for each leading cursor column.
 
     A value may have fewer parts than the cursor has columns. It then stands *before* every row that equals it in those parts, so
     `(ts,)` as an upper bound of `(ts, id)` excludes all rows of that `ts`, and as a lower bound includes them all.
@@ -140,11 +140,11 @@ class Cursor:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The columns of the table that its values come from."""
+        """The columns of the table that its values are computed from."""
         return tuple(dict.fromkeys(name for column in self.columns for name in column.columns))
 
     def order(self, value: CursorValue) -> tuple[int, ...]:
-        """Returns a tuple of integers that sorts as the source sorts the values (microseconds since year 1, or the integer itself).
+        """Returns a tuple of integers that sorts like the values at the source (microseconds since year 1, or the integer itself).
 
         Raises:
             ConfigError: a literal does not fit its declared type.
@@ -165,7 +165,7 @@ class Cursor:
         return tuple(_ordinal(column, text) for column, text in zip(self.columns, value.parts, strict=False))
 
     def shifted(self, value: CursorValue, by: timedelta) -> CursorValue:
-        """Returns the lead part of a temporal value moved by `by` and cut down to what the column keeps, other parts dropped.
+        """Returns the lead part of a temporal value moved by `by`, rounded down to the column's precision, without the other parts.
 
         An integer cursor is returned as it is.
 
@@ -179,7 +179,7 @@ class Cursor:
 
 
 def parse_datetime(text: str) -> datetime:
-    """Parses a cursor literal into a naive datetime (microseconds kept), only for arithmetic and order.
+    """Parses a cursor literal into a naive datetime with microseconds, for arithmetic and order only.
 
     Raises:
         ConfigError: the text is not `YYYY-MM-DD HH:MM:SS[.ffffff]`.

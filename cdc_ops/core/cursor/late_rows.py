@@ -1,4 +1,4 @@
-"""Late rows: rows that became visible below a bound which was called safe. Where they are looked for, and what is said of them. Pure.
+"""Late rows became visible below a bound that was called safe: the lookback window that finds them, and the advice. Pure.
 
 A bound is proven only for rows that are stamped by the source's own clock and by writers that the source shows. For all others (stamps
 of the application's clock, a missing grant, clocks that jump) each increment looks again at the *band* just below its watermark:
@@ -18,12 +18,12 @@ from cdc_ops.core.cursor.cursors import Cursor, CursorType, CursorValue
 from cdc_ops.core.cursor.windows import Window
 
 MOST_NUMBERS: Final = 100_000
-"""Numbers below the watermark of a counting cursor that are looked at again, at most."""
+"""The longest lookback window of a numeric cursor, in numbers below the watermark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeChecksum:
-    """What a plan saw of a stretch of the source, and what the lake holds once the plan's operation has committed.
+    """Row count and checksum of a range of the source, as a plan saw it; the lake holds the same after the plan's operation.
 
     It is taken after the bound and before the operation reads, so whatever it counts is read by that operation or was read before. A row
     that becomes visible later changes it: the next plan then has the band read.
@@ -41,7 +41,7 @@ class RangeChecksum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateRows:
-    """Late rows of one operation; they were merged.
+    """The late rows of one operation; they were merged.
 
     Args:
         rows: How many.
@@ -58,7 +58,7 @@ NONE_LATE: Final = LateRows()
 
 
 def band_low(cursor: Cursor, watermark: CursorValue, lookback: timedelta, since: CursorValue | None = None) -> CursorValue | None:
-    """Returns where the band below a watermark begins, None if there is none.
+    """Returns the start of the lookback window below a watermark, None if there is no such window.
 
     Args:
         cursor: The table's cursor.
@@ -86,7 +86,7 @@ def band_low(cursor: Cursor, watermark: CursorValue, lookback: timedelta, since:
 
 
 def measured(cursor: Cursor, rows: int, oldest: str, watermark: CursorValue) -> LateRows:
-    """Returns late rows with their distance from the watermark below which they turned up."""
+    """Returns late rows with their distance below the watermark."""
     if not rows:
         return NONE_LATE
     below = cursor.order(watermark)[0] - cursor.order(CursorValue(parts=(oldest,)))[0]
@@ -94,34 +94,35 @@ def measured(cursor: Cursor, rows: int, oldest: str, watermark: CursorValue) -> 
 
 
 def deepest(found: tuple[LateRows, ...]) -> LateRows:
-    """Returns several operations' late rows as one: their sum, and the deepest of them."""
+    """Returns the late rows of several operations as one value: their sum, and the lowest of them."""
     last = max(found, key=lambda late: late.below, default=NONE_LATE)
     return LateRows(rows=sum(late.rows for late in found), oldest=last.oldest, below=last.below)
 
 
 def commit_lag(cursor: Cursor, late: LateRows) -> timedelta | None:
-    """Returns how far below the previous bound the oldest late row lay; None without late rows, and for a counting cursor."""
+    """Returns how far below the previous bound the oldest late row was; None without late rows, and for a numeric cursor."""
     return timedelta(microseconds=late.below) if late.rows and cursor.lead.type.is_temporal else None
 
 
 def advice(cursor: Cursor, late: LateRows, lookback: timedelta) -> str:
-    """Returns what the operator should know of late rows, "" without any."""
+    """Returns the advice for late rows, "" without late rows."""
     if not late.rows:
         return ""
     many = f"{late.rows:,} late rows were" if late.rows > 1 else "1 late row was"
     lag = commit_lag(cursor, late)
     if lag is None:
         return (
-            f"{many} found below the watermark and merged, the oldest at {late.oldest}, {late.below:,} numbers below it: numbers were used "
-            "later than the source's open writers told. Let the source's user see them, and let nobody choose numbers; 'verify' finds "
-            "what was missed."
+            f"{many} found below the watermark and merged, the oldest at {late.oldest}, {late.below:,} numbers below it. "
+            "Transactions that the list of open transactions did not show used these numbers. Grant the source's user the right to see "
+            "all transactions, and let only AUTO_INCREMENT or a sequence choose numbers; 'cdc-ops verify' finds missed rows."
         )
     seconds = lag.total_seconds()
     short = 2 * seconds > lookback.total_seconds()
     recommended = f"Set 'lookback' to at least {_round_up(2 * seconds)}" if short else "'lookback' is long enough for these"
     return (
-        f"{many} found below the watermark and merged, the oldest at {late.oldest}, {seconds:.3f} s below it: the cursor is not set by the "
-        f"source's clock when the row is written, or its open writers are not all seen. {recommended}; 'verify' finds what was missed."
+        f"{many} found below the watermark and merged, the oldest at {late.oldest}, {seconds:.3f} s below it. Either the application, "
+        "not the source's clock, sets the cursor, or the source's user cannot see all open transactions. "
+        f"{recommended}; 'cdc-ops verify' finds missed rows."
     )
 
 

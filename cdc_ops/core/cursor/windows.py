@@ -13,7 +13,7 @@ from cdc_ops.errors import CursorRegressionError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SafeBound:
-    """A position below which, by `method`, nothing can still be committed.
+    """A cursor value below which no transaction can still commit, and the `method` that proves it.
 
     Args:
         value: The bound itself, exclusive.
@@ -63,7 +63,7 @@ class Window:
 
 
 def next_window(cursor: Cursor, watermark: CursorValue, bound: SafeBound) -> Window | None:
-    """Returns the window between the watermark and a safe bound, or None when the bound has not passed the watermark.
+    """Returns the window from the watermark to a safe bound, or None if the bound is not above the watermark.
 
     Where the column keeps whole seconds or days, the window goes on to the bound's `reach`, and the next one begins at its `value`: the
     unit that is not over is read in both.
@@ -77,7 +77,7 @@ def next_window(cursor: Cursor, watermark: CursorValue, bound: SafeBound) -> Win
     if _precedes(cursor.order(bound.clock), low):
         raise CursorRegressionError(
             f"The source's position ({bound.clock}) is behind the watermark ({watermark}).",
-            why="The source's clock or counter went back: a fail-over, a restored backup, a replica that lags, a changed time zone.",
+            why="The source's clock or counter went backwards: a failover, a restored backup, a lagging replica, or a changed time zone.",
             data="Nothing was read; the watermark stays.",
             next="Wait until the source has caught up, or correct its clock. If the cursor has no zone: name the zone in which it is"
             " written in 'time_zone' of the source (source.time_zone), as in earlier runs.",
@@ -89,12 +89,12 @@ def next_window(cursor: Cursor, watermark: CursorValue, bound: SafeBound) -> Win
 
 
 def next_watermark(cursor: Cursor, watermark: CursorValue, bound: SafeBound) -> CursorValue:
-    """Returns the watermark once a window up to a bound has been committed: the bound, but never back."""
+    """Returns the watermark after the commit of a window up to a bound: the bound, but never less than before."""
     return max(bound.value, watermark, key=cursor.order)
 
 
 def fresh_instant(cursor: Cursor, bound: SafeBound) -> datetime:
-    """Returns the instant (UTC) up to which a table is complete once everything below the bound is in it."""
+    """Returns the instant (UTC) up to which a table is complete after the commit of everything below the bound."""
     if not cursor.columns or not cursor.lead.type.is_temporal:
         return bound.observed_at - (bound.behind or timedelta(0))
     lead, behind = cursor.lead, bound.behind
@@ -104,12 +104,12 @@ def fresh_instant(cursor: Cursor, bound: SafeBound) -> datetime:
 
 
 def _precedes(left: tuple[int, ...], right: tuple[int, ...]) -> bool:
-    """True if `left` stands strictly before `right`; a prefix stands before its extensions."""
+    """True if `left` sorts strictly before `right`; a prefix sorts before its extensions."""
     return left < right
 
 
 def contains(cursor: Cursor, window: Window, value: CursorValue) -> bool:
-    """True if a row with the full cursor value lies in the window: the reference that `predicate` is tested against.
+    """True if a row with this cursor value is in the window: the reference for tests of `bounds_predicate`.
 
     >>> from cdc_ops.core.cursor.cursors import CursorColumn, CursorType
     >>> cursor = Cursor(columns=(CursorColumn(name="id", type=CursorType.INTEGER),))

@@ -1,1 +1,1 @@
-"""Tables and types: how each source type is stored, and what a change of the schema means. Pure."""
+"""Tables and types: how each source type is stored, and how a table follows schema changes. Pure."""

@@ -1,4 +1,4 @@
-"""Keys that the source compares loosely (`Abc` and `ABC` are one key), and the column by which the lake tells them apart as it does. Pure.
+"""Keys that the source compares by a collation (`Abc` equals `ABC`), and the lake's column that compares them the same way. Pure.
 
 Only the source knows what it holds for equal. So it computes a text from each key, equal for keys that it holds for equal and for no
 others (the weights of a collation, the lower case of citext). The text is stored beside the key, in a column of the lake alone, and
@@ -13,11 +13,11 @@ from cdc_ops.core.schema.schema_evolution import ChangeKind, SchemaChange
 from cdc_ops.core.schema.tables import Column, TableSchema
 
 PREFIX: Final = "_key_"
-"""What the name of such a column begins with; the name of the key follows."""
+"""Prefix of such a column's name; the name of the key follows."""
 
 
 def key_column(column: Column) -> Column:
-    """Returns the column that stands for a loosely compared key in the lake."""
+    """Returns the lake's column that is compared in place of a collated key."""
     return Column(
         name=PREFIX + column.name,
         source_type="text",
@@ -29,30 +29,30 @@ def key_column(column: Column) -> Column:
 
 
 def with_key_columns(schema: TableSchema, names: Iterable[str]) -> TableSchema:
-    """Returns a schema with the columns that stand for some keys behind the source's own, and without any that it had."""
+    """Returns a schema whose collation key columns are exactly those of the named keys, after the source's own columns."""
     columns = tuple(column for column in schema.columns if not column.normalises)
     keys = (column for name in names if (column := schema.column(name)) is not None and column.normal)
     return replace(schema, columns=(*columns, *(key_column(column) for column in keys)))
 
 
 def alike(schema: TableSchema, frozen: TableSchema) -> TableSchema:
-    """Returns what the source says now with the columns that stand for keys in a frozen schema."""
+    """Returns the source's current schema with the collation key columns that a frozen schema has."""
     return with_key_columns(schema, (column.normalises for column in frozen.columns if column.normalises))
 
 
 def source_names(schema: TableSchema, names: Iterable[str]) -> tuple[str, ...]:
-    """Returns the source's columns behind some columns of the lake, in the same order."""
+    """Returns the source's column for each of some lake columns, in the same order."""
     return tuple((column.normalises if (column := schema.column(name)) is not None else "") or name for name in names)
 
 
 def rules_of(schema: TableSchema) -> tuple[tuple[str, str], ...]:
-    """Returns, for each column that stands for a key, its name and the rule by which the source compares, e.g. a collation."""
+    """Returns, for each collation key column, its name and the source's rule of comparison, e.g. a collation."""
     keys = (column for column in schema.columns if column.normalises)
     return tuple((column.name, found.loose) for column in keys if (found := schema.column(column.normalises)) is not None)
 
 
 def compare_rules(recorded: Iterable[tuple[str, str]], schema: TableSchema) -> tuple[SchemaChange, ...]:
-    """Compares the rules by which the lake's keys were made with those of now: under another collation other keys are equal.
+    """Compares the recorded collations of the keys with the current ones: another collation makes other keys equal.
 
     Args:
         recorded: What the newest commit says, empty if it is silent.

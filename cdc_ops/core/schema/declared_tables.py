@@ -1,4 +1,4 @@
-"""Tables that no server is asked about: their columns as a pipeline file declares them, in the types of a dialect. Pure.
+"""Tables of a source without a server: the pipeline file declares their columns, in the types of a dialect. Pure.
 
 SHOP.ORDERS: {ID: number(19) primary key, NAME: varchar2(40), AMOUNT: "number(10,2) not null"}
 """
@@ -18,7 +18,7 @@ from cdc_ops.core.text import did_you_mean
 
 
 class TypeDialect(enum.StrEnum):
-    """Whose types a declared column is written in."""
+    """The database whose type names a declared column uses."""
 
     DELTA = "delta"
     """The stored types themselves, for formats that write values as plain text or typed files."""
@@ -42,8 +42,10 @@ class DeclaredTable:
     columns: tuple[tuple[str, str], ...]
 
 
-START_NEW_PIPELINE: Final = "A pipeline of another name, with another 'path' for the table, begins with the first events of the archive"
-"""What is to be done where a table of a source would be read as a whole."""
+START_NEW_PIPELINE: Final = (
+    "Create a pipeline with another name and another 'path' for the table: it starts with the first events of the archive"
+)
+"""The remedy for a declared table where a table of a server would be resynced in full."""
 
 _OF_FORMATS: Final = (
     *(("debezium-mysql", TypeDialect.MYSQL), ("debezium-postgres", TypeDialect.POSTGRES)),
@@ -58,21 +60,21 @@ _TYPE: Final = re.compile(r"^([a-z]\w*(?: precision)?)\s*(?:\(([^()]*)\))?\s*((?
 
 
 def next_step(command: str, does: str, *, declared: bool, first: str = "", then: str = "") -> str:
-    """Returns what is to be done about a table that cannot go on with its archive alone, as the `next` of an error.
+    """Returns the `next` of an error for a table that cannot continue from its archive alone.
 
     Args:
         command: The command of `cdc-ops` that reads the source's rows, with its options.
-        does: What it does, in words.
+        does: What the command does, in words.
         declared: True if there is no database whose rows it could read.
-        first: A sentence on what else helps then, before what is said anyway.
-        then: What is said of the pipeline that begins anew, from a comma on.
+        first: A sentence before the remedy of declared tables.
+        then: A relative clause about the archive of the new pipeline, with its comma.
     """
     return f"{first} {START_NEW_PIPELINE}{then}.".lstrip() if declared else f"cdc-ops {command}   ({does})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Type:
-    """How a type is stored, as what the formats know it, and which arguments it takes.
+    """The stored type of a declared type, the name that formats use for it, and the arguments that it takes.
 
     Args:
         stored: Spark SQL DDL; `decimal` gets its digits.
@@ -172,12 +174,12 @@ _POSTGRES_OTHERS: Final = re.compile(r"^(inet|cidr|macaddr8?|tsvector|(int4|int8
 
 
 def dialect_of(form: str) -> TypeDialect | None:
-    """Returns the dialect that a format's values are read by, None if any will do."""
+    """Returns the dialect that a format's values need, None if every dialect fits."""
     return next((dialect for beginning, dialect in _OF_FORMATS if form.startswith(beginning)), None)
 
 
 def declared_schema(declared: DeclaredTable, dialect: TypeDialect, types: TypePolicies = DEFAULT_TYPES) -> TableSchema:
-    """Returns a declared table as a source would describe it.
+    """Returns the schema of a declared table, as a source would return it.
 
     Args:
         declared: The table.
@@ -185,7 +187,7 @@ def declared_schema(declared: DeclaredTable, dialect: TypeDialect, types: TypePo
         types: What becomes of values that no stored type holds.
 
     Raises:
-        ValueError: a type is none of the dialect.
+        ValueError: a type is not in the dialect.
     """
     columns, primary_key = [], []
     for name, text in declared.columns:
@@ -208,10 +210,10 @@ def declared_column(name: str, text: str, dialect: TypeDialect, types: TypePolic
         The column, and whether it is a part of the primary key.
 
     Raises:
-        ValueError: the type is none of the dialect, or cannot be stored.
+        ValueError: the type is not in the dialect, or cannot be stored.
     """
     if dialect is TypeDialect.MONGODB and "." in name:
-        raise ValueError(f"{name!r} has a dot in it: the log does not tell such a field from a part of another one")
+        raise ValueError(f"{name!r} contains a dot: the log cannot distinguish such a field from a nested field")
     kind, said = text.strip(), set[str]()
     while found := _CONSTRAINT.search(kind):
         said.add("".join(found[1].lower().split()))
@@ -219,7 +221,7 @@ def declared_column(name: str, text: str, dialect: TypeDialect, types: TypePolic
     stored, known_as, lossy = _READERS[dialect](kind, types)
     is_key = "primarykey" in said
     if is_key and known_as in _NO_KEYS:
-        raise ValueError(f"{kind!r} is no type of a key: such values may be spelled in several ways")
+        raise ValueError(f"{kind!r} cannot be a key: equal values of this type may be written in several ways")
     column = Column(name=name, source_type=known_as, delta_type=stored, nullable=not said, expression=name, lossy=lossy)
     return column, is_key
 
@@ -227,7 +229,7 @@ def declared_column(name: str, text: str, dialect: TypeDialect, types: TypePolic
 def _mysql(kind: str, types: TypePolicies) -> tuple[str, str, bool]:
     mapping = mysql_mapping(kind, types)
     if mapping is None or mapping.refusal:
-        raise ValueError(mapping.refusal if mapping else f"{kind!r} is no type of MySQL or MariaDB")
+        raise ValueError(mapping.refusal if mapping else f"{kind!r} is not a type of MySQL or MariaDB")
     return mapping.delta_type, kind, mapping.lossy
 
 
@@ -237,7 +239,7 @@ def _postgres(kind: str, types: TypePolicies) -> tuple[str, str, bool]:
         raise ValueError(mapping.refusal)
     column = Column(name="", source_type=kind, delta_type=mapping.delta_type, nullable=True, expression="")
     if logical_type_of(column) is LogicalType.OTHER and not _POSTGRES_OTHERS.match(kind.lower()):
-        raise ValueError(f"{kind!r} is no type that format_type prints; enums and types of your own are declared as text")
+        raise ValueError(f"{kind!r} is not a type that format_type prints; declare enums and user-defined types as text")
     return mapping.delta_type, kind, mapping.lossy
 
 
@@ -247,7 +249,7 @@ def _reader(known: dict[str, _Type], dialect: TypeDialect) -> Callable[[str, Typ
         name, arguments, zone = found.groups(default="") if found else (kind, "", "")
         one = known.get(f"{name} {zone}".strip())
         if one is None or (arguments and not re.fullmatch(one.takes, arguments.strip())):
-            raise ValueError(f"{kind!r} is no type of the dialect {dialect.value!r}. {did_you_mean(name, known)}")
+            raise ValueError(f"{kind!r} is not a type of the dialect {dialect.value!r}. {did_you_mean(name, known)}")
         if one.stored == "decimal":
             stored, known_as = _decimal(kind, arguments.strip(), one.default, types)
             if dialect is TypeDialect.ORACLE and (whole := _ORACLE_WHOLE.fullmatch(stored)):
@@ -263,7 +265,7 @@ def _reader(known: dict[str, _Type], dialect: TypeDialect) -> Callable[[str, Typ
 
 
 def _decimal(kind: str, digits: str, default: str, types: TypePolicies) -> tuple[str, str]:
-    """Decimals with their digits; NUMBER of Oracle without any holds numbers of any scale, and is stored as text."""
+    """Returns the stored type of a decimal; Oracle's NUMBER without digits holds any scale and is stored as text."""
     precision, scale = (int(part) for part in f"{digits or default},0".split(",")[:2])
     if not (digits or precision):
         mapping = overflowing(types.decimal_overflow, "")
@@ -271,7 +273,7 @@ def _decimal(kind: str, digits: str, default: str, types: TypePolicies) -> tuple
             raise ValueError(mapping.refusal)
         return mapping.delta_type, kind.lower() if kind.lower() == "decimal" else "numeric"
     if not 0 < precision <= MAX_DECIMAL_DIGITS or scale > precision:
-        raise ValueError(f"{kind!r}: a decimal has 1 to {MAX_DECIMAL_DIGITS} digits, and not more than all of them behind the point")
+        raise ValueError(f"{kind!r}: a decimal has 1 to {MAX_DECIMAL_DIGITS} digits, and its scale is not larger than that")
     return f"decimal({precision},{scale})", f"numeric({precision},{scale})"
 
 

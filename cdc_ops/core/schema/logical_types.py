@@ -1,4 +1,4 @@
-"""Families of values: what a column's declared and stored type mean for the decoding of events; pure.
+"""Logical types: how events encode the values of a column, by its declared and its stored type. Pure.
 
 A column is decoded by what it *is* at the source, and arrives as what the canonical map stores: the same value as by the query method.
 """
@@ -12,7 +12,7 @@ from cdc_ops.core.schema.tables import Column
 
 
 class LogicalType(enum.StrEnum):
-    """Kinds of values that formats write alike."""
+    """Kinds of values that a format encodes in the same way."""
 
     INTEGER = "integer"
     UNSIGNED_BIGINT = "unsigned bigint"
@@ -39,12 +39,12 @@ class LogicalType(enum.StrEnum):
     GEOMETRY = "geometry"
     VECTOR = "vector"
     ARRAY = "array"
-    BENT_ARRAY = "array of values that JSON has no form of its own for"
+    BENT_ARRAY = "array of values that JSON cannot represent"
     INTERVAL = "interval"
     MONEY = "money"
     VARBIT = "bit varying"
     SHAPE = "geometric type kept as text"
-    INTERNAL = "type of Postgres's own workings, or of an extension, kept as text"
+    INTERNAL = "internal type of Postgres, or a type of an extension, kept as text"
     DOCUMENT = "document, or array, of MongoDB"
     OTHER = "another type kept as text"
 
@@ -111,11 +111,11 @@ _BENT_ELEMENTS: Final = re.compile(
     r"^(numeric|real|double precision|date|time|timestamp|interval|bytea|jsonb?|money|bit|xml|oid|name|\"char\""
     r"|point|line|lseg|box|path|polygon|circle|tsvector|tsquery|hstore|vector|halfvec|geometry|geography|pg_lsn|xid8?)( |\(|\[|$)"
 )
-"""Elements that JSON's own numbers, texts, true and false do not say; of enums, ranges and types of one's own the text is written."""
+"""Elements that JSON cannot represent as numbers, strings or booleans; enums, ranges and user-defined types are written as text."""
 
 
 def logical_type_of(column: Column) -> LogicalType:
-    """Returns the family of a column's values."""
+    """Returns the logical type of a column's values."""
     kind = DeclaredType.parse(column.source_type)
     stored = column.delta_type.strip().lower()
     if column.source_type.strip().endswith("]"):
@@ -149,7 +149,7 @@ def _of_text(declared: str, base: str) -> LogicalType:
 
 
 def fraction_digits(column: Column) -> int:
-    """Returns the digits of a fraction of seconds that the source prints at most: MySQL's default is none, Postgres's is six."""
+    """Returns the largest number of fractional digits that the source prints: MySQL's default is 0, Postgres's is 6."""
     kind = DeclaredType.parse(column.source_type)
     if kind.numbers:
         return kind.numbers[0]
@@ -157,18 +157,18 @@ def fraction_digits(column: Column) -> int:
 
 
 def trims_fractions(column: Column) -> bool:
-    """True if the source prints no zeros at the end of a fraction, as Postgres does; MySQL prints all declared digits."""
+    """True if the source omits trailing zeros of a fraction, as Postgres does; MySQL prints all declared digits."""
     return "time zone" in column.source_type.lower()
 
 
 def scale_of(column: Column) -> int:
-    """Returns the digits after the point that a decimal declares; 0 if it declares none."""
+    """Returns the declared scale of a decimal; 0 if it declares none."""
     numbers = DeclaredType.parse(column.source_type).numbers or DeclaredType.parse(column.delta_type).numbers
     return numbers[1] if len(numbers) > 1 else 0
 
 
 def byte_length(column: Column) -> int:
-    """Returns the length to which BINARY(n) is filled with zeros, 0 for what keeps its own length."""
+    """Returns the length to which BINARY(n) is padded with zeros, 0 for types that are not padded."""
     kind = DeclaredType.parse(column.source_type)
     return (kind.numbers or (1,))[0] if kind.base == "binary" else 0
 
@@ -177,5 +177,5 @@ _LABEL: Final = re.compile(r"'((?:[^']|'')*)'")
 
 
 def labels_of(column: Column) -> tuple[str, ...]:
-    """Returns the labels that an ENUM or SET declares, in their order."""
+    """Returns the labels of an ENUM or SET in declared order."""
     return tuple(label.replace("''", "'") for label in _LABEL.findall(column.source_type))

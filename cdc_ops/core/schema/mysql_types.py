@@ -1,4 +1,4 @@
-"""The one map from declared source types to stored types, used by every path: pure text in, pure text out.
+"""How each MySQL and MariaDB type is stored, selected, carried and decoded: pure text in, pure text out.
 
 A mapping says how a column is *stored* (Spark SQL DDL), how it must be *selected*, as what it *travels* and how Spark *decodes* that, so
 that no driver or SQL dialect between the two can bend a value. Each expression that is more than the bare column has its reason beside
@@ -16,13 +16,13 @@ COLUMN: Final = "{column}"
 """Stands for the quoted column in an expression, of the source's dialect or of Spark's."""
 
 UNSTORABLE_MICROS: Final = 9223372036854775807
-"""Negated, what travels in place of a moment that cannot be stored: no count of microseconds since 1970 that a server has."""
+"""Negated, it replaces a timestamp that cannot be stored: no server has this number of microseconds since 1970."""
 
 UNSTORABLE_DAY: Final = -1
-"""What travels in place of a date of MySQL that is none: no number of days that the servers have."""
+"""It replaces a MySQL date that does not exist in the calendar (0000-00-00): no server has this number of days."""
 
 MAX_DECIMAL_DIGITS: Final = 38
-"""More digits than that do not fit Spark's decimal; such columns are stored as the source's own text."""
+"""The most digits of Spark's decimal; columns with more digits are stored as the source's own text."""
 
 _DECLARED: Final = re.compile(r"^\s*([a-z_][a-z0-9_]*)\s*(?:\(\s*([^()]*?)\s*\))?(.*)$", re.IGNORECASE | re.DOTALL)
 
@@ -58,7 +58,7 @@ class TypeMapping:
 
     @property
     def lossy(self) -> bool:
-        """True if NULL takes the place of values that the stored type cannot hold."""
+        """True if values that the stored type cannot hold become NULL."""
         return bool(self.unstorable or self.flag) and self.policy is OnUnstorable.NULL
 
     def expression(self, quoted_column: str) -> str:
@@ -66,18 +66,18 @@ class TypeMapping:
         return self.template.replace(COLUMN, quoted_column)
 
     def decoded(self, quoted_column: str) -> str:
-        """Returns Spark's expression for one column, whose name is already quoted; NULL for what cannot be stored."""
+        """Returns Spark's expression for one column, whose name is already quoted; values that cannot be stored are NULL."""
         decoder = f"IF({self.unstorable}, NULL, {self.decoder})" if self.unstorable else self.decoder
         return decoder.replace(COLUMN, quoted_column)
 
     def is_unstorable(self, quoted_column: str) -> str:
-        """Returns Spark's condition for a value that cannot be stored, "" if the stored type holds all of them."""
+        """Returns Spark's condition for a value that cannot be stored, "" if the stored type holds all values."""
         return self.unstorable.replace(COLUMN, quoted_column)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredType:
-    """A declared type, taken apart.
+    """The parts of a declared type.
 
     Args:
         base: Lower-case name without arguments, e.g. `decimal`.
@@ -91,7 +91,7 @@ class DeclaredType:
 
     @classmethod
     def parse(cls, declared: str) -> "DeclaredType":
-        """Takes a declared type apart; text that is none has its whole self as base."""
+        """Parses a declared type; the base of a text that is not a type is the whole text."""
         found = _DECLARED.match(declared)
         if not found:
             return cls(base=declared.strip().lower())
@@ -239,14 +239,14 @@ def mysql_mapping(declared: str, types: TypePolicies = DEFAULT_TYPES) -> TypeMap
 
 
 def under_policy(mapping: TypeMapping, policy: OnUnstorable, as_text: str) -> TypeMapping:
-    """Returns a mapping that does with values it cannot store what the policy says; `as_text` selects the source's own text."""
+    """Returns a mapping with the table's policy for values that it cannot store; `as_text` selects the source's own text."""
     if policy is OnUnstorable.STRING:
         return TypeMapping(delta_type="string", template=as_text)
     return replace(mapping, policy=policy)
 
 
 def overflowing(policy: OnOverflow, as_text: str) -> TypeMapping:
-    """Returns the mapping of a decimal that may have more digits than a stored one."""
+    """Returns the mapping of a decimal that may have more digits than Spark's decimal."""
     why = f"It may have more than {MAX_DECIMAL_DIGITS} digits, and 'decimal_overflow: fail' forbids text."
     return TypeMapping(delta_type="string", template=as_text, refusal=why if policy is OnOverflow.FAIL else "")
 
@@ -259,4 +259,4 @@ def _mysql_decimal(kind: DeclaredType, types: TypePolicies) -> TypeMapping:
 
 
 Mapper = Callable[[str, TypePolicies], TypeMapping | None]
-"""What a source gives to those who read its columns."""
+"""The signature of a source's function that maps a declared type."""

@@ -1,4 +1,4 @@
-"""How each Postgres type is stored, selected, carried and decoded: pure text in, pure text out, like `typemap` for MySQL.
+"""How each Postgres type is stored, selected, carried and decoded: pure text in, pure text out, like `mysql_types` for MySQL.
 
 All expressions were tried with the Postgres JDBC driver; sessions are in UTC, with `bytea_output = hex` and `intervalstyle = postgres`.
 """
@@ -14,7 +14,7 @@ _AS_TEXT: Final = f"CAST({COLUMN} AS text)"
 # Neither infinity has a stored form, nor have the last 29 of Postgres's 294276 years, which no count of microseconds in 64 bits reaches.
 _LATEST: Final = "294247-01-01"
 NO_DAY: Final = 2147483647
-"""Negated, what travels in place of an infinite date: no number of days since 1970 that Postgres has."""
+"""Negated, it replaces an infinite date: Postgres has no date with this number of days since 1970."""
 _MICROS: Final = "CAST(EXTRACT(EPOCH FROM {column}) * 1000000 AS bigint)"
 _NO_MOMENT: Final = f" WHEN {COLUMN} IS NOT NULL THEN -{UNSTORABLE_MICROS} END"
 
@@ -65,7 +65,7 @@ _DATES: Final = frozenset(("date", "timestamp without time zone", "timestamp wit
 
 
 def postgres_mapping(declared: str, types: TypePolicies = DEFAULT_TYPES) -> TypeMapping:
-    """Maps a Postgres type as `format_type` prints it; of a domain, the type beneath it.
+    """Maps a Postgres type as `format_type` prints it; for a domain, its base type.
 
     What has no stored form of its own (uuid, json, ranges, enums, intervals, numeric without bounds) is kept as the server's text, which is
     exact; arrays as JSON. Types of extensions that have no text are refused where the catalog is read.

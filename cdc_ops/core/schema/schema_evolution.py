@@ -1,4 +1,4 @@
-"""Schema changes at the source: what differs between a Delta table and its source now, and what a table's policy makes of it. Pure.
+"""Schema changes at the source: the differences between a Delta table and its source, and how a table's policy handles them. Pure.
 
     compare_columns, compare_keys -> SchemaChange, ... -> decide (policy) -> Decision: the columns to read, what to alter first, what to say
 
@@ -17,18 +17,18 @@ from cdc_ops.core.schema.type_widening import canonical_type, common_type, holds
 from cdc_ops.errors import SchemaChangedError
 
 COPY_ANEW: Final = "copy the table with a pipeline of another name to another path"
-"""What is left where a table cannot go on as it is. A new path alone does not do: the ledger knows commits that are not there."""
+"""The remedy for a table that cannot continue. A new path alone is not enough: the ledger knows commits that are not at that path."""
 
 
 class SchemaPolicy(enum.StrEnum):
-    """What a table does when its columns change at the source."""
+    """How a table reacts when its columns change at the source."""
 
     EVOLVE = "evolve"
-    """The lake follows: new columns are added, types are widened; what cannot be followed exactly stops the table."""
+    """The lake follows: new columns are added, types are widened. A change that the lake cannot follow exactly stops the table."""
     FREEZE = "freeze"
-    """The lake keeps its columns: new ones are left out, and each run says so; types that outgrow the stored ones stop the table."""
+    """The lake keeps its columns: new columns are not copied, and each run reports them. A type wider than the stored type stops it."""
     FAIL = "fail"
-    """Any change stops the table until someone has looked at it."""
+    """Any change stops the table until someone has reviewed it."""
 
 
 class ChangeKind(enum.StrEnum):
@@ -79,11 +79,11 @@ class SchemaChange:
 
     @property
     def alters(self) -> bool:
-        """True if the Delta table has to be altered before rows with the new column can enter it."""
+        """True if the Delta table must be altered before rows with the new column can be written."""
         return self.kind in (ChangeKind.ADDED, ChangeKind.RENAMED, ChangeKind.WIDENED)
 
     def meaning(self, pipeline: str, table: TableName, *, declared: bool = False, fills: bool = True) -> str:
-        """Returns one sentence: how the change is applied, and what it means for the rows that are there.
+        """Returns one sentence: how the change is applied, and what it means for existing rows.
 
         Args:
             pipeline, table: For the command that fills a new column.
@@ -92,28 +92,28 @@ class SchemaChange:
         """
         match self.kind:
             case ChangeKind.ADDED:
-                added = f"column {self.column} ({self.declared}) is new: it is added as {self.after}, NULL in the rows that are there"
+                added = f"column {self.column} ({self.declared}) is new: it is added as {self.after}; existing rows have NULL in it"
                 if self.nulls or declared:
                     return f"{added}{self.nulls}"
                 command = f"; to fill them: cdc-ops backfill --pipeline {pipeline} --table {table} --columns {self.column}"
                 return f"{added} until they change{command if fills else ''}"
             case ChangeKind.DROPPED:
-                return f"column {self.column} is gone at the source: it stays in the lake with its values, new rows have NULL in it"
+                return f"column {self.column} was dropped at the source: the lake keeps it with its values, new rows have NULL in it"
             case ChangeKind.RENAMED:
-                return f"column {self.before} is called {self.column} now: it is renamed in the lake, its values stay"
+                return f"column {self.before} was renamed to {self.column}: it is renamed in the lake and keeps its values"
             case ChangeKind.WIDENED:
-                return f"column {self.column} is {self.declared} now: its stored type is widened from {self.before} to {self.after}"
+                return f"column {self.column} changed to {self.declared}: its stored type is widened from {self.before} to {self.after}"
             case ChangeKind.NARROWED:
-                return f"column {self.column} is {self.declared} now: its stored type stays {self.before}, which holds all its values"
+                return f"column {self.column} changed to {self.declared}: its stored type stays {self.before}, which holds all its values"
             case ChangeKind.RETYPED:
-                return f"column {self.column} is {self.declared} now, whose values are {self.after}; it is stored as {self.before}"
+                return f"column {self.column} changed to {self.declared}, which is stored as {self.after}; the lake has {self.before}"
             case ChangeKind.KEYS:
-                return f"the keys are ({self.after}) now; the rows in the lake are told apart by ({self.before})"
+                return f"the keys changed to ({self.after}); the lake identifies its rows by ({self.before})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """What the newest commit record says of the schema that it was written with; empty where it is silent.
+    """The schema facts in the newest commit record; empty if the record has none.
 
     Args:
         keys: Key columns.
@@ -126,7 +126,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaSettings:
-    """What a pipeline says of a table's schema.
+    """The settings of a pipeline for the schema of a table.
 
     Args:
         pipeline: Its name, for messages.
@@ -145,7 +145,7 @@ class SchemaSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What a policy made of the changes.
+    """The result of a policy for some changes.
 
     Args:
         schema: The columns to read, each with the type in which it is stored once `alter` is done.
@@ -163,7 +163,7 @@ class Decision:
 def compare_columns(
     stored: Iterable[tuple[str, str]], now: TableSchema, renamed: Iterable[tuple[str, str]] = ()
 ) -> tuple[SchemaChange, ...]:
-    """Compares the columns of a Delta table with those that its source has now.
+    """Compares the columns of a Delta table with the current columns of its source.
 
     Args:
         stored: Name and type of the table's columns.
@@ -187,7 +187,7 @@ def compare_columns(
 
 
 def compare_keys(recorded: tuple[str, ...], keys: tuple[str, ...], changes: Iterable[SchemaChange] = ()) -> tuple[SchemaChange, ...]:
-    """Compares the keys by which the lake's rows are told apart with those that the source has now.
+    """Compares the keys of the lake's rows with the current keys of the source.
 
     Args:
         recorded: Keys of the newest commit, empty if it names none; then nothing is known, and nothing reported.
@@ -233,7 +233,7 @@ def decide(
 
 
 def keeps_position(before: str, now: str) -> bool:
-    """True if a watermark of a cursor column stays the same position when the column's stored type becomes another.
+    """True if a watermark keeps its position when the stored type of its cursor column changes.
 
     Whole numbers do, and days that become moments. Moments that become days do not: the rest of the watermark's day would be skipped.
     """
@@ -243,7 +243,7 @@ def keeps_position(before: str, now: str) -> bool:
 
 
 def drift(frozen: TableSchema, now: TableSchema) -> tuple[str, ...]:
-    """Says which columns of a frozen operation cannot be read any more as they were planned.
+    """Returns the columns of a frozen operation that can no longer be read as planned, each with the reason.
 
     Args:
         frozen: The operation's columns.
@@ -253,15 +253,15 @@ def drift(frozen: TableSchema, now: TableSchema) -> tuple[str, ...]:
     for column in frozen.columns:
         present = now.column(column.name)
         if present is None:
-            found.append(f"{column.normalises or column.name} is {'compared by another rule' if column.normalises else 'gone'}")
+            found.append(f"{column.normalises or column.name} is {'compared by another collation' if column.normalises else 'gone'}")
         elif not reads_alike(column, present):
-            changed = f"{column.name} was {column.source_type} and is {present.source_type}"
-            found.append(f"{column.normalises} is compared by another rule" if column.normalises else changed)
+            changed = f"{column.name} changed from {column.source_type} to {present.source_type}"
+            found.append(f"{column.normalises} is compared by another collation" if column.normalises else changed)
     return tuple(found)
 
 
 def reads_alike(frozen: Column, now: Column) -> bool:
-    """True if a column can still be read as it was frozen; another declared length of a text does not matter."""
+    """True if a column can still be read as it was frozen; a changed length of a text does not matter."""
     if frozen.source_type == now.source_type:
         return frozen.expression == now.expression
     unlimited = canonical_type(frozen.delta_type) in ("string", "binary")
@@ -269,7 +269,7 @@ def reads_alike(frozen: Column, now: Column) -> bool:
 
 
 def only_columns(schema: TableSchema, names: Iterable[str]) -> TableSchema:
-    """Returns a schema with the named columns alone, in its own order; names are compared without regard to case."""
+    """Returns a schema with only the named columns, in its own order; names are compared without regard to case."""
     wanted = {name.lower() for name in names}
     return replace(schema, columns=tuple(column for column in schema.columns if column.name.lower() in wanted))
 
@@ -325,10 +325,10 @@ def _stopped(settings: SchemaSettings, table: TableName, refused: tuple[SchemaCh
     ]
     hard = tuple(change for change in refused if change.kind in (ChangeKind.RETYPED, ChangeKind.KEYS))
     if retyped := [change.column for change in hard if change.kind is ChangeKind.RETYPED]:
-        remedies.append(f"or leave it out: 'except_column_list: [{', '.join(retyped)}]' in the pipeline file; the lake keeps its values")
+        remedies.append(f"or exclude it: 'except_column_list: [{', '.join(retyped)}]' in the pipeline file; the lake keeps its values")
     if not hard:
-        remedies.append("or follow it: 'schema_changes: evolve' in the pipeline file")
-    undecided = "Nothing is added to the lake, left out of it or cast without someone's decision."
+        remedies.append("or let the lake follow: 'schema_changes: evolve' in the pipeline file")
+    undecided = "This policy adds, drops and casts no column of the lake without a decision by an operator."
     return SchemaChangedError(
         f"Table {table} changed at the source, and its policy '{settings.policy}' does not follow: {'; '.join(map(str, refused))}.",
         why="; ".join(change.meaning(settings.pipeline, table) for change in hard) or undecided,

@@ -1,4 +1,4 @@
-"""Conditions in pipeline files: Spark SQL over a table's columns, checked as far as that goes without Spark, before anything is read."""
+"""Conditions in pipeline files: Spark SQL over a table's columns, checked without Spark before any row is read."""
 
 import re
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ _MOVING: Final = frozenset(
 
 
 def check_condition(setting: str, text: str, columns: Iterable[str]) -> None:
-    """Checks that a condition, or another expression, has the form of one, and that every name in it is a column.
+    """Checks the form of a condition or expression, and that every name in it is a column.
 
     Its types are Spark's to check.
 
@@ -40,7 +40,7 @@ def check_condition(setting: str, text: str, columns: Iterable[str]) -> None:
         columns: The table's columns, as they are copied.
 
     Raises:
-        ConfigError: it names no column, ends too early, or gives another answer each time.
+        ConfigError: it does not name a column, ends too early, or returns another value each time.
     """
     tokens = [found for found in _TOKEN.finditer(text) if found.lastgroup != "space"]
     known, depth, named = {name.lower(): name for name in columns}, 0, False
@@ -48,27 +48,27 @@ def check_condition(setting: str, text: str, columns: Iterable[str]) -> None:
         kind, part = token.lastgroup, token[0]
         depth += {"(": 1, ")": -1}.get(part, 0)
         if kind in ("other", "comment") or part.lower() == "select" or depth < 0:
-            raise _wrong(setting, text, f"{part!r} has no place in it.")
+            raise _wrong(setting, text, f"A condition cannot contain {part!r}.")
         if kind == "quoted" or (kind == "word" and not _is_grammar(part, follower)):
             name = part[1:-1].replace("``", "`") if kind == "quoted" else part
             named = named or name.lower() in known
             if name.lower() not in known and (kind == "quoted" or part.lower() not in _WORDS):
                 raise _wrong(setting, text, f"The table has no column {name!r}. {did_you_mean(name, known.values())}")
         if kind == "word" and part.lower() in _MOVING:
-            raise _wrong(setting, text, f"{part!r} gives another answer each time, but a row is only looked at when it is read.")
+            raise _wrong(setting, text, f"{part!r} returns another value each time, but a condition is evaluated only when a row is read.")
     if depth or not named:
-        raise _wrong(setting, text, "A bracket is not closed." if depth else "It names no column.")
+        raise _wrong(setting, text, "A parenthesis is not closed." if depth else "It does not name a column.")
 
 
 def named_columns(text: str, columns: Iterable[str]) -> tuple[str, ...]:
-    """Returns those of a table's columns that a condition names, however they are written there."""
+    """Returns the table's columns that a condition names, in whatever case or quotes."""
     tokens = (found for found in _TOKEN.finditer(text) if found.lastgroup in ("word", "quoted"))
     names = {(found[0][1:-1].replace("``", "`") if found.lastgroup == "quoted" else found[0]).lower() for found in tokens}
     return tuple(name for name in columns if name.lower() in names)
 
 
 def _is_grammar(word: str, follower: re.Match[str] | None) -> bool:
-    """True for the name of a function, or of the type of a literal."""
+    """True for the name of a function and for the type of a literal."""
     return follower is not None and (follower[0] == "(" or (follower.lastgroup == "text" and word.lower() in _WORDS))
 
 

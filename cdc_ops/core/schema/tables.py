@@ -9,13 +9,13 @@ from cdc_ops.core import json_codec
 from cdc_ops.core.schema.value_policies import DEFAULT_TYPES, OnUnstorable, TypePolicies
 
 _UNFIT: Final = re.compile(r"[\x00-\x1f\x7f/\\:*?\[\]{}]|^\.{1,2}$")
-"""What no folder may be called, and what Hadoop reads as a pattern of several paths, or refuses."""
+"""Names that a folder cannot have, and signs that Hadoop reads as a glob pattern or refuses."""
 _LONGEST_FOLDER: Final = 200
-"""Bytes; most file systems end at 255."""
+"""Bytes; most file systems allow 255."""
 
 
 def folder_name(name: str) -> str:
-    """Returns the folder of a schema or a table: its name, with signs that stores and Spark do not take as they are written as `%5B`."""
+    """Returns the folder name of a schema or a table; signs that stores or Spark do not accept are escaped, e.g. as `%5B`."""
     told = _UNFIT.sub(lambda found: "".join(f"%{ord(sign):02X}" for sign in found[0]), name)
     if len(told.encode()) <= _LONGEST_FOLDER:
         return told
@@ -23,7 +23,7 @@ def folder_name(name: str) -> str:
 
 
 def name_of_folder(folder: str) -> str:
-    """Returns the name that a folder stands for."""
+    """Returns the name of the schema or table of a folder; the inverse of `folder_name`."""
     return re.sub(r"%([0-9A-F]{2})", lambda found: sign if _UNFIT.fullmatch(sign := chr(int(found[1], 16))) else found[0], folder)
 
 
@@ -39,7 +39,7 @@ class TableName:
 
     @property
     def folder(self) -> str:
-        """Where what belongs to the table is below a root: `schema/table`."""
+        """The folder of the table below a root: `schema/table`."""
         return f"{folder_name(self.schema)}/{folder_name(self.name)}"
 
     @classmethod
@@ -51,13 +51,13 @@ class TableName:
         """
         schema, dot, name = text.partition(".")
         if not (schema and dot and name):
-            raise ValueError(f"{text!r} is not of the form schema.table")
+            raise ValueError(f"{text!r} does not have the form schema.table")
         return cls(schema=schema, name=name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column: how the source declares it, how it is read, how it is stored.
+    """A column: its declared type, its expression at the source, and its stored type.
 
     Args:
         name: As the source spells it.
@@ -86,7 +86,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSchema:
-    """What a source says of a table.
+    """The schema of a source table.
 
     Args:
         table: Its name.
@@ -107,7 +107,7 @@ class TableSchema:
     types: TypePolicies = DEFAULT_TYPES
 
     def relaxed(self, types: TypePolicies) -> "TableSchema":
-        """Returns the schema with NULL where it says fail and `types` says null: what is read and stored stays the same."""
+        """Returns the schema with the policy `null` where it has `fail` and `types` has `null`; reading and storing stay the same."""
 
         def changed(before: OnUnstorable, now: OnUnstorable) -> bool:
             return before is OnUnstorable.FAIL and now is OnUnstorable.NULL
@@ -125,7 +125,7 @@ class TableSchema:
         return replace(self, columns=tuple(columns), types=eased)
 
     def extended(self, columns: tuple[Column, ...]) -> "TableSchema":
-        """Returns the schema with further columns behind its own."""
+        """Returns the schema with more columns after its own."""
         return replace(self, columns=self.columns + columns) if columns else self
 
     def column(self, name: str) -> Column | None:
@@ -139,7 +139,7 @@ class TableSchema:
 
     @property
     def fingerprint(self) -> str:
-        """A short hash over columns and keys; it changes when and only when what is read or stored would change."""
+        """A short hash of columns and keys; it changes only when reading or storing would change."""
         text = json_codec.dumps([[c.name, c.source_type, c.delta_type, c.expression] for c in self.columns]) + json_codec.dumps(
             self.primary_key
         )

@@ -1,4 +1,4 @@
-"""Stored types and which of them hold the values of which others: what Delta's type widening allows, and no more. Pure text.
+"""Stored types, and which of them hold all values of another: exactly what Delta's type widening allows. Pure text.
 
 Delta 4.4 widens byte, short, int and long upwards, all but long to double, integers to decimals with room for all their digits, float to
 double, decimals to more digits on either side of the point, and date to timestamp_ntz. Everything else is another type.
@@ -19,7 +19,7 @@ _OTHERS: Final = (("float", "double"), ("date", "timestamp_ntz"))
 
 
 def canonical_type(ddl: str) -> str:
-    """Returns one spelling for a Spark SQL type: lower case, no blanks, `int` for `integer`, `string` for `varchar(n)`.
+    """Returns the canonical spelling of a Spark SQL type: lower case, no blanks, `int` for `integer`, `string` for `varchar(n)`.
 
     >>> canonical_type("VARCHAR(20)"), canonical_type("Numeric(10, 2)"), canonical_type("INTEGER")
     ('string', 'decimal(10,2)', 'int')
@@ -32,7 +32,7 @@ def canonical_type(ddl: str) -> str:
 
 
 def common_type(one: str, other: str) -> str | None:
-    """Returns the smallest type that holds every value of both exactly and to which Delta can widen either, None if there is none.
+    """Returns the smallest type that holds every value of both exactly and that Delta can widen both to, None if none exists.
 
     Args:
         one, other: Types as Spark SQL DDL, in any spelling.
@@ -69,7 +69,7 @@ def holds(stored: str, value: str) -> bool:
 
 
 def _fits_exactly(stored: str, value: str) -> bool:
-    """True for an integer in a decimal that has room for it, where Delta's own widening would ask for more digits than it has."""
+    """True for an integer that fits a decimal exactly although Delta's type widening asks for more digits."""
     found = _DECIMAL.match(stored)
     if not found or value not in _INTEGERS:
         return False
@@ -85,7 +85,7 @@ def _common_decimal(first: str, second: str) -> str | None:
 
 
 def _digits(kind: str) -> tuple[int, int] | None:
-    """Digits before and after the point, with the room that Delta asks for where an integer is widened."""
+    """Returns digits before and after the point; for integers, as many as Delta's type widening asks for."""
     if kind in _INTEGERS:
         return (20 if kind == "bigint" else 10), 0
     found = _DECIMAL.match(kind)

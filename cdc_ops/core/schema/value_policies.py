@@ -1,4 +1,4 @@
-"""What happens to values that no stored type can hold: the policies of a table, and counts, so that no NULL comes in silence."""
+"""Values that no stored type can hold: the policies of a table, and counts of values that became NULL."""
 
 import enum
 from collections.abc import Iterable
@@ -7,23 +7,23 @@ from typing import Final
 
 
 class OnUnstorable(enum.StrEnum):
-    """What becomes of a value that its column's stored type cannot hold."""
+    """How a value is handled that its column's stored type cannot hold."""
 
     NULL = "null"
-    """NULL takes its place; each one is counted, and the run names column and number."""
+    """The value becomes NULL; the run reports how many, per column."""
     STRING = "string"
-    """The column is stored as the source's own text, all its values included."""
+    """The whole column is stored as the source's own text."""
     FAIL = "fail"
-    """The table stops, with the key of such a row."""
+    """The table stops; the error names the key of such a row."""
 
 
 class OnOverflow(enum.StrEnum):
-    """What becomes of a column whose declared type has more digits than a stored decimal."""
+    """How a column is stored whose declared type has more digits than Spark's decimal."""
 
     STRING = "string"
-    """It is stored as the source's own text."""
+    """The column is stored as the source's own text."""
     FAIL = "fail"
-    """The table stops at the plan."""
+    """The plan fails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class TypePolicies:
     ordering: tuple[str, ...] = ()
 
     def of(self, column: str) -> "TypePolicies":
-        """Returns what holds for one column."""
+        """Returns the policy of one column."""
         if column.lower() in self.ordering and self.zero_dates is OnUnstorable.STRING:
             return replace(self, zero_dates=OnUnstorable.NULL)
         return self
@@ -55,7 +55,7 @@ DEFAULT_TYPES: Final = TypePolicies()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NulledValues:
-    """Values of one column that became NULL because nothing stored can hold them.
+    """Values of one column that became NULL because no stored type can hold them.
 
     Args:
         column: The column.
@@ -70,14 +70,14 @@ class NulledValues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NullifiedValues:
-    """All values of one operation that became NULL; `counted` is False where nobody could count them any more."""
+    """All values of one operation that became NULL; `counted` is False if the count was lost."""
 
     columns: tuple[NulledValues, ...] = ()
     counted: bool = True
 
     @classmethod
     def total(cls, parts: Iterable["NullifiedValues"]) -> "NullifiedValues":
-        """Adds several operations up."""
+        """Returns the sum of several operations."""
         sums: dict[tuple[str, str], int] = {}
         counted = True
         for part in parts:
@@ -89,9 +89,9 @@ class NullifiedValues:
 
     @property
     def warning(self) -> str:
-        """What the run says of it, "" if there is nothing to say."""
+        """The warning of the run, "" if there is none."""
         named = ", ".join(f"{one.values:,} in column {one.column!r} ({one.source_type})" for one in self.columns if one.values)
-        unknown = "" if self.counted else "an application died after its commit: values that became NULL were not counted"
+        unknown = "" if self.counted else "an application ended after its commit: its values that became NULL were not counted"
         if not named:
             return unknown
         text = f"values that no stored type can hold became NULL: {named}; 'zero_dates: string' or 'nan_values: string' keeps their text"
