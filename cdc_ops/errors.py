@@ -1,56 +1,56 @@
-"""Every public error of cdc-ops, in one tree.
+"""All public errors of cdc-ops, as one class tree.
 
 Each error answers four questions, in this order, and prints them: *what* failed, *why*, what happens to the *data*, and what to do *next*.
-A class is either retryable (the same action may succeed later, nothing has to change) or fatal (someone has to act first); Airflow retries
+A class is either retryable (the same action may succeed later without a change) or fatal (someone has to act first); Airflow retries
 the first kind and fails at once on the second.
 
     CdcError
     |-- ConfigError             a pipeline file, setting or connection is wrong
     |-- EnvironmentSetupError   Java, jars, a driver or a server binary is missing
-    |-- RequestError            what a run was asked to do makes no sense (unknown table, naive datetime, since > until)
+    |-- RequestError            the request of a run is invalid (unknown table, datetime without time zone, since > until)
     |-- SourceError             the source database refuses or misbehaves
     |   |-- SourceUnreachableError (retryable)
-    |   |-- SourceInterruptedError (retryable) the server, or somebody on it, ended a statement of ours
+    |   |-- SourceInterruptedError (retryable) the server, or a person, ended a statement of cdc-ops
     |   |-- SourceBusyError        (retryable) above the load guard's limit
     |   |-- SourceAccessError      login or grant
     |   |-- SourceTableError       table, key or cursor column missing or unusable
     |   |-- SchemaChangedError     columns or keys changed in a way that the table's policy does not follow
     |   |-- CursorRegressionError  the source's clock or counter went back
-    |   `-- ArchiveError             an archive of changes is not what it should be
+    |   `-- ArchiveError             an archive of change files is incomplete or unreadable
     |       |-- ArchiveUnreachableError (retryable)
-    |       |-- ArchiveGapError          positions that no file holds
-    |       |-- ArchiveOrderError        newer events stand at smaller positions: another server counts them now
-    |       |-- ArchiveFileError         a file whose name or end is not understood
-    |       `-- ArchiveChangedError      (retryable) a file of a frozen batch is not what it was
+    |       |-- ArchiveGapError          no file holds some positions
+    |       |-- ArchiveOrderError        event positions went backwards, usually after a failover
+    |       |-- ArchiveFileError         a file has an unknown name or an invalid end
+    |       `-- ArchiveChangedError      (retryable) a file of a frozen batch changed or is gone
     |-- DataError               rows that cannot be applied
     |   |-- NullKeyError
     |   |-- NullSequenceError      NULL in a column that orders changes
     |   |-- DuplicateKeyError
-    |   |-- TiedEventsError        two change events at one place in the order differ
+    |   |-- TiedEventsError        two different change events of a key have the same position
     |   |-- BadRecordsError        records of an archive that cannot be read exactly
-    |   |-- UnknownTablesError     records of an archive are of tables that the pipeline file does not speak of
-    |   |-- IncompleteRowError     an event changes a part of a row that the table does not have
-    |   |-- UnstorableValueError   a value that no stored type holds, where the policy is to fail
-    |   `-- DeletesRefusedError    a comparison would delete more than it may unasked
-    |-- LakeError               the Delta table is not what it should be
+    |   |-- UnknownTablesError     an archive has records of tables that the pipeline file does not name
+    |   |-- IncompleteRowError     an event updates some columns of a row that the table does not have
+    |   |-- UnstorableValueError   no stored type holds a value, and the policy is to fail
+    |   `-- DeletesRefusedError    a comparison would delete more rows than the limit
+    |-- LakeError               the Delta table does not fit the operation
     |   |-- TargetNotDeltaError
     |   |-- TargetForeignError     another pipeline's table
     |   |-- TargetSchemaError
-    |   |-- LakeConflictError      (retryable) somebody else committed
-    |   |-- ChangesUnavailableError  changes that a table did not record or does not hold any more
-    |   `-- HistoryUnavailableError  a state from before its event history, or without one
+    |   |-- LakeConflictError      (retryable) another writer committed at the same time
+    |   |-- ChangesUnavailableError  the table did not record the changes, or no longer holds them
+    |   `-- HistoryUnavailableError  the table has no event history of the requested time
     |-- StateError              ledger and lake do not agree
     |   |-- LedgerUnavailableError (retryable)
-    |   |-- LedgerBehindError      the lake knows more: rebuild
+    |   |-- LedgerBehindError      the lake has commits that the ledger lacks: rebuild the ledger
     |   |-- LakeBehindError        the table was restored or replaced
     |   |-- LandedRowsLostError    (retryable) files of a landed window are gone
-    |   |-- StaleStateError        (retryable) a newer holder moved on
+    |   |-- StaleStateError        (retryable) another run changed the table's state
     |   `-- LeaseHeldError         (retryable) another run works on the table
     `-- JobError                a Spark application ended without a usable result
         |-- JobLostError           (retryable) killed, out of memory, no result file
-        |-- UnforeseenJobError     (retryable) Spark or a driver failed in a way that has no name here
+        |-- UnforeseenJobError     (retryable) Spark or a driver failed with an unknown error
         `-- TableRunError          some tables of a group failed
-            `-- RetryableTableRunError (retryable) each in a way that a retry may heal
+            `-- RetryableTableRunError (retryable) all of them with retryable errors
 """
 
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ from typing import ClassVar
 
 
 class CdcError(Exception):
-    """The root of all errors that cdc-ops raises on purpose.
+    """The base class of all public errors of cdc-ops.
 
     Args:
         what: What failed, with the names of the things involved.
@@ -81,40 +81,40 @@ class CdcError(Exception):
         return "\n".join(part for part in parts if part)
 
     def to_payload(self) -> dict[str, str]:
-        """Returns the error as plain text fields, to cross a process border; `from_payload` is the way back."""
+        """Returns the error as text fields for another process; `from_payload` is the inverse."""
         return {"error": type(self).__name__, "what": self.what, "why": self.why, "data": self.data, "next": self.next}
 
 
 class ConfigError(CdcError):
-    """A pipeline file, a setting or a connection is wrong; somebody has to edit it."""
+    """A pipeline file, a setting or a connection is wrong; someone has to edit it."""
 
 
 class EnvironmentSetupError(CdcError):
-    """Something this machine needs (Java, jars, a driver, a server binary) is missing."""
+    """This machine lacks Java, jars, a driver or a server binary."""
 
 
 class RequestError(CdcError):
-    """A run was asked for something that cannot be meant."""
+    """The request of a run is invalid."""
 
 
 class SourceError(CdcError):
-    """The source database refuses or misbehaves."""
+    """The source database refuses a statement or returns an unusable result."""
 
 
 class SourceUnreachableError(SourceError):
-    """The source does not answer; it may later."""
+    """The source does not answer; a retry may succeed."""
 
     retryable = True
 
 
 class SourceInterruptedError(SourceError):
-    """The source ended one of our statements: it was killed, ran too long or lost a conflict. Later it may run through."""
+    """The source ended a statement of cdc-ops: it was killed, ran too long or lost a conflict. A retry may succeed."""
 
     retryable = True
 
 
 class SourceBusyError(SourceError):
-    """The source has more to do than the pipeline wants to add to; later it may not."""
+    """The load of the source is above the pipeline's limit; a retry may succeed."""
 
     retryable = True
 
@@ -128,7 +128,7 @@ class SourceTableError(SourceError):
 
 
 class SchemaChangedError(SourceError):
-    """Columns or keys changed at the source, and the table cannot or may not follow."""
+    """Columns or keys changed at the source, and the table's policy does not follow the change."""
 
 
 class CursorRegressionError(SourceError):
@@ -136,29 +136,29 @@ class CursorRegressionError(SourceError):
 
 
 class ArchiveError(SourceError):
-    """An archive of change files is not what it should be."""
+    """An archive of change files is incomplete or unreadable."""
 
 
 class ArchiveUnreachableError(ArchiveError):
-    """The store of an archive does not answer; it may later."""
+    """The store of an archive does not answer; a retry may succeed."""
 
     retryable = True
 
 
 class ArchiveGapError(ArchiveError):
-    """Positions are missing between what a table has and what the archive holds."""
+    """Positions are missing between the watermark of a table and the files of the archive."""
 
 
 class ArchiveOrderError(ArchiveError):
-    """Change events stand at smaller positions than older ones: another server counts them now."""
+    """Event positions went backwards, usually after a failover to another server."""
 
 
 class ArchiveFileError(ArchiveError):
-    """A file of an archive has a name that its layout does not know, or cannot be what it says."""
+    """The layout does not know the name of a file, or the file does not fit its name."""
 
 
 class ArchiveChangedError(ArchiveError):
-    """A file that an operation had frozen is gone or has other contents; nothing of it was committed, and it is frozen anew."""
+    """A file of a frozen operation is gone or changed. Nothing was committed; the next run freezes the files again."""
 
     retryable = True
 
@@ -176,11 +176,11 @@ class NullSequenceError(DataError):
 
 
 class DuplicateKeyError(DataError):
-    """Two rows of one read have the same key."""
+    """Two rows of a batch have the same key."""
 
 
 class TiedEventsError(DataError):
-    """Two change events of one key stand at the same place in the order and say different things."""
+    """Two change events of one key have the same position and different contents."""
 
 
 class BadRecordsError(DataError):
@@ -188,27 +188,27 @@ class BadRecordsError(DataError):
 
 
 class UnknownTablesError(DataError):
-    """The files of an archive hold records of tables that the pipeline file does not speak of, and the policy is to stop."""
+    """The files of an archive hold records of tables that the pipeline file does not name, and the policy is to stop."""
 
 
 class IncompleteRowError(DataError):
-    """An event changes some columns of a row that the table does not have."""
+    """An event updates some columns of a row that the table does not have."""
 
 
 class UnstorableValueError(DataError):
-    """A value that no stored type can hold, in a table whose policy for such values is to fail."""
+    """No stored type can hold a value, and the table's policy is to fail."""
 
 
 class DeletesRefusedError(DataError):
-    """A comparison would delete more rows than it may without being asked."""
+    """A comparison would delete more rows than the pipeline allows without confirmation."""
 
 
 class LakeError(CdcError):
-    """The Delta table is not what it should be."""
+    """The Delta table does not fit the operation."""
 
 
 class TargetNotDeltaError(LakeError):
-    """The target folder holds files but no Delta table."""
+    """The target folder has files but no Delta table."""
 
 
 class TargetForeignError(LakeError):
@@ -216,21 +216,21 @@ class TargetForeignError(LakeError):
 
 
 class TargetSchemaError(LakeError):
-    """The target's columns cannot take the source's."""
+    """The columns of the Delta table cannot store the rows of the source."""
 
 
 class LakeConflictError(LakeError):
-    """Somebody else committed to the table during our statement."""
+    """Another writer committed to the table during a statement of cdc-ops."""
 
     retryable = True
 
 
 class ChangesUnavailableError(LakeError):
-    """Changes of a table that it did not record, or does not hold any more."""
+    """A table did not record the requested changes, or no longer holds them."""
 
 
 class HistoryUnavailableError(LakeError):
-    """A state of a table from before its event history begins, or of a table that has none."""
+    """The event history of a table begins later than the requested time, or does not exist."""
 
 
 class StateError(CdcError):
@@ -252,13 +252,13 @@ class LakeBehindError(StateError):
 
 
 class LandedRowsLostError(StateError):
-    """Files of a landed window are gone or not what was written; the next try reads the same window again."""
+    """Files of a landed window are gone or changed; the next try reads the same window again."""
 
     retryable = True
 
 
 class StaleStateError(StateError):
-    """A newer holder of the lease moved the table on; planning again is safe."""
+    """Another run with a newer lease changed the table's state; planning again is safe."""
 
     retryable = True
 
@@ -280,17 +280,17 @@ class JobLostError(JobError):
 
 
 class UnforeseenJobError(JobError):
-    """Spark or a driver failed in a way that has no name here; a bounded number of retries is worth it."""
+    """Spark or a driver failed with an unknown error; a limited number of retries may help."""
 
     retryable = True
 
 
 class TableRunError(JobError):
-    """Some tables of a group failed; the others are done and stay done."""
+    """Some tables of a group failed; the others succeeded and keep their commits."""
 
 
 class RetryableTableRunError(TableRunError):
-    """Some tables of a group failed, each in a way that a retry may heal."""
+    """Some tables of a group failed, all of them with retryable errors."""
 
     retryable = True
 

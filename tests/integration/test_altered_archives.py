@@ -52,7 +52,7 @@ def test_events_from_both_sides_of_an_alter_are_merged_and_what_none_of_them_tel
     assert counts(report) == (3, 0, 0)
     assert world.lake("items", "id, title, tone, region") == [(1, "c", "red", "eu"), (2, "b", None, "us"), (3, "d", "blue", None)]
     said = " ".join(report.warnings)
-    assert "2 events of new rows do not speak of columns that the source has: NULL stands in 'region' of them" in said
+    assert "2 events of new rows lack columns that the source has: 'region' is NULL in these rows" in said
     assert "They have 'older', which the table does not have" in said
     assert "column 'old' was dropped" in said
     assert "column 'Colour' was renamed to 'tone' (file_no 3, pos 300): older events were read under the new name" in said
@@ -62,7 +62,7 @@ def test_events_from_both_sides_of_an_alter_are_merged_and_what_none_of_them_tel
     assert "CREATE TABLE other" not in said
     assert "the table was dropped" not in said, "a connector that starts writes it in its snapshot, and nothing was dropped"
     [run] = report.runs
-    assert "another table, 'items_2', was renamed to its name (file_no 3, pos 80)" in run.alert
+    assert "table 'items_2' was renamed to the name of this table (file_no 3, pos 80)" in run.alert
     counts(world.run(kind=RunKind.BACKFILL, columns=("region",)))
     assert world.lake("items", "id, title, tone, region") == world.source("items")
     sink.write(change("u", 600, before={"id": 3}, after={"id": 3, "title": "e", "tone": "blue", "region": "eu"}, **at))

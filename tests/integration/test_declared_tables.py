@@ -144,7 +144,9 @@ def test_events_of_servers_that_nobody_asks_become_tables(spark: SparkSession, t
     first, second = (f"596e275826f08b2730779e0{number}" for number in (1, 2))
     assert mongodb.lake() == [{"_id": first, "name": "Ann", "flag": None}, {"_id": second, "name": "Lee", "flag": True}]
     # What events have and the file has not is told.
-    undeclared = [text.partition("the lake has not: ")[2].partition(";")[0] for report in reports for text in report.warnings]
+    undeclared = [
+        text.partition("the pipeline file does not declare: ")[2].partition(";")[0] for report in reports for text in report.warnings
+    ]
     assert undeclared == [
         "'born', 'code', 'flag', 'name', 'price', 'seen', 'took', 'uid'",
         "'AMOUNT', 'AT', 'BORN', 'CODE', 'NAME', 'PRICE'",

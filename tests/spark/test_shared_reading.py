@@ -168,7 +168,7 @@ def test_unknown_tables_stop_those_whose_own_files_have_them(spark: SparkSession
     readings = SharedScans(spark, operations, "app", print, known)
     stopped, goes_on = (landed(spark, one, readings) for one in operations)
     assert stopped[0] is UnknownTablesError
-    assert "2 of shop.tmp_1, 1 of shop.Other (names are compared exactly, and the file has 'shop.other')" in stopped[1]
+    assert "2 of shop.tmp_1, 1 of shop.Other (the pipeline file has 'shop.other'; upper and lower case count)" in stopped[1]
     assert goes_on[0][1] == 1
 
 

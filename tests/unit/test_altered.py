@@ -84,7 +84,7 @@ def test_a_statement_from_before_the_first_event_of_a_table_that_begins_with_it_
     assert first.news([], ()).alert == ""  # no event at all
     assert "was dropped" in first.news([], (), (3, 100, 1, 1, 0, 1)).alert  # rows of this batch are older than the statement
     replaced = replace(altered("id", "RENAME TABLE items_2 TO items"), begins=True)
-    assert "was renamed to its name" in replaced.news([], (), later).alert, "its rows are in no event"
+    assert "was renamed to the name of this table" in replaced.news([], (), later).alert, "its rows are in no event"
 
 
 def test_columns_that_the_lake_keeps_after_they_were_dropped_are_not_said_to_be_missing_in_it() -> None:

@@ -123,7 +123,7 @@ def test_a_file_that_lifecycle_rules_removed_is_gone_after_it_was_consumed_and_l
     stock = diff_listing([], records, NOON, RULES, [ListedRange(prefix="t/")])
     assert [record.file.path for record in stock.gone] == ["t/a"]
     assert [record.file.path for record in stock.lost] == ["t/b"]
-    assert stock.warnings == ("t/b was removed before it was consumed",)
+    assert stock.warnings == ("t/b was removed before cdc-ops consumed it",)
     kept = ledger_records(stock, records, NOON)
     assert {record.file.path: record.status for record in kept} == {"t/b": FileStatus.LOST}
     assert diff_listing([], {record.file.path: record for record in kept}, NOON, RULES, [ListedRange()]).lost == ()
@@ -147,7 +147,7 @@ def test_a_frozen_list_is_the_same_for_every_try() -> None:
 
 @pytest.mark.parametrize(
     ("now", "text"),
-    [(None, "b is gone"), (listed("b", 1234), "b has 1,234 bytes instead of 10"), (listed("b", etag="e2"), "b has other contents")],
+    [(None, "b is gone"), (listed("b", 1234), "b has 1,234 bytes, not 10"), (listed("b", etag="e2"), "b has other contents")],
 )
 def test_a_try_is_refused_when_one_of_its_files_has_changed_since(now: ListedFile | None, text: str) -> None:
     present = {"a": listed("a")} | ({"b": now} if now else {})

@@ -333,7 +333,7 @@ def test_a_file_that_is_removed_before_it_was_consumed_is_lost_and_a_gap(table: 
     waiting.unlink()
     os.utime(table.write(20, 30), (1_700_000_000, 1_700_000_000))
     found = table.look()
-    assert found.stock.warnings == ("t/partition=0/t+0+0000000010.json was removed before it was consumed",)
+    assert found.stock.warnings == ("t/partition=0/t+0+0000000010.json was removed before cdc-ops consumed it",)
     assert [(gap.low, gap.high) for gap in found.gaps] == [((10,), (20,))]
 
 
@@ -342,7 +342,7 @@ def test_a_frozen_file_that_changed_stops_the_try(table: Table) -> None:
     found = table.look()
     check_unchanged(table.archive, found.files)
     table.write(0, 11)
-    with pytest.raises(ArchiveChangedError, match="11 bytes instead of 10"):
+    with pytest.raises(ArchiveChangedError, match="11 bytes, not 10"):
         check_unchanged(table.archive, found.files)
 
 

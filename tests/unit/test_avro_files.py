@@ -90,7 +90,7 @@ def test_what_a_header_begins_with_is_never_taken_for_all_of_it(data: st.DataObj
     "content", [b'{"op": "c"}', b"PAR1", b"Obj\x02....", b"Obj\x01\x00" + MARK, b"Obj\x01" + b"\xff" * 12, b"Obj\x01\x02\x01"]
 )
 def test_what_is_no_avro_file_is_refused_by_name(content: bytes) -> None:
-    with pytest.raises(ArchiveFileError, match=r"t\+0\+0000000000\.avro cannot be read: it is no Avro file: it"):
+    with pytest.raises(ArchiveFileError, match=r"t\+0\+0000000000\.avro cannot be read: it is not an Avro file: it"):
         opened(content)
 
 
@@ -99,7 +99,7 @@ def test_a_file_that_ends_anywhere_but_behind_a_block_is_refused_by_name() -> No
     whole = {len(avro_file(ENVELOPE, [{"after": ROW, "op": "c"}] * count, per_block=1)) for count in range(4)}
     for length in range(5, len(content)):
         if length not in whole:
-            with pytest.raises(ArchiveFileError, match=r"t\+0\+0000000000\.avro cannot be read: it ends (within|in the middle)"):
+            with pytest.raises(ArchiveFileError, match=r"t\+0\+0000000000\.avro cannot be read: it (ends within|is truncated)"):
                 opened(content[:length])
 
 
@@ -202,5 +202,5 @@ def test_a_table_with_a_column_that_avro_cannot_name_is_refused() -> None:
     column = Column(name="a name", source_type="int", delta_type="int", nullable=True, expression="x", lossy=())  # type: ignore[arg-type]
     schema = TableSchema(table=TableName.parse("shop.t"), columns=(column,), primary_key=("a name",))
     settings = {"skipped.operations": "none", "event.converting.failure.handling.mode": "fail", "ignore.default.for.nullables": "true"}
-    with pytest.raises(SourceTableError, match=r"cannot carry columns of such names of shop\.t: 'a name'"):
+    with pytest.raises(SourceTableError, match=r"cannot carry some column names of shop\.t: 'a name'"):
         check_format(open_format("debezium-mysql-avro").facts, FormatOptions(name="x", settings=settings), schema, ("a name",))

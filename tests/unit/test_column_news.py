@@ -21,7 +21,7 @@ def test_columns_that_rows_came_without_are_named_with_the_command_that_fills_th
 def test_columns_that_only_events_have_are_told_beside_those_that_they_lack() -> None:
     said = ColumnDrift(lacking=("title",), rows=1, unmapped=("name",)).warning
     assert "'name'" in said
-    assert "'renamed' says what was renamed" in said
+    assert "if a column was renamed, set 'renamed'" in said
 
 
 def test_columns_that_a_pipeline_leaves_out_are_no_news() -> None:

@@ -76,7 +76,7 @@ def test_accepted_deletes_are_a_number_or_a_share(text: str, read: tuple[int, fl
 
 @pytest.mark.parametrize("text", ["-1", "1e3", "0.3", "101%", "%", "30 percent", "all"])
 def test_what_is_neither_a_number_nor_a_share_is_refused(text: str) -> None:
-    with pytest.raises(RequestError, match="no number of deletes"):
+    with pytest.raises(RequestError, match="is not a number of deletes"):
         parse_accepted(text)
 
 

@@ -90,8 +90,8 @@ def test_an_airflow_connection_becomes_a_url_whatever_it_leaves_out() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "does not begin with a scheme"),
-        ("app:hunter2@db/shop", "does not begin with a scheme"),
+        ("", "does not start with a scheme"),
+        ("app:hunter2@db/shop", "does not start with a scheme"),
         ("mysqll://app:hunter2@db/shop", "'mysql'"),
         ("oracle://app:hunter2@db/shop", "mysql, mariadb, postgresql"),
         ("mysql://app:hunter2", "port is not a number"),

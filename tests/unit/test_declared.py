@@ -325,7 +325,7 @@ def test_a_table_that_cannot_go_on_reads_its_rows_where_there_is_a_database_and_
 
 def test_what_events_have_besides_the_declared_columns_is_told() -> None:
     news = ColumnDrift.total([ColumnDrift(undeclared=("b",), declared=True), ColumnDrift(undeclared=("a", "b"), declared=True)])
-    assert "does not declare, and the lake has not: 'a', 'b'; declare them" in news.warning
+    assert "does not declare: 'a', 'b'; declare them" in news.warning
     lacking = replace(news, lacking=("c",), rows=2, statements=("ALTER TABLE t ADD c int",)).warning
     assert "backfill" not in lacking
     assert "verify" not in lacking

@@ -163,7 +163,7 @@ def test_a_loss_may_hang_on_a_mark_on_a_list_and_on_the_declared_type() -> None:
 
 
 def test_unknown_settings_and_columns_that_cannot_be_carried_are_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match="knows no setting decimal"):
+    with pytest.raises(ConfigError, match="does not know the setting decimal"):
         check_format(facts(ROUNDS), FormatOptions(name="mine", settings={"decimal": "exact"}), schema(), ("id",))
     blind = facts(unreadable={LogicalType.BINARY: "Bytes are left out."})
     with pytest.raises(SourceTableError, match="'c0'") as caught:

@@ -88,7 +88,7 @@ def test_a_name_that_the_source_has_not_and_a_copied_table_that_is_gone_are_abse
 def test_two_tables_whose_names_are_written_alike_are_refused_unless_they_are_left_out() -> None:
     alike = (TableName(schema="a.b", name="c"), TableName(schema="a", name="b.c"))
     for entry in ("a.b.c", "a.*", "*"):
-        with pytest.raises(ConfigError, match=r"two tables that are written 'a\.b\.c'") as caught:
+        with pytest.raises(ConfigError, match=r"two tables with the written name 'a\.b\.c'") as caught:
             match_tables(pipeline(rule(entry), rule("shop.*")), (*AVAILABLE, *alike))
         assert "table 'b.c' of schema 'a' and table 'c' of schema 'a.b'" in caught.value.what
     for rules in ((rule("shop.*"),), (rule("*"), rule("a.b.c", exclude=True))):

@@ -143,7 +143,7 @@ def test_columns_whose_history_is_kept_are_named_or_all_but_some() -> None:
         ({"stored_as_scd_type": 2, "deletes": Deletes.SOFT}, ConfigError, "last version ends"),
         ({"previous_key": ("change_id",), "deletes": Deletes.IGNORE}, ConfigError, "the other leaves it"),
         ({"track_history_column_list": ("name",)}, ConfigError, "stored_as_scd_type: 2"),
-        ({"sequence_by": ("name",)}, SourceTableError, "no order to rely on"),
+        ({"sequence_by": ("name",)}, SourceTableError, "without a dependable order"),
         ({"method": Method.LOG, "apply_as_truncates": "name = 'T'"}, ConfigError, "tell a TRUNCATE themselves"),
         ({"apply_as_truncates": "name = 'T'"}, ConfigError, "needs 'sequence_by'"),
         ({"apply_as_truncates": "name = 'T'", "sequence_by": ("change_id",)}, ConfigError, "its rows are no changes"),

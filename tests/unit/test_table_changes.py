@@ -108,7 +108,7 @@ def test_a_run_says_what_happened_to_columns_and_how_to_read_them() -> None:
     added = DdlChange(kind=KIND.ADDED, column="a", detail="DEFAULT 5", place="file_no 3, pos 300", unread=("a",))
     retyped = DdlChange(kind=KIND.RETYPED, column="b", detail="INT")
     news = ColumnDrift(changes=(retyped, added))
-    assert "column 'a' was added with DEFAULT 5 (file_no 3, pos 300); column 'b' was declared as INT" in news.warning
+    assert "column 'a' was added with DEFAULT 5 (file_no 3, pos 300); column 'b' changed its type to INT" in news.warning
     assert "'cdc-ops backfill --columns a'" in news.warning
     assert "'cdc-ops verify'" in news.warning
     assert news.alert == ""

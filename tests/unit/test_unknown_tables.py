@@ -32,7 +32,7 @@ def test_the_tables_with_the_most_records_are_named_and_the_others_counted() -> 
 
 
 def test_a_name_that_differs_in_case_only_says_so() -> None:
-    assert found(("Shop.Orders", 2)).told == "2 of Shop.Orders (names are compared exactly, and the file has 'shop.orders')"
+    assert found(("Shop.Orders", 2)).told == "2 of Shop.Orders (the pipeline file has 'shop.orders'; upper and lower case count)"
     assert found(("shop.Order_1", 2)).shown[0].like == "shop.order_*"
     assert found(("shop.else", 2)).shown[0].like == ""
 

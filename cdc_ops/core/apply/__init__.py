@@ -1,1 +1,1 @@
-"""How rows become true in a table: deletes, SCD types, order, metadata columns. Pure."""
+"""How rows are applied to a table: deletes, SCD types, order, metadata columns. Pure."""

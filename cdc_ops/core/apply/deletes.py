@@ -1,4 +1,4 @@
-"""What becomes in the lake of a row that is deleted at the source: removed, kept and marked, or left as it is. Pure."""
+"""Delete policies: a row that the source deleted is removed from the lake, marked as deleted, or kept. Pure."""
 
 import enum
 from collections.abc import Iterable
@@ -8,22 +8,22 @@ from cdc_ops.core.apply.metadata_columns import MetadataColumns
 
 
 class Deletes(enum.StrEnum):
-    """What becomes of a row in the lake that the source has deleted."""
+    """How the lake treats a row that the source deleted."""
 
     HARD = "hard"
-    """It is deleted there too."""
+    """The row is deleted in the lake."""
     SOFT = "soft"
-    """It stays with its last values, and its column `_deleted` is true until the source has the row again."""
+    """The row stays with its last values; its column `_deleted` is true until the source has the row again."""
     IGNORE = "ignore"
-    """It stays as it is: the table is what it would be if nobody had ever deleted a row."""
+    """The row stays unchanged: the table ignores deletes."""
 
 
 DELETE_MARK: Final = "__cdc_delete"
-"""Column of a batch, never of a table: true for rows that are deleted and not inserted."""
+"""Column of a batch, never of a table: true for rows to delete."""
 
 
 def source_columns(stored: Iterable[tuple[str, str]], deleted_column: str, own: Iterable[MetadataColumns]) -> tuple[tuple[str, str], ...]:
-    """Returns those columns of a Delta table, each name and type, that came from the source.
+    """Returns name and type of the columns of a Delta table that come from the source.
 
     Args:
         stored: All of them.

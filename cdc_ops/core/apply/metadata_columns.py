@@ -33,7 +33,7 @@ NUMBER_TYPE: Final = "bigint"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataColumns:
-    """Names of the columns that cdc-ops adds to a table; "" = the table has none of that meaning.
+    """Names of the columns that cdc-ops adds to a table; "" = the table does not have the column.
 
     Args:
         op: What the last commit that wrote the row did to it: `i` = inserted, `u` = updated, `d` = marked as deleted, `r` = written with
@@ -54,7 +54,7 @@ class MetadataColumns:
 
     @property
     def stamps(self) -> tuple[tuple[str, str], ...]:
-        """Name and type of those that say which commit last wrote a row and how; a row that is written as it was has other ones."""
+        """Name and type of the columns that record the commit which last wrote a row; they change even if the row's values do not."""
         told = ((self.op, OP_TYPE), (self.synced_at, INSTANT_TYPE), (self.operation, NUMBER_TYPE))
         return tuple((name, kind) for name, kind in told if name)
 
@@ -77,7 +77,7 @@ class MetadataColumns:
         return name.lower() in {own.lower() for own in self.names}
 
     def problems(self) -> Iterator[str]:
-        """Yields what is wrong with the names."""
+        """Yields the problems of the names."""
         if not self.deleted or not self.sequence:
             yield "'deleted' and 'sequence' of 'metadata_columns' need a name: the columns are there where a table needs them"
         if wrong := next((name for name in self._named if not name.isidentifier()), ""):

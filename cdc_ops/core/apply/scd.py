@@ -1,4 +1,4 @@
-"""How a Delta table stores what is applied to it, and by what order a change is older than another. Pure.
+"""How a Delta table stores changes (SCD type 1 or 2), and the sequence that orders them. Pure.
 
 SCD type 1   one row a key, with the sequence of its last change      a change that is older than the row's is left out
 SCD type 2   one row a version, from `__START_AT` to `__END_AT`       a change that is older goes between the versions
@@ -23,14 +23,14 @@ POSITION_TYPE: Final = "array<bigint>"
 
 
 class SequenceKind(enum.StrEnum):
-    """Where the sequence of a change comes from."""
+    """The origin of a change's sequence."""
 
     POSITION = "position"
-    """The event's place in the total order of its archive."""
+    """The event's position in the total order of its archive."""
     COLUMNS = "columns"
     """Columns of the row, or expressions of them (`sequence_by`)."""
     OBSERVED = "observed"
-    """The source's clock when the operation that read the row was planned, UTC."""
+    """The source's clock, in UTC, when the operation was planned that read the row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableStorage:
-    """How a table stores what is applied to it.
+    """How a table stores changes.
 
     Args:
         scd_type: 1 or 2.

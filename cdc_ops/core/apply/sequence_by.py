@@ -1,4 +1,4 @@
-"""`sequence_by`: columns and expressions that order the changes of a row, as far as that goes without Spark. Pure.
+"""`sequence_by`: columns and expressions that order the changes of a row, checked without Spark. Pure.
 
     changed_at                           a column
     [changed_at, change_id]              several: a struct of them, as struct(changed_at, change_id) is
@@ -107,8 +107,8 @@ def _read(text: str, name: str, schema: TableSchema) -> SequencePart:
         if column is None or not is_sortable(column.delta_type):
             raise _unusable(
                 schema,
-                f"names {text!r}, " + ("which the table has not." if column is None else f"which is {column.source_type}: {_NO_ORDER}"),
-                did_you_mean(text, schema.names) if column is None else "Numbers, dates and times have one; CAST(... AS bigint) makes one.",
+                f"names {text!r}, " + ("not a column of the table." if column is None else f"which is {column.source_type}: {_NO_ORDER}"),
+                did_you_mean(text, schema.names) if column is None else "Use numbers, dates or times, or CAST(... AS bigint).",
             )
         return SequencePart(text=text, name=text, sql=quoted(text), type=column.delta_type, reads=(text,))
     check_condition(_SETTING, text, schema.names)
@@ -117,15 +117,13 @@ def _read(text: str, name: str, schema: TableSchema) -> SequencePart:
         kind = canonical_type(cast[2])
         sql = f"TRY_CAST({cast[1]} AS {kind})"
     if not kind:
-        raise _unusable(
-            schema, f"has {text!r}, whose type nobody knows before Spark runs.", "A sequence is stored with the rows, in its type."
-        )
+        raise _unusable(schema, f"has {text!r}, whose type is unknown without Spark.", "A sequence is stored with the rows, in its type.")
     if not is_sortable(kind):
-        raise _unusable(schema, f"has {text!r}, which is {kind}: {_NO_ORDER}", "Numbers, dates and times have one.")
+        raise _unusable(schema, f"has {text!r}, which is {kind}: {_NO_ORDER}", "Use numbers, dates or times.")
     return SequencePart(text=text, name=name, sql=sql, type=kind, reads=named_columns(text, schema.names))
 
 
-_NO_ORDER: Final = "that has no order to rely on."
+_NO_ORDER: Final = "a type without a dependable order."
 
 
 def _common_type(inner: str, schema: TableSchema) -> str:
@@ -166,5 +164,5 @@ def _unusable(schema: TableSchema, what: str, why: str) -> SourceTableError:
         why=why,
         data="Nothing was read or written; the watermark stays.",
         next="Correct 'sequence_by' in the pipeline file: columns, COALESCE, GREATEST or LEAST of columns of one type, or"
-        " CAST(... AS type). Columns are stored, or 'except_column_list' names them.",
+        " CAST(... AS type). Columns in it may be stored or listed in 'except_column_list'.",
     )

@@ -1,1 +1,1 @@
-"""Archives of change files: names, listings, offsets, and the proof that nothing is missing. Pure."""
+"""Archives of change files: names, listings, offsets, and the check that no file is missing. Pure."""

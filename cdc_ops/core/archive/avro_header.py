@@ -1,4 +1,4 @@
-"""What an Avro file says of itself before its first record: its schema and the mark that ends each of its blocks. Pure.
+"""The header of an Avro file: its schema and its sync marker. Pure.
 
     first and last bytes of a file -> header_of -> AvroHeader
 
@@ -53,7 +53,7 @@ def read_header(head: bytes) -> AvroHeader | None:
         ValueError: no Avro file begins so; says what is wrong.
     """
     if not head.startswith(MAGIC[: len(head)]):
-        raise ValueError("it does not begin with 'Obj' and 1")
+        raise ValueError("it does not start with the Avro magic bytes 'Obj' and 1")
     try:
         at, entries = _entries(head, len(MAGIC))
         mark = _bytes(head, at, MARK)
@@ -82,11 +82,11 @@ def header_of(ends: FileEnds, path: str, size: int) -> AvroHeader:
         while (header := read_header(ends.head(path, asked))) is None and asked < size:
             asked = min(8 * asked, size)
     except ValueError as error:
-        raise ValueError(f"it is no Avro file: {error}") from None
+        raise ValueError(f"it is not an Avro file: {error}") from None
     if header is None:
         raise EOFError("it ends within its header")
     if ends.tail(path, MARK) != header.mark:
-        raise EOFError("it ends in the middle: the mark is missing that ends each of its blocks")
+        raise EOFError("it is truncated: the sync marker at the end of its last block is missing")
     return header
 
 

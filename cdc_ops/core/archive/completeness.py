@@ -1,4 +1,4 @@
-"""The proof that nothing is missing in an archive, and what exactly is if it fails. Pure.
+"""Checks that an archive has no gap, and names the gaps. Pure.
 
     covers of files + watermark + decisions -> prove -> Proof: complete up to P, gaps, files that have to be read first
 
@@ -25,7 +25,7 @@ SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completeness:
-    """What is known of one stream.
+    """The result of the check for one stream.
 
     Args:
         stream: Which sequence.
@@ -61,7 +61,7 @@ def check_completeness(
     accepted: Iterable[AcceptedGap] = (),
     max_offset_gap: int = 0,
 ) -> Completeness:
-    """Returns up to where a stream is complete, and what is missing behind that.
+    """Returns the position up to which a stream is complete, and the gaps after it.
 
     Args:
         stream: Which; covers and decisions of others are left out.
@@ -158,7 +158,7 @@ def is_natural(missing: Gap, max_offset_gap: int) -> bool:
 
 
 def origin(name: FileName, watermark: ArchiveWatermark | None) -> Position | None:
-    """Returns where a stream that was never read has to begin.
+    """Returns the position at which a stream that was never read has to start.
 
     A table that has begun knew all streams that there were then, so a partition that is new to it begins with the offset 0.
 
@@ -200,19 +200,19 @@ def covers_of(
 
 
 class GapStatus(enum.StrEnum):
-    """How a gap stands."""
+    """The status of a gap."""
 
     OPEN = "open"
-    """It stops its table."""
+    """The gap stops its table."""
     ACCEPTED = "accepted"
-    """Somebody gave up what is missing; the next run passes it."""
+    """Someone accepted the loss; the next run continues after the gap."""
     CLOSED = "closed"
-    """It is not found any more: the files came after all, or it became another one."""
+    """The gap is closed: the files arrived, or its range changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GapRecord:
-    """What the ledger keeps of a gap.
+    """The ledger's record of a gap.
 
     Args:
         pipeline, table: Whose archive.
@@ -231,14 +231,14 @@ class GapRecord:
 
     @property
     def gap_id(self) -> str:
-        """Names the missing range: what follows from it is the same in every ledger."""
+        """Returns the id of a missing range; it is the same in every ledger."""
         text = f"{self.gap.stream}\0{shown(self.gap.low)}\0{shown(self.gap.high)}"
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingEvents:
-    """What a run that came through has met: its table has everything before the gaps, and nothing behind them.
+    """Gaps that a successful run found: its table has all events before the gaps, and none after them.
 
     Args:
         gaps: What is missing.
@@ -249,13 +249,13 @@ class MissingEvents:
     healing: bool = False
 
     def alert(self, table: str) -> str:
-        """Returns what somebody has to look at."""
+        """Returns the alert for the operator."""
         then = (
             "The next run compares the table with its source instead ('on_gap: reconcile')."
             if self.healing
-            else "The table stops there. Bring the files back, or give up exactly this range: see 'cdc-ops gap list'."
+            else "The table stops there. Restore the files, or accept the loss of this range: see 'cdc-ops gap list'."
         )
-        return f"The archive of {table} has a gap: {_listed(self.gaps)}. What comes before it is merged, what comes behind it waits. {then}"
+        return f"The archive of {table} has a gap: {_listed(self.gaps)}. Events before the gap are merged; events after it wait. {then}"
 
 
 def _listed(gaps: tuple[Gap, ...]) -> str:
@@ -263,11 +263,11 @@ def _listed(gaps: tuple[Gap, ...]) -> str:
 
 
 def gap_error(table: str, gaps: tuple[Gap, ...], to: tuple[PartitionWatermark, ...]) -> ArchiveGapError:
-    """Returns the error that stops a table whose archive misses something."""
+    """Returns the error that stops a table whose archive has a gap."""
     safe = ", ".join(f"{item.stream} {shown(item.to)}" for item in to) or "nowhere"
     return ArchiveGapError(
         f"The archive of {table} has a gap: {_listed(gaps)}.",
-        why="No file that is listed holds these positions, and a file that comes after them is there.",
-        data=f"Nothing behind the gap was merged; the table is complete up to {safe}. Other tables go on.",
-        next="Bring the files back; the gap closes by itself. Or give up exactly this range: see 'cdc-ops gap list'.",
+        why="No listed file holds these positions, but a later file exists.",
+        data=f"No event after the gap was merged; the table is complete up to {safe}. Other tables continue.",
+        next="Restore the files: the next run then closes the gap. Or accept the loss of this range: see 'cdc-ops gap list'.",
     )

@@ -1,4 +1,4 @@
-"""Whether a file ends the way a finished file of its kind ends, from its last bytes. Pure.
+"""Whether a file is finished, by its last bytes. Pure.
 
 Only kinds that have an end are judged: Parquet has a footer, Avro a mark, lines have line ends, a binlog that its server has closed ends
 with ROTATE or STOP. A compressed file is judged when it is read.
@@ -18,7 +18,7 @@ _LINES: Final = ("json", "jsonl", "ndjson", "csv")
 
 
 def is_complete(ends: FileEnds, path: str, kind: str, size: int) -> bool | None:
-    """Returns whether a file is finished, None if its kind does not tell.
+    """Returns whether a file is finished, None if its type cannot show it.
 
     Args:
         ends: Shows its ends.
@@ -32,7 +32,7 @@ def is_complete(ends: FileEnds, path: str, kind: str, size: int) -> bool | None:
 
 
 def has_valid_footer(kind: str, tail: bytes, size: int) -> bool | None:
-    """Returns whether a file is finished, None if its kind does not tell.
+    """Returns whether a file is finished, None if its type cannot show it.
 
     Args:
         kind: Extension without compression, or `binlog`.

@@ -1,4 +1,4 @@
-"""Files that several operations of one job want: which of them each file is read for. Pure.
+"""Files that several operations of one job read, grouped by their readers. Pure.
 
 Tables of one folder stand at different places of it, so that their frozen lists differ: one is behind, another was added yesterday. A file
 is read once for all that want it, and what is in it goes to these and to no others.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileGroup:
-    """Files that the same operations want.
+    """Files that the same operations read.
 
     Args:
         files: Their paths, ascending.
@@ -22,7 +22,7 @@ class FileGroup:
 
 
 def group_by_readers(wanted: Sequence[Collection[str]]) -> tuple[FileGroup, ...]:
-    """Returns the files of several lists, each once, by who wants them.
+    """Returns the files of several lists, each once, grouped by the operations that read them.
 
     Args:
         wanted: The paths that each operation wants; an operation's number is its place here.

@@ -1,4 +1,4 @@
-"""What the name of an archived file says: topic, partition and start offset, a binlog's number, a load file's counter. Pure.
+"""Parses names of archived files: topic, partition and start offset, a binlog's number, a load file's counter. Pure.
 
     name (text) -> parse_name -> KafkaName | BinlogName | DmsName | PlainName | Aside | Stranger
 
@@ -18,7 +18,7 @@ from cdc_ops.errors import ConfigError
 
 
 class Layout(enum.StrEnum):
-    """Who named the files."""
+    """The naming scheme of the files."""
 
     KAFKA_CONNECT = "kafka-connect"
     """`<topic>/partition=<n>/<topic>+<n>+<start offset>.<ext>`, or other folders of Confluent's partitioners (time, fields)."""
@@ -29,11 +29,11 @@ class Layout(enum.StrEnum):
     BINLOG = "binlog"
     """`<host>/mysql-bin.000123[.gz]`."""
     PLAIN = "plain"
-    """Any names; only what the files hold tells what they hold."""
+    """Any names; the contents of a file are known only after reading it."""
 
 
 class Compression(enum.StrEnum):
-    """How a whole file is compressed, by its suffix; what formats compress inside is theirs."""
+    """The compression of a whole file, by its suffix; formats handle compression inside a file."""
 
     NONE = "none"
     GZIP = "gzip"
@@ -143,7 +143,7 @@ class DmsName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainName:
-    """A file whose name says nothing."""
+    """A file whose name has no meaning."""
 
     path: str
     extension: str = ""
@@ -184,7 +184,7 @@ _TOKENS: Final = {
 
 
 def parse_name(layout: Layout, path: str, template: str = AIVEN_TEMPLATE) -> Parsed:
-    """Returns what a file's name says.
+    """Returns the parsed name of a file.
 
     Args:
         layout: Who named it.
@@ -224,14 +224,14 @@ def split_extension(extension: str) -> tuple[str, Compression]:
 def _parse_kafka_connect(path: str, file: str) -> KafkaName | IgnoredFile | UnrecognizedFile:
     found = _KAFKA.fullmatch(file)
     if not found:
-        return UnrecognizedFile(path=path, why="it is not <topic>+<partition>+<start offset>.<extension>")
+        return UnrecognizedFile(path=path, why="its name is not <topic>+<partition>+<start offset>.<extension>")
     extension, compression = split_extension(found["rest"] or "")
     if extension.partition(".")[0] in ("keys", "headers"):
-        return IgnoredFile(path=path, why="keys or headers of the file beside it")
+        return IgnoredFile(path=path, why="keys or headers of another file")
     folders = tuple((name, value) for name, is_pair, value in (part.partition("=") for part in path.split("/")[:-1]) if is_pair)
     partition = int(found["partition"])
     if any(name == "partition" and value.isdecimal() and int(value) != partition for name, value in folders):
-        return UnrecognizedFile(path=path, why=f"it says partition {partition} and lies in the folder of another one")
+        return UnrecognizedFile(path=path, why=f"its name has partition {partition}, and its folder has another")
     return KafkaName(
         path=path,
         topic=found["topic"],
@@ -249,7 +249,7 @@ def _parse_aiven(path: str, template: str) -> KafkaName | UnrecognizedFile:
     tail = "/".join(path.split("/")[-depth - 1 :])
     found = _template_pattern(template).fullmatch(tail)
     if not found:
-        return UnrecognizedFile(path=path, why=f"it does not fit the template {template}")
+        return UnrecognizedFile(path=path, why=f"its name does not fit the template {template}")
     extension, compression = split_extension(found["rest"] or "")
     return KafkaName(
         path=path,
@@ -268,13 +268,13 @@ def _template_pattern(template: str) -> re.Pattern[str]:
     for token in _TOKEN.finditer(template):
         name = token["name"]
         if name not in _TOKENS:
-            raise _bad_template(template, f"{{{{{name}}}}} is unknown here; known are {', '.join(sorted(_TOKENS))}.")
+            raise _bad_template(template, f"{{{{{name}}}}} is unknown; valid are {', '.join(sorted(_TOKENS))}.")
         pattern = _TOKENS[name]
         parts += [re.escape(template[at : token.start()]), f"(?P={_group(name)})" if name in seen and name != "timestamp" else pattern]
         seen.add(name)
         at = token.end()
     if missing := {"topic", "partition", "start_offset"} - seen:
-        raise _bad_template(template, f"Without {', '.join(sorted(missing))} a name does not tell which records its file holds.")
+        raise _bad_template(template, f"Without {', '.join(sorted(missing))} a name does not show which records its file holds.")
     return re.compile("".join([*parts, re.escape(template[at:]), r"(?:\.(?P<rest>[A-Za-z][\w.]*))?"]))
 
 
@@ -300,7 +300,7 @@ def _parse_dms(path: str, file: str) -> DmsName | UnrecognizedFile:
     elif found := _DMS_CDC.fullmatch(file):
         order = (int(found["date"]), int(found["time"]), int(found["fraction"].ljust(9, "0")))
     else:
-        return UnrecognizedFile(path=path, why="it is neither LOAD<counter> nor <date>-<time>")
+        return UnrecognizedFile(path=path, why="its name is neither LOAD<counter> nor <date>-<time>")
     extension, compression = split_extension(found["rest"] or "")
     return DmsName(
         path=path,
@@ -322,7 +322,7 @@ def _parse_binlog(path: str, file: str) -> BinlogName | IgnoredFile | Unrecogniz
         )
     found = _BINLOG.fullmatch(file)
     if not found or (found["suffix"] and found["suffix"].lower() not in _SUFFIXES):
-        return UnrecognizedFile(path=path, why="it is not <name>.<number>, with the suffix of a compression or without")
+        return UnrecognizedFile(path=path, why="its name is not <name>.<number>, with the suffix of a compression or without")
     return BinlogName(
         path=path,
         host=path.rpartition("/")[0],

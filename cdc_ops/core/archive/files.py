@@ -1,4 +1,4 @@
-"""Files of an archive between being listed and being consumed: which are read now, which wait, which have changed or gone. Pure.
+"""The states of archive files from listing to consumption: to read, waiting, changed, or gone. Pure.
 
     listing + what the ledger knows + the store's clock -> take_stock -> read now | wait | nothing to do | gone
 
@@ -18,7 +18,7 @@ from cdc_ops.errors import ArchiveChangedError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedFile:
-    """A file as its store lists it.
+    """A file in a listing of its store.
 
     Args:
         path: Relative to the archive's root, with `/`.
@@ -33,7 +33,7 @@ class ListedFile:
     modified: datetime | None = None
 
     def same_as(self, other: "ListedFile") -> bool:
-        """True if nothing speaks for other contents: size, and the etag or else the time of the last change."""
+        """True if size and etag (or the modification time, without an etag) are equal."""
         if self.size != other.size:
             return False
         if self.etag and other.etag:
@@ -42,21 +42,21 @@ class ListedFile:
 
 
 class FileStatus(enum.StrEnum):
-    """What the ledger knows of a file."""
+    """The status of a file in the ledger."""
 
     WAITING = "waiting"
     """Listed and perhaps still being written; or read, and not merged because of a gap."""
     FROZEN = "frozen"
-    """In the list of an operation that has not settled."""
+    """In the list of an open operation."""
     CONSUMED = "consumed"
     """Its changes were merged; an empty file counts as consumed. It is forgotten when it is not listed any more."""
     LOST = "lost"
-    """Not listed any more, before it was consumed."""
+    """The file disappeared before it was consumed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRecord:
-    """What the ledger keeps of a file, for one table.
+    """The ledger's record of a file, for one table.
 
     Args:
         file: As it was when it got this status.
@@ -75,15 +75,15 @@ class FileRecord:
 
 
 class FileStatusChange(enum.StrEnum):
-    """What is to be done about a listed file."""
+    """The action for a listed file."""
 
     NEW = "new"
     LONGER = "longer"
-    """Uploaded again with more in it: read again as a whole."""
+    """Uploaded again and longer: the whole file is read again."""
     SHORTER = "shorter"
-    """Uploaded again with less in it: read again; somebody should look."""
+    """Uploaded again and shorter: the file is read again; someone should check it."""
     REPLACED = "replaced"
-    """As long as before and not the same: read again; somebody should look."""
+    """Uploaded again with the same size and other contents: the file is read again; someone should check it."""
     EMPTY = "empty"
     """Nothing to read."""
     WAIT = "wait"
@@ -93,13 +93,13 @@ class FileStatusChange(enum.StrEnum):
 
     @property
     def is_read(self) -> bool:
-        """True if the file belongs into the next batch."""
+        """True if the next batch reads the file."""
         return self in (FileStatusChange.NEW, FileStatusChange.LONGER, FileStatusChange.SHORTER, FileStatusChange.REPLACED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
-    """A listed file and what is to be done about it."""
+    """A listed file and its action."""
 
     file: ListedFile
     verdict: FileStatusChange
@@ -107,7 +107,7 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingDiff:
-    """What a listing means.
+    """The differences between a listing and the ledger.
 
     Args:
         arrivals: Files that are not known as they are, sorted by path.
@@ -124,7 +124,7 @@ class ListingDiff:
     touched: tuple[FileRecord, ...] = ()
 
     def of(self, *verdicts: FileStatusChange) -> tuple[ListedFile, ...]:
-        """Returns the files with one of these verdicts."""
+        """Returns the files with one of these actions."""
         return tuple(arrival.file for arrival in self.arrivals if arrival.verdict in verdicts)
 
     @property
@@ -134,23 +134,23 @@ class ListingDiff:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What somebody should look at although the run goes on."""
+        """Warnings about files; the run continues."""
         texts = {
-            FileStatusChange.SHORTER: "was uploaded again with less in it; what it held before was consumed and stays",
-            FileStatusChange.REPLACED: "was uploaded again with the same size and other contents; it is read again",
+            FileStatusChange.SHORTER: "was uploaded again and is shorter; its earlier records were consumed and stay in the lake",
+            FileStatusChange.REPLACED: "was uploaded again with the same size and other contents; the run reads it again",
         }
-        unknown = "was written again with the same size, and nobody knows whether it holds the same; it is read again"
+        unknown = "was written again with the same size and possibly other contents; the run reads it again"
         found = tuple(
             f"{item.file.path} {unknown if item.verdict is FileStatusChange.REPLACED and not item.file.etag else texts[item.verdict]}"
             for item in self.arrivals
             if item.verdict in texts
         )
-        return (*found, *(f"{item.file.path} was removed before it was consumed" for item in self.lost))
+        return (*found, *(f"{item.file.path} was removed before cdc-ops consumed it" for item in self.lost))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrivalRules:
-    """When a file counts as finished.
+    """The rules by which a file counts as finished.
 
     Args:
         min_file_age: How long a file must not have changed, by the store's clock. Object stores show a file only when it is whole: zero is
@@ -181,13 +181,13 @@ def diff_listing(
     rules: ArrivalRules,
     ranges: Iterable[ListedRange] = (),
 ) -> ListingDiff:
-    """Returns what a listing means.
+    """Returns the differences between a listing and the ledger.
 
     Args:
         listed: The files, in any order; a path that is listed twice counts once.
         known: What the ledger knows, by path.
         clock: The store's clock when it was listed, UTC; never another one.
-        rules: When a file counts as finished.
+        rules: The rules by which a file counts as finished.
         ranges: What was listed as a whole; only there a known file can be missing.
     """
     files = {file.path: file for file in listed}
@@ -212,7 +212,7 @@ def diff_listing(
 
 
 def classify(file: ListedFile, known: FileRecord | None, clock: datetime, rules: ArrivalRules) -> FileStatusChange:
-    """Returns what is to be done about one file; see `diff_listing`."""
+    """Returns the action for one file; see `diff_listing`."""
     was_read = known is not None and known.status is FileStatus.CONSUMED
     if known is not None and was_read and file.same_as(known.file):
         return FileStatusChange.SAME
@@ -226,7 +226,7 @@ def classify(file: ListedFile, known: FileRecord | None, clock: datetime, rules:
 
 
 def is_settled(file: ListedFile, known: FileRecord | None, clock: datetime, min_file_age: timedelta) -> bool:
-    """True if a file has not changed for a while, by its store's own times, or by two listings that far apart."""
+    """True if a file has not changed for the required time, by its store's timestamps or by two listings."""
     if not min_file_age:
         return True
     if file.modified is not None and file.modified <= clock - min_file_age:
@@ -235,7 +235,7 @@ def is_settled(file: ListedFile, known: FileRecord | None, clock: datetime, min_
 
 
 def ledger_records(stock: ListingDiff, known: Mapping[str, FileRecord], clock: datetime) -> tuple[FileRecord, ...]:
-    """Returns what the ledger has to keep of a listing that is not part of an operation: who waits, is empty, touched or lost.
+    """Returns the ledger records of listed files outside an operation: waiting, empty, touched or lost files.
 
     A file that waits in the form in which it waited before keeps the time at which it was first seen like that.
     """
@@ -255,13 +255,13 @@ def ledger_records(stock: ListingDiff, known: Mapping[str, FileRecord], clock: d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrozenFiles:
-    """The files of one operation, sorted by path; every try of it reads these and no others."""
+    """The files of one operation, sorted by path; every attempt reads exactly these files."""
 
     files: tuple[ListedFile, ...]
 
 
 def freeze(files: Iterable[ListedFile]) -> FrozenFiles:
-    """Returns the list that an operation carries."""
+    """Returns the frozen files of an operation."""
     return FrozenFiles(files=tuple(sorted(files, key=lambda file: file.path)))
 
 
@@ -278,9 +278,9 @@ def check_frozen(frozen: FrozenFiles, present: Mapping[str, ListedFile]) -> None
     found = [text for file in frozen.files if (text := _difference(file, present.get(file.path)))]
     if found:
         raise ArchiveChangedError(
-            f"{len(found)} of {len(frozen.files)} files are not what the plan has seen: {'; '.join(found[:5])}.",
+            f"{len(found)} of {len(frozen.files)} files changed after the plan: {'; '.join(found[:5])}.",
             why="They were uploaded again or removed after the operation was frozen.",
-            data="Nothing of the operation was committed; the watermark is where it was.",
+            data="Nothing of the operation was committed; the watermark stays.",
             next="Nothing to do: the next run lists the files and freezes them again.",
         )
 
@@ -291,19 +291,19 @@ def _difference(file: ListedFile, now: ListedFile | None) -> str:
     if file.same_as(now):
         return ""
     if file.size != now.size:
-        return f"{file.path} has {now.size:,} bytes instead of {file.size:,}"
+        return f"{file.path} has {now.size:,} bytes, not {file.size:,}"
     return f"{file.path} {'has other contents' if file.etag and now.etag else 'was written again'}"
 
 
 def frozen_records(frozen: FrozenFiles, operation_id: str, run_id: str, clock: datetime) -> tuple[FileRecord, ...]:
-    """Returns what the ledger keeps of an operation's files when it is frozen."""
+    """Returns the ledger records of an operation's files at its freeze."""
     return tuple(
         FileRecord(file=file, status=FileStatus.FROZEN, since=clock, operation_id=operation_id, run_id=run_id) for file in frozen.files
     )
 
 
 def consumed_records(records: Iterable[FileRecord], covers: Iterable[OffsetRange], clock: datetime) -> tuple[FileRecord, ...]:
-    """Returns what the ledger keeps of an operation's files once it has committed, with what reading them showed."""
+    """Returns the ledger records of an operation's files after its commit, with the results of reading them."""
     by_file: dict[str, list[OffsetRange]] = {}
     for cover in covers:
         by_file.setdefault(cover.file, []).append(cover)

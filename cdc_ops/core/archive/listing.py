@@ -1,4 +1,4 @@
-"""Which parts of an archive have to be listed, so that 100,000 files of which 10 are new cost about the 10. Pure.
+"""Which parts of an archive are listed, so that 10 new files among 100,000 cost about as much as 10. Pure.
 
 Object stores list names in the order of their bytes and can start after a name. Where names sort by position, a listing starts after the
 file in which the watermark lies: everything that can be new to the table comes behind it. What that misses (a file below the watermark that
@@ -21,7 +21,7 @@ ROOM: Final = 100
 
 
 class Scope(enum.StrEnum):
-    """How much is listed."""
+    """The extent of a listing."""
 
     INCREMENTAL = "incremental"
     FULL = "full"
@@ -29,7 +29,7 @@ class Scope(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingMark:
-    """What an archive's last listings left for the next one.
+    """The state of an archive's last listings, for the next one.
 
     Args:
         ranges: Per folder of one stream, or per topic by time, what is listed next.
@@ -51,7 +51,7 @@ def due_scope(mark: ListingMark | None, clock: datetime, full_listing_interval: 
 
 
 def next_ranges(names: Iterable[FileName], watermark: ArchiveWatermark, lookback: timedelta = timedelta(days=1)) -> tuple[ListedRange, ...]:
-    """Returns what the next listing has to cover, `EVERYTHING` where names do not sort by position.
+    """Returns the ranges of the next listing, `EVERYTHING` where names do not sort by position.
 
     Args:
         names: All files that are known.
@@ -155,7 +155,7 @@ def _day(name: DmsName) -> datetime:
 
 
 def merged_ranges(old: Iterable[ListedRange], new: Iterable[ListedRange], scope: Scope) -> tuple[ListedRange, ...]:
-    """Returns what is listed next: where this listing found nothing, the old range stays as it was."""
+    """Returns the ranges of the next listing; a range in which this listing found no file stays unchanged."""
     kept = {part.prefix: part for part in old}
     found = {part.prefix: part for part in new}
     if scope is Scope.FULL:

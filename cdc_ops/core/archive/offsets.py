@@ -1,4 +1,4 @@
-"""Positions in archives: what a file covers, up to where a table has everything, and which gaps somebody has signed off. Pure.
+"""Positions in archives: offset ranges of files, watermarks of streams, gaps and accepted gaps. Pure.
 
 A *stream* is one sequence of positions: a partition of a topic (offsets), the binlogs of one server (file number, offset in the file), a
 domain of MariaDB (sequence numbers), a server UUID of MySQL (transaction numbers). Positions are tuples of whole numbers and compare as
@@ -13,7 +13,7 @@ Position = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRange:
-    """What a file holds of one stream.
+    """The positions of one stream that a file holds.
 
     Args:
         file: Its path, relative to the archive's root.
@@ -30,7 +30,7 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """Positions that no file covers, although a file covers what comes after them.
+    """Positions that no file covers although a later file exists.
 
     Args:
         stream: Which sequence.
@@ -52,7 +52,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedGap:
-    """A decision that positions which no file covers may be missing for good.
+    """A decision to accept the loss of positions that no file covers.
 
     Args:
         stream, low, high: What is given up; nothing beyond it is.
@@ -71,7 +71,7 @@ class AcceptedGap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionWatermark:
-    """How far one stream is complete.
+    """The position up to which one stream is complete.
 
     Args:
         stream: Which.
@@ -87,7 +87,7 @@ class PartitionWatermark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastEvent:
-    """The newest change of a stream: where it stands in the order of events, and when the source made it.
+    """The newest change of a stream: its position in the order of events, and its time at the source.
 
     Args:
         stream: Which; "" for files whose names tell none.
@@ -102,7 +102,7 @@ class LastEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveWatermark:
-    """Up to where a table has everything that its archive holds; it travels in the commit that brought the rows.
+    """The positions up to which a table has all events of its archive; the commit of the rows carries it.
 
     Args:
         streams: One each, sorted by name.
@@ -117,11 +117,11 @@ class ArchiveWatermark:
     newest: tuple[LastEvent, ...] = ()
 
     def of(self, stream: str) -> Position | None:
-        """Returns how far a stream is complete, None if nothing of it was read yet."""
+        """Returns the position up to which a stream is complete, None if none of it was read yet."""
         return next((reached.to for reached in self.streams if reached.stream == stream), None)
 
     def since(self, stream: str) -> Position | None:
-        """Returns where the table began with a stream, None if it has everything before the watermark."""
+        """Returns the position at which the table started with a stream, None if it has all events before the watermark."""
         return next((reached.since for reached in self.streams if reached.stream == stream), None)
 
 
@@ -135,7 +135,7 @@ def shown(position: Position) -> str:
 
 
 def parse_position(text: str) -> Position:
-    """Reads what `shown` writes.
+    """Parses the text that `shown` returns.
 
     Raises:
         ValueError: it is not whole numbers, separated by colons.
@@ -147,12 +147,12 @@ def parse_position(text: str) -> Position:
     """
     position = tuple(int(part) for part in text.split(":"))
     if any(part < 0 for part in position):
-        raise ValueError(f"{text!r} is below zero")
+        raise ValueError(f"{text!r} is negative")
     return position
 
 
 def advanced(before: ArchiveWatermark, reached: tuple[PartitionWatermark, ...], used: tuple[AcceptedGap, ...] = ()) -> ArchiveWatermark:
-    """Returns the watermark after a batch. No stream ever goes back, and decisions that were passed once are kept.
+    """Returns the watermark after a batch. No stream moves backwards, and accepted gaps are kept.
 
     Args:
         before: The watermark that the batch started from.

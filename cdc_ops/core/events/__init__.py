@@ -1,1 +1,1 @@
-"""Change events of the log method: what they may say, in which order, and what is kept of them. Pure."""
+"""Change events of the log method: formats, order, schema drift, history. Pure."""

@@ -1,4 +1,4 @@
-"""The canonical change feed: what every format makes of its records, as names and types; pure.
+"""The canonical change feed: the columns that every format produces. Pure.
 
 kind          string     RecordKind: change, ddl, control, bad
 op            string     Operation of a change: r c u d t
@@ -34,7 +34,7 @@ Formats of typed files (Parquet, CSV with a header) are given `value` as the JSO
 """
 
 LANDED_NUMBER: Final = -1
-"""Stands in a position for a number that an archive does not have."""
+"""Replaces a number of a position that an archive does not have."""
 
 
 def struct_type(columns: Iterable[Column]) -> str:
@@ -50,7 +50,7 @@ def key_columns(schema: TableSchema, keys: Iterable[str]) -> tuple[Column, ...]:
     """
     found = tuple(schema.column(key) for key in keys)
     if any(column is None for column in found):
-        raise ValueError(f"{schema.table} has no column for each of its keys {', '.join(keys)}")
+        raise ValueError(f"{schema.table} lacks a column for one of its keys {', '.join(keys)}")
     return tuple(column for column in found if column is not None)
 
 

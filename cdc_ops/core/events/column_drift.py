@@ -1,4 +1,4 @@
-"""What the events of an archive tell of a table's columns: which of them rows came without, and statements that changed the table. Pure.
+"""Schema drift in the events of an archive: columns that events lack, unknown columns, and statements that changed the table. Pure.
 
 No event tells what an ALTER did to rows that it wrote no events for: the default of an added column, the values under a column's old name.
 """
@@ -22,7 +22,7 @@ STATEMENT_LENGTH: Final = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnDrift:
-    """What the events of one operation, or of several, tell of the columns.
+    """The schema drift in the events of one or more operations.
 
     Args:
         lacking: Columns that the source has, and that events of new rows do not speak of; NULL stands in them.
@@ -44,7 +44,7 @@ class ColumnDrift:
 
     @classmethod
     def total(cls, parts: Iterable["ColumnDrift"]) -> "ColumnDrift":
-        """Adds several operations up."""
+        """Returns the sum of several operations."""
         found = tuple(parts)
         return cls(
             lacking=tuple(dict.fromkeys(name for part in found for name in part.lacking)),
@@ -58,23 +58,23 @@ class ColumnDrift:
 
     @property
     def warning(self) -> str:
-        """What the run says of it, "" if there is nothing to say; `alert` is apart from it."""
+        """The warning of the run, "" if there is none; `alert` is separate."""
         told = (self._of_rows(), self._of_undeclared(), self._of_changes(), self._remedy(), self._of_statements())
         return "; ".join(filter(None, told))
 
     @property
     def alert(self) -> str:
-        """What somebody has to look at: rows that are gone, or are others, and no event says so; "" if there is nothing."""
+        """The alert for statements that removed or replaced rows without events, "" if there are none."""
         found = [change for change in self.changes if change.kind in WITHOUT_EVENTS]
         if not found:
             return ""
         remedy = (
-            "'cdc-ops reconcile' compares the table with its source and deletes what that does not have, 'cdc-ops resync --mode full' makes"
-            " it anew"
+            "'cdc-ops reconcile' compares the table with its source and deletes rows that the source lacks, 'cdc-ops resync --mode full'"
+            " reads the whole table again"
         )
         return (
-            f"statements in the archive took rows away without events: {_first(map(str, found))}; rows from before are in the lake as"
-            f" they were: {START_NEW_PIPELINE if self.declared else remedy}"
+            f"statements in the archive removed rows without events: {_first(map(str, found))}; the lake keeps the rows from before:"
+            f" {START_NEW_PIPELINE if self.declared else remedy}"
         )
 
     def _of_rows(self) -> str:
@@ -83,10 +83,10 @@ class ColumnDrift:
         named = ", ".join(map(repr, self.lacking))
         strange = ", ".join(map(repr, self.unmapped))
         has = "the pipeline file declares" if self.declared else "the source has"
-        others = f". They have {strange}, which the table does not have: 'renamed' says what was renamed" if strange else ""
+        others = f". They have {strange}, which the table lacks: if a column was renamed, set 'renamed'" if strange else ""
         return (
-            f"{self.rows:,} events of new rows do not speak of columns that {has}: NULL stands in {named} of them; they are older"
-            f" than the column, or their tool does not write it{others}"
+            f"{self.rows:,} events of new rows lack columns that {has}: {named} is NULL in these rows; the events are older"
+            f" than the column, or the tool does not write it{others}"
         )
 
     def _of_undeclared(self) -> str:
@@ -94,8 +94,8 @@ class ColumnDrift:
             return ""
         shown = _first(map(repr, self.undeclared), NAMES_SHOWN, ", ")
         return (
-            f"events have columns that the pipeline file does not declare, and the lake has not: {shown}; declare them in 'tables' of"
-            " the source, and what comes from then on has them; those that are not wanted, name in 'except_column_list' too"
+            f"events have columns that the pipeline file does not declare: {shown}; declare them in 'tables' of the source, and later"
+            " events fill them; to exclude a column, also list it in 'except_column_list'"
         )
 
     def _of_changes(self) -> str:
@@ -103,7 +103,7 @@ class ColumnDrift:
         if not found:
             return ""
         cast = any(change.kind is TableChangeKind.RETYPED for change in found)
-        verify = "; whether the server cast values, which writes no event, 'cdc-ops verify' shows" if cast and not self.declared else ""
+        verify = "; such a statement may cast values without events: 'cdc-ops verify' finds them" if cast and not self.declared else ""
         shown = _first(map(str, sorted(found, key=lambda change: not change.unread)), CHANGES_SHOWN)
         return f"statements in the archive changed the table: {shown}{verify}"
 
@@ -111,21 +111,21 @@ class ColumnDrift:
         columns = dict.fromkeys((*self.lacking, *(name for change in self.changes for name in change.unread)))
         if not columns or self.declared:
             return ""
-        return f"'cdc-ops backfill --columns {','.join(columns)}' reads from the source what no event says of rows that are older"
+        return f"'cdc-ops backfill --columns {','.join(columns)}' reads these columns of older rows from the source"
 
     def _of_statements(self) -> str:
         if not self.statements:
             return ""
         shown = _first(f"«{text}»" for text in self.statements)
         return (
-            f"the archive has statements that are not understood: {shown}; what they did to rows without events of their own"
-            " (defaults, renamed columns, rows of a table that was dropped) is in no event"
-            + (": declare the columns as they are now" if self.declared else ": 'cdc-ops verify' finds it")
+            f"cdc-ops cannot parse some statements of the archive: {shown}; their effects on rows without events"
+            " (defaults, renamed columns, rows of a dropped table) are unknown"
+            + (": declare the current columns" if self.declared else ": 'cdc-ops verify' finds it")
         )
 
 
 def _first(texts: Iterable[str], shown: int = SHOWN, between: str = "; ") -> str:
-    """Returns the first of many texts, and how many more there are."""
+    """Returns the first of many texts, and the number of further ones."""
     found = tuple(texts)
     more = f" and {len(found) - shown:,} more" if len(found) > shown else ""
     return between.join(found[:shown]) + more

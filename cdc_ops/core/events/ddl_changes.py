@@ -1,4 +1,4 @@
-"""What statements of an archive changed about a table, and which columns had other names before them. Pure.
+"""Changes of a table by DDL statements in an archive, and earlier names of its columns. Pure.
 
     text -> formats.feed.ddl -> TableChange, ... -> renamings: under which name events from before a statement have a column of now
                                             -> told: what the run says of it
@@ -13,7 +13,7 @@ from typing import Final
 
 
 class TableChangeKind(enum.StrEnum):
-    """What a statement did."""
+    """The kind of a DDL change."""
 
     ADDED = "added"
     DROPPED = "dropped"
@@ -22,9 +22,9 @@ class TableChangeKind(enum.StrEnum):
     TABLE_CREATED = "table-created"
     TABLE_DROPPED = "table-dropped"
     TABLE_RENAMED = "table-renamed"
-    """It has another name now; whatever has its name since is another table."""
+    """The table was renamed; a table that has the name later is another table."""
     TABLE_REPLACED = "table-replaced"
-    """A table that had another name has its name now."""
+    """Another table was renamed to this table's name."""
     TRUNCATED = "truncated"
 
 
@@ -43,10 +43,10 @@ WITHOUT_EVENTS: Final = (
     TableChangeKind.TABLE_REPLACED,
     TableChangeKind.TRUNCATED,
 )
-"""What takes rows away, or brings others, and writes no event for any of them."""
+"""Changes that remove or replace rows without events."""
 
 ONLY_TAKES_AWAY: Final = (TableChangeKind.TABLE_DROPPED, TableChangeKind.TRUNCATED)
-"""Those that bring no rows: where there was none before them, nothing is missing after them."""
+"""Changes that add no rows: an empty table stays complete."""
 
 _LEAVE_VALUES: Final = (TableChangeKind.ADDED, TableChangeKind.DROPPED, TableChangeKind.RENAMED)
 """After them rows without later events may have other values than the source, in columns that are named by them."""
@@ -54,7 +54,7 @@ _LEAVE_VALUES: Final = (TableChangeKind.ADDED, TableChangeKind.DROPPED, TableCha
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DdlChange:
-    """One thing that a statement did to a table.
+    """One change of a table by a DDL statement.
 
     Args:
         kind: What.
@@ -76,18 +76,18 @@ class DdlChange:
 
     def __str__(self) -> str:
         at = f" ({self.place})" if self.place else ""
-        names = "the names that they have" if self.unread else "the new name"
-        again = ", and the table has another one of that name now" if self.unread else ""
+        names = "their present names" if self.unread else "the new name"
+        again = "; the table now has another column of that name" if self.unread else ""
         return {
             TableChangeKind.ADDED: f"column {self.column!r} was added with {self.detail or 'NULL'}{at}",
             TableChangeKind.DROPPED: f"column {self.column!r} was dropped{at}{again}",
             TableChangeKind.RENAMED: f"column {self.other!r} was renamed to {self.column!r}{at}: older events were read under {names}",
-            TableChangeKind.RETYPED: f"column {self.column!r} was declared as {self.detail}{at}",
+            TableChangeKind.RETYPED: f"column {self.column!r} changed its type to {self.detail}{at}",
             TableChangeKind.TABLE_CREATED: f"the table was created{at}",
             TableChangeKind.TABLE_DROPPED: f"the table was dropped{at}",
             TableChangeKind.TABLE_RENAMED: f"the table was renamed to {self.other!r}{at}",
-            TableChangeKind.TABLE_REPLACED: f"another table, {self.other!r}, was renamed to its name{at}",
-            TableChangeKind.TRUNCATED: f"the table was emptied by TRUNCATE{at}, of which there is no event",
+            TableChangeKind.TABLE_REPLACED: f"table {self.other!r} was renamed to the name of this table{at}",
+            TableChangeKind.TRUNCATED: f"TRUNCATE emptied the table{at} without an event",
         }[self.kind]
 
 
@@ -124,7 +124,7 @@ class Renaming:
 
 
 def renamings(statements: Iterable[Statement], columns: Iterable[str]) -> tuple[Renaming, ...]:
-    """Returns under which names events from before the statements have columns of the table.
+    """Returns the column names in events from before the statements.
 
     Told backwards from the columns of now, stretch by stretch. Nothing is said where one of the two names stood for another column, then or
     now, nor of anything before a statement that is not understood, that begins another table, or whose place is not its own.
@@ -153,7 +153,7 @@ def told(
     understood: Iterable[tuple[str, tuple[int, ...]]],
     emptied: tuple[int, ...] = (),
 ) -> tuple[tuple[Statement, DdlChange], ...]:
-    """Returns what a run has to say of statements that are understood: nothing of what left no row wrong and no column behind.
+    """Returns the changes that a run reports: those that leave wrong rows or unread columns.
 
     Args:
         statements: All that the batch has of this table.
@@ -175,7 +175,7 @@ def told(
 
 
 def _matters(change: DdlChange, named: tuple[str, ...]) -> bool:
-    """True for a change that a run speaks of, if it is of columns of now where it is of columns."""
+    """True for a change that a run reports; a change of a column counts only if the table still has the column."""
     match change.kind:
         case TableChangeKind.ADDED:
             return bool(named and change.detail)

@@ -1,4 +1,4 @@
-"""The event history of a table that follows an archive: every event, kept beside the lake, and from which point it can be replayed. Pure.
+"""The event history of a table that follows an archive: all its events, and the points from which they can be replayed. Pure.
 
 One Delta table for each generation of the lake's table; its rows are of four kinds:
 
@@ -31,7 +31,7 @@ _PLACE: Final = re.compile(r"\d{1,19}(,\d{1,19})*", re.ASCII)
 
 
 class HistoryKind(enum.StrEnum):
-    """What a row of a history is."""
+    """The kind of a row in a history."""
 
     BEGIN = "begin"
     STATE = "state"
@@ -41,7 +41,7 @@ class HistoryKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventHistory:
-    """Where the events of an operation are kept.
+    """The location of the events of an operation.
 
     Args:
         root: Folder of the table's history.
@@ -56,7 +56,7 @@ class EventHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """What an operation replays.
+    """The part of a history that an operation replays.
 
     Args:
         path: Delta table of the history.
@@ -70,7 +70,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
-    """From where on a history is whole.
+    """The point from which a history is complete.
 
     Args:
         op_seq: Number of the operation whose events come first; rows with a smaller one belong to an earlier beginning.
@@ -90,7 +90,7 @@ class Begin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noted:
-    """Up to where everything is in a history.
+    """The point up to which a history is complete.
 
     Args:
         op_seq: The last operation whose events are.
@@ -103,7 +103,7 @@ class Noted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A point in a table's history: a time of the source, or a place in the order of events; what happened at it is included.
+    """A point in a table's history, inclusive: a time of the source, or a position in the order of events.
 
     Args:
         text: As it was given.
@@ -122,7 +122,7 @@ def generation_path(root: str, generation: int) -> str:
 
 
 def parse_point(value: str | datetime, name: str = "at") -> Point:
-    """Reads a point: an aware instant, or `position:` and the numbers of a place, most significant first.
+    """Parses a point: an instant with a time zone, or `position:` and its numbers, most significant first.
 
     Raises:
         RequestError: it is neither.
@@ -134,16 +134,16 @@ def parse_point(value: str | datetime, name: str = "at") -> Point:
     numbers = rest.replace(" ", "").strip("()")
     if not _PLACE.fullmatch(numbers):
         raise RequestError(
-            f"{name}={text!r} is no position of an event.",
+            f"{name}={text!r} is not a position of an event.",
             why="A position is a list of whole numbers.",
             data="Nothing was read.",
-            next="Write its numbers, most significant first, as column '_cdc_sequence' shows them; the first of them do: position:3,154.",
+            next="Write its numbers, most significant first, as in column '_cdc_sequence'; the leading numbers are enough: position:3,154.",
         )
     return Point(text=text, place=tuple(map(int, numbers.split(","))))
 
 
 def chosen_begin(begins: Iterable[Begin], point: Point | None, table: str) -> Begin:
-    """Returns the beginning from which the state at a point is known: the last one that is not behind it.
+    """Returns the last beginning of a history at or before a point.
 
     Args:
         begins: Of the histories of all generations that there are, in any order.
@@ -159,11 +159,11 @@ def chosen_begin(begins: Iterable[Begin], point: Point | None, table: str) -> Be
         return fitting[-1]
     first = known[0].at if known else None
     raise HistoryUnavailableError(
-        f"The state of {table} at {point.text if point else 'this time'} is not known: "
-        + (f"its event history begins at {first:%Y-%m-%d %H:%M:%S.%f} UTC." if first else "it has no event history."),
-        why="" if first else "'event_history' is not set, or no event has come since.",
+        f"The state of {table} at {point.text if point else 'this time'} is unknown: "
+        + (f"its event history begins at {first:%Y-%m-%d %H:%M:%S.%f} UTC." if first else "the table has no event history."),
+        why="" if first else "'event_history' is not set, or no event has arrived since it was set.",
         data="Nothing was read; the table is as it was.",
-        next="Ask for a later point. States from before it may be in Delta's own time travel, as long as VACUUM leaves them.",
+        next="Choose a later point. Delta time travel may have earlier states, until VACUUM removes their files.",
     )
 
 
@@ -174,7 +174,7 @@ def _reaches(begin: Begin, point: Point) -> bool:
 
 
 def may_be_noted(lowest: Position, newest: Iterable[Position], of_delivery: int) -> bool:
-    """Tells whether a batch may have events that have come before.
+    """Returns whether a batch may repeat earlier events.
 
     Args:
         lowest: The smallest place among them.

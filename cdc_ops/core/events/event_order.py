@@ -1,4 +1,4 @@
-"""Does the order of an archive's events still go on? A server that takes another one's place counts its log from elsewhere. Pure.
+"""Checks that event positions advance: after a failover, the new server's positions are unrelated to the old ones. Pure.
 
 An event whose place is below the newest one is an old one, delivered again: it is left out where the table has newer. Of a new server,
 whose log happens to be at smaller numbers, every event would look like that. But an old event is old by the source's clock too.
@@ -15,7 +15,7 @@ from cdc_ops.errors import ArchiveOrderError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePositions:
-    """What the changes of one file show, snapshots left out.
+    """The positions of the changes in one file, without snapshot rows.
 
     Args:
         file: Its path.
@@ -72,15 +72,15 @@ def _turned_back(names: tuple[str, str], file: FilePositions, known: LastEvent, 
     pipeline, table = names
     place = ", ".join(map(str, known.place))
     return ArchiveOrderError(
-        f"The order of events of {table} does not go on: {file.file} has changes from {file.behind_at or file.at} UTC with positions below"
-        f" ({place}), which the table had at {known.at} UTC.",
-        why="Another server writes the log now (failover, restore, RESET MASTER), and counts from elsewhere: its changes would all be taken"
-        " for old ones.",
+        f"Event positions of {table} went backwards: {file.file} has changes from {file.behind_at or file.at} UTC with positions below"
+        f" ({place}), which the table reached at {known.at} UTC.",
+        why="This usually follows a failover to another server, a restore, or RESET MASTER. The positions of the new log are unrelated to"
+        " the old ones, so that its changes would look older than the table's rows.",
         data="Nothing of this batch was written; the watermark stays.",
         next=next_step(
             f"resync --pipeline {pipeline} --table {table} --mode full",
-            "reads all rows, and then follows the new server's events",
+            "reads all rows and then follows the new server's events",
             declared=declared,
-            then=", which has to be that server's",
+            then=", which must be the new server's",
         ),
     )

@@ -1,4 +1,4 @@
-"""Change events: what they may say, and what a format has to declare of itself before a table is fed from it.
+"""Change events: operations and record kinds, and the properties that every format declares. Pure.
 
 A format that declares no total order is no format: see `FormatSpec.order`. What a tool can be told to leave out, or to bend, is named here
 too, so that a plan can refuse it before the first record is read.
@@ -14,15 +14,15 @@ from cdc_ops.core.schema.tables import Column
 
 
 class Operation(enum.StrEnum):
-    """What an event does to a row; the letters are Debezium's."""
+    """The operation of an event, by Debezium's letters."""
 
     READ = "r"
-    """The row as a snapshot saw it."""
+    """A row of a snapshot."""
     CREATE = "c"
     UPDATE = "u"
     DELETE = "d"
     TRUNCATE = "t"
-    """All rows of the table are gone; the event names no key."""
+    """TRUNCATE: the event has no key."""
 
 
 MYSQL: Final = "mysql"
@@ -33,21 +33,21 @@ WHOLE_ROW: Final = (Operation.READ, Operation.CREATE)
 
 
 class RecordKind(enum.StrEnum):
-    """What a raw record turned out to be. Every record yields at least one row of the feed, so that counts add up."""
+    """The kind of a raw record. Every record yields at least one row of the feed, so that counts add up."""
 
     CHANGE = "change"
     DDL = "ddl"
     """A statement that changes the table, not its rows."""
     CONTROL = "control"
-    """Says nothing of rows or columns: tombstones, heartbeats, borders of transactions."""
+    """Without row or column changes: tombstones, heartbeats, transaction boundaries."""
     BAD = "bad"
     """Could not be decoded; `reason` says why, `raw` is the record."""
     UNKNOWN = "unknown"
-    """Is of a table that the pipeline file does not speak of; no format says so, the step that reads a folder does."""
+    """Belongs to a table that the pipeline file does not name; the step that reads a folder sets it, not a format."""
 
 
 class Container(enum.StrEnum):
-    """What the files of a format hold records in."""
+    """The file type of a format."""
 
     LINES = "lines"
     """A JSON document a line."""
@@ -59,17 +59,17 @@ class Container(enum.StrEnum):
 
 
 class RowImage(enum.StrEnum):
-    """How much of a row an update carries."""
+    """The columns that an update carries (MySQL: binlog_row_image)."""
 
     FULL = "full"
-    """All columns that the table had at that moment."""
+    """All columns of the table at the time of the event."""
     PARTIAL = "partial"
-    """It may leave columns out that did not change."""
+    """Unchanged columns may be missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderField:
-    """One part of the total order, most significant first.
+    """One part of an event's position, most significant first.
 
     Args:
         name: Field of the feed's `position`.
@@ -85,7 +85,7 @@ class OrderField:
 
 
 class Where(enum.StrEnum):
-    """Where a setting is made."""
+    """The component in which a setting is made."""
 
     CONNECTOR = "source connector"
     TRANSFORMATION = "transformation of the source connector"
@@ -120,7 +120,7 @@ ALL_OF_FAMILY: Final = ColumnFilter()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossySetting:
-    """A setting of the tool that writes events, under which something is lost.
+    """A setting of the tool that writes events, with values that lose data.
 
     Args:
         name: As the tool spells it; one that ends with a dot stands for all settings whose names begin so.
@@ -159,7 +159,7 @@ class LossySetting:
         return logical_type_of(column) in self.families and self.only.takes(column)
 
     def loses_at(self, value: str) -> bool:
-        """True if that value of the setting loses something."""
+        """True if that value of the setting loses data."""
         if self.unsafe:
             return value in self.unsafe
         if self.needs:
@@ -167,7 +167,7 @@ class LossySetting:
         return value not in self.safe
 
     def accepted_by(self, value: str, name: str = "") -> str:
-        """What a pipeline file has to list to go on all the same; `name` is the setting's, where `self.name` stands for several."""
+        """The entry of `accept` for this loss; `name` is the setting's name, where `self.name` stands for several."""
         return f"{name or self.name}={value}"
 
 
@@ -211,13 +211,13 @@ ANY_LINES: Final = FileKind()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatSpec:
-    """What a format declares of itself.
+    """The declared properties of a format.
 
     Args:
         name: Its name in pipeline files.
         tool: What writes it.
         order: The total order of a table's events.
-        images: How much of a row an update carries.
+        images: The columns that an update carries (MySQL: binlog_row_image).
         marks: How events show what happened.
         lossy: Settings that lose data.
         settings: Further settings that decide how values are read, with their defaults.
@@ -258,7 +258,7 @@ class FormatSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatOptions:
-    """What a pipeline file says of the events that it is fed from.
+    """The options of a format in a pipeline file.
 
     Args:
         name: The format, see `cdc-ops` docs/formats.md.
@@ -274,6 +274,6 @@ class FormatOptions:
 
 
 def setting(facts: FormatSpec, chosen: FormatOptions, name: str) -> str:
-    """Returns the value of a tool's setting: what the pipeline file says, else the tool's default."""
+    """Returns the value of a tool's setting from the pipeline file, else the tool's default."""
     defaults = {item.name: item.default for item in facts.lossy} | facts.settings
     return chosen.settings.get(name, defaults[name])

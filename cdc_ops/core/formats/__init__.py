@@ -1,1 +1,1 @@
-"""What each format of change events declares of itself: settings that it needs, and losses that are known. Pure."""
+"""The declared properties of each format of change events: required settings and known losses. Pure."""

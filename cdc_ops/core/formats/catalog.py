@@ -1,4 +1,4 @@
-"""The formats of change events by name, and what each declares of itself: names, settings, demands; pure, without Spark.
+"""The formats of change events by name, each with its declared properties. Pure, without Spark.
 
 `cdc_ops.formats` reads the records, by these facts.
 """
@@ -30,16 +30,16 @@ FORMAT_FACTS: Final[dict[str, FormatSpec]] = {
         *(DTS_JSON, DTS_AVRO, MAXWELL, CANAL, TICDC, DMS_CSV, DMS_PARQUET, GOLDENGATE, HUDI),
     )
 }
-"""Of each format that can be read, what it declares."""
+"""The declared properties of each supported format."""
 
 
 def is_own_format(name: str) -> bool:
-    """True for `module:callable`: a format of somebody else, which only the job that reads the records can load."""
+    """True for `module:callable`: a third-party format, which only the job that reads the records can load."""
     return ":" in name
 
 
 def format_spec(name: str) -> FormatSpec:
-    """Returns what a format declares.
+    """Returns the declared properties of a format.
 
     Raises:
         ConfigError: there is none of that name.
@@ -47,8 +47,8 @@ def format_spec(name: str) -> FormatSpec:
     if name in FORMAT_FACTS:
         return FORMAT_FACTS[name]
     raise ConfigError(
-        f"There is no format {name!r}. {did_you_mean(name, FORMAT_FACTS)}",
-        why=f"There are: {', '.join(FORMAT_FACTS)}; 'module:callable' names one of your own.",
+        f"Format {name!r} does not exist. {did_you_mean(name, FORMAT_FACTS)}",
+        why=f"Valid names are: {', '.join(FORMAT_FACTS)}; 'module:callable' names a custom format.",
         data="Nothing was read or written.",
-        next="Correct the name of the format; 'cdc-ops formats list' shows what each reads.",
+        next="Correct the name of the format; 'cdc-ops formats list' shows all formats.",
     )

@@ -1,4 +1,4 @@
-"""What a pipeline file says of a format, held against what the format declares: settings that lose data, columns it cannot carry. Pure.
+"""Checks the options of a format in a pipeline file: settings that lose data, and columns that the format cannot carry. Pure.
 
 `check_settings` needs the file alone, `check_format` the source's columns too. Both name everything that is wrong in one message, so that
 one correction is enough.
@@ -22,7 +22,7 @@ _NOTHING_DONE: Final = "Nothing was read or written."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossFound:
-    """A setting under which a table loses.
+    """A setting that loses data of a table.
 
     Args:
         item: What the format declares.
@@ -40,24 +40,24 @@ class LossFound:
 
     @property
     def accepted_by(self) -> str:
-        """What `accept_losses` has to list to go on all the same; empty for what has to be stated."""
+        """The entry of `accept_losses` for this loss; empty if the setting must be stated."""
         return "" if self.unstated else self.item.accepted_by(self.value, self.name)
 
     @property
     def loses(self) -> str:
-        """What is lost, in words."""
+        """The lost data, in words."""
         if self.unstated:
-            return f"It is not stated. Where {self.item.stated_without} is not true, no record shows it, and values may be read as others."
+            return f"'settings' does not state it. Records show it only if {self.item.stated_without} is true; values may be misread."
         return self.item.loses
 
     @property
     def remedy(self) -> str:
-        """What to do instead."""
-        return f"State {self.name} as the connector has it (its default is {self.value})." if self.unstated else self.item.remedy
+        """The remedy, in words."""
+        return f"State {self.name} as configured in the connector (its default is {self.value})." if self.unstated else self.item.remedy
 
 
 def unknown_settings(facts: FormatSpec, chosen: FormatOptions) -> dict[str, str]:
-    """Returns the settings that the format does not know, each with a sentence that names the nearest one."""
+    """Returns the unknown settings, each with a sentence that suggests the nearest known one."""
     known = {item.name for item in facts.lossy} | set(facts.settings)
     families = tuple(name for name in known if name.endswith("."))
     strange = sorted(name for name in chosen.settings if name not in known and not name.startswith(families or ("\0",)))
@@ -65,7 +65,7 @@ def unknown_settings(facts: FormatSpec, chosen: FormatOptions) -> dict[str, str]
 
 
 def losses(facts: FormatSpec, chosen: FormatOptions, schema: TableSchema | None) -> Iterator[LossFound]:
-    """Yields the settings under which something is lost that is not accepted.
+    """Yields the settings that lose data and are not accepted.
 
     Args:
         facts: What the format declares.
@@ -96,7 +96,7 @@ def _is_unstated(item: LossySetting, facts: FormatSpec, chosen: FormatOptions) -
 
 
 def check_settings(facts: FormatSpec, chosen: FormatOptions) -> None:
-    """Refuses settings that are unknown, or that lose data of every table.
+    """Refuses unknown settings, and settings that lose data of every table.
 
     Raises:
         ConfigError: names all of them.
@@ -105,7 +105,7 @@ def check_settings(facts: FormatSpec, chosen: FormatOptions) -> None:
 
 
 def check_format(facts: FormatSpec, chosen: FormatOptions, schema: TableSchema, keys: Iterable[str]) -> None:
-    """Refuses what would lose data, by name, before anything is read.
+    """Refuses settings and columns that would lose data, before anything is read.
 
     Args:
         facts: What the format says of itself.
@@ -127,7 +127,7 @@ def check_format(facts: FormatSpec, chosen: FormatOptions, schema: TableSchema, 
 
 
 def _raise(facts: FormatSpec, schema: TableSchema | None, problems: list[ConfigError | SourceTableError]) -> None:
-    """Raises what is wrong: the one thing, or all of them as one."""
+    """Raises the problem, or one error for several problems."""
     if not problems:
         return
     if len(problems) == 1:
@@ -146,7 +146,7 @@ def _unknown(facts: FormatSpec, chosen: FormatOptions) -> Iterator[ConfigError]:
     unknown = unknown_settings(facts, chosen)
     if unknown:
         yield ConfigError(
-            f"Format {facts.name!r} knows no setting {', '.join(unknown)}.",
+            f"Format {facts.name!r} does not know the setting {', '.join(unknown)}.",
             why=" ".join(f"{name}: {hint}" for name, hint in unknown.items()),
             data=_NOTHING_DONE,
             next=f"Correct 'settings' of the format; 'cdc-ops formats show {facts.name}' lists them.",
@@ -156,22 +156,22 @@ def _unknown(facts: FormatSpec, chosen: FormatOptions) -> Iterator[ConfigError]:
 def _keyless(schema: TableSchema) -> SourceTableError:
     return SourceTableError(
         f"{schema.table} cannot be fed from change events: it has no key.",
-        why="An event changes the row whose key it names.",
+        why="cdc-ops applies an event to the row that has its key.",
         data=_NOTHING_DONE,
         next="Name its 'keys', or use the query method with 'cursor: []'.",
     )
 
 
 def _as_errors(facts: FormatSpec, table: str, found: list[LossFound]) -> list[ConfigError]:
-    """Returns losses as one error; several are told one by one, each with what to do."""
+    """Returns the losses as one error, each with its remedy."""
     if not found:
         return []
     told = [f"{one.name}={one.value}" + (f" ({', '.join(one.columns)})" if one.columns else "") for one in found]
     accepted = ", ".join(repr(one.accepted_by) for one in found if one.accepted_by)
     many = len(found) > 1
-    anyway = f" To go on without what is lost, add {accepted} to 'accept_losses'." if accepted else ""
+    anyway = f" To accept the loss, add {accepted} to 'accept_losses'." if accepted else ""
     shown = f" 'cdc-ops formats show {facts.name}' prints all of these settings to copy." if many else ""
-    state = "If they are set so already, say so" if many else "If it is set so already, say so"
+    state = "If they are already set this way, state them" if many else "If it is already set this way, state it"
     verb = "loses" if not all(one.unstated for one in found) else "may lose"
     return [
         ConfigError(
@@ -191,15 +191,15 @@ def _of_columns(facts: FormatSpec, chosen: FormatOptions, schema: TableSchema) -
                 f"Format {facts.name!r} cannot carry column {name!r} of {schema.table} exactly.",
                 why=facts.unreadable[family],
                 data=_NOTHING_DONE,
-                next="Leave the column out ('except_column_list'), or use the query method for this table.",
+                next="Exclude the column ('except_column_list'), or use the query method for this table.",
             )
     strange = [name for name in families if facts.files.column_names and not re.fullmatch(facts.files.column_names, name)]
     if strange:
         yield SourceTableError(
-            f"Format {facts.name!r} cannot carry columns of such names of {schema.table}: {', '.join(map(repr, strange))}.",
-            why=f"Its files name them by letters, digits and underscores only, so that {facts.tool} has to give them other names.",
+            f"Format {facts.name!r} cannot carry some column names of {schema.table}: {', '.join(map(repr, strange))}.",
+            why=f"Names in its files have only letters, digits and underscores, so {facts.tool} renames these columns.",
             data=_NOTHING_DONE,
-            next="Leave the columns out ('except_column_list'), or archive this table as JSON.",
+            next="Exclude the columns ('except_column_list'), or archive this table as JSON.",
         )
     if facts.local_instants and LogicalType.INSTANT in families.values():
         yield from _zone_problems(facts, chosen, schema)
@@ -209,14 +209,14 @@ def _zone_problems(facts: FormatSpec, chosen: FormatOptions, schema: TableSchema
     if not chosen.time_zone:
         yield ConfigError(
             f"Format {facts.name!r} needs 'time_zone' for the instants of {schema.table}.",
-            why=f"{facts.tool} writes them as local time, and no record says of which zone.",
+            why=f"{facts.tool} writes them as local time without the time zone.",
             data=_NOTHING_DONE,
-            next="Set 'time_zone' to the zone of the process that wrote the events; best run it in UTC.",
+            next="Set 'time_zone' to the time zone of the process that writes the events; UTC is best.",
         )
     elif not _FIXED_ZONE.match(chosen.time_zone) and _AMBIGUOUS not in chosen.accept_losses:
         yield ConfigError(
             f"Instants of {schema.table} written in {chosen.time_zone} are ambiguous when clocks are set back.",
-            why="Two instants have the same local time then, and records do not say which one is meant.",
+            why="Two instants then have the same local time, and records do not distinguish them.",
             data=_NOTHING_DONE,
             next=f"Run the writing process in UTC or at a fixed offset such as '+08:00'; or add {_AMBIGUOUS!r} to 'accept_losses'.",
         )

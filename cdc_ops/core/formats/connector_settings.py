@@ -1,4 +1,4 @@
-"""What to set in a tool and to state in a pipeline file so that a format loses nothing: blocks to copy, made of its facts. Pure."""
+"""Generates the settings for a tool and for the pipeline file with which a format loses no data. Pure."""
 
 from collections.abc import Mapping
 from typing import Final, TypeVar
@@ -29,7 +29,7 @@ _NAMED: Final = ("source.schema", "source.table")
 
 
 def advised(item: LossySetting, facts: FormatSpec) -> str:
-    """Returns the value of a setting that loses nothing; empty if there is none to set."""
+    """Returns a value of a setting that loses no data; empty if there is none."""
     if item.name == FIELDS:
         return ",".join((*(_qualified(name) for name in item.needs), *_of_family(facts, _TABLE_FIELDS, _NAMED)))
     if item.where is Where.NOWHERE:
@@ -43,7 +43,7 @@ def demanded(facts: FormatSpec) -> tuple[LossySetting, ...]:
 
 
 def only_accepted(facts: FormatSpec) -> tuple[LossySetting, ...]:
-    """Returns the losses that nothing can be set against: they can be accepted only."""
+    """Returns the losses that no setting prevents; they can only be accepted."""
     return tuple(item for item in demanded(facts) if not advised(item, facts))
 
 
@@ -53,17 +53,17 @@ def for_some_types(facts: FormatSpec) -> tuple[LossySetting, ...]:
 
 
 def left_at_default(facts: FormatSpec) -> tuple[LossySetting, ...]:
-    """Returns the settings whose default loses nothing, and other values do."""
+    """Returns the settings whose default loses no data, while other values do."""
     return tuple(item for item in facts.lossy if not item.loses_at(item.default))
 
 
 def archive_settings(facts: FormatSpec) -> dict[str, str]:
-    """Returns what to state in `archive.settings`."""
+    """Returns the settings to state in `archive.settings`."""
     return {item.name: advised(item, facts) for item in demanded(facts) if advised(item, facts)}
 
 
 def tool_settings(facts: FormatSpec) -> dict[str, str]:
-    """Returns what to set in the tool, under its own names; for connectors of Kafka Connect the whole configuration but for the login."""
+    """Returns the settings of the tool, by its own names; for Kafka Connect the whole configuration without the login."""
     found = {item.written or item.name: advised(item, facts) for item in demanded(facts) if item.where is not Where.SINK}
     kept = {name: value for name, value in found.items() if value}
     connector = _of_family(facts, _CLASSES, "")
@@ -89,7 +89,7 @@ def tool_settings(facts: FormatSpec) -> dict[str, str]:
 
 
 def sink_settings(facts: FormatSpec) -> dict[str, str]:
-    """Returns the configuration of Confluent's S3 sink for such records; empty for tools that are no connectors."""
+    """Returns the configuration of Confluent's S3 sink for such records; empty for tools outside Kafka Connect."""
     if not _of_family(facts, _CLASSES, ""):
         return {}
     common = {

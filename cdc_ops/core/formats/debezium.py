@@ -1,4 +1,4 @@
-"""What the formats of Debezium's relational connectors declare of themselves; pure."""
+"""The declared properties of the formats of Debezium's relational connectors. Pure."""
 
 from typing import Final
 
@@ -36,22 +36,22 @@ POSTGRES_ORDER: Final = (
 
 
 _MYSQL_UNREADABLE: Final = {
-    LogicalType.VECTOR: "A VECTOR comes as numbers; its bytes are not made again.",
-    LogicalType.UUID: "Debezium moves zero bytes at the end of a UUID of MariaDB to its beginning, and nothing shows which ones it moved.",
+    LogicalType.VECTOR: "Debezium writes a VECTOR as numbers; cdc-ops cannot restore its bytes.",
+    LogicalType.UUID: "Debezium moves zero bytes at the end of a UUID of MariaDB to its beginning, and events do not show which ones.",
 }
 _POSTGRES_UNREADABLE: Final = {
     LogicalType.INTERVAL: "Debezium writes intervals as microseconds or as ISO 8601, not as the server prints them.",
     LogicalType.MONEY: "Debezium writes money as a decimal, without the currency that the server prints.",
-    LogicalType.VARBIT: "Debezium does not say how many zeros a bit string begins with.",
+    LogicalType.VARBIT: "Debezium does not write the leading zeros of a bit string.",
     LogicalType.SHAPE: "Debezium writes geometric types as objects, not as the server prints them.",
     LogicalType.ZONED_TIME: "Debezium writes times of day in UTC, without the offset that the server prints.",
-    LogicalType.BENT_ARRAY: "Debezium writes the elements of such arrays as numbers or bytes of its own, or not at all.",
-    LogicalType.INTERNAL: "Debezium writes NULL for values of this type, or another form of them, or nothing at all.",
+    LogicalType.BENT_ARRAY: "Debezium writes the elements of such arrays in its own encoding, or not at all.",
+    LogicalType.INTERNAL: "Debezium writes values of this type as NULL, in another form, or not at all.",
 }
 
 
 def mysql_facts(name: str) -> FormatSpec:
-    """Returns what is declared of events of MySQL and MariaDB."""
+    """Returns the declared properties of events of MySQL and MariaDB."""
     return FormatSpec(
         name=name,
         tool="Debezium",
@@ -72,7 +72,7 @@ def mysql_facts(name: str) -> FormatSpec:
 
 
 def postgres_facts(name: str) -> FormatSpec:
-    """Returns what is declared of events of Postgres."""
+    """Returns the declared properties of events of Postgres."""
     return FormatSpec(
         name=name,
         tool="Debezium",

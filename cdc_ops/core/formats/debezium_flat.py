@@ -1,4 +1,4 @@
-"""What the formats of Debezium's flattened records, and of its records in Avro files, declare of themselves; pure."""
+"""The declared properties of the formats of Debezium's flattened records, and of its records in Avro files. Pure."""
 
 from dataclasses import replace
 from typing import Final
@@ -15,13 +15,13 @@ DELETED: Final = "__deleted"
 
 
 def flat_losses(needs: tuple[str, ...]) -> tuple[LossySetting, ...]:
-    """Returns what is lost by settings of the transformation, which has to add fields of these names."""
+    """Returns the losses by settings of the transformation, which must add fields of these names."""
     return (
         LossySetting(
             name=FIELDS,
             needs=needs,
             default="",
-            loses="What is not named is not in the records: without operation and place nobody knows what happened, nor in which order.",
+            loses="The transformation adds only the named fields: without operation and position, records have no order and no meaning.",
             remedy=f"Set transforms.<name>.add.fields={','.join(needs)} (each may be written source.<field>), and repeat it here.",
             where=Where.TRANSFORMATION,
             written="transforms.unwrap.add.fields",
@@ -30,7 +30,7 @@ def flat_losses(needs: tuple[str, ...]) -> tuple[LossySetting, ...]:
             name=DELETES,
             safe=("rewrite", "rewrite-with-tombstone"),
             default="tombstone",
-            loses="A delete leaves no value, so that its row stays in the lake.",
+            loses="The transformation drops deletes, so deleted rows stay in the lake.",
             remedy="Set transforms.<name>.delete.tombstone.handling.mode=rewrite.",
             where=Where.TRANSFORMATION,
             written="transforms.unwrap.delete.tombstone.handling.mode",
@@ -63,7 +63,7 @@ _OF_AVRO: Final = (
         name="ignore.default.for.nullables",
         safe=("true",),
         default="false",
-        loses="Avro's converters, and the sink itself, write a column's default in place of NULL, unless they are told otherwise.",
+        loses="By default, Avro converters and the sink write a column's default in place of NULL.",
         remedy="Set value.converter.ignore.default.for.nullables=true in the connector and in the sink, and"
         " ignore.default.for.nullables=true in the sink. Versions that do not know it always replace NULL.",
         where=Where.CONVERTER,
@@ -84,8 +84,7 @@ _OF_AVRO: Final = (
         name="schema.compatibility",
         safe=("NONE",),
         default="NONE",
-        loses="The sink makes records of an older schema look like those of the newest one: a column that they do not speak of becomes NULL"
-        " or its default.",
+        loses="The sink converts records of an older schema to the newest one: a column that they lack becomes NULL or its default.",
         remedy="Set schema.compatibility=NONE in the sink: it begins a new file for each schema then.",
         where=Where.SINK,
     ),
@@ -93,7 +92,7 @@ _OF_AVRO: Final = (
 
 
 def in_avro(facts: FormatSpec) -> FormatSpec:
-    """Returns what is declared of the same events in Avro files."""
+    """Returns the declared properties of the same events in Avro files."""
     kept = (item for item in facts.lossy if item.name not in _OF_JSON)
     # Bytes are Avro's own, whether a file has Kafka Connect's types or not.
     lossy = (replace(item, stated_without=META_DATA if item.name != BINARY_MODE else "") if item.stated_without else item for item in kept)

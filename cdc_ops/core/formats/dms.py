@@ -1,4 +1,4 @@
-"""What the formats of AWS DMS declare of themselves; pure."""
+"""The declared properties of the formats of AWS DMS. Pure."""
 
 from typing import Final
 
@@ -35,7 +35,7 @@ _LOSSES: Final = (
         name=BEFORE,
         safe=("pk-only", "non-lob", "all"),
         default=NONE,
-        loses="An update of a key names the new one only: the row of the old key stays in the lake.",
+        loses="An update of a key has only the new key: the row of the old key stays in the lake.",
         remedy="Add a transformation rule 'add-before-image-columns' with the column-filter pk-only, and say so here.",
     ),
     LossySetting(
@@ -49,28 +49,28 @@ _LOSSES: Final = (
         name="CdcInsertsAndUpdates",
         safe=("false",),
         default="false",
-        loses="Deletes are not written.",
+        loses="DMS does not write deletes.",
         remedy="Set CdcInsertsAndUpdates=false.",
     ),
     LossySetting(
         name="DataErrorPolicy",
         safe=("SUSPEND_TABLE", "STOP_TASK"),
         default="LOG_ERROR",
-        loses="Rows that DMS cannot process are left out, and only the task's log says so.",
+        loses="DMS skips rows that it cannot process; only the task's log shows it.",
         remedy="Set DataErrorPolicy=SUSPEND_TABLE in the task's ErrorBehavior.",
     ),
     LossySetting(
         name="DataTruncationErrorPolicy",
         safe=("SUSPEND_TABLE", "STOP_TASK"),
         default="LOG_ERROR",
-        loses="Values that DMS has no room for are cut, and only the task's log says so.",
+        loses="DMS truncates values that are too long; only the task's log shows it.",
         remedy="Set DataTruncationErrorPolicy=SUSPEND_TABLE in the task's ErrorBehavior.",
     ),
     LossySetting(
         name="SupportLobs",
         safe=("true",),
         default="true",
-        loses="Large texts and bytes are left out.",
+        loses="DMS skips large texts and bytes.",
         remedy="Set SupportLobs=true in the task's TargetMetadata.",
         families=(*_TEXTS, LogicalType.JSON, LogicalType.BINARY),
         only=ColumnFilter(declared=_LARGE),
@@ -79,7 +79,7 @@ _LOSSES: Final = (
         name="LimitedSizeLobMode",
         safe=("false",),
         default="true",
-        loses="Large texts and bytes are cut at LobMaxSize (32 KB unless it is set), and nothing shows it.",
+        loses="DMS truncates large texts and bytes at LobMaxSize (default 32 KB) without a trace.",
         remedy="Set FullLobMode=true and LimitedSizeLobMode=false in the task's TargetMetadata.",
         families=(*_TEXTS, LogicalType.JSON, LogicalType.BINARY),
         only=ColumnFilter(declared=_LARGE),
@@ -92,8 +92,7 @@ _CSV_LOSSES: Final = (
         name="AddColumnName",
         safe=("true",),
         default="false",
-        loses="Files do not name their columns: nobody can tell which value is whose. The first row of each is taken for names that it does"
-        " not have, so that all of its rows are bad.",
+        loses="Files do not name their columns. cdc-ops reads the first row of each file as column names, so that all of its rows are bad.",
         remedy="Set AddColumnName=true.",
     ),
     LossySetting(
@@ -101,7 +100,7 @@ _CSV_LOSSES: Final = (
         advised="\\N",
         unsafe=("NULL", ""),
         default="NULL",
-        loses="A text that reads so cannot be told from NULL.",
+        loses="Such a text cannot be distinguished from NULL.",
         remedy="Set CsvNullValue to what no text is, such as \\N.",
         families=_TEXTS,
     ),
@@ -109,7 +108,7 @@ _CSV_LOSSES: Final = (
         name="Rfc4180",
         safe=("true",),
         default="true",
-        loses="Quotes within values are not doubled, so that their ends cannot be told.",
+        loses="Quotes within values are not doubled, so the end of a value is ambiguous.",
         remedy="Set Rfc4180=true.",
     ),
 )
@@ -118,7 +117,7 @@ _PARQUET_LOSSES: Final = (
         name="ParquetTimestampInMillisecond",
         safe=("false",),
         default="false",
-        loses="Times are cut to milliseconds.",
+        loses="DMS truncates times to milliseconds.",
         remedy="Set ParquetTimestampInMillisecond=false.",
         families=(LogicalType.WALL_CLOCK, LogicalType.INSTANT),
         only=ColumnFilter(only_fractions=True),

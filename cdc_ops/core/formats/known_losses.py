@@ -1,4 +1,4 @@
-"""Losses that several tools share, by name."""
+"""Known losses that several tools share."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ NO_TRUNCATE: Final = LossySetting(
     name="truncate",
     safe=(),
     default="dropped",
-    loses="The tool writes nothing when a table is truncated: its rows stay in the lake until a resync or a reconcile.",
+    loses="The tool writes no event for TRUNCATE: the rows stay in the lake until a resync or a reconcile.",
     remedy="Do not truncate the table, or resync it afterwards.",
     where=Where.NOWHERE,
 )
@@ -36,7 +36,7 @@ ENUM_ERRORS: Final = LossySetting(
 
 
 def left_alone(tool: str, *settings: tuple[str, str, str]) -> tuple[LossySetting, ...]:
-    """Returns settings whose default is the one value that loses nothing.
+    """Returns settings of which only the default loses no data.
 
     Args:
         tool: Whose they are.
@@ -59,7 +59,7 @@ CUT_FRACTIONS: Final = LossySetting(
     where=Where.NOWHERE,
     safe=("kept",),
     default="cut",
-    loses="The tool cuts fractions of seconds (seen with Maxwell 1.22.6).",
+    loses="The tool drops fractions of seconds (seen with Maxwell 1.22.6).",
     remedy="Use a version that keeps them, and set 'fractions: kept'.",
     families=(LogicalType.WALL_CLOCK, LogicalType.INSTANT, LogicalType.MOMENT_TEXT, LogicalType.TIME),
     only=ColumnFilter(only_fractions=True),

@@ -1,4 +1,4 @@
-"""What the formats of Debezium's events of MongoDB declare of themselves; pure."""
+"""The declared properties of the formats of Debezium's MongoDB events. Pure."""
 
 from dataclasses import replace
 from typing import Final
@@ -13,12 +13,12 @@ CAPTURE_MODE: Final = "capture.mode"
 FULL_UPDATE: Final = "capture.mode.full.update.type"
 
 _LEFT_ALONE: Final = (
-    ("errors.tolerance", "none", "Kafka Connect leaves out records that a transformation or a converter fails at."),
-    ("event.processing.failure.handling.mode", "fail", "Events that the connector fails at are left out."),
-    ("field.exclude.list", "", "Fields are left out of documents, and look like removed ones."),
-    ("field.renames", "", "Fields have other names than in the documents."),
-    ("cursor.pipeline", "", "What a pipeline of one's own leaves out of the stream is in no event."),
-    ("post.processors", "", "Processors change documents after they were read."),
+    ("errors.tolerance", "none", "Kafka Connect skips records at which a transformation or a converter fails."),
+    ("event.processing.failure.handling.mode", "fail", "The connector skips events at which it fails."),
+    ("field.exclude.list", "", "The connector excludes fields of documents; they look like removed fields."),
+    ("field.renames", "", "The connector renames fields of documents."),
+    ("cursor.pipeline", "", "Changes that a custom aggregation pipeline removes from the stream have no event."),
+    ("post.processors", "", "Post processors change documents after they were read."),
 )
 """Settings of the connector, the values that lose nothing, and what others lose."""
 
@@ -39,7 +39,7 @@ MONGODB: Final = FormatSpec(
             name=CAPTURE_MODE,
             safe=("change_streams_update_full_with_pre_image", "change_streams_with_pre_image"),
             default="change_streams_update_full",
-            loses="Without the document before, a delete does not say which document is gone; only the record's key does.",
+            loses="Without the before image, a delete does not name its document; only the record's key does.",
             remedy=f"Set {CAPTURE_MODE}=change_streams_update_full_with_pre_image (MongoDB 6.0), or archive records with their keys.",
             where=Where.CONNECTOR,
         ),
@@ -47,7 +47,7 @@ MONGODB: Final = FormatSpec(
             name="skipped.operations",
             safe=("none", "t"),
             default="t",
-            loses="Events of that kind are not written.",
+            loses="The connector skips events of this kind.",
             remedy="Set skipped.operations=none in the connector.",
             where=Where.CONNECTOR,
         ),
@@ -55,7 +55,7 @@ MONGODB: Final = FormatSpec(
             name="cursor.oversize.handling.mode",
             safe=("fail", "split"),
             default="fail",
-            loses="Events that are too large are left out.",
+            loses="The connector skips events that are too large.",
             remedy="Set cursor.oversize.handling.mode=split (MongoDB 6.0.9).",
             where=Where.CONNECTOR,
         ),
@@ -93,7 +93,7 @@ _FLATTENED: Final = (
         name="delete.tombstone.handling.mode.rewrite-with-id",
         safe=("true",),
         default="false",
-        loses="A delete does not say which document is gone, unless the connector has the document from before"
+        loses="A delete does not name its document unless the connector has the before image"
         " (capture.mode=change_streams_update_full_with_pre_image).",
         remedy="Set transforms.<name>.delete.tombstone.handling.mode.rewrite-with-id=true.",
         where=Where.TRANSFORMATION,
@@ -103,8 +103,8 @@ _FLATTENED: Final = (
         name=SCHEMAS,
         safe=("true",),
         default="true",
-        loses="Without schemas a record does not tell dates from numbers, nor bytes and decimals from texts: a value of another type than"
-        " its column's may be taken for one of it.",
+        loses="Without schemas, dates look like numbers, and bytes and decimals look like texts: a value of another type may be read as"
+        " the column's type.",
         remedy="Set value.converter.schemas.enable=true in the connector.",
         where=Where.CONVERTER,
         written="value.converter.schemas.enable",
@@ -123,7 +123,7 @@ _FLATTENED: Final = (
         name="field.name.adjustment.mode",
         safe=("none",),
         default="none",
-        loses="Fields may have other names than in the documents.",
+        loses="The transformation may rename fields.",
         remedy="Set transforms.<name>.field.name.adjustment.mode=none.",
         where=Where.TRANSFORMATION,
         written="transforms.unwrap.field.name.adjustment.mode",

@@ -1,4 +1,4 @@
-"""What the formats of Maxwell, Canal, TiCDC, DTS, GoldenGate and Hudi declare of themselves; pure."""
+"""The declared properties of the formats of Maxwell, Canal, TiCDC, DTS, GoldenGate and Hudi. Pure."""
 
 from dataclasses import replace
 from typing import Final
@@ -31,31 +31,31 @@ MAXWELL: Final = FormatSpec(
             name="output_binlog_position",
             safe=("true",),
             default="false",
-            loses="Without positions, only offsets in Kafka order the changes, if the archive keeps them; xid starts anew with the server.",
+            loses="Without positions, only offsets in Kafka order the changes, if the archive keeps them; a restart resets xid.",
             remedy="Set output_binlog_position=true and output_xoffset=true in Maxwell.",
         ),
         LossySetting(
             name="output_xoffset",
             safe=("true",),
             default="false",
-            loses="Without it, changes of one transaction to one row may have one place.",
+            loses="Without it, several changes of a row in one transaction may have the same position.",
             remedy="Set output_xoffset=true in Maxwell.",
         ),
         LossySetting(
             name="ignore_producer_error",
             safe=("false",),
             default="true",
-            loses="Records that Kafka does not take are left out, and only Maxwell's log says so.",
+            loses="Maxwell skips records that Kafka refuses; only Maxwell's log shows it.",
             remedy="Set ignore_producer_error=false in Maxwell.",
         ),
         *left_alone(
             "Maxwell",
-            ("output_nulls", "true", "Columns that are NULL are left out, and look like columns that did not change."),
+            ("output_nulls", "true", "Maxwell omits NULL columns; they look like unchanged columns."),
             ("output_commit_info", "true", "Without its mark the last row of a transaction stands before the others."),
-            ("output_null_zerodates", "false", "0000-00-00 comes as NULL, whatever 'zero_dates' says."),
-            ("output_naming_strategy", "none", "Columns have other names than in the table."),
-            ("exclude_columns", "", "Columns are left out of all records."),
-            ("javascript", "", "What the filter leaves out or changes is not as it was written."),
+            ("output_null_zerodates", "false", "Maxwell writes 0000-00-00 as NULL, so 'zero_dates' has no effect."),
+            ("output_naming_strategy", "none", "Maxwell renames columns."),
+            ("exclude_columns", "", "Maxwell excludes columns from all records."),
+            ("javascript", "", "The filter drops or changes rows."),
         ),
         NO_TRUNCATE,
         CUT_FRACTIONS,
@@ -89,13 +89,13 @@ CANAL: Final = FormatSpec(
         FULL_ROW_IMAGE,
         *left_alone(
             "Canal",
-            ("canal.instance.tsdb.enable", "true", "Events from before an ALTER are read by the columns of today."),
-            ("canal.instance.filter.table.error", "false", "Events of tables whose columns are not found are left out."),
-            ("canal.instance.filter.query.ddl", "false", "Statements are left out, and with them TRUNCATE: its rows stay in the lake."),
-            ("canal.instance.filter.rows", "false", "Changes of rows are left out."),
+            ("canal.instance.tsdb.enable", "true", "Canal reads events from before an ALTER with the current columns."),
+            ("canal.instance.filter.table.error", "false", "Canal skips events of tables whose columns it cannot find."),
+            ("canal.instance.filter.query.ddl", "false", "Canal skips statements, also TRUNCATE: truncated rows stay in the lake."),
+            ("canal.instance.filter.rows", "false", "Canal skips row changes."),
             ("canal.instance.filter.dml.insert", "false", "Inserts are left out."),
             ("canal.instance.filter.dml.update", "false", "Updates are left out."),
-            ("canal.instance.filter.dml.delete", "false", "Deletes are left out."),
+            ("canal.instance.filter.dml.delete", "false", "Canal skips deletes."),
         ),
     ),
     unreadable=dict.fromkeys((LogicalType.GEOMETRY, LogicalType.VECTOR), "Canal's text of its bytes is not documented."),
@@ -113,9 +113,9 @@ TICDC: Final = replace(
     ),
     lossy=left_alone(
         "TiCDC",
-        ("large-message-handle-option", "none", "Of messages that are too large only the key is sent, or a place where the rest is."),
+        ("large-message-handle-option", "none", "TiCDC sends only the key of messages that are too large, or the location of the rest."),
         ("sink.only-output-updated-columns", "false", "Updates have only the columns that changed."),
-        ("filter.event-filters", "", "Events that a filter names are left out."),
+        ("filter.event-filters", "", "A filter drops events."),
     ),
     one_order=True,
 )
@@ -139,7 +139,7 @@ DTS_JSON: Final = FormatSpec(
     statements=MYSQL,
     lossy=(FULL_ROW_IMAGE,),
     unreadable=dict.fromkeys(
-        (LogicalType.BINARY, LogicalType.GEOMETRY, LogicalType.VECTOR), "The parser writes bytes as text, and does not say how."
+        (LogicalType.BINARY, LogicalType.GEOMETRY, LogicalType.VECTOR), "The parser writes bytes as text in an unknown encoding."
     ),
     local_instants=True,
 )
@@ -181,28 +181,28 @@ GOLDENGATE: Final = FormatSpec(
             name="GETTRUNCATES",
             safe=("true",),
             default="false",
-            loses="Extract leaves TRUNCATE out by its own default, and its rows would stay in the lake.",
+            loses="By default, Extract skips TRUNCATE, so truncated rows would stay in the lake.",
             remedy="Set GETTRUNCATES in Extract and in Replicat.",
         ),
         LossySetting(
             name="GETUPDATEBEFORES",
             safe=("true",),
             default="false",
-            loses="An update without the row before does not show that its key changed: the row of the old key stays in the lake.",
+            loses="An update without a before image does not show a changed key: the row of the old key stays in the lake.",
             remedy="Set GETUPDATEBEFORES in Extract (or LOGALLSUPCOLS with both images).",
         ),
         LossySetting(
             name="includePosition",
             safe=("true",),
             default="true",
-            loses="Without 'pos' nothing orders the changes, and every record is bad.",
+            loses="Without 'pos' the changes have no order, and every record is bad.",
             remedy="Set gg.handler.<name>.format.includePosition=true.",
         ),
         LossySetting(
             name="omitNullValues",
             safe=("false",),
             default="false",
-            loses="A column that became NULL looks like one that did not change.",
+            loses="A column that became NULL looks like an unchanged column.",
             remedy="Set gg.handler.<name>.format.omitNullValues=false.",
         ),
     ),
@@ -238,7 +238,7 @@ HUDI: Final = FormatSpec(
     ),
     unreadable=dict.fromkeys(
         (LogicalType.BINARY, LogicalType.GEOMETRY, LogicalType.VECTOR, LogicalType.BIT),
-        "The query writes bytes as text, and does not say how.",
+        "The query writes bytes as text in an unknown encoding.",
     ),
     local_instants=True,
     names_table=False,

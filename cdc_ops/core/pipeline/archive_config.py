@@ -1,4 +1,4 @@
-"""How an archive of change events is read: what a pipeline file says of it. Pure."""
+"""The configuration of an archive of change events. Pure."""
 
 import enum
 from collections.abc import Mapping
@@ -12,53 +12,53 @@ from cdc_ops.core.schema.tables import TableName
 
 
 class OnUnrecognizedFile(enum.StrEnum):
-    """What to do about a file whose name the layout does not know."""
+    """The policy for files whose names the layout does not know."""
 
     FAIL = "fail"
     IGNORE = "ignore"
 
 
 class InitialLoad(enum.StrEnum):
-    """What a table that is fed from an archive begins with."""
+    """The initial load of a table that follows an archive."""
 
     ARCHIVE = "archive"
-    """The first events that the archive has; they have to be the tool's own snapshot, or the table's whole history."""
+    """The first events of the archive; they must be the tool's snapshot, or the table's whole history."""
     SNAPSHOT = "snapshot"
-    """The source's rows, by JDBC; then the events from the place that the archive had reached before the first row was read."""
+    """The source's rows, by JDBC; then the events from the position that the archive had before the first row was read."""
 
 
 class OnGap(enum.StrEnum):
-    """What to do about a gap in an archive."""
+    """The policy for a gap in an archive."""
 
     FAIL = "fail"
-    """The table stops until the files come, or somebody gives the gap up."""
+    """The table stops until the files arrive, or someone accepts the gap."""
     RECONCILE = "reconcile"
-    """The table is compared with its source, and goes on behind the gap."""
+    """cdc-ops compares the table with its source, and continues after the gap."""
 
 
 class OnBadRecord(enum.StrEnum):
-    """What to do about a record that cannot be read exactly."""
+    """The policy for a record that cannot be read exactly."""
 
     FAIL = "fail"
-    """The table stops, and nothing of the batch is written."""
+    """The table stops; nothing of the batch is written."""
     QUARANTINE = "quarantine"
-    """It is set aside with its bytes and the reason; the rest is merged, and each run that sets one aside says so."""
+    """The record goes to the quarantine with its bytes and the reason; the others are merged, and the run reports the number."""
 
 
 class OnUnknownTable(enum.StrEnum):
-    """What to do about records of tables that the pipeline file does not speak of."""
+    """The policy for records of tables that the pipeline file does not name."""
 
     IGNORE = "ignore"
-    """They are left out; each run that meets some says how many, of which tables."""
+    """The records are skipped; each run reports their number per table."""
     FAIL = "fail"
-    """The tables that read the same folder stop, and nothing of the batch is written."""
+    """The tables that read the same folder stop; nothing of the batch is written."""
     QUARANTINE = "quarantine"
-    """One table of the folder sets them aside, with their bytes; the others leave them out."""
+    """One table of the folder puts the records into its quarantine; the others skip them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveConfig:
-    """The archive of change events that tables with `method: log` are fed from.
+    """The archive of change events of tables with `method: log`.
 
     Args:
         url: Folder or `s3://bucket/prefix`. `{schema}` and `{table}` stand for a table's names, so that each table reads its own folder. ""
@@ -114,11 +114,11 @@ class ArchiveConfig:
 
     @property
     def events(self) -> FormatOptions:
-        """What the pipeline file says of the format."""
+        """The options of the format in the pipeline file."""
         return FormatOptions(name=self.format, settings=dict(self.settings), accept_losses=self.accept_losses, time_zone=self.time_zone)
 
     def location(self, table: TableName) -> str:
-        """Returns where the files of a table are."""
+        """Returns the folder of a table's files."""
         return self.url.replace("{schema}", table.schema).replace("{table}", table.name).rstrip("/")
 
 

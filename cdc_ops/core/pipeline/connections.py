@@ -1,4 +1,4 @@
-"""Connection URLs: where a source is and who logs in, as one text that crosses process borders in the environment and nowhere else.
+"""Connection URLs: address and login of a source as one text, passed between processes only in the environment.
 
 Credentials enter a process by the variable `CDC_OPS_CONN_<ID>`, never by a file or an argument. No message of this module shows a part of a
 URL that could be a secret, not even of one that cannot be read.
@@ -50,13 +50,13 @@ class ConnectionUrl:
         if self.scheme not in _PORTS:
             raise _unknown_scheme(self.scheme)
         if not _is_host(self.host):
-            _refuse("its host is empty or is no host name or address")
+            _refuse("its host is empty or not a host name or address")
         if self.port is not None and not 0 < self.port < 65536:
             _refuse("its port is not between 1 and 65535")
 
     @classmethod
     def parse(cls, text: str) -> "ConnectionUrl":
-        """Reads a URL; white space around it, as secret files have it, is dropped.
+        """Parses a URL; white space around it, as in secret files, is ignored.
 
         Raises:
             ConfigError: the text is no such URL, or special characters are not percent-encoded.
@@ -64,7 +64,7 @@ class ConnectionUrl:
         text = text.strip()
         found = _SCHEME.match(text)
         if not found:
-            _refuse("it does not begin with a scheme and ://")
+            _refuse("it does not start with a scheme and ://")
         if any(ord(sign) <= 0x20 or ord(sign) == 0x7F for sign in text):
             _refuse("it contains white space or control characters", "Percent-encode them: a space is %20.")
         rest, _, query = text[found.end() :].partition("?")
@@ -96,7 +96,7 @@ class ConnectionUrl:
         password: str | None = None,
         database: str | None = None,
     ) -> "ConnectionUrl":
-        """Puts a URL together from raw parts, nothing of them percent-encoded.
+        """Builds a URL from raw parts that are not percent-encoded.
 
         Raises:
             ConfigError: the scheme is unknown, or there is no usable host.
@@ -106,11 +106,11 @@ class ConnectionUrl:
 
     @property
     def default_port(self) -> int:
-        """The port, or the usual one of such servers."""
+        """The port, or the default port of such servers."""
         return self.port or _PORTS[self.scheme]
 
     def render(self) -> str:
-        """Returns the URL, password included; `parse` is the way back."""
+        """Returns the URL with its password; `parse` is the inverse."""
         return self._text(_encoded(self.password), "?" + urllib.parse.urlencode(self.options, quote_via=urllib.parse.quote, safe="/"))
 
     def __str__(self) -> str:
@@ -172,7 +172,7 @@ def _split_address(address: str) -> tuple[str, int | None]:
 def _options(query: str) -> tuple[tuple[str, str], ...]:
     pairs = tuple((_decoded(name), _decoded(value)) for name, _, value in (part.partition("=") for part in query.split("&") if part))
     if len({name for name, _ in pairs}) < len(pairs):
-        _refuse("an option stands twice after the ?")
+        _refuse("an option appears twice after the ?")
     return pairs
 
 

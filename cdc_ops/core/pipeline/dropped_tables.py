@@ -1,14 +1,14 @@
-"""What is done about a table that was copied and that the source does not show any more. Pure."""
+"""The policy for a copied table that the source no longer shows. Pure."""
 
 import enum
 
 
 class DroppedTables(enum.StrEnum):
-    """What a run does about a table that the lake has and the source no longer shows."""
+    """The policy of a run for a table that the lake has and the source no longer shows."""
 
     ALERT = "alert"
-    """The first run that notices raises an alert; later ones show it as a state."""
+    """The first run that finds it raises an alert; later runs show it as a state."""
     FAIL = "fail"
-    """Every run of the table fails until it is back, or its entry is changed."""
+    """Every run of the table fails until the table is back, or its entry changes."""
     IGNORE = "ignore"
-    """It is shown as a state, and that is all."""
+    """Runs only show it as a state."""

@@ -1,4 +1,4 @@
-"""Which tables the entries of a pipeline file mean, given those that the source has and those that the lake has of it. Pure."""
+"""Matches the entries of a pipeline file with the tables of the source and of the lake. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from cdc_ops.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchedTables:
-    """What entries and source say together.
+    """The tables that entries and source have in common.
 
     Args:
         present: Tables that the source has, sorted by name.
@@ -62,7 +62,7 @@ def match_tables(pipeline: Pipeline, available: Iterable[TableName], copied: Ite
 
 
 def resolve_tables(pipeline: Pipeline, available: Iterable[TableName]) -> tuple[TableConfig, ...]:
-    """Returns those of the source's tables that the pipeline's entries mean, sorted by name.
+    """Returns the source's tables that match the pipeline's entries, sorted by name.
 
     Raises:
         ConfigError: there is none.
@@ -71,16 +71,16 @@ def resolve_tables(pipeline: Pipeline, available: Iterable[TableName]) -> tuple[
 
 
 def unmatched_warning(pipeline: Pipeline, rule: TableRule) -> str:
-    """Says that a pattern matches nothing; other entries go on."""
+    """Returns the warning for a pattern without a match; other entries continue."""
     where = f" ({rule.origin})" if rule.origin else ""
     return (
-        f"tables entry {rule.pattern!r}{where} matches no table at the source: nothing is read for it. Correct the pattern, remove the"
-        " entry, or grant the user SELECT on its tables: without it the source does not list them."
+        f"tables entry {rule.pattern!r}{where} matches no table at the source: the run reads nothing for it. Correct the pattern,"
+        " remove the entry, or grant the user SELECT on its tables: without it the source does not list them."
     )
 
 
 def no_such_table(pipeline: Pipeline, rule: TableRule, names: Iterable[str]) -> ConfigError:
-    """The error for a pipeline none of whose entries means a table."""
+    """Returns the error for a pipeline whose entries match no table."""
     where = f" ({rule.origin})" if rule.origin else ""
     what = "pattern matches no table" if rule.is_pattern else "no such table"
     declared = pipeline.source.is_declared
@@ -99,7 +99,7 @@ def no_such_table(pipeline: Pipeline, rule: TableRule, names: Iterable[str]) -> 
 
 
 def _check_apart(pipeline: Pipeline, tables: Iterable[TableName]) -> None:
-    """Refuses two tables of one written name: entries, commands and commits name a table by it, and could take one for the other.
+    """Refuses two tables with the same written name: entries, commands and commits could not distinguish them.
 
     Table `c` of schema `a.b` and table `b.c` of schema `a` are such two.
 
@@ -113,16 +113,16 @@ def _check_apart(pipeline: Pipeline, tables: Iterable[TableName]) -> None:
             continue
         both = " and ".join(f"table {one.name!r} of schema {one.schema!r}" for one in sorted((other, table)))
         raise ConfigError(
-            f"Pipeline {pipeline.name!r}: the source has two tables that are written {str(table)!r}: {both}.",
-            why="A dot in a name looks like the one between schema and table; entries, commands and commits could not tell the two apart.",
+            f"Pipeline {pipeline.name!r}: the source has two tables with the written name {str(table)!r}: {both}.",
+            why="A dot in a name looks like the dot between schema and table; entries, commands and commits could not distinguish the two.",
             data="Nothing was read or written; the watermark stays.",
-            next="Rename one of them at the source, hide one from the user of the connection, or leave both out:"
+            next="Rename one of them at the source, hide one from the user of the connection, or exclude both:"
             f" '{table}: {{exclude: true}}'.",
         )
 
 
 def _named(pipeline: Pipeline) -> dict[str, TableName]:
-    """The tables that entries name exactly."""
+    """Returns the tables that entries name exactly."""
     exact = (rule for rule in pipeline.tables if not rule.exclude and not rule.is_pattern)
     try:
         return {rule.pattern: TableName.parse(rule.pattern) for rule in exact}

@@ -1,4 +1,4 @@
-"""Which of a pipeline's tables a run is about; pure."""
+"""The tables of a pipeline that a run selects. Pure."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from cdc_ops.errors import RequestError
 
 
 def select_tables(tables: tuple[TableConfig, ...], wanted: Iterable[str]) -> tuple[TableConfig, ...]:
-    """Returns the configs whose `schema.table` is wanted; all of them if nothing is named.
+    """Returns the configs of the named tables; all configs without names.
 
     Raises:
         RequestError: a wanted name is not one of the pipeline's tables.

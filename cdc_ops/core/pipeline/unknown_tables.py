@@ -1,4 +1,4 @@
-"""Records of tables that a pipeline file says nothing of: which tables it speaks of, and what was found of others. Pure."""
+"""Archived records of tables that a pipeline file does not name. Pure."""
 
 import fnmatch
 from collections.abc import Iterable
@@ -9,12 +9,12 @@ from cdc_ops.core.pipeline.archive_config import OnUnknownTable
 from cdc_ops.errors import UnknownTablesError
 
 SHOWN: Final = 10
-"""Tables that are named; of more there is the number."""
+"""The number of tables that messages name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownTables:
-    """The tables that a pipeline file speaks of, by its own entries: short, however many tables they match.
+    """The tables that a pipeline file names, as its entries: short, however many tables match.
 
     A table is known if an entry names it or a pattern covers it, whatever the entry says: also one that is read by query, or left out by
     `exclude: true`. Names are compared exactly, as everywhere.
@@ -29,23 +29,23 @@ class KnownTables:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The entries that are no patterns."""
+        """The entries that are not patterns."""
         return tuple(entry for entry in self.entries if not _is_pattern(entry))
 
     @property
     def expression(self) -> str:
-        """A regular expression of Java's for what the patterns cover, "" if there is none."""
+        """A Java regular expression for the patterns, "" without patterns."""
         found = [fnmatch.translate(entry).removesuffix("\\Z") for entry in self.entries if _is_pattern(entry)]
         return f"^(?:{'|'.join(found)})\\z" if found else ""
 
     def like(self, name: str) -> str:
-        """Returns the entry that a table's name would fit if case did not count, "" if there is none."""
+        """Returns the entry that matches a table's name except for its case, "" if there is none."""
         return next((entry for entry in self.entries if fnmatch.fnmatchcase(name.lower(), entry.lower())), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownTable:
-    """What was found of one table that is not known.
+    """The number of records of one unknown table.
 
     Args:
         name: As the records spell it.
@@ -60,7 +60,7 @@ class UnknownTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownTables:
-    """What was found of tables that are not known.
+    """The numbers of records of unknown tables.
 
     Args:
         shown: Those with the most records.
@@ -74,14 +74,14 @@ class UnknownTables:
 
     @classmethod
     def of(cls, found: Iterable[tuple[str, int]], known: KnownTables) -> "UnknownTables":
-        """Returns what was found, by names and numbers of records."""
+        """Returns the value for some names and numbers of records."""
         every = sorted(found, key=lambda item: (-item[1], item[0]))
         shown = tuple(UnknownTable(name=name, records=records, like=known.like(name)) for name, records in every[:SHOWN])
         return cls(shown=shown, tables=len(every), records=sum(records for _, records in every))
 
     @classmethod
     def total(cls, parts: Iterable["UnknownTables"]) -> "UnknownTables":
-        """Returns what several operations of a table found; a table that is not among those shown of each may count twice."""
+        """Returns the sum of several operations; a table that is not shown by each of them may count twice."""
         found = [part for part in parts if part.tables]
         if len(found) < 2:
             return found[0] if found else NONE_UNKNOWN
@@ -97,7 +97,7 @@ class UnknownTables:
 
     @property
     def told(self) -> str:
-        """What was found, in words; "" for nothing."""
+        """The numbers in words; "" without records."""
         if not self.tables:
             return ""
         named = [f"{item.records:,} of {item.name}{_exactly(item)}" for item in self.shown]
@@ -106,12 +106,12 @@ class UnknownTables:
 
     @property
     def warning(self) -> str:
-        """What a run says of them, "" if there is nothing to say."""
+        """The warning of a run, "" if there is none."""
         if not self.tables:
             return ""
         return (
-            f"records of tables that the pipeline file does not speak of: {self.told}; name a table under 'tables', with 'exclude: true' to"
-            " hear no more of it"
+            f"the archive has records of tables that the pipeline file does not name: {self.told}; to end this warning, add the table to"
+            " 'tables', with 'exclude: true' if it is not wanted"
         )
 
 
@@ -119,13 +119,13 @@ NONE_UNKNOWN: Final = UnknownTables()
 
 
 def unknown_tables_error(table: str, url: str, found: UnknownTables) -> UnknownTablesError:
-    """Returns the error of a table whose folder has records of tables that the pipeline file does not speak of."""
+    """Returns the error of a table whose folder has records of tables that the pipeline file does not name."""
     return UnknownTablesError(
-        f"The files of {table} hold records of tables that the pipeline file does not speak of: {found.told}.",
-        why=f"'unknown_tables: fail' of 'archive' stops the tables of {url} then.",
+        f"The files of {table} hold records of tables that the pipeline file does not name: {found.told}.",
+        why=f"'unknown_tables: fail' of 'archive' stops all tables of {url} in this case.",
         data="Nothing of this batch was written; the watermark stays.",
-        next="Name these tables under 'tables', or with 'exclude: true' if they are not wanted, and run again: the same files are read."
-        " 'unknown_tables: ignore' goes on and says how many there were; 'quarantine' sets them aside.",
+        next="Add these tables to 'tables', with 'exclude: true' if they are not wanted, and run again: the run reads the same files."
+        " 'unknown_tables: ignore' skips and counts such records; 'quarantine' puts them into the quarantine.",
     )
 
 
@@ -134,4 +134,4 @@ def _is_pattern(entry: str) -> bool:
 
 
 def _exactly(item: UnknownTable) -> str:
-    return f" (names are compared exactly, and the file has {item.like!r})" if item.like else ""
+    return f" (the pipeline file has {item.like!r}; upper and lower case count)" if item.like else ""

@@ -1,4 +1,4 @@
-"""Comparing source and lake: how strongly, by which cut, what was found, and how many deletes are too many. Pure.
+"""Comparison of source and lake: levels, buckets, differences, and the limit of deletes. Pure.
 
 Both sides compute, per bucket, how many rows there are and the sum of a 60-bit hash over each row's canonical text. The sum does not
 depend on the order of rows; the texts are made to be the same on both sides (`core.reconcile.row_text`, `sources.checksums`).
@@ -25,7 +25,7 @@ _ACCEPTED: Final = re.compile(r"(?P<rows>\d{1,18})|(?P<percent>\d{1,3}(\.\d+)?)\
 
 
 class CompareLevel(enum.StrEnum):
-    """What equality is asked of."""
+    """What a comparison compares."""
 
     KEYS = "keys"
     """The same keys on both sides: finds deletes, changed keys and lost rows."""
@@ -37,7 +37,7 @@ class CompareLevel(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteGuard:
-    """How many deletes one comparison may bring.
+    """The limit of deletes in one comparison.
 
     Args:
         max_ratio: Share of the table's rows.
@@ -52,7 +52,7 @@ class DeleteGuard:
     accepted_ratio: float = 0.0
 
     def allows(self, deletes: int, rows: int) -> bool:
-        """True if so many deletes in a table of so many rows need not be asked about."""
+        """True if a table of this size allows this number of deletes without confirmation."""
         if deletes <= self.accepted or deletes <= self.accepted_ratio * rows:
             return True
         if self.max_rows and deletes > self.max_rows:
@@ -60,7 +60,7 @@ class DeleteGuard:
         return deletes <= self.max_ratio * rows or (deletes <= ALWAYS_ALLOWED and deletes < rows)
 
     def check(self, deletes: int, rows: int, samples: Iterable[str], *, pipeline: str, table: str) -> None:
-        """Stops before anything is written.
+        """Checks the number of deletes before anything is written.
 
         Args:
             deletes: Rows that would go.
@@ -69,21 +69,21 @@ class DeleteGuard:
             pipeline, table: For the command that accepts them.
 
         Raises:
-            DeletesRefusedError: more rows would be deleted than may be without being asked.
+            DeletesRefusedError: more rows would be deleted than the limit allows.
         """
         if self.allows(deletes, rows):
             return
         limit = f"max_delete_rows is {self.max_rows:,}, " if self.max_rows else ""
         share = enough_percent(deletes, rows)
         raise DeletesRefusedError(
-            f"{deletes:,} of {rows:,} rows of {table} would be deleted, for example the keys {'; '.join(samples)}.",
-            why=f"The source does not have them any more; {limit}max_delete_ratio is {self.max_ratio:g}."
+            f"The comparison would delete {deletes:,} of {rows:,} rows of {table}, for example the keys {'; '.join(samples)}.",
+            why=f"The source no longer has them; {limit}max_delete_ratio is {self.max_ratio:g}."
             + (f" {self.accepted:,} deletes were accepted." if self.accepted else "")
             + (f" {self.accepted_ratio:.6g} of the rows were accepted." if self.accepted_ratio else ""),
-            data="Nothing was written; the table and its watermark are as they were.",
-            next="See at the source whether the rows are meant to be gone: an emptied or half-loaded table looks the same. If they are:\n"
+            data="Nothing was written; the watermark stays.",
+            next="Check at the source whether these rows were deleted on purpose: an emptied or half-loaded table looks the same. If so:\n"
             f"        cdc-ops reconcile --pipeline {pipeline} --table {table} --accept-deletes {share}%\n"
-            "        (or a number of rows instead of the share). If as many go in every run, raise the limits in the pipeline file.",
+            "        (or a number of rows). If every run deletes as many, raise the limits in the pipeline file.",
         )
 
 
@@ -97,7 +97,7 @@ def enough_percent(deletes: int, rows: int) -> int:
 
 
 def parse_accepted(text: str) -> tuple[int, float]:
-    """Reads how many deletes somebody accepts: a number of rows, or a share of the table's rows in percent; "" = none.
+    """Parses the accepted deletes: a number of rows, or a percentage of the table's rows; "" = none.
 
     >>> parse_accepted("500"), parse_accepted("12.5%")
     ((500, 0.0), (0, 0.125))
@@ -113,8 +113,8 @@ def parse_accepted(text: str) -> tuple[int, float]:
     if not text.strip():
         return 0, 0.0
     raise RequestError(
-        f"{text!r} is no number of deletes.",
-        why="It is neither a whole number of rows nor a share of them in percent.",
+        f"{text!r} is not a number of deletes.",
+        why="It is neither a whole number of rows nor a percentage.",
         data="Nothing was read or written; the watermark stays.",
         next="Write 500 for up to 500 rows, or 30% for up to 30 percent of the table's rows.",
     )
@@ -122,7 +122,7 @@ def parse_accepted(text: str) -> tuple[int, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbandonedOperation:
-    """An operation that was given up, and whose Spark application may still be alive.
+    """An abandoned operation whose Spark application may still run.
 
     Args:
         op_seq, operation_id, run_id: As its plan had them.
@@ -137,10 +137,10 @@ class AbandonedOperation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareSpec:
-    """How an operation compares, frozen at the plan.
+    """The comparison of an operation, frozen at the plan.
 
     Args:
-        strength: What equality is asked of.
+        strength: What a comparison compares.
         buckets: The cut; None where everything is read.
         readers: Connections that read what differs.
         guard: How many deletes are too many.
@@ -163,7 +163,7 @@ class CompareSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketDigest:
-    """What one side says of a bucket."""
+    """Row count and checksum of a bucket on one side."""
 
     rows: int
     total: int
@@ -174,7 +174,7 @@ Digests = dict[int, BucketDigest]
 
 
 def added(parts: Iterable[tuple[int, int, int]]) -> Digests:
-    """Adds up what several readers say: bucket number, rows, sum of hashes."""
+    """Returns the sum of several readers' results: bucket number, rows, sum of hashes."""
     sums: Digests = {}
     for number, rows, total in parts:
         known = sums.get(number, BucketDigest(rows=0, total=0))

@@ -1,4 +1,4 @@
-"""Buckets: how a table's key axis is cut for comparing two sides by counts and checksums. Pure arithmetic, and its SQL where all agree.
+"""Key buckets: segments of a table's keys, compared by counts and checksums. Pure arithmetic, and its SQL where all dialects agree.
 
 A bucket is either a range of the leading key, which must be a whole number, or what a hash of the key falls into, which works for every
 type of key. Ranges let both sides skip what they need not read, so they are used where keys lie densely; a hash does not care how keys
@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Final
 
 FINER: Final = 16
-"""Into how many parts a bucket is split where it differs."""
+"""The number of parts into which a differing bucket is split."""
 
 ROWS_PER_BUCKET: Final = 100
 """Rows that one bucket is to hold, about: what a single changed row costs to read again."""
@@ -40,7 +40,7 @@ class KeySpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buckets:
-    """A cut of the key axis.
+    """A division of the keys into buckets.
 
     Args:
         keys: Key columns; ranges are ranges of the first.
@@ -106,13 +106,13 @@ class Buckets:
     @property
     def _start(self) -> int:
         if self.low is None:
-            raise ValueError("buckets by hash have no ranges")
+            raise ValueError("hash buckets have no key ranges")
         return self.low
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketSelection:
-    """Some buckets of a cut, or the whole table: what was found to differ, is read, and may be deleted from.
+    """Some buckets, or the whole table: the part that differs, is read, and may lose rows.
 
     Args:
         buckets: The cut; None for the whole table.
@@ -169,7 +169,7 @@ WHOLE: Final = BucketSelection()
 
 
 def cut(keys: tuple[str, ...], rows: int, extent: tuple[int, int] | None) -> Buckets:
-    """Decides how a table is cut.
+    """Chooses the buckets of a table.
 
     Args:
         keys: Key columns.
