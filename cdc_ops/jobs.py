@@ -49,7 +49,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobContext:
-    """Surroundings of one application: session, how a table gets a source of its own, where lines go, what holds reads back or shares them.
+    """The context of one application: session, sources, progress output, and limits on reads.
 
     `connect_replica` is None if whole tables are read from the source too; else `guard` asks the replica.
     """
@@ -110,8 +110,8 @@ def connection_url(connection: str) -> str:
     name = variable_name(connection)
     if not os.environ.get(name):
         raise EnvironmentSetupError(
-            f"The Spark application has no {name}.",
-            why="The credentials of a source reach Spark only by this variable.",
+            f"The Spark application lacks the environment variable {name}.",
+            why="Credentials of a source reach Spark only by this variable.",
             data="Nothing was read or written.",
             next=f"Start it through Airflow or cdc-ops, or set {name}=mysql://user:password@host:port/database.",
         )
@@ -201,7 +201,7 @@ def _run_operation(context: JobContext, spark: SparkSession, source: Source, ste
     attempt = uuid.uuid4().hex[:12]
     staged, direct = (connections_of(spec) if spec.apply.landing is landing else 0 for landing in (Landing.STAGED, Landing.DIRECT))
     if damage := damage_of(spec):
-        context.say(f"{spec.table}: the landed rows of operation {spec.op_seq} are damaged ({damage}); the same window is read again")
+        context.say(f"{spec.table}: the landed rows of operation {spec.op_seq} are damaged ({damage}); cdc-ops reads the same window again")
     if step is not Step.MERGE or damage:
         with context.held(spec.table, staged):
             result = extract(spark, source, spec, attempt, context.readings)
@@ -242,6 +242,6 @@ def _unexpected(table: TableName, error: Exception) -> CdcError:
     return UnforeseenJobError(
         f"Table {table} failed in Spark with {type(error).__name__}.",
         why="\n        ".join(lines[:12]),
-        data="The operation is not committed, or its commit is found by the next try; the watermark stays.",
-        next="See the Spark log for the whole text; run again to continue with the same window.",
+        data="The operation is not committed, or the next try finds its commit; the watermark stays.",
+        next="The Spark log has the whole text. Run again to continue with the same window.",
     )

@@ -81,7 +81,7 @@ class ArchiveContract(LedgerFixtures):
     def test_accepting_a_gap_needs_a_reason_and_is_remembered_with_who_and_when(self, url: str, store: SqlStateStore) -> None:
         lease = take(store)
         (found,) = store.report_gaps(lease, [GAP])
-        with pytest.raises(RequestError, match="for a reason"):
+        with pytest.raises(RequestError, match="needs a reason"):
             store.accept_gap(PIPELINE, found.gap_id, who="ops", why=" ")
         with pytest.raises(RequestError, match=f"no open gap 'other'.*\n.*{found.gap_id}"):
             store.accept_gap(PIPELINE, "other", who="ops", why="lost")

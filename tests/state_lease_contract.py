@@ -94,7 +94,7 @@ class LeaseContract(LedgerFixtures):
         assert store.lease(PIPELINE, ORDERS) is None
         second = take(store, "b", live=False)
         assert second.token == first.token + 1
-        with pytest.raises(StaleStateError, match="expired and was taken"):
+        with pytest.raises(StaleStateError, match="expired and another run took it"):
             store.renew(first, TTL)
         assert store.lease(PIPELINE, ORDERS) == second
 
@@ -150,7 +150,7 @@ class LeaseContract(LedgerFixtures):
         try:
             assert holder.refused
             store.release(held)
-            with pytest.raises(LeaseHeldError, match="kept for cli:dead, which waits"):
+            with pytest.raises(LeaseHeldError, match="reserved for cli:dead, which waits"):
                 take(store, "backfill-2", live=False)
             holder.kill()
             assert take(store, "backfill-2", live=False).token == 2
@@ -162,7 +162,7 @@ class LeaseContract(LedgerFixtures):
         store.unlock(lease)
         assert store.lease(PIPELINE, ORDERS) is None
         for late in (lambda: store.renew(lease, TTL), lambda: store.freeze(lease, fresh(), (spec(1),))):
-            with pytest.raises(StaleStateError, match="or was unlocked"):
+            with pytest.raises(StaleStateError, match="or it was unlocked"):
                 late()
         store.release(lease)
         other = take(store, "b")
@@ -181,18 +181,18 @@ class LeaseContract(LedgerFixtures):
         with pytest.raises(LeaseHeldError):
             take(store, "b")
         store.release(lease)
-        with pytest.raises(StaleStateError, match="given back"):
+        with pytest.raises(StaleStateError, match="released"):
             store.renew(lease, TTL)
 
     def test_a_live_run_that_waits_goes_before_backfills(self, store: SqlStateStore) -> None:
         held = take(store, "backfill-1", live=False)
-        with pytest.raises(LeaseHeldError, match="This run goes first"):
+        with pytest.raises(LeaseHeldError, match="This run gets the table next"):
             take(store, "live")
         assert take(store, "backfill-1", live=False).token == held.token  # whoever works may finish
         store.release(held)
-        with pytest.raises(LeaseHeldError, match="kept for live"):
+        with pytest.raises(LeaseHeldError, match="reserved for live"):
             take(store, "backfill-2", live=False)
-        with pytest.raises(LeaseHeldError, match="kept for live"):
+        with pytest.raises(LeaseHeldError, match="reserved for live"):
             take(store, "backfill-1", live=False)
         store.release(take(store, "live"))
         assert take(store, "backfill-2", live=False).token == 3
@@ -204,7 +204,7 @@ class LeaseContract(LedgerFixtures):
                 take(store, holder)
         store.release(held)
         store.release(take(store, "live-1"))
-        with pytest.raises(LeaseHeldError, match="kept for live-2"):
+        with pytest.raises(LeaseHeldError, match="reserved for live-2"):
             take(store, "backfill", live=False)
         store.release(take(store, "live-2"))
         take(store, "backfill", live=False)

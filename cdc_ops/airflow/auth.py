@@ -40,7 +40,7 @@ class ReaderOfLedger:
 
 def deny_all() -> None:
     """Refuses everybody."""
-    raise HTTPException(403, "This version of Airflow has moved the functions that cdc-ops checks a login with; the page stays closed.")
+    raise HTTPException(403, "This version of Airflow lacks the functions with which cdc-ops checks a login; the page stays closed.")
 
 
 def _nothing() -> Mapping[str, PipelineInfo]:

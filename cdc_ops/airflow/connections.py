@@ -42,7 +42,7 @@ def source_url(source: SourceConfig) -> str:
     if (connection.conn_type or "").lower() not in expected:
         raise ConfigError(
             f"The Airflow connection {source.connection!r} has type {connection.conn_type!r}; the pipeline's source is {source.kind}.",
-            why=f"Types that fit are: {', '.join(expected)}.",
+            why=f"Valid types are: {', '.join(expected)}.",
             data=_NOTHING,
             next="Correct the connection's type, or the pipeline's 'source'.",
         )
@@ -62,8 +62,8 @@ def check_spark(pipeline: Pipeline) -> str:
     master = _master(connection.conn_type or "", connection.host or "", connection.port)
     if not master:
         raise ConfigError(
-            f"The Airflow connection {name!r} (type {connection.conn_type!r}, host {connection.host!r}) names no Spark master.",
-            why="Spark's hook would start Spark on whatever it makes of that.",
+            f"The Airflow connection {name!r} (type {connection.conn_type!r}, host {connection.host!r}) does not name a Spark master.",
+            why="Spark's hook would then choose a master itself.",
             data=_NOTHING,
             next=f"For this machine: {_SPARK_EXAMPLE.format(name=name)}; for a cluster: host 'spark://master:7077' or 'yarn'.",
         )
@@ -105,7 +105,7 @@ def find_connection(name: str, remedy: str) -> Connection:
         connection.get_uri()
     except AirflowNotFoundException as error:
         raise ConfigError(
-            f"Airflow has no connection {name!r}, or its text cannot be read.",
+            f"Airflow has no connection {name!r}, or cannot parse it.",
             why=str(error),
             data=_NOTHING,
             next=remedy,

@@ -83,7 +83,7 @@ def build_reconcile_dag(pipeline: Pipeline) -> DAG:
         dag_id=reconcile_dag_id(pipeline.name),
         max_active_runs=1,
         tags=sorted({"cdc", "reconcile", pipeline.source.kind.value, *pipeline.tags}),
-        description=f"Finds what no cursor shows in {pipeline.source.connection}: deletes, changed keys, lost rows",
+        description=f"Finds changes in {pipeline.source.connection} without a cursor change: deletes, changed keys, lost rows",
         doc_md=doc_md(pipeline),
         params=reconcile_params(pipeline),
     )
@@ -189,7 +189,7 @@ def _broken_dag(identity: str, schedule: str, error: ConfigError) -> DAG:
         max_active_runs=1,
         tags=["broken", "cdc"],
         description=error.what.splitlines()[0],
-        doc_md=f"**This pipeline's file is wrong; its tables are not carried forward.**\n\n```\n{error}\n```",
+        doc_md=f"**The pipeline file has errors; its tables are not updated.**\n\n```\n{error}\n```",
         default_args={"owner": "cdc-ops", "retries": 0, "execution_timeout": QUICK_TIMEOUT},
     ) as dag:
 

@@ -38,7 +38,7 @@ def tables_failed(step: str, errors: Mapping[str, CdcError]) -> AirflowException
     """
     retryable = [name for name, error in errors.items() if error.retryable]
     head = f"{step}: {_count(len(errors))} failed"
-    head += f", {len(retryable)} of them in a way that a retry may heal." if retryable else "; somebody has to act first."
+    head += f", {len(retryable)} of them with retryable errors." if retryable else "; someone has to act first."
     text = "\n".join([head, *_lines(list(errors.items()))])
     return RetryableRunError(text) if retryable else AirflowFailException(text)
 

@@ -15,13 +15,13 @@ _SHOWN = 200
 """Entries of tables that the page lists; beyond it only their number helps."""
 
 _MODE_TEXTS = {
-    INCREMENT: "increment: what is new, as a scheduled run",
-    "keys": "keys: these rows of one table again",
-    "range": "range: what changed between since and until again",
-    "full": "full: everything again",
+    INCREMENT: "increment: new changes, as in a scheduled run",
+    "keys": "keys: read these rows of one table again",
+    "range": "range: read the changes between since and until again",
+    "full": "full: read all rows again",
     "quarantine": "quarantine: records of the archive that were set aside, by the settings of now",
-    "replay": "replay: the event history again, from since on; all of it makes the table anew",
-    "reconcile": "reconcile: compare by checksums; bring over what differs, delete what is gone",
+    "replay": "replay: apply the event history again, from since on; without since, rebuild the table",
+    "reconcile": "reconcile: compare by checksums; copy rows that differ, delete rows that the source lacks",
 }
 
 
@@ -33,7 +33,7 @@ def params(pipeline: Pipeline) -> dict[str, Param]:
     instant: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", "section": _SECTION}
     return {
         "tables": Param(
-            [], type="array", title="Tables", description="schema.table, one a line; none means all tables of the pipeline.", **choice
+            [], type="array", title="Tables", description="schema.table, one per line; empty = all tables of the pipeline.", **choice
         ),
         "mode": Param(
             INCREMENT,
@@ -41,7 +41,7 @@ def params(pipeline: Pipeline) -> dict[str, Param]:
             enum=list(modes),
             values_display={mode: _MODE_TEXTS[mode] for mode in modes},
             title="What to read",
-            description="Only an increment moves the watermark. The others read again what was missed or lost, and merge it.",
+            description="Only an increment moves the watermark. The other modes read rows again and merge them.",
         ),
         "since": Param(None, title="Since", description="Modes range and replay: from this instant on, with its time zone.", **instant),
         **({} if pipeline.source.is_declared else _of_a_database(instant)),
@@ -51,13 +51,13 @@ def params(pipeline: Pipeline) -> dict[str, Param]:
 def _of_a_database(instant: dict[str, Any]) -> dict[str, Param]:
     """Returns the fields of what reads rows at the source."""
     return {
-        "until": Param(None, title="Until", description="Mode range: up to, but without, this instant.", **instant),
+        "until": Param(None, title="Until", description="Mode range: up to this instant (excluded).", **instant),
         "keys": Param(
             [],
             type="array",
             title="Keys",
-            description="Mode keys: one row a line; parts of a composite key separated by commas; one that holds a comma"
-            " or begins or ends with a blank in double quotes. Rows that are gone are deleted.",
+            description="Mode keys: one row per line. Separate parts of a composite key by commas; put a part with a comma or outer"
+            " blanks in double quotes. Rows that the source lacks are deleted.",
             section=_SECTION,
         ),
         "columns": Param(
@@ -74,7 +74,7 @@ def _of_a_database(instant: dict[str, Any]) -> dict[str, Param]:
             minimum=0,
             pattern=r"^(\d+|\d{1,3}(\.\d+)?\s*%)?$",
             title="Accept deletes",
-            description="Mode reconcile, one table: delete up to so many rows (500) or such a share (30%), whatever its limits are.",
+            description="Mode reconcile, one table: delete up to this number of rows (500) or share (30%), above its limits.",
             section=_SECTION,
         ),
     }
@@ -93,7 +93,7 @@ def doc_md(pipeline: Pipeline) -> str:
     rows = [_row(pipeline, rule) for rule in rules[:_SHOWN]]
     more = [f"\n... and {len(rules) - _SHOWN} more."] if len(rules) > _SHOWN else []
     left_out = [f"\nLeft out: {excluded}."] if excluded else []
-    schedule = f"`{pipeline.schedule}` (UTC)" if pipeline.schedule else "none: triggered by hand or by other DAGs"
+    schedule = f"`{pipeline.schedule}` (UTC)" if pipeline.schedule else "none: triggered manually or by other DAGs"
     facts = (
         f"- **Source:** {_source_of(pipeline)}\n"
         f"- **Target:** `{pipeline.target.root}`\n"

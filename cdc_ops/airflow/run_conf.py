@@ -90,12 +90,12 @@ def _kind(facts: DagRunFacts, mode: ResyncMode | None) -> RunKind:
 
 def _reconcile(facts: DagRunFacts) -> RunRequest:
     if facts.run_type == _BACKFILL and not facts.reconcile:
-        _refuse("A backfill reads a range, and a reconcile compares whole tables.", "Drop the mode, or trigger a run with it.")
+        _refuse("A backfill reads a range, and a reconcile compares whole tables.", "Remove the mode, or trigger a run with it.")
     if facts.conf.get("mode") not in (None, INCREMENT, RECONCILE):
-        _refuse(f"mode={facts.conf['mode']!r} has no place in the DAG that reconciles.", "Trigger the pipeline's other DAG.")
+        _refuse(f"mode={facts.conf['mode']!r} is not possible in the DAG that reconciles.", "Trigger the pipeline's other DAG.")
     accepted = facts.conf.get("accept_deletes") or ""
     if isinstance(accepted, bool) or not isinstance(accepted, int | str):
-        _refuse(f"accept_deletes={accepted!r} is neither a number nor a share.", "Write 500 for rows, or 30% for a share of them.")
+        _refuse(f"accept_deletes={accepted!r} is neither a number of rows nor a share.", "Write 500 for rows, or 30% for a share of them.")
     number, ratio = parse_accepted(str(accepted))
     return RunRequest(
         run_id=facts.run_id,
@@ -125,7 +125,7 @@ def _check_known(conf: Mapping[str, Any]) -> None:
 
 def _check_backfill(facts: DagRunFacts, mode: ResyncMode | None) -> None:
     if mode or any(facts.conf.get(name) for name in ("since", "until", "keys", "columns")):
-        _refuse("A backfill takes its range from the dates of the backfill; of the conf it takes 'tables' only.", "Drop the others.")
+        _refuse("A backfill takes its range from the dates of the backfill; of the conf it takes 'tables' only.", "Remove the other keys.")
     if facts.interval is None:
         _refuse("This backfill run has no data interval.", "Give the DAG a schedule with intervals, or resync a range instead.")
 
@@ -133,7 +133,7 @@ def _check_backfill(facts: DagRunFacts, mode: ResyncMode | None) -> None:
 def _mode(conf: Mapping[str, Any]) -> ResyncMode | None:
     value = conf.get("mode") or INCREMENT
     if value not in MODES:
-        _refuse(f"mode={value!r} is unknown. {did_you_mean(str(value), MODES)}", f"Choose one of {', '.join(MODES)}.")
+        _refuse(f"mode={value!r} is not a valid mode. {did_you_mean(str(value), MODES)}", f"Choose one of {', '.join(MODES)}.")
     return None if value == INCREMENT else ResyncMode(value)
 
 
@@ -142,7 +142,7 @@ def _instant(conf: Mapping[str, Any], name: str) -> datetime | None:
     if value is None or value == "":
         return None
     if not isinstance(value, str):
-        _refuse(f"{name}={value!r} is not a text.", "Write it as 2026-01-31T00:00:00Z.")
+        _refuse(f"{name}={value!r} is not text.", "Write it as 2026-01-31T00:00:00Z.")
     return parse_instant(value, name)
 
 
@@ -150,7 +150,7 @@ def _names(conf: Mapping[str, Any], field: str, remedy: str) -> tuple[str, ...]:
     names = _list(conf, field, remedy)
     for name in names:
         if not isinstance(name, str):
-            _refuse(f"{field} holds {name!r}, which is not a name.", remedy)
+            _refuse(f"{field} holds {name!r}, which is not a valid name.", remedy)
     return tuple(dict.fromkeys(unquoted(name) for name in names if name.strip()))
 
 
@@ -163,7 +163,7 @@ def _key(item: Any) -> tuple[str, ...]:
     parts = item if isinstance(item, list) else split_list(item) if isinstance(item, str) else [item]
     for part in parts:
         if isinstance(part, bool | float) or not isinstance(part, str | int):
-            _refuse(f"keys holds {part!r}, neither a text nor a whole number.", "Write the value as text, as the source prints it.")
+            _refuse(f"keys holds {part!r}, neither text nor a whole number.", "Write the value as text, as the source prints it.")
     return tuple(map(str, parts))
 
 

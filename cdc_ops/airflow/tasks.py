@@ -128,7 +128,7 @@ def outcome_task(pipeline: Pipeline, **options: Any) -> Any:
         context = get_current_context()
         groups = context["ti"].xcom_pull(task_ids="discover")
         if groups is None:
-            raise AirflowFailException("No table was looked at: the task 'discover' failed, and its log says why.")
+            raise AirflowFailException("No table was read: the task 'discover' failed; see its log.")
         names = [name for group in groups for name in group]
         with translated(), opened(pipeline, context) as here:
             runs = _lines_of_run(here, len(names))
@@ -205,8 +205,8 @@ def verdict_of(names: Sequence[str], runs: dict[str, TableRun], broken: Sequence
     waiting = [name for name in names if name in runs and name not in wrong and runs[name].waits_for_somebody]
     lines = [f"{len(wrong)} table{'s' if len(wrong) != 1 else ''} failed."] if wrong else []
     lines += [f"- {line_of(runs[name]) if name in runs else f'{name}: not looked at'}" for name in wrong]
-    lines += [f"Waiting at a gap in its archive, with all that comes before it merged: {', '.join(waiting)}."] if waiting else []
-    lines += [f"Failed tasks: {', '.join(broken)}; each log says why."] if broken else []
+    lines += [f"Waiting at a gap in the archive, with all earlier events merged: {', '.join(waiting)}."] if waiting else []
+    lines += [f"Failed tasks: {', '.join(broken)}; see their logs."] if broken else []
     alerts = [f"{name}: {run.alert}" for name, run in sorted(runs.items()) if run.alert]
     return "\n".join((*lines, *alerts)) if lines else ""
 

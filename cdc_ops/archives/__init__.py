@@ -1,1 +1,1 @@
-"""Archives of change files on disks and object stores: what is there, by whose clock, and how files end. Spark-free."""
+"""Archives of change files on disks and object stores: listings, clocks, and file endings. Spark-free."""

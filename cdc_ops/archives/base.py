@@ -1,4 +1,4 @@
-"""An archive as its readers see it: listed in parts, with the clock of its store.
+"""The protocol of an archive: partial listings, with the clock of its store.
 
     open_archive(url) -> Archive: S3Archive (s3://), LocalArchive (a folder), OtherArchive (anything else that fsspec knows)
 
@@ -39,7 +39,7 @@ class Archive(ABC):
 
     @abstractmethod
     def list(self, ranges: Iterable[ListedRange]) -> Listing:
-        """Lists ranges as wholes.
+        """Lists whole ranges.
 
         Raises:
             ArchiveUnreachableError: the store does not answer.
@@ -52,7 +52,7 @@ class Archive(ABC):
 
     @abstractmethod
     def stat(self, paths: Iterable[str]) -> Mapping[str, ListedFile]:
-        """Returns the files as they are now; those that are gone are left out."""
+        """Returns the current state of files, without missing ones."""
 
     @abstractmethod
     def head(self, path: str, size: int) -> bytes:
@@ -68,4 +68,4 @@ class Archive(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Gives back connections."""
+        """Releases connections."""

@@ -23,10 +23,10 @@ class LocalArchive(Archive):
         clock = datetime.now(UTC)
         if not self._root.is_dir():
             raise ArchiveError(
-                f"There is no archive at {self._root}.",
-                why="It is no folder, or this process may not see it.",
+                f"No archive exists at {self._root}.",
+                why="It is not a folder, or this process lacks the permission to see it.",
                 data="Nothing was read.",
-                next="Correct the archive's URL, or make the folder.",
+                next="Correct the archive's URL, or create the folder.",
             )
         files: dict[str, ListedFile] = {}
         calls = entries = 0

@@ -25,7 +25,7 @@ def open_archive(url: str, options: Mapping[str, Any] | None = None) -> Archive:
 
     scheme, is_url, rest = url.partition("://")
     if not url or (is_url and not rest):
-        raise ConfigError(f"{url!r} names no archive.", data="Nothing was read.", next="Write a folder, or s3://bucket/prefix.")
+        raise ConfigError(f"{url!r} is not the URL of an archive.", data="Nothing was read.", next="Write a folder, or s3://bucket/prefix.")
     if not is_url or scheme == "file":
         return LocalArchive((rest if is_url else url).removeprefix("file:"))
     kind = S3Archive if scheme in ("s3", "s3a") else OtherArchive
@@ -33,10 +33,12 @@ def open_archive(url: str, options: Mapping[str, Any] | None = None) -> Archive:
         return kind(scheme.replace("s3a", "s3"), rest.rstrip("/"), store_options(options or {}))
     except ImportError as error:
         raise EnvironmentSetupError(
-            f"There is no package here that reads {scheme}:// archives.",
+            f"The Python package that reads {scheme}:// archives is not installed.",
             why=str(error),
             data="Nothing was read.",
             next="Install s3fs for s3://, ossfs for oss://, adlfs for abfs://, gcsfs for gs://.",
         ) from None
     except ValueError as error:
-        raise ConfigError(f"{url!r} names no archive.", why=str(error), data="Nothing was read.", next="Correct the URL.") from None
+        raise ConfigError(
+            f"{url!r} is not the URL of an archive.", why=str(error), data="Nothing was read.", next="Correct the URL."
+        ) from None

@@ -91,14 +91,14 @@ class OtherArchive(Archive):
                 f"The store refuses to show the archive {self._scheme}://{self._root}.",
                 why=str(error),
                 data="Nothing was read.",
-                next="Give the credentials of this process the right to list and read it.",
+                next="Grant the credentials of this process the permission to list and read it.",
             ) from None
         except Exception as error:
             raise ArchiveUnreachableError(
-                f"The archive {self._scheme}://{self._root} cannot be listed.",
+                f"The archive {self._scheme}://{self._root} does not answer.",
                 why=f"{type(error).__name__}: {error}",
                 data="Nothing was read.",
-                next="Retry; if it stays, check the endpoint and the credentials.",
+                next="Retry; if the error stays, check the endpoint and the credentials.",
             ) from error
 
 
@@ -161,8 +161,8 @@ class S3Archive(OtherArchive):
             return self._ask(ask)
         except FileNotFoundError:
             raise ArchiveError(
-                f"There is no bucket {self._bucket!r}.",
-                why="The store says so; it may also be that it does not show it to these credentials.",
+                f"The bucket {self._bucket!r} does not exist.",
+                why="The store returned this; it may also hide the bucket from these credentials.",
                 data="Nothing was read.",
                 next="Correct the archive's URL.",
             ) from None

@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 WHICH_COMMAND: Final = "Which command for what: docs/which-command.md"
-"""Stands below the help of the commands that compare, repair or read again."""
+"""The last line in the help of commands that compare, repair or read again."""
 
 _WORDS: Final = {"<str>": "TEXT", "<list[str]>": "TEXT", "<int>": "NUMBER", "<int range>": "NUMBER", "<path>": "PATH", "<file>": "FILE"}
 

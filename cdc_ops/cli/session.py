@@ -49,9 +49,11 @@ def chosen_pipelines(folder: Path | None, names: list[str]) -> tuple[Pipeline, .
     known = {pipeline.name: pipeline for pipeline in pipelines}
     for name in names:
         if name not in known:
-            raise ConfigError(f"There is no pipeline {name!r} in {where}.", why=did_you_mean(name, known), next="See 'cdc-ops validate'.")
+            raise ConfigError(
+                f"Pipeline {name!r} does not exist in {where}.", why=did_you_mean(name, known), next="See 'cdc-ops validate'."
+            )
     if not pipelines:
-        raise ConfigError(f"There is no pipeline file in {where}.", next="Name the folder with --pipelines or CDC_OPS_PIPELINES.")
+        raise ConfigError(f"No pipeline file exists in {where}.", next="Set the folder with --pipelines or CDC_OPS_PIPELINES.")
     return tuple(known[name] for name in names) if names else pipelines
 
 

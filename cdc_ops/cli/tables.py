@@ -28,7 +28,7 @@ def place_of_table(folder: Path | None, pipeline: str, table: str) -> tuple[Pipe
     if len(places) != 1:
         raise RequestError(
             f"{'No' if not places else 'More than one'} pipeline has the table {table}.",
-            why=f"There are {', '.join(one.name for one, _ in places)}." if places else "",
+            why=f"Pipelines are {', '.join(one.name for one, _ in places)}." if places else "",
             data="Nothing was read.",
             next="Name one with --pipeline." if places else "'cdc-ops status' shows the tables.",
         )
@@ -46,7 +46,7 @@ def free_folder(target: str) -> str:
     if target:
         filesystem, inner = open_filesystem(target)
         if filesystem.exists(inner):
-            raise RequestError(f"{target} is there already.", data="Nothing was read or written.", next="Name another folder.")
+            raise RequestError(f"{target} already exists.", data="Nothing was read or written.", next="Choose another folder.")
     return target
 
 

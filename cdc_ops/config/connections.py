@@ -53,5 +53,5 @@ def _near(variable: str, environ: Mapping[str, str]) -> str:
     if others:
         return did_you_mean(variable, others)
     if variable in environ:
-        return "Its value has no characters but white space. A secret that was not found often leaves such a variable."
+        return "Its value is empty or white space. A missing secret often leaves such a variable."
     return f"No variable {PREFIX}<ID> is set at all."

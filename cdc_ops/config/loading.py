@@ -122,7 +122,7 @@ def pipeline_files(folder: str | Path) -> tuple[Path, ...]:
     except OSError as error:
         what = error.strerror or type(error).__name__
         raise unreadable(
-            str(folder), f"The folder of pipeline files cannot be read: {what}.", "Name another one in CDC_OPS_PIPELINES."
+            str(folder), f"cdc-ops cannot read the folder of pipeline files: {what}.", "Set CDC_OPS_PIPELINES to another folder."
         ) from error
     return tuple(sorted(found))
 
@@ -138,7 +138,7 @@ def _load(path: Path, environ: Mapping[str, str]) -> _Loaded:
         raw = path.read_bytes()
     except OSError as error:
         what = error.strerror or type(error).__name__
-        raise unreadable(str(path), f"The pipeline file cannot be read: {what}.", "Check the path and who may read it.") from error
+        raise unreadable(str(path), f"cdc-ops cannot read the pipeline file: {what}.", "Check the path and its permissions.") from error
     document = parse_document(raw, environ)
     pipeline = _checked(document, str(path))
     loaded = _Loaded(stamp=stamp, used=document.used, pipeline=pipeline, name_line=document.places["pipeline",].key.line)
@@ -190,17 +190,17 @@ def _reserved_name(one: _Loaded, other: _Loaded) -> ConfigError:
     return ConfigError(
         f"{one.pipeline.origin}:{one.name_line}:1: The pipeline name {one.pipeline.name!r} is that of the DAG that reconciles"
         f" {other.pipeline.name!r} ({other.pipeline.origin}).",
-        why=f"{other.pipeline.name!r} has a 'reconcile_schedule', and two DAGs cannot have one name.",
+        why=f"{other.pipeline.name!r} has a 'reconcile_schedule', and two DAGs cannot have the same name.",
         data="Nothing was read or written; the watermark stays.",
-        next="Rename the pipeline, or take 'reconcile_schedule' out of the other one.",
+        next="Rename the pipeline, or remove 'reconcile_schedule' from the other pipeline.",
     )
 
 
 def _same_name(name: str, owners: list[_Loaded]) -> ConfigError:
     places = [f"{one.pipeline.origin}:{one.name_line}:1" for one in owners]
     return ConfigError(
-        f"{places[-1]}: The pipeline name {name!r} is taken by {', '.join(places[:-1])}.",
-        why="The name is part of the transaction id in every Delta commit, so two files with one name would overwrite each other.",
+        f"{places[-1]}: The pipeline name {name!r} is already used by {', '.join(places[:-1])}.",
+        why="The name is part of the transaction id in every Delta commit, so two pipelines with the same name would overwrite each other.",
         data="Nothing was read or written; the watermark stays.",
         next="Rename one of them.",
     )

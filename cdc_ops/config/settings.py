@@ -90,8 +90,8 @@ def _folder(environ: Mapping[str, str], name: str) -> Path | None:
     text = environ.get(name, "").strip()
     if "://" in text:
         raise ConfigError(
-            f"{name} is not a folder of this machine.",
-            why="It looks like a URL.",
+            f"{name} is not a local folder.",
+            why="Its value looks like a URL.",
             data="Nothing was read or written.",
             next=f"Set {name} to a path, or unset it for the default.",
         )

@@ -29,7 +29,7 @@ def read_text(path: str) -> str:
 
 
 def write_text(path: str, text: str) -> None:
-    """Writes a file so that it appears at once with all its text, or not at all.
+    """Writes a file atomically: it appears with all its text, or not at all.
 
     On a local disk it is written under another name, flushed and renamed; an object store makes a single put visible only as a whole.
 

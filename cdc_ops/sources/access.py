@@ -1,11 +1,11 @@
-"""Who a source is, and what its user may see: for `cdc-ops check`."""
+"""The server of a source, and the privileges of its user: for `cdc-ops check`."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceAccess:
-    """What a server answers when it is connected to.
+    """The facts that a server returns after a connection.
 
     Args:
         place: Host and port.

@@ -1,4 +1,4 @@
-"""What a source database has to offer: the protocol that the plan and extract steps talk to, and the registry of implementations.
+"""The protocol of a source database, used by the plan and extract steps, and the registry of implementations.
 
 A source is asked over SQLAlchemy in the plan step (seconds, no Spark) and read over JDBC in the extract step. All times are UTC unless
 said.
@@ -47,7 +47,7 @@ class JdbcRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePosition:
-    """How far a server's log of commits was at some moment.
+    """The position of a server's commit log at some time.
 
     Args:
         server: Which server, as its replicas know it.
@@ -60,7 +60,7 @@ class SourcePosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DigestQuery:
-    """Which checksums are asked for.
+    """The checksums to compute.
 
     Args:
         schema: The table.
@@ -83,7 +83,7 @@ class Source(Protocol):
     config: SourceConfig
 
     def access(self, lookback: timedelta) -> SourceAccess:
-        """Connects, and returns who the server is and what the user may see of its writers.
+        """Connects, and returns the server's identity and what the user may see of its writers.
 
         Args:
             lookback: How far windows stay behind where the user does not see them, for the message.
@@ -91,7 +91,7 @@ class Source(Protocol):
         ...
 
     def first_rows(self, schema: TableSchema, rows: int) -> JdbcRead:
-        """Returns how Spark reads at most so many rows, the first by the primary key; the server stops there, whatever the table's size."""
+        """Returns Spark's read of at most `rows` rows, the first by the primary key; the server reads no more than these."""
         ...
 
     def tables(self) -> tuple[TableName, ...]:
@@ -115,7 +115,7 @@ class Source(Protocol):
         ...
 
     def cursor(self, schema: TableSchema, columns: tuple[str, ...]) -> tuple[Cursor, tuple[str, ...]]:
-        """Types the cursor columns of a table.
+        """Returns the cursor of a table with the types of its columns.
 
         Returns:
             The cursor, and warnings with their fix (no index on the lead column, nullable, second resolution).
@@ -137,7 +137,7 @@ class Source(Protocol):
         since: CursorValue | None,
         readings: CounterSamples | None = None,
     ) -> SafeBound:
-        """Returns a position below which nothing can still be committed.
+        """Returns a cursor value below which no transaction can still commit.
 
         Args:
             schema: The table.
@@ -149,7 +149,7 @@ class Source(Protocol):
         ...
 
     def literal(self, schema: TableSchema, cursor: Cursor, instant: datetime) -> CursorValue:
-        """Returns the lead cursor value of an aware instant, for backfills of a date range (DATETIME columns in the source's zone)."""
+        """Returns the lead cursor value of an instant with a time zone, for backfills of a date range (DATETIME in the source's zone)."""
         ...
 
     def window_predicate(self, cursor: Cursor, window: Window) -> str:
@@ -161,7 +161,7 @@ class Source(Protocol):
         ...
 
     def moved_from(self, schema: TableSchema, keys: tuple[str, ...], before: tuple[str, ...]) -> str:
-        """Prints the condition that a row had another key before, in the columns `before`, and that no row of the table has that key now.
+        """Prints the condition for rows whose key changed (the columns `before` hold the old key), if no other row has the old key now.
 
         In a key of several columns NULL in one of `before` means that this one did not change.
         """
@@ -176,21 +176,21 @@ class Source(Protocol):
         ...
 
     def checksum(self, table: TableName, expressions: tuple[str, ...], where: str) -> tuple[int, str]:
-        """Returns how many rows match and a checksum over some expressions of theirs, in no order, as of one moment.
+        """Returns the number of matching rows and an order-independent checksum over some expressions, as of one moment.
 
         Equal rows give equal checksums at any time; the text of a checksum means nothing to another kind of server.
         """
         ...
 
     def slices(self, schema: TableSchema, keys: tuple[str, ...], where: str, parts: int) -> tuple[str, ...]:
-        """Cuts the rows that match into about `parts` disjoint conditions that together cover `where` exactly ("" = the whole table).
+        """Splits the matching rows into about `parts` disjoint conditions that together cover `where` exactly ("" = the whole table).
 
         Not more than `parts`, but for tables that are counted along a text key, or whose key can be NULL.
         """
         ...
 
     def chunks(self, schema: TableSchema, keys: tuple[str, ...], size: ChunkSize, rest: str = "") -> ChunkPlan:
-        """Cuts the whole table, or what a snapshot has left of it, into chunks and their slices by the quantiles of its key.
+        """Splits the table, or the rest of a snapshot, into chunks and their partitions by the quantiles of its key.
 
         Args:
             schema: The table.
@@ -201,11 +201,11 @@ class Source(Protocol):
         ...
 
     def running(self) -> int:
-        """Returns how many statements the server runs at this moment, the one that asks left out."""
+        """Returns the number of statements that the server runs now, without this one."""
         ...
 
     def position(self) -> SourcePosition:
-        """Returns a position of the server's log that covers everything that can be seen on it now.
+        """Returns a position of the server's log that covers every commit visible now.
 
         Raises:
             SourceError: it has no such log.
@@ -213,7 +213,7 @@ class Source(Protocol):
         ...
 
     def has_applied(self, position: SourcePosition, within: timedelta) -> bool:
-        """Waits until this server, a replica, has applied all that another one had committed at a position.
+        """Waits until this server, a replica, has applied all commits of another server up to a position.
 
         Args:
             position: Of the server that it follows.
@@ -228,19 +228,19 @@ class Source(Protocol):
         ...
 
     def jdbc_read(self, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:
-        """Returns how Spark reads those slices, with an explicit expression per column."""
+        """Returns Spark's read of these partitions, with an explicit expression per column."""
         ...
 
     def extent(self, schema: TableSchema, key: str) -> tuple[int, int] | None:
-        """Returns smallest and largest value of a key, None if it is no whole number, has no index that begins with it, or no rows."""
+        """Returns the smallest and largest value of a key, None if it is not an integer, has no index that starts with it, or no rows."""
         ...
 
     def undigestible(self, schema: TableSchema, columns: Iterable[str]) -> tuple[str, ...]:
-        """Returns those columns whose values have no text that is the same at the source and in the lake, so that no checksum has it."""
+        """Returns the columns without a common text of source and lake; checksums do not cover them."""
         ...
 
     def digest_read(self, query: DigestQuery) -> JdbcRead:
-        """Returns how Spark reads checksums: rows of bucket number, row count and sum of hashes, several per bucket if there are slices."""
+        """Returns Spark's read of checksums: bucket number, row count and sum of hashes, one row per bucket and partition."""
         ...
 
     def scope_predicate(self, schema: TableSchema, scope: BucketSelection) -> str:
@@ -276,8 +276,8 @@ def open_source(config: SourceConfig, url: str) -> Source:
 
     if config.kind not in _LOADERS:
         raise ConfigError(
-            f"Sources of kind {config.kind.value!r} cannot be read yet.",
-            why=f"There are: {', '.join(kind.value for kind in _LOADERS)}.",
+            f"Sources of kind {config.kind.value!r} are not supported.",
+            why=f"Valid kinds are: {', '.join(kind.value for kind in _LOADERS)}.",
             data="Nothing was read or written.",
             next="Correct 'kind' of the source.",
         )

@@ -22,7 +22,7 @@ _SHOWN: Final = "bucket BIGINT, row_count BIGINT, total DECIMAL(38,0)"
 
 
 class DigestSql:
-    """What a server computes checksums with: MySQL's and MariaDB's way; another server's is in a subclass.
+    """The SQL of checksums for MySQL and MariaDB; subclasses have that of other servers.
 
     Args:
         dialect: How names are quoted.
@@ -38,7 +38,7 @@ class DigestSql:
         self._dialect = dialect
 
     def field(self, column: Column) -> str | None:
-        """Returns SQL for a column's field in the canonical text, None if its values have no text that both sides share."""
+        """Returns SQL for a column's field in the canonical text, None if source and lake have no common text for its values."""
         kind, value = column.delta_type.lower(), column.expression
         base = DeclaredType.parse(column.source_type).base
         if kind == "string":
@@ -71,11 +71,11 @@ class DigestSql:
         return f"{self.number(query, keys[0])} IN ({', '.join(map(str, scope.members))})" if scope.members else "1 = 0"
 
     def undigestible(self, schema: TableSchema, columns: Iterable[str]) -> tuple[str, ...]:
-        """Returns those columns whose values have no text that both sides share."""
+        """Returns the columns without a common text of source and lake."""
         return tuple(name for name in columns if (column := schema.column(name)) is None or self.field(column) is None)
 
     def read(self, query: DigestQuery, read: JdbcRead) -> JdbcRead:
-        """Turns the read of a whole table into the read of its checksums."""
+        """Converts the read of a whole table to the read of its checksums."""
         key = _column(query.schema, query.buckets.keys[0])
         hashed = self.first_digits.format(hash=self._hash(self._columns(query, query.columns)))
         within = self.condition(query.schema, query.within) if query.within else ""
@@ -125,7 +125,7 @@ class PostgresDigestSql(DigestSql):
     last_digits = "CAST(CAST('x' || right({hash}, 8) AS bit(32)) AS bigint)"
 
     def field(self, column: Column) -> str | None:
-        """Returns SQL for a column's field in the canonical text, None if its values have no text that both sides share."""
+        """Returns SQL for a column's field in the canonical text, None if source and lake have no common text for its values."""
         kind, value = column.delta_type.lower(), column.expression
         if kind == "string":
             text = f"CAST({value} AS text)"

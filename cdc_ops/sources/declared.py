@@ -1,4 +1,4 @@
-"""A source that nobody asks: its tables are as the pipeline file declares them, and their rows come from an archive alone.
+"""A source without a server: the pipeline file declares its tables, and their rows come only from an archive.
 
 What needs a database is refused in the same words everywhere; `config` refuses what a file can say of it, this what a run may ask for.
 """
@@ -26,16 +26,16 @@ from cdc_ops.sources.sql.session import NOTHING
 
 
 def no_database(what: str) -> RequestError:
-    """The error for what only a database could answer.
+    """Returns the error for a request that needs a database.
 
     Args:
         what: What cannot be done, without a full stop.
     """
     return RequestError(
-        f"{what}: the pipeline's source is declared, and there is no database that could be asked.",
+        f"{what}: the pipeline's source has no database.",
         why="With 'kind: none' rows come from the archive alone.",
         data=NOTHING,
-        next="Runs, 'cdc-ops gap', 'cdc-ops quarantine' and 'cdc-ops replay' need no database. For all else name the source:"
+        next="Runs, 'cdc-ops gap', 'cdc-ops quarantine' and 'cdc-ops replay' need no database. For everything else, configure the source:"
         f" 'kind: mysql', mariadb or postgres, with its 'connection'. {START_NEW_PIPELINE}.",
     )
 
@@ -67,7 +67,7 @@ class DeclaredSource:
     def schema(
         self, table: TableName, *, columns: Iterable[str] = (), except_columns: Iterable[str] = (), types: TypePolicies = DEFAULT_TYPES
     ) -> TableSchema:
-        """Returns what the pipeline file says of a table."""
+        """Returns the declared schema of a table."""
         declared = self._tables.get(table)
         if declared is None:
             raise SourceTableError(
@@ -84,7 +84,7 @@ class DeclaredSource:
         return only_columns(schema, (row["name"] for row in choose_columns(table, rows, tuple(columns), tuple(except_columns))))
 
     def now(self) -> datetime:
-        """Returns this machine's clock, UTC: there is no other."""
+        """Returns this machine's clock, UTC."""
         return datetime.now(UTC)
 
     def undigestible(self, schema: TableSchema, columns: Iterable[str]) -> tuple[str, ...]:

@@ -69,8 +69,8 @@ class NoPositions:
 
     def _refusal(self) -> SourceError:
         return SourceError(
-            f"What a replica of the server at {self._place} has applied cannot be told.",
-            why="Whole tables are read from replicas of MySQL and MariaDB only.",
+            f"What a replica of the server at {self._place} has applied is unknown.",
+            why="cdc-ops reads whole tables only from replicas of MySQL and MariaDB.",
             data=NOTHING,
             next="Remove 'snapshot_connection' from the pipeline's source.",
         )
@@ -164,7 +164,7 @@ class SqlSource:
         """Returns the lead cursor value of an aware instant, raised to the fraction that the column keeps."""
         if cursor.lead.type is CursorType.INTEGER:
             raise RequestError(
-                f"The cursor {cursor.lead.name!r} of {schema.table} counts; an instant has no place on it.",
+                f"The cursor {cursor.lead.name!r} of {schema.table} is numeric and has no value for an instant.",
                 data="Nothing was read or written.",
                 next="Use --mode keys or --mode full.",
             )

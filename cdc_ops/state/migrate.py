@@ -65,7 +65,7 @@ def is_current(version: str | None, shown: str) -> bool:
     if version is not None and version > VERSION:
         raise StateError(
             f"The ledger {shown} has version {version}; this cdc-ops knows up to {VERSION}.",
-            why="A newer cdc-ops has upgraded it, and an older one could misread what it holds.",
+            why="A newer cdc-ops upgraded it, and this version could misread its rows.",
             data="Nothing was read or written.",
             next="Install the same cdc-ops version everywhere.",
         )
@@ -76,7 +76,7 @@ def outdated(version: str, shown: str) -> LedgerUnavailableError:
     """Returns the error for a reader of a ledger that waits to be upgraded: readers never do it."""
     return LedgerUnavailableError(
         f"The ledger {shown} has version {version}; this cdc-ops reads version {VERSION}.",
-        why="It was written by an older cdc-ops, and nothing has run since the upgrade.",
+        why="An older cdc-ops wrote it, and no run has started since the upgrade.",
         data="Nothing was read or written.",
         next="The next run upgrades it.",
     )

@@ -271,18 +271,18 @@ class SqlStateStore(SqlArchiveStore, SqlStateReader, StateStore):
 def _check_table(lease: Lease, values: tuple[TableState | OperationSpec, ...]) -> None:
     for value in values:
         if (value.pipeline, value.table) != (lease.pipeline, lease.table):
-            raise ValueError(f"a lease on {lease.pipeline}/{lease.table} is no right to write {value.pipeline}/{value.table}")
+            raise ValueError(f"a lease on {lease.pipeline}/{lease.table} does not allow to write {value.pipeline}/{value.table}")
 
 
 def _compare(row: Row[Any], expected: TableState) -> None:
     stored = runs.state_of(row)
     if stored != expected:
         raise StaleStateError(
-            f"The ledger's state of {expected.table} is not the one that this step started from.",
-            why=f"It stands at operation {stored.op_seq}; the step expected {expected.op_seq}"
-            + (", and the state differs otherwise." if stored.op_seq == expected.op_seq else "."),
-            data="The ledger was not written; the Delta table decides what happened.",
-            next="Nothing to do: the next run plans against the newest state.",
+            f"Another run changed the ledger's state of {expected.table} during this step.",
+            why=f"The ledger has operation {stored.op_seq}; the step expected {expected.op_seq}"
+            + (", with another state." if stored.op_seq == expected.op_seq else "."),
+            data="The ledger was not changed. The Delta table shows whether the operation was committed.",
+            next="Nothing to do: the next run creates a new plan from the newest state.",
         )
 
 
@@ -291,10 +291,10 @@ def _check_numbers(connection: Connection, expected: TableState, specs: tuple[Op
     numbers = [spec.op_seq for spec in specs]
     if numbers != list(range(last + 1, last + 1 + len(specs))):
         raise StaleStateError(
-            f"Operations {', '.join(map(str, numbers))} of {expected.table} do not follow number {last}.",
-            why="Another run froze operations in the meantime; nothing is planned over them.",
+            f"Operations {', '.join(map(str, numbers))} of {expected.table} do not follow operation {last}.",
+            why="Another run froze operations in the meantime.",
             data="The new plan was not written.",
-            next="Nothing to do: the next run continues with what is there.",
+            next="Nothing to do: the next run continues these operations.",
         )
 
 

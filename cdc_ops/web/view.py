@@ -38,13 +38,13 @@ class Health(enum.StrEnum):
 
 _MEANINGS = {
     Health.FAILED: "the last run of the table failed",
-    Health.MISSING: "the source does not show the table any more: dropped, renamed, or hidden from the user; the lake keeps its rows",
+    Health.MISSING: "the source no longer shows the table: dropped, renamed, or hidden from the user; the lake keeps its rows",
     Health.LATE: "the table is further behind than its schedule allows",
     Health.WORKING: "a run works on the table now",
-    Health.SNAPSHOT: "the first read of the whole table is not finished",
-    Health.NEW: "the table was never read",
-    Health.FRESH: "the last run brought changes",
-    Health.IDLE: "the last run found nothing new",
+    Health.SNAPSHOT: "the snapshot of the table is not finished",
+    Health.NEW: "the table has not been read yet",
+    Health.FRESH: "the last run merged changes",
+    Health.IDLE: "the last run found no changes",
 }
 
 
@@ -85,7 +85,7 @@ class TableRow:
         """What the last run has to say besides its status, and since when the table is missing."""
         told = self.overview.last_run.notices if self.overview.last_run else ()
         since = self.overview.state.missing_since
-        missing = f"Not at the source any more, or not visible to the user; first noticed {instant(since)}. The lake keeps its rows."
+        missing = f"No longer at the source, or not visible to the user; first noticed {instant(since)}. The lake keeps its rows."
         return told if since is None or any("not at the source" in text for text in told) else (missing, *told)
 
 

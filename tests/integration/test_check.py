@@ -85,7 +85,7 @@ def test_a_probe_on_an_object_store_leaves_no_object_and_makes_no_bucket(
     probe_folder(f"{folder}/lake")
     filesystem, inner = open_filesystem(folder)
     assert filesystem.find(inner) == []
-    with pytest.raises(LakeError, match="cannot be written"):
+    with pytest.raises(LakeError, match="cannot write to"):
         probe_folder("s3a://misspelled/lake")
     assert "misspelled" not in filesystem.ls("", refresh=True)
 

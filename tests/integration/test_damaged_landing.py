@@ -116,7 +116,7 @@ def test_a_window_that_is_damaged_before_its_merge_is_read_again_by_the_merge(wo
     report = world.run(execute_with=apart)
     assert not report.failures, report.failures[0].error
     assert len(set(attempts)) == 2
-    assert [line for line in lines if "are damaged" in line and "the same window is read again" in line]
+    assert [line for line in lines if "are damaged" in line and "cdc-ops reads the same window again" in line]
     [run] = report.runs
     assert run.counts.reread
     assert world.lake("orders") == world.source("orders")

@@ -161,7 +161,7 @@ def test_a_writer_that_stays_open_too_long_raises_an_alert_and_holds_the_waterma
         held = run(world)
         before = world.state("events").watermark
     assert "longer than 'long_transaction_alert'" in held.alert
-    assert "Look at it: SELECT * FROM " in held.alert
+    assert "To inspect it: SELECT * FROM " in held.alert
     assert held.notices == (held.alert,)
     after = run(world)
     assert after.alert == ""

@@ -185,7 +185,7 @@ def test_a_server_that_stops_during_a_run_ends_it_with_its_report_and_code_6(
     assert result.exit_code == 6, result.output
     if not as_json:
         assert "Run of shop" in result.stdout
-        assert "Cannot reach the database server" in result.stderr, "said once for all tables that it stopped"
+        assert "cdc-ops cannot reach the database server" in result.stderr, "said once for all tables that it stopped"
         assert result.stdout.count("failed") >= 2
         return
     report = json.loads(result.stdout)["shop"]

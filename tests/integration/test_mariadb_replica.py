@@ -118,12 +118,12 @@ def test_a_stopped_replica_is_refused_and_one_that_connects_can_be_tried_again(
 ) -> None:
     for stop in ("STOP SLAVE SQL_THREAD", "STOP SLAVE IO_THREAD"):
         replica.execute(stop)
-        with pytest.raises(SourceError, match="replication does not run") as stopped:
+        with pytest.raises(SourceError, match="its replication is stopped") as stopped:
             bound(source)
         assert not stopped.value.retryable
         replica.execute("START SLAVE")
     replica.execute("STOP SLAVE", "CHANGE MASTER TO MASTER_PORT = 1", "START SLAVE")
-    with pytest.raises(SourceUnreachableError, match="replication does not run"):
+    with pytest.raises(SourceUnreachableError, match="its replication is stopped"):
         bound(source)
     replica.execute("STOP SLAVE", f"CHANGE MASTER TO MASTER_PORT = {mariadb.port}", "START SLAVE")
     mariadb.execute(f"INSERT INTO {DB}.ticks () VALUES ()")
@@ -148,14 +148,14 @@ def test_a_replica_has_applied_a_position_only_when_its_rows_are_there(
 
 def test_what_is_no_running_replica_of_the_source_is_refused(replica: MariaDBServer, source: Source, primary: Source) -> None:
     position = primary.position()
-    with pytest.raises(SourceError, match="is no replica of the pipeline's source") as own:
+    with pytest.raises(SourceError, match="is not a replica of the pipeline's source") as own:
         primary.has_applied(position, timedelta(seconds=1))
-    assert "follows no server" in own.value.why
-    with pytest.raises(SourceError, match="is no replica of the pipeline's source") as another:
+    assert "does not replicate from a server" in own.value.why
+    with pytest.raises(SourceError, match="is not a replica of the pipeline's source") as another:
         source.has_applied(replace(position, server="77"), timedelta(seconds=1))
-    assert another.value.why == "It follows the server 1; the source is 77."
+    assert another.value.why == "It replicates from the server 1; the source is 77."
     replica.execute("STOP SLAVE SQL_THREAD")
-    with pytest.raises(SourceError, match="replication does not run"):
+    with pytest.raises(SourceError, match="its replication is stopped"):
         source.has_applied(position, timedelta(seconds=1))
     replica.execute("SET GLOBAL replicate_do_db = 'elsewhere'", "START SLAVE")
     try:

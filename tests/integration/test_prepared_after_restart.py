@@ -73,11 +73,11 @@ def test_a_prepared_transaction_holds_the_watermark_over_a_restart_until_it_has_
     server.start()
 
     held = bound_of(server, since)
-    assert held.value == since, "nobody knows when it began"
+    assert held.value == since, "its start is unknown"
     assert "prepared XA" in held.held_by
     assert [text for text in held.warnings if "XA RECOVER" in text]
-    assert not [text for text in held.warnings if "no watermark yet" in text]
-    assert [text for text in bound_of(server).warnings if "no watermark yet" in text]
+    assert not [text for text in held.warnings if "no watermark can wait" in text]
+    assert [text for text in bound_of(server).warnings if "no watermark can wait" in text]
 
     # What is prepared from now on has a start that is known, however short ago the server was started.
     wait_until(has_passed(server, str(server.execute("SELECT NOW()")[0][0])), "the next second")

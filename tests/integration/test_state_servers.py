@@ -41,7 +41,7 @@ def test_a_wrong_login_or_database_is_a_configuration_error_without_the_password
     for wrong in (right.set(password="not-this-one"), right.set(username="nobody"), right.set(database="nowhere")):
         text = wrong.render_as_string(hide_password=False)
         for opened in (open_store, lambda url: open_reader(url).overview()):
-            with pytest.raises(ConfigError, match="refuses us") as caught:
+            with pytest.raises(ConfigError, match="refuses the login") as caught:
                 opened(text)
             assert str(wrong.password) not in forms(caught.value)
             assert wrong.render_as_string(hide_password=True) in str(caught.value)
@@ -50,7 +50,7 @@ def test_a_wrong_login_or_database_is_a_configuration_error_without_the_password
 def test_a_statement_that_fails_shows_no_password_and_no_value(server: DatabaseServer, url: str) -> None:
     statement, given = sa.text("UPDATE nowhere SET nothing = :given"), {"given": "a value of a row"}
     with open_store(url) as store:
-        with pytest.raises(StateError, match="did not take a statement") as caught, store._database.write() as connection:
+        with pytest.raises(StateError, match="refused a statement") as caught, store._database.write() as connection:
             connection.execute(statement, given)
         said = forms(caught.value) + repr(store)
         assert "nowhere" in said, "the error tells what the server said"

@@ -162,15 +162,15 @@ def test_folders_state_and_last_bytes_of_a_folder(folder: Path) -> None:
 
 
 def test_an_archive_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ArchiveError, match=r"no archive at .*nowhere"):
+    with pytest.raises(ArchiveError, match=r"No archive exists at .*nowhere"):
         open_archive(f"{tmp_path}/nowhere").list(EVERYTHING)
 
 
 def test_a_url_that_names_nothing_is_refused() -> None:
     for url in ("", "s3://"):
-        with pytest.raises(ConfigError, match="names no archive"):
+        with pytest.raises(ConfigError, match="is not the URL of an archive"):
             open_archive(url)
-    with pytest.raises(EnvironmentSetupError, match="no package here that reads oss://"):
+    with pytest.raises(EnvironmentSetupError, match="package that reads oss:// archives is not installed"):
         open_archive("oss://bucket/prefix")
 
 

@@ -49,4 +49,4 @@ def test_a_gap_that_is_not_there_or_a_missing_reason_is_refused(gap: str) -> Non
     assert run("accept", "other", "-p", PIPELINE, "--why", "x")[0] == 2
     code, text = run("accept", gap, "-p", PIPELINE, "--why", " ", "--json")
     assert code == 2
-    assert "for a reason" in json.loads(text)["error"]["what"]
+    assert "needs a reason" in json.loads(text)["error"]["what"]

@@ -83,7 +83,7 @@ FOUND = {
 def test_a_verification_says_which_columns_it_did_not_compare(shown: StringIO) -> None:
     equal = {"only_in_source": 0, "only_in_lake": 0, "different": 0, "samples": ()}
     print_verification([{**FOUND, **equal, "equal": True, "not_compared": ["note"]}])
-    assert "not compared, because the lake does not have them (yet): note" in shown.getvalue()
+    assert "not compared, because the lake does not have these columns (yet): note" in shown.getvalue()
     assert "--repair" not in shown.getvalue()
 
 
@@ -95,14 +95,14 @@ def test_a_verification_names_the_keys_that_differ_a_line_each_in_any_terminal(s
         "shop.orders_of_customers extra     customer=Ä, no=5",
         'shop.orders_of_customers missing   customer="c\\n", no=-2.50',
         "shop.orders_of_customers and more: 1,999 different",
-        "Next: cdc-ops verify --repair reads again what differs, and merges it.",
+        "Next: cdc-ops verify --repair reads the differing rows again and merges them.",
     ):
         assert line in lines
 
 
 def test_a_verification_of_a_table_without_keys_names_rows_by_their_values(shown: StringIO) -> None:
     print_verification([{**FOUND, "keys": [], "samples": [("only in lake", ("a", "1", "NULL"))]}])
-    assert "it has no keys: rows are named by all their values" in shown.getvalue()
+    assert "the table has no keys: all values identify a row" in shown.getvalue()
     assert "extra     customer=a, no=1, amount=NULL" in shown.getvalue()
 
 
@@ -112,7 +112,7 @@ def test_a_repair_says_what_it_did_and_what_is_left(shown: StringIO) -> None:
     repair = {"equal": False, "run": {"tables": [done], "failures": []}, "left": left}
     print_verification([{**FOUND, "repair": repair}])
     assert "repaired: 1 inserted, 1,999 updated, 1 deleted" in shown.getvalue()
-    assert "compared again: 0 missing, 0 extra, 0 different, 2 rows too many" in shown.getvalue()
+    assert "compared again: 0 missing, 0 extra, 0 different, 2 duplicates" in shown.getvalue()
     refused = {"error": "DeletesRefusedError", "what": "2,000 of 3,000 rows would be deleted.", "why": "", "data": "", "next": "See."}
     print_verification([{**FOUND, "repair": {**repair, "run": {"tables": [], "failures": [refused]}}}])
     assert "not repaired: 2,000 of 3,000 rows would be deleted. Next: See." in shown.getvalue()

@@ -42,7 +42,7 @@ def test_it_says_who_holds_the_table_since_when_and_what_it_risks_and_takes_the_
         [line] = store.history(PIPELINE, ORDERS)
     said = done.stderr
     assert f"held by {HOLDER} for increment since {line.started_at:%Y-%m-%d %H:%M:%S} UTC, until " in said
-    assert "No row is lost or doubled" in said
+    assert "No row is lost or duplicated" in said
     assert "is free" in done.stdout
     assert lease(url) is None
     again = unlock("--yes")
@@ -60,7 +60,7 @@ def test_without_a_terminal_and_without_yes_nothing_is_taken(url: str) -> None:
 def test_on_a_terminal_somebody_is_asked(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_has_terminal", lambda: True)
     kept = unlock(answer="n\n")
-    assert "Take the lease away?" in kept.output
+    assert "Remove the lease?" in kept.output
     assert (kept.exit_code, lease(url) is not None) == (0, True)
     assert unlock(answer="y\n").exit_code == 0
     assert lease(url) is None

@@ -166,7 +166,7 @@ def test_two_files_with_one_pipeline_name_are_both_named(tmp_path: Path) -> None
     first, second = write(tmp_path, "a.yaml", "shop"), write(tmp_path, "b.yaml", "shop")
     with pytest.raises(ConfigError) as caught:
         load_pipelines(tmp_path)
-    assert str(caught.value).startswith(f"{second}:2:1: The pipeline name 'shop' is taken by {first}:2:1.")
+    assert str(caught.value).startswith(f"{second}:2:1: The pipeline name 'shop' is already used by {first}:2:1.")
 
 
 def test_a_name_that_another_pipelines_reconcile_dag_has_is_refused(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_a_ledger_url_of_another_kind_is_refused_without_showing_it() -> None:
 
 
 def test_a_folder_cannot_be_a_url() -> None:
-    with pytest.raises(ConfigError, match="CDC_OPS_PIPELINES is not a folder"):
+    with pytest.raises(ConfigError, match="CDC_OPS_PIPELINES is not a local folder"):
         load_settings({"CDC_OPS_PIPELINES": "s3://bucket/pipelines"})
 
 

@@ -215,15 +215,15 @@ PROBLEMS = [
     (
         "  dialect: oracle\n",
         "",
-        ["read by their source's own types", "dialect: oracle", "'number(19)' is not a type of the dialect 'delta'"],
+        ["need the types of their source", "dialect: oracle", "'number(19)' is not a type of the dialect 'delta'"],
     ),
     ("  dialect: oracle\n", "  dialect: orcale\n", ["Did you mean 'oracle'?"]),
     ("number(19)", "nmber(19)", ["'nmber(19)' is not a type", "Did you mean 'number'?"]),
-    ("NAME: varchar2(40)", "NAME: ", ["Nothing stands at 'NAME'"]),
-    ("NAME: varchar2(40)", "id: varchar2(40)", ["'ID' and 'id' differ in case only"]),
+    ("NAME: varchar2(40)", "NAME: ", ["'NAME' is empty and needs"]),
+    ("NAME: varchar2(40)", "id: varchar2(40)", ["'ID' and 'id' differ only in case"]),
     ('      "NO": number(9) primary key\n', "      {}\n", ["'SHOP.LINES' has no columns"]),
     ("SHOP.LINES:", "SHOP.LI*:", ["is a pattern, and columns are declared of one table"]),
-    ("  SHOP.L*:\n", "  SHOP.ORDER:\n", ["'SHOP.ORDER' is not declared in 'tables' of the source", "Did you mean 'SHOP.ORDERS'?"]),
+    ("  SHOP.L*:\n", "  SHOP.ORDER:\n", ["'SHOP.ORDER' is missing in 'tables' of the source", "Did you mean 'SHOP.ORDERS'?"]),
     ("method: log, ", "", ["'SHOP.ORDERS' is read by query", "method: log"]),
     ("format: debezium-oracle", "format: debezium-oracle\n  initial_load: snapshot", ["'initial_load' reads rows from the database"]),
     ("format: debezium-oracle", "format: debezium-oracle\n  on_gap: reconcile", ["'on_gap' compares tables with the database"]),
@@ -273,7 +273,7 @@ def test_what_needs_a_database_is_refused_in_four_parts(file: Path, parts: dict[
             ledger=ledger,
             tables=source.tables,
         )
-        with pytest.raises(RequestError, match="there is no database that could be asked") as caught:
+        with pytest.raises(RequestError, match="the pipeline's source has no database") as caught:
             draft_operations(order)
     assert caught.value.why
     assert caught.value.data

@@ -182,14 +182,14 @@ def test_all_that_is_wrong_with_a_table_is_told_at_once() -> None:
 def test_validate_names_a_format_that_there_is_not_with_its_line_and_the_nearest(tmp_path: Path) -> None:
     text = told(tmp_path, "debezium-msql", {})
     assert "shop.yaml:6" in text
-    assert "There is no format 'debezium-msql'. Did you mean 'debezium-mysql'?" in text
+    assert "Format 'debezium-msql' does not exist. Did you mean 'debezium-mysql'?" in text
     assert not told(tmp_path, "my_package.my_format:make", {"anything": "goes"})
 
 
 def test_validate_names_all_settings_that_are_unknown_missing_or_accepted_in_vain(tmp_path: Path) -> None:
     text = told(tmp_path, "debezium-mysql", {"skiped.operations": "none"}, ("truncate=dropped",))
     expected = (
-        *("knows no setting 'skiped.operations'. Did you mean 'skipped.operations'?", "'truncate=dropped'"),
+        *("does not know the setting 'skiped.operations'. Did you mean 'skipped.operations'?", "'truncate=dropped'"),
         *("skipped.operations=t:", "converter.replace.null.with.default=true:", "event.converting.failure.handling.mode=warn:"),
         "cdc-ops formats show debezium-mysql",
     )

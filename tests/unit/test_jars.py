@@ -93,7 +93,7 @@ def test_an_ivy_that_cannot_reach_the_repository_gives_a_clear_error_and_no_file
     fake.write_text("#!/bin/sh\necho 'Host maven.example not found. url=https://maven.example/x'\nexit 1\n")
     fake.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(EnvironmentSetupError, match="there is no network") as caught:
+    with pytest.raises(EnvironmentSetupError, match="this machine has no network") as caught:
         jars.fetch(tmp_path / "jars", [jars.Coordinate.parse("org.example:driver:2.0")])
     assert "maven.example" not in str(caught.value)
     assert not list((tmp_path / "jars").glob("*.jar"))

@@ -141,7 +141,7 @@ def test_what_was_frozen_before_the_table_kept_deleted_rows_keeps_them_too() -> 
 
 
 def test_rows_are_current_in_a_table_of_a_pipeline_only(tmp_path: Path) -> None:
-    with pytest.raises(RequestError, match="no Delta table of a pipeline"):
+    with pytest.raises(RequestError, match="No Delta table of a pipeline exists"):
         cdc_ops.current(cast(Any, None), str(tmp_path))
 
 

@@ -95,11 +95,11 @@ def test_a_window_of_another_operation_or_of_other_columns_is_neither_landed_nor
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
-        ("some gone", "1 of 2 files are there, with 3 of 6 bytes"),
-        ("all gone", "0 of 2 files are there, with 0 of 6 bytes"),
-        ("truncated", "2 of 2 files are there, with 4 of 6 bytes"),
-        ("one too many", "3 of 2 files are there, with 9 of 6 bytes"),
-        ("feed gone", "0 of 1 files are there, with 0 of 3 bytes"),
+        ("some gone", "1 of 2 files exist, with 3 of 6 bytes"),
+        ("all gone", "0 of 2 files exist, with 0 of 6 bytes"),
+        ("truncated", "2 of 2 files exist, with 4 of 6 bytes"),
+        ("one too many", "3 of 2 files exist, with 9 of 6 bytes"),
+        ("feed gone", "0 of 1 files exist, with 0 of 3 bytes"),
         ("manifest cut off", "the manifest cannot be read"),
         ("manifest no text", "the manifest cannot be read"),
         ("manifest empty", "the manifest cannot be read"),

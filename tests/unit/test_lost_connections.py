@@ -84,7 +84,7 @@ def test_texts_of_the_client_library_of_postgres_tell_a_server_that_is_away_from
 
 def test_a_server_that_starts_is_not_said_to_take_no_more_connections() -> None:
     error = postgres_session.source_error(psycopg.OperationalError("FATAL: the database system is starting up"), POSTGRES)
-    assert "Cannot reach" in error.what
+    assert "cdc-ops cannot reach" in error.what
 
 
 @pytest.mark.parametrize(

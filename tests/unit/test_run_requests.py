@@ -90,7 +90,7 @@ def test_keys_are_values_or_the_parts_of_composite_ones(given: list[Any], keys: 
             "since='2026-01-01T00:00:00' has no time zone",
         ),
         ({"mode": "range", "since": "yesterday", "until": "2026-01-02T00:00:00Z"}, "since='yesterday' is not a date and time"),
-        ({"mode": "range", "since": 5, "until": "2026-01-02T00:00:00Z"}, "since=5 is not a text"),
+        ({"mode": "range", "since": 5, "until": "2026-01-02T00:00:00Z"}, "since=5 is not text"),
         ({"mode": "range", "since": "2026-01-03T00:00:00Z", "until": "2026-01-02T00:00:00Z"}, "is not before until"),
         ({"mode": "range", "since": "2026-01-03T00:00:00Z"}, "needs since and until"),
         ({"since": "2026-01-01T00:00:00Z", "until": "2026-01-02T00:00:00Z"}, "An increment takes neither range"),

@@ -70,7 +70,7 @@ def test_a_table_that_the_source_does_not_show_is_missing_and_says_since_when(re
     missing = replace(orders, state=replace(orders.state, missing_since=reader.now()))
     row = view.table_row(missing, PipelineInfo(), reader.now())
     assert row.health is Health.MISSING
-    assert "Not at the source any more" in row.notices[0]
+    assert "No longer at the source" in row.notices[0]
     assert view.table_row(orders, PipelineInfo(), reader.now()).notices == ()
 
 

@@ -72,7 +72,7 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
             group = task.only(planned_tables(context))
             _show(context, label(self.tables) if group.configs else label(self.tables, "idle"))
             if not group.configs:
-                raise AirflowSkipException("Idle: the plan has no operation for these tables. No Spark was started.")
+                raise AirflowSkipException("Idle: the plan has no operation for these tables, so Spark does not start.")
             self._work(context, group)
 
     def on_kill(self) -> None:
@@ -83,9 +83,9 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
     def _work(self, context: Context, task: TaskContext) -> None:
         work = open_work(task, self.step)
         if work.not_landed and not work.operations:
-            raise AirflowFailException(f"Nothing to merge: {', '.join(work.not_landed)} could not be extracted; see the task 'extract'.")
+            raise AirflowFailException(f"Nothing to merge: {', '.join(work.not_landed)} failed in the task 'extract'; see its log.")
         if work.not_landed:
-            self.log.warning("Left out, because they could not be extracted: %s", ", ".join(work.not_landed))
+            self.log.warning("Not merged, because they failed in the task 'extract': %s", ", ".join(work.not_landed))
         leases, errors = take_leases(task, work.operations)
         held = {lease.table for lease in leases}
         operations = tuple(spec for spec in work.operations if spec.table in held)
@@ -96,7 +96,7 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
             record_progress(task, self.step, result)
             errors |= errors_of(result)
         elif not errors:
-            self.log.info("Nothing is left to do for %s. No Spark was started.", ", ".join(named(task.configs)))
+            self.log.info("Nothing to do for %s, so Spark does not start.", ", ".join(named(task.configs)))
         if errors:
             raise tables_failed(self.step, errors)
 
@@ -164,7 +164,9 @@ class CdcMaintainOperator(CdcSparkSubmitOperator):
             leased = lease_maintenance(task.context, task.request, due)
             if not leased:
                 busy = ", ".join(str(item.table) for item in due)
-                raise AirflowSkipException(f"Left for the next run, another one works on {busy}." if due else "No upkeep is due.")
+                raise AirflowSkipException(
+                    f"Maintenance waits for the next run, because another run works on {busy}." if due else "No maintenance is due."
+                )
             try:
                 self._maintain(context, task, leased)
             finally:
@@ -191,8 +193,8 @@ def application(step: Step) -> Path:
         if (folder / f"{step}.py").is_file():
             return folder / f"{step}.py"
     raise EnvironmentSetupError(
-        f"There is no Spark application for the step '{step}' in {package / 'spark_jobs'}.",
-        why="The installation of cdc-ops is not complete.",
+        f"The Spark application is missing for the step '{step}' in {package / 'spark_jobs'}.",
+        why="The installation of cdc-ops is incomplete.",
         data="Nothing was read or written.",
         next="pip install --force-reinstall --no-deps cdc-ops",
     )
@@ -220,8 +222,8 @@ def _check_cluster_secret(pipeline: Pipeline, variable: str) -> None:
     wanted = f"spark.kubernetes.driver.secretKeyRef.{variable}"
     if wanted not in dict(pipeline.spark.conf):
         raise ConfigError(
-            f"The Airflow connection {pipeline.spark.connection!r} has deploy-mode 'cluster', and the driver would have no {variable}.",
-            why="spark-submit can pass it only on its command line, where everybody on the machine can read it.",
+            f"The Airflow connection {pipeline.spark.connection!r} has deploy-mode 'cluster', and the driver would lack {variable}.",
+            why="spark-submit can pass it only on its command line, which every user of the machine can read.",
             data="Nothing was read or written; the watermark stays.",
             next=f"Use deploy-mode 'client', or on Kubernetes set '{wanted}: <secret>:<key>' in the pipeline's spark.conf.",
         )
@@ -237,8 +239,8 @@ def _close_output(hook: SparkSubmitHook | None) -> None:
 def _lease_lost(lease: Lease) -> StaleStateError:
     return StaleStateError(
         f"The lease of {lease.table} was lost while Spark worked on it; the application was stopped.",
-        why="It could not be renewed in time, and another run took the table.",
-        data="What was committed stays; the other run goes on from there.",
+        why="cdc-ops could not renew it in time, and another run took the table.",
+        data="Committed rows stay; the other run continues from there.",
         next="Nothing to do: the retry waits for the table or finds it done.",
     )
 
@@ -248,9 +250,10 @@ def _job_lost(step: Step, failure: str) -> JobLostError:
     lines = [line for line in (tail if marker else failure).splitlines() if line.strip()]
     return JobLostError(
         f"The Spark application of the step '{step}' ended without a result.",
-        why="\n        ".join(lines[-LAST_LINES:]) or "It wrote nothing: it was killed, or it could not write beside the staging area.",
-        data="Its operations are frozen in the ledger; what it committed is found by the next try. The watermark stays.",
-        next="Airflow tries again; if it goes on, see the whole log of this task above.",
+        why="\n        ".join(lines[-LAST_LINES:])
+        or "It wrote no result file: it was killed, or it could not write next to the staging area.",
+        data="Its operations are frozen in the ledger; the next try finds its commits. The watermark stays.",
+        next="Airflow retries; if the error stays, read the whole log of this task above.",
     )
 
 

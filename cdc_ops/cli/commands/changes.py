@@ -20,12 +20,12 @@ _END = "a Delta version, an instant with its zone (ISO 8601), or watermark:VALUE
 @verbose_option
 def changes(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
     table: Annotated[str, typer.Argument(help="schema.table", metavar="TABLE")],
-    begin: Annotated[str, typer.Option("--from", help=f"What has been seen already: {_END}. Changes come after it.")],
-    end: Annotated[str, typer.Option("--to", help="The last that is wanted, told in the same ways, included; default the newest.")] = "",
-    mode: Annotated[ChangeMode, typer.Option(help="What is told of each row.")] = ChangeMode.DATA_BEFORE_AFTER,
-    pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline, if several write a table of that name.")] = "",
-    parquet: Annotated[str, typer.Option(help="Write Parquet to this folder, which must not be there.")] = "",
-    output: Annotated[str, typer.Option(help="Write JSON lines to this folder, which must not be there; default standard output.")] = "",
+    begin: Annotated[str, typer.Option("--from", help=f"Where to start: {_END}. Changes after it are shown.")],
+    end: Annotated[str, typer.Option("--to", help="Where to end (included), in the same forms. Default: the newest version.")] = "",
+    mode: Annotated[ChangeMode, typer.Option(help="The columns of each change.")] = ChangeMode.DATA_BEFORE_AFTER,
+    pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline, if several pipelines have a table of that name.")] = "",
+    parquet: Annotated[str, typer.Option(help="Write Parquet to this folder, which must not exist.")] = "",
+    output: Annotated[str, typer.Option(help="Write JSON lines to this folder, which must not exist. Default: standard output.")] = "",
     folder: Folder = None,
 ) -> None:
     """Show what changed in a Delta table between two of its commits: one line of JSON for each row and commit, in order."""

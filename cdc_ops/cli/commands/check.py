@@ -31,7 +31,7 @@ def check(
     given: Given = None,
     folder: Folder = None,
     pipeline: Names = None,
-    spark: Annotated[bool, typer.Option("--spark", help="Start Spark, too, and read a row of each pipeline's first table.")] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="Also start Spark, and read a row of each pipeline's first table.")] = False,
     as_json: Json = False,
 ) -> None:
     """Try what a run needs, from ledger and source to target and archive; exits with the code of the first failure."""

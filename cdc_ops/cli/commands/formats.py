@@ -21,7 +21,7 @@ from cdc_ops.core.formats.connector_settings import (
     tool_settings,
 )
 
-formats_app = typer.Typer(help="Formats of change events: what each reads, and the settings that it demands.", no_args_is_help=True)
+formats_app = typer.Typer(help="Formats of change events, and the settings that they require.", no_args_is_help=True)
 app.add_typer(formats_app, name="formats")
 
 _HOLDS = {
@@ -87,7 +87,7 @@ def _lines(facts: FormatSpec) -> list[str]:
     lines += [f"  {'order:':<14} {', '.join(part.name for part in facts.order)}", ""]
     lines += _blocks(facts)
     if items := demanded(facts):
-        lines += ["Demanded, because the tool's default loses something:"]
+        lines += ["Required, because the tool's default loses data:"]
         lines += [f"  {item.name} (default {item.default or 'unset'}; {item.where}): {item.loses}" for item in items]
     if items := for_some_types(facts):
         lines += ["Demanded for columns of some types:"]
@@ -96,10 +96,10 @@ def _lines(facts: FormatSpec) -> list[str]:
         lines += ["Safe by default; refused where 'settings' says otherwise:"]
         lines += [f"  {item.name} ({' or '.join(item.safe) or 'unset'}): {item.loses}" for item in items]
     if facts.unreadable:
-        lines += ["Columns that are refused:"]
+        lines += ["Columns that are not supported:"]
         lines += [f"  {family}: {why}" for family, why in facts.unreadable.items()]
     if facts.local_instants:
-        lines += ["'time_zone' has to be stated for tables with instants: the tool writes them as local time."]
+        lines += ["'time_zone' is required for tables with instants: the tool writes them as local time."]
     return lines
 
 

@@ -15,7 +15,7 @@ from cdc_ops.core import json_codec
 from cdc_ops.core.archive.completeness import GapRecord
 from cdc_ops.state.sql import open_reader, open_store
 
-gap_app = Application(help="Gaps in archives: change events that are in no file, although later ones are.")
+gap_app = Application(help="Gaps in archives: change events that no file holds although later ones exist.")
 app.add_typer(gap_app, name="gap")
 
 Chosen = Annotated[str | None, typer.Option("--pipeline", "-p", metavar="NAME", help="Only this pipeline. Default: all.")]
@@ -38,7 +38,7 @@ def list_gaps(pipeline: Chosen = None, as_json: Json = False) -> None:
     for record in found:
         render.out.print(_line(record), highlight=False, soft_wrap=True)
     if still := next((record for record in found if record.decision is None), None):
-        how = f'To accept that its events are lost: cdc-ops gap accept {still.gap_id} --pipeline {still.pipeline} --why "..."'
+        how = f'To accept the loss of its events: cdc-ops gap accept {still.gap_id} --pipeline {still.pipeline} --why "..."'
         render.out.print(escape(how), highlight=False, soft_wrap=True)
 
 
@@ -46,8 +46,8 @@ def list_gaps(pipeline: Chosen = None, as_json: Json = False) -> None:
 def accept(
     gap: Annotated[str, typer.Argument(help="The gap's name, from 'gap list'.")],
     pipeline: One,
-    why: Annotated[str, typer.Option(metavar="TEXT", help="Why the loss is acceptable. It is kept with the decision.")],
-    who: Annotated[str, typer.Option(metavar="NAME", help="Who decides. Default: the user of this process.")] = "",
+    why: Annotated[str, typer.Option(metavar="TEXT", help="Why the loss is acceptable. The ledger keeps the reason.")],
+    who: Annotated[str, typer.Option(metavar="NAME", help="Who accepts the loss. Default: the user of this process.")] = "",
     as_json: Json = False,
 ) -> None:
     """Accept that the events of a gap are lost. The next run continues behind it, and its commit records the decision."""

@@ -23,10 +23,10 @@ from cdc_ops.core.schema.tables import TableName
 def as_of(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
     table: Annotated[str, typer.Argument(help="schema.table", metavar="TABLE")],
     at: Annotated[str, typer.Option(metavar="TIME", help="Time with its zone (ISO 8601), or position:3,154; included.")],
-    pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline, if several write a table of that name.")] = "",
-    delta: Annotated[str, typer.Option(help="Write a Delta table to this folder, which must not be there.")] = "",
-    parquet: Annotated[str, typer.Option(help="Write Parquet to this folder, which must not be there.")] = "",
-    output: Annotated[str, typer.Option(help="Write JSON lines to this folder, which must not be there; default standard output.")] = "",
+    pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline, if several pipelines have a table of that name.")] = "",
+    delta: Annotated[str, typer.Option(help="Write a Delta table to this folder, which must not exist.")] = "",
+    parquet: Annotated[str, typer.Option(help="Write Parquet to this folder, which must not exist.")] = "",
+    output: Annotated[str, typer.Option(help="Write JSON lines to this folder, which must not exist. Default: standard output.")] = "",
     folder: Folder = None,
 ) -> None:
     """Show the rows that the source had at a point in time, from the table's event history. Connects to no source."""

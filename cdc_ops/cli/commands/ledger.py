@@ -48,7 +48,7 @@ def rebuild(
     done: list[dict[str, Any]] = []
     with guarded(as_json):
         if watermark and not table:
-            raise RequestError("--watermark is a decision about one table.", data="Nothing was changed.", next="Add --table schema.table.")
+            raise RequestError("--watermark needs exactly one table.", data="Nothing was changed.", next="Add --table schema.table.")
         request = new_request(tables=tuple(table or ()))
         low = CursorValue(parts=(watermark,)) if watermark else None
         for chosen in chosen_pipelines(folder, pipeline or []):

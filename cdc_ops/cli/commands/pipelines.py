@@ -30,7 +30,7 @@ app = Application(
     name="cdc-ops",
     help="Keeps Delta Lake tables equal to operational database tables, in batches.",
     epilog="Exit codes: 0 done, 2 usage, configuration or request, 3 source, 4 ledger or lake, 5 tables failed, 6 try again,"
-    " 7 no table failed, but one waits at a gap in its archive, 1 unforeseen.",
+    " 7 no table failed, but one waits at a gap in its archive, 1 unknown error.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -157,9 +157,10 @@ def run(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it 
     pipeline: Names = None,
     table: Tables = None,
     limit: Annotated[
-        int, typer.Option("--limit", "--sample", help="A trial: read at most so many rows of each table into a folder of their own.", min=0)
+        int,
+        typer.Option("--limit", "--sample", help="A trial: read at most this number of rows of each table into a separate folder.", min=0),
     ] = 0,
-    into: Annotated[str, typer.Option(help="Folder of a trial, which must not be there; default one for temporary files.")] = "",
+    into: Annotated[str, typer.Option(help="Folder of a trial, which must not exist. Default: a temporary folder.")] = "",
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -173,7 +174,7 @@ def run(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it 
             _try(try_pipelines(folder, names, tables, limit, into, quiet or as_json), as_json)
             return
         if into:
-            raise RequestError("--into is the folder of a trial.", data="Nothing was read.", next="Add --limit 100, or leave it out.")
+            raise RequestError("--into is the folder of a trial.", data="Nothing was read.", next="Add --limit 100, or remove --into.")
         run_all(folder, names, new_request(tables=tables), as_json, quiet)
 
 
@@ -197,8 +198,8 @@ def backfill(  # noqa: PLR0913, PLR0917  a command line has as many parameters a
         str,
         typer.Option(
             metavar="COLUMNS",
-            help="Fill only these columns, separated by commas, in the rows that the lake has. Without a range: in all rows."
-            " A name that holds a comma, or begins or ends with a blank, stands in double quotes.",
+            help="Fill only these columns, separated by commas, in the rows of the lake. Without a range: in all rows."
+            " Put a name with a comma or outer blanks in double quotes.",
         ),
     ] = "",
     folder: Folder = None,
@@ -229,8 +230,8 @@ def resync(  # noqa: PLR0913, PLR0917  a command line has as many parameters as 
         list[str] | None,
         typer.Option(
             metavar="KEY",
-            help="Key of a row, parts of a composite key separated by commas; a part that holds a comma, or begins or ends with a"
-            " blank, in double quotes. May be repeated.",
+            help="Key of a row. Separate parts of a composite key by commas; put a part with a comma or outer blanks in double"
+            " quotes. May be repeated.",
         ),
     ] = None,
     folder: Folder = None,

@@ -18,7 +18,7 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import RequestError
 from cdc_ops.lake.quarantine.read import QuarantinedRecord, quarantined_tables, read_quarantine
 
-quarantine_app = Application(help="Records of archives that could not be read and were set aside.")
+quarantine_app = Application(help="The quarantine: records of archives that cdc-ops could not read.")
 app.add_typer(quarantine_app, name="quarantine")
 
 
@@ -51,7 +51,7 @@ def show(
         wanted = [item for item in _records(one, []) if item[2].file == file and line in (0, item[2].line + 1)]
         if not wanted:
             raise RequestError(
-                f"Nothing of {file} is in the quarantine of pipeline {pipeline!r}.",
+                f"The quarantine of pipeline {pipeline!r} has no record of {file}.",
                 data="Nothing was changed.",
                 next="Take file and line from 'cdc-ops quarantine list'.",
             )
@@ -84,7 +84,7 @@ def replay(
         names = tuple(dict.fromkeys(str(name) for _, name, _ in _records(one, table or [])))
         if not names:
             raise RequestError(
-                "There is no record in quarantine.", data="Nothing was read or written.", next="'cdc-ops quarantine list' shows them."
+                "The quarantine has no record.", data="Nothing was read or written.", next="'cdc-ops quarantine list' shows them."
             )
         run_all(folder, [pipeline], new_request(kind=RunKind.RESYNC, mode=ResyncMode.QUARANTINE, tables=names), as_json, quiet)
 

@@ -18,16 +18,16 @@ from cdc_ops.state.base import StateReader, TableOverview
 from cdc_ops.state.sql import open_store
 
 _RISK = (
-    "If it is still alive, its work may be done twice. No row is lost or doubled: the table's own log takes each operation's number once,"
-    " and refuses whoever comes too late."
+    "If the holder still runs, its work may be done twice. No row is lost or duplicated: the table's Delta log accepts the number of each"
+    " operation only once."
 )
 
 
 @app.command()
 def unlock(
     table: Annotated[str, typer.Argument(help="schema.table", metavar="TABLE")],
-    pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline, if several have a table of that name.")] = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline, if several pipelines have a table of that name.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Unlock without confirmation.")] = False,
     as_json: Json = False,
 ) -> None:
     """Take a table's lease from a holder that does not come back; a dead process of this machine gives way by itself."""
@@ -92,9 +92,9 @@ def _confirmed(told: str, *, yes: bool, quiet: bool) -> bool:
         return True
     if quiet or not _has_terminal():
         raise RequestError(
-            "The lease was not taken away: nobody could be asked.",
+            "The lease was not removed: no terminal for the confirmation.",
             why=f"{told} {_RISK}",
             data="Nothing was changed.",
             next="Add --yes.",
         )
-    return typer.confirm("Take the lease away?", err=True)
+    return typer.confirm("Remove the lease?", err=True)

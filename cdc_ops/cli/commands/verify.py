@@ -47,7 +47,9 @@ def verify(
     folder: Folder = None,
     pipeline: Names = None,
     table: Tables = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Read again what differs, merge it, and compare that part once more.")] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Read the differing rows again, merge them, and compare that part again.")
+    ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -147,7 +149,7 @@ def print_verification(documents: Sequence[dict[str, Any]]) -> None:
         for line in _lines(found):
             print_sentence(render.out, line, name=found["table"])
     if any(not found["equal"] and "repair" not in found and "error" not in found for found in documents):
-        print_sentence(render.out, "Next: cdc-ops verify --repair reads again what differs, and merges it.")
+        print_sentence(render.out, "Next: cdc-ops verify --repair reads the differing rows again and merges them.")
 
 
 def _row(found: dict[str, Any]) -> tuple[str, ...]:
@@ -164,7 +166,7 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         yield str(from_payload(found["error"]))
         return
     if found.get("not_compared"):
-        yield f"not compared, because the lake does not have them (yet): {', '.join(found['not_compared'])}"
+        yield f"not compared, because the lake does not have these columns (yet): {', '.join(found['not_compared'])}"
     if found.get("kept"):
         yield f"{found['kept']:,} rows are in the lake only, and stay ('deletes: ignore')"
     yield from _keys(found)
@@ -175,7 +177,7 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
 def _keys(found: dict[str, Any]) -> Iterator[str]:
     samples = found.get("samples") or ()
     if samples and not found["keys"]:
-        yield "it has no keys: rows are named by all their values"
+        yield "the table has no keys: all values identify a row"
     for kind, values in samples:
         yield f"{_KINDS[kind]:9} {named(found['keys'] or found['columns'], values)}"
     counts = {"only in source": "only_in_source", "only in lake": "only_in_lake", "different": "different"}
@@ -184,7 +186,7 @@ def _keys(found: dict[str, Any]) -> Iterator[str]:
     if more:
         yield f"and more: {', '.join(more)}"
     if found.get("duplicates"):
-        yield f"{found['duplicates']:,} rows are too many: their keys are there several times"
+        yield f"{found['duplicates']:,} rows are duplicates: their keys appear several times"
 
 
 def named(columns: Sequence[str], values: Sequence[str]) -> str:
@@ -203,12 +205,12 @@ def _repaired(repair: dict[str, Any]) -> Iterator[str]:
             told = f"{counts['inserted']:,} inserted, {counts['updated']:,} updated, {counts['deleted']:,} deleted"
             yield f"repaired: {told}; the watermark stays"
     if repair["equal"]:
-        yield "compared again: what differed is equal now"
+        yield "compared again: the rows are equal now"
         return
     still = f"{left['only_in_source']:,} missing, {left['only_in_lake']:,} extra, {left['different']:,} different"
-    yield f"compared again: {still}" + (f", {left['duplicates']:,} rows too many" if left["duplicates"] else "")
+    yield f"compared again: {still}" + (f", {left['duplicates']:,} duplicates" if left["duplicates"] else "")
     if left["duplicates"]:
-        yield "next: rows that are there several times go with cdc-ops resync --mode full"
+        yield "next: cdc-ops resync --mode full removes duplicate rows"
 
 
 def _exit_code(documents: Sequence[dict[str, Any]]) -> int:

@@ -13,7 +13,7 @@ from cdc_ops.lake.read.current import view_statement
 def view(
     table: Annotated[str, typer.Argument(help="schema.table", metavar="TABLE")],
     name: Annotated[str, typer.Option(help="Name of the view; default TABLE_current.")] = "",
-    pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline, if several write a table of that name.")] = "",
+    pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline, if several pipelines have a table of that name.")] = "",
     folder: Folder = None,
 ) -> None:
     """Print a CREATE VIEW statement for a table's current rows: no old versions, no deleted rows, only the source's columns."""

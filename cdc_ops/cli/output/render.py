@@ -159,7 +159,7 @@ def report_data(report: RunReport) -> dict[str, Any]:
 def print_status(rows: Sequence[TableOverview]) -> None:
     """Shows every table that the ledger knows."""
     if not rows:
-        out.print("The ledger knows no table yet. Next: cdc-ops run")
+        out.print("The ledger has no tables yet. Next: cdc-ops run")
         return
     columns = ("table", "phase", "watermark", "fresh", "version", "files", "last run", "result", "at", "held by")
     groups: dict[str, list[Sequence[str]]] = {}
@@ -170,7 +170,7 @@ def print_status(rows: Sequence[TableOverview]) -> None:
     whole = show_grid(out, Grid(title="Tables", columns=columns, groups=groups, spare=spare, below=frozenset({"held by"})))
     for row in rows:
         if row.state.missing_since is not None:
-            since = f"not at the source any more, or not visible to the user; first noticed {row.state.missing_since:%Y-%m-%d %H:%M} UTC"
+            since = f"no longer at the source, or not visible to the user; first noticed {row.state.missing_since:%Y-%m-%d %H:%M} UTC"
             print_sentence(out, since, name=str(row.state.table), colour="red")
         for text in (*row.last_run.notices, *row.last_run.schema_changes) if row.last_run else ():
             print_sentence(out, text, name=str(row.state.table))

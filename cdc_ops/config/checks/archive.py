@@ -32,13 +32,13 @@ def check_archive_format(data: Data, document: Document, logs: list[str]) -> Ite
     facts = FORMAT_FACTS.get(name)
     if facts is None:
         mark = place_of(document, ("archive", "format")).value
-        valid = "'cdc-ops formats list' shows them; 'module:callable' names one of your own."
-        yield Problem(mark=mark, message=f"There is no format {name!r}. {did_you_mean(name, FORMAT_FACTS, limit=40)}", valid=valid)
+        valid = "'cdc-ops formats list' shows them; 'module:callable' names a custom format."
+        yield Problem(mark=mark, message=f"Format {name!r} does not exist. {did_you_mean(name, FORMAT_FACTS, limit=40)}", valid=valid)
         return
     chosen = FormatOptions(name=name, settings=dict(archive.get("settings", ())), accept_losses=tuple(archive.get("accept_losses", ())))
     for unknown, hint in unknown_settings(facts, chosen).items():
         mark = place_of(document, ("archive", "settings", unknown)).key
-        yield Problem(mark=mark, message=f"Format {name!r} knows no setting {unknown!r}. {hint}")
+        yield Problem(mark=mark, message=f"Format {name!r} does not know the setting {unknown!r}. {hint}")
     for accepted in chosen.accept_losses:
         yield from _check_accepted(accepted, facts, document)
     if logs:
@@ -50,9 +50,7 @@ def _check_accepted(accepted: str, facts: FormatSpec, document: Document) -> Ite
     name = accepted.partition("=")[0]
     if accepted in _LOSSES_OF_COLUMNS or any(name == one or (one.endswith(".") and name.startswith(one)) for one in known):
         return
-    message = (
-        f"'accept_losses' lists {accepted!r}, and format {facts.name!r} has no loss of that name. {did_you_mean(name, known, limit=40)}"
-    )
+    message = f"'accept_losses' lists {accepted!r}, which is not a loss of format {facts.name!r}. {did_you_mean(name, known, limit=40)}"
     yield Problem(mark=place_of(document, ("archive", "accept_losses")).value, message=message)
 
 
@@ -67,7 +65,9 @@ def _check_losses(facts: FormatSpec, chosen: FormatOptions, document: Document) 
     advice = [
         f"Set these in {facts.tool} and write into 'settings': {{{state}}}." if state else "",
         f"Write into 'accept_losses': [{accept}]." if accept else "",
-        f"'cdc-ops formats show {facts.name}' prints what to set where, to copy.",
+        f"'cdc-ops formats show {facts.name}' prints the settings to copy.",
     ]
     mark = place_of(document, ("archive", "settings")).key
-    yield Problem(mark=mark, message=f"{facts.tool}, as 'archive' states it, loses data. {told}.", valid=" ".join(filter(None, advice)))
+    yield Problem(
+        mark=mark, message=f"{facts.tool}, with these settings in 'archive', loses data. {told}.", valid=" ".join(filter(None, advice))
+    )

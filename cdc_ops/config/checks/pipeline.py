@@ -46,32 +46,32 @@ def check_together(data: Data, document: Document, suspect: Container[Path] = ()
 def _check_sections(data: Data, document: Document) -> Iterator[Problem]:
     for name in data.get("spark", {}).get("conf", {}):
         if is_secret_conf(name):
-            message = f"{name!r} is a secret, and secrets are not written here."
+            message = f"{name!r} is a secret. Pipeline files must not contain secrets."
             yield Problem(
                 mark=_key(document, ("spark", "conf", name)), message=message, valid="Set it in Spark's own configuration where jobs run."
             )
         elif not name.startswith("spark."):
-            message = f"{name!r} is not a Spark setting: they all begin with 'spark.', and Spark ignores others."
+            message = f"{name!r} is not a Spark setting: Spark settings start with 'spark.', and Spark ignores others."
             yield Problem(mark=_key(document, ("spark", "conf", name)), message=message, valid=f"Did you mean 'spark.hadoop.{name}'?")
     source, target = data.get("source", {}), data.get("target", {})
     if source.get("kind") is SourceKind.POSTGRES and "jdbc_driver" in source:
-        message = "'jdbc_driver' chooses between drivers for MySQL and MariaDB; Postgres has one."
+        message = "'jdbc_driver' chooses between the drivers of MySQL and MariaDB; Postgres has only one."
         yield Problem(mark=_key(document, ("source", "jdbc_driver")), message=message, valid="Remove the line.")
     if source.get("kind") is SourceKind.POSTGRES and source.get("snapshot_connection"):
-        message = "'snapshot_connection' is for replicas of MySQL and MariaDB; standbys of Postgres cannot be read by it yet."
+        message = "'snapshot_connection' is for replicas of MySQL and MariaDB; it does not support standbys of Postgres."
         yield Problem(mark=_key(document, ("source", "snapshot_connection")), message=message, valid="Remove the line.")
     elif source.get("snapshot_connection") and source["snapshot_connection"] == source.get("connection"):
-        message = "'snapshot_connection' is the connection of the source itself, and not of a replica."
+        message = "'snapshot_connection' is the connection of the source itself, not of a replica."
         yield Problem(mark=_value(document, ("source", "snapshot_connection")), message=message, valid="Remove the line.")
     if "root" in target and target["root"].rstrip("/") == target.get("staging", "").rstrip("/"):
-        message = "'root' and 'staging' are the same place: landed files would lie among the tables."
-        yield Problem(mark=_value(document, ("target", "staging")), message=message, valid="Give staging a folder of its own.")
+        message = "'root' and 'staging' are the same place: landed files would mix with the tables."
+        yield Problem(mark=_value(document, ("target", "staging")), message=message, valid="Set a separate folder for staging.")
     if data.get("defaults", {}).get("path"):
-        message = "'path' names the folder of one table, and 'defaults' is for all."
+        message = "'path' is the folder of one table, and 'defaults' applies to all tables."
         yield Problem(
             mark=_key(document, ("defaults", "path")),
             message=message,
-            valid="Move it to the table's entry; the folder of all is target.root.",
+            valid="Move it to the table's entry; target.root is the folder of all tables.",
         )
 
 
@@ -81,12 +81,12 @@ def _check_tables(data: Data, document: Document) -> Iterator[Problem]:
         own = entry or {}
         if own.get("exclude"):
             for name in own.keys() - {"exclude"}:
-                message = f"{name!r} means nothing beside 'exclude: true'."
+                message = f"{name!r} has no effect with 'exclude: true'."
                 yield Problem(mark=_key(document, ("tables", pattern, name)), message=message, valid="Remove one of the two.")
             continue
         if own.get("path") and any(sign in pattern for sign in "*?["):
-            message = "'path' names the folder of one table, and a pattern may match many."
-            yield Problem(mark=_key(document, ("tables", pattern, "path")), message=message, valid="Give the table an entry of its own.")
+            message = "'path' is the folder of one table, and a pattern may match several."
+            yield Problem(mark=_key(document, ("tables", pattern, "path")), message=message, valid="Add a separate entry for the table.")
         yield from _check_columns(pattern, own, defaults, document)
 
 
@@ -98,11 +98,11 @@ def _check_columns(pattern: str, own: Data, defaults: Data, document: Document) 
         for name in merged.get(field, ()):
             at = _key(document, ("tables", pattern, field) if field in own else ("tables", pattern))
             if name.lower() in left_out:
-                message = f"Column {name!r} of {pattern!r} is in {field!r}, and 'except_column_list' leaves it out."
-                yield Problem(mark=at, message=message, valid="Keys and cursor have to be copied too.")
+                message = f"Column {name!r} of {pattern!r} is in {field!r}, and 'except_column_list' excludes it."
+                yield Problem(mark=at, message=message, valid="cdc-ops must copy keys and cursor.")
             elif chosen and name.lower() not in chosen:
                 message = f"Column {name!r} of {pattern!r} is in {field!r}, but not in 'columns'."
-                yield Problem(mark=at, message=message, valid="Keys and cursor have to be copied too: add it to 'columns'.")
+                yield Problem(mark=at, message=message, valid="cdc-ops must copy keys and cursor: add it to 'columns'.")
 
 
 def _check_cursors(data: Data, document: Document, suspect: Container[Path]) -> Iterator[Problem]:
@@ -120,16 +120,14 @@ def _check_cursors(data: Data, document: Document, suspect: Container[Path]) -> 
     ]
     valid = (
         "Write 'cursor: updated_at' or 'cursor: [updated_at, id]', in the entry or in 'defaults';"
-        " or 'cursor: []' to have every run compare the whole table."
+        " or 'cursor: []': every run then compares the whole table."
     )
     if len(without) > MANY:
-        message = (
-            f"{len(without)} entries ({', '.join(without[:3])}, ...) have no cursor: what changed since the last run would not be known."
-        )
+        message = f"{len(without)} entries ({', '.join(without[:3])}, ...) have no cursor, so cdc-ops cannot find their changes."
         yield Problem(mark=_key(document, ("tables",)), message=message, valid=valid)
         return
     for pattern in without:
-        message = f"{pattern!r} has no cursor: what changed since the last run would not be known."
+        message = f"{pattern!r} has no cursor, so cdc-ops cannot find its changes."
         yield Problem(mark=_key(document, ("tables", pattern)), message=message, valid=valid)
 
 
@@ -149,17 +147,17 @@ def _check_logs(data: Data, document: Document) -> Iterator[Problem]:
         yield Problem(mark=at, message=message, valid="Write 'archive: {url: s3://bucket/topics, format: debezium-mysql}'.")
     for name in archive.get("options", ()):
         if is_secret_conf(name) or name in _LOGIN_OPTIONS:
-            message = f"{name!r} is a secret, and secrets are not written here."
+            message = f"{name!r} is a secret. Pipeline files must not contain secrets."
             yield Problem(
                 mark=_key(document, ("archive", "options", name)),
                 message=message,
-                valid="Remove it: the store's login comes from the environment, a profile or the machine's role.",
+                valid="Remove it: cdc-ops takes the store's login from the environment, a profile or the machine's role.",
             )
     if (anon := archive.get("options", {}).get("anon", "true")).lower() not in ("true", "false"):
-        message = f"'anon' is {anon!r}, which is neither yes nor no."
+        message = f"'anon' is {anon!r}, which is not a truth value."
         yield Problem(mark=_value(document, ("archive", "options", "anon")), message=message, valid='Write "true" or "false".')
     if archive.get("layout") is Layout.BINLOG:
-        message = "No format reads the server's binlogs: a table of such an archive would never get a row."
+        message = "No format reads raw binlogs, so a table of such an archive would stay empty."
         yield Problem(
             mark=_value(document, ("archive", "layout")),
             message=message,
@@ -183,11 +181,11 @@ def _check_paths(data: Data, document: Document) -> Iterator[Problem]:
         for other, place in places.items():
             if other != name and _overlaps(path, place, outer_only=other == "the target's root"):
                 message = (
-                    f"The folder of {name!r} and that of {other!r} lie in each other."
+                    f"The folder of {name!r} and that of {other!r} are nested."
                     if other in taken
                     else f"The folder of {name!r} holds {other}."
                 )
-                yield Problem(mark=at, message=message, valid=f"{path} and {place}: choose folders apart from each other.")
+                yield Problem(mark=at, message=message, valid=f"{path} and {place}: choose separate folders.")
                 break
 
 

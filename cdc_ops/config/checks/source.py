@@ -67,7 +67,7 @@ def _check_document_column(data: Data, document: Document) -> Iterator[Problem]:
     name = data.get("archive", {}).get("settings", {}).get(DOCUMENT_COLUMN)
     without = [table for table, columns in data["source"]["tables"].items() if name not in columns]
     if name and without:
-        message = f"{DOCUMENT_COLUMN!r} is {name!r}, and {without[0]!r} has no column of that name: its documents would be nowhere."
+        message = f"{DOCUMENT_COLUMN!r} is {name!r}, and {without[0]!r} has no column of that name: its documents would be lost."
         mark = place_of(document, ("archive", "settings", DOCUMENT_COLUMN)).value
         yield Problem(mark=mark, message=message, valid=f"Declare '{name}: json', or remove the setting.")
 
@@ -82,7 +82,7 @@ def _check_types(source: Data, document: Document) -> Iterator[Problem]:
         doubled = {name.lower(): name for name in columns}
         for name, text in columns.items():
             if doubled[name.lower()] != name:
-                message = f"{name!r} and {doubled[name.lower()]!r} differ in case only: in the lake they would be one column."
+                message = f"{name!r} and {doubled[name.lower()]!r} differ only in case: Delta column names ignore case."
                 yield Problem(mark=place_of(document, (*here, name)).key, message=message)
             try:
                 declared_column(name, text, dialect)
@@ -94,9 +94,7 @@ def _check_dialect(data: Data, document: Document) -> Iterator[Problem]:
     form, chosen = data.get("archive", {}).get("format", ""), data["source"].get("dialect", TypeDialect.DELTA)
     needed = dialect_of(form)
     if needed is not None and needed is not chosen:
-        message = (
-            f"Events of the format {form!r} are read by their source's own types, and 'tables' is written in those of {chosen.value!r}."
-        )
+        message = f"Events of the format {form!r} need the types of their source, and 'tables' uses those of {chosen.value!r}."
         mark = place_of(document, ("source", "dialect")).value
         yield Problem(mark=mark, message=message, valid=f"Write 'dialect: {needed.value}', and the columns as that source declares them.")
 
@@ -111,5 +109,5 @@ def _check_entries(data: Data, document: Document, logs: list[str]) -> Iterator[
             message = f"{pattern!r} is read by query, and a source of kind 'none' has no rows to read."
             yield Problem(mark=at, message=message, valid="Write 'method: log', in the entry or in 'defaults'.")
         elif not any(fnmatch.fnmatchcase(name, pattern) for name in tables):
-            message = f"{pattern!r} is not declared in 'tables' of the source. {did_you_mean(pattern, tables)}"
+            message = f"{pattern!r} is missing in 'tables' of the source. {did_you_mean(pattern, tables)}"
             yield Problem(mark=at, message=message, valid="Correct the name, or declare its columns there.")

@@ -158,7 +158,7 @@ def _as_list(value: Any) -> Any:
 
 def _name(text: str) -> str:
     if not text.strip() or text != text.strip():
-        raise ValueError(f"{text!r} is no name: it is empty or has spaces at its ends")
+        raise ValueError(f"{text!r} is not a valid name: it is empty or has spaces at its ends")
     if "," in text:
         parts = ", ".join(part.strip() for part in text.split(","))
         raise ValueError(f"{text!r} is one name with a comma in it. Write a list: [{parts}]")
@@ -169,7 +169,7 @@ def _distinct(names: list[str]) -> list[str]:
     seen: set[str] = set()
     for name in names:
         if name.lower() in seen:
-            raise ValueError(f"{name!r} stands twice in the list")
+            raise ValueError(f"{name!r} appears twice in the list")
         seen.add(name.lower())
     return names
 
@@ -191,7 +191,7 @@ def _parsed(shape: FieldShape) -> Callable[[Any], Any]:
 
     def check(value: Any) -> Any:
         if value is None:
-            raise ValueError("Nothing stands here. Give a value, or remove the line for the default")
+            raise ValueError("The value is empty. Give a value, or remove the line for the default")
         parsed = parse(value)
         if shape.rule.minimum is not None and parsed < shape.rule.minimum:
             raise ValueError(f"{value!r} is too small for {shape.name!r}: at least {show(shape.rule.minimum)}")

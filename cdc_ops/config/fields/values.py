@@ -46,7 +46,7 @@ def parse_ratio(value: Any) -> float:
         ValueError: it is no number from 0 to 1.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ValueError(f"{value!r} is no share. Write a number from 0 to 1, e.g. 0.1 for ten percent")
+        raise ValueError(f"{value!r} is not a share. Write a number from 0 to 1, e.g. 0.1 for ten percent")
     return float(value)
 
 
@@ -63,7 +63,7 @@ def parse_duration(value: Any) -> timedelta:
         if iso:
             return sum((_UNITS[unit] * float(number) for unit, number in iso.groupdict(default="0").items()), timedelta())
     except OverflowError:
-        raise ValueError(f"{value!r} is too long a time") from None
+        raise ValueError(f"{value!r} is too long a duration") from None
     raise ValueError(
         f"{value!r} is not a duration. Write a number and a unit: 500ms, 30s, 5m, 2h, 1d, 2w, also 1h30m, or ISO 8601{_clock_hint(text)}"
     )
@@ -133,7 +133,9 @@ def parse_cron(value: Any) -> str:
         croniter(text, datetime(2026, 1, 1, tzinfo=UTC)).get_next(datetime)
     except ValueError as error:
         reason = str(error).replace(f"[{text}]", "It")
-        raise ValueError(f"{value!r} is not a cron expression or never comes. {reason[:1].upper()}{reason[1:].rstrip('.')}") from None
+        raise ValueError(
+            f"{value!r} is not a valid cron expression, or has no next run. {reason[:1].upper()}{reason[1:].rstrip('.')}"
+        ) from None
     return text
 
 

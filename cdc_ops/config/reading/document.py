@@ -100,7 +100,7 @@ def parse_document(raw: bytes, environ: Mapping[str, str]) -> Document:
 
 
 def _logins(lines: list[str]) -> list[Problem]:
-    message = "A URL with a password in it. Connections are named, not written here."
+    message = "This URL has a password. Pipeline files name connections by their id."
     valid = "Give the connection's id; its URL comes from Airflow, or from the variable CDC_OPS_CONN_<ID>."
     found = (number for number, line in enumerate(lines, start=1) if has_login(line))
     return [
@@ -142,11 +142,11 @@ def _syntax_problem(error: yaml.MarkedYAMLError, lines: list[str]) -> Problem:
         case "mapping values are not allowed in this context":
             message, valid = "A second ': ' on one line, or a line that is indented wrongly.", "Put text that contains ': ' in quotes."
         case "found character that cannot start any token":
-            message, valid = f"Text that begins with {begin[:1]!r} has to be in quotes.", f'Write "{begin.strip()[:40]}"'
+            message, valid = f"Text that starts with {begin[:1]!r} has to be in quotes.", f'Write "{begin.strip()[:40]}"'
         case "could not find expected ':'":
             message, valid = "A field without a value: a ':' is missing.", "Write 'field: value', with a space after the colon."
         case "but found another document":
-            message, valid = "A second document begins here.", "Write one pipeline per file."
+            message, valid = "A second document starts here.", "Write one pipeline per file."
         case _ if "${" in line and "{" in line.replace("${", ""):
             message, valid = f"Not valid YAML: {problem}.", "Put ${...} in quotes when it stands inside { }."
         case _:
@@ -185,7 +185,7 @@ class _Reader:
             here = (*path, name)
             if name in data:
                 first = self._document.places[here].key.line
-                self._complain(key, f"{name!r} stands twice; the first one is in line {first}.", "Keep one of them.")
+                self._complain(key, f"{name!r} appears twice; the first one is in line {first}.", "Keep one of them.")
                 continue
             self._document.places[here] = self._place(_mark(key), value)
             data[name] = self._value(value, here)
@@ -197,7 +197,9 @@ class _Reader:
             return None
         name = str(node.value)
         if name == "<<":
-            self._complain(node, "Merge keys (<<) are not read.", "What tables share belongs in 'defaults', or in a pattern's entry.")
+            self._complain(
+                node, "Merge keys (<<) are not supported.", "Put common settings of tables into 'defaults', or into a pattern's entry."
+            )
             return None
         return name
 
@@ -214,12 +216,12 @@ class _Reader:
                 self._complain(node, f"More than {MAX_VALUES} values, with aliases followed.", "Use fewer aliases.")
             return None
         if node.tag not in _PLAIN_TAGS:
-            self._complain(node, f"Tags such as {node.tag!r} are not read.", "Leave it out.")
+            self._complain(node, f"Tags such as {node.tag!r} are not supported.", "Remove it.")
             self._document.unusable.add(path)
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path)
         if id(node) in self._open:
-            self._complain(node, "This contains itself.", "Leave the alias out.")
+            self._complain(node, "This value contains itself.", "Remove the alias.")
             return None
         self._open.add(id(node))
         try:

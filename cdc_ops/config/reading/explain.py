@@ -61,7 +61,8 @@ def _unknown_field(path: Path, given: Any, mark: Mark) -> Problem:
     where = _called(path[:-1])
     valid = f"Valid {where}: {', '.join(section.fields)}."
     if is_secret_name(name) and known is None:
-        message = f"Unknown field {name!r} {where}. Secrets are not written here: connections are named, their URLs come from elsewhere."
+        rule = "Pipeline files must not contain secrets: they name connections, whose URLs come from Airflow or the environment."
+        message = f"Unknown field {name!r} {where}. {rule}"
         return Problem(mark=mark, message=message, valid=valid)
     if known in section.fields:
         value = RENAMED_VALUES.get((known, given)) if isinstance(given, str) else None
@@ -105,8 +106,8 @@ def _wrong_type(kind: str, given: Any, path: Path, place: Place) -> Problem:
     name = next((part for part in reversed(path) if isinstance(part, str)), "the file")
     if given is None:
         hint = "Give a value, or remove the line for the default."
-        return Problem(mark=place.value, message=f"Nothing stands at {name!r}, which wants {wanted}.", valid=hint)
-    message = f"{name!r} wants {wanted}, not {_described(given, place)}."
+        return Problem(mark=place.value, message=f"{name!r} is empty and needs {wanted}.", valid=hint)
+    message = f"{name!r} needs {wanted}, not {_described(given, place)}."
     return Problem(mark=place.value, message=message, valid=_remedy(kind, given, path, place))
 
 
@@ -122,7 +123,7 @@ def _remedy(kind: str, given: Any, path: Path, place: Place) -> str:
         case "int_type", str() if raw.replace("_", "").isdigit():
             return f"Write {raw.replace('_', '')} without {'quotes' if raw.isdigit() else 'the _'}."
         case "int_type", str() if "${" in raw:
-            return "Interpolation gives text; a number is written here."
+            return "Interpolation gives text, and this field needs a number."
         case "string_type", bool() | int() | float():
             return f'Put it in quotes: "{raw}".'
         case "dict_type", list() if path == ("tables",):

@@ -32,9 +32,7 @@ def interpolate(text: str, environ: Mapping[str, str]) -> Interpolation:
     result.text = _REFERENCE.sub(lambda found: _replacement(found, environ, result), text)
     if has_login(result.text) and not has_login(text):
         names = ", ".join(result.used)
-        result.problems.append(
-            f"{names} holds a URL with a password in it. Connections are named, their URLs do not pass through this file."
-        )
+        result.problems.append(f"{names} holds a URL with a password. Pipeline files name connections by their id.")
     return result
 
 
@@ -48,7 +46,7 @@ def _replacement(found: re.Match[str], environ: Mapping[str, str], result: Inter
     name, default = inside[1], inside[2]
     if is_secret_name(name):
         result.problems.append(
-            f"${{{name}}} looks like a secret, and secrets do not pass through this file. Connections are named instead."
+            f"${{{name}}} looks like a secret. Pipeline files must not contain secrets; they name connections by their id."
         )
         return found[0]
     value = environ.get(name)

@@ -1,4 +1,4 @@
-"""What a comparison changes: rows read at the source against the same part of the Delta table. Runs in Spark; writes to staging only.
+"""The rows that a comparison changes: source rows against the same part of the Delta table. Runs in Spark; writes only to staging.
 
 The difference is found before the MERGE, not by it: a MERGE that asks each matched row whether it differs reads and shuffles every column
 of every file that it touches.
@@ -50,7 +50,7 @@ class Changes:
 
 
 def find_changes(spark: SparkSession, spec: OperationSpec, batch: DataFrame, lake: DataFrame, folder: str) -> Changes:
-    """Compares a batch with the part of the table that it stands for.
+    """Compares a batch with the same part of the table.
 
     Args:
         spark: The session of both.
@@ -77,7 +77,7 @@ def key_ranges(rows: DataFrame, spec: OperationSpec) -> tuple[KeyRange, ...]:
 
 
 def difference(batch: DataFrame, lake: DataFrame, keys: tuple[str, ...], shown: tuple[str, ...] = ()) -> DataFrame:
-    """Returns the batch's rows that the lake lacks or has otherwise, and the keys that only the lake has, with `DELETED` true.
+    """Returns the batch's rows that differ from the lake's, and the keys that only the lake has, with `DELETED` true.
 
     `shown` are further columns that name a row; of rows that only the lake has, they are there too.
 

@@ -1,4 +1,4 @@
-"""Is the lake equal to the source? One full outer join on keys and row hashes, in Spark expressions only. Used by verify and the demo."""
+"""Compares source and lake by one full outer join on keys and row hashes, in Spark expressions only. Used by verify and the demo."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ DUPLICATE: Final = "duplicate"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableComparison:
-    """How two tables differ.
+    """The differences between two tables.
 
     Args:
         rows_source, rows_lake: Rows on each side.
@@ -47,7 +47,7 @@ class TableComparison:
         return not (self.only_in_source or self.only_in_lake or self.different or self.duplicates)
 
     def without_deletes(self) -> "TableComparison":
-        """Returns the same for a table that ignores deletes: rows that only the lake has are no difference."""
+        """Returns the comparison for a table that ignores deletes: without rows that only the lake has."""
         samples = tuple(sample for sample in self.samples if sample[0] != ONLY_IN_LAKE)
         return replace(self, only_in_lake=0, kept=self.kept + self.only_in_lake, samples=samples)
 

@@ -1,4 +1,4 @@
-"""Reading event histories: where they begin, their records up to a point, and what these come to. Runs in Spark, writes nothing."""
+"""Reads event histories: their beginnings, their records up to a point, and the resulting rows. Runs in Spark, writes nothing."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

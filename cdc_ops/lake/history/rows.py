@@ -248,18 +248,18 @@ def _without_events(table: Kept, since: Noted, until: int) -> Sequence[int]:
         if record is None:
             continue
         if record.kind is OperationKind.INCREMENT and record.op_seq > since.op_seq and record.op_seq != table.op_seq:
-            raise _unknown(table, f"the events of operation {record.op_seq} were not kept: 'event_history' was off.")
+            raise _unknown(table, f"the events of operation {record.op_seq} were not recorded: 'event_history' was off.")
         if record.kind not in FROM_EVENTS and log.changes_rows(version):
             found.append(version)
     if since.version < until and last > since.version + 1:
-        raise _unknown(table, f"the table's log begins with version {last}.")
+        raise _unknown(table, f"the Delta log of the table starts with version {last}.")
     return sorted(found)
 
 
 def _unknown(table: Kept, why: str) -> ChangesUnavailableError:
     return ChangesUnavailableError(
-        f"The event history of {table.path} does not know what became of the table: {why}",
-        why="It has to be told of every change.",
+        f"The event history of {table.path} lacks changes of the table: {why}",
+        why="An event history must contain every change.",
         data="Nothing was written; the watermark stays.",
-        next="It begins anew, with the rows as they are then, in the next run that has events ('event_history: true').",
+        next="With 'event_history: true', the next run that has events starts a new history from the current rows.",
     )

@@ -1,4 +1,4 @@
-"""Keeping the events of a table: one insert-only MERGE into its history, before the commit of the rows that the events come to. In Spark.
+"""Writes the events of a table into its history by an insert-only MERGE, before the commit of the resulting rows. Runs in Spark.
 
 Written before, so that what is in the table is in its history, whenever a process dies. An event that is there already is not inserted
 again: a try that is repeated, files that were frozen anew, records that were delivered twice change nothing. What something else than an
@@ -34,7 +34,7 @@ _IDENTITY: Final = "t.kind = s.kind AND t.identity <=> s.identity AND t.key <=> 
 
 
 def append_events(spark: SparkSession, spec: OperationSpec, history: EventHistory, events: DataFrame, *, again: bool) -> None:
-    """Keeps the events of a batch; doing it again changes nothing.
+    """Appends the events of a batch; repeating it changes nothing.
 
     Args:
         spark: The session of `events`.

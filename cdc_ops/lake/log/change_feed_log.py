@@ -1,4 +1,4 @@
-"""What a table's log says of its change feed: which versions a range is, and whether their changes are all still there. Spark-free.
+"""The change feed of a table by its log: the versions of a range, and whether all their changes exist. Spark-free.
 
 Delta finds out that a file of a feed is gone when a task opens it, in the middle of somebody's job. The log names all files of a range, so
 it is known before: one listing of a folder, or a few single looks.
@@ -21,12 +21,12 @@ from cdc_ops.lake.log.delta_log import DeltaLog, LogState
 
 _FEW: Final = 16
 """Files up to which each is looked for by its name; more are found by a listing."""
-_NOTHING: Final = "Nothing was read; the table is as it was."
+_NOTHING: Final = "Nothing was read; the table is unchanged."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedRange:
-    """A range of commits whose changes are there.
+    """A range of commits whose changes exist.
 
     Args:
         begin, end: Delta versions, begin excluded, end included.
@@ -56,7 +56,7 @@ def find_range(path: str, begin: Bound, end: Bound | None) -> FeedRange:
     log = DeltaLog(path)
     newest = log.newest()
     if newest is None:
-        raise RequestError(f"There is no Delta table at {path}.", data=_NOTHING, next="Load it first: cdc-ops run.")
+        raise RequestError(f"No Delta table exists at {path}.", data=_NOTHING, next="Load it first: cdc-ops run.")
     low = version_at(begin, _commits(log, newest), "begin")
     high = newest if end is None else version_at(end, _commits(log, newest), "end")
     _check_order(path, low, high, newest)
@@ -113,7 +113,7 @@ def _read(log: DeltaLog, version: int) -> _Commit:
                 files["cdc" if kind == "cdc" else "add"][unquote(content["path"])] = None
     except FileNotFoundError as error:
         raise _unavailable(
-            log, f"version {version} is in its log no more.", "Delta removes old commits, after 'delta.logRetentionDuration'."
+            log, f"its log no longer has version {version}.", "Delta removes old commits, after 'delta.logRetentionDuration'."
         ) from error
     return _Commit(version=version, at=instant_of(info), metadata=metadata, files=tuple(files["cdc"] or files["add"]))
 
@@ -133,9 +133,9 @@ def _times(read: Iterable[_Commit]) -> Iterator[tuple[int, datetime]]:
 def _check_order(path: str, low: int, high: int, newest: int) -> None:
     if low <= high <= newest:
         return
-    what = f"the changes of {path} after version {low} up to version {high} are no range."
-    why = f"Its newest version is {newest}." if max(low, high) > newest else "It ends before it begins."
-    raise RequestError(what, why=why, data=_NOTHING, next="Correct the ends; the range leaves out the first and includes the last.")
+    what = f"the changes of {path} after version {low} up to version {high} are not a valid range."
+    why = f"Its newest version is {newest}." if max(low, high) > newest else "The range ends before it starts."
+    raise RequestError(what, why=why, data=_NOTHING, next="Correct the ends; the range excludes the first version and includes the last.")
 
 
 def _check_feed(log: DeltaLog, read: Sequence[_Commit], newest: int) -> None:
@@ -145,7 +145,7 @@ def _check_feed(log: DeltaLog, read: Sequence[_Commit], newest: int) -> None:
         return
     later = (_read(log, version) for version in range(off[-1] + 1, newest + 1))
     since = next((commit.version for commit in later if commit.metadata is not None and _is_on(commit.metadata)), None)
-    why = f"It was switched on by version {since}." if since is not None else "It is off now, too."
+    why = f"It was switched on by version {since}." if since is not None else "It is still off."
     raise _unavailable(log, f"its change feed was off at version {off[-1]}.", why, begin=since)
 
 
@@ -153,7 +153,7 @@ def _widened(log: DeltaLog, read: Sequence[_Commit], newest: int) -> bool:
     """True if columns have other types now than somewhere in the range, all of which hold the older values.
 
     Raises:
-        ChangesUnavailableError: columns were dropped, renamed or became something else: Delta reads changes in the columns of today.
+        ChangesUnavailableError: columns were dropped, renamed or became something else: Delta reads changes with the current columns.
     """
     now = {name: canonical_type(kind) for name, kind in log.state(newest).columns()}
     first = read[0]
@@ -163,12 +163,12 @@ def _widened(log: DeltaLog, read: Sequence[_Commit], newest: int) -> bool:
     for version, state in reversed(states):
         for name, kind in state.columns() if state is not None else ():
             if name not in now or not holds(now[name], kind):
-                became = f"is {now[name]} now, and was {kind}" if name in now else f"({kind}) is gone, or has another name now"
+                became = f"changed from {kind} to {now[name]}" if name in now else f"({kind}) was dropped or renamed"
                 later = [commit.version for commit in read if commit.version > version and commit.metadata is not None]
                 raise _unavailable(
                     log,
-                    f"its columns at version {version} were others than today's.",
-                    f"Column {name} {became}; Delta reads changes in the columns of today.",
+                    f"its columns at version {version} differ from the current ones.",
+                    f"Column {name} {became}; Delta reads changes with the current columns.",
                     begin=later[0] if later else None,
                 )
             widened = widened or now[name] != canonical_type(kind)
@@ -190,7 +190,7 @@ def _check_files(log: DeltaLog, read: Sequence[_Commit]) -> None:
     last = max(commit.version for commit in read if gone.intersection(commit.files))
     raise _unavailable(
         log,
-        f"files with the changes of version {last} and before were removed by VACUUM.",
+        f"VACUUM removed files with the changes of version {last} and earlier.",
         f"It removes files that the table has not needed for longer than 'delta.deletedFileRetentionDuration', for example {min(gone)}.",
         begin=last,
     )
@@ -211,11 +211,11 @@ def _missing(table: str, files: Sequence[str]) -> set[str]:
 
 
 def _unavailable(log: DeltaLog, what: str, why: str, begin: int | None = None) -> ChangesUnavailableError:
-    remedy = f"Begin after version {begin}" if begin is not None else "Begin later"
+    remedy = f"Start after version {begin}" if begin is not None else "Begin later"
     return ChangesUnavailableError(
-        f"Changes of {log.path} cannot be told: {what}",
+        f"The changes of {log.path} are not available: {what}",
         why=why,
         data=_NOTHING,
         next=f"{remedy}, or read the table as a whole and follow its changes from its version on. 'change_feed: true' in the pipeline file"
-        " records them; 'retention' of its 'maintenance' says for how long they are kept.",
+        " records them; 'retention' of its 'maintenance' sets how long they are kept.",
     )

@@ -73,7 +73,7 @@ class DeltaLog:
 
     @property
     def content(self) -> tuple[str, ...]:
-        """What stands in the table's folder besides its log, hidden names left out; a file in its place is its own content."""
+        """The contents of the table's folder except its log and hidden names; a file in its place is its own content."""
         try:
             listed = self._filesystem.ls(self.root, detail=False)
         except (FileNotFoundError, NotADirectoryError):
@@ -163,8 +163,8 @@ class DeltaLog:
             raise StateError(
                 f"The Delta log of {self.path} is incomplete: {name} is missing, and no checkpoint covers it.",
                 why="Files of _delta_log were deleted or not copied.",
-                data="Nothing was written; the table is as it was.",
-                next="Restore the log from a copy, or move the table away and resync it in full.",
+                data="Nothing was written; the table is unchanged.",
+                next="Restore the log from a backup, or move the table away and run 'cdc-ops resync --mode full'.",
             ) from error
 
     def _add_checksum(self, state: LogState, version: int) -> bool:

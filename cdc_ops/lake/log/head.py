@@ -1,4 +1,4 @@
-"""What a Delta table says of itself, read without Spark: the plan and commit steps compare it with the ledger."""
+"""The head of a Delta table, read without Spark: the plan and commit steps compare it with the ledger."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ def read_head(path: str, pipeline: str, table: TableName) -> LakeHead | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCommit:
-    """A commit of ours in a table's log.
+    """A commit of cdc-ops in a table's log.
 
     Args:
         version: Its Delta version.
@@ -81,7 +81,7 @@ class FoundCommit:
 
 
 def commit_counts(commit: FoundCommit, rows: int | None) -> Counts:
-    """Returns what a commit did to its table.
+    """Returns the row counts of a commit.
 
     Args:
         commit: The commit.
@@ -129,17 +129,17 @@ def find_commit(path: str, wanted: str | int) -> FoundCommit | None:
 
 
 def check_empty(log: DeltaLog) -> None:
-    """Checks that nothing stands where a table is to be made.
+    """Checks that the folder of a new table is empty.
 
     Raises:
         TargetNotDeltaError: files or folders do.
     """
     if found := log.content:
         raise TargetNotDeltaError(
-            f"{log.path} holds {len(found)} files or folders and no Delta table.",
+            f"{log.path} has {len(found)} files or folders, but no Delta table.",
             why=f"It has no commit in _delta_log, but for example {found[0]!r}.",
-            data="Nothing was written; the folder is as it was.",
-            next="Give the table another 'path', or move those files away.",
+            data="Nothing was written; the folder is unchanged.",
+            next="Set another 'path' for the table, or move those files away.",
         )
 
 

@@ -1,1 +1,1 @@
-"""One statement that makes an operation true, and all that is put into it."""
+"""The statement that applies an operation, and its inputs."""

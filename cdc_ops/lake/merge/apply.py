@@ -1,4 +1,4 @@
-"""One statement that makes an operation true: rows, number and the table's whole state in one Delta commit. Runs in Spark.
+"""Applies an operation in one statement: rows, number and the table's whole state in one Delta commit. Runs in Spark.
 
 The statement runs in a session of its own, which carries the transaction id (txnAppId, txnVersion = op_seq) and the commit record. Delta
 skips it if the table already has this number or a larger one; then the log tells whose commit that was. What surrounds the statement is
@@ -42,7 +42,7 @@ _AMBIGUOUS: Final = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
 
 
 def apply(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: MergePlan, rows: int | None) -> OperationResult:
-    """Applies a batch to its table in one statement; applying it again changes nothing and makes no new version.
+    """Applies a batch to its table in one statement; repeating it changes nothing and creates no new version.
 
     The batch must have one row per key (`steps.stage.latest_rows` sees to it): Delta notices two rows of a key only where the key is in
     the table
@@ -144,7 +144,7 @@ def _translated(spec: OperationSpec, batch: DataFrame, plan: MergePlan) -> Itera
 def _duplicate(spec: OperationSpec, keys: list[str]) -> DuplicateKeyError:
     return DuplicateKeyError(
         f"Several rows of one batch of {spec.table} have the same key ({', '.join(spec.source_keys)}): {'; '.join(keys)}.",
-        why="The keys do not identify a row at the source.",
+        why="These keys do not identify rows at the source.",
         data="Nothing of this batch was written; the watermark stays.",
-        next="Choose 'keys' that are unique at the source.",
+        next="Set 'keys' to columns that are unique at the source.",
     )

@@ -1,4 +1,4 @@
-"""Numbers of operations that were given up are taken before a comparison looks at a table, so that none of them comes true behind it.
+"""Takes the numbers of abandoned operations before a comparison reads a table, so that none of them can commit after it.
 
 A comparison that finds nothing makes no commit, and one that finds something commits much later than it has looked: a Spark application
 that lives on though its backfill was given up could bring back rows in between, or afterwards. The seal is a commit without rows, under the
@@ -21,7 +21,7 @@ from cdc_ops.lake.table.create import translated_conflicts
 
 
 def fence_abandoned(spark: SparkSession, spec: OperationSpec, given_up: AbandonedOperation) -> None:
-    """Takes the number of an operation that was given up, unless the table has it or a later one; doing it again changes nothing.
+    """Takes the number of an abandoned operation, unless the table has it or a later one; repeating it changes nothing.
 
     Args:
         spark: A session.
@@ -47,5 +47,5 @@ def fence_abandoned(spark: SparkSession, spec: OperationSpec, given_up: Abandone
         marked=0,
     )
     conf = {**idempotent_write(app_id(spec.pipeline, spec.table), given_up.op_seq), USER_METADATA: render_record(record)}
-    with private_session(spark, conf) as session, translated_conflicts(f"sealing operation {given_up.op_seq} of {spec.table}"):
+    with private_session(spark, conf) as session, translated_conflicts(f"fencing off operation {given_up.op_seq} of {spec.table}"):
         session.read.format("delta").load(spec.target.path).limit(0).write.format("delta").mode("append").save(spec.target.path)

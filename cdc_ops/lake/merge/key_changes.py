@@ -1,4 +1,4 @@
-"""Keys that changed: old keys that travelled with a batch become deletes in the same statement. Runs in Spark.
+"""Changed keys: the same statement deletes the rows of a batch's old keys. Runs in Spark.
 
 rows read, each perhaps with its old key --+-- the rows ------------------------------> update or insert
                                            +-- old keys that no row of the batch has --> delete, or mark
@@ -19,7 +19,7 @@ from cdc_ops.lake.merge.key_join import numbered_keys, same_key
 
 
 def with_moved(spec: OperationSpec, plan: MergePlan, batch: DataFrame, landed: DataFrame) -> tuple[MergePlan, DataFrame]:
-    """Adds the old keys of a batch to it as rows to be deleted.
+    """Adds the old keys of a batch as rows to delete.
 
     That the source has no row with an old key was asked when it was read (`steps.table.previous_keys`). Rows of the batch count too:
     another slice of the same window may have been read a moment later.

@@ -1,4 +1,4 @@
-"""The band below a window against the lake: what the table has already is dropped before the MERGE, what it lacks is late. Runs in Spark.
+"""The lookback window below a window: rows that the lake already has are dropped before the MERGE, others are late. Runs in Spark.
 
     landed rows --+-- rows of the window ------------------------------------------> MERGE
                   +-- rows of the band --(not as they are in the lake)-- late -----> MERGE
@@ -27,7 +27,7 @@ _IN_LAKE: Final = "__cdc_in_lake"
 
 
 def drop_unchanged(spark: SparkSession, spec: OperationSpec, batch: DataFrame) -> tuple[DataFrame, LateRows]:
-    """Drops the rows of the band, and those whose cursor is NULL, that the lake has as they are.
+    """Drops rows of the lookback window, and rows whose cursor is NULL, that are already equal in the lake.
 
     A row of which the lake has another version with the same cursor is merged, and is not late: columns of whole seconds or days can
     change twice within one value.

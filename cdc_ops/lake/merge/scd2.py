@@ -1,4 +1,4 @@
-"""SCD type 2: what becomes of a table's versions when changes come, in whatever order they come. Runs in Spark, reads only.
+"""SCD type 2: computes a table's versions from changes in any order of arrival. Runs in Spark, reads only.
 
     stored versions of the keys that change --+
     deletes that are remembered --------------+-- one row an event, in order -- versions -- those that differ from the stored ones
@@ -40,7 +40,7 @@ _EVENT: Final = ("at", "rank", "image", "has", "mine")
 
 
 def versions(spark: SparkSession, spec: OperationSpec, plan: MergePlan, changes: DataFrame) -> DataFrame:
-    """Returns the versions that a statement has to write, each with the stored one whose place it takes.
+    """Returns the versions that a statement writes, each with the stored version that it replaces.
 
     Args:
         spark: The session of `changes`.

@@ -23,7 +23,7 @@ from cdc_ops.lake.merge.tombstones import remember, without_deleted
 
 
 def in_order(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: DataFrame) -> tuple[MergePlan, DataFrame]:
-    """Returns the statement and the batch with the table's own columns, and without what is older than a delete.
+    """Returns the statement and the batch with the table's columns, without rows older than a delete.
 
     Args:
         spark: The session of `batch`.
@@ -46,7 +46,7 @@ def in_order(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: D
 
 
 def bury(spark: SparkSession, spec: OperationSpec, gone: DataFrame, truncates: Iterable[str]) -> None:
-    """Remembers the deletes that a new generation is made with: of their rows it has none that could tell an older change.
+    """Records the deletes of a new generation: it has no rows for them that could identify an older change.
 
     Args:
         spark: The session of `gone`.

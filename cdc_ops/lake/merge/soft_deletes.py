@@ -1,4 +1,4 @@
-"""Deleted rows that stay in a Delta table: which of its rows the source still has, and which it has not. Runs in Spark, reads only."""
+"""Soft deletes: the rows of a Delta table that the source has, and those that it deleted. Runs in Spark, reads only."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Tombstones: deletes of a table, remembered beside it, so that a change that comes late does not bring a deleted row back. Runs in Spark.
+"""Tombstones: recorded deletes of a table, so that a late change does not restore a deleted row. Runs in Spark.
 
 They are written before the statement that deletes, once an operation. One whose operation never commits does no harm: that the key was
 deleted at that place is true all the same, and the next try reads the same event. A row without a key is a TRUNCATE, of all keys.
@@ -22,7 +22,7 @@ COMPACTED: Final = 32
 
 
 def remember(spark: SparkSession, spec: OperationSpec, deleted: DataFrame, sequence: str, truncates: Iterable[str] = ()) -> None:
-    """Remembers deletes of an operation; doing it again changes nothing.
+    """Records deletes of an operation; repeating it changes nothing.
 
     Args:
         spark: The session of `deleted`.
@@ -60,7 +60,7 @@ def recalled(spark: SparkSession, spec: OperationSpec) -> DataFrame | None:
 
 
 def without_deleted(spark: SparkSession, spec: OperationSpec, batch: DataFrame, sequence: str, deleted: str) -> DataFrame:
-    """Leaves out the rows of a batch that are older than a delete of their key.
+    """Drops the rows of a batch that are older than a delete of their key.
 
     Args:
         spark: The session of `batch`.

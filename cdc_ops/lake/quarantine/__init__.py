@@ -1,1 +1,1 @@
-"""Records that cannot be read and changes that cannot be ordered: set aside, and shown."""
+"""The quarantine: records that cannot be read, and changes that cannot be ordered."""

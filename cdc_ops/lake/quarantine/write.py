@@ -1,4 +1,4 @@
-"""Records that cannot be read, and changes that cannot be placed, set aside in a Delta table beside the lake's own. Runs in Spark.
+"""Writes records that cannot be read, and changes that cannot be ordered, to the quarantine table. Runs in Spark.
 
 They are written before the commit of the rows that were read with them, once an operation: a commit never stands for records that are
 nowhere. Reading them needs no Spark: `lake.quarantine.read`.
@@ -19,7 +19,7 @@ from cdc_ops.lake.table.create import translated_conflicts
 
 
 def set_aside(spark: SparkSession, spec: OperationSpec, path: str, feed: str) -> None:
-    """Appends the bad records of an operation, and those of unknown tables that were landed; doing it again changes nothing.
+    """Appends the bad records of an operation, and landed records of unknown tables; repeating it changes nothing.
 
     Args:
         spark: A session.
@@ -65,7 +65,7 @@ def resolve(spark: SparkSession, spec: OperationSpec, path: str, feed: str) -> N
 
 
 def set_rows_aside(spark: SparkSession, spec: OperationSpec, path: str, rows: DataFrame, reason: Column) -> None:
-    """Appends rows of a query that cannot be placed; doing it again changes nothing.
+    """Appends rows of a query that cannot be ordered; repeating it changes nothing.
 
     They have no file: they are numbered, always in the same order, as lines of `<table>/operation-<number>`. Their bytes are their JSON.
 

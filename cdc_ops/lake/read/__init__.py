@@ -1,1 +1,1 @@
-"""For readers of a table: its current rows, and what changed between two versions."""
+"""For readers of a table: its current rows, and the changes between two versions."""

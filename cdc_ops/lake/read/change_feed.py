@@ -1,4 +1,4 @@
-"""What changed in a table between two of its commits, for those who follow it. Runs in Spark.
+"""The changes of a table between two of its commits, for readers that follow it. Runs in Spark.
 
 Delta's feed tells what a statement did to rows: a MERGE that wrote a row with the values that it had updated it, and one that replaced the
 table deleted and inserted all of them. Those who follow a table want to know what became of its rows. So the images of a row are put
@@ -35,7 +35,7 @@ def changes(
     end: str | int | datetime | None = None,
     mode: ChangeMode | str = ChangeMode.DATA_BEFORE_AFTER,
 ) -> "DataFrame":
-    """Returns what changed in a table in the commits of a range: one row for each row of the table and commit that changed it.
+    """Returns the changes of a table in a range of commits: one row for each changed row and commit.
 
     Args:
         spark: A session with Delta.
@@ -81,7 +81,7 @@ def _mode(mode: ChangeMode | str) -> ChangeMode:
         return ChangeMode(mode)
     except ValueError as error:
         names = ", ".join(ChangeMode)
-        raise RequestError(f"{mode!r} is no mode of changes.", data="Nothing was read.", next=f"Choose one of {names}.") from error
+        raise RequestError(f"{mode!r} is not a mode of changes.", data="Nothing was read.", next=f"Choose one of {names}.") from error
 
 
 def raw_feed(spark: "SparkSession", table: str, found: FeedRange) -> "DataFrame":
@@ -106,11 +106,11 @@ def _load(spark: "SparkSession", table: str, found: FeedRange) -> "DataFrame":
         if "TIME_TRAVEL" not in str(error):
             raise
         raise ChangesUnavailableError(
-            f"Delta does not tell changes of {table} as old as those after version {found.begin}.",
+            f"Delta no longer has the changes of {table} after version {found.begin}.",
             why=str(error).splitlines()[0],
-            data="Nothing was read; the table is as it was.",
-            next="Begin later, or read the table as a whole and follow its changes from its version on. 'retention' of the table's"
-            " 'maintenance' says for how long they are kept.",
+            data="Nothing was read; the table is unchanged.",
+            next="Start later, or read the whole table and follow its changes from that version on. 'retention' of the table's"
+            " 'maintenance' sets how long they are kept.",
         ) from error
 
 
@@ -119,7 +119,7 @@ def _keys(found: FeedRange, columns: list[str], mode: ChangeMode, table: str) ->
     keys = tuple(key for key in (*keys, START) if keys and key.lower() in {name.lower() for name in columns})
     if not keys and mode is not ChangeMode.DATA_BEFORE_AFTER:
         raise RequestError(
-            f"The rows of {table} have no key that the mode {mode.value} could name.",
+            f"The rows of {table} have no key, which the mode {mode.value} needs.",
             why="No commit record in its log names key columns.",
             data="Nothing was read.",
             next=f"Choose the mode {ChangeMode.DATA_BEFORE_AFTER.value}.",

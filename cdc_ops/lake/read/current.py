@@ -1,4 +1,4 @@
-"""The rows of a table that its source has, for those who read it: without old versions, without deleted rows. Reads only."""
+"""The current rows of a table for readers: without old versions and deleted rows. Reads only."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentRows:
-    """Which rows and columns of a table its source has.
+    """The rows and columns of a table that its source has.
 
     Args:
         table: Path or URI of the Delta table.
@@ -52,9 +52,9 @@ def find_current(table: str) -> CurrentRows:
     state = None if version is None else log.state(version)
     if version is None or state is None or not state.property(OWNER_TABLE):
         raise RequestError(
-            f"There is no Delta table of a pipeline at {table}.",
+            f"No Delta table of a pipeline exists at {table}.",
             data="Nothing was read.",
-            next="Name the path of a table, as 'path' in the pipeline file, or below 'root' of its target, says.",
+            next="Use the path of a table: its 'path' in the pipeline file, or its folder below 'root' of the target.",
         )
     record = newest_record(log, version)
     own, marker = (record.own, record.deleted_column.lower()) if record else (DEFAULT_COLUMNS, "")
@@ -93,7 +93,9 @@ def view_statement(name: str, table: str) -> str:
     parts = name.split(".")
     if len(parts) > 3 or not all(part.strip() for part in parts):
         raise RequestError(
-            f"{name!r} is no name of a view.", data="Nothing was read.", next="Name it as view, schema.view or catalog.schema.view."
+            f"{name!r} is not a valid name of a view.",
+            data="Nothing was read.",
+            next="Name it as view, schema.view or catalog.schema.view.",
         )
     found = find_current(table)
     return f"CREATE OR REPLACE VIEW {'.'.join(map(quoted, parts))} AS\n{found.query}"

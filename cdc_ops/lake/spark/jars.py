@@ -40,7 +40,7 @@ class Coordinate:
         parts = text.strip().split(":")
         if len(parts) != 3 or not all(re.fullmatch(r"[\w.\-]+", part) for part in parts):
             raise EnvironmentSetupError(
-                f"{text!r} does not name a jar",
+                f"{text!r} is not a name of a jar",
                 why="a jar is named organisation:name:revision",
                 data="nothing was fetched",
                 next="write for example org.postgresql:postgresql:42.7.14",
@@ -154,8 +154,8 @@ def jar_list(folder: Path) -> str:
     jars = sorted(path.resolve() for path in folder.glob("*.jar"))
     if not jars:
         raise EnvironmentSetupError(
-            f"there are no jars in {folder}",
-            why="they were never fetched, or into another folder",
+            f"the folder {folder} has no jars",
+            why="they were never fetched, or they are in another folder",
             data="nothing was read or written",
             next=f"python -m cdc_ops.lake.spark.jars {folder}",
         )
@@ -270,15 +270,15 @@ def _fetch_error(folder: Path, absent: Sequence[Coordinate], said: Iterable[str]
         r"UnknownHost|Host \S+ not found|ConnectException|Connection (refused|reset|timed out)|SSLHandshake|timed out", text
     )
     if offline:
-        why = "the Maven repository does not answer: there is no network, or only through a proxy"
+        why = "the Maven repository does not answer: this machine has no network, or only through a proxy"
         advice = "set JAVA_TOOL_OPTIONS to your proxy (-Dhttps.proxyHost=... -Dhttps.proxyPort=...) or CDC_OPS_IVY_SETTINGS to an Ivy"
         advice += f" settings file with your own mirror; then python -m cdc_ops.lake.spark.jars {folder}"
     else:
         reasons = [re.sub(r"https?://\S+", "(address)", line) for line in text.splitlines() if "not found" in line or "rror" in line]
-        why = "; ".join(reasons[-3:]) or "Ivy ended without them and gave no reason"
+        why = "; ".join(reasons[-3:]) or "Ivy ended without them and without a reason"
         advice = f"check the name and revision, then python -m cdc_ops.lake.spark.jars {folder}"
     names = ", ".join(str(one) for one in absent)
-    return EnvironmentSetupError(f"cannot fetch {names}", why=why, data="no incomplete file was left", next=advice)
+    return EnvironmentSetupError(f"cannot fetch {names}", why=why, data="no incomplete file remains", next=advice)
 
 
 def _remove_other_revisions(folder: Path, coordinate: Coordinate) -> None:

@@ -1,4 +1,4 @@
-"""Where the JVM of this process writes: a file of its own, so that only our own lines reach the terminal and standard output.
+"""The log file of this process's JVM: only lines of cdc-ops reach the terminal and standard output.
 
 A JVM that PySpark starts inherits standard output and error. Spark's warnings would stand between our lines, and what the JVM itself says
 ("CodeCache is full") would stand before the JSON of `--json`. So the JVM gets a pipe. A thread copies it into the file, takes known
@@ -94,7 +94,7 @@ class JvmLog:
             return self._new_file()
         except OSError as error:
             raise EnvironmentSetupError(
-                f"The log of Spark's JVM cannot be written to {self.path.parent}.",
+                f"cdc-ops cannot write the log of Spark's JVM to {self.path.parent}.",
                 why=str(error),
                 data="Nothing was read or written.",
                 next="Set CDC_OPS_LOGS to a folder that this user may write to.",
@@ -132,7 +132,7 @@ class JvmLog:
             "The JVM for Spark did not start.",
             why="\n        ".join(said) or str(error),
             data="Nothing was read or written.",
-            next=f"Check that Java 17 is installed (java -version), and 'spark' in the pipeline file. The JVM's whole log: {self.path}",
+            next=f"Check that Java 17 is installed (java -version), and 'spark' in the pipeline file. The JVM's log: {self.path}",
         )
 
 

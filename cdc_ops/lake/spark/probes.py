@@ -1,4 +1,4 @@
-"""Trying out the surroundings without Spark: may a folder be written, which Java is it, are the jars whole. For `cdc-ops check`."""
+"""Checks without Spark: writable folders, the Java version, complete jars. For `cdc-ops check`."""
 
 import re
 import subprocess
@@ -34,7 +34,7 @@ def probe_folder(path: str) -> None:
             else:
                 filesystem.pipe_file(inner, text.encode())  # making folders first could make a bucket that was only misspelled
             if read_text(probe) != text:
-                raise OSError("what was read is not what was written")
+                raise OSError("the text read differs from the text written")
             filesystem.rm_file(inner)
         finally:
             for folder in made:
@@ -42,17 +42,17 @@ def probe_folder(path: str) -> None:
                     filesystem.rmdir(folder)
     except ImportError as error:
         raise EnvironmentSetupError(
-            f"There is no package here that writes to {path}.",
+            f"The Python package to write to {path} is not installed.",
             why=str(error),
             data="Nothing was written.",
-            next="Install the one for the store: pip install 'cdc-ops[s3]' for s3a://.",
+            next="Install it: pip install 'cdc-ops[s3]' for s3a://.",
         ) from None
     except Exception as error:  # each kind of store has errors of its own
         raise LakeError(
-            f"{path} cannot be written.",
+            f"cdc-ops cannot write to {path}.",
             why=f"{type(error).__name__}: {error}",
             data="Nothing was written.",
-            next="Check the path, the rights of this process, and for an object store its endpoint and login.",
+            next="Check the path, the permissions of this process, and for an object store its endpoint and login.",
         ) from None
 
 
@@ -86,7 +86,7 @@ def java_version() -> tuple[str, int]:
 
 def _broken_java(command: str, why: str) -> EnvironmentSetupError:
     return EnvironmentSetupError(
-        f"{command} does not tell its version.",
+        f"{command} does not print its version.",
         why=why,
         data="Nothing was read or written.",
         next="Install Java 17 or 21, or set JAVA_HOME to one.",

@@ -1,4 +1,4 @@
-"""Landing: the rows of one window as Parquet in the staging area, with a manifest that is written last. Runs in Spark.
+"""Lands the rows of one window as Parquet in the staging area; the manifest is written last. Runs in Spark.
 
 What the manifest says of the rows comes from the footers of the files that are there, not from a second pass and not from counters of the
 job: a task that ran twice counts once.
@@ -38,7 +38,7 @@ def land(
     check: Callable[[], None] = lambda: None,
     finish: Callable[[Manifest], Manifest] = lambda manifest: manifest,
 ) -> Manifest:
-    """Writes a window's rows to the operation's staging folder and declares them landed.
+    """Writes a window's rows to the operation's staging folder, and then the manifest.
 
     Args:
         spark: The session of `df`.
@@ -84,19 +84,19 @@ def read_landed(spark: SparkSession, spec: OperationSpec, manifest: Manifest) ->
     """
     damage = find_damage(spec.target.staging, manifest)
     if not damage and manifest.schema_fingerprint != spec.source.schema.fingerprint:
-        damage = "they were read with other columns"
+        damage = "their columns differ from the plan"
     if damage:
         raise _lost(spec, damage)
     columns = ", ".join(f"{quoted(column.name)} {column.delta_type}" for column in spec.read_schema.columns)
     rows = spark.read.schema(columns).parquet(f"{spec.target.staging.rstrip('/')}/{manifest.attempt}")
     listed = len(rows.inputFiles())  # Spark lists them itself: what vanishes after that fails the read, and is not left out of it
     if listed != manifest.files:
-        raise _lost(spec, f"{listed:,} of {manifest.files:,} files are there")
+        raise _lost(spec, f"only {listed:,} of {manifest.files:,} files exist")
     return rows
 
 
 def check_feed(spec: OperationSpec, manifest: Manifest) -> None:
-    """Checks that the feed of landed events is there, where the merge reads it.
+    """Checks that the landed feed of events exists, if the merge reads it.
 
     Raises:
         LandedRowsLostError: files of it are gone.
@@ -108,7 +108,7 @@ def check_feed(spec: OperationSpec, manifest: Manifest) -> None:
 def _lost(spec: OperationSpec, damage: str) -> LandedRowsLostError:
     return LandedRowsLostError(
         f"The landed rows of operation {spec.op_seq} of {spec.table} are not complete: {damage}.",
-        why=f"Somebody removed or replaced files below {spec.target.staging}.",
+        why=f"Files below {spec.target.staging} were removed or replaced.",
         data="Nothing was written to the table; the watermark stays.",
         next="Nothing to do: the next try reads the same window again.",
     )

@@ -87,7 +87,7 @@ def find_damage(staging: str, manifest: Manifest) -> str:
         files = landed_files(staging, folder)
         found = sum(file.bytes for file in files)
         if (len(files), found) != (count, size):
-            return f"{len(files):,} of {count:,} files are there, with {found:,} of {size:,} bytes"
+            return f"{len(files):,} of {count:,} files exist, with {found:,} of {size:,} bytes"
     return ""
 
 
@@ -97,12 +97,12 @@ def feed_name(attempt: str) -> str:
 
 
 def is_landed(spec: OperationSpec) -> bool:
-    """True if an operation's rows are in the staging area, all of them; it needs the source no more."""
+    """True if all rows of an operation are in the staging area; the operation no longer needs the source."""
     return find_landed(spec).manifest is not None
 
 
 def write_manifest(staging: str, manifest: Manifest) -> None:
-    """Declares a try complete; everything else of it must be there before."""
+    """Writes the manifest of a try, after all its other files."""
     write_text(f"{staging.rstrip('/')}/{MANIFEST}", json_codec.dumps(manifest))
 
 

@@ -1,4 +1,4 @@
-"""Counting values that became NULL because nothing stored can hold them, in the same pass that reads or writes the rows.
+"""Counts values that became NULL because no stored type holds them, in the pass that reads or writes the rows.
 
 Rows carry columns of bits, one bit for each column of their schema that can lose a value so (`core.schema.tables.Column.lossy`); NULL
 where a row lost none. Landed files keep them; the table never gets them.

@@ -1,4 +1,4 @@
-"""Altering a Delta table to the columns that an operation was planned with: metadata commits of their own, before its statement.
+"""Alters a Delta table to the columns of an operation's plan, by separate metadata commits before its statement.
 
 They carry no transaction id and no commit record, change no rows, and each is left out where the table is like that already: a run that
 died between two of them, or between them and the statement, goes on where it stopped.
@@ -35,7 +35,7 @@ _MOMENT: Final = "timestamp_ntz"
 
 
 def alter_table(spark: SparkSession, spec: OperationSpec, state: LogState) -> tuple[tuple[str, str], ...]:
-    """Alters a table as the operation's frozen schema changes say, unless it is like that already.
+    """Applies the operation's frozen schema changes to a table, except those that it already has.
 
     Args:
         spark: Any session.
@@ -58,7 +58,7 @@ def alter_table(spark: SparkSession, spec: OperationSpec, state: LogState) -> tu
 
 
 def record_changes(spark: SparkSession, spec: OperationSpec, state: LogState) -> None:
-    """Sets what is recorded of a table's changes, and for how long, where the operation wants it and it is not.
+    """Turns the change feed of a table on and sets its retention, if the operation needs it.
 
     Its change feed is never switched off.
 
@@ -74,10 +74,10 @@ def record_changes(spark: SparkSession, spec: OperationSpec, state: LogState) ->
         _enable(spark, spec.target.path, wanted, state)
     except AnalysisException as error:
         raise ConfigError(
-            f"The changes of {spec.table} cannot be recorded in {spec.target.path}.",
+            f"The Delta table {spec.target.path} of {spec.table} cannot record a change feed.",
             why=str(error).splitlines()[0],
             data="Nothing was written; the watermark stays.",
-            next="Leave 'change_feed' out for this table, or exclude the columns that Delta's feed has the names of.",
+            next="Leave 'change_feed' out for this table, or exclude the columns whose names Delta's change feed uses.",
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Does a Delta table take the columns of an operation? Spark-free, so that a plan can ask before Spark starts."""
+"""Checks that a Delta table fits the columns of an operation. Spark-free, so that a plan can check before Spark starts."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -30,7 +30,7 @@ def listed_columns(text: str) -> list[str]:
 
 
 def check_columns(path: str, stored: Sequence[tuple[str, str]], schema: TableSchema) -> None:
-    """Checks that a table can take rows of a schema exactly; columns that only the table has are left alone.
+    """Checks that a table can store rows of a schema exactly; columns that only the table has are ignored.
 
     Args:
         path: The table, for the message.
@@ -51,10 +51,10 @@ def check_columns(path: str, stored: Sequence[tuple[str, str]], schema: TableSch
         return
     problems = ([f"it lacks {', '.join(missing)}"] if missing else []) + differing
     raise TargetSchemaError(
-        f"The Delta table {path} cannot take the rows of {schema.table}: {'; '.join(problems)}.",
+        f"The Delta table {path} cannot store the rows of {schema.table}: {'; '.join(problems)}.",
         why=f"Table columns: {_listed(stored)}. Source columns: {_listed([(c.name, c.delta_type) for c in schema.columns])}.",
         data="Nothing was written; the watermark stays.",
-        next="ALTER TABLE the Delta table to match, or exclude the columns ('except_column_list'), or give the table a new 'path'.",
+        next="ALTER TABLE the Delta table to match, or exclude the columns ('except_column_list'), or set a new 'path' for the table.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Delta tables themselves: made once from an operation's schema, checked before each statement, measured after it."""
+"""Delta tables: created from an operation's schema, checked before each statement, measured after it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,14 +19,14 @@ from cdc_ops.lake.table.alter import INDEXED, SPECIAL, alter_table, record_chang
 from cdc_ops.lake.table.columns import check_columns, column_list, has_statistics
 
 _RESERVED: Final = {
-    "delta.setTransactionRetentionDuration": "it makes Delta forget which operations it holds, and a replay would apply them twice",
-    "delta.appendOnly": "changed and deleted rows could not be written",
+    "delta.setTransactionRetentionDuration": "Delta would forget the operations that the table has, and a retry would apply them twice",
+    "delta.appendOnly": "Delta could not write changed and deleted rows",
 }
 _CONFLICTS: Final = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 
 
 def ensure_table(spark: SparkSession, spec: OperationSpec) -> None:
-    """Makes the table of an operation, unless it is there, and checks that it is ours and takes the operation's columns.
+    """Creates the table of an operation if it does not exist, and checks its owner and its columns.
 
     Creation is a commit of its own, without rows and without transaction id. It names the owner in the table's properties, so that a first
     load that died right after it finds an empty table of its own and goes on (`LakeHead.created_by_us`).
@@ -59,7 +59,8 @@ def _follow(spark: SparkSession, spec: OperationSpec, state: LogState) -> None:
             stored = alter_table(spark, spec, state)
     except (AnalysisException, IllegalArgumentException) as error:
         raise TargetSchemaError(
-            f"The Delta table {spec.target.path} cannot be altered as {spec.table} was: {'; '.join(map(str, spec.apply.schema_changes))}.",
+            f"The Delta table {spec.target.path} cannot follow the schema changes of {spec.table}:"
+            f" {'; '.join(map(str, spec.apply.schema_changes))}.",
             why=str(error).splitlines()[0],
             data="Nothing was written; the watermark stays.",
             next="ALTER TABLE the Delta table by hand and run again, or set 'schema_changes: freeze', or exclude the columns.",
@@ -80,7 +81,7 @@ def creation_properties(spec: OperationSpec) -> dict[str, str]:
     for name, why in _RESERVED.items():
         if any(name.lower() == key.lower() for key, _ in spec.target.properties):
             raise ConfigError(
-                f"Table {spec.table}: the property {name} cannot be set.",
+                f"Table {spec.table}: cdc-ops does not allow the property {name}.",
                 why=f"Because {why}.",
                 data="Nothing was read or written.",
                 next=f"Remove {name} from 'properties' in the pipeline file.",
@@ -123,10 +124,10 @@ def translated_conflicts(doing: str) -> Iterator[None]:
         if not type(error).__module__.startswith("delta.exceptions") and not any(code in str(error) for code in _CONFLICTS):
             raise
         raise LakeConflictError(
-            f"Somebody else committed to the Delta table during {doing}.",
+            f"Another writer committed to the Delta table during {doing}.",
             why=str(error).splitlines()[0],
-            data="Nothing of it was written; the watermark stays.",
-            next="Nothing to do: the next try sees the table's new state. If it happens again, DESCRIBE HISTORY shows the other writer.",
+            data="Nothing was written; the watermark stays.",
+            next="Nothing to do: the next try reads the table's new state. If it happens again, DESCRIBE HISTORY shows the other writer.",
         ) from error
 
 
@@ -167,10 +168,10 @@ def _creation_error(spec: OperationSpec, error: PySparkException) -> ConfigError
 
 
 def _foreign_error(spec: OperationSpec, owner: tuple[str, str]) -> TargetForeignError:
-    whose = f"table {owner[1]} of pipeline {owner[0]!r}" if owner[0] else "somebody else: it has no mark of cdc-ops"
+    whose = f"table {owner[1]} of pipeline {owner[0]!r}" if owner[0] else "another writer: it has no properties of cdc-ops"
     return TargetForeignError(
         f"The Delta table at {spec.target.path} belongs to {whose}.",
-        why=f"It was to take {spec.table} of pipeline {spec.pipeline!r}; a table has one writer.",
-        data="Nothing was written; the table is as it was.",
-        next="Give the table another 'path' in the pipeline file, or move the existing one away.",
+        why=f"It is the target of {spec.table} of pipeline {spec.pipeline!r}, and a table has only one writer.",
+        data="Nothing was written; the table is unchanged.",
+        next="Set another 'path' for the table in the pipeline file, or move the existing Delta table away.",
     )

@@ -1,4 +1,4 @@
-"""Which rows of a Delta table its source still has. Runs in Spark, reads only."""
+"""The rows of a Delta table that its source still has. Runs in Spark, reads only."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Upkeep of a Delta table: OPTIMIZE and VACUUM, when the plan says that they are due. Runs in Spark, under the table's lease."""
+"""Maintenance of a Delta table: OPTIMIZE and VACUUM, if the plan finds them due. Runs in Spark, under the table's lease."""
 
 from datetime import datetime
 
@@ -31,7 +31,7 @@ def maintain(spark: SparkSession, task: MaintenanceTask, now: datetime) -> Table
         LakeConflictError: somebody else wrote the table meanwhile.
     """
     stats = task.stats
-    with private_session(spark, {}) as session, translated_conflicts(f"the upkeep of {task.table}"):
+    with private_session(spark, {}) as session, translated_conflicts(f"the maintenance of {task.table}"):
         if task.plan.optimize:
             session.sql(f"OPTIMIZE {path_name(task.path)}").collect()
         if task.plan.vacuum:

@@ -1,1 +1,1 @@
-"""The safe upper bound of a window, and what a server shows of its open transactions."""
+"""The safe upper bound of a window, and the open transactions of a server."""

@@ -1,4 +1,4 @@
-"""What a source database shows at one moment: its clock, who can still commit rows, and how far behind a primary it is."""
+"""The activity of a source database at one moment: clock, open writers, and the lag behind its primary."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -35,7 +35,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerActivity:
-    """What was seen at one moment.
+    """The activity of a server at one moment.
 
     Args:
         now: The server's clock before anything else was read, UTC.
@@ -51,13 +51,13 @@ class ServerActivity:
 
     @property
     def oldest(self) -> Writer | None:
-        """The writer that began first."""
+        """The writer that started first."""
         return min(self.writers, key=lambda writer: writer.started, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaState:
-    """A replica's distance from its primary, as far as it knows.
+    """A replica's lag behind its primary, as far as it knows.
 
     Args:
         lag: Age of what it applies now, rounded up.
@@ -68,8 +68,12 @@ class ReplicaState:
     certain: bool = True
 
     def warning(self, lookback: timedelta) -> str:
-        """Says what a replica cannot know."""
-        kind = "The source is a replica" if self.certain else "The source is read-only, so probably a replica (the user may not ask it)"
+        """Returns the warning about the limits of a replica."""
+        kind = (
+            "The source is a replica"
+            if self.certain
+            else "The source is read-only, so probably a replica (the user lacks the privilege to check)"
+        )
         return (
             f"{kind}: it does not show transactions that are open on its primary. Windows stay its lag and {lookback.total_seconds():g} s "
             "behind the clock; a transaction that stays open longer can be read late. Raise 'lookback', or connect to the primary."

@@ -1,4 +1,4 @@
-"""The safe upper bound of a window: a position below which nothing can still be committed.
+"""The safe upper bound of a window: a cursor value below which no transaction can still commit.
 
 Two strategies with one shape, chosen by the cursor's type: a clock (`ClockBound`) and a counter (counter.py). Both rest on what a
 `Probe` sees of the server's writers; where the user may not see other people's transactions, both fall back to staying `lookback` behind.
@@ -24,14 +24,15 @@ _SHARE_SECONDS: Final = 1.0
 """A bound stays true for ever; the tables of one run share an observation that is not older than this."""
 
 _NOTHING_TO_HOLD: Final = (
-    " The table has no watermark yet that could be held: rows of that transaction may be older than the first window and are then not read."
+    " This is the first load, so no watermark can wait for that transaction: its rows may be older than the first window and are then"
+    " not read."
     " End it before the first load, or reconcile the table once it has ended."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundRequest:
-    """What `Source.safe_bound` is asked."""
+    """The arguments of `Source.safe_bound`."""
 
     schema: TableSchema
     cursor: Cursor
@@ -42,7 +43,7 @@ class BoundRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """One look at the server, and when it was by our own clock."""
+    """An observation of the server, with its time by the local clock."""
 
     at: float
     seen: ServerActivity
@@ -50,7 +51,7 @@ class _Look:
 
 
 class Probe(Protocol):
-    """What differs between servers."""
+    """The operations that differ between servers."""
 
     look_again_seconds: float
     """How long to wait between two looks at the writers."""
@@ -60,19 +61,19 @@ class Probe(Protocol):
         ...
 
     def observe(self) -> ServerActivity:
-        """Reads the clock, then the writers, in the order that makes the answer a bound."""
+        """Reads first the clock, then the writers; this order makes the result a safe bound."""
         ...
 
     def server(self) -> tuple[str, datetime]:
-        """Returns what tells this server from others, and a time (UTC) not before its start."""
+        """Returns the server's identity, and a time (UTC) not before its start."""
         ...
 
     def running(self) -> int:
-        """Returns how many statements of clients the server runs, this one left out."""
+        """Returns the number of client statements that the server runs, without this one."""
         ...
 
     def replica(self) -> ReplicaState | None:
-        """Returns how far behind a replica is; None for a server that follows nobody."""
+        """Returns the lag of a replica; None for a server that is not a replica."""
         ...
 
     def earliest_stamp(self, writer: Writer, lookback: timedelta) -> datetime:
@@ -80,35 +81,35 @@ class Probe(Protocol):
         ...
 
     def zone(self) -> tuple[str, bool]:
-        """Returns the name of the zone in which sessions begin, and False if only the server itself may know it."""
+        """Returns the default time zone of sessions, and False if only the server itself may know this name."""
         ...
 
     def session_zones(self) -> tuple[str, ...]:
-        """Returns the names of the zones in which others write now, or in which new sessions begin where others cannot be seen."""
+        """Returns the time zones of other sessions; if they are hidden, the default zone of new sessions."""
         ...
 
     def wall_clock(self, instants: tuple[datetime, ...]) -> tuple[datetime, ...]:
-        """Turns instants into wall-clock times of a zone that only the server knows."""
+        """Converts instants to wall-clock times of a zone that only the server knows."""
         ...
 
     def next_number(self, table: TableName, column: str) -> int | None:
-        """Returns the next number that a column will get from the server; None for columns that get none."""
+        """Returns the next number that the server will generate for a column; None for other columns."""
         ...
 
     def missing_grant(self, seen: ServerActivity, instead: str) -> str:
-        """The warning that names what to grant."""
+        """Returns the warning that names the missing grant."""
         ...
 
     def unknown_start(self, writer: Writer) -> str:
-        """The warning about a writer of which nobody knows when it began."""
+        """Returns the warning about a writer whose start is unknown."""
         ...
 
 
 class BoundStrategy(Protocol):
-    """One way to find a bound."""
+    """A method to find a safe bound."""
 
     def bound(self, request: BoundRequest) -> SafeBound:
-        """Returns a position below which nothing can still be committed."""
+        """Returns a cursor value below which no transaction can still commit."""
         ...
 
 
@@ -126,7 +127,7 @@ class ClockBound:
         self._last: _Look | None = None
 
     def bound(self, request: BoundRequest) -> SafeBound:
-        """Returns the bound in the terms of the cursor's lead column, cut down to the fraction that the column keeps."""
+        """Returns the bound as a value of the cursor's lead column, rounded down to the column's precision."""
         clock, warnings = self._wall_clock(request.cursor)
         last = self._last
         if last is not None and request.since is not None and time.monotonic() - last.at < _SHARE_SECONDS:
@@ -139,7 +140,7 @@ class ClockBound:
         return self._bound(request, look, clock, warnings)
 
     def literal(self, cursor: Cursor, instant: datetime) -> datetime:
-        """Returns the wall-clock time of an instant in the lead column's terms."""
+        """Returns the wall-clock time of an instant as a value of the lead column."""
         clock, _ = self._wall_clock(cursor)
         return clock((instant,))[0]
 
@@ -215,10 +216,10 @@ class _Held(TypedDict, total=False):
 
 
 def held_by(writer: Writer | None) -> _Held:
-    """What a bound says of the writer that holds it back."""
+    """Returns the text about the writer that holds a bound back."""
     return _Held() if writer is None else _Held(held_by=writer.label, held_since=writer.started, held_hint=writer.hint)
 
 
 def seconds(span: timedelta) -> str:
-    """Returns a span for messages."""
+    """Returns a duration as text for messages."""
     return f"{span.total_seconds():g} s"

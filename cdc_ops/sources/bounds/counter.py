@@ -41,7 +41,7 @@ class CounterBound:
         self._dialect = dialect
 
     def bound(self, request: BoundRequest) -> SafeBound:
-        """Returns the counter or, if writers do not end in time, the newest reading that is older than they are, or the watermark."""
+        """Returns the counter or, if writers do not end in time, the newest older sample, or the watermark."""
         counter, clock, warnings = self._counter(request)
         observed_at = self._probe.now()  # after the counter: readings are worth nothing the other way round
         if request.since is not None and counter <= int(request.since.parts[0]):
@@ -50,7 +50,7 @@ class CounterBound:
         if replica is not None or not seen.complete:
             wait = min(request.lookback, _LONGEST_BLIND_WAIT)
             time.sleep(wait.total_seconds())
-            missing = self._probe.missing_grant(seen, f"each run waits {seconds(wait)} for rows that are not committed yet")
+            missing = self._probe.missing_grant(seen, f"each run waits {seconds(wait)} for uncommitted rows")
             warnings += (replica.warning(wait) if replica else missing,)
             return self._result(counter, clock, observed_at, METHOD_COUNTER_OVERLAP, warnings)
         open_writers = self._wait(seen, min(max(request.lookback, timedelta(seconds=1)), _LONGEST_WAIT))
@@ -103,7 +103,7 @@ class CounterBound:
             return counter, counter, ()
         warning = (
             f"The largest {request.cursor.lead.name!r} of {request.schema.table} is {counter - 1}, below the watermark {since}: "
-            "its last rows were deleted, or its numbers began anew. If they did, run a full resync."
+            "either the last rows were deleted, or the numbers restarted. After a restart of the numbers, run 'cdc-ops resync --mode full'."
         )
         return counter, since, (warning,)
 

@@ -24,7 +24,7 @@ WallClock = Callable[[tuple[datetime, ...]], tuple[datetime, ...]]
 
 
 def parse_zone(text: str) -> tzinfo | None:
-    """Returns the zone of an IANA name or an offset such as `+08:00`; None if there is none of that name."""
+    """Returns the zone of an IANA name or an offset such as `+08:00`; None for an unknown name."""
     if text.strip().lower() in _UTC_NAMES:
         return UTC
     if found := _OFFSET.match(text.strip()):
@@ -37,7 +37,7 @@ def parse_zone(text: str) -> tzinfo | None:
 
 
 def require_zone(text: str) -> tzinfo:
-    """Returns the zone that a pipeline's source names.
+    """Returns the time zone of a pipeline's source.
 
     Raises:
         ConfigError: there is no such zone.

@@ -1,4 +1,4 @@
-"""Warnings for cursors without a zone: who stamps them in another zone than the source's, and which rows lie in the future.
+"""Warnings for cursors without a zone: sessions that write in another time zone than the source's, and rows in the future.
 
 `DATETIME DEFAULT CURRENT_TIMESTAMP` (in Postgres `timestamp DEFAULT now()`) takes the zone of the *session* that writes. Rows that a
 session further west stamps lie below the watermark at once, and no increment reads them.
@@ -30,7 +30,7 @@ _FIX: Final = (
 
 @dataclass(slots=True)
 class ZoneChecks:
-    """What an operator should know of the zones of one server; zones are asked for once.
+    """Checks the time zones of one server; it asks for the zones once.
 
     Args:
         probe: The server.
@@ -48,7 +48,7 @@ class ZoneChecks:
     _others: tuple[str, ...] | None = None
 
     def warnings(self, schema: TableSchema, cursor: Cursor, *, stamped: bool) -> tuple[str, ...]:
-        """Returns what is to be said of a cursor, () for one that has a zone or is no moment.
+        """Returns the warnings for a cursor, () for a cursor with a time zone or without a time.
 
         Args:
             schema: The table.

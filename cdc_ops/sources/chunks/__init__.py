@@ -1,1 +1,1 @@
-"""How a table is split for snapshots and for several connections. Pure."""
+"""Splits a table for snapshots and for parallel connections. Pure."""

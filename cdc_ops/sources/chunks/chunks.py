@@ -1,4 +1,4 @@
-"""A table as chunks, each one durable operation, and a chunk as slices, each read over a connection of its own. Pure."""
+"""Splits a table into chunks (one operation each), and a chunk into partitions (one connection each). Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ MOST_CHUNKS: Final = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkSize:
-    """How large a chunk may be, about.
+    """The approximate maximum size of a chunk.
 
     Args:
         rows: Rows of a chunk.
@@ -34,7 +34,7 @@ class ChunkSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """One chunk.
+    """A chunk of a table.
 
     Args:
         slices: Disjoint conditions, together the chunk.
@@ -49,7 +49,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkPlan:
-    """The chunks of a table, or of what a snapshot has left of it; disjoint and together everything, whatever is inserted meanwhile.
+    """The chunks of a table, or of the rest of a snapshot: disjoint and complete, whatever is inserted meanwhile.
 
     Args:
         chunks: In the order in which they are read.
@@ -69,7 +69,7 @@ class ChunkPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How a number of rows is divided.
+    """The numbers of chunks and partitions for a number of rows.
 
     Args:
         chunks: Number of chunks.

@@ -1,4 +1,4 @@
-"""How the rows of a table are cut for several connections, or for several operations."""
+"""Splits the rows of a table for several connections, or for several operations."""
 
 from typing import Final, Protocol
 
@@ -16,10 +16,10 @@ _WHOLE: Final = INTEGERS - {"bit", "year"}
 
 
 class BorderFinder(Protocol):
-    """Finds where a table is to be cut, at a cost far below that of reading it."""
+    """Finds the split points of a table much cheaper than by reading it."""
 
     def is_cuttable(self, column: Column) -> bool:
-        """True if a table can be cut by the values of a column."""
+        """True if a table can be split by the values of a column."""
         ...
 
     def estimate(self, schema: TableSchema, rest: str) -> int:
@@ -27,7 +27,7 @@ class BorderFinder(Protocol):
         ...
 
     def cut(self, schema: TableSchema, axis: SplitKey, rest: str, parts: int, rows: int) -> Split:
-        """Finds borders.
+        """Finds split points.
 
         Args:
             schema: The table.
@@ -40,7 +40,7 @@ class BorderFinder(Protocol):
 
 
 class Slicer:
-    """Cuts tables by the quantiles of their key, and windows by the range of their leading key column or their cursor.
+    """Splits tables by the quantiles of their key, and windows by the range of their leading key column or their cursor.
 
     Args:
         session: The connection.
@@ -79,16 +79,16 @@ class Slicer:
         axis = choose_axis(schema, keys, self._borders.is_cuttable)
         whole = Chunk(slices=(rest,), rows=estimate)
         if axis is None:
-            why = f"cannot be cut: {why_uncut(schema, keys, self._borders.is_cuttable)}"
-            warning = f"{schema.table} is read in one chunk over one connection, all or nothing: it {why}." if estimate > _LARGE else ""
-            return ChunkPlan(chunks=(whole,), how=f"one chunk, one reader: {why}", warning=warning)
+            why = f"cannot be split: {why_uncut(schema, keys, self._borders.is_cuttable)}"
+            warning = f"{schema.table} is read in one chunk over one connection: it {why}." if estimate > _LARGE else ""
+            return ChunkPlan(chunks=(whole,), how=f"one chunk, one connection: {why}", warning=warning)
         if shape.parts == 1:
-            return ChunkPlan(chunks=(whole,), how="one chunk, one reader")
+            return ChunkPlan(chunks=(whole,), how="one chunk, one connection")
         cut = self._borders.cut(schema, axis, rest, shape.parts, shape.rows)
         # Where the estimate was too low, counting has found more parts than there are readers.
         per_chunk = readers if shape.chunks > 1 else max(limit // shape.rows, readers) if limit else len(cut.borders) + 1
         chunks = assemble(self._dialect, axis, cut, rest, per_chunk, estimate)
-        return ChunkPlan(chunks=chunks, how=f"cut by ({', '.join(axis.names)}) with {cut.how}")
+        return ChunkPlan(chunks=chunks, how=f"split by ({', '.join(axis.names)}) with {cut.how}")
 
     def extent(self, schema: TableSchema, key: str) -> tuple[int, int] | None:
         """See `Source.extent`."""

@@ -1,4 +1,4 @@
-"""How an axis is cut into conditions that tile it: disjoint, together exactly the whole, open at both ends. Pure."""
+"""Splits a key range into disjoint conditions that cover it exactly, open at both ends. Pure."""
 
 from datetime import timedelta
 from itertools import pairwise

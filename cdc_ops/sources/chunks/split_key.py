@@ -1,4 +1,4 @@
-"""By which columns a table is cut into chunks and slices: the columns of an index over its key. Pure.
+"""The split key: the index columns by which a table is split into chunks and partitions. Pure.
 
 Only columns that identify a row are cut by. A row whose value changes while a snapshot runs could otherwise move from a range that is still
 to be read into one that was read, or the other way round, and be missing or doubled in the lake.
@@ -32,12 +32,12 @@ class SplitKey:
 
     @property
     def nullable(self) -> bool:
-        """True if rows may have no place on the axis: they are a part of their own."""
+        """True if the split key of some rows may be NULL: these rows form a separate part."""
         return self.columns[0].nullable
 
 
 def choose_axis(schema: TableSchema, keys: Iterable[str], cuttable: Callable[[Column], bool]) -> SplitKey | None:
-    """Chooses what a table is cut by: the primary key, else the index with most columns of the key in front; None if there is none.
+    """Returns the split key: the primary key, else the index with most leading key columns; None without such an index.
 
     Args:
         schema: The table.
@@ -50,13 +50,13 @@ def choose_axis(schema: TableSchema, keys: Iterable[str], cuttable: Callable[[Co
 
 
 def why_uncut(schema: TableSchema, keys: tuple[str, ...], cuttable: Callable[[Column], bool]) -> str:
-    """Says why a table has no axis, and what would give it one."""
+    """Returns why a table has no split key, and the remedy."""
     lead = schema.column(keys[0]) if keys else None
     if lead is None:
         return "the table has no key"
     if not cuttable(lead):
-        return f"ranges of key column {lead.name!r} ({lead.source_type}) cannot be told apart in SQL"
-    return f"no index of the table starts with a key column; one on ({', '.join(keys)}) lets it be read in parts"
+        return f"SQL cannot reliably compare ranges of key column {lead.name!r} ({lead.source_type})"
+    return f"no index of the table starts with a key column; an index on ({', '.join(keys)}) lets cdc-ops read the table in parts"
 
 
 def _axis(schema: TableSchema, index: tuple[str, ...], identity: set[str], cuttable: Callable[[Column], bool]) -> SplitKey | None:

@@ -1,4 +1,4 @@
-"""Where a table is cut: borders on its axis, found from a server's estimates, and the parts between them. Pure.
+"""The split points of a table, found from a server's estimates, and the parts between them. Pure.
 
 Parts tile the axis whatever is inserted meanwhile: neighbours share a border, the first is open below and the last above.
 """
@@ -23,7 +23,7 @@ _SPLIT: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """Borders of a table.
+    """The split points of a table.
 
     Args:
         borders: In the order of the axis, n of them for n + 1 parts.
@@ -37,7 +37,7 @@ class Split:
 
 
 def even_borders(low: int, high: int, parts: int, count: Callable[[Sequence[Range]], Sequence[int]]) -> tuple[tuple[int, ...], list[int]]:
-    """Finds borders between `low` and `high` with about as many rows in each part, from estimates of how many rows a range has.
+    """Finds split points between `low` and `high` with about as many rows in each part, from estimates of how many rows a range has.
 
     Ranges with too many rows are split again until none has; an empty range costs one estimate, however wide it is.
 

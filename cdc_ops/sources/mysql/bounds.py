@@ -1,4 +1,4 @@
-"""What a safe bound needs to know of a MySQL or MariaDB server."""
+"""The facts of a MySQL or MariaDB server for a safe bound."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -62,7 +62,7 @@ class MySQLProbe:
         return writer.started - lookback
 
     def zone(self) -> tuple[str, bool]:
-        """Returns the global zone; what the operating system calls its own is not relied upon."""
+        """Returns the global time zone; the name that the operating system uses is not reliable."""
         zones = self._session.row("SELECT @@global.time_zone AS zone, @@system_time_zone AS system_zone")
         system = zones["zone"] == "SYSTEM"
         return zones["system_zone"] if system else zones["zone"], not system
@@ -94,14 +94,14 @@ class MySQLProbe:
         """The warning that names what to grant."""
         user, _, host = seen.account.rpartition("@")
         return (
-            f"User {seen.account} may not see open transactions; {instead}, and a transaction that stays open longer can be read late. "
-            f"Grant it: GRANT PROCESS ON *.* TO '{user}'@'{host}'"
+            f"User {seen.account} lacks the privilege to see open transactions; {instead}, and a transaction that stays open longer can be"
+            f" read late. Grant it: GRANT PROCESS ON *.* TO '{user}'@'{host}'"
         )
 
     def unknown_start(self, writer: Writer) -> str:
         """The warning about a transaction that outlived a restart of the server."""
         return (
-            f"Held back by {writer.label}: it was prepared before the server was restarted, and nobody knows when it began. "
+            f"Held back by {writer.label}: it was prepared before the server restarted, so its start is unknown. "
             "List it with XA RECOVER and end it with XA COMMIT or XA ROLLBACK."
         )
 

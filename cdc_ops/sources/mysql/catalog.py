@@ -102,9 +102,9 @@ class Catalog:
         if found["table_type"] not in _BASE_TABLES:
             raise SourceTableError(
                 f"{table} is a {str(found['table_type']).lower()}, not a table.",
-                why="Views have no key of their own, and their rows change without a trace.",
+                why="A view has no key, and its changes leave no trace.",
                 data=_NOTHING,
-                next="Copy the tables beneath it.",
+                next="Copy the base tables of the view.",
             )
         return found
 

@@ -1,4 +1,4 @@
-"""Typing the cursor columns of a MySQL or MariaDB table, and what an operator should know of them."""
+"""Typing the cursor columns of a MySQL or MariaDB table, and warnings about them."""
 
 from collections.abc import Callable
 from typing import Final
@@ -25,7 +25,7 @@ def type_cursor(schema: TableSchema, names: tuple[str, ...]) -> Cursor:
 def cursor_warnings(
     schema: TableSchema, cursor: Cursor, extras: dict[str, str], dialect: Dialect, expressions: tuple[str, ...] | None = ()
 ) -> tuple[str, ...]:
-    """Returns what makes a cursor slow or incomplete, each with its fix.
+    """Returns the warnings about a slow or incomplete cursor, each with its remedy.
 
     Args:
         schema: The table.
@@ -65,10 +65,11 @@ def _typed(column: Column) -> CursorColumn | None:
 def _change_warning(schema: TableSchema, cursor: Cursor, extra: str) -> str:
     lead, extra = cursor.lead, extra.lower()
     if "auto_increment" in extra:
-        return f"Cursor column {lead.name!r} of {schema.table} only numbers new rows: updates are not seen. Use an updated_at column."
+        only_new = f"Cursor column {lead.name!r} of {schema.table} is set only for new rows: cdc-ops does not see updates."
+        return f"{only_new} Use an updated_at column."
     if not lead.type.is_temporal or lead.coalesce or "on update" in extra:
         return ""
     return (
-        f"Cursor column {lead.name!r} of {schema.table} has no ON UPDATE CURRENT_TIMESTAMP: an update that does not set it is not seen. "
-        f"Add ON UPDATE CURRENT_TIMESTAMP({lead.precision or ''})".removesuffix("()")
+        f"Cursor column {lead.name!r} of {schema.table} has no ON UPDATE CURRENT_TIMESTAMP: cdc-ops does not see an update that does"
+        f" not set it. Add ON UPDATE CURRENT_TIMESTAMP({lead.precision or ''})".removesuffix("()")
     )

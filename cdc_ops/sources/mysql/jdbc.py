@@ -81,9 +81,9 @@ def _security(driver: str, address: Address) -> dict[str, str]:
     if address.ssl_ca and driver == "mysql":
         raise ConfigError(
             "MySQL Connector/J cannot check the server's certificate with 'ssl_ca'.",
-            why="It reads certificates from Java key stores only, and 'ssl_ca' is a PEM file.",
+            why="The driver reads certificates only from Java key stores, and 'ssl_ca' is a PEM file.",
             data="Nothing was read or written.",
-            next="Use 'jdbc_driver: mariadb', which reads from MySQL as well.",
+            next="Use 'jdbc_driver: mariadb', which also reads from MySQL.",
         )
     options = {"sslMode": _SSL_MODES[driver][address.ssl_mode]} if address.ssl_mode else {}
     if address.ssl_mode in ("", "disabled"):

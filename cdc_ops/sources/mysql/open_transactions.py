@@ -1,4 +1,4 @@
-"""Who can still commit rows on a MySQL or MariaDB server: open transactions that write, and statements that run.
+"""Lists the writers of a MySQL or MariaDB server: open transactions that write, and running statements.
 
 NOW() is fixed when a statement starts and its row becomes visible when the transaction commits; in between, only what is read here tells
 that the row exists. The order of reading carries the proof:
@@ -65,7 +65,7 @@ _TAKEN_OVER: Final = (
 
 
 def observe(session: MySQLSession) -> ServerActivity:
-    """Reads the clock, then the writers, in the order that makes the answer a bound.
+    """Reads first the clock, then the writers; this order makes the result a safe bound.
 
     Raises:
         SourceError: the server does not renew its listing of transactions.
@@ -110,10 +110,10 @@ def _fresh_transactions(session: MySQLSession) -> list[Row] | None:
         session.execute("COMMIT")
         session.execute("SET SESSION time_zone = '+00:00'")
     raise SourceError(
-        f"The server at {session.address.place} does not renew its listing of open transactions.",
-        why="Something reads information_schema.innodb_trx more often than ten times a second, which keeps the server's copy of it old.",
+        f"The server at {session.address.place} does not refresh its list of open transactions.",
+        why="Something reads information_schema.innodb_trx more than ten times a second, so the server keeps returning an old copy of it.",
         data="Nothing was read; the watermark stays.",
-        next="Slow that monitoring down to once a second.",
+        next="Reduce the monitoring to once a second.",
     )
 
 
@@ -179,9 +179,9 @@ def _transaction_writer(row: Row, users: dict[int, str], now: datetime, born: da
 
 def _hint(connection: int) -> str:
     if not connection:
-        return "Look at it: XA RECOVER. End it: XA COMMIT or XA ROLLBACK, with the identity that is listed there."
+        return "To inspect it: XA RECOVER. To end it: XA COMMIT or XA ROLLBACK, with the XID from that list."
     look = f"SELECT * FROM information_schema.processlist WHERE ID = {connection}"
-    return f"Look at it: {look}. End it, which rolls it back: KILL {connection}"
+    return f"To inspect it: {look}. To end it (this rolls it back): KILL {connection}"
 
 
 def _who(row: Row) -> str:

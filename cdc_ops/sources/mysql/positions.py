@@ -1,4 +1,4 @@
-"""What a MySQL or MariaDB server has committed, and whether a replica of it has applied that.
+"""The committed position of a MySQL or MariaDB server, and whether a replica has applied it.
 
 A position is taken at the server and waited for at the replica; no clock and no lag is trusted. A commit is in the binary log before it is
 visible, so a position that is taken now covers all that anybody can have seen.
@@ -43,7 +43,7 @@ class MySQLPositions:
         row = self._session.row(f"SELECT {identity} AS server, @@log_bin AS logs")
         if not int(row["logs"]):
             raise SourceError(
-                f"The server at {self._session.place} writes no binary log, so nothing can be its replica.",
+                f"The server at {self._session.place} does not write a binary log, so it has no replicas.",
                 data=NOTHING,
                 next="Remove 'snapshot_connection' from the pipeline's source, or turn the binary log on.",
             )
@@ -73,8 +73,8 @@ class MySQLPositions:
         rows = replica_status(self._session)
         if rows is None:
             raise SourceAccessError(
-                f"User {self._session.user!r} may not ask the server at {self._session.place} whether it is a replica.",
-                why="Rows are read from 'snapshot_connection' only when it is known to have applied what the source has committed.",
+                f"User {self._session.user!r} lacks the privilege to check whether the server at {self._session.place} is a replica.",
+                why="cdc-ops reads from 'snapshot_connection' only if it can check that the replica has applied all commits.",
                 data=NOTHING,
                 next="Grant it there: GRANT REPLICATION CLIENT ON *.* TO the user (MariaDB: SLAVE MONITOR).",
             )
@@ -82,10 +82,12 @@ class MySQLPositions:
         if not of_server:
             followed = ", ".join(_followed(row) for row in rows)
             raise SourceError(
-                f"The server at {self._session.place} is no replica of the pipeline's source.",
-                why=f"It follows the server {followed}; the source is {server}." if rows else "It follows no server.",
+                f"The server at {self._session.place} is not a replica of the pipeline's source.",
+                why=f"It replicates from the server {followed}; the source is {server}."
+                if rows
+                else "It does not replicate from a server.",
                 data=NOTHING,
-                next="Let 'snapshot_connection' lead to a server that replicates the source directly, or remove it.",
+                next="Set 'snapshot_connection' to a server that replicates the source directly, or remove it.",
             )
         for row in of_server:
             _check_is_whole(self._session, row)
@@ -96,8 +98,8 @@ class MySQLPositions:
         rows = self._session.rows_if_allowed(statement)
         if not rows:
             raise SourceAccessError(
-                f"User {self._session.user!r} may not ask the server at {self._session.place} where its binary log is.",
-                why="Rows are read from 'snapshot_connection' only when it is known to have applied what the source has committed.",
+                f"User {self._session.user!r} lacks the privilege to read the binary log position of the server at {self._session.place}.",
+                why="cdc-ops reads from 'snapshot_connection' only if it can check that the replica has applied all commits.",
                 data=NOTHING,
                 next="Grant it: GRANT REPLICATION CLIENT ON *.* TO the user.",
             )
@@ -116,10 +118,10 @@ def _check_is_whole(session: MySQLSession, row: Row) -> None:
     filters = {name: value for name, value in row.items() if name.startswith("replicate_") and value and name not in _NOT_FILTERS}
     if filters:
         raise SourceError(
-            f"The replica at {session.place} has only a part of its source.",
+            f"The replica at {session.place} replicates only a part of its source.",
             why=", ".join(f"{name}: {value}" for name, value in sorted(filters.items())),
             data=NOTHING,
-            next="Let 'snapshot_connection' lead to a replica without filters, or remove it.",
+            next="Set 'snapshot_connection' to a replica without filters, or remove it.",
         )
 
 

@@ -44,8 +44,8 @@ def replica_lag(session: MySQLSession, row: Row) -> timedelta:
     running = {name: str(row.get(name)) for name in row if name.endswith(("_io_running", "_sql_running"))}
     connecting = any(state in ("Connecting", "Preparing") for state in running.values())
     raise (SourceUnreachableError if connecting else SourceError)(
-        f"The source at {session.address.place} is a replica whose replication does not run.",
-        why=", ".join(f"{name}: {state}" for name, state in sorted(running.items())) or "It reports no lag.",
+        f"The source at {session.address.place} is a replica, and its replication is stopped.",
+        why=", ".join(f"{name}: {state}" for name, state in sorted(running.items())) or "The server reports no lag.",
         data="Nothing was read; the watermark stays.",
-        next="Start replication there (START REPLICA), or connect to its primary.",
+        next="Start its replication (START REPLICA), or connect to its primary.",
     )

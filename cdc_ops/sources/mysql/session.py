@@ -127,18 +127,26 @@ def source_error(error: BaseException, address: Address) -> CdcError:
     if code in _ACCESS:
         return _access_error(code, text, address)
     if code in _UNREACHABLE or code == 0:
-        return unreachable(f"Cannot reach the database server at {address.place}.", text, "Check host, port and network")
+        return unreachable(f"cdc-ops cannot reach the database server at {address.place}.", text, "Check host, port and network")
     if code in _INTERRUPTED:
         return interrupted(address.place, text)
     if code in _BUSY:
-        return unreachable(f"The server at {address.place} takes no more connections.", text, "Lower 'parallelism', or raise its limit")
+        return unreachable(
+            f"The server at {address.place} does not accept more connections.", text, "Lower 'parallelism', or raise the server's limit"
+        )
     if code in _TABLE:
         return SourceTableError(
-            f"The database server at {address.place} does not know a name.", why=text, data=NOTHING, next="Correct the name, or create it."
+            f"The database server at {address.place} does not know a name in a statement.",
+            why=text,
+            data=NOTHING,
+            next="Correct the name, or create it.",
         )
     if code == _TLS:
         return SourceAccessError(
-            f"No encrypted connection to {address.place}.", why=text, data=NOTHING, next="Check 'ssl_mode' and 'ssl_ca' of the connection."
+            f"cdc-ops cannot open an encrypted connection to {address.place}.",
+            why=text,
+            data=NOTHING,
+            next="Check 'ssl_mode' and 'ssl_ca' of the connection.",
         )
     return SourceError(f"The database server at {address.place} refused a statement (error {code}).", why=text, data=NOTHING)
 
@@ -150,9 +158,9 @@ def _access_error(code: int, text: str, address: Address) -> CdcError:
         + (f"the login of user {address.user!r}." if login else f"user {address.user!r} a privilege."),
         why=text,
         data=NOTHING,
-        next="Check user and password of the connection, and from which hosts the user may log in."
+        next="Check user and password of the connection, and the hosts from which the user may log in."
         if login
-        else f"Grant it, e.g. GRANT SELECT ON `{address.database or '*'}`.* TO the user that the text above names.".replace("`*`", "*"),
+        else f"Grant it, e.g. GRANT SELECT ON `{address.database or '*'}`.* TO the user named above.".replace("`*`", "*"),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a safe bound needs to know of a Postgres server."""
+"""The facts of a Postgres server for a safe bound."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -74,9 +74,9 @@ class PostgresProbe:
             trouble = "has paused its replay" if state["paused"] else "has replayed nothing"
             raise SourceError(
                 f"The source at {self._session.place} is a standby that {trouble}.",
-                why="How far it is behind its primary cannot be told.",
+                why="Its lag behind its primary is therefore unknown.",
                 data=NOTHING,
-                next="Resume replay there (SELECT pg_wal_replay_resume()), or connect to its primary.",
+                next="Resume its replay (SELECT pg_wal_replay_resume()), or connect to its primary.",
             )
         return ReplicaState(lag=max(lag, timedelta(0)) + timedelta(seconds=1))
 
@@ -107,13 +107,13 @@ class PostgresProbe:
     def missing_grant(self, seen: ServerActivity, instead: str) -> str:
         """The warning that names what to grant."""
         return (
-            f"User {seen.account} may not see open transactions; {instead}, and a transaction that stays open longer can be read late. "
-            f"Grant it: GRANT pg_read_all_stats TO {self._dialect.name(seen.account)}"
+            f"User {seen.account} lacks the privilege to see open transactions; {instead}, and a transaction that stays open longer can be"
+            f" read late. Grant it: GRANT pg_read_all_stats TO {self._dialect.name(seen.account)}"
         )
 
     def unknown_start(self, writer: Writer) -> str:
-        """The warning about a transaction of which nobody knows when it began."""
+        """Returns the warning about a transaction whose start is unknown."""
         return (
-            f"Held back by {writer.label}: nobody knows when it began. End it: COMMIT PREPARED or ROLLBACK PREPARED for one that "
-            "pg_prepared_xacts lists; a session with track_activities = off has to be closed."
+            f"Held back by {writer.label}: its start is unknown. To end it: COMMIT PREPARED or ROLLBACK PREPARED for a transaction in "
+            "pg_prepared_xacts; close a session with track_activities = off."
         )

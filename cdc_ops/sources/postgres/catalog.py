@@ -1,4 +1,4 @@
-"""What pg_catalog says of tables: columns with domains resolved, keys, indexes, sizes, sequences."""
+"""Reads tables from pg_catalog: columns with domains resolved, keys, indexes, sizes, sequences."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -172,9 +172,9 @@ class PostgresCatalog:
         if rows[0]["kind"] not in _TABLE_KINDS:
             raise SourceTableError(
                 f"{table} is a {_KIND_NAMES[rows[0]['kind']]}, not a table.",
-                why="It has no key of its own, and its rows change without a trace.",
+                why="It has no key, and its changes leave no trace.",
                 data=NOTHING,
-                next="Copy the tables beneath it.",
+                next="Copy its base tables.",
             )
         return rows[0]
 
@@ -191,9 +191,9 @@ class PostgresCatalog:
         if not row["has_text"] and row["leaf"] not in _TEXT_OF_EXTENSIONS:
             raise SourceTableError(
                 f"Column {row['name']!r} of {table} has type {row['declared']}, which cannot be copied.",
-                why="It belongs to an extension that declares no cast to text, so no stored form of it is known that keeps every value.",
+                why="It belongs to an extension without a cast to text, so cdc-ops cannot store every value of it.",
                 data=NOTHING,
-                next=f"Leave it out: 'except_column_list: [{row['name']}]' in the pipeline file.",
+                next=f"Exclude the column: 'except_column_list: [{row['name']}]' in the pipeline file.",
             )
         mapping = check_mapping(table, row["name"], row["declared"], postgres_mapping(row["declared"], types.of(row["name"])))
         kind, quoted = row["declared"].rpartition(".")[2], self._dialect.name(row["name"])
@@ -230,8 +230,8 @@ def _check_case(table: TableName, rows: list[Row]) -> None:
         other = seen.setdefault(row["name"].lower(), row["name"])
         if other != row["name"]:
             raise SourceTableError(
-                f"Columns {other!r} and {row['name']!r} of {table} differ in case only.",
-                why="To Delta they are one column.",
+                f"Columns {other!r} and {row['name']!r} of {table} differ only in case.",
+                why="Delta column names ignore case.",
                 data=NOTHING,
-                next="Rename one of them, or leave both out with 'except_column_list'.",
+                next="Rename one of them, or exclude both with 'except_column_list'.",
             )

@@ -1,4 +1,4 @@
-"""Typing the cursor columns of a Postgres table, and what an operator should know of them."""
+"""Typing the cursor columns of a Postgres table, and warnings about them."""
 
 import re
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def type_cursor(schema: TableSchema, names: tuple[str, ...]) -> Cursor:
 
 
 def cursor_warnings(schema: TableSchema, cursor: Cursor, catalog: PostgresCatalog, dialect: Dialect) -> tuple[str, ...]:
-    """Returns what makes a cursor slow or incomplete, each with its fix."""
+    """Returns the warnings about a slow or incomplete cursor, each with its remedy."""
     checks: tuple[Callable[[], str], ...] = (
         lambda: index_warning(schema, cursor, dialect, catalog.expression_indexes(schema.table) if cursor.lead.coalesce else ()),
         lambda: null_warning(schema, cursor),
@@ -51,14 +51,16 @@ def _change_warning(schema: TableSchema, cursor: Cursor, catalog: PostgresCatalo
         if catalog.has_update_trigger(schema.table):
             return ""
         return (
-            f"Table {schema.table} has no BEFORE UPDATE trigger that could set {lead.name!r}: an update that does not set it is not seen. "
-            "Let the application set it in every update, or add such a trigger."
+            f"Table {schema.table} has no BEFORE UPDATE trigger that could set {lead.name!r}: cdc-ops does not see an update that does not"
+            " set it. Let the application set it in every update, or add such a trigger."
         )
     sequence = catalog.sequence(schema.table, lead.name)
     if sequence is None:
         return ""
-    text = f"Cursor column {lead.name!r} of {schema.table} only numbers new rows: updates are not seen. Use an updated_at column."
+    text = (
+        f"Cursor column {lead.name!r} of {schema.table} is set only for new rows: cdc-ops does not see updates. Use an updated_at column."
+    )
     if catalog.sequence_cache(sequence) > 1:
-        text += " Its sequence hands numbers out in blocks, so smaller ones can be used later and be missed: "
+        text += " Each session takes a block of numbers from its sequence, so a smaller number can be used later and be missed: "
         text += f"ALTER SEQUENCE {sequence} CACHE 1"
     return text

@@ -1,4 +1,4 @@
-"""Who can still commit rows in a Postgres database: the open transactions, and those that are prepared.
+"""Lists the writers of a Postgres database: open and prepared transactions.
 
 now() is fixed when a *transaction* begins, not when it first writes: BEGIN, a SELECT, a pause and then an UPDATE stamp the row with the
 time of the BEGIN. So every open transaction counts, whether or not it has written yet, except those that surely never will:
@@ -60,7 +60,7 @@ _HARMLESS: Final = frozenset(
 
 
 def observe(session: PostgresSession) -> ServerActivity:
-    """Reads the clock, then the writers, in the order that makes the answer a bound."""
+    """Reads first the clock, then the writers; this order makes the result a safe bound."""
     before = session.row(
         "SELECT clock_timestamp() AS now, current_user::text AS account,"
         " pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS complete"
@@ -95,8 +95,8 @@ def _session_writer(row: Row) -> Writer:
         started=row["started"],
         label=f"a transaction of {row['role']}@{row['host']} on connection {row['pid']}, open since {_clock(row)} ({row['state']})",
         start_known=not row["hides"],
-        hint=f"Look at it: SELECT * FROM pg_stat_activity WHERE pid = {row['pid']}. "
-        f"End it, which rolls it back: SELECT pg_terminate_backend({row['pid']})",
+        hint=f"To inspect it: SELECT * FROM pg_stat_activity WHERE pid = {row['pid']}. "
+        f"To end it (this rolls it back): SELECT pg_terminate_backend({row['pid']})",
     )
 
 
@@ -108,7 +108,7 @@ def _prepared_writer(row: Row) -> Writer:
         started=row["prepared"],
         label=f"the prepared transaction {row['gid']!r} of {row['owner']}, prepared at {row['prepared']:%Y-%m-%d %H:%M:%S} UTC",
         start_known=False,  # only when it was prepared is known; its rows are as old as its beginning
-        hint=f"Look at it: SELECT * FROM pg_prepared_xacts. End it: COMMIT PREPARED '{name}' or ROLLBACK PREPARED '{name}'",
+        hint=f"To inspect it: SELECT * FROM pg_prepared_xacts. To end it: COMMIT PREPARED '{name}' or ROLLBACK PREPARED '{name}'",
     )
 
 

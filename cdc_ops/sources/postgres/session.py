@@ -71,8 +71,8 @@ class PostgresAddress(ServerAddress):
         super().__init__(parsed, ("postgresql",), "postgres")
         if not self.database:
             raise ConfigError(
-                f"The connection of the source to {self.place} names no database.",
-                why="A Postgres table is a schema and a name within one database.",
+                f"The connection of the source to {self.place} does not name a database.",
+                why="Postgres tables belong to one database.",
                 data=NOTHING,
                 next="Write it as postgresql://user:password@host:port/database.",
             )
@@ -136,21 +136,29 @@ def source_error(error: BaseException, address: PostgresAddress) -> CdcError:
             f"The database server at {address.place} refuses user {address.user!r} a privilege.",
             why=text,
             data=NOTHING,
-            next="Grant it, e.g. GRANT SELECT ON the table and GRANT USAGE ON its schema; if rows are hidden by a policy, BYPASSRLS.",
+            next="Grant it, e.g. GRANT SELECT ON the table and GRANT USAGE ON its schema; if row-level security hides rows, BYPASSRLS.",
         )
     if state in _TABLE:
         return SourceTableError(
-            f"The database server at {address.place} does not know a name.", why=text, data=NOTHING, next="Correct the name, or create it."
+            f"The database server at {address.place} does not know a name in a statement.",
+            why=text,
+            data=NOTHING,
+            next="Correct the name, or create it.",
         )
     if state in _INTERRUPTED:
         return interrupted(address.place, text)
     if state in _BUSY:
-        return unreachable(f"The server at {address.place} takes no more connections.", text, "Lower 'parallelism', or raise its limit")
+        return unreachable(
+            f"The server at {address.place} does not accept more connections.", text, "Lower 'parallelism', or raise the server's limit"
+        )
     if not state or state.startswith("08") or state in _LOST:
-        return unreachable(f"Cannot reach the database server at {address.place}.", text, "Check host, port and network")
+        return unreachable(f"cdc-ops cannot reach the database server at {address.place}.", text, "Check host, port and network")
     if state == "TLS":
         return SourceAccessError(
-            f"No encrypted connection to {address.place}.", why=text, data=NOTHING, next="Check 'sslmode' and 'sslrootcert'."
+            f"cdc-ops cannot open an encrypted connection to {address.place}.",
+            why=text,
+            data=NOTHING,
+            next="Check 'sslmode' and 'sslrootcert'.",
         )
     return SourceError(f"The database server at {address.place} refused a statement (error {state}).", why=text, data=NOTHING)
 

@@ -1,4 +1,4 @@
-"""What the catalogs of all servers have in common: choosing columns by name, and answering for tables that are not there."""
+"""Functions for the catalogs of all servers: selecting columns by name, and the error for a missing table."""
 
 from cdc_ops.core.schema.mysql_types import TypeMapping
 from cdc_ops.core.schema.tables import TableName
@@ -31,7 +31,7 @@ def choose_columns(table: TableName, rows: list[Row], wanted: tuple[str, ...], u
 def missing_table(session: SqlSession, dialect: Dialect, table: TableName, known: tuple[TableName, ...]) -> SourceTableError:
     """The error for a table that does not exist, with the nearest one that does."""
     near = [one.name for one in known if one.schema == table.schema]
-    nowhere = f"There is no table in {table.schema!r}. " + did_you_mean(str(table), map(str, known))
+    nowhere = f"No table is visible in {table.schema!r}. " + did_you_mean(str(table), map(str, known))
     return SourceTableError(
         f"Table {table} does not exist at {session.place}, or user {session.user!r} may not read it.",
         why=did_you_mean(table.name, near) if near else nowhere,
@@ -46,13 +46,13 @@ def check_mapping(table: TableName, name: str, declared: str, mapping: TypeMappi
     Raises:
         SourceTableError: nobody knows the type, or a policy forbids how it would be stored.
     """
-    why = mapping.refusal if mapping else "No stored form of it is known that keeps every value."
+    why = mapping.refusal if mapping else "cdc-ops cannot store every value of this type."
     if mapping is not None and not why:
         return mapping
     raise SourceTableError(
         f"Column {name!r} of {table} has type {declared}, which cannot be copied.",
         why=why,
         data=NOTHING,
-        next=f"Leave it out: 'except_column_list: [{name}]' in the pipeline file"
+        next=f"Exclude the column: 'except_column_list: [{name}]' in the pipeline file"
         + (", or allow text with 'decimal_overflow: string'." if mapping else "."),
     )

@@ -27,7 +27,7 @@ def type_columns(schema: TableSchema, names: tuple[str, ...], typed: Callable[[C
         SourceTableError: one is missing, or has no order that a window could use.
     """
     if not names:
-        raise SourceTableError(f"Table {schema.table} has no cursor column.", data=NOTHING, next="Name one: 'cursor: updated_at'.")
+        raise SourceTableError(f"Table {schema.table} has no cursor column.", data=NOTHING, next="Set one: 'cursor: updated_at'.")
     columns = []
     for name in names:
         if "(" in name and schema.column(name) is None:
@@ -39,7 +39,7 @@ def type_columns(schema: TableSchema, names: tuple[str, ...], typed: Callable[[C
             usable = [one.name for one in schema.columns if (other := typed(one)) and other.type.is_temporal]
             raise SourceTableError(
                 f"Column {column.name!r} of {schema.table} ({column.source_type}) cannot be a cursor.",
-                why=f"A cursor is a {kinds} or a whole number that grows with every change.",
+                why=f"A cursor is a {kinds} or an integer that increases with every change.",
                 data=NOTHING,
                 next=f"Use one of: {', '.join(usable)}." if usable else "Add an updated_at TIMESTAMP(6) column to the table.",
             )
@@ -53,9 +53,9 @@ def _type_coalesce(schema: TableSchema, text: str, typed: Callable[[Column], Cur
     if not found:
         raise SourceTableError(
             f"{text!r} cannot be a cursor of {schema.table}.",
-            why="Of expressions only COALESCE(column, column, ...) is known: source and lake have to order it alike.",
+            why="The only supported expression is COALESCE(column, column, ...): source and lake must order it in the same way.",
             data=NOTHING,
-            next="Make it a generated column with an index, and name that.",
+            next="Add a generated column with an index, and use it as the cursor.",
         )
     names = tuple(part.strip().strip('`"') for part in found[1].split(","))
     existing = tuple(_existing(schema, name) for name in names)
@@ -65,7 +65,7 @@ def _type_coalesce(schema: TableSchema, text: str, typed: Callable[[Column], Cur
         raise SourceTableError(
             f"{text!r} cannot be a cursor of {schema.table}: its columns are not of one temporal type ({kinds}).",
             data=NOTHING,
-            next="Name columns of the same type, or make it a generated column with an index, and name that.",
+            next="Name columns of the same type, or add a generated column with an index, and use it as the cursor.",
         )
     coalesce = tuple(column.name for column in existing)
     shown = f"COALESCE({', '.join(coalesce)})"
@@ -76,10 +76,10 @@ def _existing(schema: TableSchema, name: str) -> Column:
     column = schema.column(name)
     if column is None:
         raise SourceTableError(
-            f"Table {schema.table} has no cursor column {name!r}, or the pipeline leaves it out.",
+            f"Table {schema.table} has no cursor column {name!r}, or the pipeline excludes it.",
             why=did_you_mean(name, (column.name for column in schema.columns)),
             data=NOTHING,
-            next="Correct 'cursor' in the pipeline file; cursor columns cannot be left out of 'columns'.",
+            next="Correct 'cursor' in the pipeline file; 'columns' must contain the cursor columns.",
         )
     return column
 
@@ -126,5 +126,5 @@ def null_warning(schema: TableSchema, cursor: Cursor) -> str:
         return ""
     return (
         f"Cursor column {column.name!r} of {schema.table} can be NULL: only the snapshot reads such rows, unless 'null_cursor: checksum' "
-        "is set. Fill it in and declare it NOT NULL, with a default."
+        "is set. Fill the column, and declare it NOT NULL with a default."
     )

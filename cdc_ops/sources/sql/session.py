@@ -1,4 +1,4 @@
-"""One connection to a source database, opened on first use and opened anew after it was lost; and where the server is.
+"""A connection to a source database, opened on first use and reopened after it was lost; and the server's address.
 
 What differs between servers (the driver, what every session sets, what an error means) is in the subclasses.
 """
@@ -35,7 +35,7 @@ class ServerAddress:
     def __init__(self, parsed: ConnectionUrl, schemes: tuple[str, ...], kinds: str) -> None:
         if parsed.scheme not in schemes:
             raise ConfigError(
-                f"The connection of the source leads to a {parsed.scheme} server.",
+                f"The connection of the source points to a {parsed.scheme} server.",
                 why=f"The pipeline's source is of kind {kinds}.",
                 data=NOTHING,
                 next="Correct 'kind' of the source, or its connection.",
@@ -72,7 +72,7 @@ class ServerAddress:
 
 
 class SqlSession:
-    """A connection that opens when first asked and opens anew after it was lost.
+    """A connection that opens on first use and reopens after it was lost.
 
     Args:
         address: Where and who.
@@ -128,7 +128,7 @@ class SqlSession:
         self.rows(sql)
 
     def close(self) -> None:
-        """Closes the connection, if one is open; a later question opens another. Never fails, whatever the server is doing."""
+        """Closes the connection, if one is open; the next statement opens another. It never fails."""
         connection, self._connection = self._connection, None
         if connection is not None:
             # A connection that the server has ended cannot be closed politely, and nothing hangs on it: sessions only read.
@@ -176,17 +176,17 @@ class SqlSession:
 
 
 def unreachable(what: str, why: str, check: str) -> SourceUnreachableError:
-    """The error for a server that may answer later."""
-    return SourceUnreachableError(what, why=why, data=NOTHING, next=f"{check}; a scheduled run tries again by itself.")
+    """Returns the error for a server that may answer later."""
+    return SourceUnreachableError(what, why=why, data=NOTHING, next=f"{check}; scheduled runs retry automatically.")
 
 
 def interrupted(place: str, why: str) -> SourceInterruptedError:
     """The error for a statement that the server did not run to its end, and may run at another time."""
     return SourceInterruptedError(
-        f"The database server at {place} ended a statement of cdc-ops before it was done.",
+        f"The database server at {place} ended a statement of cdc-ops early.",
         why=why,
         data=NOTHING,
-        next="Nothing, if it was a single case: a scheduled run tries again by itself. If it repeats, look for a limit on the run time of"
+        next="Nothing to do for a single case: scheduled runs retry automatically. If it repeats, look for a limit on the run time of"
         " statements, or for a tool that ends long ones, and exempt the user of the connection.",
     )
 

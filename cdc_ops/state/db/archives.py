@@ -131,7 +131,10 @@ class SqlArchiveStore(SqlArchiveReader, ArchiveStore):
         """See `ArchiveStore`."""
         if not why.strip():
             raise RequestError(
-                "A gap is accepted for a reason.", why="None is given.", data="Nothing was changed.", next="Say why the loss is bearable."
+                "An accepted gap needs a reason.",
+                why="The reason is empty.",
+                data="Nothing was changed.",
+                next="State why the loss is acceptable.",
             )
         with self._database.write() as connection:
             wanted = (archive_gaps.c.pipeline == pipeline, archive_gaps.c.gap_id == gap_id)
@@ -148,9 +151,9 @@ class SqlArchiveStore(SqlArchiveReader, ArchiveStore):
         known = ", ".join(record.gap_id for record in SqlArchiveReader.archive_gaps(self, pipeline)) or "none"
         raise RequestError(
             f"Pipeline {pipeline!r} has no open gap {gap_id!r}.",
-            why=f"Known are: {known}.",
+            why=f"Open gaps are: {known}.",
             data="Nothing was changed.",
-            next="Ask for the list of gaps again; a gap that has changed has another name.",
+            next="List the gaps again: cdc-ops gap list. A gap whose range changed has another id.",
         )
 
 

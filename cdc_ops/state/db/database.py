@@ -88,11 +88,11 @@ def _parsed(text: str) -> URL:
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
-        raise _wrong_url("The ledger's URL is not one that SQLAlchemy can read.") from None
+        raise _wrong_url("SQLAlchemy cannot parse the ledger's URL.") from None
     backend, _, driver = url.drivername.partition("+")
     backend = {"mariadb": "mysql", "postgres": "postgresql"}.get(backend, backend)
     if backend not in ("sqlite", "postgresql", "mysql"):
-        raise _wrong_url(f"The ledger cannot be kept in {backend!r}.")
+        raise _wrong_url(f"A ledger in {backend!r} is not supported.")
     if "@" in (url.host or ""):
         raise _wrong_url("The ledger's URL has more than one '@'.")
     database = url.database or ""
@@ -200,20 +200,21 @@ def _translate(error: Exception, shown: str) -> CdcError:
     why = " ".join(str(cause).split()) or type(cause).__name__
     if isinstance(error, DBAPIError) and _refused(cause):
         return ConfigError(
-            f"The ledger {shown} refuses us.",
+            f"The ledger {shown} refuses the login.",
             why=why,
-            data="Nothing was read or written there; tables and watermarks are as they were.",
+            data="Nothing was read or written there; tables and watermarks stay.",
             next="Correct the login, its rights or the database's name in the ledger's URL.",
         )
     if isinstance(error, (OperationalError, InterfaceError, PoolTimeoutError, OSError)) or getattr(error, "connection_invalidated", False):
         return LedgerUnavailableError(
             f"The ledger {shown} does not answer.",
             why=why,
-            data="The last write happened wholly or not at all; doing it again changes nothing.",
-            next="Retry. If it lasts: is the server up, the disk full, the file's folder writable, another process holding its lock?",
+            data="The last write happened completely or not at all; repeating it changes nothing.",
+            next="Retry. If the error stays, check that the server runs, the disk has space, the file's folder is writable, and no other"
+            " process holds its lock.",
         )
     return StateError(
-        f"The ledger {shown} did not take a statement.",
+        f"The ledger {shown} refused a statement.",
         why=why,
         data="The statement's transaction was rolled back.",
         next="If the ledger is damaged: move it away, then cdc-ops state rebuild restores it from the Delta tables.",

@@ -89,8 +89,8 @@ def unlock(connection: Connection, lease: Lease) -> None:
     row = connection.execute(select(tables).where(rows.of(tables, lease.pipeline, lease.table)).with_for_update()).first()
     if row is None or (row.token, row.holder) != (lease.token, lease.holder):
         raise StaleStateError(
-            f"Table {lease.table} of pipeline {lease.pipeline!r} is not held by {lease.holder_name} any more.",
-            why=f"It is held by {holder_name(row.holder)} now." if row is not None and row.holder else "The lease was given back.",
+            f"Table {lease.table} of pipeline {lease.pipeline!r} is no longer held by {lease.holder_name}.",
+            why=f"It is held by {holder_name(row.holder)} now." if row is not None and row.holder else "Its holder released the lease.",
             data="Nothing was changed.",
             next="'cdc-ops status' shows who holds it.",
         )
@@ -154,17 +154,17 @@ def _held(lease: Lease, claim: Claim) -> LeaseHeldError:
     purpose = f" for {lease.purpose}" if lease.purpose else ""
     return LeaseHeldError(
         f"Table {lease.table} of pipeline {lease.pipeline!r} is held by {lease.holder_name}{purpose} until {_moment(lease.expires_at)}.",
-        why="A table has one writer at a time."
-        + (" This run goes first when it is free." if claim.live else " Increments go first when it is free."),
+        why="Only one run may write a table at a time."
+        + (" This run gets the table next." if claim.live else " Increments get the table before this run."),
         data="Nothing was read or written.",
-        next="Nothing to do: retry. If its holder is dead, the lease ends by itself at that time; to end it now:"
+        next="Nothing to do: retry. If its holder ended without releasing it, the lease expires at that time; to end it now:"
         f" cdc-ops unlock {lease.table} --pipeline {lease.pipeline}",
     )
 
 
 def _stand_back(holder: str, until: datetime, claim: Claim) -> LeaseHeldError:
     return LeaseHeldError(
-        f"Table {claim.table} of pipeline {claim.pipeline!r} is kept for {holder_name(holder)}, which waits for it,"
+        f"Table {claim.table} of pipeline {claim.pipeline!r} is reserved for {holder_name(holder)}, which waits for it,"
         f" until {_moment(until)}.",
         why="Increments go before backfills and resyncs.",
         data="Nothing was read or written.",
@@ -174,17 +174,17 @@ def _stand_back(holder: str, until: datetime, claim: Claim) -> LeaseHeldError:
 
 def _lost(lease: Lease, row: Row[Any] | None) -> StaleStateError:
     if row is None:
-        why = "The ledger does not know the table any more."
+        why = "The ledger no longer has this table."
     elif row.token != lease.token:
         newest = f"{row.token} ({holder_name(row.holder) or 'released'})"
-        why = f"It has expired and was taken, or was unlocked: its token was {lease.token}, the newest is {newest}."
+        why = f"The lease expired and another run took it, or it was unlocked: its token was {lease.token}, the newest is {newest}."
     else:
-        why = "It was given back."
+        why = "The lease was released."
     return StaleStateError(
-        f"The lease of {lease.holder_name} on {lease.table} is lost.",
+        f"{lease.holder_name} lost its lease on {lease.table}.",
         why=why,
-        data="The ledger was not written; the Delta table decides what happened.",
-        next="Nothing to do: the next run plans against the newest state.",
+        data="The ledger was not changed. The Delta table shows whether the operation was committed.",
+        next="Nothing to do: the next run creates a new plan from the newest state.",
     )
 
 

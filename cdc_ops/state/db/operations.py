@@ -116,9 +116,9 @@ def not_open(spec: OperationSpec, status: OperationStatus | None) -> StaleStateE
     """Returns the error for an operation that cannot be tried or settled any more."""
     return StaleStateError(
         f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} is not open: it is {status or 'unknown to the ledger'}.",
-        why="Another run settled it in the meantime, or the ledger was rebuilt.",
-        data="The Delta table decides: a commit is never applied twice, and the watermark was not touched by this step.",
-        next="Nothing to do: the next run plans against the new state.",
+        why="Another run finished it in the meantime, or the ledger was rebuilt.",
+        data="Delta never applies an operation twice; this step did not change the watermark.",
+        next="Nothing to do: the next run creates a new plan.",
     )
 
 
