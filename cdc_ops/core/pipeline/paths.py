@@ -1,4 +1,4 @@
-"""Where a pipeline keeps what belongs to a table beside its Delta table. Pure."""
+"""The paths of a table's files other than its Delta table: quarantine, tombstones, staging, history. Pure."""
 
 from cdc_ops.core.events.event_history import EventHistory, generation_path
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
@@ -6,22 +6,22 @@ from cdc_ops.core.schema.tables import TableName, folder_name
 
 
 def quarantine_root(pipeline: Pipeline) -> str:
-    """Returns the folder of a pipeline's quarantines."""
+    """Returns the folder of all quarantines of a pipeline."""
     return f"{pipeline.target.root.rstrip('/')}/_cdc_quarantine/{pipeline.name}"
 
 
 def quarantine_path(pipeline: Pipeline, table: TableName) -> str:
-    """Returns the path of the Delta table that holds a table's records which cannot be read."""
+    """Returns the path of the Delta table with a table's quarantined records."""
     return f"{quarantine_root(pipeline)}/{table.folder}"
 
 
 def tombstones_path(pipeline: Pipeline, table: TableName) -> str:
-    """Returns the path of the Delta table that remembers which keys of a table were deleted."""
+    """Returns the path of the Delta table with a table's tombstones."""
     return f"{pipeline.target.root.rstrip('/')}/_cdc_tombstones/{pipeline.name}/{table.folder}"
 
 
 def staging_root(pipeline: Pipeline, table: TableName) -> str:
-    """Returns the folder below which a table's operations land."""
+    """Returns the folder of a table's staging area."""
     return f"{pipeline.target.staging.rstrip('/')}/{pipeline.name}/{folder_name(str(table))}"
 
 
@@ -31,7 +31,7 @@ def history_root(pipeline: Pipeline, table: TableName) -> str:
 
 
 def event_history(pipeline: Pipeline, config: TableConfig, generation: int) -> EventHistory | None:
-    """Returns where the events of a table are kept, None if they are not."""
+    """Returns the location of a table's event history, None if it has none."""
     if not config.settings.history.event_history:
         return None
     root = history_root(pipeline, config.table)

@@ -1,4 +1,4 @@
-"""Pipelines as values: what the YAML files mean once they are read, checked and filled with defaults (cdc_ops.config does that)."""
+"""Pipelines as values: the YAML files after cdc_ops.config has read and checked them and filled in defaults."""
 
 import enum
 import fnmatch
@@ -13,27 +13,27 @@ from cdc_ops.core.schema.tables import TableName
 
 
 class SourceKind(enum.StrEnum):
-    """Which kind of server a source is."""
+    """The kind of a source."""
 
     MYSQL = "mysql"
     MARIADB = "mariadb"
     POSTGRES = "postgres"
     NONE = "none"
-    """No server at all: tables are fed from an archive alone, and the pipeline file says which columns they have."""
+    """No server: the tables follow an archive, and the pipeline file declares their columns."""
 
 
 class Execution(enum.StrEnum):
-    """How the Spark steps of a run are started."""
+    """How a run starts its Spark steps."""
 
     SEPARATE = "separate"
-    """extract and merge are Airflow tasks of their own, each retried alone."""
+    """extract and merge are separate Airflow tasks with separate retries."""
     FUSED = "fused"
-    """One Spark application does both: one JVM start less."""
+    """One Spark application does both and saves a JVM start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceConfig:
-    """Where rows come from.
+    """The source of the rows.
 
     Args:
         kind: Kind of the database server. `none` = there is no server to ask: the tables are loaded from the archive, and `tables` declares
@@ -70,18 +70,18 @@ class SourceConfig:
 
     @property
     def is_declared(self) -> bool:
-        """True if there is no server to ask: what a pipeline file says of its tables is all that is known."""
+        """True if there is no server: the pipeline file declares the tables."""
         return self.kind is SourceKind.NONE
 
     @property
     def replica(self) -> "SourceConfig | None":
-        """How the replica is reached that whole tables are read from, None if there is none."""
+        """The configuration of the replica from which whole tables are read, None if there is none."""
         return replace(self, connection=self.snapshot_connection, snapshot_connection="") if self.snapshot_connection else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetConfig:
-    """Where Delta tables live.
+    """The location of the Delta tables.
 
     Args:
         root: URI or absolute path of the lake. A table's path is `<root>/<schema>/<table>`, unless the table sets `path`. Characters that a
@@ -96,7 +96,7 @@ class TargetConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkConfig:
-    """How Spark is started.
+    """The Spark settings.
 
     Args:
         connection: Airflow connection id for spark-submit. It must exist: without it, Airflow's Spark hook uses YARN and does not say so.
@@ -131,7 +131,7 @@ class TableRule:
 
     @property
     def is_pattern(self) -> bool:
-        """True if the entry is a wildcard and not a name."""
+        """True if the entry is a pattern, not a name."""
         return any(sign in self.pattern for sign in "*?[")
 
 
@@ -191,12 +191,12 @@ class TableConfig:
 
 
 def known_tables(pipeline: Pipeline) -> KnownTables:
-    """Returns which tables the pipeline file speaks of, and what is done about archived records of others."""
+    """Returns the tables that the pipeline file names, and its policy for archived records of other tables."""
     return KnownTables(entries=tuple(rule.pattern for rule in pipeline.tables), policy=pipeline.archive.unknown_tables)
 
 
 def current_settings(pipeline: Pipeline, table: TableName) -> TableSettings | None:
-    """Returns what the pipeline says of a table now, None if no entry is about it any more."""
+    """Returns the current settings of a table, None if no entry matches it any more."""
     rules = sorted((rule for rule in pipeline.tables if not rule.exclude), key=lambda rule: rule.is_pattern)
     return next((rule.settings for rule in rules if matching_names(rule, {str(table): table})), None)
 
@@ -207,12 +207,12 @@ def table_path(pipeline: Pipeline, table: TableName, settings: TableSettings) ->
 
 
 def reconcile_name(pipeline: str) -> str:
-    """Returns the name under which a pipeline's tables are reconciled on a schedule of their own; no other pipeline may have it."""
+    """Returns the name of the DAG that reconciles a pipeline's tables; no other pipeline may have it."""
     return f"{pipeline}_reconcile"
 
 
 def matching_names(rule: TableRule, names: dict[str, TableName]) -> list[str]:
-    """Returns the names that an entry means."""
+    """Returns the names that an entry matches."""
     if not rule.is_pattern:
         return [rule.pattern] if rule.pattern in names else []
     return [name for name in names if fnmatch.fnmatchcase(name, rule.pattern)]

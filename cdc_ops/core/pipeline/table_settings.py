@@ -15,16 +15,16 @@ from cdc_ops.core.schema.value_policies import OnOverflow, OnUnstorable, TypePol
 
 
 class NullCursor(enum.StrEnum):
-    """What is done about rows whose cursor is NULL, which are in no window."""
+    """The policy for rows whose cursor is NULL: no window contains them."""
 
     IGNORE = "ignore"
-    """They come with the snapshot only."""
+    """Only the snapshot reads them."""
     CHECKSUM = "checksum"
-    """Each run asks for a checksum over all their columns, and reads all of them when it has changed."""
+    """Each run asks for a checksum over all their columns, and reads all of them if it changed."""
 
 
 class Method(enum.StrEnum):
-    """Where a table's changes come from."""
+    """The origin of a table's changes."""
 
     QUERY = "query"
     """The source's rows, by JDBC."""
