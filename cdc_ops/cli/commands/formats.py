@@ -90,7 +90,7 @@ def _lines(facts: FormatSpec) -> list[str]:
         lines += ["Required, because the tool's default loses data:"]
         lines += [f"  {item.name} (default {item.default or 'unset'}; {item.where}): {item.loses}" for item in items]
     if items := for_some_types(facts):
-        lines += ["Demanded for columns of some types:"]
+        lines += ["Required for columns of some types:"]
         lines += [f"  {item.name}={item.safe[0]} ({', '.join(item.only.declared)}): {item.loses} {item.remedy}" for item in items]
     if items := left_at_default(facts):
         lines += ["Safe by default; refused where 'settings' says otherwise:"]

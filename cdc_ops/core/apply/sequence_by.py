@@ -47,7 +47,7 @@ class SequencePart:
 
 
 def is_sortable(delta_type: str) -> bool:
-    """True for types whose order is the same everywhere: numbers, dates and times; texts are ordered by collations.
+    """True for types that every system orders in the same way: numbers, dates and times. The order of texts depends on collations.
 
     >>> is_sortable("decimal(10,2)"), is_sortable("string")
     (True, False)

@@ -147,7 +147,7 @@ def _without(gap: Gap, decisions: tuple[AcceptedGap, ...]) -> list[Gap]:
 
 
 def is_natural(missing: Gap, max_offset_gap: int) -> bool:
-    """True if a hole between two files is one that a topic may have by nature; positions in binlogs have none.
+    """True if a topic may have this gap by design, e.g. after compaction; binlog positions never may.
 
     >>> is_natural(Gap(stream="orders-0", low=(10,), high=(12,)), max_offset_gap=2)
     True

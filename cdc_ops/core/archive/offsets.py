@@ -126,7 +126,7 @@ class ArchiveWatermark:
 
 
 def shown(position: Position) -> str:
-    """Returns a position the way people write it: an offset, or `file number:offset`.
+    """Returns a position as text: an offset, or `file number:offset`.
 
     >>> shown((4711,)), shown((3, 120))
     ('4711', '3:120')

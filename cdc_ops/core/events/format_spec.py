@@ -155,7 +155,7 @@ class LossySetting:
     advised: str = ""
 
     def touches(self, column: Column) -> bool:
-        """True if values of that column may be lost."""
+        """True if the setting may lose values of that column."""
         return logical_type_of(column) in self.families and self.only.takes(column)
 
     def loses_at(self, value: str) -> bool:

@@ -38,7 +38,7 @@ def advised(item: LossySetting, facts: FormatSpec) -> str:
 
 
 def demanded(facts: FormatSpec) -> tuple[LossySetting, ...]:
-    """Returns what has to be set, and stated in the pipeline file, because the tool's default loses something."""
+    """Returns the settings that must be set and stated because the tool's default loses data."""
     return tuple(item for item in facts.lossy if item.loses_at(item.default) and not item.only.declared)
 
 
@@ -48,7 +48,7 @@ def only_accepted(facts: FormatSpec) -> tuple[LossySetting, ...]:
 
 
 def for_some_types(facts: FormatSpec) -> tuple[LossySetting, ...]:
-    """Returns what has to be set for tables with columns of certain declared types only."""
+    """Returns the settings that only tables with certain column types need."""
     return tuple(item for item in facts.lossy if item.loses_at(item.default) and item.only.declared)
 
 

@@ -141,7 +141,7 @@ class Pipeline:
 
     Args:
         name: Unique name. It is part of the transaction id in every Delta commit, so a renamed pipeline starts from the beginning.
-        source: Where rows come from.
+        source: The source of the rows.
         target: Where they go.
         tables: Entries in file order; for a table the exact name wins over patterns, an earlier pattern over a later one.
         schedule: Cron expression in UTC. "" = manual runs only.
@@ -152,7 +152,7 @@ class Pipeline:
             one JVM start.
         tables_per_job: Largest number of tables that share one Spark application.
         archive: Where the change events of tables with `method: log` are.
-        spark: How Spark is started.
+        spark: The Spark settings.
         retries: Number of Airflow retries of a step after a retryable error.
         lease_wait: How long a run waits for another run that holds the table.
         run_retention: How long the ledger keeps finished runs and operations.
@@ -182,7 +182,7 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableConfig:
-    """One table of a pipeline: its name, its settings, where it lands."""
+    """A table of a pipeline: name, settings and path."""
 
     pipeline: str
     table: TableName
