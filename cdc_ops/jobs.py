@@ -22,7 +22,7 @@ from cdc_ops.core import json_codec
 from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.operation.job import JobSpec, MaintenanceTask, Step, StepResult, TableResult
 from cdc_ops.core.operation.operation import OperationResult, OperationSpec
-from cdc_ops.core.operation.phases import RunPhase, phases_text
+from cdc_ops.core.phases import RunPhase, phases_text
 from cdc_ops.core.pipeline.connections import variable_name
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, EnvironmentSetupError, UnforeseenJobError

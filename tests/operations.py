@@ -1,13 +1,15 @@
 """Operations for tests, by names of fields that do not say in which group of the operation a field is."""
 
 from dataclasses import fields, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast, get_type_hints
 
 from cdc_ops.core.apply.apply_spec import ApplyMode, ApplySpec
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.operation import OperationSpec, SourceColumns, Target
 from cdc_ops.core.operation.progress import TableProgress
 from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, CompareRead, KeysRead, Read, ReplayRead, WindowRead
+
+T = TypeVar("T")
 
 _GROUPS: Final = {"target": Target, "source": SourceColumns, "before": TableProgress, "after": TableProgress, "apply": ApplySpec}
 _NAMED: Final = {
@@ -26,6 +28,23 @@ _READ: Final = {
     "log": "batch",
     "band": "lookback",
 }
+
+
+def made(kind: type[T], /, **named: Any) -> T:
+    """Returns a ledger state or a commit record with the given fields, whichever group they stand in."""
+    hints = get_type_hints(kind)
+    groups = {name: {field.name for field in fields(hints[name])} for name in getattr(kind, "JSON_INLINE", ())}
+    inner = {name: hints[name](**{field: named.pop(field) for field in own & named.keys()}) for name, own in groups.items()}
+    return kind(**inner, **named)
+
+
+def changed(value: T, **named: Any) -> T:
+    """Returns a ledger state or a commit record with some fields changed, whichever group they stand in."""
+    for name in getattr(type(value), "JSON_INLINE", ()):
+        group = getattr(value, name)
+        inner = {field.name: named.pop(field.name) for field in fields(group) if field.name in named}
+        named |= {name: replace(group, **inner)}
+    return replace(cast(Any, value), **named)
 
 
 def operation(**named: Any) -> OperationSpec:
@@ -48,10 +67,10 @@ def with_fields(spec: OperationSpec, **named: Any) -> OperationSpec:
     plain = {name: value for name, value in named.items() if name not in _NAMED and name not in _READ}
     known = {name: getattr(spec.read, name) for name in _READ.values() if hasattr(spec.read, name)}
     wanted = {field: named[name] for name, field in _READ.items() if name in named}
-    changed = replace(spec, **made, **plain)
+    moved = replace(spec, **made, **plain)
     if not named.keys() & {*_READ, "kind", "mode", "update_only"}:
-        return changed
-    return replace(changed, read=_read({"kind": changed.kind}, made, known | wanted))
+        return moved
+    return replace(moved, read=_read({"kind": moved.kind}, made, known | wanted))
 
 
 def _read(plain: dict[str, Any], made: dict[str, Any], named: dict[str, Any]) -> Read:

@@ -225,7 +225,7 @@ def increments_until_a_loss(world: SoakWorld, *, seconds: float, longest: float)
 
 def passed_over(world: World, table: str) -> int:
     """Returns how many rows below the watermark the lake does not have as they are: no later window begins there."""
-    watermark = world.state(table).watermark
+    watermark = world.state(table).progress.watermark
     assert watermark is not None
     below = f"WHERE updated_at < '{watermark.parts[0]}'"
     return len(set(world.sql(f"SELECT {_SOURCE_COLUMNS[table]} FROM {table} {below}")) - set(world.lake(table, _LAKE_COLUMNS[table])))

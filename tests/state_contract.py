@@ -20,7 +20,7 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, StaleStateError, StateError
 from cdc_ops.state.db import schema
 from cdc_ops.state.sql import SqlStateStore, open_reader, open_store
-from tests.operations import with_fields
+from tests.operations import changed, with_fields
 from tests.state_archive_contract import ArchiveContract
 from tests.state_lease_contract import LeaseContract
 from tests.state_values import NOON, ORDERS, PIPELINE, at_once, fresh, race, result, run, settle, spec, take
@@ -158,7 +158,7 @@ class StateContract(LeaseContract, ArchiveContract):
         store.freeze(lease, fresh(), (spec(1),))
         new = settle(store, lease, spec(1))
         assert store.table_state(PIPELINE, ORDERS) == new
-        assert new.watermark == spec(1).after.watermark
+        assert new.progress.watermark == spec(1).after.watermark
         assert store.open_operations(PIPELINE, ORDERS) == ()
         assert store.stats(PIPELINE, ORDERS) == result(spec(1)).stats
 
@@ -178,7 +178,7 @@ class StateContract(LeaseContract, ArchiveContract):
         store.freeze(lease, fresh(), (spec(1), spec(2)))
         first = settle(store, lease, spec(1))
         with pytest.raises(StaleStateError, match="changed the ledger's state"):
-            store.settle(lease, fresh(), replace(committed(first, spec(2), 2), fresh_at=None), spec(2), result(spec(2)))
+            store.settle(lease, fresh(), changed(committed(first, spec(2), 2), fresh_at=None), spec(2), result(spec(2)))
         assert store.table_state(PIPELINE, ORDERS) == first
         assert store.open_operations(PIPELINE, ORDERS) == (spec(2),)
         settle(store, lease, spec(2))

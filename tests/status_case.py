@@ -7,13 +7,14 @@ from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.operation import Counts, OperationKind
-from cdc_ops.core.operation.phases import PhaseSeconds, RunPhase
 from cdc_ops.core.operation.progress import SnapshotProgress
 from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.phases import PhaseSeconds, RunPhase
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import SourceAccessError
 from cdc_ops.state.base import TableRun, TableRunStatus
 from cdc_ops.state.sql import SqlStateStore, open_store
+from tests.operations import made
 
 TTL = timedelta(minutes=5)
 ERROR = SourceAccessError(
@@ -53,7 +54,8 @@ class Filler:
         lease = self.store.acquire(pipeline, table, "test", ttl=TTL, live=True)
         if behind is not None or snapshot:
             fresh = self.now - behind if behind is not None else None
-            state = TableState(
+            state = made(
+                TableState,
                 pipeline=pipeline,
                 table=table,
                 generation=1,

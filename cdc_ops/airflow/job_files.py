@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from cdc_ops.core import json_codec
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult, TableResult
 from cdc_ops.core.operation.operation import OperationResult, Outcome
-from cdc_ops.core.operation.phases import Phases, PhaseSeconds, RunPhase, added
+from cdc_ops.core.phases import Phases, PhaseSeconds, RunPhase, added
 from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.lake.file_io import open_filesystem, read_text, write_text

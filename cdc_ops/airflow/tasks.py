@@ -19,7 +19,7 @@ from cdc_ops.airflow.job_files import expire_journals, summary
 from cdc_ops.airflow.spark.submit import application_environment
 from cdc_ops.airflow.task_context import PLANNED, TaskContext, connect, label, opened, planned_tables
 from cdc_ops.config.settings import load_settings
-from cdc_ops.core.operation.phases import phases_text
+from cdc_ops.core.phases import phases_text
 from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.lake.spark import jars
 from cdc_ops.state.base import TableRun, TableRunStatus

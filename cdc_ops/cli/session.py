@@ -17,8 +17,8 @@ from cdc_ops.config.connections import connection_url
 from cdc_ops.config.loading import load_pipelines
 from cdc_ops.config.settings import Settings, load_settings
 from cdc_ops.core.operation.job import JobSpec, StepResult
-from cdc_ops.core.operation.phases import Phases, RunPhase
 from cdc_ops.core.operation.run_request import RunRequest
+from cdc_ops.core.phases import Phases, RunPhase
 from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig
 from cdc_ops.core.processes import LOCAL

@@ -1,5 +1,6 @@
 """Converts frozen values to JSON and back: the format between Airflow, the ledger, Spark and the Delta commit.
 
+The fields of a class that `JSON_INLINE` names are groups whose own fields stand in the JSON of the class, not below a name of their own.
 A class that stands in a tagged union has a class variable `JSON_TYPE`, and its JSON says it: {"type": "window", ...}.
 
 Strict on the way in: unknown fields, and missing ones that have no default, are errors, because a half-understood frozen plan loses rows.
@@ -25,7 +26,10 @@ TYPE: Final = "type"
 def to_data(value: object) -> Any:
     """Converts a value to plain JSON data; datetimes must have a time zone, a timedelta becomes its seconds."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        data = {field.name: to_data(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        data: dict[str, Any] = {}
+        for field in dataclasses.fields(value):
+            item = to_data(getattr(value, field.name))
+            data |= item if field.name in _inline(type(value)) else {field.name: item}
         return data if (tag := _tag(type(value))) is None else {TYPE: tag, **data}
     match value:
         case enum.Enum():
@@ -112,6 +116,28 @@ def _read_union(options: tuple[Any, ...], data: Any) -> Any:
     raise ValueError("; ".join(failures) or f"{data!r} fits none of {options}")
 
 
+def field_names(cls: type) -> tuple[str, ...]:
+    """Returns the names in the JSON of a class, those of its groups in place of theirs."""
+    hints, groups = _hints(cls), _inline(cls)
+    names = ((field_names(hints[field.name]) if field.name in groups else (field.name,)) for field in dataclasses.fields(cls))
+    return tuple(name for found in names for name in found)
+
+
+def _inline(cls: type) -> tuple[str, ...]:
+    return getattr(cls, "JSON_INLINE", ())
+
+
+def _grouped(cls: type, data: dict[str, Any]) -> dict[str, Any]:
+    """Returns data with the fields of each group below its name."""
+    for group in _inline(cls):
+        if group in data:
+            raise KeyError(f"{cls.__name__}: unknown field {group}")
+        names = set(field_names(_hints(cls)[group]))
+        own = {name: value for name, value in data.items() if name not in names}
+        data = own | {group: {name: value for name, value in data.items() if name in names}}
+    return data
+
+
 def _tag(kind: Any) -> str | None:
     return getattr(kind, "JSON_TYPE", None) if isinstance(kind, type) else None
 
@@ -140,7 +166,7 @@ def _read_dataclass(cls: type, data: Any) -> Any:
         if data.get(TYPE) != tag:
             raise ValueError(f"{cls.__name__}: {TYPE} is {data.get(TYPE)!r}, not {tag!r}")
         data = {name: value for name, value in data.items() if name != TYPE}
-    hints = _hints(cls)
+    data, hints = _grouped(cls, data), _hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls)}
     if unknown := sorted(set(data) - set(fields)):
         raise KeyError(f"{cls.__name__}: unknown field {', '.join(unknown)}")

@@ -12,8 +12,8 @@ from cdc_ops.core.archive.completeness import MissingEvents
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.operation import Counts, OperationKind, OperationResult, OperationSpec
-from cdc_ops.core.operation.phases import Phases
 from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.phases import Phases
 from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.archive_base import ArchiveReader, ArchiveStore
@@ -100,6 +100,14 @@ class TableOverview:
     method: str = "query"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenNumber:
+    """Number and identity of an open operation."""
+
+    op_seq: int
+    operation_id: str
+
+
 class StateReader(ArchiveReader, ABC):
     """Reads the ledger; offers no way to change it."""
 
@@ -113,7 +121,15 @@ class StateReader(ArchiveReader, ABC):
 
     @abstractmethod
     def open_operations(self, pipeline: str, table: TableName) -> tuple[OperationSpec, ...]:
-        """Returns the frozen operations that are neither committed nor abandoned, in op_seq order."""
+        """Returns the frozen operations that are neither committed nor abandoned, in op_seq order.
+
+        Raises:
+            StateError: this version of cdc-ops cannot read one of them; the text names the command that discards it.
+        """
+
+    @abstractmethod
+    def open_numbers(self, pipeline: str, table: TableName) -> tuple[OpenNumber, ...]:
+        """Returns the numbers of those operations, also of such as this version of cdc-ops cannot read."""
 
     @abstractmethod
     def abandoned_ids(self, pipeline: str, table: TableName) -> frozenset[str]:

@@ -20,7 +20,7 @@ from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import LeaseHeldError, StaleStateError
-from cdc_ops.state.base import StateReader, StateStore, TableOverview, TableRun
+from cdc_ops.state.base import OpenNumber, StateReader, StateStore, TableOverview, TableRun
 from cdc_ops.state.db import leases, operations, pruning, rows, runs
 from cdc_ops.state.db.archives import SqlArchiveReader, SqlArchiveStore
 from cdc_ops.state.db.database import PATIENCE, Database
@@ -99,6 +99,10 @@ class SqlStateReader(SqlArchiveReader, StateReader):
     def open_operations(self, pipeline: str, table: TableName) -> tuple[OperationSpec, ...]:
         """See `StateReader`."""
         return self._read(lambda connection: operations.open_specs(connection, pipeline, table), ())
+
+    def open_numbers(self, pipeline: str, table: TableName) -> tuple[OpenNumber, ...]:
+        """See `StateReader`."""
+        return self._read(lambda connection: operations.open_numbers(connection, pipeline, table), ())
 
     def abandoned_ids(self, pipeline: str, table: TableName) -> frozenset[str]:
         """See `StateReader`."""

@@ -13,7 +13,6 @@ from cdc_ops.core.maintenance import carry_over
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.job import TableResult
 from cdc_ops.core.operation.operation import Counts, OperationKind, OperationResult, OperationSpec, Outcome
-from cdc_ops.core.operation.phases import PLANNING, Phases, RunPhase, added
 from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.operation.table_state import (
@@ -29,6 +28,7 @@ from cdc_ops.core.operation.table_state import (
     rebuilt_from_data,
     unchanged,
 )
+from cdc_ops.core.phases import PLANNING, Phases, RunPhase, added
 from cdc_ops.core.pipeline.paths import staging_root
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN, UnknownTables
@@ -36,7 +36,7 @@ from cdc_ops.core.schema.value_policies import NullifiedValues
 from cdc_ops.errors import CdcError, DeletesRefusedError, JobLostError, LedgerBehindError, StaleStateError, StateError, from_payload
 from cdc_ops.lake.log.head import FoundCommit, commit_counts, find_commit, read_head
 from cdc_ops.lake.staging.manifests import expire, find_manifest
-from cdc_ops.state.base import TableRun, TableRunStatus
+from cdc_ops.state.base import OpenNumber, TableRun, TableRunStatus
 from cdc_ops.state.lease import Lease
 from cdc_ops.steps.archive.frozen_files import record_consumed
 from cdc_ops.steps.archive.gaps import keep_gaps, with_missing_events
@@ -82,7 +82,7 @@ class Rebuilt:
 
     state: TableState
     has_table: bool
-    discarded: tuple[OperationSpec, ...]
+    discarded: tuple[OpenNumber, ...]
 
 
 def commit_table(
@@ -211,11 +211,11 @@ def _settle_next(context: Context, lease: Lease, state: TableState, spec: Operat
     reading = manifest.log if isinstance(spec.read, ArchiveRead) and (manifest := find_manifest(spec.target.staging)) else None
     if reading and reading.last_change:
         spec = replace(spec, after=replace(spec.after, fresh_at=reading.last_change))
-    after = committed(state, spec, found.version, found.record.archive)
+    after = committed(state, spec, found.version, found.record.progress.archive)
     context.store.settle(lease, state, after, spec, result)
     if reading:
         record_consumed(context.store, lease, spec, reading, context.store.now())
-    keep_gaps(context.store, lease, after.archive, reading.gaps if reading else ())
+    keep_gaps(context.store, lease, after.progress.archive, reading.gaps if reading else ())
 
 
 def _unreported(spec: OperationSpec, found: FoundCommit) -> OperationResult:
@@ -376,11 +376,8 @@ def _follow_lake(context: Context, lease: Lease, config: TableConfig) -> None:
 
 def _rebuild(context: Context, lease: Lease, config: TableConfig, watermark: CursorValue | None = None) -> Rebuilt:
     head = read_head(config.path, config.pipeline, config.table)
-    old, discarded = (
-        context.store.table_state(config.pipeline, config.table),
-        context.store.open_operations(config.pipeline, config.table),
-    )
-    settled = last_drawn(old, discarded)
+    old, discarded = context.store.table_state(config.pipeline, config.table), context.store.open_numbers(config.pipeline, config.table)
+    settled = last_drawn(old, (one.op_seq for one in discarded))
     has_table = head is not None and not head.created_by_us
     if head is None or head.created_by_us:
         state = begun_anew(old, settled=settled)

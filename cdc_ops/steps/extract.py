@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.operation.operation import Counts, Manifest, OperationResult, OperationSpec, Outcome
-from cdc_ops.core.operation.phases import RunPhase
 from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
+from cdc_ops.core.phases import RunPhase
 from cdc_ops.lake.staging.landing import land
 from cdc_ops.lake.staging.manifests import find_landed
 from cdc_ops.sources.base import Source

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Manifest, OperationResult, OperationSpec
-from cdc_ops.core.operation.phases import RunPhase
 from cdc_ops.core.operation.reads import CompareRead, ReplayRead, WindowRead
 from cdc_ops.core.operation.table_state import check_base
+from cdc_ops.core.phases import RunPhase
 from cdc_ops.errors import LandedRowsLostError
 from cdc_ops.lake.log.head import read_head
 from cdc_ops.lake.merge.apply import apply

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import assert_never
 
 from cdc_ops import __version__
 from cdc_ops.core.apply.apply_spec import Landing
@@ -19,10 +18,10 @@ from cdc_ops.core.cursor.windows import SafeBound, fresh_instant
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.job import JobSpec, Step
 from cdc_ops.core.operation.operation import OperationKind, OperationResult, OperationSpec
-from cdc_ops.core.operation.phases import Phases, RunPhase
-from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, CompareRead, KeysRead, ReplayRead, WindowRead
+from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
 from cdc_ops.core.operation.table_state import LedgerStatus, TableState, compare, projected, scanned
+from cdc_ops.core.phases import Phases, RunPhase
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig, current_settings, known_tables
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.processes import holder_name
@@ -37,9 +36,9 @@ from cdc_ops.steps.archive.frozen_files import record_frozen, record_scan, with_
 from cdc_ops.steps.archive.scan import ArchiveScan
 from cdc_ops.steps.commit import TableHead, abandon_exhausted, catch_up
 from cdc_ops.steps.context import Context
-from cdc_ops.steps.planning.draft import draft_operations
-from cdc_ops.steps.planning.log import as_configured_now, reads_otherwise
-from cdc_ops.steps.planning.reconcile import method_of, sealed
+from cdc_ops.steps.planning.draft import draft_operations, reading_as_now
+from cdc_ops.steps.planning.log import reads_otherwise
+from cdc_ops.steps.planning.reconcile import method_of
 from cdc_ops.steps.planning.request import Draft, TableRequest, choosing_quarantine
 from cdc_ops.steps.planning.warnings import event_key_warnings, foreign_warnings, key_warnings
 from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
@@ -238,7 +237,7 @@ def _freeze(context: Context, source: Source, request: RunRequest, config: Table
 def _keep(context: Context, lease: Lease, state: TableState, plan: TablePlan) -> TableState:
     """Writes what the look at the source told, and returns the state with it: readings, and how far an idle table was searched."""
     told = replace(state, readings=plan.readings, missing_since=plan.missing_since)
-    if plan.bound is not None and not plan.operations and state.watermark is not None:
+    if plan.bound is not None and not plan.operations and state.progress.watermark is not None:
         told = scanned(told, plan.bound.value, plan.fresh_at)
     if told != state:
         context.store.settle(lease, state, told, None, None)
@@ -339,7 +338,7 @@ def _order(context: Context, source: Source, request: RunRequest, facts: SourceT
 def _fresh_at(facts: SourceTable, state: TableState, draft: Draft) -> datetime | None:
     """How fresh an idle table is: an archive does not tell up to when the source has written into it."""
     if facts.config.settings.method is Method.LOG:
-        return state.fresh_at
+        return state.progress.fresh_at
     return fresh_instant(facts.cursor, draft.bound) if draft.bound else None
 
 
@@ -353,16 +352,7 @@ def _readable(
     order = _order(context, source, request, facts, base.state)
 
     def brought_up(spec: OperationSpec) -> OperationSpec:
-        spec = choosing_quarantine(rebase_on_current_columns(spec, facts, base.head, request), facts)
-        match spec.read:
-            case CompareRead(compare=compare) as read:
-                return replace(spec, read=replace(read, compare=replace(compare, seals=sealed(order))))
-            case ArchiveRead(batch=batch):
-                return as_configured_now(order, spec, batch)
-            case WindowRead() | ChunkRead() | KeysRead() | ReplayRead():
-                return spec
-            case _:
-                assert_never(spec.read)
+        return reading_as_now(order, choosing_quarantine(rebase_on_current_columns(spec, facts, base.head, request), facts))
 
     return tuple(spec if is_landed(spec) else brought_up(spec) for spec in frozen)
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from cdc_ops.core.operation.phases import phases_text
 from cdc_ops.core.operation.table_state import Phase
+from cdc_ops.core.phases import phases_text
 from cdc_ops.state.base import TableOverview, TableRun, TableRunStatus
 
 LATE_DEFAULT = timedelta(hours=24)
@@ -128,7 +128,7 @@ def sections(
 
 def table_row(overview: TableOverview, info: PipelineInfo, now: datetime) -> TableRow:
     """Decides a table's health."""
-    fresh_at = overview.state.fresh_at
+    fresh_at = overview.state.progress.fresh_at
     lag = max(now - fresh_at, timedelta(0)) if fresh_at else None
     return TableRow(overview=overview, health=_health(overview, lag, info), lag=lag)
 

@@ -129,7 +129,7 @@ class Stage:
         return open_reader(f"sqlite:///{self.folder}/ledger.db")
 
     def watermarks(self) -> dict[str, str]:
-        return {name: str(self.ledger.table_state("shop", TableName.parse(name)).watermark) for name in (SALES, LINES)}
+        return {name: str(self.ledger.table_state("shop", TableName.parse(name)).progress.watermark) for name in (SALES, LINES)}
 
     def statuses(self, run: Run) -> dict[str, str]:
         return {str(line.table): line.status.value for line in self.ledger.table_runs("shop", run_id=run.id)}

@@ -1,7 +1,6 @@
 """An auto-increment cursor under inserts that overlap for ever: plans go on from readings that earlier ones left in the ledger."""
 
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -19,6 +18,7 @@ from cdc_ops.sources.bounds.counter import METHOD_COUNTER_KEPT
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.discovery import discover
 from cdc_ops.steps.plan import TablePlan, freeze_table
+from tests.operations import changed
 from tests.world import World, request
 
 START = CursorValue(parts=("4",))
@@ -33,7 +33,7 @@ def world(mariadb: MariaDBServer, tmp_path: Path) -> World:
     with closing(open_store(made.ledger)) as store:
         fresh = TableState(pipeline="shop", table=made.name("counted"))
         lease = store.acquire("shop", fresh.table, "before", ttl=timedelta(minutes=1), live=True)
-        store.replace_state(lease, replace(fresh, generation=1, watermark=START, scanned_to=START))
+        store.replace_state(lease, changed(fresh, generation=1, watermark=START, scanned_to=START))
         store.release(lease)
     return made
 

@@ -197,7 +197,11 @@ def test_a_table_is_made_anew_from_events_and_what_else_was_read(mariadb: MariaD
     assert counts(world.resync(ResyncMode.REPLAY))[0] == len(expected)
     assert lake(shop) == expected
     after = world.state("items")
-    assert (after.watermark, after.archive, after.generation) == (before.watermark, before.archive, before.generation)
+    assert (after.progress.watermark, after.progress.archive, after.generation) == (
+        before.progress.watermark,
+        before.progress.archive,
+        before.generation,
+    )
     assert world.data_commits("items") == [1, 2, 3, 4, 5]
     spark.sql(f"DELETE FROM delta.`{world.path('items')}`").collect()
     report = world.resync(ResyncMode.REPLAY, since=shop.at(0))  # only what events have told since the history began

@@ -159,7 +159,7 @@ def test_a_writer_that_stays_open_too_long_raises_an_alert_and_holds_the_waterma
         writer.execute("UPDATE events SET v = 9, updated_at = CURRENT_TIMESTAMP(6) WHERE id = 1")
         world.sql("INSERT INTO events (v) VALUES (3)")
         held = run(world)
-        before = world.state("events").watermark
+        before = world.state("events").progress.watermark
     assert "longer than 'long_transaction_alert'" in held.alert
     assert "To inspect it: SELECT * FROM " in held.alert
     assert held.notices == (held.alert,)
@@ -194,7 +194,7 @@ def insert_into_the_open_unit(world: World, table: str, cursor: str) -> int:
         world.sql(f"INSERT INTO {table} (id, v) VALUES ({key}, {key})")
         assert runs(world, table)[table].counts.inserted == 1
         [(unit,)] = world.sql(f"SELECT {cursor} FROM {table} WHERE id = {key}")
-        if str(world.state(table).watermark).startswith(str(unit)):
+        if str(world.state(table).progress.watermark).startswith(str(unit)):
             return key
     raise AssertionError("no run was planned in the second of the row's insert")
 

@@ -189,10 +189,10 @@ def test_events_are_followed_from_run_to_run_and_read_once(mariadb: MariaDBServe
     assert world.lake("items", "id, name, price") == [(1, "anew", a_price := world.lake("items", "price")[0][0])]
     assert str(a_price) == "1.50"
     state = world.state("items")
-    assert state.archive is not None
-    assert state.archive.of(f"{sink.topic}/0") == (sink.offset,)
-    assert state.fresh_at is not None
-    assert state.fresh_at.timestamp() == pytest.approx(1700000000.31)
+    assert state.progress.archive is not None
+    assert state.progress.archive.of(f"{sink.topic}/0") == (sink.offset,)
+    assert state.progress.fresh_at is not None
+    assert state.progress.fresh_at.timestamp() == pytest.approx(1700000000.31)
 
 
 def test_a_gap_stops_its_table_and_no_other_until_it_is_signed_off(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
@@ -225,8 +225,8 @@ def test_a_gap_stops_its_table_and_no_other_until_it_is_signed_off(mariadb: Mari
     assert open_gaps(world) == []
     assert world.lake("items", "id") == [(1,), (3,)]
     state = world.state("items")
-    assert state.archive is not None
-    assert [item.why for item in state.archive.accepted] == ["the bucket was cleared"]
+    assert state.progress.archive is not None
+    assert [item.why for item in state.progress.archive.accepted] == ["the bucket was cleared"]
     # The file comes after all: it lies below the watermark that somebody has signed.
     lost.write_text(text)
     assert not world.run().failures
@@ -257,7 +257,7 @@ def test_a_gap_is_healed_by_a_comparison_with_the_source(mariadb: MariaDBServer,
     assert counts(report) == (1, 2, 1)
     assert f"{sink.topic}/0: 3 up to, not including, 6" in report.runs[0].alert
     assert open_gaps(world) == []  # the comparison stands for it
-    state = world.state("items").archive
+    state = world.state("items").progress.archive
     assert state is not None
     assert [(one.who, one.low, one.high) for one in state.accepted] == [("on_gap: reconcile", (3,), (6,))]
     assert counts(world.run()) == (0, 1, 0)  # the event behind it
@@ -392,11 +392,11 @@ def test_reconcile_and_resync_work_on_a_table_that_follows_a_log(mariadb: MariaD
     sink, db = Sink(tmp_path / "archive", world.database, "items"), world.database
     sink.write(change("c", 100, after={"id": 1, "name": "a", "price": "1.00"}, database=db))
     world.run()
-    reached = world.state("items").archive
+    reached = world.state("items").progress.archive
     report = world.run(kind=RunKind.RECONCILE)
     assert counts(report) == (1, 0, 0)
     assert world.lake("items", "id, name") == world.source("items", "id, name")
-    assert world.state("items").archive == reached
+    assert world.state("items").progress.archive == reached
     sink.write(change("u", 200, after={"id": 2, "name": "bb", "price": "2.00"}, database=db))
     assert counts(world.run()) == (0, 1, 0)
 
@@ -437,8 +437,8 @@ def test_a_snapshot_hands_over_to_the_log_while_rows_change(mariadb: MariaDBServ
     sink.write(event("u", 2, "new"), event("d", 3, "old"), event("u", 1, "late"), event("c", 6, "born"), event("c", 7, "short"))
     world.sql("DELETE FROM items WHERE id = 7", "DELETE FROM items WHERE id = 5")
     assert not world.run().failures
-    assert world.state("items").watermark is not None
-    begun = world.state("items").archive
+    assert world.state("items").progress.watermark is not None
+    begun = world.state("items").progress.archive
     assert begun is not None
     assert begun.of(f"{sink.topic}/0") == (1,)  # where the archive was before the first chunk, not when it was finished
     sink.write(event("d", 7, "short"), event("d", 5, "old"))

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.operation.job import JobSpec, StepResult
-from cdc_ops.core.operation.phases import RunPhase
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
 from cdc_ops.core.operation.table_state import Phase
+from cdc_ops.core.phases import RunPhase
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import JobLostError, LeaseHeldError, LedgerBehindError, RequestError, TargetForeignError, TargetNotDeltaError
 from cdc_ops.lake.log.head import read_head
@@ -65,7 +65,7 @@ def test_an_idle_table_starts_no_spark_and_moves_scanned_to_only(orders: World) 
     after = orders.state("orders")
     assert statuses(report) == {TableRunStatus.IDLE}
     assert orders.jobs == jobs
-    assert after.watermark == before.watermark
+    assert after.progress.watermark == before.progress.watermark
     assert after.scanned_to is not None
     assert before.scanned_to is not None
     assert after.scanned_to.parts > before.scanned_to.parts
@@ -94,7 +94,7 @@ def test_the_watermark_travels_in_the_commit_of_the_rows(orders: World) -> None:
     assert head is not None
     assert head.record is not None
     assert head.txn_version == 1
-    assert head.record.watermark == orders.state("orders").watermark
+    assert head.record.progress.watermark == orders.state("orders").progress.watermark
 
 
 def test_a_backfill_rereads_its_range_and_leaves_the_watermark(orders: World) -> None:
@@ -104,21 +104,21 @@ def test_a_backfill_rereads_its_range_and_leaves_the_watermark(orders: World) ->
         "UPDATE orders SET amount = 5, updated_at = '2021-01-02 03:00:00' WHERE id = 4",
     )
     assert_done(orders.run())
-    watermark = orders.state("orders").watermark
+    watermark = orders.state("orders").progress.watermark
     report = orders.run(kind=RunKind.BACKFILL, since=datetime(2020, 1, 1, tzinfo=UTC), until=datetime(2020, 2, 1, tzinfo=UTC))
     assert_done(report)
     assert report.runs[0].counts.read == 1
     assert dict(orders.lake("orders", "id, amount"))[3] == Decimal("5.00")
     assert dict(orders.lake("orders", "id, amount"))[4] != Decimal("5.00")
-    assert orders.state("orders").watermark == watermark
+    assert orders.state("orders").progress.watermark == watermark
 
 
 def test_a_resync_of_keys_brings_back_what_differs_and_deletes_what_is_gone(orders: World) -> None:
     orders.sql("DELETE FROM orders WHERE id = 1", "UPDATE orders SET amount = 5, updated_at = '2020-01-02' WHERE id = 3")
-    watermark = orders.state("orders").watermark
+    watermark = orders.state("orders").progress.watermark
     assert_done(orders.resync(ResyncMode.KEYS, tables=(f"{orders.database}.orders",), keys=(("1",), ("3",), ("999999",))))
     assert orders.lake("orders") == orders.source("orders")
-    assert orders.state("orders").watermark == watermark
+    assert orders.state("orders").progress.watermark == watermark
 
 
 def test_a_full_resync_replaces_the_table_in_one_commit_of_a_new_generation(orders: World) -> None:
@@ -127,7 +127,11 @@ def test_a_full_resync_replaces_the_table_in_one_commit_of_a_new_generation(orde
     assert_done(orders.resync(ResyncMode.FULL))
     after = orders.state("orders")
     assert orders.lake("orders") == orders.source("orders")
-    assert (after.generation, after.op_seq, after.watermark) == (before.generation + 1, before.op_seq + 1, before.watermark)
+    assert (after.generation, after.op_seq, after.progress.watermark) == (
+        before.generation + 1,
+        before.op_seq + 1,
+        before.progress.watermark,
+    )
     orders.sql("UPDATE orders SET amount = 6 WHERE id = 900")
     assert_done(orders.run())
     assert orders.lake("orders") == orders.source("orders")
@@ -268,7 +272,7 @@ def test_a_lost_ledger_stops_the_table_and_rebuild_continues_without_a_reload(or
         rebuild_table(context, asked, config)
     source.close()
     context.store.close()
-    assert orders.state("orders").watermark == before.watermark
+    assert orders.state("orders").progress.watermark == before.progress.watermark
     orders.sql("INSERT INTO orders (customer, amount) VALUES ('after', 1)")
     report = orders.run()
     assert_done(report)
@@ -289,7 +293,7 @@ def test_a_snapshot_in_chunks_continues_after_the_last_committed_one(world: Worl
 
     world.run(execute_with=first_only)
     assert world.state("orders").phase is Phase.SNAPSHOT
-    assert world.state("orders").watermark is None
+    assert world.state("orders").progress.watermark is None
     world.sql("UPDATE orders SET amount = 1 WHERE id IN (1, 999)", "INSERT INTO orders (customer, amount) VALUES ('late', 1)")
     assert_done(world.run())
     assert world.state("orders").phase is Phase.READY
@@ -352,7 +356,7 @@ def test_a_table_of_another_pipeline_is_left_alone(orders: World) -> None:
 
 
 def test_the_same_window_is_planned_again_while_the_watermark_rests(orders: World) -> None:
-    watermark = orders.state("orders").watermark
+    watermark = orders.state("orders").progress.watermark
     assert_done(orders.run())
     # A row that turns up below scanned_to, but above the watermark: found although the table was idle.
     assert watermark is not None
@@ -360,4 +364,4 @@ def test_the_same_window_is_planned_again_while_the_watermark_rests(orders: Worl
     orders.sql(f"UPDATE orders SET amount = 77, updated_at = '{late}' WHERE id = 8")
     assert_done(orders.run())
     assert orders.lake("orders") == orders.source("orders")
-    assert CursorValue(parts=watermark.parts) != orders.state("orders").watermark
+    assert CursorValue(parts=watermark.parts) != orders.state("orders").progress.watermark

@@ -81,7 +81,7 @@ def test_an_equal_table_ships_nothing_and_makes_no_commit(orders: World) -> None
         assert [item.phase.value for item in run.phases] == ["plan", "comparing", "landing", "merge", "commit"]
     after = orders.state("orders")
     assert orders.data_commits("orders") == [1]
-    assert (after.op_seq, after.committed_op_seq, after.watermark) == (before.op_seq + 2, before.op_seq, before.watermark)
+    assert (after.op_seq, after.committed_op_seq, after.progress.watermark) == (before.op_seq + 2, before.op_seq, before.progress.watermark)
     orders.sql(f"UPDATE orders SET amount = 9, updated_at = {NOW[orders.schema == 'public']} WHERE id = 1")
     assert_done(orders.run())
     assert orders.data_commits("orders") == [1, 4]
@@ -93,13 +93,13 @@ def test_deletes_changed_keys_and_lost_rows_are_found_by_reading_little(orders: 
         "UPDATE orders SET id = 5000, updated_at = '2020-01-01' WHERE id = 12",  # the cursor goes where no window comes
     )
     orders.spark.sql(f"DELETE FROM delta.`{orders.path('orders')}` WHERE id = 1500")
-    watermark = orders.state("orders").watermark
+    watermark = orders.state("orders").progress.watermark
     [run] = assert_done(reconcile(orders)).runs
     assert run.counts.deleted == 4
     assert run.counts.inserted == 2
     assert run.counts.read < ROWS / 2
     assert equal(orders)
-    assert orders.state("orders").watermark == watermark
+    assert orders.state("orders").progress.watermark == watermark
 
 
 def test_a_change_that_the_cursor_did_not_see_is_found_by_comparing_rows(orders: World) -> None:
@@ -208,10 +208,10 @@ def test_a_table_without_cursor_is_compared_by_every_run_and_only_what_differs_i
     assert run.counts.read < 100
     assert equal(world, "plain")
     after = world.state("plain")
-    assert after.watermark == before.watermark
-    assert before.fresh_at is not None
-    assert after.fresh_at is not None
-    assert after.fresh_at > before.fresh_at
+    assert after.progress.watermark == before.progress.watermark
+    assert before.progress.fresh_at is not None
+    assert after.progress.fresh_at is not None
+    assert after.progress.fresh_at > before.progress.fresh_at
 
 
 def test_a_table_without_keys_is_replaced_only_when_it_differs(world: World) -> None:

@@ -68,7 +68,7 @@ def test_an_added_column_is_added_and_a_backfill_fills_it_for_the_rows_that_are_
     assert "--columns note" in report.runs[0].message
     rows = dict(items.lake("items", "id, note"))
     assert (rows[1], rows[21]) == (None, "old")
-    watermark = items.state("items").watermark
+    watermark = items.state("items").progress.watermark
     # Rows that vanished at the source stay, rows that the lake does not have yet are not inserted, other columns are not touched.
     items.sql(
         "DELETE FROM items WHERE id = 2",
@@ -81,7 +81,7 @@ def test_an_added_column_is_added_and_a_backfill_fills_it_for_the_rows_that_are_
     rows = {row[0]: row[1:] for row in items.lake("items", "id, name, note")}
     assert len(rows) == 21
     assert (rows[1], rows[2], rows[3]) == (("n1", "old"), ("n2", None), ("n3", "old"))
-    assert items.state("items").watermark == watermark
+    assert items.state("items").progress.watermark == watermark
     assert_done(items.run())
     assert items.lake("items")[2:] == items.source("items")[1:]
     assert not items.run().warnings

@@ -91,7 +91,7 @@ def test_a_zero_date_stops_the_table_with_its_key(maria: World) -> None:
     error = failure(maria.run())
     assert isinstance(error, UnstorableValueError)
     assert "id = 1" in str(error) or "id = 2" in str(error)
-    assert maria.state("people").watermark is None
+    assert maria.state("people").progress.watermark is None
     maria.sql("UPDATE people SET born = '2024-01-01', seen = NULL, since = NULL")
     ran(maria.run())
     maria.sql(ALLOWED, "UPDATE people SET since = '0000-00-00' WHERE id = 2")

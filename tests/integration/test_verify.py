@@ -101,7 +101,7 @@ def test_what_differs_is_repaired_in_one_operation_that_reads_little_and_leaves_
     assert run["counts"]["read"] < ROWS / 2
     assert found["repair"]["equal"]
     after = world.state("orders")
-    assert (after.op_seq, after.watermark) == (before.op_seq + 1, before.watermark)
+    assert (after.op_seq, after.progress.watermark) == (before.op_seq + 1, before.progress.watermark)
     assert compared(world, []).equal
     assert world.lake("orders", "id, amount") == world.source("orders", "id, amount")
     assert repaired(world)["equal"]

@@ -362,7 +362,7 @@ class World:
 
     def _draft(self, worker: Worker, state: TableState) -> tuple[OperationSpec, ...]:
         if worker.request is Request.INCREMENT:
-            return self._snapshot(state) if state.watermark is None else self._increment(worker, state, state.watermark)
+            return self._snapshot(state) if state.progress.watermark is None else self._increment(worker, state, state.progress.watermark)
         if state.phase is not Phase.READY:
             return ()
         spec = self._spec(state, OperationKind.RESYNC)
@@ -376,7 +376,7 @@ class World:
         return (with_fields(spec, kind=kind, window=window, watermark_after=moved),)
 
     def _snapshot(self, state: TableState) -> tuple[OperationSpec, ...]:
-        progress, seen = state.snapshot, None
+        progress, seen = state.progress.snapshot, None
         if progress is None:
             progress = SnapshotProgress(bound=self.source.bound().value, done=0, total=len(CHUNKS), chunks=CHUNKS)
             if Mechanism.BAND not in self.off:
@@ -408,8 +408,8 @@ class World:
         else:
             window = next_window(CURSOR, watermark, bound)
             if Mechanism.BAND not in self.off:
-                band = look_again(self.source, FACTS, watermark, state.seen)  # type: ignore[arg-type]
-        read = to_read(CURSOR, window, band, state.seen) if window else None
+                band = look_again(self.source, FACTS, watermark, state.progress.seen)  # type: ignore[arg-type]
+        read = to_read(CURSOR, window, band, state.progress.seen) if window else None
         if window is None or read is None or not any(contains(CURSOR, read, position(row.cursor)) for row in self.source.rows.values()):
             self.ledger.settle(worker.token, state, scanned(state, bound.value, bound.observed_at), None, done=True)
             return ()
@@ -438,11 +438,11 @@ class World:
             slices=(),
             mode=ApplyMode.MERGE,
             landing=Landing.STAGED,
-            watermark_before=state.watermark,
-            snapshot_before=state.snapshot,
+            watermark_before=state.progress.watermark,
+            snapshot_before=state.progress.snapshot,
             delta_version_before=state.delta_version,
-            watermark_after=state.watermark,
-            snapshot_after=state.snapshot,
+            watermark_after=state.progress.watermark,
+            snapshot_after=state.progress.snapshot,
         )
 
     # ------------------------------------------------------------------------------------------------------- what operators do
@@ -473,7 +473,7 @@ class World:
     def _follow_table(self, token: int) -> None:
         head, state = self.lake.head(), self.ledger.state
         assert head is not None
-        taken, settled = head.txn_version, last_drawn(state, self.ledger.operations)
+        taken, settled = head.txn_version, last_drawn(state, (spec.op_seq for spec in self.ledger.operations))
         if Mechanism.NUMBERS_STAY_USED in self.off:
             taken, settled = None, 0
         if head.record is not None:
@@ -513,11 +513,11 @@ class World:
         if len(keys) != len(set(keys)):
             raise ViolationError(f"a row is doubled: {self.lake.rows}")
         head = self.lake.head()
-        if head is not None and head.record is not None and head.record.watermark is not None:
-            self._check_claim("the lake", head.record.watermark)
+        if head is not None and head.record is not None and head.record.progress.watermark is not None:
+            self._check_claim("the lake", head.record.progress.watermark)
         state = self.ledger.state
-        if state.watermark is not None and self.lake.last_restore <= (state.delta_version or 0):
-            self._check_claim("the ledger", state.watermark)
+        if state.progress.watermark is not None and self.lake.last_restore <= (state.delta_version or 0):
+            self._check_claim("the ledger", state.progress.watermark)
 
     def _check_claim(self, who: str, watermark: CursorValue) -> None:
         have = {row.key: row.value for row in self.lake.rows}
@@ -534,12 +534,12 @@ class World:
         if sum(record.operation_id == newest.operation_id for record in records) > 1:
             raise ViolationError(f"operation {newest.operation_id} was committed twice")
         before = self._record_before()
-        if before is None or before.watermark is None:
+        if before is None or before.progress.watermark is None:
             return
-        if newest.watermark is None or number(newest.watermark) < number(before.watermark):
-            raise ViolationError(f"the watermark went back from {before.watermark} to {newest.watermark}")
-        if not newest.kind.is_live and newest.watermark != before.watermark:
-            raise ViolationError(f"a {newest.kind} moved the watermark from {before.watermark} to {newest.watermark}")
+        if newest.progress.watermark is None or number(newest.progress.watermark) < number(before.progress.watermark):
+            raise ViolationError(f"the watermark went back from {before.progress.watermark} to {newest.progress.watermark}")
+        if not newest.kind.is_live and newest.progress.watermark != before.progress.watermark:
+            raise ViolationError(f"a {newest.kind} moved the watermark from {before.progress.watermark} to {newest.progress.watermark}")
 
     def _record_before(self) -> CommitRecord | None:
         newest = self.lake.commits.pop()

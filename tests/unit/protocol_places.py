@@ -16,6 +16,7 @@ from cdc_ops.core.operation.reads import CompareRead
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.errors import LeaseHeldError, StaleStateError
+from tests.operations import changed
 
 PIPELINE = "p"
 TABLE = TableName(schema="s", name="t")
@@ -203,7 +204,7 @@ class Lake:
         head = self.head()
         if given_up and head is not None and head.record is not None and not self.has(given_up[-1]):
             last = given_up[-1]
-            record = replace(head.record, op_seq=last.op_seq, operation_id=last.operation_id, kind=last.kind)
+            record = changed(head.record, op_seq=last.op_seq, operation_id=last.operation_id, kind=last.kind)
             self.commits.append(DeltaCommit(rows=self.rows, record=record))
             self.txns[self.app_id(last.generation)] = last.op_seq
 

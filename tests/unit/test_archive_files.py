@@ -30,6 +30,7 @@ from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.table_state import rebuilt
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ArchiveChangedError
+from tests.operations import made
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 OLD = NOON - timedelta(hours=1)
@@ -189,14 +190,14 @@ def test_binlogs_before_the_one_that_was_being_read_were_consumed() -> None:
 def test_after_the_ledger_is_lost_the_delta_commit_says_where_to_go_on_and_nothing_is_lost_or_believed() -> None:
     table = TableName(schema="shop", name="orders")
     before = ArchiveWatermark(streams=(PartitionWatermark(stream="t/0", to=(250,)),))
-    record = CommitRecord(
+    record = made(CommitRecord,
         pipeline="shop", table=table, generation=1, op_seq=7, operation_id="op-7", run_id="r", kind=OperationKind.INCREMENT,
         package_version="1", archive=before,
     )  # fmt: skip
     state = rebuilt(json_codec.loads(CommitRecord, json_codec.dumps(record)), 3)
-    assert state.archive == before
+    assert state.progress.archive == before
     files = names(0, 100, 200, 300)
-    passed = files_below(files, state.archive)
+    passed = files_below(files, state.progress.archive)
     left = [name for name in files if name.path not in passed]
     assert [name.path[-15:] for name in left] == ["0000000200.json", "0000000300.json"]
     contents = {

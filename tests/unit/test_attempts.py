@@ -63,7 +63,7 @@ def test_a_backfill_is_given_up_after_its_last_try_and_not_before_and_its_number
     assert store.open_operations(PIPELINE, ORDERS) == (backfill,)
     tried(store, lease, backfill, 1)
     state = abandon_exhausted(context, lease, fresh())
-    assert (state.op_seq, state.committed_op_seq, state.watermark) == (1, 0, None)
+    assert (state.op_seq, state.committed_op_seq, state.progress.watermark) == (1, 0, None)
     assert store.table_state(PIPELINE, ORDERS) == state
     assert store.open_operations(PIPELINE, ORDERS) == ()
     assert store.abandoned_ids(PIPELINE, ORDERS) == {backfill.operation_id}

@@ -19,12 +19,14 @@ from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, ChangesUnavailableError, RequestError
 from cdc_ops.lake.log.change_feed_log import find_range
+from tests.operations import made
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def record(op_seq: int, *parts: str, archive: ArchiveWatermark | None = None) -> CommitRecord:
-    return CommitRecord(
+    return made(
+        CommitRecord,
         pipeline="shop",
         table=TableName(schema="shop", name="orders"),
         generation=1,

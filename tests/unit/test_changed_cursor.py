@@ -1,7 +1,5 @@
 """A watermark is read by the cursor that it was written for."""
 
-from dataclasses import replace
-
 import pytest
 
 from cdc_ops import __version__
@@ -14,6 +12,7 @@ from cdc_ops.errors import SchemaChangedError
 from cdc_ops.steps.table.schema_evolution import apply_schema_policy
 from cdc_ops.steps.table.source_table import SourceTable
 from tests.lake_case import CURSOR, PIPELINE, SCHEMA, SCHEMA_DDL, TABLE, Case
+from tests.operations import changed
 
 REQUEST = RunRequest(run_id="r", trigger="test", holder="r")
 BY_ID = Cursor(columns=(CursorColumn(name="id", type=CursorType.INTEGER),))
@@ -31,13 +30,13 @@ def facts(cursor: Cursor, renamed: tuple[tuple[str, str], ...] = ()) -> SourceTa
 def head(cursor: tuple[str, ...] | None) -> LakeHead:
     record = commit_record(Case(root="x").operation(1, keys=("id",)), rows=0, package_version=__version__)
     return LakeHead(
-        version=1, txn_version=1, record=replace(record, cursor=cursor), record_version=1, foreign_app_ids=(), columns=SCHEMA_DDL
+        version=1, txn_version=1, record=changed(record, cursor=cursor), record_version=1, foreign_app_ids=(), columns=SCHEMA_DDL
     )
 
 
 def test_a_commit_says_what_its_watermark_is_a_value_of() -> None:
     record = commit_record(Case(root="x").operation(1), rows=0, package_version=__version__)
-    assert record.cursor == tuple(column.name for column in CURSOR.columns)
+    assert record.columns.cursor == tuple(column.name for column in CURSOR.columns)
 
 
 @pytest.mark.parametrize("recorded", [("updated_at",), ("updated_at", "id"), ()])

@@ -1,6 +1,8 @@
 """What a corrected pipeline file does to a run that failed because of it, and what `state rebuild` discards: plans, no Spark."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,9 @@ from cdc_ops.cli import app
 from cdc_ops.core.operation.operation import Manifest, OperationSpec
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.table_state import Phase
+from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
+from cdc_ops.errors import StateError
 from cdc_ops.lake.staging.manifests import is_landed, write_manifest
 from tests.declared_world import DEBEZIUM, MAXWELL, DeclaredWorld
 
@@ -129,3 +133,36 @@ def test_the_command_says_which_operation_the_table_holds_and_not_which_number_i
     told = CliRunner().invoke(app, ["state", "rebuild"]).output
     assert "operation 1, Delta version 0; 1 unfinished operation was discarded" in " ".join(told.split())
     assert [spec.op_seq for spec in world.plan().planned] == [3]
+
+
+def test_an_open_operation_of_another_version_is_refused_with_the_command_that_discards_it(world: DeclaredWorld) -> None:
+    """Plans are not kept readable across versions; state, number and lake are."""
+    (frozen,) = world.plan().planned
+    _write_otherwise(world, frozen.operation_id)
+    with world.store() as store, pytest.raises(StateError, match="cannot be read from the ledger") as refused:
+        store.open_operations("shop", ORDERS)
+    assert refused.value.next.startswith(f"cdc-ops state rebuild --pipeline shop --table {ORDERS} ")
+    assert "unknown field path, slices" in refused.value.why
+    with pytest.raises(StateError, match="cannot be read from the ledger"):
+        world.plan()
+    rebuilt = world.rebuild()
+    assert [(one.op_seq, one.operation_id) for one in rebuilt.discarded] == [(frozen.op_seq, frozen.operation_id)]
+    (planned,) = world.plan().planned
+    assert planned.op_seq == frozen.op_seq + 1
+
+
+def test_of_an_operation_of_another_version_that_was_given_up_its_number_and_identity_are_read(world: DeclaredWorld) -> None:
+    (frozen,) = world.plan().planned
+    _write_otherwise(world, frozen.operation_id, status="abandoned")
+    with world.store() as store:
+        found = store.given_up("shop", ORDERS)
+    assert found == AbandonedOperation(op_seq=frozen.op_seq, operation_id=frozen.operation_id, run_id=frozen.run_id, kind=frozen.kind)
+
+
+def _write_otherwise(world: DeclaredWorld, operation_id: str, status: str = "open") -> None:
+    """Writes the plan of an operation as an earlier version did: without groups."""
+    with closing(sqlite3.connect(world.folder / "ledger.db")) as ledger, ledger:
+        [(text,)] = ledger.execute("SELECT spec FROM cdc_operations WHERE operation_id = ?", (operation_id,)).fetchall()
+        plan = {name: value for name, value in json.loads(text).items() if name not in ("read", "apply", "target", "source")}
+        old = json.dumps(plan | {"slices": [], "path": "/lake"})
+        ledger.execute("UPDATE cdc_operations SET spec = ?, status = ? WHERE operation_id = ?", (old, status, operation_id))

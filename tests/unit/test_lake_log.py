@@ -282,7 +282,7 @@ def test_after_a_restore_the_record_of_that_version_counts_and_the_number_stays(
     with pytest.raises(LakeBehindError):
         compare(state, head)
     followed = rebuilt(old, head.version, txn_version=head.txn_version)
-    assert (followed.op_seq, followed.watermark) == (3, old.watermark)
+    assert (followed.op_seq, followed.progress.watermark) == (3, old.progress.watermark)
     assert compare(followed, head) is LedgerStatus.EQUAL
 
 

@@ -96,11 +96,11 @@ def test_a_wider_stored_type_takes_the_rows_and_a_narrower_one_does_not() -> Non
 
 def test_a_record_names_keys_and_schema_and_is_read_without_them() -> None:
     record = commit_record(Case(root="x").operation(1, source_fingerprint="f"), rows=1, package_version="1")
-    assert (record.keys, record.schema_fingerprint) == (("id",), "f")
+    assert (record.columns.keys, record.columns.schema_fingerprint) == (("id",), "f")
     data = json.loads(render_record(record))
     old = parse_record(json.dumps({name: value for name, value in data.items() if name not in {"keys", "schema_fingerprint"}}))
     assert old is not None
-    assert (old.keys, old.schema_fingerprint) == ((), "")
+    assert (old.columns.keys, old.columns.schema_fingerprint) == ((), "")
 
 
 @pytest.mark.parametrize(

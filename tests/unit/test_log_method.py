@@ -18,6 +18,7 @@ from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.log_batch import PRESENT, LogBatch, LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Manifest, OperationSpec
+from cdc_ops.core.operation.progress import TableProgress
 from cdc_ops.core.operation.table_state import Phase, TableState, committed, rebuilt
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnGap
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableRule, TargetConfig
@@ -66,12 +67,12 @@ def test_the_watermark_that_the_commit_carries_is_the_one_that_reading_proved() 
     done = log_spec(archive_after=AT_NINE)
     record = parse_record(render_record(commit_record(done, rows=1, package_version="1")))
     assert record is not None
-    assert record.archive == AT_NINE
-    after = committed(state, log_spec(), 4, record.archive)  # the ledger's own copy of the operation did not know it yet
-    assert (after.archive, rebuilt(record, 4).archive) == (AT_NINE, AT_NINE)
-    assert committed(after, log_spec(), 4, record.archive) == after
+    assert record.progress.archive == AT_NINE
+    after = committed(state, log_spec(), 4, record.progress.archive)  # the ledger's own copy of the operation did not know it yet
+    assert (after.progress.archive, rebuilt(record, 4).progress.archive) == (AT_NINE, AT_NINE)
+    assert committed(after, log_spec(), 4, record.progress.archive) == after
     later = committed(after, with_fields(spec(2), archive_after=AT_NINE), 5, AT_NINE)  # a resync leaves it where it is
-    assert later.archive == AT_NINE
+    assert later.progress.archive == AT_NINE
 
 
 def test_events_delete_rows_and_a_truncate_takes_all_others() -> None:
@@ -198,7 +199,7 @@ def test_one_table_of_each_folder_looks_after_records_of_unknown_tables(url: str
 @pytest.mark.parametrize(("gtids", "versions", "expected"), [("", False, True), ("", True, False), (f"{'a' * 36}:1-5", False, False)])
 def test_a_gap_is_healed_where_one_comparison_can_stand_for_it(gtids: str, versions: bool, expected: bool) -> None:
     """Not for tables of versions, and not for sets of transactions, of which one comparison must not pass two gaps."""
-    state = Mock(archive=replace(AT_NINE, gtids=gtids), phase=Phase.READY)
+    state = Mock(progress=TableProgress(archive=replace(AT_NINE, gtids=gtids)), phase=Phase.READY)
     facts = Mock(stored_as=Mock(keeps_versions=versions), pipeline=Mock(archive=ArchiveConfig(on_gap=OnGap.RECONCILE)))
     gap = Gap(stream="t/0", low=(9,), high=(12,))
     assert recovers_by_query(Mock(facts=facts, state=state), (gap,)) is expected

@@ -27,7 +27,7 @@ from cdc_ops.steps.plan import TablePlan
 from cdc_ops.steps.runs.run import RunReport
 from cdc_ops.steps.runs.table_groups import TableFailure
 from tests.lake_case import Case
-from tests.operations import with_fields
+from tests.operations import made, with_fields
 
 SCHEMA = "billing_and_accounting"
 LONGEST = "a_name_of_sixty_four_characters_which_is_what_mysql_allows_them_"
@@ -90,7 +90,7 @@ def a_plan() -> None:
 def a_status() -> None:
     rows = []
     for number, table in enumerate(TABLES):
-        state = TableState(pipeline="shop", table=table, watermark=WINDOW.high, delta_version=7, fresh_at=NOW)
+        state = made(TableState, pipeline="shop", table=table, watermark=WINDOW.high, delta_version=7, fresh_at=NOW)
         lease = Lease(pipeline="shop", table=table, holder=f"cli:host:{number}:8f14e45f", token=1, expires_at=NOW)
         status = TableRunStatus.FAILED if number == 1 else TableRunStatus.COMMITTED
         last = run_of(table, status=status, alert=WARNING if number == 1 else "")

@@ -8,6 +8,7 @@ import pytest
 from cdc_ops.core.maintenance import MaintenancePolicy
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.reads import KeysRead
+from cdc_ops.core.operation.progress import TableProgress
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TargetConfig
@@ -32,7 +33,7 @@ def order(**settings: Any) -> TableRequest:
     pipeline = Pipeline(name="shop", source=Silent.config, target=target, tables=())
     config = TableConfig(pipeline="shop", table=TABLE, settings=TableSettings.of(**settings), path="/lake/shop/orders")
     facts = SourceTable(pipeline=pipeline, config=config, schema=SCHEMA, keys=("id",), cursor=CURSOR, warnings=())
-    state = TableState(pipeline="shop", table=TABLE, op_seq=7, watermark=watermark(5))
+    state = TableState(pipeline="shop", table=TABLE, op_seq=7, progress=TableProgress(watermark=watermark(5)))
     asked = RunRequest(run_id="r", trigger="t", holder="h", kind=RunKind.RESYNC)
     return TableRequest(source=cast(Any, Silent()), request=asked, facts=facts, state=state, ledger=cast(Any, None), tables=tuple)
 

@@ -14,7 +14,7 @@ from cdc_ops.cli.output.phases import print_phases
 from cdc_ops.core import json_codec
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult, TableResult
 from cdc_ops.core.operation.operation import OperationResult, Outcome
-from cdc_ops.core.operation.phases import PhaseSeconds, RunPhase, added, phases_text
+from cdc_ops.core.phases import PhaseSeconds, RunPhase, added, phases_text
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.lake.file_io import write_text

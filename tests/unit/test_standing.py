@@ -61,18 +61,18 @@ def test_a_rebuilt_state_uses_no_number_again_that_was_burnt_or_that_the_log_has
     third = record(replace(FIFTH, op_seq=3, operation_id="older"))
     assert (rebuilt(third, 7).op_seq, rebuilt(third, 7).committed_op_seq) == (3, 3)
     restored = rebuilt(third, 9, txn_version=5)
-    assert (restored.op_seq, restored.committed_op_seq, restored.watermark) == (5, 5, third.watermark)
+    assert (restored.op_seq, restored.committed_op_seq, restored.progress.watermark) == (5, 5, third.progress.watermark)
     burnt = rebuilt(third, 9, txn_version=5, settled=8)
     assert (burnt.op_seq, burnt.committed_op_seq) == (8, 5)
     low = CursorValue(parts=("2026-01-01 00:00:00.000000",))
     without_record = rebuilt_from_data(PIPELINE, TABLE, 5, low, settled=8)
-    assert (without_record.op_seq, without_record.committed_op_seq, without_record.watermark) == (8, 5, low)
+    assert (without_record.op_seq, without_record.committed_op_seq, without_record.progress.watermark) == (8, 5, low)
     assert rebuilt_from_data(PIPELINE, TABLE, 5, low, settled=2).op_seq == 5
 
 
 def test_an_operation_is_applied_only_to_the_table_that_its_plan_saw() -> None:
     fourth = with_fields(FIFTH, op_seq=4, operation_id="before", watermark_after=watermark(4))
-    base = with_fields(FIFTH, watermark_before=record(fourth).watermark, delta_version_before=6)
+    base = with_fields(FIFTH, watermark_before=record(fourth).progress.watermark, delta_version_before=6)
     stands = head(fourth, txn_version=4, version=6)
     check_base(base, stands)
     elsewhere = CursorValue(parts=("2025-01-01 00:00:00.000000",))

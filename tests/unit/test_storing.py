@@ -32,7 +32,7 @@ from cdc_ops.steps.table.schema_evolution import apply_schema_policy
 from cdc_ops.steps.table.source_table import SourceTable
 from cdc_ops.steps.table.storage import check_request, own_changes, stored_as
 from tests.lake_case import CURSOR, TABLE, Case, schema, watermark
-from tests.operations import with_fields
+from tests.operations import made, with_fields
 
 SCHEMA = schema(("id", "bigint"), ("name", "string"), ("changed_at", "timestamp"), ("change_id", "bigint"))
 EVENTS = TableStorage(sequence=Sequence(kind=SequenceKind.POSITION, type="array<bigint>"), tombstones="/t")
@@ -189,7 +189,7 @@ def test_what_would_lose_or_falsify_versions_is_refused(stored: TableStorage, re
 def test_single_columns_of_a_table_of_changes_are_not_filled() -> None:
     chosen = config(keys=("name",), sequence_by=("change_id",))
     facts = SourceTable(pipeline=pipeline(), config=chosen, schema=SCHEMA, keys=("name",), cursor=CURSOR, warnings=())
-    state = TableState(pipeline="shop", table=TABLE, watermark=watermark(1))
+    state = made(TableState, pipeline="shop", table=TABLE, watermark=watermark(1))
     asked = run(RunKind.BACKFILL, columns=("changed_at",))
     order = TableRequest(source=cast(Any, None), request=asked, facts=facts, state=state, ledger=cast(Any, None), tables=tuple)
     with pytest.raises(RequestError, match="the rows at the source are changes"):

@@ -13,10 +13,12 @@ from cdc_ops.core.operation.operation import OperationKind, OperationSpec
 from cdc_ops.core.operation.table_state import TableState, abandoned, check_base, committed, compare, projected, rebuilt, scanned
 from cdc_ops.errors import LakeBehindError, StaleStateError
 from tests.lake_case import PIPELINE, TABLE, Case, watermark
+from tests.operations import made
 
 SEEN = RangeChecksum(window=Window(low=watermark(3), high=watermark(5)), rows=2, checksum="before")
 READ = replace(SEEN, checksum="read by a backfill")
-STATE = TableState(
+STATE = made(
+    TableState,
     pipeline=PIPELINE,
     table=TABLE,
     op_seq=7,
@@ -37,14 +39,14 @@ def operation(op_seq: int, kind: OperationKind, after: CursorValue, **changes: A
 def test_an_increment_moves_watermark_and_number_together() -> None:
     after = committed(STATE, operation(8, OperationKind.INCREMENT, watermark(9)), 41)
     assert (after.op_seq, after.committed_op_seq, after.operation_id) == (8, 8, "operation-8")
-    assert (after.watermark, after.scanned_to, after.delta_version) == (watermark(9), watermark(9), 41)
+    assert (after.progress.watermark, after.scanned_to, after.delta_version) == (watermark(9), watermark(9), 41)
 
 
 @pytest.mark.parametrize("kind", REREADS)
 def test_what_reads_again_moves_neither_watermark_nor_what_was_searched_or_seen(kind: OperationKind) -> None:
     after = committed(STATE, operation(8, kind, watermark(5), seen_after=READ), 41)
     assert (after.op_seq, after.committed_op_seq) == (8, 8)
-    assert (after.watermark, after.scanned_to, after.seen) == (watermark(5), watermark(6), SEEN)
+    assert (after.progress.watermark, after.scanned_to, after.progress.seen) == (watermark(5), watermark(6), SEEN)
 
 
 def test_a_commit_step_that_runs_twice_changes_the_state_once() -> None:
@@ -61,12 +63,12 @@ def test_an_operation_that_does_not_follow_the_state_is_not_committed(op_seq: in
 
 def test_what_is_planned_behind_open_operations_begins_where_they_end() -> None:
     open_ones = (operation(8, OperationKind.INCREMENT, watermark(9)), operation(9, OperationKind.BACKFILL, watermark(9)))
-    assert (projected(STATE, open_ones).op_seq, projected(STATE, open_ones).watermark) == (9, watermark(9))
+    assert (projected(STATE, open_ones).op_seq, projected(STATE, open_ones).progress.watermark) == (9, watermark(9))
 
 
 def test_a_search_that_found_nothing_leaves_the_watermark() -> None:
     after = scanned(STATE, watermark(9), None)
-    assert (after.watermark, after.scanned_to, after.op_seq) == (watermark(5), watermark(9), 7)
+    assert (after.progress.watermark, after.scanned_to, after.op_seq) == (watermark(5), watermark(9), 7)
 
 
 @pytest.mark.parametrize("kind", REREADS)
@@ -84,7 +86,7 @@ def record(op_seq: int) -> CommitRecord:
 
 
 def test_a_record_carries_the_watermark_that_the_table_has_after_it() -> None:
-    assert record(8).watermark == watermark(8)
+    assert record(8).progress.watermark == watermark(8)
 
 
 @pytest.mark.parametrize(("txn", "settled", "expected"), [(None, 0, 8), (11, 0, 11), (11, 13, 13)])
@@ -93,7 +95,7 @@ def test_a_rebuilt_ledger_has_the_records_watermark_and_the_largest_number_that_
 ) -> None:
     state = rebuilt(record(8), 41, txn_version=txn, settled=settled)
     assert (state.op_seq, state.committed_op_seq) == (expected, max(txn or 0, 8))
-    assert (state.watermark, state.scanned_to, state.operation_id) == (watermark(8), watermark(8), "operation-8")
+    assert (state.progress.watermark, state.scanned_to, state.operation_id) == (watermark(8), watermark(8), "operation-8")
 
 
 def test_a_table_that_lacks_commits_which_the_ledger_knows_stops() -> None:

@@ -20,9 +20,11 @@ from cdc_ops.core.operation.job import JobSpec, StepResult, TableResult
 from cdc_ops.core.operation.operation import Manifest, OperationResult, OperationSpec
 from cdc_ops.core.operation.reads import ChunkRead, KeysRead, Read
 from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import StateError
 from cdc_ops.state.base import TableOverview, TableRun
 from cdc_ops.state.lease import Lease
+from tests.operations import made
 
 ZONES = st.sampled_from([UTC, timezone(timedelta(hours=2)), timezone(timedelta(hours=-9, minutes=-30))])
 SCALARS: dict[Any, st.SearchStrategy[Any]] = {
@@ -118,6 +120,17 @@ def test_the_tag_of_a_union_stands_in_the_json_of_each_of_its_classes() -> None:
     assert json_codec.from_data(KeysRead, json_codec.to_data(read)) == read
     with pytest.raises(ValueError, match="ChunkRead: type is 'keys', not 'chunk'"):
         json_codec.from_data(ChunkRead, json_codec.to_data(read))
+
+
+def test_the_fields_of_a_group_that_stands_inline_are_those_of_its_class() -> None:
+    state = made(TableState, pipeline="p", table=TableName(schema="s", name="t"), watermark=CursorValue(parts=("1",)), generation=2)
+    data = json_codec.to_data(state)
+    assert (data["watermark"], data["generation"], "progress" in data) == ({"parts": ["1"]}, 2, False)
+    assert set(data) == set(json_codec.field_names(TableState))
+    assert json_codec.from_data(TableState, data) == state
+    for wrong in ({"progress": {}}, {"colour": "red"}):
+        with pytest.raises(KeyError, match=f"TableState: unknown field {next(iter(wrong))}"):
+            json_codec.from_data(TableState, data | wrong)
 
 
 def test_an_unknown_enum_value_is_refused() -> None:

@@ -2,7 +2,7 @@
 
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.layout import print_sentence
-from cdc_ops.core.operation.phases import PLANNING, phases_text, total_seconds
+from cdc_ops.core.phases import PLANNING, phases_text, total_seconds
 from cdc_ops.steps.runs.run import RunReport
 
 

@@ -198,20 +198,20 @@ def _reached(state: TableState) -> str:
     """Returns the watermark; of a table without cursor, whose watermark stays at its first load, when it was last compared."""
     if state.compared_at is not None:
         return f"none, compared {state.compared_at:%Y-%m-%d %H:%M:%S}"
-    return escape(str(state.watermark or ""))
+    return escape(str(state.progress.watermark or ""))
 
 
 def _phase(state: TableState) -> str:
     if state.missing_since is not None:
         return "[red]missing[/]"
-    return f"{state.phase} {state.snapshot.done}/{state.snapshot.total}" if state.snapshot else str(state.phase)
+    return f"{state.phase} {state.progress.snapshot.done}/{state.progress.snapshot.total}" if state.progress.snapshot else str(state.phase)
 
 
 def age(state: TableState, now: datetime | None = None) -> str:
     """Returns how long ago a table was last known to be complete, e.g. `42 s`; `` if never."""
-    if state.fresh_at is None:
+    if state.progress.fresh_at is None:
         return ""
-    seconds = max(int(((now or datetime.now(UTC)) - state.fresh_at).total_seconds()), 0)
+    seconds = max(int(((now or datetime.now(UTC)) - state.progress.fresh_at).total_seconds()), 0)
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds // size} {unit}"

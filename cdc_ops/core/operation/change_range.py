@@ -172,14 +172,14 @@ def _at_watermark(bound: Bound, commits: Iterable[LoggedCommit], name: str) -> i
 
 def _place_of(record: CommitRecord) -> Place | None:
     """Returns a commit's watermark as numbers that sort, None if it has none that is one value."""
-    if record.archive is not None and len(record.archive.streams) == 1 and not record.archive.gtids:
-        return record.archive.streams[0].to
-    return _ordinals(record.watermark.parts) if record.watermark is not None and record.archive is None else None
+    if record.progress.archive is not None and len(record.progress.archive.streams) == 1 and not record.progress.archive.gtids:
+        return record.progress.archive.streams[0].to
+    return _ordinals(record.progress.watermark.parts) if record.progress.watermark is not None and record.progress.archive is None else None
 
 
 def _place(text: str, record: CommitRecord) -> Place:
     try:
-        return parse_position(text) if record.archive is not None else _ordinals(tuple(part.strip() for part in text.split(",")))
+        return parse_position(text) if record.progress.archive is not None else _ordinals(tuple(part.strip() for part in text.split(",")))
     except (ValueError, ConfigError) as error:
         why = f"It is compared with watermarks such as {_shown(record)}."
         raise RequestError(f"{text!r} is no watermark of this table.", why=why, data=_NOTHING, next=_FORMS) from error
@@ -198,9 +198,9 @@ def _ordinals(parts: tuple[str, ...]) -> Place:
 
 
 def _shown(record: CommitRecord) -> str:
-    if record.archive is not None:
-        return ":".join(map(str, record.archive.streams[0].to))
-    return str(record.watermark)
+    if record.progress.archive is not None:
+        return ":".join(map(str, record.progress.archive.streams[0].to))
+    return str(record.progress.watermark)
 
 
 def _out_of_reach(bound: Bound, name: str, why: str) -> RequestError:

@@ -6,7 +6,6 @@ a higher number is refused, because to take it for somebody else's would lose th
 fields: an older reader leaves them out, so that workers of two versions can share a table during an upgrade.
 """
 
-import dataclasses
 import json
 from typing import Any, Final
 
@@ -17,10 +16,14 @@ from cdc_ops.errors import StateError
 MARKER: Final = "cdc_ops"
 FORMAT: Final = 1
 
+_NOT_RECORDED: Final = frozenset({"seen", "nulls", "fresh_at"})
+"""Fields of `TableProgress` that only the ledger keeps: what a plan saw at the source."""
+
 
 def render_record(record: CommitRecord) -> str:
     """Returns the text that goes into userMetadata; `parse_record` is the way back."""
-    return json_codec.dumps({MARKER: FORMAT, **json_codec.to_data(record)})
+    told = {name: value for name, value in json_codec.to_data(record).items() if name not in _NOT_RECORDED}
+    return json_codec.dumps({MARKER: FORMAT, **told})
 
 
 def parse_record(user_metadata: str | None) -> CommitRecord | None:
@@ -42,7 +45,7 @@ def parse_record(user_metadata: str | None) -> CommitRecord | None:
             data="Nothing was written; the table is as it was.",
             next="Install the newer version everywhere that this pipeline runs.",
         )
-    known = {field.name for field in dataclasses.fields(CommitRecord)}
+    known = set(json_codec.field_names(CommitRecord)) - _NOT_RECORDED
     return json_codec.loads(CommitRecord, json.dumps({name: value for name, value in data.items() if name in known}))
 
 

@@ -1,16 +1,36 @@
 """What a Delta commit of ours says of itself, and what a table's log tells of itself and of others."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, MetadataColumns
-from cdc_ops.core.archive.offsets import ArchiveWatermark
-from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.operation import OperationKind, OperationSpec
-from cdc_ops.core.operation.progress import SnapshotProgress
+from cdc_ops.core.operation.progress import NO_PROGRESS, TableProgress
 from cdc_ops.core.schema.collated_keys import rules_of
 from cdc_ops.core.schema.tables import TableName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedColumns:
+    """What a commit says of the columns of its table.
+
+    Args:
+        keys: Columns by which the rows are told apart.
+        cursor: What the watermark is a value of; empty for a table that is compared as a whole, None in older records.
+        schema_fingerprint: Of the source's schema that the operation was planned with.
+        deleted_column: Column that marks deleted rows, "" if they are deleted.
+        key_rules: For key columns that stand for loosely compared ones, their name and the source's rule, e.g. a collation.
+        own: What the columns of the table are called that the source has not.
+    """
+
+    keys: tuple[str, ...] = ()
+    cursor: tuple[str, ...] | None = None
+    schema_fingerprint: str = ""
+    deleted_column: str = ""
+    key_rules: tuple[tuple[str, str], ...] = ()
+    own: MetadataColumns = DEFAULT_COLUMNS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,21 +39,15 @@ class CommitRecord:
 
     Args:
         pipeline, table, generation, op_seq, operation_id, run_id, kind, window: As in the operation.
-        watermark: The table's watermark after this commit, None while a snapshot is unfinished.
-        snapshot: Snapshot progress after this commit.
+        progress: The table's watermark after this commit, in its archive too, or its snapshot's progress; the rest of it is not recorded.
         rows: Rows in the batch as far as known before the statement ran, else None.
         package_version: Version of cdc-ops that wrote it.
-        keys: Columns by which the rows are told apart.
-        cursor: What the watermark is a value of; empty for a table that is compared as a whole, None in older records.
-        schema_fingerprint: Of the source's schema that the operation was planned with.
+        columns: The table's columns, as far as a later plan has to know them.
         late: Late rows among them.
-        deleted_column: Column that marks deleted rows, "" if they are deleted.
-        key_rules: For key columns that stand for loosely compared ones, their name and the source's rule, e.g. a collation.
         marked: Rows that this commit's MERGE marks as deleted and that were not before, as far as it counts them as updated.
-        own: What the columns of the table are called that the source has not.
-        archive: For a table that is fed from an archive: up to where it has everything, and which gaps were accepted on the way.
     """
 
+    JSON_INLINE: ClassVar[tuple[str, ...]] = ("progress", "columns")
     pipeline: str
     table: TableName
     generation: int
@@ -43,18 +57,11 @@ class CommitRecord:
     kind: OperationKind
     package_version: str
     window: Window | None = None
-    watermark: CursorValue | None = None
-    snapshot: SnapshotProgress | None = None
+    progress: TableProgress = NO_PROGRESS
     rows: int | None = None
-    keys: tuple[str, ...] = ()
-    cursor: tuple[str, ...] | None = None
-    schema_fingerprint: str = ""
+    columns: RecordedColumns = RecordedColumns()
     late: LateRows = NONE_LATE
-    deleted_column: str = ""
-    key_rules: tuple[tuple[str, str], ...] = ()
     marked: int = 0
-    archive: ArchiveWatermark | None = None
-    own: MetadataColumns = DEFAULT_COLUMNS
 
 
 def commit_record(
@@ -71,18 +78,18 @@ def commit_record(
         kind=spec.kind,
         package_version=package_version,
         window=spec.window,
-        watermark=spec.after.watermark,
-        snapshot=spec.after.snapshot,
+        progress=spec.after.position,
         rows=rows,
-        keys=spec.apply.keys,
-        cursor=tuple(column.name for column in spec.source.cursor.columns),
-        schema_fingerprint=spec.source.fingerprint,
+        columns=RecordedColumns(
+            keys=spec.apply.keys,
+            cursor=tuple(column.name for column in spec.source.cursor.columns),
+            schema_fingerprint=spec.source.fingerprint,
+            deleted_column=spec.apply.deleted_column,
+            key_rules=rules_of(spec.source.schema),
+            own=spec.apply.stored_as.own,
+        ),
         late=late,
-        deleted_column=spec.apply.deleted_column,
-        key_rules=rules_of(spec.source.schema),
         marked=marked,
-        archive=spec.after.archive,
-        own=spec.apply.stored_as.own,
     )
 
 
@@ -134,4 +141,4 @@ class LakeHead:
     @property
     def own(self) -> MetadataColumns:
         """What the columns are called that the source has not, as far as a record says."""
-        return self.record.own if self.record else DEFAULT_COLUMNS
+        return self.record.columns.own if self.record else DEFAULT_COLUMNS

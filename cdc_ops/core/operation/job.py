@@ -7,7 +7,7 @@ from datetime import datetime
 from cdc_ops.core.events.event_history import EventHistory
 from cdc_ops.core.maintenance import MaintenancePlan, TableStats
 from cdc_ops.core.operation.operation import OperationResult, OperationSpec
-from cdc_ops.core.operation.phases import Phases
+from cdc_ops.core.phases import Phases
 from cdc_ops.core.pipeline.pipeline import SourceConfig
 from cdc_ops.core.pipeline.unknown_tables import KnownTables
 from cdc_ops.core.schema.tables import TableName

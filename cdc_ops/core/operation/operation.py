@@ -16,9 +16,9 @@ from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.events.column_drift import NO_DRIFT, ColumnDrift
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.log_batch import LOG_COLUMNS, LogBatchResult
-from cdc_ops.core.operation.phases import Phases
 from cdc_ops.core.operation.progress import TableProgress
 from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, CompareRead, KeysRead, Read, ReplayRead, WindowRead
+from cdc_ops.core.phases import Phases
 from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN, UnknownTables
 from cdc_ops.core.reconcile.key_buckets import BucketSelection
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema

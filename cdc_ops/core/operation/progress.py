@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from cdc_ops.core.archive.offsets import ArchiveWatermark
 from cdc_ops.core.cursor.cursors import CursorValue
@@ -61,3 +62,6 @@ class TableProgress:
     def position(self) -> "TableProgress":
         """Only what says which rows the table has; every operation passes it on, and what a plan saw at the source is left out."""
         return TableProgress(watermark=self.watermark, snapshot=self.snapshot, archive=self.archive)
+
+
+NO_PROGRESS: Final = TableProgress()

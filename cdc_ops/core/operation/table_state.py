@@ -9,14 +9,14 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import ClassVar
 
 from cdc_ops.core.archive.offsets import ArchiveWatermark
 from cdc_ops.core.cursor.auto_increment import CounterSamples
 from cdc_ops.core.cursor.cursors import CursorValue
-from cdc_ops.core.cursor.late_rows import RangeChecksum
 from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead
 from cdc_ops.core.operation.operation import OperationSpec, app_id
-from cdc_ops.core.operation.progress import SnapshotProgress
+from cdc_ops.core.operation.progress import NO_PROGRESS, SnapshotProgress, TableProgress
 from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import LakeBehindError, LedgerBehindError, StaleStateError, TargetForeignError
@@ -32,44 +32,35 @@ class TableState:
         op_seq: The last number that is settled: committed or abandoned. The next operation draws `op_seq + 1`.
         committed_op_seq: The last number that the lake is known to hold; below `op_seq` only after an abandoned operation.
         operation_id: Operation that committed it.
-        watermark: Last committed cursor; None until a snapshot is complete.
+        progress: How far it is, as the last commit left it.
         scanned_to: How far the source was searched, at least the watermark; runs ahead of it on idle tables.
-        snapshot: Progress of an unfinished snapshot.
         delta_version: Version of the last data commit.
-        fresh_at: Instant (UTC) up to which the table is known to hold the source's committed changes.
-        nulls: Checksum that it saw over the rows whose cursor is NULL, "" if that is not known.
-        seen: What the last live operation's plan saw of the rows just below the watermark; None if that is not known.
         readings: Of an auto-increment cursor that writers hold back: the readings of its counter (`core.cursor.auto_increment`), for the
             next plan.
-        archive: The watermark of a table that is fed from an archive.
         compared_at: Of a table without cursor, which is compared as a whole: up to when it has been, UTC. Its watermark never moves.
         missing_since: When a run first found that the source does not show the table any more, None while it does.
     """
 
+    JSON_INLINE: ClassVar[tuple[str, ...]] = ("progress",)
     pipeline: str
     table: TableName
     generation: int = 0
     op_seq: int = 0
     committed_op_seq: int = 0
     operation_id: str = ""
-    watermark: CursorValue | None = None
+    progress: TableProgress = NO_PROGRESS
     scanned_to: CursorValue | None = None
-    snapshot: SnapshotProgress | None = None
     delta_version: int | None = None
-    fresh_at: datetime | None = None
-    seen: RangeChecksum | None = None
-    nulls: str = ""
     readings: CounterSamples | None = None
-    archive: ArchiveWatermark | None = None
     compared_at: datetime | None = None
     missing_since: datetime | None = None
 
     @property
     def phase(self) -> "Phase":
         """Where the table is in its life."""
-        if self.watermark is not None:
+        if self.progress.watermark is not None:
             return Phase.READY
-        return Phase.SNAPSHOT if self.snapshot is not None else Phase.NEW
+        return Phase.SNAPSHOT if self.progress.snapshot is not None else Phase.NEW
 
 
 class Phase(enum.StrEnum):
@@ -96,6 +87,7 @@ def committed(state: TableState, spec: OperationSpec, delta_version: int, archiv
     """
     if state.committed_op_seq == spec.op_seq and state.operation_id == spec.operation_id:
         return state
+    live = spec.kind.is_live
     if state.op_seq != spec.op_seq - 1:
         raise _stale(state, spec)
     return replace(
@@ -104,14 +96,16 @@ def committed(state: TableState, spec: OperationSpec, delta_version: int, archiv
         op_seq=spec.op_seq,
         committed_op_seq=spec.op_seq,
         operation_id=spec.operation_id,
-        watermark=spec.after.watermark,
-        scanned_to=spec.after.watermark if spec.kind.is_live else state.scanned_to,
-        snapshot=spec.after.snapshot,
+        progress=TableProgress(
+            watermark=spec.after.watermark,
+            snapshot=spec.after.snapshot,
+            archive=archive or spec.after.archive or state.progress.archive,
+            seen=spec.after.seen if live else state.progress.seen,
+            nulls=spec.after.nulls if live else state.progress.nulls,
+            fresh_at=spec.after.fresh_at if live or spec.after.fresh_at else state.progress.fresh_at,
+        ),
+        scanned_to=spec.after.watermark if live else state.scanned_to,
         delta_version=delta_version,
-        fresh_at=spec.after.fresh_at if spec.kind.is_live or spec.after.fresh_at else state.fresh_at,
-        seen=spec.after.seen if spec.kind.is_live else state.seen,
-        nulls=spec.after.nulls if spec.kind.is_live else state.nulls,
-        archive=archive or spec.after.archive or state.archive,
         compared_at=_compared_at(state, spec),
     )
 
@@ -164,7 +158,8 @@ def unchanged(state: TableState, spec: OperationSpec) -> TableState:
     """
     if not isinstance(spec.read, CompareRead) or state.op_seq != spec.op_seq - 1:
         raise _stale(state, spec)
-    return replace(state, op_seq=spec.op_seq, fresh_at=spec.after.fresh_at or state.fresh_at, compared_at=_compared_at(state, spec))
+    progress = replace(state.progress, fresh_at=spec.after.fresh_at or state.progress.fresh_at)
+    return replace(state, op_seq=spec.op_seq, progress=progress, compared_at=_compared_at(state, spec))
 
 
 def scanned(state: TableState, to: CursorValue, fresh_at: datetime | None) -> TableState:
@@ -173,7 +168,7 @@ def scanned(state: TableState, to: CursorValue, fresh_at: datetime | None) -> Ta
     The watermark does not move, because nothing was committed, and the next window starts at the watermark again: an empty index
     range costs nothing to search twice, and a row that turns up late is still found.
     """
-    return replace(state, scanned_to=to, fresh_at=fresh_at)
+    return replace(state, scanned_to=to, progress=replace(state.progress, fresh_at=fresh_at))
 
 
 def rebuilt(record: CommitRecord, delta_version: int, *, txn_version: int | None = None, settled: int = 0) -> TableState:
@@ -193,11 +188,9 @@ def rebuilt(record: CommitRecord, delta_version: int, *, txn_version: int | None
         op_seq=max(taken, settled),
         committed_op_seq=taken,
         operation_id=record.operation_id,
-        watermark=record.watermark,
-        scanned_to=record.watermark,
-        snapshot=record.snapshot,
+        progress=record.progress,
+        scanned_to=record.progress.watermark,
         delta_version=delta_version,
-        archive=record.archive,
     )
 
 
@@ -220,7 +213,7 @@ def rebuilt_from_data(
         generation=1,
         op_seq=max(txn_version, settled),
         committed_op_seq=txn_version,
-        watermark=low,
+        progress=TableProgress(watermark=low),
         scanned_to=low,
         delta_version=delta_version,
     )
@@ -237,13 +230,13 @@ def begun_anew(state: TableState, *, settled: int) -> TableState:
     return TableState(pipeline=state.pipeline, table=state.table, generation=generation, op_seq=settled)
 
 
-def last_drawn(state: TableState, open_operations: Iterable[OperationSpec]) -> int:
+def last_drawn(state: TableState, open_numbers: Iterable[int]) -> int:
     """Returns the last number that the ledger has settled or drawn: operations that are discarded burn theirs.
 
     A try of a discarded operation that is still alive commits under a number that is less than any that follows: Delta skips it after
     the next commit, and before that the next plan finds in the lake what the ledger does not know.
     """
-    return max((state.op_seq, *(spec.op_seq for spec in open_operations)))
+    return max((state.op_seq, *open_numbers))
 
 
 def check_base(spec: OperationSpec, head: LakeHead | None) -> None:
@@ -262,7 +255,7 @@ def check_base(spec: OperationSpec, head: LakeHead | None) -> None:
     if head is not None and head.txn_version is not None and head.record is None:
         return  # Its records are pruned: nothing but maintenance happened for as long as the log is kept.
     record = head.record if head else None
-    watermark, snapshot = (record.watermark, record.snapshot) if record else (None, None)
+    watermark, snapshot = (record.progress.watermark, record.progress.snapshot) if record else (None, None)
     if (watermark, snapshot) != (spec.before.watermark, spec.before.snapshot):
         raise _base_moved(spec, f"its rows stand for {_position(watermark, snapshot)}")
 

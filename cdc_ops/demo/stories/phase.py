@@ -108,7 +108,7 @@ def _report(reader: StateReader, pipeline: str, run_id: str, check: TableCheck, 
         table=check.table,
         status="",
         check=check,
-        watermark=str(state.watermark or ""),
+        watermark=str(state.progress.watermark or ""),
         delta_version=state.delta_version,
         excused=excused,
     )

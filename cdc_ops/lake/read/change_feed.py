@@ -62,7 +62,7 @@ def changes(
 def read_changes(spark: "SparkSession", table: str, found: FeedRange, mode: ChangeMode) -> "DataFrame":
     """Returns the changes of a range that was found to be there; see `changes`."""
     feed = raw_feed(spark, table, found)
-    own = found.record.own if found.record is not None else DEFAULT_COLUMNS
+    own = found.record.columns.own if found.record is not None else DEFAULT_COLUMNS
     # Of our own columns, those that change with every event, also with one that leaves the row as it was.
     left_out = {name.lower() for name in (*_LEFT_OUT, own.sequence, TOUCHED, *(name for name, _ in own.stamps))}
     columns = [name for name in feed.columns if name.lower() not in left_out]
@@ -115,7 +115,7 @@ def _load(spark: "SparkSession", table: str, found: FeedRange) -> "DataFrame":
 
 
 def _keys(found: FeedRange, columns: list[str], mode: ChangeMode, table: str) -> tuple[str, ...]:
-    keys = found.record.keys if found.record is not None else ()
+    keys = found.record.columns.keys if found.record is not None else ()
     keys = tuple(key for key in (*keys, START) if keys and key.lower() in {name.lower() for name in columns})
     if not keys and mode is not ChangeMode.DATA_BEFORE_AFTER:
         raise RequestError(

@@ -57,7 +57,7 @@ def find_current(table: str) -> CurrentRows:
             next="Use the path of a table: its 'path' in the pipeline file, or its folder below 'root' of the target.",
         )
     record = newest_record(log, version)
-    own, marker = (record.own, record.deleted_column.lower()) if record else (DEFAULT_COLUMNS, "")
+    own, marker = (record.columns.own, record.columns.deleted_column.lower()) if record else (DEFAULT_COLUMNS, "")
     stored = {name.lower(): name for name, _ in state.columns()}
     conditions = [f"{quoted(END)} IS NULL"] if END.lower() in stored else []
     conditions += [f"NOT COALESCE({quoted(stored[marker])}, FALSE)"] if marker in stored else []

@@ -1,6 +1,7 @@
 """Frozen operations: written once before their first try, then only their status and number of tries move."""
 
 import enum
+import json
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, insert, select, update
@@ -9,7 +10,8 @@ from cdc_ops.core import json_codec
 from cdc_ops.core.operation.operation import OperationResult, OperationSpec
 from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.errors import StaleStateError
+from cdc_ops.errors import StaleStateError, StateError
+from cdc_ops.state.base import OpenNumber
 from cdc_ops.state.db import rows
 from cdc_ops.state.db.schema import operations, utc_now
 
@@ -28,9 +30,28 @@ class OperationStatus(enum.StrEnum):
 
 
 def open_specs(connection: Connection, pipeline: str, table: TableName) -> tuple[OperationSpec, ...]:
-    """Returns the open operations of a table in op_seq order."""
+    """Returns the open operations of a table in op_seq order.
+
+    Raises:
+        StateError: one of them was frozen by a version of cdc-ops that writes plans otherwise.
+    """
     query = select(operations.c.spec).where(_with_status(pipeline, table, OperationStatus.OPEN)).order_by(operations.c.op_seq)
-    return tuple(json_codec.loads(OperationSpec, text) for text in connection.scalars(query))
+    try:
+        return tuple(json_codec.loads(OperationSpec, text) for text in connection.scalars(query))
+    except StateError as error:
+        raise StateError(
+            f"An open operation of {table} cannot be read from the ledger.",
+            why=f"Another version of cdc-ops planned it: {error.why}",
+            data="Nothing was read or written; the Delta table and its watermark are as they were.",
+            next=f"cdc-ops state rebuild --pipeline {pipeline} --table {table}   (discards open operations; the next run plans them again)",
+        ) from error
+
+
+def open_numbers(connection: Connection, pipeline: str, table: TableName) -> tuple[OpenNumber, ...]:
+    """Returns the numbers of the open operations of a table, also of those that cannot be read."""
+    open_here = _with_status(pipeline, table, OperationStatus.OPEN)
+    query = select(operations.c.op_seq, operations.c.operation_id).where(open_here).order_by(operations.c.op_seq)
+    return tuple(OpenNumber(op_seq=row.op_seq, operation_id=row.operation_id) for row in connection.execute(query))
 
 
 def abandoned_ids(connection: Connection, pipeline: str, table: TableName) -> frozenset[str]:
@@ -45,8 +66,8 @@ def given_up(connection: Connection, pipeline: str, table: TableName, *, above: 
     text = connection.scalar(select(operations.c.spec).where(*here).order_by(operations.c.op_seq.desc()).limit(1))
     if text is None:
         return None
-    spec = json_codec.loads(OperationSpec, text)
-    return AbandonedOperation(op_seq=spec.op_seq, operation_id=spec.operation_id, run_id=spec.run_id, kind=spec.kind)
+    plan = json.loads(text)  # only what every version of cdc-ops writes of a plan
+    return json_codec.from_data(AbandonedOperation, {name: plan[name] for name in ("op_seq", "operation_id", "run_id", "kind")})
 
 
 def attempts(connection: Connection, spec: OperationSpec) -> int:

@@ -67,7 +67,7 @@ def _overlap(one: Gap, other: Gap) -> bool:
 
 def can_heal(archive: ArchiveConfig, state: TableState, stored_as: TableStorage) -> bool:
     """True if a gap in the archive of a table is one that a comparison with the source can stand for; see `heals`."""
-    gtids = bool(state.archive and state.archive.gtids)
+    gtids = bool(state.progress.archive and state.progress.archive.gtids)
     return archive.on_gap is OnGap.RECONCILE and state.phase is Phase.READY and not stored_as.keeps_versions and not gtids
 
 

@@ -62,7 +62,7 @@ def as_of(spark: "SparkSession", table: str, at: str | datetime, *, history: str
         )
     found = find_history(spark, root, point, table)
     record = newest_record(log, newest)
-    deleted_column, own = (record.deleted_column, record.own) if record is not None else ("", DEFAULT_COLUMNS)
+    deleted_column, own = (record.columns.deleted_column, record.columns.own) if record is not None else ("", DEFAULT_COLUMNS)
     kept = replace(_kept(table, found, TableName.parse(state.property(OWNER_TABLE))), deleted_column=deleted_column, sequence=own.sequence)
     rows = with_pending(spark, kept, found, point) if found.newest else found.rows
     names = [name for name, _ in state.columns() if not own.is_own(name) and name != deleted_column]

@@ -23,8 +23,8 @@ from cdc_ops.core.events.ddl_changes import Renaming
 from cdc_ops.core.events.format_spec import Operation, RecordKind
 from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL, LogBatch, LogBatchResult
 from cdc_ops.core.operation.operation import Manifest, OperationSpec
-from cdc_ops.core.operation.phases import RunPhase
 from cdc_ops.core.operation.reads import ArchiveRead
+from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN
 from cdc_ops.core.schema.declared_tables import next_step
 from cdc_ops.core.schema.tables import Column as TableColumn

@@ -24,8 +24,8 @@ from cdc_ops.core.archive.file_groups import group_by_readers
 from cdc_ops.core.archive.files import FrozenFiles, ListedFile, check_frozen
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import OperationSpec
-from cdc_ops.core.operation.phases import RunPhase
 from cdc_ops.core.operation.reads import ArchiveRead
+from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.pipeline.unknown_tables import KnownTables
 from cdc_ops.errors import ArchiveChangedError

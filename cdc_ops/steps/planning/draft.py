@@ -1,15 +1,18 @@
 """Drafts of operations: from a request, a table's state and what the source says, to frozen specs. Asks the source, writes nothing."""
 
 from dataclasses import replace
+from typing import assert_never
 
 from cdc_ops.core.formats.catalog import format_spec, is_own_format
 from cdc_ops.core.formats.checks import check_format
+from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, CompareRead, KeysRead, ReplayRead, WindowRead
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.sources.declared import no_database
 from cdc_ops.steps.planning.increment import draft_increment
-from cdc_ops.steps.planning.log import begins_with_snapshot, draft_log, reached_now
-from cdc_ops.steps.planning.reconcile import draft_comparison
+from cdc_ops.steps.planning.log import as_configured_now, begins_with_snapshot, draft_log, reached_now
+from cdc_ops.steps.planning.reconcile import draft_comparison, sealed
 from cdc_ops.steps.planning.request import Draft, TableRequest
 from cdc_ops.steps.planning.resync import draft_reread
 from cdc_ops.steps.planning.snapshot import draft_snapshot
@@ -32,19 +35,32 @@ def draft_operations(order: TableRequest) -> Draft:
         case RunKind.RECONCILE:
             return draft_comparison(order)
         case RunKind.INCREMENT if begins_with_snapshot(order):
-            begun = order.state.archive or reached_now(order)
+            begun = order.state.progress.archive or reached_now(order)
             draft = draft_snapshot(order)
             return replace(draft, operations=tuple(replace(spec, after=replace(spec.after, archive=begun)) for spec in draft.operations))
         case RunKind.INCREMENT if order.facts.config.settings.method is Method.LOG:
             return draft_log(order)
-        case RunKind.INCREMENT if compared and order.state.watermark is not None:
+        case RunKind.INCREMENT if compared and order.state.progress.watermark is not None:
             return draft_comparison(order)
-        case RunKind.INCREMENT if order.state.watermark is not None:
-            return draft_increment(order, order.state.watermark)
+        case RunKind.INCREMENT if order.state.progress.watermark is not None:
+            return draft_increment(order, order.state.progress.watermark)
         case RunKind.INCREMENT:
             return draft_snapshot(order)
         case RunKind.BACKFILL | RunKind.RESYNC:
             return draft_reread(order)
+
+
+def reading_as_now(order: TableRequest, spec: OperationSpec) -> OperationSpec:
+    """Returns a frozen operation, not landed, that reads by what the ledger and the pipeline file say now: the next try is another one."""
+    match spec.read:
+        case CompareRead(compare=compare) as read:
+            return replace(spec, read=replace(read, compare=replace(compare, seals=sealed(order))))
+        case ArchiveRead(batch=batch):
+            return as_configured_now(order, spec, batch)
+        case WindowRead() | ChunkRead() | KeysRead() | ReplayRead():
+            return spec
+        case _:
+            assert_never(spec.read)
 
 
 def _check_events(order: TableRequest) -> None:

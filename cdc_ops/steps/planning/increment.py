@@ -27,7 +27,7 @@ def draft_increment(order: TableRequest, watermark: CursorValue) -> Draft:
     if window is None:
         held = f"; held back by {bound.held_by}" if bound.held_by else ""
         return Draft(idle=f"the safe bound {bound.value} has not passed the watermark{held}", unpassed=bound, alert=alert)
-    seen, after = order.state.seen, next_watermark(facts.cursor, watermark, bound)
+    seen, after = order.state.progress.seen, next_watermark(facts.cursor, watermark, bound)
     band = look_again(order.source, facts, watermark, seen)
     nulls = look_at_nulls(order.source, facts)
     read = _with_nulls(order, window_read(order, to_read(facts.cursor, window, band, seen)), window, nulls)
@@ -43,7 +43,7 @@ def draft_increment(order: TableRequest, watermark: CursorValue) -> Draft:
 def _with_nulls(order: TableRequest, read: WindowRead | None, window: Window, nulls: str) -> WindowRead | None:
     """Adds the rows without a cursor to what an increment reads, if they are not as the last plan saw them."""
     rows = null_rows(nulls)
-    if nulls == order.state.nulls or not rows:
+    if nulls == order.state.progress.nulls or not rows:
         return read
     read = read or WindowRead(window=window, slices=())
     slices = order.limited((*read.slices, order.source.null_predicate(order.facts.cursor)))

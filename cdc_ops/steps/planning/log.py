@@ -17,8 +17,8 @@ from cdc_ops.core.cursor.windows import SafeBound
 from cdc_ops.core.events.event_history import EventHistory, Replay
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import OperationKind, OperationSpec
-from cdc_ops.core.operation.phases import RunPhase
 from cdc_ops.core.operation.reads import ArchiveRead, ReplayRead
+from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.pipeline.archive_config import InitialLoad
 from cdc_ops.core.pipeline.paths import event_history, quarantine_path
 from cdc_ops.core.pipeline.table_matching import resolve_tables
@@ -42,9 +42,9 @@ def draft_log(order: TableRequest) -> Draft:
         StateError: the table has rows, and nobody knows which events of the archive they stand for.
     """
     archive, table = order.facts.pipeline.archive, order.facts.config.table
-    if order.state.archive is None and order.state.watermark is not None:
+    if order.state.progress.archive is None and order.state.progress.watermark is not None:
         raise _not_from_archive(order)
-    before = order.state.archive or ArchiveWatermark()
+    before = order.state.progress.archive or ArchiveWatermark()
     url, found = _surveyed(order, before)
     bound, missing = _listed_at(found), gap_error(str(table), found.gaps, before.streams) if found.gaps else None
     files = first_files(found.files.files, found.names, archive.files_per_run)
@@ -136,7 +136,7 @@ def _history(order: TableRequest) -> EventHistory | None:
 def begins_with_snapshot(order: TableRequest) -> bool:
     """True while a table that is fed from an archive still has to be filled from the source."""
     settings, archive = order.facts.config.settings, order.facts.pipeline.archive
-    return settings.method is Method.LOG and archive.initial_load is InitialLoad.SNAPSHOT and order.state.watermark is None
+    return settings.method is Method.LOG and archive.initial_load is InitialLoad.SNAPSHOT and order.state.progress.watermark is None
 
 
 def reached_now(order: TableRequest) -> ArchiveWatermark:
@@ -173,7 +173,7 @@ def restarted(order: TableRequest) -> ArchiveWatermark:
     Raises:
         ArchiveError: as `reached_now`.
     """
-    before = replace(order.state.archive or ArchiveWatermark(), newest=())  # rows that are read anew are older than any event
+    before = replace(order.state.progress.archive or ArchiveWatermark(), newest=())  # rows that are read anew are older than any event
     return advanced(before, reached_now(order).streams)
 
 

@@ -38,7 +38,7 @@ def draft_requeue(order: TableRequest) -> Draft:
         archive=archive,
         url=archive.location(config.table),
         files=(),
-        before=order.state.archive or ArchiveWatermark(),
+        before=order.state.progress.archive or ArchiveWatermark(),
         quarantine=path,
         history=event_history(facts.pipeline, config, order.state.generation),
         again=True,

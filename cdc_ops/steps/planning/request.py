@@ -11,7 +11,6 @@ from cdc_ops.core.cursor.windows import SafeBound, Window
 from cdc_ops.core.events.event_history import EVENT_HISTORY
 from cdc_ops.core.operation.change_range import CHANGE_FEED
 from cdc_ops.core.operation.operation import OperationKind, OperationSpec, SourceColumns, Target
-from cdc_ops.core.operation.progress import TableProgress
 from cdc_ops.core.operation.reads import ArchiveRead, Read, WindowRead
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.operation.table_state import TableState
@@ -109,7 +108,6 @@ def new_operation(order: TableRequest, kind: OperationKind, planned_at: datetime
     """Returns an operation with what all kinds share: a staged MERGE that leaves the watermark where it is."""
     facts, state, config, identity = order.facts, order.state, order.facts.config, uuid.uuid4().hex
     op_seq = state.op_seq + 1 + ahead
-    position = TableProgress(watermark=state.watermark, snapshot=state.snapshot, archive=state.archive)
     return OperationSpec(
         pipeline=config.pipeline,
         table=config.table,
@@ -126,8 +124,8 @@ def new_operation(order: TableRequest, kind: OperationKind, planned_at: datetime
             version=state.delta_version,
         ),
         source=SourceColumns(schema=facts.schema, cursor=facts.cursor, hidden=facts.hidden, fingerprint=facts.fingerprint),
-        before=position,
-        after=position,
+        before=state.progress.position,
+        after=state.progress.position,
         apply=_apply_spec(order),
         read=read,
     )

@@ -142,7 +142,7 @@ def _full(order: TableRequest) -> Draft:
     spec = replace(
         spec,
         generation=order.state.generation + 1,
-        after=replace(spec.after, archive=restarted(order) if follows else order.state.archive),
+        after=replace(spec.after, archive=restarted(order) if follows else order.state.progress.archive),
         apply=replace(spec.apply, mode=ApplyMode.OVERWRITE, landing=landing, replaces_schema=True),
     )
     return Draft(operations=(spec,))

@@ -46,7 +46,7 @@ def draft_snapshot(order: TableRequest) -> Draft:
     Raises:
         SourceError: the source cannot answer.
     """
-    facts, start, bound = order.facts, order.state.snapshot, None
+    facts, start, bound = order.facts, order.state.progress.snapshot, None
     if start is None:
         bound = _first_bound(order)
         start = SnapshotProgress(bound=bound.value, done=0, total=0, started_at=bound.observed_at)

@@ -28,7 +28,7 @@ def key_warnings(facts: SourceTable, state: TableState) -> tuple[str, ...]:
 
     Not where rows follow events: one of a key that is written otherwise names the old spelling too, and takes its row away.
     """
-    if state.watermark is not None or facts.config.settings.method is Method.LOG:
+    if state.progress.watermark is not None or facts.config.settings.method is Method.LOG:
         return ()
     columns = (column for key in facts.keys if (column := facts.schema.column(key)) is not None and column.loose)
     return tuple(

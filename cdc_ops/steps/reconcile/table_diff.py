@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Counts, Manifest, OperationResult, OperationSpec, Outcome
-from cdc_ops.core.operation.phases import RunPhase
 from cdc_ops.core.operation.reads import CompareRead
+from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, Digests, added, differing, rows_in
 from cdc_ops.core.reconcile.key_buckets import WHOLE, Buckets, BucketSelection
 from cdc_ops.core.schema.collated_keys import source_names

@@ -1,4 +1,4 @@
-"""Measures how long the phases of a table's work take (`core.operation.phases`), where the work is done.
+"""Measures how long the phases of a table's work take (`core.phases`), where the work is done.
 
     with stopwatch() as watch:             # around the work on one table, in its thread
         with measured(RunPhase.LANDING):   # around an action, wherever it is
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from cdc_ops.core.operation.phases import Phases, PhaseSeconds, RunPhase, added
+from cdc_ops.core.phases import Phases, PhaseSeconds, RunPhase, added
 
 
 class Stopwatch:

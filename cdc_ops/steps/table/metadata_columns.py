@@ -23,8 +23,8 @@ def check_names(stored: TableStorage, config: TableConfig, head: LakeHead | None
     if head is None or head.record is None or request.replaces_table:
         return
     have = {name.lower(): canonical_type(kind) for name, kind in head.columns}
-    if renamed := next((field for field in _NAMED if _is_renamed(field, stored.own, head.record.own, have, config)), ""):
-        before, now = getattr(head.record.own, renamed), getattr(stored.own, renamed)
+    if renamed := next((field for field in _NAMED if _is_renamed(field, stored.own, head.record.columns.own, have, config)), ""):
+        before, now = getattr(head.record.columns.own, renamed), getattr(stored.own, renamed)
         raise stored_otherwise(
             config,
             f"has the metadata column {before!r}, which the pipeline file " + (f"calls {now!r}" if now else "does not name any more"),

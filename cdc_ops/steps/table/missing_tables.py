@@ -124,7 +124,7 @@ def _told(pipeline: Pipeline, config: TableConfig, state: TableState, since: dat
     else:
         gone = f"{config.table} is not at the source any more: it was dropped or renamed, or the user may no longer see it (SELECT)"
     archive = " What its archive still holds is not read: nobody says which columns it has." if config.settings.method is Method.LOG else ""
-    fresh = f" as of {_shown(state.fresh_at)}" if state.fresh_at else ""
+    fresh = f" as of {_shown(state.progress.fresh_at)}" if state.progress.fresh_at else ""
     return (
         f"{gone}; first noticed {_shown(since)}. The lake keeps its rows{fresh}, nothing is deleted.{archive} If that is meant, remove or"
         " exclude the table in the pipeline file, or set 'dropped_tables: ignore'."

@@ -181,9 +181,9 @@ def _decision(facts: SourceTable, head: LakeHead | None) -> Decision:
         source_columns(head.columns, settings.deleted_column, (settings.upkeep.metadata_columns, head.own)), facts.schema, renamed
     )
     record = head.record
-    recorded = Recorded(keys=record.keys, fingerprint=record.schema_fingerprint) if record else Recorded()
+    recorded = Recorded(keys=record.columns.keys, fingerprint=record.columns.schema_fingerprint) if record else Recorded()
     changes += compare_keys(recorded.keys, facts.keys, changes)
-    changes += compare_rules(record.key_rules if record else (), facts.schema)
+    changes += compare_rules(record.columns.key_rules if record else (), facts.schema)
     conditions = named_columns(f"{settings.apply.apply_as_deletes} {settings.apply.apply_as_truncates}", facts.schema.names)
     needed = (
         *facts.keys,
@@ -229,7 +229,7 @@ def _check_cursor(facts: SourceTable, head: LakeHead | None) -> None:
 
 
 def _check_lead(facts: SourceTable, head: LakeHead | None) -> None:
-    before = head.record.cursor if head and head.record else None
+    before = head.record.columns.cursor if head and head.record else None
     if before is None or not facts.cursor.columns:
         return
     lead, renamed = facts.cursor.lead.name.lower(), {old.lower(): new.lower() for old, new in facts.config.settings.values.renamed}

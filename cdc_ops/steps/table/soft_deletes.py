@@ -69,7 +69,7 @@ def marker_of(head: LakeHead | None, schema: TableSchema, marker: str) -> str:
         return ""
     stored = {name.lower() for name, _ in head.columns}
     if head.record is not None:
-        recorded = head.record.deleted_column
+        recorded = head.record.columns.deleted_column
         return recorded if recorded.lower() in stored else ""
     # Its records are pruned: a column of that name that the source has not is the mark.
     return marker if marker.lower() in stored and schema.column(marker) is None else ""
@@ -84,7 +84,7 @@ def marker_changes(deleted_column: str, head: LakeHead | None) -> tuple[SchemaCh
 
 def as_table_deletes(spec: OperationSpec, head: LakeHead | None) -> OperationSpec:
     """Returns an operation that treats deletes as the table does that it finds: one frozen before the setting changed marks too."""
-    marker = head.record.deleted_column if head and head.record else ""
+    marker = head.record.columns.deleted_column if head and head.record else ""
     if spec.apply.replaces_schema or spec.apply.deleted_column or not marker:
         return spec
     return replace(spec, apply=replace(spec.apply, deleted_column=marker))
@@ -100,7 +100,11 @@ def replacing_schema(facts: SourceTable, head: LakeHead | None) -> TableSchema:
     if deletes is Deletes.HARD or head is None:
         return facts.schema
     changes = compare_columns(source_columns(head.columns, marker, (facts.config.settings.upkeep.metadata_columns, head.own)), facts.schema)
-    keys = compare_keys(head.record.keys, facts.keys) + compare_rules(head.record.key_rules, facts.schema) if head.record else ()
+    keys = (
+        compare_keys(head.record.columns.keys, facts.keys) + compare_rules(head.record.columns.key_rules, facts.schema)
+        if head.record
+        else ()
+    )
     refused = tuple(c for c in (*changes, *keys) if c.kind in (ChangeKind.RETYPED, ChangeKind.KEYS))
     if refused:
         raise SchemaChangedError(
