@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks._harness import CONNECTION, DATABASE
 from cdc_ops.core.apply.apply_spec import ApplyMode, ApplySpec, Landing
-from cdc_ops.core.operation.operation import OperationKind, OperationSpec, SourceColumns, Target
+from cdc_ops.core.operation.operation import Operation, OperationKind, SourceColumns, Target
 from cdc_ops.core.operation.progress import TableProgress
 from cdc_ops.core.operation.reads import ChunkRead
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind, SparkConfig
@@ -26,11 +26,11 @@ from cdc_ops.sources.base import Source, open_source
 from cdc_ops.steps.merge import merge
 
 
-def snapshot(source: Source, table: TableName, path: Path, name: str) -> OperationSpec:
+def snapshot(source: Source, table: TableName, path: Path, name: str) -> Operation:
     """Returns the snapshot of a table into a new folder, cut as `cdc-ops run` cuts it."""
     schema = source.schema(table)
     cursor, _ = source.cursor(schema, ("updated_at", "id"))
-    return OperationSpec(
+    return Operation(
         pipeline="bench_operation",
         table=table,
         op_seq=1,

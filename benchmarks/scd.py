@@ -22,7 +22,7 @@ from cdc_ops.core.apply.scd import POSITION_TYPE, Sequence, SequenceKind, TableS
 from cdc_ops.core.archive.offsets import ArchiveWatermark
 from cdc_ops.core.operation.log_batch import LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge
-from cdc_ops.core.operation.operation import Manifest, OperationSpec
+from cdc_ops.core.operation.operation import Manifest, Operation
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.spark import jars
 from cdc_ops.lake.spark.session import build_session
@@ -65,7 +65,7 @@ class Table:
         self.stored = TableStorage(scd_type=scd_type, sequence=ORDER, tombstones=f"{root}/tombstones")
         self.series = Series(name=f"type {scd_type}")
 
-    def spec(self, mode: ApplyMode) -> OperationSpec:
+    def spec(self, mode: ApplyMode) -> Operation:
         self.number += 1
         return self.case.operation(self.number, mode, schema=schema(*COLUMNS), stored_as=self.stored)
 

@@ -21,7 +21,7 @@ from cdc_ops import __version__
 from cdc_ops.core import json_codec
 from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.operation.job import JobSpec, MaintenanceTask, Step, StepResult, TableResult
-from cdc_ops.core.operation.operation import OperationResult, OperationSpec
+from cdc_ops.core.operation.operation import Operation, OperationResult
 from cdc_ops.core.phases import RunPhase, phases_text
 from cdc_ops.core.pipeline.connections import variable_name
 from cdc_ops.core.schema.tables import TableName
@@ -162,13 +162,13 @@ def _bound(function: Callable[..., TableResult], *arguments: object) -> Callable
     return lambda: function(*arguments)
 
 
-def _run_table(context: JobContext, step: Step, table: TableName, operations: tuple[OperationSpec, ...]) -> TableResult:
+def _run_table(context: JobContext, step: Step, table: TableName, operations: tuple[Operation, ...]) -> TableResult:
     with stopwatch() as watch:
         result = _run_operations(context, step, table, operations)
     return replace(result, phases=watch.phases)
 
 
-def _run_operations(context: JobContext, step: Step, table: TableName, operations: tuple[OperationSpec, ...]) -> TableResult:
+def _run_operations(context: JobContext, step: Step, table: TableName, operations: tuple[Operation, ...]) -> TableResult:
     done: list[OperationResult] = []
     spark, pace = context.spark.newSession(), Pace()
     try:
@@ -190,12 +190,12 @@ def _run_operations(context: JobContext, step: Step, table: TableName, operation
     return TableResult(table=table, operations=tuple(done))
 
 
-def _reads(step: Step, spec: OperationSpec) -> bool:
+def _reads(step: Step, spec: Operation) -> bool:
     """True if a step reads the rows of an operation at the source; a merge does so too if what was landed is damaged."""
     return step is Step.SYNC or (step is Step.EXTRACT) == (spec.apply.landing is Landing.STAGED) or bool(damage_of(spec))
 
 
-def _run_operation(context: JobContext, spark: SparkSession, source: Source, step: Step, spec: OperationSpec) -> OperationResult:
+def _run_operation(context: JobContext, spark: SparkSession, source: Source, step: Step, spec: Operation) -> OperationResult:
     started = time.monotonic()
     context.say(f"{spec.table}: {step} operation {spec.op_seq} ({spec.words}), {spec.extent}")
     attempt = uuid.uuid4().hex[:12]
@@ -213,7 +213,7 @@ def _run_operation(context: JobContext, spark: SparkSession, source: Source, ste
     return replace(result, seconds=round(time.monotonic() - started, 3))
 
 
-def _told(context: JobContext, spec: OperationSpec, result: OperationResult, watch: Stopwatch) -> OperationResult:
+def _told(context: JobContext, spec: Operation, result: OperationResult, watch: Stopwatch) -> OperationResult:
     """Says how an operation ended, and returns its result with the phases that were measured."""
     ended = f"{spec.table}: operation {spec.op_seq} {result.outcome}, {result.counts.read:,} rows read"
     context.say(f"{ended}, {result.seconds:.1f} s ({phases_text(watch.phases)})" if watch.phases else f"{ended}, {result.seconds:.1f} s")

@@ -11,7 +11,7 @@ from cdc_ops.core.operation.commit_json import render_record
 from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.job import TableResult
 from cdc_ops.core.operation.log_batch import LogBatchResult
-from cdc_ops.core.operation.operation import Manifest, OperationResult, OperationSpec, Outcome, app_id
+from cdc_ops.core.operation.operation import Manifest, Operation, OperationResult, Outcome, app_id
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.archive_config import OnGap
@@ -124,7 +124,7 @@ class DeclaredWorld:
         assert settled.error is None
         return settled.run
 
-    def _apply(self, spec: OperationSpec) -> OperationResult:
+    def _apply(self, spec: Operation) -> OperationResult:
         assert isinstance(spec.read, ArchiveRead)
         covers = []
         for file in spec.read.batch.files:

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from cdc_ops.core.events.format_spec import Operation
+from cdc_ops.core.events.format_spec import EventOperation
 from cdc_ops.testing.folding import Change
 
 COLUMNS = ("id", "a", "b")
@@ -17,11 +17,11 @@ def history_of(random: Random, *, truncates: bool = True, longest: int = 25) -> 
         kind = random.choice("ccuuuudkt" if truncates else "ccuuuudk")
         if kind == "t":
             alive.clear()
-            history.append(Change(op=Operation.TRUNCATE, position=position))
+            history.append(Change(op=EventOperation.TRUNCATE, position=position))
         elif kind == "c" or not alive:
             key = random.randint(1, 4)
             alive.add(key)
-            op = random.choice((Operation.CREATE, Operation.READ))
+            op = random.choice((EventOperation.CREATE, EventOperation.READ))
             history.append(Change(op=op, position=position, key=(key,), values=_values(random, key, COLUMNS[1:])))
         else:
             history.append(_of_row(random, kind, position, alive))
@@ -45,13 +45,15 @@ def _of_row(random: Random, kind: str, position: tuple[int, ...], alive: set[int
     free = sorted({1, 2, 3, 4, 5} - alive)
     if kind == "d":
         alive.discard(row)
-        return Change(op=Operation.DELETE, position=position, key=(row,))
+        return Change(op=EventOperation.DELETE, position=position, key=(row,))
     if kind == "k" and free:
         key = random.choice(free)
         alive.symmetric_difference_update({row, key})
-        return Change(op=Operation.UPDATE, position=position, key=(key,), previous_key=(row,), values=_values(random, key, COLUMNS[1:]))
+        return Change(
+            op=EventOperation.UPDATE, position=position, key=(key,), previous_key=(row,), values=_values(random, key, COLUMNS[1:])
+        )
     named = [name for name in COLUMNS[1:] if random.random() < 0.6]
-    return Change(op=Operation.UPDATE, position=position, key=(row,), values=_values(random, row, named))
+    return Change(op=EventOperation.UPDATE, position=position, key=(row,), values=_values(random, row, named))
 
 
 def _values(random: Random, key: int, named: tuple[str, ...] | list[str]) -> dict[str, int | None]:

@@ -8,7 +8,7 @@ from pyspark.sql import Row, SparkSession
 
 from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue
-from cdc_ops.core.operation.operation import OperationKind, OperationSpec
+from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from tests.operations import operation, with_fields
 from tests.stores import place
@@ -44,7 +44,7 @@ class Case:
     def path(self) -> str:
         return f"{place(self.root)}/lake/orders"
 
-    def operation(self, op_seq: int, mode: ApplyMode = ApplyMode.MERGE, **changes: Any) -> OperationSpec:
+    def operation(self, op_seq: int, mode: ApplyMode = ApplyMode.MERGE, **changes: Any) -> Operation:
         operation_id = changes.pop("operation_id", f"operation-{op_seq}")
         spec = operation(
             pipeline=PIPELINE,

@@ -5,7 +5,7 @@ from typing import Any, Final, TypeVar, cast, get_type_hints
 
 from cdc_ops.core.apply.apply_spec import ApplyMode, ApplySpec
 from cdc_ops.core.cursor.windows import Window
-from cdc_ops.core.operation.operation import OperationSpec, SourceColumns, Target
+from cdc_ops.core.operation.operation import Operation, SourceColumns, Target
 from cdc_ops.core.operation.progress import TableProgress
 from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, CompareRead, KeysRead, Read, ReplayRead, WindowRead
 
@@ -47,7 +47,7 @@ def changed(value: T, **named: Any) -> T:
     return replace(cast(Any, value), **named)
 
 
-def operation(**named: Any) -> OperationSpec:
+def operation(**named: Any) -> Operation:
     """Returns an operation with the given fields; what it reads follows from them."""
     plain = {name: value for name, value in named.items() if name not in _NAMED and name not in _READ}
     groups: dict[str, dict[str, Any]] = {name: {} for name in _GROUPS}
@@ -55,10 +55,10 @@ def operation(**named: Any) -> OperationSpec:
         group, field = _NAMED[name]
         groups[group][field] = named[name]
     made = {name: kind(**groups[name]) for name, kind in _GROUPS.items()}
-    return OperationSpec(**made, **plain, read=_read(plain, made, {field: named[name] for name, field in _READ.items() if name in named}))
+    return Operation(**made, **plain, read=_read(plain, made, {field: named[name] for name, field in _READ.items() if name in named}))
 
 
-def with_fields(spec: OperationSpec, **named: Any) -> OperationSpec:
+def with_fields(spec: Operation, **named: Any) -> Operation:
     """Returns an operation with some fields changed; what it reads follows from them, as in `operation`."""
     made = {name: getattr(spec, name) for name in _GROUPS}
     for name in named.keys() & _NAMED.keys():

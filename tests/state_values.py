@@ -15,7 +15,7 @@ from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operation.operation import Counts, OperationKind, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.operation.operation import Counts, Operation, OperationKind, OperationResult, Outcome
 from cdc_ops.core.operation.table_state import TableState, committed
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.state.base import TableRun, TableRunStatus
@@ -30,7 +30,7 @@ TTL = timedelta(minutes=5)
 NOON = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
 
 
-def spec(op_seq: int = 1, kind: OperationKind = OperationKind.INCREMENT, *, name: str = "", table: TableName = ORDERS) -> OperationSpec:
+def spec(op_seq: int = 1, kind: OperationKind = OperationKind.INCREMENT, *, name: str = "", table: TableName = ORDERS) -> Operation:
     column = Column(name="id", source_type="bigint", delta_type="bigint", nullable=False, expression="`id`")
     return operation(
         pipeline=PIPELINE,
@@ -55,7 +55,7 @@ def spec(op_seq: int = 1, kind: OperationKind = OperationKind.INCREMENT, *, name
     )
 
 
-def result(done: OperationSpec, files: int = 3) -> OperationResult:
+def result(done: Operation, files: int = 3) -> OperationResult:
     stats = TableStats(delta_version=done.op_seq, files=files, size_bytes=1000, optimized_at=NOON)
     return OperationResult(
         op_seq=done.op_seq,
@@ -89,7 +89,7 @@ def take(store: SqlStateStore, holder: str = "a", *, live: bool = True, ttl: tim
     return store.acquire(PIPELINE, table, holder, ttl=ttl, live=live, purpose=f"work of {holder}")
 
 
-def settle(store: SqlStateStore, lease: Lease, done: OperationSpec) -> TableState:
+def settle(store: SqlStateStore, lease: Lease, done: Operation) -> TableState:
     state = store.table_state(PIPELINE, done.table)
     new = committed(state, done, done.op_seq)
     store.settle(lease, state, new, done, result(done))

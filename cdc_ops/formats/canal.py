@@ -14,7 +14,7 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, Operation, RecordKind
+from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.logical_types import LogicalType, labels_of, logical_type_of
 from cdc_ops.core.schema.tables import Column
@@ -28,7 +28,7 @@ _LAYOUT: Final = (
     f" data {_IMAGE}, old {_IMAGE}, _tidb struct<commitTs: bigint, watermarkTs: bigint,"
     " onlyHandleKey: boolean, claimCheckLocation: string>"
 )
-_OPERATIONS: Final = {"INSERT": Operation.CREATE, "UPDATE": Operation.UPDATE, "DELETE": Operation.DELETE}
+_OPERATIONS: Final = {"INSERT": EventOperation.CREATE, "UPDATE": EventOperation.UPDATE, "DELETE": EventOperation.DELETE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class CanalJson:
         kind, data = record["type"], F.col("data")
         old = F.try_element_at(record["old"], F.col("element") + 1)
         truncates = record["isDdl"] & ((kind == "TRUNCATE") | is_truncate(record["sql"]))
-        op = F.when(truncates, Operation.TRUNCATE.value)
+        op = F.when(truncates, EventOperation.TRUNCATE.value)
         for theirs, ours in _OPERATIONS.items():
             op = op.when((kind == theirs) & data.isNotNull(), ours.value)
         return envelopes(

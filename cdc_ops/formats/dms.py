@@ -18,9 +18,9 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.events.change_feed import LANDED_NUMBER
 from cdc_ops.core.events.format_spec import (
+    EventOperation,
     FormatOptions,
     FormatSpec,
-    Operation,
     RecordKind,
     setting,
 )
@@ -33,7 +33,7 @@ from cdc_ops.formats.feed.envelopes import completed, envelopes, name_of, parsed
 from cdc_ops.formats.feed.format import Format, Reading
 
 _OP: Final = "Op"
-_OPERATIONS: Final = {"I": Operation.CREATE, "U": Operation.UPDATE, "D": Operation.DELETE}
+_OPERATIONS: Final = {"I": EventOperation.CREATE, "U": EventOperation.UPDATE, "D": EventOperation.DELETE}
 _LOAD: Final = r"(?:^|/)LOAD[0-9A-Fa-f]{5,}\.[^/]*$"
 _CDC: Final = r"(?:^|/)(\d{8})-(\d{6})(\d{0,9})\.[^/]*$"
 _FOLDERS: Final = r"(?:^|/)(?![0-9_-]+/)([^/]+)/(?![0-9_-]+/)([^/]+)/(?:[0-9_-]+/)*[^/]+$"
@@ -51,11 +51,11 @@ class Dms:
         frame = parsed_members(records, lower=False).withColumn("r", F.when(F.col("m").isNotNull(), F.struct("m")))
         row, load = F.col("m"), F.col("file").rlike(_LOAD)
         letter, moment = F.try_element_at(row, F.lit(_OP)), F.try_element_at(row, F.lit(setting(self.facts, chosen, TIMESTAMP)))
-        op = F.when(load & F.coalesce(letter == "I", F.lit(True)), Operation.READ.value)
+        op = F.when(load & F.coalesce(letter == "I", F.lit(True)), EventOperation.READ.value)
         for theirs, ours in _OPERATIONS.items():
             op = op.when(~load & (letter == theirs), ours.value)
         image, before = self._images(row, chosen)
-        blind = (op == Operation.UPDATE) & (F.size(before) == 0) if setting(self.facts, chosen, BEFORE) != NONE else F.lit(False)
+        blind = (op == EventOperation.UPDATE) & (F.size(before) == 0) if setting(self.facts, chosen, BEFORE) != NONE else F.lit(False)
         known = op.isNotNull() & ~blind
         return envelopes(
             frame,
@@ -68,10 +68,10 @@ class Dms:
                 "op": op,
                 "snapshot": load,
                 "table": name_of(*(F.nullif(F.regexp_extract("file", _FOLDERS, group), F.lit("")) for group in (1, 2))),
-                "before": F.when(op == Operation.DELETE, image).when(
-                    (op == Operation.UPDATE) & (F.size(before) > 0), completed(image, before)
+                "before": F.when(op == EventOperation.DELETE, image).when(
+                    (op == EventOperation.UPDATE) & (F.size(before) > 0), completed(image, before)
                 ),
-                "after": F.when(op != Operation.DELETE, image),
+                "after": F.when(op != EventOperation.DELETE, image),
                 "source_time": F.when(~load, values.instant(moment, chosen.time_zone or "UTC").value),
                 "position": self._position(row, load, chosen),
             },

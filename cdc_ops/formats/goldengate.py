@@ -14,7 +14,7 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, Operation, RecordKind
+from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column
@@ -26,7 +26,7 @@ _LAYOUT: Final = (
     "table string, op_type string, op_ts string, pos string, tokens map<string, string>, before map<string, variant>,"
     " after map<string, variant>"
 )
-_OPERATIONS: Final = {"I": Operation.CREATE, "U": Operation.UPDATE, "D": Operation.DELETE, "T": Operation.TRUNCATE}
+_OPERATIONS: Final = {"I": EventOperation.CREATE, "U": EventOperation.UPDATE, "D": EventOperation.DELETE, "T": EventOperation.TRUNCATE}
 _MISSING: Final = "_isMissing"
 _TRANSACTION: Final = "6"
 """The token that has the number of the transaction at the source."""
@@ -49,7 +49,7 @@ class GoldenGateJson:
         op = F.lit(None).cast("string")
         for theirs, ours in _OPERATIONS.items():
             op = F.when(letter == theirs, ours.value).otherwise(op)
-        blind = (op == Operation.UPDATE) & before.isNull() & F.lit("GETUPDATEBEFORES=false" not in chosen.accept_losses)
+        blind = (op == EventOperation.UPDATE) & before.isNull() & F.lit("GETUPDATEBEFORES=false" not in chosen.accept_losses)
         parts = F.split(record["table"], r"\.")
         return envelopes(
             frame,
@@ -62,8 +62,12 @@ class GoldenGateJson:
                 "op": op,
                 # PDB.SCHEMA.TABLE, or SCHEMA.TABLE.
                 "table": name_of(F.get(parts, F.size(parts) - 2), F.get(parts, F.size(parts) - 1)),
-                "before": F.when(op == Operation.UPDATE, F.coalesce(completed(after, before), before)).when(op == Operation.DELETE, before),
-                "after": F.when(op == Operation.UPDATE, F.coalesce(completed(before, after), after)).when(op == Operation.CREATE, after),
+                "before": F.when(op == EventOperation.UPDATE, F.coalesce(completed(after, before), before)).when(
+                    op == EventOperation.DELETE, before
+                ),
+                "after": F.when(op == EventOperation.UPDATE, F.coalesce(completed(before, after), after)).when(
+                    op == EventOperation.CREATE, after
+                ),
                 "transaction": F.try_element_at(record["tokens"], F.lit(_TRANSACTION)),
                 "source_time": values.instant(_moment(record["op_ts"]), chosen.time_zone or "UTC").value,
                 "position": F.struct(F.when(record["pos"].rlike(r"^\d{1,20}$"), record["pos"]).try_cast("decimal(20,0)").alias("pos")),

@@ -13,7 +13,7 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, Operation, RecordKind
+from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.formats.feed import values
@@ -21,7 +21,7 @@ from cdc_ops.formats.feed.envelopes import envelopes, parsed, variant_texts
 from cdc_ops.formats.feed.format import Format, Reading
 
 _LAYOUT: Final = "op string, ts_ms string, before variant, after variant"
-_OPERATIONS: Final = {"i": Operation.CREATE, "u": Operation.UPDATE, "d": Operation.DELETE}
+_OPERATIONS: Final = {"i": EventOperation.CREATE, "u": EventOperation.UPDATE, "d": EventOperation.DELETE}
 _META: Final = "_hoodie_"
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, Operation, RecordKind
+from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column
@@ -26,10 +26,10 @@ _LAYOUT: Final = (
     " sql string, data map<string, variant>, old map<string, variant>"
 )
 _OPERATIONS: Final = {
-    "bootstrap-insert": Operation.READ,
-    "insert": Operation.CREATE,
-    "update": Operation.UPDATE,
-    "delete": Operation.DELETE,
+    "bootstrap-insert": EventOperation.READ,
+    "insert": EventOperation.CREATE,
+    "update": EventOperation.UPDATE,
+    "delete": EventOperation.DELETE,
 }
 _CONTROL: Final = ("bootstrap-start", "bootstrap-complete", "heartbeat")
 _LAST_OF_TRANSACTION: Final = 2**62
@@ -47,7 +47,7 @@ class Maxwell:
         frame = parsed(records, _LAYOUT).withColumns({"data": variant_texts(F.col("r.data")), "old": variant_texts(F.col("r.old"))})
         record, data = F.col("r"), F.col("data")
         kind = record["type"]
-        op = F.when(is_truncate(record["sql"]), Operation.TRUNCATE.value)
+        op = F.when(is_truncate(record["sql"]), EventOperation.TRUNCATE.value)
         for theirs, ours in _OPERATIONS.items():
             op = op.when(kind == theirs, ours.value)
         statement = kind.rlike("^(table|database)-(create|alter|drop)$")

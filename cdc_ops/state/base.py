@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from cdc_ops.core.archive.completeness import MissingEvents
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operation.operation import Counts, OperationKind, OperationResult, OperationSpec
+from cdc_ops.core.operation.operation import Counts, Operation, OperationKind, OperationResult
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.phases import Phases
 from cdc_ops.core.reconcile.diff import AbandonedOperation
@@ -120,7 +120,7 @@ class StateReader(ArchiveReader, ABC):
         """Returns a table's state; a fresh one if the ledger does not know the table."""
 
     @abstractmethod
-    def open_operations(self, pipeline: str, table: TableName) -> tuple[OperationSpec, ...]:
+    def open_operations(self, pipeline: str, table: TableName) -> tuple[Operation, ...]:
         """Returns the frozen operations that are neither committed nor abandoned, in op_seq order.
 
         Raises:
@@ -140,7 +140,7 @@ class StateReader(ArchiveReader, ABC):
         """Returns the last operation that was given up, if nothing has been committed since; none that compared and found nothing."""
 
     @abstractmethod
-    def attempts(self, spec: OperationSpec) -> int:
+    def attempts(self, spec: Operation) -> int:
         """Returns how many runs have tried the operation so far."""
 
     @abstractmethod
@@ -207,7 +207,7 @@ class StateStore(StateReader, ArchiveStore):
         """
 
     @abstractmethod
-    def freeze(self, lease: Lease, expected: TableState, planned: tuple[OperationSpec, ...]) -> None:
+    def freeze(self, lease: Lease, expected: TableState, planned: tuple[Operation, ...]) -> None:
         """Writes planned operations, all or none, before their first try, behind those that are unfinished.
 
         Raises:
@@ -216,7 +216,7 @@ class StateStore(StateReader, ArchiveStore):
         """
 
     @abstractmethod
-    def refreeze(self, lease: Lease, specs: tuple[OperationSpec, ...]) -> None:
+    def refreeze(self, lease: Lease, specs: tuple[Operation, ...]) -> None:
         """Replaces what open operations read and alter, under their own ids and numbers; those that are stored like this are left alone.
 
         Raises:
@@ -224,13 +224,11 @@ class StateStore(StateReader, ArchiveStore):
         """
 
     @abstractmethod
-    def start_attempt(self, lease: Lease, spec: OperationSpec) -> int:
+    def start_attempt(self, lease: Lease, spec: Operation) -> int:
         """Counts a try of an operation and returns the number of tries including this one."""
 
     @abstractmethod
-    def settle(
-        self, lease: Lease, expected: TableState, new: TableState, spec: OperationSpec | None, result: OperationResult | None
-    ) -> None:
+    def settle(self, lease: Lease, expected: TableState, new: TableState, spec: Operation | None, result: OperationResult | None) -> None:
         """Moves the table's state by compare-and-set, in one transaction with the operation's status.
 
         Args:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, select, update
 
 from cdc_ops.core import json_codec
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operation.operation import OperationResult, OperationSpec, Outcome
+from cdc_ops.core.operation.operation import Operation, OperationResult, Outcome
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
@@ -96,7 +96,7 @@ class SqlStateReader(SqlArchiveReader, StateReader):
         row = self._table_row(pipeline, table)
         return TableState(pipeline=pipeline, table=table) if row is None else runs.state_of(row)
 
-    def open_operations(self, pipeline: str, table: TableName) -> tuple[OperationSpec, ...]:
+    def open_operations(self, pipeline: str, table: TableName) -> tuple[Operation, ...]:
         """See `StateReader`."""
         return self._read(lambda connection: operations.open_specs(connection, pipeline, table), ())
 
@@ -113,7 +113,7 @@ class SqlStateReader(SqlArchiveReader, StateReader):
         known = self.table_state(pipeline, table).committed_op_seq
         return self._read(lambda connection: operations.given_up(connection, pipeline, table, above=known), None)
 
-    def attempts(self, spec: OperationSpec) -> int:
+    def attempts(self, spec: Operation) -> int:
         """See `StateReader`."""
         return self._read(lambda connection: operations.attempts(connection, spec), 0)
 
@@ -189,7 +189,7 @@ class SqlStateStore(SqlArchiveStore, SqlStateReader, StateStore):
         with self._database.write() as connection:
             leases.unlock(connection, lease)
 
-    def freeze(self, lease: Lease, expected: TableState, planned: tuple[OperationSpec, ...]) -> None:
+    def freeze(self, lease: Lease, expected: TableState, planned: tuple[Operation, ...]) -> None:
         """See `StateStore`."""
         _check_table(lease, (expected, *planned))
         with self._database.write() as connection:
@@ -197,7 +197,7 @@ class SqlStateStore(SqlArchiveStore, SqlStateReader, StateStore):
             _check_numbers(connection, expected, planned)
             operations.freeze(connection, planned)
 
-    def refreeze(self, lease: Lease, specs: tuple[OperationSpec, ...]) -> None:
+    def refreeze(self, lease: Lease, specs: tuple[Operation, ...]) -> None:
         """See `StateStore`."""
         _check_table(lease, specs)
         if not specs:
@@ -211,7 +211,7 @@ class SqlStateStore(SqlArchiveStore, SqlStateReader, StateStore):
             for spec in changed:
                 operations.refreeze(connection, spec)
 
-    def start_attempt(self, lease: Lease, spec: OperationSpec) -> int:
+    def start_attempt(self, lease: Lease, spec: Operation) -> int:
         """See `StateStore`.
 
         Raises:
@@ -222,9 +222,7 @@ class SqlStateStore(SqlArchiveStore, SqlStateReader, StateStore):
             leases.hold(connection, lease)
             return operations.count_attempt(connection, spec)
 
-    def settle(
-        self, lease: Lease, expected: TableState, new: TableState, spec: OperationSpec | None, result: OperationResult | None
-    ) -> None:
+    def settle(self, lease: Lease, expected: TableState, new: TableState, spec: Operation | None, result: OperationResult | None) -> None:
         """See `StateStore`. Settling again what is settled the same way changes nothing."""
         _check_table(lease, (expected, new, *((spec,) if spec else ())))
         with self._database.write() as connection:
@@ -272,7 +270,7 @@ class SqlStateStore(SqlArchiveStore, SqlStateReader, StateStore):
             runs.record(connection, run)
 
 
-def _check_table(lease: Lease, values: tuple[TableState | OperationSpec, ...]) -> None:
+def _check_table(lease: Lease, values: tuple[TableState | Operation, ...]) -> None:
     for value in values:
         if (value.pipeline, value.table) != (lease.pipeline, lease.table):
             raise ValueError(f"a lease on {lease.pipeline}/{lease.table} does not allow to write {value.pipeline}/{value.table}")
@@ -290,7 +288,7 @@ def _compare(row: Row[Any], expected: TableState) -> None:
         )
 
 
-def _check_numbers(connection: Connection, expected: TableState, specs: tuple[OperationSpec, ...]) -> None:
+def _check_numbers(connection: Connection, expected: TableState, specs: tuple[Operation, ...]) -> None:
     last = operations.last_open_number(connection, expected.pipeline, expected.table) or expected.op_seq
     numbers = [spec.op_seq for spec in specs]
     if numbers != list(range(last + 1, last + 1 + len(specs))):

@@ -12,7 +12,7 @@ from cdc_ops.core.events.column_drift import NO_DRIFT, ColumnDrift
 from cdc_ops.core.maintenance import carry_over
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.job import TableResult
-from cdc_ops.core.operation.operation import Counts, OperationKind, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.operation.operation import Counts, Operation, OperationKind, OperationResult, Outcome
 from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.operation.table_state import (
@@ -190,7 +190,7 @@ def _expire_staging(context: Context, config: TableConfig) -> None:
     expire(staging_root(context.pipeline, config.table), store.now() - STAGING_KEPT, keep)
 
 
-def _settle_next(context: Context, lease: Lease, state: TableState, spec: OperationSpec, reported: dict[str, OperationResult]) -> None:
+def _settle_next(context: Context, lease: Lease, state: TableState, spec: Operation, reported: dict[str, OperationResult]) -> None:
     found = find_commit(spec.target.path, spec.operation_id)
     if found is None and isinstance(spec.read, CompareRead):
         _settle_unchanged(
@@ -218,7 +218,7 @@ def _settle_next(context: Context, lease: Lease, state: TableState, spec: Operat
     keep_gaps(context.store, lease, after.progress.archive, reading.gaps if reading else ())
 
 
-def _unreported(spec: OperationSpec, found: FoundCommit) -> OperationResult:
+def _unreported(spec: Operation, found: FoundCommit) -> OperationResult:
     """What commit and manifest tell of an operation whose application died after its commit, or lost to another attempt."""
     manifest = find_manifest(spec.target.staging)
     lossy = any(column.lossy for column in spec.source.schema.columns)
@@ -241,7 +241,7 @@ def _unreported(spec: OperationSpec, found: FoundCommit) -> OperationResult:
     )
 
 
-def _settle_unchanged(context: Context, lease: Lease, state: TableState, spec: OperationSpec, reported: OperationResult | None) -> None:
+def _settle_unchanged(context: Context, lease: Lease, state: TableState, spec: Operation, reported: OperationResult | None) -> None:
     result = reported or OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.UNCHANGED)
     context.store.settle(lease, state, unchanged(state, spec), spec, result)
 
@@ -302,7 +302,7 @@ def _settle(context: Context, lease: Lease, request: RunRequest, config: TableCo
     return SettledTable(run=with_missing_events(run, context, config, frozen), error=problem)
 
 
-def _note(frozen: tuple[OperationSpec, ...], reported: dict[str, OperationResult], *, lost: bool) -> str:
+def _note(frozen: tuple[Operation, ...], reported: dict[str, OperationResult], *, lost: bool) -> str:
     """Says which operations were committed, and not by a statement whose report this run has.
 
     Args:
@@ -332,7 +332,7 @@ def _problem(config: TableConfig, result: TableResult | None) -> CdcError:
     )
 
 
-def _opened_run(context: Context, request: RunRequest, config: TableConfig, frozen: tuple[OperationSpec, ...]) -> TableRun:
+def _opened_run(context: Context, request: RunRequest, config: TableConfig, frozen: tuple[Operation, ...]) -> TableRun:
     """The line that the plan wrote for this run, or a new one where the ledger has lost it."""
     opened = context.store.table_run(config.pipeline, config.table, request.run_id)
     if opened is not None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.apply.apply_spec import Landing
-from cdc_ops.core.operation.operation import Counts, Manifest, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.operation.operation import Counts, Manifest, Operation, OperationResult, Outcome
 from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.lake.staging.landing import land
@@ -26,7 +26,7 @@ from cdc_ops.steps.stage.unordered_rows import check_places
 from cdc_ops.steps.table.schema_evolution import check_columns_unchanged
 
 
-def extract(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str, readings: SharedScans | None = None) -> OperationResult:
+def extract(spark: SparkSession, source: Source, spec: Operation, attempt: str, readings: SharedScans | None = None) -> OperationResult:
     """Lands an operation's rows, unless they are landed already or do not stop in between.
 
     Args:
@@ -50,12 +50,12 @@ def extract(spark: SparkSession, source: Source, spec: OperationSpec, attempt: s
         return _result(spec, _land(spark, source, spec, attempt, readings, landed.damage))
 
 
-def damage_of(spec: OperationSpec) -> str:
+def damage_of(spec: Operation) -> str:
     """Returns why the landed rows of an operation cannot be used, so that the next step reads its window again; "" if they can."""
     return find_landed(spec).damage if spec.apply.landing is Landing.STAGED else ""
 
 
-def _land(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str, readings: SharedScans | None, reread: str) -> Manifest:
+def _land(spark: SparkSession, source: Source, spec: Operation, attempt: str, readings: SharedScans | None, reread: str) -> Manifest:
     def finished(manifest: Manifest) -> Manifest:
         return replace(check_places(spark, spec, manifest), reread=reread)
 
@@ -73,7 +73,7 @@ def _land(spark: SparkSession, source: Source, spec: OperationSpec, attempt: str
         raise
 
 
-def _result(spec: OperationSpec, manifest: Manifest | None) -> OperationResult:
+def _result(spec: Operation, manifest: Manifest | None) -> OperationResult:
     counts = Counts()
     if manifest is not None:
         again = (manifest.reread,) if manifest.reread else ()

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.operation.merge_plan import plan_merge
-from cdc_ops.core.operation.operation import Manifest, OperationResult, OperationSpec
+from cdc_ops.core.operation.operation import Manifest, Operation, OperationResult
 from cdc_ops.core.operation.reads import CompareRead, ReplayRead, WindowRead
 from cdc_ops.core.operation.table_state import check_base
 from cdc_ops.core.phases import RunPhase
@@ -36,7 +36,7 @@ from cdc_ops.steps.table.schema_evolution import check_columns_unchanged
 from cdc_ops.steps.table.soft_deletes import as_table_deletes
 
 
-def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> OperationResult:
+def merge(spark: SparkSession, source: Source, spec: Operation) -> OperationResult:
     """Applies an operation to its table; applying it again changes nothing.
 
     Args:
@@ -54,7 +54,7 @@ def merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operation
         return _merge(spark, source, spec)
 
 
-def _merge(spark: SparkSession, source: Source, spec: OperationSpec) -> OperationResult:
+def _merge(spark: SparkSession, source: Source, spec: Operation) -> OperationResult:
     head = read_head(spec.target.path, spec.pipeline, spec.table)
     check_base(spec, head)
     taken = head is not None and (head.txn_version or 0) >= spec.op_seq
@@ -91,7 +91,7 @@ def _merge(spark: SparkSession, source: Source, spec: OperationSpec) -> Operatio
     return replace(result, counts=replace(result.counts, nulled=manifest.nulled, reread=reread))
 
 
-def _merge_rows(spark: SparkSession, spec: OperationSpec, manifest: Manifest) -> OperationResult:
+def _merge_rows(spark: SparkSession, spec: Operation, manifest: Manifest) -> OperationResult:
     rows = without_unplaced(spark, spec, manifest, read_landed(spark, spec, manifest))
     place = last_emptied(rows, spec)
     rows = without_emptied(rows, spec, place)

@@ -17,7 +17,7 @@ from cdc_ops.core.cursor.auto_increment import CounterSamples
 from cdc_ops.core.cursor.windows import SafeBound, fresh_instant
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.job import JobSpec, Step
-from cdc_ops.core.operation.operation import OperationKind, OperationResult, OperationSpec
+from cdc_ops.core.operation.operation import Operation, OperationKind, OperationResult
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
 from cdc_ops.core.operation.table_state import LedgerStatus, TableState, compare, projected, scanned
@@ -86,8 +86,8 @@ class TablePlan:
 
     config: TableConfig
     state: TableState
-    unfinished: tuple[OperationSpec, ...] = ()
-    planned: tuple[OperationSpec, ...] = ()
+    unfinished: tuple[Operation, ...] = ()
+    planned: tuple[Operation, ...] = ()
     idle: str = ""
     bound: SafeBound | None = None
     fresh_at: datetime | None = None
@@ -108,7 +108,7 @@ class TablePlan:
         return self.config.table
 
     @property
-    def operations(self) -> tuple[OperationSpec, ...]:
+    def operations(self) -> tuple[Operation, ...]:
         """What to execute, in order; empty for an idle table."""
         return self.unfinished + self.planned
 
@@ -141,7 +141,7 @@ def plan_table(context: Context, source: Source, request: RunRequest, config: Ta
     return replace(plan, warnings=(*plan.warnings, *_damaged(plan.unfinished)))
 
 
-def _damaged(unfinished: Iterable[OperationSpec]) -> tuple[str, ...]:
+def _damaged(unfinished: Iterable[Operation]) -> tuple[str, ...]:
     """Says which operations a run would read again; a run says it itself, when it has done so."""
     found = ((spec, find_landed(spec).damage) for spec in unfinished if spec.apply.landing is Landing.STAGED)
     return tuple(
@@ -181,7 +181,7 @@ def freeze_table(context: Context, source: Source, request: RunRequest, config: 
     return plan
 
 
-def build_job(pipeline: Pipeline, request: RunRequest, step: Step, operations: Iterable[OperationSpec], result_path: str) -> JobSpec:
+def build_job(pipeline: Pipeline, request: RunRequest, step: Step, operations: Iterable[Operation], result_path: str) -> JobSpec:
     """Returns the job of one Spark application for frozen operations of a group of tables."""
     frozen = tuple(_relaxed(pipeline, spec) for spec in operations)
     reads_archives = any(isinstance(spec.read, ArchiveRead) for spec in frozen)
@@ -197,7 +197,7 @@ def build_job(pipeline: Pipeline, request: RunRequest, step: Step, operations: I
     )
 
 
-def _relaxed(pipeline: Pipeline, spec: OperationSpec) -> OperationSpec:
+def _relaxed(pipeline: Pipeline, spec: Operation) -> Operation:
     """A frozen operation whose table no longer fails for values that cannot be stored: else nobody could let it through."""
     settings = current_settings(pipeline, spec.table)
     relaxed = replace(spec.source, schema=spec.source.schema.relaxed(settings.types)) if settings else spec.source
@@ -244,7 +244,7 @@ def _keep(context: Context, lease: Lease, state: TableState, plan: TablePlan) ->
     return told
 
 
-def _grown(unfinished: Iterable[OperationSpec], config: TableConfig, *, declared: bool) -> tuple[str, ...]:
+def _grown(unfinished: Iterable[Operation], config: TableConfig, *, declared: bool) -> tuple[str, ...]:
     """Returns what is said of columns that operations of an archive have got since their plan."""
     logs = (spec for spec in unfinished if isinstance(spec.read, ArchiveRead))
     news = (
@@ -255,7 +255,7 @@ def _grown(unfinished: Iterable[OperationSpec], config: TableConfig, *, declared
     return tuple(dict.fromkeys(news))
 
 
-def _corrected(frozen: Iterable[OperationSpec], unfinished: Iterable[OperationSpec]) -> tuple[str, ...]:
+def _corrected(frozen: Iterable[Operation], unfinished: Iterable[Operation]) -> tuple[str, ...]:
     """Says which operations are read by other settings of the archive than those that they were planned with."""
     return tuple(
         f"operation {now.op_seq} had landed nothing, and its files are read by the settings of now: the pipeline's archive was changed"
@@ -305,7 +305,7 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
     )
 
 
-def _finishing(config: TableConfig, base: TableHead, unfinished: tuple[OperationSpec, ...], news: tuple[str, ...]) -> TablePlan:
+def _finishing(config: TableConfig, base: TableHead, unfinished: tuple[Operation, ...], news: tuple[str, ...]) -> TablePlan:
     return TablePlan(
         config=config,
         state=base.state,
@@ -343,21 +343,21 @@ def _fresh_at(facts: SourceTable, state: TableState, draft: Draft) -> datetime |
 
 
 def _readable(
-    context: Context, source: Source, request: RunRequest, config: TableConfig, base: TableHead, frozen: tuple[OperationSpec, ...]
-) -> tuple[OperationSpec, ...]:
+    context: Context, source: Source, request: RunRequest, config: TableConfig, base: TableHead, frozen: tuple[Operation, ...]
+) -> tuple[Operation, ...]:
     """The unfinished operations, those that have landed nothing brought to the columns, and the archive's settings, of now."""
     if all(is_landed(spec) for spec in frozen):
         return frozen
     facts = read_source_table(context.pipeline, source, config)
     order = _order(context, source, request, facts, base.state)
 
-    def brought_up(spec: OperationSpec) -> OperationSpec:
+    def brought_up(spec: Operation) -> Operation:
         return reading_as_now(order, choosing_quarantine(rebase_on_current_columns(spec, facts, base.head, request), facts))
 
     return tuple(spec if is_landed(spec) else brought_up(spec) for spec in frozen)
 
 
-def _queues_behind(request: RunRequest, config: TableConfig, unfinished: tuple[OperationSpec, ...]) -> bool:
+def _queues_behind(request: RunRequest, config: TableConfig, unfinished: tuple[Operation, ...]) -> bool:
     """True if a run plans something of its own behind unfinished operations: backfills and resyncs do, once.
 
     Live runs wait for the next.

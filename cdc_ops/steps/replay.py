@@ -11,7 +11,7 @@ from cdc_ops.core.archive.offsets import ArchiveWatermark
 from cdc_ops.core.events.event_history import HistoryKind, Replay
 from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL, LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge, position_literal
-from cdc_ops.core.operation.operation import Manifest, OperationResult, OperationSpec
+from cdc_ops.core.operation.operation import Manifest, Operation, OperationResult
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import RequestError
 from cdc_ops.lake.history.read import History, as_feed, open_history, place_in_feed, truncates, with_pending
@@ -23,7 +23,7 @@ from cdc_ops.steps.log.land_events import fold, landed_rows
 from cdc_ops.steps.log.merge_events import marked, translated_gaps
 
 
-def replay(spark: SparkSession, spec: OperationSpec, wanted: Replay) -> OperationResult:
+def replay(spark: SparkSession, spec: Operation, wanted: Replay) -> OperationResult:
     """Applies the events of a table's history; applying them again changes nothing.
 
     Args:
@@ -57,7 +57,7 @@ def replay(spark: SparkSession, spec: OperationSpec, wanted: Replay) -> Operatio
         return apply(spark, spec, batch, plan, None)
 
 
-def _manifest(spec: OperationSpec, emptied: tuple[tuple[int, ...], ...]) -> Manifest:
+def _manifest(spec: Operation, emptied: tuple[tuple[int, ...], ...]) -> Manifest:
     """What is known of merged events: rows may be partial, and there may be deletes among them."""
     reading = LogBatchResult(watermark=spec.after.archive or ArchiveWatermark(), truncates=emptied, partial=1, deletes=1)
     return Manifest(
@@ -65,7 +65,7 @@ def _manifest(spec: OperationSpec, emptied: tuple[tuple[int, ...], ...]) -> Mani
     )
 
 
-def _of_today(feed: DataFrame, spec: OperationSpec) -> DataFrame:
+def _of_today(feed: DataFrame, spec: Operation) -> DataFrame:
     """The feed with images of the columns that the table has today."""
     stored = {name.lower(): name for name in feed.select("after.*").columns}
     known = {column.name: stored.get(column.name.lower()) for column in spec.full_schema.columns}
@@ -83,7 +83,7 @@ def _last_of_place(changes: DataFrame) -> DataFrame:
     return last.select("last.*")
 
 
-def _living(batch: DataFrame, spec: OperationSpec) -> DataFrame:
+def _living(batch: DataFrame, spec: Operation) -> DataFrame:
     """The rows that are there, all of which have to be whole."""
     gone = F.col(quoted(spec.apply.deleted_column or DELETE_MARK))
     key = F.hex(F.concat_ws(", ", *(F.col(quoted(name)).cast("string") for name in spec.apply.keys)))
@@ -94,7 +94,7 @@ def _living(batch: DataFrame, spec: OperationSpec) -> DataFrame:
     return batch.where(~gone).withColumn(first.name, value)
 
 
-def _check_versions(spec: OperationSpec, history: History) -> None:
+def _check_versions(spec: Operation, history: History) -> None:
     if START in history.begin.columns:
         raise RequestError(
             f"Table {spec.table} cannot be made anew from its event history: it has versions from before that.",

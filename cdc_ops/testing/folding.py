@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cdc_ops.core.events.format_spec import WHOLE_ROW, Operation
+from cdc_ops.core.events.format_spec import WHOLE_ROW, EventOperation
 
 Key = tuple[Any, ...]
 Rows = dict[Key, dict[str, Any]]
@@ -26,7 +26,7 @@ class Change:
         values: The columns that it speaks of.
     """
 
-    op: Operation
+    op: EventOperation
     position: tuple[int, ...]
     key: Key = ()
     previous_key: Key | None = None
@@ -69,11 +69,11 @@ def replay(history: Iterable[Change], columns: tuple[str, ...]) -> Rows:
     for change in sorted(history, key=lambda one: one.position):
         values = dict(change.values or {})
         match change.op:
-            case Operation.TRUNCATE:
+            case EventOperation.TRUNCATE:
                 rows.clear()
-            case Operation.DELETE:
+            case EventOperation.DELETE:
                 rows.pop(change.key, None)
-            case Operation.UPDATE if change.previous_key in (None, change.key):
+            case EventOperation.UPDATE if change.previous_key in (None, change.key):
                 rows[change.key] = {**dict.fromkeys(columns), **rows.get(change.key, {}), **values}
             case _:
                 rows.pop(change.previous_key or change.key, None)
@@ -89,11 +89,11 @@ def fold(batch: Iterable[Change], after: tuple[int, ...] | None = None) -> Batch
         after: The watermark: what is not beyond it has been applied before, and was delivered again.
     """
     fresh = [change for change in batch if after is None or change.position > after]
-    cuts = [change.position for change in fresh if change.op is Operation.TRUNCATE]
+    cuts = [change.position for change in fresh if change.op is EventOperation.TRUNCATE]
     cut = max(cuts, default=None)
     by_key: dict[Key, list[Change]] = {}
     for change in fresh:
-        if change.op is not Operation.TRUNCATE and (cut is None or change.position > cut):
+        if change.op is not EventOperation.TRUNCATE and (cut is None or change.position > cut):
             for part in _expanded(change):
                 by_key.setdefault(part.key, []).append(part)
     return Batch(truncated=cut is not None, outcomes={key: _outcome(events) for key, events in by_key.items()})
@@ -111,10 +111,10 @@ def apply(rows: Rows, batch: Batch, columns: tuple[str, ...]) -> Rows:
 
 
 def _expanded(change: Change) -> tuple[Change, ...]:
-    if change.op is not Operation.UPDATE or change.previous_key in (None, change.key):
+    if change.op is not EventOperation.UPDATE or change.previous_key in (None, change.key):
         return (change,)
-    old = Change(op=Operation.DELETE, position=change.position, key=change.previous_key or ())
-    return old, Change(op=Operation.CREATE, position=change.position, key=change.key, values=change.values)
+    old = Change(op=EventOperation.DELETE, position=change.position, key=change.previous_key or ())
+    return old, Change(op=EventOperation.CREATE, position=change.position, key=change.key, values=change.values)
 
 
 def _outcome(events: list[Change]) -> Outcome:
@@ -122,8 +122,8 @@ def _outcome(events: list[Change]) -> Outcome:
     whole = False
     ordered = sorted(events, key=lambda one: one.position)
     for event in ordered:
-        if event.op in WHOLE_ROW or event.op is Operation.DELETE:
+        if event.op in WHOLE_ROW or event.op is EventOperation.DELETE:
             values, whole = {}, True
         values.update(event.values or {})
     last = ordered[-1]
-    return Outcome(deleted=last.op is Operation.DELETE, whole=whole, values=values, position=last.position)
+    return Outcome(deleted=last.op is EventOperation.DELETE, whole=whole, values=values, position=last.position)

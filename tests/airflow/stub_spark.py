@@ -20,7 +20,7 @@ from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.commit_json import render_record
 from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult, TableResult
-from cdc_ops.core.operation.operation import Counts, Manifest, OperationResult, OperationSpec, Outcome, app_id
+from cdc_ops.core.operation.operation import Counts, Manifest, Operation, OperationResult, Outcome, app_id
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, LakeConflictError, NullKeyError
 from cdc_ops.lake.file_io import read_text, write_text
@@ -57,7 +57,7 @@ def table_result(job: JobSpec, name: TableName, how: str) -> TableResult:
     return TableResult(table=name, operations=results)
 
 
-def operation_result(step: Step, spec: OperationSpec) -> OperationResult:
+def operation_result(step: Step, spec: Operation) -> OperationResult:
     if step is Step.EXTRACT or (step is Step.SYNC and spec.apply.landing is Landing.STAGED):
         manifest = Manifest(
             operation_id=spec.operation_id,
@@ -80,7 +80,7 @@ def operation_result(step: Step, spec: OperationSpec) -> OperationResult:
     )
 
 
-def commit(spec: OperationSpec) -> int:
+def commit(spec: Operation) -> int:
     log = Path(spec.target.path) / "_delta_log"
     log.mkdir(parents=True, exist_ok=True)
     version = len(list(log.glob("*.json")))

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import cdc_ops
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult
-from cdc_ops.core.operation.operation import Manifest, OperationSpec
+from cdc_ops.core.operation.operation import Manifest, Operation
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import JobLostError
 from cdc_ops.jobs import execute
@@ -21,30 +21,30 @@ from tests.integration.test_log_method import ITEMS, Sink, change, log_world
 from tests.stores import at
 from tests.world import ORDERS, World
 
-Harm = Callable[[OperationSpec, Manifest], None]
+Harm = Callable[[Operation, Manifest], None]
 
 
-def one_file_gone(spec: OperationSpec, manifest: Manifest) -> None:
+def one_file_gone(spec: Operation, manifest: Manifest) -> None:
     at(parquet(spec, manifest)[0].path).unlink()
 
 
-def one_file_cut_off(spec: OperationSpec, manifest: Manifest) -> None:
+def one_file_cut_off(spec: Operation, manifest: Manifest) -> None:
     path = at(parquet(spec, manifest)[-1].path)
     path.write_bytes(path.read_bytes()[:-5])
 
 
-def manifest_half_written(spec: OperationSpec, manifest: Manifest) -> None:
+def manifest_half_written(spec: Operation, manifest: Manifest) -> None:
     path = at(f"{spec.target.staging}/manifest.json")
     path.write_bytes(path.read_bytes()[:-20])
 
 
-def parquet(spec: OperationSpec, manifest: Manifest) -> tuple[LandedFile, ...]:
+def parquet(spec: Operation, manifest: Manifest) -> tuple[LandedFile, ...]:
     files = landed_files(spec.target.staging, manifest.attempt)
     assert len(files) > 1, "else all of the window is gone"
     return files
 
 
-def open_operation(world: World) -> OperationSpec:
+def open_operation(world: World) -> Operation:
     with open_store(world.ledger) as store:
         [spec] = store.open_operations("shop", world.name("orders"))
     return spec
@@ -133,7 +133,7 @@ def test_events_whose_landed_feed_is_damaged_are_read_again_from_the_same_files(
     sink = Sink(tmp_path / "archive", world.database, "items")
     rows = [{"id": number, "name": "n", "price": "1.00"} for number in range(1, 4)]
     sink.write(*(change("c", 10 * number, after=row, database=world.database) for number, row in enumerate(rows, 1)))
-    specs: list[OperationSpec] = []
+    specs: list[Operation] = []
 
     def apart(job: JobSpec) -> StepResult:
         [spec] = job.operations

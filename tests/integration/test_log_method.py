@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.archive.file_names import Layout
 from cdc_ops.core.operation.job import JobSpec, StepResult
-from cdc_ops.core.operation.operation import OperationSpec, Outcome
+from cdc_ops.core.operation.operation import Operation, Outcome
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, InitialLoad, OnBadRecord, OnGap
 from cdc_ops.core.pipeline.paths import quarantine_path, quarantine_root
@@ -424,7 +424,7 @@ def test_a_snapshot_hands_over_to_the_log_while_rows_change(mariadb: MariaDBServ
     sink.write(event("u", 1, "older"))
     sink.write(event("u", 2, "old"), event("d", 9, "gone long since"))
     world.sql("UPDATE items SET name = 'new' WHERE id = 2", "DELETE FROM items WHERE id = 3")
-    done: list[OperationSpec] = []
+    done: list[Operation] = []
 
     def stops_after_one_chunk(job: JobSpec) -> StepResult:
         done.extend(job.operations)

@@ -16,7 +16,7 @@ from cdc_ops.cli import app
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.operation.change_range import parse_bound
 from cdc_ops.core.operation.merge_plan import keys_condition, plan_merge
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.errors import ChangesUnavailableError
 from cdc_ops.lake.log.change_feed_log import find_range
 from cdc_ops.lake.merge.apply import apply
@@ -47,7 +47,7 @@ class Followed:
     def name(self) -> str:
         return f"delta.`{self.case.path}`"
 
-    def apply(self, name: str, spec: OperationSpec, rows: list[tuple[int, str]]) -> None:
+    def apply(self, name: str, spec: Operation, rows: list[tuple[int, str]]) -> None:
         columns = ("id", "name", "CAST(1.5 AS decimal(10, 2)) amount", "timestamp'2026-01-01 00:00:00' updated_at")
         types = {column.name: column.delta_type for column in spec.source.schema.columns}
         batch = self.spark.createDataFrame(rows, "id bigint, name string").selectExpr(*columns)

@@ -14,7 +14,7 @@ from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.operation.commit_json import parse_record
 from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.merge_plan import keys_condition, plan_merge
-from cdc_ops.core.operation.operation import OperationResult, OperationSpec, Outcome
+from cdc_ops.core.operation.operation import Operation, OperationResult, Outcome
 from cdc_ops.errors import ConfigError, DuplicateKeyError, LakeConflictError, TargetForeignError, TargetNotDeltaError, TargetSchemaError
 from cdc_ops.lake.log.head import find_commit, read_head
 from cdc_ops.lake.merge.apply import apply
@@ -39,7 +39,7 @@ class Lake:
         columns = "id", "name", "CAST(1.5 AS decimal(10, 2)) amount", "timestamp'2026-01-01 00:00:00' updated_at"
         return self.spark.createDataFrame(rows, "id bigint, name string").selectExpr(*columns)
 
-    def apply(self, spec: OperationSpec, rows: list[Row]) -> OperationResult:
+    def apply(self, spec: Operation, rows: list[Row]) -> OperationResult:
         return apply(self.spark, spec, self.frame(rows), plan_merge(spec, None), len(rows))
 
     def load(self, rows: list[Row]) -> OperationResult:

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.operation.merge_plan import plan_merge
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.errors import LandedRowsLostError, NullKeyError
 from cdc_ops.lake.staging import landing
 from cdc_ops.lake.staging.landing import land, read_landed
@@ -30,12 +30,12 @@ ROWS = """
 
 
 @pytest.fixture
-def spec(tmp_path: Path) -> OperationSpec:
+def spec(tmp_path: Path) -> Operation:
     names = tuple(column.name for column in TYPED.columns)
     return Case(root=str(tmp_path)).operation(1, schema=TYPED, keys=names)
 
 
-def test_the_manifest_counts_what_is_there_and_gives_the_range_of_each_key_as_literals(spark: SparkSession, spec: OperationSpec) -> None:
+def test_the_manifest_counts_what_is_there_and_gives_the_range_of_each_key_as_literals(spark: SparkSession, spec: Operation) -> None:
     frame = spark.sql(
         f"SELECT {', '.join(f'CAST(col{i} AS {c.delta_type}) {c.name}' for i, c in enumerate(TYPED.columns, 1))} FROM ({ROWS})"
     )
@@ -53,7 +53,7 @@ def test_the_manifest_counts_what_is_there_and_gives_the_range_of_each_key_as_li
     assert frame.exceptAll(back).isEmpty()
 
 
-def test_an_empty_window_is_landed_too(spark: SparkSession, spec: OperationSpec) -> None:
+def test_an_empty_window_is_landed_too(spark: SparkSession, spec: Operation) -> None:
     empty = spark.createDataFrame([], ", ".join(f"{c.name} {c.delta_type}" for c in TYPED.columns))
     manifest = land(spark, empty, spec, "first")
     assert (manifest.rows, manifest.key_ranges) == (0, ())

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.events.change_feed import RECORD_COLUMNS
-from cdc_ops.core.events.format_spec import FormatOptions, Operation, RecordKind
+from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, RecordKind
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.errors import TiedEventsError
 from cdc_ops.formats.feed.canonical import canonical_feed, records_of
@@ -71,7 +71,7 @@ def test_spark_folds_as_plain_python_does(spark: SparkSession) -> None:
                 previous_key=change.previous_key and (change.previous_key[0] + 10 * number,),
             ))  # fmt: skip
     others = [history_of(random) for _ in range(100)]
-    truncated = next(history for history in others if any(change.op is Operation.TRUNCATE for change in history[5:-5]))
+    truncated = next(history for history in others if any(change.op is EventOperation.TRUNCATE for change in history[5:-5]))
     for changes in (many, truncated):
         twice = [*changes, *random.choices(changes, k=len(changes) // 4)]
         random.shuffle(twice)
@@ -80,11 +80,11 @@ def test_spark_folds_as_plain_python_does(spark: SparkSession) -> None:
 
 def test_where_each_update_speaks_of_all_columns_the_last_event_says_all(spark: SparkSession) -> None:
     random = Random(20240302)
-    history = next(many for many in (history_of(random) for _ in range(100)) if len({one.op for one in many}) == len(Operation))
-    whole = [one for one in history if one.op is not Operation.UPDATE or len(one.values or {}) == len(COLUMNS)]
-    assert {one.op for one in whole} == set(Operation)
-    inserts = [replace(one, values={"id": one.key[0], "a": 7}) for one in whole if one.op is Operation.CREATE]
-    whole = [*inserts, *(one for one in whole if one.op is not Operation.CREATE)]  # an insert that leaves a column out says NULL
+    history = next(many for many in (history_of(random) for _ in range(100)) if len({one.op for one in many}) == len(EventOperation))
+    whole = [one for one in history if one.op is not EventOperation.UPDATE or len(one.values or {}) == len(COLUMNS)]
+    assert {one.op for one in whole} == set(EventOperation)
+    inserts = [replace(one, values={"id": one.key[0], "a": 7}) for one in whole if one.op is EventOperation.CREATE]
+    whole = [*inserts, *(one for one in whole if one.op is not EventOperation.CREATE)]  # an insert that leaves a column out says NULL
     assert feed_of(spark, whole).where(speaks_of_part(SCHEMA)).isEmpty()
     assert not feed_of(spark, history).where(speaks_of_part(SCHEMA)).isEmpty()
     assert folded_in_spark(feed_of(spark, whole), partial=False) == fold(whole)
@@ -92,14 +92,16 @@ def test_where_each_update_speaks_of_all_columns_the_last_event_says_all(spark: 
 
 def test_deletes_and_nulls_that_are_ignored_are_as_if_they_had_not_been_sent(spark: SparkSession) -> None:
     random = Random(20240301)
-    history = next(many for many in (history_of(random) for _ in range(100)) if len({one.op for one in many}) == len(Operation))
+    history = next(many for many in (history_of(random) for _ in range(100)) if len({one.op for one in many}) == len(EventOperation))
     feed = feed_of(spark, history).withColumn("nulled", F.array().cast("array<string>"))
     told = []
     for one in history:
-        moved = one.op is Operation.UPDATE and one.previous_key not in (None, one.key)
-        said = {name: value for name, value in (one.values or {}).items() if moved or one.op is not Operation.UPDATE or value is not None}
-        if one.op not in (Operation.DELETE, Operation.TRUNCATE):
-            told.append(replace(one, op=Operation.CREATE if moved else one.op, previous_key=None, values=said))
+        moved = one.op is EventOperation.UPDATE and one.previous_key not in (None, one.key)
+        said = {
+            name: value for name, value in (one.values or {}).items() if moved or one.op is not EventOperation.UPDATE or value is not None
+        }
+        if one.op not in (EventOperation.DELETE, EventOperation.TRUNCATE):
+            told.append(replace(one, op=EventOperation.CREATE if moved else one.op, previous_key=None, values=said))
     rows = latest_per_key(without_nulls(feed, SCHEMA, COLUMNS[1:]), SCHEMA, deletes=False, nulls=False).collect()
     assert {tuple(row["key"]): (row["deleted"], {name: row["row"][name] for name in row["present"] if name}) for row in rows} == {
         key: (False, outcome.values) for key, outcome in fold(told).outcomes.items()
@@ -108,16 +110,16 @@ def test_deletes_and_nulls_that_are_ignored_are_as_if_they_had_not_been_sent(spa
     assert sorted((tuple(row["key"]), row["deleted"], tuple(row["position"])) for row in every) == sorted(
         (one.key, False, one.position) for one in told
     )
-    named = {one.key for one in told if one.op is Operation.UPDATE and len(one.values or {}) < len(COLUMNS)}
+    named = {one.key for one in told if one.op is EventOperation.UPDATE and len(one.values or {}) < len(COLUMNS)}
     for row in rows:  # a row that is not known as a whole says whether it could be inserted all the same
         assert row["whole"] or tuple(row["key"]) in named or len(row["present"]) == len(COLUMNS)
 
 
 def test_two_events_at_one_place_that_differ_are_refused_and_duplicates_are_not(spark: SparkSession) -> None:
-    one = Change(op=Operation.CREATE, position=(1, 0), key=(1,), values={"id": 1, "a": 1, "b": 1})
-    other = Change(op=Operation.UPDATE, position=(1, 0), key=(2,), values={"id": 2, "a": 1})
-    last = Change(op=Operation.CREATE, position=(9, 0), key=(2,), values={"id": 2, "a": 5, "b": 5})
-    differs = Change(op=Operation.UPDATE, position=(1, 0), key=(2,), values={"id": 2, "a": 2})
+    one = Change(op=EventOperation.CREATE, position=(1, 0), key=(1,), values={"id": 1, "a": 1, "b": 1})
+    other = Change(op=EventOperation.UPDATE, position=(1, 0), key=(2,), values={"id": 2, "a": 1})
+    last = Change(op=EventOperation.CREATE, position=(9, 0), key=(2,), values={"id": 2, "a": 5, "b": 5})
+    differs = Change(op=EventOperation.UPDATE, position=(1, 0), key=(2,), values={"id": 2, "a": 2})
     refuse_ties(latest_per_key(feed_of(spark, [one, one, other, last]), SCHEMA), SCHEMA)
     tied = latest_per_key(feed_of(spark, [one, one, other, last, differs]), SCHEMA)
     with pytest.raises(TiedEventsError, match=r'\{"id":2\} at '):
@@ -125,9 +127,9 @@ def test_two_events_at_one_place_that_differ_are_refused_and_duplicates_are_not(
 
 
 def test_records_that_are_bad_are_left_out_of_the_batch(spark: SparkSession) -> None:
-    good = Change(op=Operation.CREATE, position=(1, 0), key=(1,), values={"id": 1, "a": 1, "b": 1})
-    newer = Change(op=Operation.UPDATE, position=(2, 0), key=(1,), values={"id": 1, "a": 2, "b": 2})
-    alone = Change(op=Operation.CREATE, position=(3, 0), key=(2,), values={"id": 2, "a": 1, "b": 1})
+    good = Change(op=EventOperation.CREATE, position=(1, 0), key=(1,), values={"id": 1, "a": 1, "b": 1})
+    newer = Change(op=EventOperation.UPDATE, position=(2, 0), key=(1,), values={"id": 1, "a": 2, "b": 2})
+    alone = Change(op=EventOperation.CREATE, position=(3, 0), key=(2,), values={"id": 2, "a": 1, "b": 1})
     bad = feed_of(spark, [newer, alone]).withColumn("kind", F.lit(RecordKind.BAD.value))
     feed = feed_of(spark, [good]).unionByName(bad)
     for partial in (True, False):

@@ -24,7 +24,7 @@ from cdc_ops.core.archive.offsets import ArchiveWatermark
 from cdc_ops.core.cursor.cursors import Cursor
 from cdc_ops.core.operation.log_batch import LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge
-from cdc_ops.core.operation.operation import Manifest, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.operation.operation import Manifest, Operation, OperationResult, Outcome
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.merge import tombstones
 from cdc_ops.lake.merge.apply import apply
@@ -74,7 +74,7 @@ class Lake:
         self.spark, self.case, self.number = spark, Case(root=str(folder)), 0
         self.stored = TableStorage(scd_type=scd_type, sequence=ORDER, tombstones=f"{stores.place(folder)}/tombstones", own=OWN, **stored)
 
-    def spec(self, **changes: Any) -> OperationSpec:
+    def spec(self, **changes: Any) -> Operation:
         self.number += 1
         return self.case.operation(self.number, schema=TABLE, stored_as=self.stored, **changes)
 

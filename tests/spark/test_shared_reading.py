@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from cdc_ops.archives.registry import open_archive
 from cdc_ops.core.archive.offsets import ArchiveWatermark, PartitionWatermark
 from cdc_ops.core.operation.log_batch import LogBatch
-from cdc_ops.core.operation.operation import Manifest, OperationSpec
+from cdc_ops.core.operation.operation import Manifest, Operation
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnUnknownTable
 from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN, KnownTables, UnknownTable, UnknownTables
@@ -61,7 +61,7 @@ class Folder:
         self.offset += len(records)
         self.paths.append(name)
 
-    def operation(self, name: str, *files: int, reached: int | None = None, **log_parts: Any) -> OperationSpec:
+    def operation(self, name: str, *files: int, reached: int | None = None, **log_parts: Any) -> Operation:
         """An operation of a table that reads some of the files and has what lies below an offset."""
         url = str(self.root / "archive")
         with closing(open_archive(url, {})) as archive:
@@ -81,7 +81,7 @@ class Folder:
         return with_fields(base, schema=schema, log=log, staging=str(self.root / "staging" / name))
 
 
-def landed(spark: SparkSession, operation: OperationSpec, readings: SharedScans, *, alone: bool = False) -> tuple[Any, ...]:
+def landed(spark: SparkSession, operation: Operation, readings: SharedScans, *, alone: bool = False) -> tuple[Any, ...]:
     """What an operation comes to: what its manifest says, its rows, and the bad records of its feed; or its error."""
     assert isinstance(operation.read, ArchiveRead)
     own = with_fields(operation, staging=f"{operation.target.staging}-alone") if alone else operation

@@ -13,7 +13,7 @@ from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.windows import Window, contains, next_window
 from cdc_ops.core.operation.commit_record import CommitRecord
-from cdc_ops.core.operation.operation import OperationKind, OperationSpec, Outcome
+from cdc_ops.core.operation.operation import Operation, OperationKind, Outcome
 from cdc_ops.core.operation.progress import SnapshotProgress
 from cdc_ops.core.operation.reads import CompareRead, WindowRead
 from cdc_ops.core.operation.table_state import (
@@ -114,12 +114,12 @@ class Worker:
     token: int = 0
     expected: TableState | None = None
     new: TableState | None = None
-    settling: OperationSpec | None = None
-    planned: tuple[OperationSpec, ...] = ()
-    operations: tuple[OperationSpec, ...] = ()
+    settling: Operation | None = None
+    planned: tuple[Operation, ...] = ()
+    operations: tuple[Operation, ...] = ()
     batches: tuple[frozenset[Row], ...] = ()
     outcomes: tuple[Outcome, ...] = ()
-    seals: tuple[OperationSpec, ...] = ()
+    seals: tuple[Operation, ...] = ()
 
 
 class World:
@@ -187,7 +187,7 @@ class World:
     def _standing(self) -> LedgerStatus:
         return compare(self.ledger.state, self.lake.head(), self.ledger.operations, self.ledger.abandoned_ids)
 
-    def _next_settlement(self) -> tuple[TableState, OperationSpec | None] | None:
+    def _next_settlement(self) -> tuple[TableState, Operation | None] | None:
         """What the ledger has to catch up with, one step of it."""
         state = self.ledger.state
         match self._standing():
@@ -212,7 +212,7 @@ class World:
         while (found := self._next_settlement()) is not None:
             self._settle(token, self.ledger.state, *found)
 
-    def _settle(self, token: int, expected: TableState, new: TableState, spec: OperationSpec | None) -> None:
+    def _settle(self, token: int, expected: TableState, new: TableState, spec: Operation | None) -> None:
         done = spec is None or new.operation_id == spec.operation_id or Mechanism.UNCHANGED_MAY_COMMIT in self.off
         self.ledger.settle(token, expected, new, spec, done=done)
         if spec is not None and _purges(spec):
@@ -268,7 +268,7 @@ class World:
             self._replace(worker, at, with_fields(spec, seen_after=seen))
         worker.verb = Verb.MERGE
 
-    def _replace(self, worker: Worker, at: int, spec: OperationSpec) -> None:
+    def _replace(self, worker: Worker, at: int, spec: Operation) -> None:
         worker.operations = (*worker.operations[:at], spec, *worker.operations[at + 1 :])
         self.ledger.operations = tuple(spec if one.operation_id == spec.operation_id else one for one in self.ledger.operations)
 
@@ -322,7 +322,7 @@ class World:
         worker.new, worker.settling = found
         worker.verb = Verb.COMMIT_WRITE
 
-    def _nothing_to_do(self, worker: Worker) -> tuple[TableState, OperationSpec | None] | None:
+    def _nothing_to_do(self, worker: Worker) -> tuple[TableState, Operation | None] | None:
         """The first open operation, if this worker has compared for it and found nothing."""
         reported = {spec.operation_id: outcome for spec, outcome in zip(worker.operations, worker.outcomes, strict=False)}
         for spec in self.ledger.operations[:1]:
@@ -332,7 +332,7 @@ class World:
                 return (unchanged(state, spec) if burnt else committed(state, spec, state.delta_version or 0)), spec
         return None
 
-    def _believe(self, worker: Worker) -> tuple[TableState, OperationSpec | None] | None:
+    def _believe(self, worker: Worker) -> tuple[TableState, Operation | None] | None:
         """What a commit step would do that takes Spark's word for it."""
         mine = {spec.operation_id for spec in worker.operations[: len(worker.outcomes)]}
         if self.ledger.operations and self.ledger.operations[0].operation_id in mine:
@@ -360,7 +360,7 @@ class World:
 
     # ------------------------------------------------------------------------------------------------------------- what is planned
 
-    def _draft(self, worker: Worker, state: TableState) -> tuple[OperationSpec, ...]:
+    def _draft(self, worker: Worker, state: TableState) -> tuple[Operation, ...]:
         if worker.request is Request.INCREMENT:
             return self._snapshot(state) if state.progress.watermark is None else self._increment(worker, state, state.progress.watermark)
         if state.phase is not Phase.READY:
@@ -375,7 +375,7 @@ class World:
         moved = position(min(worker.until, self.source.clock)) if Mechanism.STILL_WATERMARK in self.off else spec.after.watermark
         return (with_fields(spec, kind=kind, window=window, watermark_after=moved),)
 
-    def _snapshot(self, state: TableState) -> tuple[OperationSpec, ...]:
+    def _snapshot(self, state: TableState) -> tuple[Operation, ...]:
         progress, seen = state.progress.snapshot, None
         if progress is None:
             progress = SnapshotProgress(bound=self.source.bound().value, done=0, total=len(CHUNKS), chunks=CHUNKS)
@@ -399,7 +399,7 @@ class World:
             specs.append(spec)
         return tuple(specs)
 
-    def _increment(self, worker: Worker, state: TableState, watermark: CursorValue) -> tuple[OperationSpec, ...]:
+    def _increment(self, worker: Worker, state: TableState, watermark: CursorValue) -> tuple[Operation, ...]:
         bound = self.source.bound()
         band: Window | None = None
         if Mechanism.BOUND_AS_WATERMARK in self.off:
@@ -419,7 +419,7 @@ class World:
         seen = seen_after(self.source, FACTS, window, window.high)  # type: ignore[arg-type]
         return (with_fields(spec, slices=(self.source.window_predicate(CURSOR, read),), band=band, seen_after=seen),)
 
-    def _spec(self, state: TableState, kind: OperationKind, ahead: int = 0) -> OperationSpec:
+    def _spec(self, state: TableState, kind: OperationKind, ahead: int = 0) -> Operation:
         self.names += 1
         return operation(
             pipeline=PIPELINE,
@@ -583,6 +583,6 @@ class World:
                 raise ViolationError(f"{here} was deleted before a full resync or reconcile that succeeded, and is back")
 
 
-def _purges(spec: OperationSpec) -> bool:
+def _purges(spec: Operation) -> bool:
     """True for operations after which no row is there that was deleted before their plan."""
     return spec.apply.mode is ApplyMode.OVERWRITE or isinstance(spec.read, CompareRead)

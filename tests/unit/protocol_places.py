@@ -11,7 +11,7 @@ from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue, format_datetime
 from cdc_ops.core.cursor.windows import SafeBound, Window, contains
 from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead, commit_record
-from cdc_ops.core.operation.operation import OperationKind, OperationSpec, app_id
+from cdc_ops.core.operation.operation import Operation, OperationKind, app_id
 from cdc_ops.core.operation.reads import CompareRead
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.schema.tables import TableName, TableSchema
@@ -122,7 +122,7 @@ class Source:
         safe = min((row.cursor for row in self.open.values() if row not in self.unseen), default=self.clock)
         return SafeBound(value=position(safe), clock=position(self.clock), method="oldest-writer", observed_at=EPOCH)
 
-    def read(self, spec: OperationSpec) -> frozenset[Row]:
+    def read(self, spec: Operation) -> frozenset[Row]:
         rows: Iterable[Row] = self.rows.values()
         if spec.kind is OperationKind.SNAPSHOT_CHUNK:
             keys = {int(key) for key in spec.slices[0].split(",")}
@@ -175,7 +175,7 @@ class Lake:
         name = app_id(PIPELINE, TABLE)
         return name if Mechanism.ONE_APP_ID not in self.off else f"{name}/{generation}"
 
-    def apply(self, spec: OperationSpec, batch: frozenset[Row]) -> int | None:
+    def apply(self, spec: Operation, batch: frozenset[Row]) -> int | None:
         """One statement, one commit; returns its version, None if Delta skips it."""
         if self.has(spec):
             return None
@@ -195,11 +195,11 @@ class Lake:
         self.txns[app] = spec.op_seq
         return len(self.commits) - 1
 
-    def has(self, spec: OperationSpec) -> bool:
+    def has(self, spec: Operation) -> bool:
         """True if Delta would skip an operation."""
         return self.txns.get(self.app_id(spec.generation), 0) >= spec.op_seq and Mechanism.TXN_CHECK not in self.off
 
-    def seal(self, given_up: tuple[OperationSpec, ...]) -> None:
+    def seal(self, given_up: tuple[Operation, ...]) -> None:
         """Takes the number of the last operation that was given up, without rows, as `lake.merge.fence` does."""
         head = self.head()
         if given_up and head is not None and head.record is not None and not self.has(given_up[-1]):
@@ -263,9 +263,9 @@ class Ledger:
 
     off: frozenset[Mechanism]
     state: TableState = field(default_factory=lambda: TableState(pipeline=PIPELINE, table=TABLE))
-    operations: tuple[OperationSpec, ...] = ()
+    operations: tuple[Operation, ...] = ()
     abandoned_ids: frozenset[str] = frozenset()
-    given_up: tuple[OperationSpec, ...] = ()
+    given_up: tuple[Operation, ...] = ()
     holder: str = ""
     token: int = 0
 
@@ -291,7 +291,7 @@ class Ledger:
         if self.token != token:
             raise StaleStateError("the lease is lost")
 
-    def freeze(self, token: int, expected: TableState, operations: tuple[OperationSpec, ...]) -> None:
+    def freeze(self, token: int, expected: TableState, operations: tuple[Operation, ...]) -> None:
         self._check_lease(token)
         last = self.operations[-1].op_seq if self.operations else self.state.op_seq
         if Mechanism.RESUME in self.off:
@@ -301,7 +301,7 @@ class Ledger:
             raise StaleStateError("the plan does not follow the ledger")
         self.operations += operations
 
-    def settle(self, token: int, expected: TableState, new: TableState, spec: OperationSpec | None, *, done: bool) -> None:
+    def settle(self, token: int, expected: TableState, new: TableState, spec: Operation | None, *, done: bool) -> None:
         self._check_lease(token)
         if self.state != expected and Mechanism.COMPARE_AND_SET not in self.off:
             raise StaleStateError("the state is not the expected one")

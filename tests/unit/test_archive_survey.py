@@ -17,7 +17,7 @@ from cdc_ops.core.archive.files import FileStatusChange, freeze, frozen_records
 from cdc_ops.core.archive.listing import Scope
 from cdc_ops.core.archive.offsets import ArchiveWatermark, OffsetRange, PartitionWatermark
 from cdc_ops.core.operation.log_batch import LogBatch, LogBatchResult
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnUnrecognizedFile
 from cdc_ops.core.schema.tables import TableName
@@ -92,7 +92,7 @@ class Table:
             record_consumed(self.store, self.lease, operation, reading, found.listing.clock)
         return found
 
-    def operation(self, found: ArchiveScan) -> OperationSpec:
+    def operation(self, found: ArchiveScan) -> Operation:
         return with_fields(spec(), operation_id="op", run_id="run", log=batch_of(found, self.watermark, self.rules.max_offset_gap))
 
     @property

@@ -11,7 +11,7 @@ from cdc_ops.airflow.spark.pending_work import count_attempts, open_work, take_l
 from cdc_ops.airflow.task_context import TaskContext
 from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.operation.job import Step
-from cdc_ops.core.operation.operation import Manifest, OperationKind, OperationSpec
+from cdc_ops.core.operation.operation import Manifest, Operation, OperationKind
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.operation.table_state import abandoned
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TargetConfig
@@ -44,13 +44,13 @@ def context(store: SqlStateStore, tmp_path: Path) -> Context:
     return Context(pipeline=pipeline, store=store, connect=lambda _: pytest.fail("nothing is asked of the source"))
 
 
-def frozen(store: SqlStateStore, *operations: OperationSpec) -> Lease:
+def frozen(store: SqlStateStore, *operations: Operation) -> Lease:
     lease = take(store, "run")
     store.freeze(lease, fresh(), operations)
     return lease
 
 
-def tried(store: SqlStateStore, lease: Lease, operation: OperationSpec, times: int) -> None:
+def tried(store: SqlStateStore, lease: Lease, operation: Operation, times: int) -> None:
     for _ in range(times):
         store.start_attempt(lease, operation)
 
@@ -90,7 +90,7 @@ def task(context: Context, folder: Path, run_id: str, attempt: int = 1) -> TaskC
     return TaskContext(context=context, request=request, configs=(config,), journal=journal, attempt=attempt)
 
 
-def work(here: TaskContext, step: Step) -> tuple[OperationSpec, ...]:
+def work(here: TaskContext, step: Step) -> tuple[Operation, ...]:
     """What the Airflow operator does before it starts Spark."""
     operations = open_work(here, step).operations
     leases, _ = take_leases(here, operations)
@@ -100,7 +100,7 @@ def work(here: TaskContext, step: Step) -> tuple[OperationSpec, ...]:
     return operations
 
 
-def land(operation: OperationSpec) -> None:
+def land(operation: Operation) -> None:
     fingerprint = operation.source.schema.fingerprint
     write_manifest(
         operation.target.staging,

@@ -10,7 +10,7 @@ import pytest
 from cdc_ops.core.operation.commit_json import render_record
 from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.job import StepResult, TableResult
-from cdc_ops.core.operation.operation import Counts, Manifest, OperationKind, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.operation.operation import Counts, Manifest, Operation, OperationKind, OperationResult, Outcome
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TargetConfig
@@ -43,7 +43,7 @@ class Shop:
     store: SqlStateStore
     context: Context
     config: TableConfig
-    spec: OperationSpec
+    spec: Operation
     log: Log
 
     def commit_in_lake(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cdc_ops.cli import app
-from cdc_ops.core.operation.operation import Manifest, OperationSpec
+from cdc_ops.core.operation.operation import Manifest, Operation
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.table_state import Phase
 from cdc_ops.core.reconcile.diff import AbandonedOperation
@@ -28,7 +28,7 @@ def world(tmp_path: Path) -> DeclaredWorld:
     return world
 
 
-def land(spec: OperationSpec) -> None:
+def land(spec: Operation) -> None:
     write_manifest(
         spec.target.staging,
         Manifest(operation_id=spec.operation_id, attempt="a", rows=0, bytes=0, schema_fingerprint=spec.source.schema.fingerprint),

@@ -7,7 +7,7 @@ from pathlib import Path
 from cdc_ops.airflow.job_files import JobFiles, open_journal, summary, written
 from cdc_ops.core import json_codec
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult, TableResult
-from cdc_ops.core.operation.operation import Counts, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.operation.operation import Counts, Operation, OperationResult, Outcome
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TargetConfig
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import LakeConflictError
@@ -20,7 +20,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ERROR = LakeConflictError("conflict").to_payload()
 
 
-def operation(table: TableName) -> OperationSpec:
+def operation(table: TableName) -> Operation:
     return replace(spec(1), table=table, operation_id=f"op-{table}")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from cdc_ops import jobs
 from cdc_ops.core.operation.job import JobSpec, Step
-from cdc_ops.core.operation.operation import OperationResult, OperationSpec, Outcome
+from cdc_ops.core.operation.operation import Operation, OperationResult, Outcome
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.schema.tables import TableName
 from tests.state_values import spec
@@ -23,7 +23,7 @@ def test_each_table_of_a_job_asks_a_source_of_its_own_which_is_closed(monkeypatc
         opened.append(Mock())
         return opened[-1]
 
-    def step(spark: object, source: object, operation: OperationSpec, *_: object) -> OperationResult:
+    def step(spark: object, source: object, operation: Operation, *_: object) -> OperationResult:
         asked[operation.table].add(id(source))
         return OperationResult(op_seq=operation.op_seq, operation_id=operation.operation_id, outcome=Outcome.APPLIED)
 

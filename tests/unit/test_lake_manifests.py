@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cdc_ops.core import json_codec
-from cdc_ops.core.operation.operation import KeyRange, Manifest, OperationSpec
+from cdc_ops.core.operation.operation import KeyRange, Manifest, Operation
 from cdc_ops.errors import StateError
 from cdc_ops.lake.file_io import open_filesystem, read_text, write_text
 from cdc_ops.lake.staging.manifests import (
@@ -130,7 +130,7 @@ def test_a_window_that_is_partly_gone_is_damaged_and_says_what_is_missing(root: 
     assert not is_landed(spec)
 
 
-def landed(spec: OperationSpec) -> Manifest:
+def landed(spec: Operation) -> Manifest:
     """Lands two files of three bytes, and a feed of one."""
     for name in ("a/part-0.parquet", "a/part-1.parquet", "a/_SUCCESS", "a-feed/part-0.parquet", "killed/part-0.parquet"):
         put(f"{spec.target.staging}/{name}")

@@ -17,7 +17,7 @@ from cdc_ops.core.operation.commit_json import parse_record, render_record
 from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.log_batch import PRESENT, LogBatch, LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge
-from cdc_ops.core.operation.operation import Manifest, OperationSpec
+from cdc_ops.core.operation.operation import Manifest, Operation
 from cdc_ops.core.operation.progress import TableProgress
 from cdc_ops.core.operation.table_state import Phase, TableState, committed, rebuilt
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnGap
@@ -47,7 +47,7 @@ def store(tmp_path: Path) -> Iterator[SqlStateStore]:
         yield opened
 
 
-def log_spec(**changes: object) -> OperationSpec:
+def log_spec(**changes: object) -> Operation:
     return with_fields(spec(), log=BATCH, **changes)
 
 

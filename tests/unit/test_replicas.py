@@ -7,7 +7,7 @@ import pytest
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.cursor.windows import Window
-from cdc_ops.core.operation.operation import OperationKind, OperationSpec
+from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.errors import SourceBusyError
@@ -64,7 +64,7 @@ class Server:
 
 
 @pytest.mark.parametrize("spec", [CHUNK, COMPARED, FULL, COLUMNS], ids=["chunk", "compared", "full", "columns"])
-def test_whole_tables_are_read_from_the_replica_once_it_has_applied_the_position_of_now(spec: OperationSpec) -> None:
+def test_whole_tables_are_read_from_the_replica_once_it_has_applied_the_position_of_now(spec: Operation) -> None:
     server = Server(looks=2)
     _, reads = server.reads()
     assert reads.source_of(spec) is server
@@ -78,7 +78,7 @@ def test_whole_tables_are_read_from_the_replica_once_it_has_applied_the_position
 
 
 @pytest.mark.parametrize("spec", [PLAIN, with_fields(COLUMNS, window=Window(low=None, high=None))], ids=["increment", "range"])
-def test_windows_are_read_from_the_source_and_no_replica_is_opened(spec: OperationSpec) -> None:
+def test_windows_are_read_from_the_source_and_no_replica_is_opened(spec: Operation) -> None:
     server = Server()
     main, reads = server.reads()
     assert reads.source_of(spec) is main

@@ -6,7 +6,7 @@ import pytest
 
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead, commit_record
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.table_state import LedgerStatus, TableState, check_base, committed, compare, rebuilt, rebuilt_from_data
 from cdc_ops.errors import LakeBehindError, LedgerBehindError, StaleStateError
 from tests.lake_case import PIPELINE, TABLE, Case, watermark
@@ -16,11 +16,11 @@ FIFTH = Case(root="/nowhere").operation(5, operation_id="ours")
 STATE = committed(TableState(pipeline=PIPELINE, table=TABLE, op_seq=4, committed_op_seq=4), FIFTH, 7)
 
 
-def record(spec: OperationSpec) -> CommitRecord:
+def record(spec: Operation) -> CommitRecord:
     return commit_record(spec, rows=1, package_version="0")
 
 
-def head(spec: OperationSpec, *, txn_version: int = 5, version: int = 7) -> LakeHead:
+def head(spec: Operation, *, txn_version: int = 5, version: int = 7) -> LakeHead:
     return LakeHead(version=version, txn_version=txn_version, record=record(spec), record_version=version, foreign_app_ids=(), columns=())
 
 

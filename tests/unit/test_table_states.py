@@ -9,7 +9,7 @@ from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.late_rows import RangeChecksum
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead, commit_record
-from cdc_ops.core.operation.operation import OperationKind, OperationSpec
+from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.table_state import TableState, abandoned, check_base, committed, compare, projected, rebuilt, scanned
 from cdc_ops.errors import LakeBehindError, StaleStateError
 from tests.lake_case import PIPELINE, TABLE, Case, watermark
@@ -32,7 +32,7 @@ STATE = made(
 REREADS = (OperationKind.BACKFILL, OperationKind.RESYNC, OperationKind.RECONCILE)
 
 
-def operation(op_seq: int, kind: OperationKind, after: CursorValue, **changes: Any) -> OperationSpec:
+def operation(op_seq: int, kind: OperationKind, after: CursorValue, **changes: Any) -> Operation:
     return Case(root="/r").operation(op_seq, kind=kind, watermark_after=after, **changes)
 
 

@@ -17,7 +17,7 @@ from cdc_ops.core.cursor.cursors import CursorType, CursorValue
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.commit_record import CommitRecord
 from cdc_ops.core.operation.job import JobSpec, StepResult, TableResult
-from cdc_ops.core.operation.operation import Manifest, OperationResult, OperationSpec
+from cdc_ops.core.operation.operation import Manifest, Operation, OperationResult
 from cdc_ops.core.operation.reads import ChunkRead, KeysRead, Read
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.schema.tables import TableName
@@ -56,7 +56,7 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
 
 @pytest.mark.parametrize(
     "kind",
-    [JobSpec, StepResult, OperationSpec, OperationResult, CommitRecord, Manifest, TableState, TableStats, TableRun, Lease, TableOverview],
+    [JobSpec, StepResult, Operation, OperationResult, CommitRecord, Manifest, TableState, TableStats, TableRun, Lease, TableOverview],
     ids=lambda kind: kind.__name__,
 )
 def test_every_value_that_crosses_a_border_comes_back_equal(kind: type) -> None:

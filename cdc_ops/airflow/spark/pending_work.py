@@ -11,7 +11,7 @@ from cdc_ops.airflow.job_files import written
 from cdc_ops.airflow.task_context import TaskContext
 from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.operation.job import Step, StepResult
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.errors import CdcError, LeaseHeldError, from_payload
 from cdc_ops.lake.staging.manifests import find_landed, is_landed
@@ -30,14 +30,14 @@ class Work:
         not_landed: Tables that have operations, none of which can be merged yet.
     """
 
-    operations: tuple[OperationSpec, ...]
+    operations: tuple[Operation, ...]
     not_landed: tuple[str, ...] = ()
 
 
 def open_work(task: TaskContext, step: Step) -> Work:
     """Returns what is left to do for the tables of a task."""
     done = written(task.journal.tries())
-    operations: list[OperationSpec] = []
+    operations: list[Operation] = []
     not_landed: list[str] = []
     for config in task.configs:
         unfinished = task.context.store.open_operations(config.pipeline, config.table)
@@ -49,7 +49,7 @@ def open_work(task: TaskContext, step: Step) -> Work:
     return Work(operations=tuple(operations), not_landed=tuple(not_landed))
 
 
-def take_leases(task: TaskContext, operations: Iterable[OperationSpec]) -> tuple[tuple[Lease, ...], dict[str, CdcError]]:
+def take_leases(task: TaskContext, operations: Iterable[Operation]) -> tuple[tuple[Lease, ...], dict[str, CdcError]]:
     """Takes or renews the leases of the tables that are to be worked on.
 
     Returns:
@@ -68,7 +68,7 @@ def take_leases(task: TaskContext, operations: Iterable[OperationSpec]) -> tuple
     return tuple(leases), held
 
 
-def count_attempts(task: TaskContext, leases: tuple[Lease, ...], operations: tuple[OperationSpec, ...]) -> None:
+def count_attempts(task: TaskContext, leases: tuple[Lease, ...], operations: tuple[Operation, ...]) -> None:
     """Counts, once a run, that it tries these operations: with the first application that works on them, whichever step and try that is."""
     seen = {spec.operation_id for job, _ in task.journal.tries() for spec in job.operations}
     start_attempts(task.context, leases, tuple(spec for spec in operations if spec.operation_id not in seen))
@@ -103,7 +103,7 @@ def named(configs: Iterable[TableConfig]) -> list[str]:
     return [str(config.table) for config in configs]
 
 
-def _ready(step: Step, left: tuple[OperationSpec, ...]) -> tuple[OperationSpec, ...]:
+def _ready(step: Step, left: tuple[Operation, ...]) -> tuple[Operation, ...]:
     match step:
         case Step.EXTRACT:
             return tuple(spec for spec in left if spec.apply.landing is Landing.STAGED and not is_landed(spec))
@@ -114,7 +114,7 @@ def _ready(step: Step, left: tuple[OperationSpec, ...]) -> tuple[OperationSpec, 
             return left
 
 
-def _can_merge(spec: OperationSpec) -> bool:
+def _can_merge(spec: Operation) -> bool:
     """True if an operation has been extracted; of one whose landed files are damaged by now, the merge reads the window again."""
     if spec.apply.landing is not Landing.STAGED:
         return True

@@ -13,7 +13,7 @@ from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
 
 
-class Operation(enum.StrEnum):
+class EventOperation(enum.StrEnum):
     """The operation of an event, by Debezium's letters."""
 
     READ = "r"
@@ -28,7 +28,7 @@ class Operation(enum.StrEnum):
 MYSQL: Final = "mysql"
 """The dialect of statements of MySQL and MariaDB, as sqlglot calls it: the one whose statements are understood."""
 
-WHOLE_ROW: Final = (Operation.READ, Operation.CREATE)
+WHOLE_ROW: Final = (EventOperation.READ, EventOperation.CREATE)
 """Events after which nothing of an older row is left."""
 
 

@@ -13,7 +13,7 @@ from datetime import UTC
 from typing import Final
 
 from cdc_ops.core.apply.metadata_columns import INSTANT_TYPE, MetadataColumns
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.text import quoted
 
 
@@ -75,7 +75,7 @@ class AuditValues:
             yield own.deleted_at, f"IF({marked}, {at}, NULL)" if marked else f"CAST(NULL AS {INSTANT_TYPE})"
 
 
-def stamps_of(spec: OperationSpec) -> AuditValues:
+def stamps_of(spec: Operation) -> AuditValues:
     """Returns what the statement of an operation writes."""
     at = f"TIMESTAMP '{spec.planned_at.astimezone(UTC).strftime('%Y-%m-%d %H:%M:%S.%f')}Z'"
     return AuditValues(own=spec.apply.stored_as.own, at=at, operation=spec.op_seq, marker=spec.apply.deleted_column)

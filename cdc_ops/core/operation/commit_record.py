@@ -6,7 +6,7 @@ from typing import ClassVar
 from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, MetadataColumns
 from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows
 from cdc_ops.core.cursor.windows import Window
-from cdc_ops.core.operation.operation import OperationKind, OperationSpec
+from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.progress import NO_PROGRESS, TableProgress
 from cdc_ops.core.schema.collated_keys import rules_of
 from cdc_ops.core.schema.tables import TableName
@@ -64,9 +64,7 @@ class CommitRecord:
     marked: int = 0
 
 
-def commit_record(
-    spec: OperationSpec, *, rows: int | None, package_version: str, late: LateRows = NONE_LATE, marked: int = 0
-) -> CommitRecord:
+def commit_record(spec: Operation, *, rows: int | None, package_version: str, late: LateRows = NONE_LATE, marked: int = 0) -> CommitRecord:
     """Returns the record that an operation's commit carries."""
     return CommitRecord(
         pipeline=spec.pipeline,

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from cdc_ops.core.events.event_history import EventHistory
 from cdc_ops.core.maintenance import MaintenancePlan, TableStats
-from cdc_ops.core.operation.operation import OperationResult, OperationSpec
+from cdc_ops.core.operation.operation import Operation, OperationResult
 from cdc_ops.core.phases import Phases
 from cdc_ops.core.pipeline.pipeline import SourceConfig
 from cdc_ops.core.pipeline.unknown_tables import KnownTables
@@ -67,7 +67,7 @@ class JobSpec:
     pipeline: str
     run_id: str
     source: SourceConfig
-    operations: tuple[OperationSpec, ...]
+    operations: tuple[Operation, ...]
     result_path: str
     package_version: str
     maintenance: tuple[MaintenanceTask, ...] = ()

@@ -11,7 +11,7 @@ from cdc_ops.core.apply.scd import SequenceKind
 from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows
 from cdc_ops.core.operation.audit_values import NO_STAMPS, AuditValues, stamps_of
 from cdc_ops.core.operation.log_batch import PRESENT, LogBatchResult
-from cdc_ops.core.operation.operation import KeyRange, Manifest, OperationKind, OperationSpec
+from cdc_ops.core.operation.operation import KeyRange, Manifest, Operation, OperationKind
 from cdc_ops.core.operation.reads import CompareRead, WindowRead
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import NullKeyError
@@ -86,7 +86,7 @@ GONE: Final = "__cdc_gone"
 VERSION_MARKS: Final = (REUSED, FROM, GONE)
 
 
-def plan_merge(spec: OperationSpec, manifest: Manifest | None) -> MergePlan:
+def plan_merge(spec: Operation, manifest: Manifest | None) -> MergePlan:
     """Decides the statement for an operation.
 
     Args:
@@ -124,7 +124,7 @@ def plan_merge(spec: OperationSpec, manifest: Manifest | None) -> MergePlan:
     )
 
 
-def null_keys_error(spec: OperationSpec, rows: int) -> NullKeyError:
+def null_keys_error(spec: Operation, rows: int) -> NullKeyError:
     """Says that so many rows have no key."""
     aside = " Or set 'bad_records: quarantine'." if spec.apply.stored_as.sequence and spec.apply.stored_as.sequence.columns else ""
     return NullKeyError(
@@ -135,7 +135,7 @@ def null_keys_error(spec: OperationSpec, rows: int) -> NullKeyError:
     )
 
 
-def folds_nulls(spec: OperationSpec) -> bool:
+def folds_nulls(spec: Operation) -> bool:
     """True if the rows that are read are changes, in which a NULL may leave what is there (`PRESENT`)."""
     sequence = spec.apply.stored_as.sequence
     asked = not isinstance(spec.read, CompareRead) and not spec.apply.update_only
@@ -143,7 +143,7 @@ def folds_nulls(spec: OperationSpec) -> bool:
     return changes and bool(spec.apply.stored_as.nulls_ignored)
 
 
-def _own_columns(spec: OperationSpec, *, events: bool) -> tuple[str, ...]:
+def _own_columns(spec: Operation, *, events: bool) -> tuple[str, ...]:
     """Returns the columns besides the source's that a statement writes; a row that was read without a sequence keeps the one it has."""
     stored = spec.apply.stored_as
     if stored.sequence is None or spec.apply.update_only:
@@ -154,7 +154,7 @@ def _own_columns(spec: OperationSpec, *, events: bool) -> tuple[str, ...]:
     return (stored.own.sequence,) if known else ()
 
 
-def _is_guarded(spec: OperationSpec, *, events: bool) -> bool:
+def _is_guarded(spec: Operation, *, events: bool) -> bool:
     """True if what is older than the table's row is left out: of changes that were told, not of rows that were read to be compared."""
     stored = spec.apply.stored_as
     if stored.sequence is None or stored.keeps_versions or spec.apply.mode is not ApplyMode.MERGE or spec.apply.update_only:
@@ -166,7 +166,7 @@ def _is_guarded(spec: OperationSpec, *, events: bool) -> bool:
 _TELLING: Final = (OperationKind.INCREMENT, OperationKind.BACKFILL, OperationKind.SNAPSHOT_CHUNK)
 
 
-def _emptied(spec: OperationSpec, reading: LogBatchResult) -> str:
+def _emptied(spec: Operation, reading: LogBatchResult) -> str:
     """Returns the condition of the rows that TRUNCATEs have removed; versions end by `lake.merge.scd2`."""
     if spec.apply.stored_as.keeps_versions:
         return ""

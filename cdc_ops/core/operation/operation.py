@@ -86,7 +86,7 @@ class SourceColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OperationSpec:
+class Operation:
     """One frozen operation on one table: everything that Spark needs.
 
     It is frozen before its first try. Until its rows are landed, three functions may change how they are read: `rebase_on_current_columns`
@@ -229,7 +229,7 @@ class Manifest:
         nulled: Values that became NULL because nothing stored can hold them.
         scope: The part of the table that was found to differ and was read, for operations that compare.
         log: What reading an archive showed, for operations that do.
-        quarantined: Rows that are to be set aside (`OperationSpec.quarantine`).
+        quarantined: Rows that are to be set aside (`Operation.quarantine`).
         feed_files, feed_bytes: What was landed of the feed, if the merge reads that too; 0 if it does not.
         reread: Why the window was read again although it had been landed before, "" if it had not.
     """

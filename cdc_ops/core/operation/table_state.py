@@ -15,7 +15,7 @@ from cdc_ops.core.archive.offsets import ArchiveWatermark
 from cdc_ops.core.cursor.auto_increment import CounterSamples
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead
-from cdc_ops.core.operation.operation import OperationSpec, app_id
+from cdc_ops.core.operation.operation import Operation, app_id
 from cdc_ops.core.operation.progress import NO_PROGRESS, SnapshotProgress, TableProgress
 from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
 from cdc_ops.core.schema.tables import TableName
@@ -71,7 +71,7 @@ class Phase(enum.StrEnum):
     READY = "ready"
 
 
-def committed(state: TableState, spec: OperationSpec, delta_version: int, archive: ArchiveWatermark | None = None) -> TableState:
+def committed(state: TableState, spec: Operation, delta_version: int, archive: ArchiveWatermark | None = None) -> TableState:
     """Returns the state after `spec` has been committed to the lake: the compare half of compare-and-set.
 
     Calling it again with the state that it returned gives the same state: a doubled commit step changes nothing.
@@ -110,14 +110,14 @@ def committed(state: TableState, spec: OperationSpec, delta_version: int, archiv
     )
 
 
-def _compared_at(state: TableState, spec: OperationSpec) -> datetime | None:
+def _compared_at(state: TableState, spec: Operation) -> datetime | None:
     """Returns up to when a table without cursor has been compared, or read, as a whole; None for tables with a cursor or an archive."""
     if spec.source.cursor.columns or isinstance(spec.read, ArchiveRead) or spec.after.archive is not None:
         return None
     return spec.after.fresh_at or state.compared_at
 
 
-def projected(state: TableState, unfinished: tuple[OperationSpec, ...]) -> TableState:
+def projected(state: TableState, unfinished: tuple[Operation, ...]) -> TableState:
     """Returns the state as it will be once all unfinished operations have committed, for planning behind them.
 
     An operation that is queued behind others is sound for the same reason as one that follows a commit: numbers are committed in
@@ -136,7 +136,7 @@ def adopted(state: TableState, record: CommitRecord, record_version: int) -> Tab
     return replace(state, committed_op_seq=record.op_seq, operation_id=record.operation_id, delta_version=record_version)
 
 
-def abandoned(state: TableState, spec: OperationSpec) -> TableState:
+def abandoned(state: TableState, spec: Operation) -> TableState:
     """Returns the state after an operation was given up: its number is burnt, nothing else moves.
 
     Raises:
@@ -147,7 +147,7 @@ def abandoned(state: TableState, spec: OperationSpec) -> TableState:
     return replace(state, op_seq=spec.op_seq)
 
 
-def unchanged(state: TableState, spec: OperationSpec) -> TableState:
+def unchanged(state: TableState, spec: Operation) -> TableState:
     """Returns the state after an operation compared source and lake and found nothing to do.
 
     The lake has no commit of it, so its number is burnt like that of an abandoned one. A double of it that does find something, because the
@@ -239,7 +239,7 @@ def last_drawn(state: TableState, open_numbers: Iterable[int]) -> int:
     return max((state.op_seq, *open_numbers))
 
 
-def check_base(spec: OperationSpec, head: LakeHead | None) -> None:
+def check_base(spec: Operation, head: LakeHead | None) -> None:
     """Refuses an operation whose table does not stand where its plan found it; called right before its statement.
 
     The transaction number stops who comes too late. It stops neither an operation whose table was restored or dropped under it, nor
@@ -280,7 +280,7 @@ class LedgerStatus(enum.StrEnum):
 def compare(
     state: TableState,
     head: LakeHead | None,
-    open_operations: tuple[OperationSpec, ...] = (),
+    open_operations: tuple[Operation, ...] = (),
     abandoned_ids: frozenset[str] = frozenset(),
 ) -> LedgerStatus:
     """Compares ledger and lake.
@@ -353,7 +353,7 @@ def _position(watermark: CursorValue | None, snapshot: SnapshotProgress | None) 
     return f"watermark {watermark}" if watermark is not None else "nothing"
 
 
-def _base_moved(spec: OperationSpec, seen: str) -> StaleStateError:
+def _base_moved(spec: Operation, seen: str) -> StaleStateError:
     return StaleStateError(
         f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} was planned on {_position(spec.before.watermark, spec.before.snapshot)};"
         f" the Delta table is elsewhere: {seen}.",
@@ -363,7 +363,7 @@ def _base_moved(spec: OperationSpec, seen: str) -> StaleStateError:
     )
 
 
-def _stale(state: TableState, spec: OperationSpec) -> StaleStateError:
+def _stale(state: TableState, spec: Operation) -> StaleStateError:
     return StaleStateError(
         f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} does not follow the ledger's state, which stands at {state.op_seq}.",
         why="Another run finished or replaced it in the meantime, or the ledger was rebuilt.",

@@ -14,7 +14,7 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import WHOLE_ROW, FormatOptions, FormatSpec, Operation, RecordKind
+from cdc_ops.core.events.format_spec import WHOLE_ROW, EventOperation, FormatOptions, FormatSpec, RecordKind
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.formats.debezium_losses import PLACEHOLDER
 from cdc_ops.core.schema.tables import Column
@@ -73,7 +73,7 @@ class DebeziumJson:
         body, before, after = F.col("r.body"), F.col("before"), F.col("after")
         images = {name: unchanged_left_out(body[name]) for name in ("before", "after")}
         frame = frame.withColumns({**images, _INCOMPLETE: lacks_values(body["op"], body["after"])})
-        full = F.when(body["op"] == Operation.UPDATE, F.coalesce(completed(before, after), after)).otherwise(after)
+        full = F.when(body["op"] == EventOperation.UPDATE, F.coalesce(completed(before, after), after)).otherwise(after)
         source, incomplete = body["source"], F.col(_INCOMPLETE)
         schema = source["schema"] if self.schemas else source["db"]
         return envelopes(
@@ -102,7 +102,7 @@ class DebeziumJson:
 
 def _mysql_place(body: Expr, streamed: Expr) -> Expr:
     source, total = body["source"], body["transaction"]["total_order"]
-    vague = streamed & is_mariadb(source) & (body["op"] != Operation.TRUNCATE)
+    vague = streamed & is_mariadb(source) & (body["op"] != EventOperation.TRUNCATE)
     ordered = F.coalesce(total, F.when(vague, F.col("offset")).otherwise(-1))
     return mysql_position(source["file"], source["pos"], streamed, ordered, source["row"])
 
@@ -151,7 +151,7 @@ def postgres_position(sequence: Expr, lsn: Expr, streamed: Expr, total: Expr) ->
 
 def is_snapshot(op: Expr, mark: Expr) -> Expr:
     """True for rows of a snapshot, first or incremental."""
-    return F.coalesce((op == Operation.READ) | ~mark.isin("false", ""), F.lit(False))
+    return F.coalesce((op == EventOperation.READ) | ~mark.isin("false", ""), F.lit(False))
 
 
 def unchanged_left_out(image: Expr) -> Expr:

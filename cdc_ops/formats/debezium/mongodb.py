@@ -17,7 +17,7 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, Operation, RecordKind, setting
+from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind, setting
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.formats.mongodb import CAPTURE_MODE, FULL_UPDATE
 from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN
@@ -55,7 +55,7 @@ class DebeziumMongoDb:
         frame = frame.withColumns({"key": key, "patch": _patch(body, document)})
         before, after, patch = (F.col(name) for name in ("before", "after", "patch"))
         patched = F.map_concat(_without(F.coalesce(before, F.col("key")), patch), patch)
-        update = op == Operation.UPDATE
+        update = op == EventOperation.UPDATE
         whole = update & (after.isNotNull() | before.isNotNull())
         reason = _reason(body, F.coalesce(after, before, F.col("key")).isNull())
         return envelopes(
@@ -67,10 +67,10 @@ class DebeziumMongoDb:
                 .otherwise(_kind(body, F.col("r.id"))),
                 "reason": F.coalesce(reason, F.lit("it has no operation")),
                 # What has the whole document replaces the one before: fields that it lacks are gone.
-                "op": F.when(whole, Operation.CREATE.value).otherwise(op),
+                "op": F.when(whole, EventOperation.CREATE.value).otherwise(op),
                 "snapshot": is_snapshot(op, source["snapshot"]),
                 "table": name_of(source["db"], source["collection"]),
-                "before": F.when(op == Operation.DELETE, F.coalesce(before, F.col("key"))).otherwise(before),
+                "before": F.when(op == EventOperation.DELETE, F.coalesce(before, F.col("key"))).otherwise(before),
                 "after": F.when(update, F.coalesce(after, patched)).otherwise(after),
                 "transaction": F.coalesce(
                     body["transaction"]["id"], F.concat(source["lsid"], F.lit(":"), source["txnNumber"].cast("string"))
@@ -92,8 +92,8 @@ class DebeziumMongoDb:
 
 def _reason(body: Expr, nameless: Expr) -> Expr:
     """Returns why an event cannot be applied; NULL if it can."""
-    silent = (body["op"] == Operation.UPDATE) & body["after"].isNull() & body["updateDescription"].isNull()
-    return F.when(silent, SILENT).when(body["op"].isin(Operation.UPDATE, Operation.DELETE) & nameless, NAMELESS)
+    silent = (body["op"] == EventOperation.UPDATE) & body["after"].isNull() & body["updateDescription"].isNull()
+    return F.when(silent, SILENT).when(body["op"].isin(EventOperation.UPDATE, EventOperation.DELETE) & nameless, NAMELESS)
 
 
 def _event(document: Expr) -> Expr:

@@ -16,7 +16,7 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, Operation, RecordKind, setting
+from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind, setting
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.formats.debezium_flat import DELETED
 from cdc_ops.core.formats.debezium_losses import SCHEMAS
@@ -44,11 +44,11 @@ class DebeziumMongoDbUnwrapped:
         frame, wrapped, fields = opened(records)
         row, added = F.col("b"), Added(F.col("b"), self.facts, chosen)
         deleted = F.coalesce(F.try_element_at(row, F.lit(DELETED)) == "true", F.lit(False))
-        op = F.when(deleted, Operation.DELETE.value).otherwise(added.field("op"))
+        op = F.when(deleted, EventOperation.DELETE.value).otherwise(added.field("op"))
         document = mongodb_values.fields_of(F.when(wrapped, F.try_element_at(F.col("m"), F.lit("payload"))).otherwise(F.col("value")))
         said = F.map_filter(document, lambda name, _: ~name.isin(DELETED, *added.names))
         removed = F.from_json(added.field(REMOVED), "array<string>")
-        patched = (op == Operation.UPDATE) & (added.field(UPDATED).isNotNull() | removed.isNotNull())
+        patched = (op == EventOperation.UPDATE) & (added.field(UPDATED).isNotNull() | removed.isNotNull())
         frame = frame.withColumn("said", said).withColumn("patch", F.when(patched, patch_of(F.col("said"), removed, F.lit(None))))
         image, database, collection = F.col("said"), added.field("db"), added.field("collection")
         named = database.isNotNull() & collection.isNotNull()
@@ -60,7 +60,7 @@ class DebeziumMongoDbUnwrapped:
                 "kind": F.when(reason.isNotNull(), RecordKind.BAD.value).otherwise(kind_of(row, op, wrapped)),
                 "reason": F.coalesce(reason, unknown(op)),
                 # A document that was replaced has all of its fields in the record.
-                "op": F.when((op == Operation.UPDATE) & F.col("patch").isNull(), Operation.CREATE.value).otherwise(op),
+                "op": F.when((op == EventOperation.UPDATE) & F.col("patch").isNull(), EventOperation.CREATE.value).otherwise(op),
                 "snapshot": is_snapshot(op, F.lit("false")),
                 "table": name_of(F.when(named, database), F.when(named, collection)),
                 "before": F.when(deleted, image),
@@ -83,8 +83,8 @@ class DebeziumMongoDbUnwrapped:
 def _reason(added: Added, op: Expr, deleted: Expr, image: Expr) -> Expr:
     """Returns why an event cannot be applied; NULL if it can."""
     told = added.has(UPDATED) & added.has(REMOVED)
-    silent = ((op == Operation.UPDATE) & ~told) | (deleted & (added.field("op") != Operation.DELETE))
-    nameless = (op == Operation.DELETE) & ~F.map_contains_key(image, _ID)
+    silent = ((op == EventOperation.UPDATE) & ~told) | (deleted & (added.field("op") != EventOperation.DELETE))
+    nameless = (op == EventOperation.DELETE) & ~F.map_contains_key(image, _ID)
     return F.when(silent, SILENT).when(nameless, NAMELESS)
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, Operation, RecordKind, setting
+from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind, setting
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.formats.debezium_flat import DELETED, FIELDS, PREFIX
 from cdc_ops.core.schema.tables import Column
@@ -34,7 +34,7 @@ from cdc_ops.formats.feed.envelopes import envelopes, name_of, parsed_members
 from cdc_ops.formats.feed.format import Format, Reading
 
 _SCHEMA: Final = "fields array<struct<field: string, type: string, name: string, parameters: map<string, string>>>"
-_OPERATIONS: Final = (Operation.READ, Operation.CREATE, Operation.UPDATE, Operation.DELETE)
+_OPERATIONS: Final = (EventOperation.READ, EventOperation.CREATE, EventOperation.UPDATE, EventOperation.DELETE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class DebeziumUnwrapped:
         frame, wrapped, fields = opened(records)
         row, added = F.col("b"), Added(F.col("b"), self.facts, chosen)
         deleted = F.coalesce(F.try_element_at(row, F.lit(DELETED)) == "true", F.lit(False))
-        op = F.when(deleted, Operation.DELETE.value).otherwise(added.field("op"))
+        op = F.when(deleted, EventOperation.DELETE.value).otherwise(added.field("op"))
         frame = frame.withColumn("said", F.map_filter(row, lambda name, _: ~name.isin(DELETED, *added.names)))
         image, incomplete = unchanged_left_out(F.col("said")), lacks_values(op, F.col("said"))
         schema, table = added.field("schema" if self.schemas else "db"), added.field("table")

@@ -15,7 +15,7 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, Operation, RecordKind
+from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column
@@ -61,7 +61,7 @@ class DtsAvro:
         frame = frame.withColumn("reason", _reason(record, F.col("before"), F.col("after"), F.col("written")))
         statement = F.when(kind == "DDL", F.coalesce(record["afterImages"]["member_string"], record["beforeImages"]["member_string"]))
         truncates = is_truncate(statement)
-        op = F.when(truncates, Operation.TRUNCATE.value)
+        op = F.when(truncates, EventOperation.TRUNCATE.value)
         for theirs, ours in json_records.OPERATIONS.items():
             op = op.when(kind == theirs, ours.value)
         fine = F.col("reason").isNull()  # else names may be there twice, of which Spark makes no map but an error

@@ -13,7 +13,7 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, Operation, RecordKind
+from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.formats.feed import values
@@ -23,10 +23,10 @@ from cdc_ops.formats.feed.format import Format, Reading
 _FIELDS: Final = ("recordid", "dbtable", "recordtype", "recordtimestamp", "beforeimages", "afterimages")
 """In lower case: so are the names in exports through tables, which are read too."""
 OPERATIONS: Final = {
-    "INIT": Operation.READ,
-    "INSERT": Operation.CREATE,
-    "UPDATE": Operation.UPDATE,
-    "DELETE": Operation.DELETE,
+    "INIT": EventOperation.READ,
+    "INSERT": EventOperation.CREATE,
+    "UPDATE": EventOperation.UPDATE,
+    "DELETE": EventOperation.DELETE,
 }
 CONTROL: Final = ("BEGIN", "COMMIT", "ROLLBACK", "ABORT", "HEARTBEAT", "CHECKPOINT", "NOOP")
 
@@ -44,7 +44,7 @@ class DtsJson:
         number, name, kind, time, before, after = (F.col("r")[field] for field in _FIELDS)
         statement = F.when(kind == "DDL", F.coalesce(after, before))
         truncates = is_truncate(statement)
-        op = F.when(truncates, Operation.TRUNCATE.value)
+        op = F.when(truncates, EventOperation.TRUNCATE.value)
         for theirs, ours in OPERATIONS.items():
             op = op.when(kind == theirs, ours.value)
         return envelopes(

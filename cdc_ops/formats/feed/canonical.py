@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.balanced import balanced_reduce
 from cdc_ops.core.events.change_feed import feed_columns, key_columns, struct_type
-from cdc_ops.core.events.format_spec import WHOLE_ROW, FormatOptions, Operation, RecordKind, RowImage
+from cdc_ops.core.events.format_spec import WHOLE_ROW, EventOperation, FormatOptions, RecordKind, RowImage
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
@@ -70,7 +70,7 @@ def canonical_feed(
     checked = keyed.withColumn("__wrong", (kind == RecordKind.CHANGE) & any_of([condition for condition, _ in problems]))
     wrong = F.col("__wrong")
     good = (kind == RecordKind.CHANGE) & ~wrong
-    row = good & (op != Operation.DELETE)
+    row = good & (op != EventOperation.DELETE)
     told = F.concat_ws("; ", *(F.when(condition, text) for condition, text in problems))
     none = F.array().cast("array<string>")
     columns = {
@@ -251,8 +251,8 @@ def _keys(schema: TableSchema, keys: tuple[str, ...]) -> dict[str, Expr]:
     """Returns the key after an event, of a delete as it was, and the one before an update; NULL if it is not known."""
     op = _given("op")
     before, after = (_key_of(F.col(f"__image_{side}"), schema, keys) for side in ("before", "after"))
-    key = F.when(op == Operation.DELETE, before).otherwise(F.coalesce(after, before))
-    return {"__key": F.when(_given("kind") == RecordKind.CHANGE, key), "__old_key": F.when(op == Operation.UPDATE, before)}
+    key = F.when(op == EventOperation.DELETE, before).otherwise(F.coalesce(after, before))
+    return {"__key": F.when(_given("kind") == RecordKind.CHANGE, key), "__old_key": F.when(op == EventOperation.UPDATE, before)}
 
 
 def _key_of(image: Expr, schema: TableSchema, keys: tuple[str, ...]) -> Expr:
@@ -265,14 +265,14 @@ def _key_of(image: Expr, schema: TableSchema, keys: tuple[str, ...]) -> Expr:
 def _problems(sides: dict[str, _Side], form: Format) -> list[tuple[Expr, Expr]]:
     """Returns what may be wrong with a record: whether it is, and how that is told."""
     op, key, position = _given("op"), F.col("__key"), _given("position")
-    keyless = (op != Operation.TRUNCATE) & key.isNull()
+    keyless = (op != EventOperation.TRUNCATE) & key.isNull()
     moved = (F.col("__old_key") != key) & (F.col("__known_after") < len(sides["after"].schema.columns))
-    imageless = op.isin(Operation.READ, Operation.CREATE, Operation.UPDATE) & sides["after"].image.isNull()
+    imageless = op.isin(EventOperation.READ, EventOperation.CREATE, EventOperation.UPDATE) & sides["after"].image.isNull()
     unplaced = any_of([position[part.name].isNull() for part in form.facts.order]) | position.isNull()
     tableless = (F.coalesce(_given("table")["name"], F.lit("")) == "") & F.lit(form.facts.names_table)
     whole_row = moved & F.lit(form.facts.images is RowImage.PARTIAL)
     return [
-        (~op.isin(*Operation) | op.isNull(), F.concat(F.lit("unknown operation "), F.coalesce(op, F.lit("NULL")))),
+        (~op.isin(*EventOperation) | op.isNull(), F.concat(F.lit("unknown operation "), F.coalesce(op, F.lit("NULL")))),
         (tableless, F.lit("it names no table")),
         (unplaced, F.lit("its place in the order is not known")),
         (imageless, F.lit("it has no row after the change")),

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType
 
-from cdc_ops.core.events.format_spec import WHOLE_ROW, FormatSpec, Operation, RecordKind
+from cdc_ops.core.events.format_spec import WHOLE_ROW, EventOperation, FormatSpec, RecordKind
 from cdc_ops.core.operation.log_batch import REST_IS_NULL
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.errors import TiedEventsError
@@ -35,7 +35,7 @@ def barrier(feed: DataFrame) -> DataFrame:
 
     If there is one, all rows that the lake has go before the rows of `latest_per_key` come.
     """
-    truncates = (F.col("kind") == RecordKind.CHANGE) & (F.col("op") == Operation.TRUNCATE)
+    truncates = (F.col("kind") == RecordKind.CHANGE) & (F.col("op") == EventOperation.TRUNCATE)
     return feed.where(truncates).agg(F.max("position").alias("position"))
 
 
@@ -70,7 +70,7 @@ def latest_per_key(
     changes = _expanded(feed, deletes=deletes, every=every)
     if truncated and deletes:
         changes = _after_barrier(changes, feed)
-    whole = F.col("event.op").isin(*WHOLE_ROW, Operation.DELETE)
+    whole = F.col("event.op").isin(*WHOLE_ROW, EventOperation.DELETE)
     once = _once(changes).groupBy(_BUCKET, "key")
     common = [F.max("position").alias("position"), F.bool_or(whole).alias(WHOLE), F.bool_or(TIED).alias(TIED)]
     if not nulls:
@@ -82,7 +82,7 @@ def latest_per_key(
         folded, values, present = folded.withColumn("op", F.col("event.op")), _values_of_event(names), F.coalesce("event.present", every)
     if not nulls:
         present = F.when(F.col("rest") & ~F.col(WHOLE), F.array_append(present, REST_IS_NULL)).otherwise(present)
-    deleted = (F.col("op") == Operation.DELETE).alias(DELETED)
+    deleted = (F.col("op") == EventOperation.DELETE).alias(DELETED)
     return folded.select("key", deleted, WHOLE, F.struct(*values).alias("row"), present.alias("present"), "position", TIED)
 
 
@@ -101,7 +101,7 @@ def changes_per_key(feed: DataFrame, *, deletes: bool = True) -> DataFrame:
     changes = _once(_expanded(feed, deletes=deletes))
     return changes.select(
         "key",
-        (F.col("event.op") == Operation.DELETE).alias(DELETED),
+        (F.col("event.op") == EventOperation.DELETE).alias(DELETED),
         F.col("event.op").isin(*WHOLE_ROW).alias(WHOLE),
         F.col("event.image").alias("row"),
         F.col("event.present").alias("present"),
@@ -126,7 +126,7 @@ def without_nulls(feed: DataFrame, schema: TableSchema, columns: tuple[str, ...]
     nulls = F.array_intersect("present", F.array_compact(F.array(*silent)))
     said = F.array_except("present", nulls)
     named = F.when(F.size("present") == len(schema.columns), F.array_append(said, REST_IS_NULL)).otherwise(said)
-    update = (F.col("op") == Operation.UPDATE) & F.col("previous_key").isNull()
+    update = (F.col("op") == EventOperation.UPDATE) & F.col("previous_key").isNull()
     return feed.withColumn("present", F.when(update & (F.size(nulls) > 0), named).otherwise(F.col("present")))
 
 
@@ -178,7 +178,7 @@ def refuse_ties(latest: DataFrame, schema: TableSchema) -> None:
 def speaks_of_part(schema: TableSchema) -> Expr:
     """True for an update of a feed that does not speak of all columns."""
     every = all_names(schema.columns)
-    return (F.col("kind") == RecordKind.CHANGE) & (F.col("op") == Operation.UPDATE) & (F.col("present") != every)
+    return (F.col("kind") == RecordKind.CHANGE) & (F.col("op") == EventOperation.UPDATE) & (F.col("present") != every)
 
 
 def _once(changes: DataFrame) -> DataFrame:
@@ -202,18 +202,20 @@ def _expanded(feed: DataFrame, *, deletes: bool, every: Expr | None = None) -> D
         deletes: False if deletes are to be ignored.
         every: If given, the names of all columns, for which NULL stands in `present`: what nearly all events have is not moved about.
     """
-    applied = (F.col("kind") == RecordKind.CHANGE) & ~F.col("op").isin(Operation.TRUNCATE, *(() if deletes else (Operation.DELETE,)))
+    applied = (F.col("kind") == RecordKind.CHANGE) & ~F.col("op").isin(
+        EventOperation.TRUNCATE, *(() if deletes else (EventOperation.DELETE,))
+    )
     moved, left = F.col("previous_key").isNotNull(), F.col("left")
     # Of a changed row once, of a moved one also the place that it left. No filter: Spark would move it to where the feed is made, and
     # find out twice what is wrong with each record.
     both = applied & moved & F.lit(deletes)
     places = F.when(both, F.array(F.lit(False), F.lit(True))).when(applied, F.array(F.lit(False)))
     rows = feed.select("*", F.explode(F.coalesce(places, F.array().cast("array<boolean>"))).alias("left"))
-    deleted = left | (F.col("op") == Operation.DELETE)
+    deleted = left | (F.col("op") == EventOperation.DELETE)
     present = F.col("present") if every is None else F.when(F.col("present") != every, F.col("present"))
     return rows.select(
         F.when(left, F.col("previous_key")).otherwise(F.col("key")).alias("key"),
-        F.when(left, Operation.DELETE.value).when(moved, Operation.CREATE.value).otherwise(F.col("op")).alias("op"),
+        F.when(left, EventOperation.DELETE.value).when(moved, EventOperation.CREATE.value).otherwise(F.col("op")).alias("op"),
         F.when(~deleted, F.col("after")).alias("image"),
         F.when(left, F.array().cast("array<string>")).otherwise(present).alias("present"),
         "position",

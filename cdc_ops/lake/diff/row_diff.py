@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.operation.merge_plan import spark_literal
-from cdc_ops.core.operation.operation import KeyRange, OperationSpec
+from cdc_ops.core.operation.operation import KeyRange, Operation
 from cdc_ops.core.reconcile.diff import SAMPLES
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.core.text import quoted
@@ -49,7 +49,7 @@ class Changes:
         return [", ".join(str(value) for value in row) for row in gone]
 
 
-def find_changes(spark: SparkSession, spec: OperationSpec, batch: DataFrame, lake: DataFrame, folder: str) -> Changes:
+def find_changes(spark: SparkSession, spec: Operation, batch: DataFrame, lake: DataFrame, folder: str) -> Changes:
     """Compares a batch with the same part of the table.
 
     Args:
@@ -68,7 +68,7 @@ def find_changes(spark: SparkSession, spec: OperationSpec, batch: DataFrame, lak
     return Changes(rows=rows, count=sums["n"], deletes=sums["gone"], key_ranges=_ranges(spec, sums) if sums["n"] else ())
 
 
-def key_ranges(rows: DataFrame, spec: OperationSpec) -> tuple[KeyRange, ...]:
+def key_ranges(rows: DataFrame, spec: Operation) -> tuple[KeyRange, ...]:
     """Returns the ranges of the keys of some rows, of which there must be one at least, by reading them."""
     if not _ranged(spec):
         return ()
@@ -120,21 +120,21 @@ def same_rows(left: DataFrame, right: DataFrame) -> bool:
 _ENDS: Final = (("low", F.min), ("high", F.max))
 
 
-def _ranged(spec: OperationSpec) -> list[Column]:
+def _ranged(spec: Operation) -> list[Column]:
     return [c for key in spec.apply.keys if (c := spec.source.schema.column(key)) is not None and c.delta_type.startswith(_PRUNED)]
 
 
-def _ends(spec: OperationSpec) -> list[SparkColumn]:
+def _ends(spec: Operation) -> list[SparkColumn]:
     return [end(quoted(c.name)).cast("string").alias(f"{side}{i}") for i, c in enumerate(_ranged(spec)) for side, end in _ENDS]
 
 
-def _ranges(spec: OperationSpec, sums: Row) -> tuple[KeyRange, ...]:
+def _ranges(spec: Operation, sums: Row) -> tuple[KeyRange, ...]:
     found = ((c, sums[f"low{i}"], sums[f"high{i}"]) for i, c in enumerate(_ranged(spec)))
     return tuple(
         KeyRange(column=c.name, low=spark_literal(c.delta_type, low), high=spark_literal(c.delta_type, high)) for c, low, high in found
     )
 
 
-def _columns(spec: OperationSpec) -> str:
+def _columns(spec: Operation) -> str:
     columns = ", ".join(f"{quoted(column.name)} {column.delta_type}" for column in spec.source.schema.columns)
     return f"{columns}, {DELETED} boolean"

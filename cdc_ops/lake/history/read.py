@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.events.event_history import Begin, HistoryKind, Noted, Point, chosen_begin
-from cdc_ops.core.events.format_spec import Operation, RecordKind
+from cdc_ops.core.events.format_spec import EventOperation, RecordKind
 from cdc_ops.core.operation.merge_plan import position_literal
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.lake.file_io import open_filesystem
@@ -137,7 +137,7 @@ def place_in_feed() -> Expr:
 
 def truncates(rows: DataFrame) -> tuple[tuple[int, ...], ...]:
     """Returns the places at which the table was emptied, ascending."""
-    found = rows.where(F.col("op") == Operation.TRUNCATE).agg(F.array_sort(F.collect_set("position")).alias("places")).collect()[0]
+    found = rows.where(F.col("op") == EventOperation.TRUNCATE).agg(F.array_sort(F.collect_set("position")).alias("places")).collect()[0]
     return tuple(tuple(place) for place in found["places"])
 
 

@@ -26,10 +26,10 @@ from pyspark.sql import functions as F
 from cdc_ops.core.apply.metadata_columns import END, SEQUENCE, START, TOUCHED
 from cdc_ops.core.events.change_feed import key_columns, struct_type
 from cdc_ops.core.events.event_history import Begin, HistoryKind, Noted
-from cdc_ops.core.events.format_spec import Operation, RecordKind
+from cdc_ops.core.events.format_spec import EventOperation, RecordKind
 from cdc_ops.core.operation.change_range import Bound, BoundKind
 from cdc_ops.core.operation.commit_json import parse_record
-from cdc_ops.core.operation.operation import OperationKind, OperationSpec
+from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.schema.tables import Column as TableColumn
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.core.text import quoted
@@ -91,7 +91,7 @@ class Kept:
     sequence: str = SEQUENCE
 
     @classmethod
-    def of(cls, spec: OperationSpec) -> "Kept":
+    def of(cls, spec: Operation) -> "Kept":
         """The table of an operation."""
         return cls(
             path=spec.target.path,
@@ -193,7 +193,7 @@ def placed(states: DataFrame, history: DataFrame) -> DataFrame:
     events = history.where(F.col("kind") != HistoryKind.BEGIN.value)
     keys = F.explode(F.array_compact(F.array("key", "previous_key"))).alias("__key")
     last = events.select(keys, "position").groupBy("__key").agg(F.max("position").alias("__last"))
-    emptied = events.where(F.col("op") == Operation.TRUNCATE).agg(F.max("position").alias("__emptied"))
+    emptied = events.where(F.col("op") == EventOperation.TRUNCATE).agg(F.max("position").alias("__emptied"))
     joined = states.join(last, F.col("key") == F.col("__key"), "left").crossJoin(F.broadcast(emptied))
     place = F.coalesce(F.col("position"), F.greatest("__last", "__emptied"))
     return joined.withColumn("position", place).select(*states.columns)
@@ -208,7 +208,7 @@ def _states(rows: DataFrame, table: Kept, *, gone: Column, version: Column, at: 
         gone = gone | is_marked(F.col(quoted(table.deleted_column)))
     values = {
         "kind": F.lit(HistoryKind.STATE.value),
-        "op": F.when(gone, Operation.DELETE.value).otherwise(Operation.READ.value),
+        "op": F.when(gone, EventOperation.DELETE.value).otherwise(EventOperation.READ.value),
         "op_seq": F.lit(table.op_seq),
         "position": _place(there, table.sequence),
         "happened_at": at,

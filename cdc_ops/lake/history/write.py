@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.events.change_feed import key_columns
 from cdc_ops.core.events.event_history import Begin, EventHistory, Noted, parse_noted, render_noted
-from cdc_ops.core.operation.operation import OperationSpec, app_id
+from cdc_ops.core.operation.operation import Operation, app_id
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.schema.type_widening import canonical_type, holds
 from cdc_ops.core.text import quoted
@@ -33,7 +33,7 @@ Field = tuple[str, str]
 _IDENTITY: Final = "t.kind = s.kind AND t.identity <=> s.identity AND t.key <=> s.key AND t.table_version <=> s.table_version"
 
 
-def append_events(spark: SparkSession, spec: OperationSpec, history: EventHistory, events: DataFrame, *, again: bool) -> None:
+def append_events(spark: SparkSession, spec: Operation, history: EventHistory, events: DataFrame, *, again: bool) -> None:
     """Appends the events of a batch; repeating it changes nothing.
 
     Args:
@@ -65,7 +65,7 @@ def read_noted(path: str) -> Noted | None:
     return next((noted for noted in told if noted is not None), None)
 
 
-def _may_be_there(spec: OperationSpec, events: DataFrame, *, again: bool) -> str:
+def _may_be_there(spec: Operation, events: DataFrame, *, again: bool) -> str:
     """Returns the condition of what the history may have of a batch's events already, so that files are skipped.
 
     Nothing but a try that was given up has noted events above the newest one that the table has.
@@ -77,7 +77,7 @@ def _may_be_there(spec: OperationSpec, events: DataFrame, *, again: bool) -> str
     return f"{tried} OR t.event_date BETWEEN DATE'{first}' AND DATE'{last}'" if first is not None else tried
 
 
-def _states_before(spark: SparkSession, spec: OperationSpec, path: str, events: DataFrame, version: int) -> Iterator[DataFrame]:
+def _states_before(spark: SparkSession, spec: Operation, path: str, events: DataFrame, version: int) -> Iterator[DataFrame]:
     """Yields what the history lacks from before the batch: where it begins, or what was changed without events since the last one."""
     since = read_noted(path)
     if since is not None:
@@ -101,7 +101,7 @@ def _version(path: str) -> int:
     return -1 if version is None else version
 
 
-def _begin(spec: OperationSpec, version: int, events: DataFrame) -> Begin:
+def _begin(spec: Operation, version: int, events: DataFrame) -> Begin:
     log = DeltaLog(spec.target.path)
     state = log.state(version) if version >= 0 else LogState()
     newest = max((one.place for one in spec.read.batch.before.newest), default=()) if isinstance(spec.read, ArchiveRead) else ()
@@ -112,7 +112,7 @@ def _begin(spec: OperationSpec, version: int, events: DataFrame) -> Begin:
     return Begin(op_seq=spec.op_seq, at=at, place=newest, version=version, columns=tuple(name for name, _ in state.columns()))
 
 
-def _follow(spark: SparkSession, spec: OperationSpec, path: str) -> dict[str, tuple[Field, ...]]:
+def _follow(spark: SparkSession, spec: Operation, path: str) -> dict[str, tuple[Field, ...]]:
     """Makes a history, or alters it to the table's columns; returns the fields of its structs."""
     if DeltaLog(path).newest() is None:
         _create(spark, spec, path)
@@ -128,7 +128,7 @@ def _follow(spark: SparkSession, spec: OperationSpec, path: str) -> dict[str, tu
     return {name: state.fields(name) for name in STRUCTS}
 
 
-def _create(spark: SparkSession, spec: OperationSpec, path: str) -> None:
+def _create(spark: SparkSession, spec: Operation, path: str) -> None:
     columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in column_types(spec.full_schema, spec.apply.keys).items())
     settings = {
         "delta.enableTypeWidening": "true",
@@ -140,7 +140,7 @@ def _create(spark: SparkSession, spec: OperationSpec, path: str) -> None:
     spark.sql(f"CREATE TABLE IF NOT EXISTS {path_name(path)} ({columns}) USING delta PARTITIONED BY (event_date) TBLPROPERTIES ({listed})")
 
 
-def _wanted(spec: OperationSpec) -> dict[str, list[Field]]:
+def _wanted(spec: Operation) -> dict[str, list[Field]]:
     row = [(column.name, column.delta_type) for column in spec.full_schema.columns]
     key = [(column.name, column.delta_type) for column in key_columns(spec.full_schema, spec.apply.keys)]
     return {"key": key, "previous_key": key, "before": row, "after": row}

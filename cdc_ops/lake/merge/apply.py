@@ -20,7 +20,7 @@ from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.operation.commit_json import render_record
 from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.merge_plan import MergePlan
-from cdc_ops.core.operation.operation import OperationResult, OperationSpec, Outcome, app_id
+from cdc_ops.core.operation.operation import Operation, OperationResult, Outcome, app_id
 from cdc_ops.core.schema.value_policies import NullifiedValues
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import DuplicateKeyError, LakeConflictError
@@ -41,7 +41,7 @@ _COMPUTED: Final = {f"{_DELTA_MERGE}.materializeSource": "none", f"{_DELTA_MERGE
 _AMBIGUOUS: Final = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
 
 
-def apply(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: MergePlan, rows: int | None) -> OperationResult:
+def apply(spark: SparkSession, spec: Operation, batch: DataFrame, plan: MergePlan, rows: int | None) -> OperationResult:
     """Applies a batch to its table in one statement; repeating it changes nothing and creates no new version.
 
     The batch must have one row per key (`steps.stage.latest_rows` sees to it): Delta notices two rows of a key only where the key is in
@@ -97,7 +97,7 @@ def duplicate_keys(batch: DataFrame, keys: tuple[str, ...], shown: tuple[str, ..
 
 
 def _execute(
-    spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: MergePlan, rows: int | None
+    spark: SparkSession, spec: Operation, batch: DataFrame, plan: MergePlan, rows: int | None
 ) -> tuple[int | None, NullifiedValues]:
     """Runs the statement; returns the version that it committed, None if Delta skipped it, and the values that became NULL by it."""
     conf = {
@@ -121,7 +121,7 @@ def _execute(
 
 
 @contextmanager
-def _found_committed(spec: OperationSpec) -> Iterator[None]:
+def _found_committed(spec: Operation) -> Iterator[None]:
     """Lets a conflict pass if it was another attempt that committed this operation: that is what was to be done."""
     try:
         yield
@@ -131,7 +131,7 @@ def _found_committed(spec: OperationSpec) -> Iterator[None]:
 
 
 @contextmanager
-def _translated(spec: OperationSpec, batch: DataFrame, plan: MergePlan) -> Iterator[None]:
+def _translated(spec: Operation, batch: DataFrame, plan: MergePlan) -> Iterator[None]:
     try:
         with translated_conflicts(f"operation {spec.op_seq} of {spec.table}"):
             yield
@@ -141,7 +141,7 @@ def _translated(spec: OperationSpec, batch: DataFrame, plan: MergePlan) -> Itera
         raise
 
 
-def _duplicate(spec: OperationSpec, keys: list[str]) -> DuplicateKeyError:
+def _duplicate(spec: Operation, keys: list[str]) -> DuplicateKeyError:
     return DuplicateKeyError(
         f"Several rows of one batch of {spec.table} have the same key ({', '.join(spec.source_keys)}): {'; '.join(keys)}.",
         why="These keys do not identify rows at the source.",

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from cdc_ops import __version__
 from cdc_ops.core.cursor.late_rows import NONE_LATE
 from cdc_ops.core.operation.commit_json import render_record
-from cdc_ops.core.operation.operation import OperationKind, OperationSpec, app_id
+from cdc_ops.core.operation.operation import Operation, OperationKind, app_id
 from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.lake.log.head import read_head
 from cdc_ops.lake.spark.conf import USER_METADATA
@@ -20,7 +20,7 @@ from cdc_ops.lake.spark.session import idempotent_write, private_session
 from cdc_ops.lake.table.create import translated_conflicts
 
 
-def fence_abandoned(spark: SparkSession, spec: OperationSpec, given_up: AbandonedOperation) -> None:
+def fence_abandoned(spark: SparkSession, spec: Operation, given_up: AbandonedOperation) -> None:
     """Takes the number of an abandoned operation, unless the table has it or a later one; repeating it changes nothing.
 
     Args:

@@ -13,12 +13,12 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.operation.merge_plan import MergePlan
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.lake.diff.row_diff import key_ranges
 from cdc_ops.lake.merge.key_join import numbered_keys, same_key
 
 
-def with_moved(spec: OperationSpec, plan: MergePlan, batch: DataFrame, landed: DataFrame) -> tuple[MergePlan, DataFrame]:
+def with_moved(spec: Operation, plan: MergePlan, batch: DataFrame, landed: DataFrame) -> tuple[MergePlan, DataFrame]:
     """Adds the old keys of a batch as rows to delete.
 
     That the source has no row with an old key was asked when it was read (`steps.table.previous_keys`). Rows of the batch count too:

@@ -18,7 +18,7 @@ from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows, measured
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.merge_plan import spark_literal
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import WindowRead
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.table.live_rows import current_versions, is_marked
@@ -26,7 +26,7 @@ from cdc_ops.lake.table.live_rows import current_versions, is_marked
 _IN_LAKE: Final = "__cdc_in_lake"
 
 
-def drop_unchanged(spark: SparkSession, spec: OperationSpec, batch: DataFrame) -> tuple[DataFrame, LateRows]:
+def drop_unchanged(spark: SparkSession, spec: Operation, batch: DataFrame) -> tuple[DataFrame, LateRows]:
     """Drops rows of the lookback window, and rows whose cursor is NULL, that are already equal in the lake.
 
     A row of which the lake has another version with the same cursor is merged, and is not late: columns of whole seconds or days can
@@ -56,7 +56,7 @@ def drop_unchanged(spark: SparkSession, spec: OperationSpec, batch: DataFrame) -
     return (fresh.unionByName(unknown.drop(_IN_LAKE)) if rows else fresh), late
 
 
-def _unknown(spec: OperationSpec, rows: DataFrame, lake: DataFrame) -> DataFrame:
+def _unknown(spec: Operation, rows: DataFrame, lake: DataFrame) -> DataFrame:
     """Rows that the lake lacks or has otherwise; `_IN_LAKE` is true where it has the same key with the same cursor."""
     stored = {name.lower(): name for name in lake.columns}
     known = lake.select(*(F.col(quoted(name)).alias(f"__lake_{name.lower()}") for name in stored.values()), F.lit(True).alias(_IN_LAKE))
@@ -81,7 +81,7 @@ def _unknown(spec: OperationSpec, rows: DataFrame, lake: DataFrame) -> DataFrame
     return joined.where(~equal).select(*(F.col(quoted(name)) for name in rows.columns), same_cursor.alias(_IN_LAKE))
 
 
-def _counted(spec: OperationSpec, unknown: DataFrame) -> tuple[int, LateRows]:
+def _counted(spec: Operation, unknown: DataFrame) -> tuple[int, LateRows]:
     """Counts the rows that the lake does not have as they are, and the late ones among them."""
     watermark, lead = spec.before.watermark, _lead(spec)
     late = F.lit(False) if watermark is None else ~F.col(_IN_LAKE) & (lead < _literal(spec, watermark))
@@ -94,11 +94,11 @@ def _counted(spec: OperationSpec, unknown: DataFrame) -> tuple[int, LateRows]:
     return found["rows"], measured(spec.source.cursor, found["late"], found["oldest"] or "", watermark)
 
 
-def _lead(spec: OperationSpec) -> Column:
+def _lead(spec: Operation) -> Column:
     return F.coalesce(*(F.col(quoted(name)) for name in spec.source.cursor.lead.columns))
 
 
-def _within(spec: OperationSpec, band: Window) -> Column:
+def _within(spec: Operation, band: Window) -> Column:
     """The lead lies in the band, said column by column, so that files are skipped also where it is the first of several."""
     branches, before = [], F.lit(True)
     for name in spec.source.cursor.lead.columns:
@@ -110,7 +110,7 @@ def _within(spec: OperationSpec, band: Window) -> Column:
     return reduce(or_, branches)
 
 
-def _literal(spec: OperationSpec, value: CursorValue) -> Column:
+def _literal(spec: Operation, value: CursorValue) -> Column:
     column = spec.source.schema.column(spec.source.cursor.lead.columns[0])
     kind = column.delta_type if column else "string"
     zone = "Z" if kind == "timestamp" else ""

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from cdc_ops.core.apply.metadata_columns import END, START, TOUCHED
 from cdc_ops.core.operation.log_batch import REST_IS_NULL
 from cdc_ops.core.operation.merge_plan import FROM, GONE, REUSED, MergePlan
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.merge.key_join import key_names, numbered_keys, same_key
@@ -39,7 +39,7 @@ _SO_FAR: Final = (Window.unboundedPreceding, Window.currentRow)
 _EVENT: Final = ("at", "rank", "image", "has", "mine")
 
 
-def versions(spark: SparkSession, spec: OperationSpec, plan: MergePlan, changes: DataFrame) -> DataFrame:
+def versions(spark: SparkSession, spec: Operation, plan: MergePlan, changes: DataFrame) -> DataFrame:
     """Returns the versions that a statement writes, each with the stored version that it replaces.
 
     Args:
@@ -72,7 +72,7 @@ def versions(spark: SparkSession, spec: OperationSpec, plan: MergePlan, changes:
     return _differing(shape, plan, _grouped(shape, _completed(shape, placed) if plan.present else placed))
 
 
-def all_versions(spec: OperationSpec, plan: MergePlan, changes: DataFrame) -> DataFrame:
+def all_versions(spec: Operation, plan: MergePlan, changes: DataFrame) -> DataFrame:
     """Returns all versions that changes come to, where they are all that there are: of the table nothing is read.
 
     Args:
@@ -97,7 +97,7 @@ class _Shape:
     sequence: str
 
     @classmethod
-    def of(cls, spec: OperationSpec) -> "_Shape":
+    def of(cls, spec: Operation) -> "_Shape":
         """Returns the shape of the table that an operation writes; without a sequence of its own it is by time."""
         stored, columns = spec.apply.stored_as, tuple((column.name, column.delta_type) for column in spec.source.schema.columns)
         followed = {name.lower() for name in stored.tracked}
@@ -160,7 +160,7 @@ def _written(shape: _Shape, plan: MergePlan, changes: DataFrame) -> DataFrame:
     return keyed.select(*shape.event(at=shape.at(F.col(AT)), rank=rank, image=F.when(~gone, shape.image), has=has))
 
 
-def _missing(shape: _Shape, plan: MergePlan, changes: DataFrame, table: DataFrame, spec: OperationSpec) -> DataFrame:
+def _missing(shape: _Shape, plan: MergePlan, changes: DataFrame, table: DataFrame, spec: Operation) -> DataFrame:
     """Deletes of the living keys that a condition names and the batch has not; what was read at the source tells no other time."""
     living = table.alias("t").where(F.col(END).isNull()).where(plan.delete_missing_where).select(*shape.key)
     gone = living.join(changes.select(*shape.key), list(shape.names), "left_anti")

@@ -16,13 +16,13 @@ from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.apply.metadata_columns import END, SEQUENCE, START, TOUCHED
 from cdc_ops.core.apply.scd import UNPLACED, Sequence, SequenceKind
 from cdc_ops.core.operation.merge_plan import MergePlan
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import CompareRead, ReplayRead
 from cdc_ops.lake.merge.scd2 import AT, all_versions, versions
 from cdc_ops.lake.merge.tombstones import remember, without_deleted
 
 
-def in_order(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: DataFrame) -> tuple[MergePlan, DataFrame]:
+def in_order(spark: SparkSession, spec: Operation, plan: MergePlan, batch: DataFrame) -> tuple[MergePlan, DataFrame]:
     """Returns the statement and the batch with the table's columns, without rows older than a delete.
 
     Args:
@@ -45,7 +45,7 @@ def in_order(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: D
     return plan, batch
 
 
-def bury(spark: SparkSession, spec: OperationSpec, gone: DataFrame, truncates: Iterable[str]) -> None:
+def bury(spark: SparkSession, spec: Operation, gone: DataFrame, truncates: Iterable[str]) -> None:
     """Records the deletes of a new generation: it has no rows for them that could identify an older change.
 
     Args:
@@ -59,7 +59,7 @@ def bury(spark: SparkSession, spec: OperationSpec, gone: DataFrame, truncates: I
         remember(spark, spec, gone.withColumn(AT, _place(spec, sequence, gone)), AT, truncates)
 
 
-def _place(spec: OperationSpec, sequence: Sequence, batch: DataFrame) -> Column:
+def _place(spec: Operation, sequence: Sequence, batch: DataFrame) -> Column:
     """Returns the sequence of the rows of a batch; NULL for rows that were read at the source of a table that follows a log."""
     match sequence.kind:
         case SequenceKind.POSITION if SEQUENCE in batch.columns:
@@ -77,7 +77,7 @@ def _place(spec: OperationSpec, sequence: Sequence, batch: DataFrame) -> Column:
     return place.cast(sequence.type)
 
 
-def _versioned(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: DataFrame) -> tuple[MergePlan, DataFrame]:
+def _versioned(spark: SparkSession, spec: Operation, plan: MergePlan, batch: DataFrame) -> tuple[MergePlan, DataFrame]:
     if isinstance(spec.read, ReplayRead) and plan.mode is not ApplyMode.MERGE:
         return replace(plan, deleted_flag="", present=""), all_versions(spec, replace(plan, versions=True), batch)
     if plan.mode is not ApplyMode.MERGE:  # the first rows of a table: none has another version yet
@@ -88,7 +88,7 @@ def _versioned(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch:
     return plan, versions(spark, spec, plan, batch)
 
 
-def _remember(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: DataFrame, place: str) -> None:
+def _remember(spark: SparkSession, spec: Operation, plan: MergePlan, batch: DataFrame, place: str) -> None:
     """Remembers the deletes of a batch, before the statement that carries them out."""
     if spec.apply.stored_as.tombstones and ((plan.deleted_flag and plan.deletes) or plan.truncates):
         deleted = F.col(plan.deleted_flag) if plan.deleted_flag else F.lit(False)

@@ -7,14 +7,14 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.operation.merge_plan import MergePlan
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.merge.key_join import numbered_keys, same_key
 from cdc_ops.lake.merge.sql import stamp_values
 from cdc_ops.lake.table.live_rows import LiveRows, is_marked
 
 
-def count_newly_marked(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: MergePlan) -> int:
+def count_newly_marked(spark: SparkSession, spec: Operation, batch: DataFrame, plan: MergePlan) -> int:
     """Returns how many living rows of the table a batch marks as deleted; Delta counts them as updated like all others.
 
     Costs a look at the keys in the table, where the batch has such rows at all; files are skipped as in the MERGE.
@@ -34,7 +34,7 @@ def stamped(batch: DataFrame, plan: MergePlan) -> DataFrame:
     return batch.withColumns({name: F.expr(value).cast(kinds[name]) for name, value in stamp_values(plan).items() if name not in there})
 
 
-def with_kept(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: MergePlan) -> DataFrame:
+def with_kept(spark: SparkSession, spec: Operation, batch: DataFrame, plan: MergePlan) -> DataFrame:
     """Adds to all rows of the source those of the table that the source has not: what replaces the table keeps them.
 
     With soft deletes they are marked; a table that ignores deletes does not keep what soft ones have marked. Columns that the source has
@@ -64,11 +64,11 @@ def with_kept(spark: SparkSession, spec: OperationSpec, batch: DataFrame, plan: 
     return stamped(batch, plan).select(*(F.col(quoted(name)) for name in gone.columns)).unionByName(gone)
 
 
-def _keys(spec: OperationSpec) -> list[Column]:
+def _keys(spec: Operation) -> list[Column]:
     return [F.col(quoted(key)) for key in spec.apply.keys]
 
 
-def with_deleted(spark: SparkSession, spec: OperationSpec, plan: MergePlan, batch: DataFrame) -> tuple[MergePlan, DataFrame]:
+def with_deleted(spark: SparkSession, spec: Operation, plan: MergePlan, batch: DataFrame) -> tuple[MergePlan, DataFrame]:
     """Keeps the rows that a new generation would lose, unless deletes are hard; with soft ones, counts those that the batch marks."""
     if not spec.apply.deleted_column and not spec.apply.stored_as.ignores_deletes:
         return plan, batch

@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.operation.operation import OperationSpec, app_id
+from cdc_ops.core.operation.operation import Operation, app_id
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.spark.session import idempotent_write, private_session, shared_view
@@ -21,7 +21,7 @@ COMPACTED: Final = 32
 """Every so many versions the table is written anew, with one row a key and without what is out of date."""
 
 
-def remember(spark: SparkSession, spec: OperationSpec, deleted: DataFrame, sequence: str, truncates: Iterable[str] = ()) -> None:
+def remember(spark: SparkSession, spec: Operation, deleted: DataFrame, sequence: str, truncates: Iterable[str] = ()) -> None:
     """Records deletes of an operation; repeating it changes nothing.
 
     Args:
@@ -51,7 +51,7 @@ def remember(spark: SparkSession, spec: OperationSpec, deleted: DataFrame, seque
             new.coalesce(1).write.format("delta").mode("overwrite" if compact else "append").save(path)
 
 
-def recalled(spark: SparkSession, spec: OperationSpec) -> DataFrame | None:
+def recalled(spark: SparkSession, spec: Operation) -> DataFrame | None:
     """Returns the deletes that are remembered: `key`, NULL for all keys, and `sequence`; None if there are none."""
     path = spec.apply.stored_as.tombstones
     if not path or DeltaLog(path).newest() is None:
@@ -59,7 +59,7 @@ def recalled(spark: SparkSession, spec: OperationSpec) -> DataFrame | None:
     return spark.read.format("delta").load(path).where(_counts(spec)).select("key", "sequence")
 
 
-def without_deleted(spark: SparkSession, spec: OperationSpec, batch: DataFrame, sequence: str, deleted: str) -> DataFrame:
+def without_deleted(spark: SparkSession, spec: Operation, batch: DataFrame, sequence: str, deleted: str) -> DataFrame:
     """Drops the rows of a batch that are older than a delete of their key.
 
     Args:
@@ -89,13 +89,13 @@ def _latest(rows: DataFrame) -> DataFrame:
     )
 
 
-def _counts(spec: OperationSpec) -> Column:
+def _counts(spec: Operation) -> Column:
     """Tombstones of an earlier generation say nothing of the rows of this one."""
     since = spec.planned_at - spec.apply.stored_as.tombstone_retention
     return (F.col("generation") == spec.generation) & (F.col("noted_at") >= F.lit(since))
 
 
-def _key(spec: OperationSpec) -> Column:
+def _key(spec: Operation) -> Column:
     return F.struct(*(F.col(quoted(key)).alias(f"k{index}") for index, key in enumerate(spec.apply.keys)))
 
 

@@ -11,14 +11,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.events.format_spec import RecordKind
-from cdc_ops.core.operation.operation import OperationSpec, app_id
+from cdc_ops.core.operation.operation import Operation, app_id
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.quarantine.read import RESOLVED
 from cdc_ops.lake.spark.session import idempotent_write, private_session, shared_view
 from cdc_ops.lake.table.create import translated_conflicts
 
 
-def set_aside(spark: SparkSession, spec: OperationSpec, path: str, feed: str) -> None:
+def set_aside(spark: SparkSession, spec: Operation, path: str, feed: str) -> None:
     """Appends the bad records of an operation, and landed records of unknown tables; repeating it changes nothing.
 
     Args:
@@ -37,7 +37,7 @@ def set_aside(spark: SparkSession, spec: OperationSpec, path: str, feed: str) ->
         _append(bad.select(*parts), spec, path)
 
 
-def records_again(spark: SparkSession, spec: OperationSpec, path: str) -> DataFrame:
+def records_again(spark: SparkSession, spec: Operation, path: str) -> DataFrame:
     """Returns the records of archives in a quarantine that could not be read since: `value`, `file` and `line`."""
     last = F.max_by(F.struct("raw", "reason"), F.col("op_seq")).alias("last")
     rows = spark.read.format("delta").load(path).where(~F.col("file").startswith(f"{spec.table}/operation-"))
@@ -45,7 +45,7 @@ def records_again(spark: SparkSession, spec: OperationSpec, path: str) -> DataFr
     return found.select(F.col("last.raw").cast("string").alias("value"), "file", "line")
 
 
-def resolve(spark: SparkSession, spec: OperationSpec, path: str, feed: str) -> None:
+def resolve(spark: SparkSession, spec: Operation, path: str, feed: str) -> None:
     """Notes that records which were set aside could be read by now, after the commit of their rows; doing it again changes nothing.
 
     Args:
@@ -64,7 +64,7 @@ def resolve(spark: SparkSession, spec: OperationSpec, path: str, feed: str) -> N
         _append(read.select("file", "line", *parts), spec, path)
 
 
-def set_rows_aside(spark: SparkSession, spec: OperationSpec, path: str, rows: DataFrame, reason: Column) -> None:
+def set_rows_aside(spark: SparkSession, spec: Operation, path: str, rows: DataFrame, reason: Column) -> None:
     """Appends rows of a query that cannot be ordered; repeating it changes nothing.
 
     They have no file: they are numbered, always in the same order, as lines of `<table>/operation-<number>`. Their bytes are their JSON.
@@ -91,13 +91,13 @@ def set_rows_aside(spark: SparkSession, spec: OperationSpec, path: str, rows: Da
 
 
 @contextmanager
-def _writing(spark: SparkSession, spec: OperationSpec) -> Iterator[SparkSession]:
+def _writing(spark: SparkSession, spec: Operation) -> Iterator[SparkSession]:
     conf = idempotent_write(f"{app_id(spec.pipeline, spec.table)}/quarantine", spec.op_seq)
     with private_session(spark, conf) as session, translated_conflicts(f"the quarantine of {spec.table}"):
         yield session
 
 
-def _append(bad: DataFrame, spec: OperationSpec, path: str) -> None:
+def _append(bad: DataFrame, spec: Operation, path: str) -> None:
     told = {"pipeline": spec.pipeline, "table": str(spec.table), "operation_id": spec.operation_id, "run_id": spec.run_id}
     rows = bad.select(
         *(F.lit(value).alias(name) for name, value in told.items()),

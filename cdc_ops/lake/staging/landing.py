@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.operation.merge_plan import spark_literal
-from cdc_ops.core.operation.operation import KeyRange, Manifest, OperationSpec
+from cdc_ops.core.operation.operation import KeyRange, Manifest, Operation
 from cdc_ops.core.schema.type_widening import canonical_type
 from cdc_ops.core.schema.value_policies import NullifiedValues
 from cdc_ops.core.text import quoted
@@ -33,7 +33,7 @@ _LONGEST_TEXT: Final = 64
 def land(
     spark: SparkSession,
     df: DataFrame,
-    spec: OperationSpec,
+    spec: Operation,
     attempt: str,
     check: Callable[[], None] = lambda: None,
     finish: Callable[[Manifest], Manifest] = lambda manifest: manifest,
@@ -76,7 +76,7 @@ def land(
     return manifest
 
 
-def read_landed(spark: SparkSession, spec: OperationSpec, manifest: Manifest) -> DataFrame:
+def read_landed(spark: SparkSession, spec: Operation, manifest: Manifest) -> DataFrame:
     """Returns the landed rows: all of them, or none.
 
     Raises:
@@ -95,7 +95,7 @@ def read_landed(spark: SparkSession, spec: OperationSpec, manifest: Manifest) ->
     return rows
 
 
-def check_feed(spec: OperationSpec, manifest: Manifest) -> None:
+def check_feed(spec: Operation, manifest: Manifest) -> None:
     """Checks that the landed feed of events exists, if the merge reads it.
 
     Raises:
@@ -105,7 +105,7 @@ def check_feed(spec: OperationSpec, manifest: Manifest) -> None:
         raise _lost(spec, damage)
 
 
-def _lost(spec: OperationSpec, damage: str) -> LandedRowsLostError:
+def _lost(spec: Operation, damage: str) -> LandedRowsLostError:
     return LandedRowsLostError(
         f"The landed rows of operation {spec.op_seq} of {spec.table} are not complete: {damage}.",
         why=f"Files below {spec.target.staging} were removed or replaced.",
@@ -117,7 +117,7 @@ def _lost(spec: OperationSpec, damage: str) -> LandedRowsLostError:
 class _Footers:
     """Sums up what the footers say of the key columns."""
 
-    def __init__(self, spec: OperationSpec) -> None:
+    def __init__(self, spec: Operation) -> None:
         self._types = {key: canonical_type(column.delta_type) for key in spec.apply.keys if (column := spec.source.schema.column(key))}
         self._ranges: dict[str, tuple[Any, ...] | None] = {}
         self._nulls = dict.fromkeys(self._types, 0)

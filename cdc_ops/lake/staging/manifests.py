@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cdc_ops.core import json_codec
-from cdc_ops.core.operation.operation import Manifest, OperationSpec
+from cdc_ops.core.operation.operation import Manifest, Operation
 from cdc_ops.errors import StateError
 from cdc_ops.lake.file_io import open_filesystem, read_text, write_text
 
@@ -65,7 +65,7 @@ def find_manifest(staging: str) -> Manifest | None:
         return None
 
 
-def find_landed(spec: OperationSpec) -> Landed:
+def find_landed(spec: Operation) -> Landed:
     """Looks whether an operation's rows are in the staging area, read with the columns that it has, and all of them."""
     try:
         manifest = read_manifest(spec.target.staging)
@@ -96,7 +96,7 @@ def feed_name(attempt: str) -> str:
     return f"{attempt}-feed"
 
 
-def is_landed(spec: OperationSpec) -> bool:
+def is_landed(spec: Operation) -> bool:
     """True if all rows of an operation are in the staging area; the operation no longer needs the source."""
     return find_landed(spec).manifest is not None
 

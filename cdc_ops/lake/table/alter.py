@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.events.event_history import EVENT_HISTORY
 from cdc_ops.core.operation.change_range import CHANGE_FEED
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.schema.schema_evolution import ChangeKind, SchemaChange
 from cdc_ops.core.schema.type_widening import canonical_type, holds
 from cdc_ops.core.text import quoted
@@ -34,7 +34,7 @@ _NTZ: Final = "delta.feature.timestampNtz"
 _MOMENT: Final = "timestamp_ntz"
 
 
-def alter_table(spark: SparkSession, spec: OperationSpec, state: LogState) -> tuple[tuple[str, str], ...]:
+def alter_table(spark: SparkSession, spec: Operation, state: LogState) -> tuple[tuple[str, str], ...]:
     """Applies the operation's frozen schema changes to a table, except those that it already has.
 
     Args:
@@ -57,7 +57,7 @@ def alter_table(spark: SparkSession, spec: OperationSpec, state: LogState) -> tu
     return state.columns()
 
 
-def record_changes(spark: SparkSession, spec: OperationSpec, state: LogState) -> None:
+def record_changes(spark: SparkSession, spec: Operation, state: LogState) -> None:
     """Turns the change feed of a table on and sets its retention, if the operation needs it.
 
     Its change feed is never switched off.
@@ -125,7 +125,7 @@ def _feature(state: LogState) -> dict[str, str]:
     return {} if any(canonical_type(kind) == _MOMENT for _, kind in state.columns()) else {_NTZ: "supported"}
 
 
-def _prepare_replacement(spark: SparkSession, spec: OperationSpec, state: LogState) -> None:
+def _prepare_replacement(spark: SparkSession, spec: Operation, state: LogState) -> None:
     """Takes columns that the new generation lacks out of those that have statistics: Delta refuses to replace the schema otherwise."""
     if any(canonical_type(column.delta_type) == _MOMENT for column in spec.source.schema.columns):
         _enable(spark, spec.target.path, _feature(state), state)

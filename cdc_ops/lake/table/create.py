@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkE
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import ConfigError, LakeConflictError, TargetForeignError, TargetSchemaError
 from cdc_ops.lake.log.delta_log import DeltaLog, LogState
@@ -25,7 +25,7 @@ _RESERVED: Final = {
 _CONFLICTS: Final = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 
 
-def ensure_table(spark: SparkSession, spec: OperationSpec) -> None:
+def ensure_table(spark: SparkSession, spec: Operation) -> None:
     """Creates the table of an operation if it does not exist, and checks its owner and its columns.
 
     Creation is a commit of its own, without rows and without transaction id. It names the owner in the table's properties, so that a first
@@ -51,7 +51,7 @@ def ensure_table(spark: SparkSession, spec: OperationSpec) -> None:
     _follow(spark, spec, state)
 
 
-def _follow(spark: SparkSession, spec: OperationSpec, state: LogState) -> None:
+def _follow(spark: SparkSession, spec: Operation, state: LogState) -> None:
     """Alters the table as the operation says, and checks that it takes its columns."""
     try:
         with translated_conflicts(f"the change of columns for operation {spec.op_seq} of {spec.table}"):
@@ -69,7 +69,7 @@ def _follow(spark: SparkSession, spec: OperationSpec, state: LogState) -> None:
         check_columns(spec.target.path, stored, spec.source.schema)
 
 
-def creation_properties(spec: OperationSpec) -> dict[str, str]:
+def creation_properties(spec: Operation) -> dict[str, str]:
     """Returns the properties of a new table: the package's defaults, the policy's over them, the owner's mark.
 
     Neither auto compaction nor optimized writes: the first adds a commit that carries our user metadata a second time, and the shuffle
@@ -131,14 +131,14 @@ def translated_conflicts(doing: str) -> Iterator[None]:
         ) from error
 
 
-def _create(spark: SparkSession, spec: OperationSpec) -> None:
+def _create(spark: SparkSession, spec: Operation) -> None:
     try:
         spark.sql(_create_statement(spec))
     except (AnalysisException, IllegalArgumentException) as error:
         raise _creation_error(spec, error) from error
 
 
-def _create_statement(spec: OperationSpec) -> str:
+def _create_statement(spec: Operation) -> str:
     marker = [(spec.apply.deleted_column, "boolean")] if spec.apply.deleted_column else []
     named = [
         *((column.name, column.delta_type) for column in spec.source.schema.columns),
@@ -150,7 +150,7 @@ def _create_statement(spec: OperationSpec) -> str:
     return f"CREATE TABLE IF NOT EXISTS {path_name(spec.target.path)} ({columns}) USING delta TBLPROPERTIES ({properties})"
 
 
-def _indexed_columns(spec: OperationSpec) -> list[str]:
+def _indexed_columns(spec: Operation) -> list[str]:
     wanted = dict.fromkeys((*spec.apply.keys, *spec.source_keys, *spec.source.cursor.column_names))
     found = (spec.source.schema.column(name) for name in wanted)
     indexed = [column.name for column in found if column is not None and has_statistics(column.delta_type)]
@@ -158,7 +158,7 @@ def _indexed_columns(spec: OperationSpec) -> list[str]:
     return indexed + [name for name in (spec.apply.stored_as.own.synced_at,) if indexed and name]
 
 
-def _creation_error(spec: OperationSpec, error: PySparkException) -> ConfigError:
+def _creation_error(spec: Operation, error: PySparkException) -> ConfigError:
     return ConfigError(
         f"The Delta table of {spec.table} cannot be created at {spec.target.path}.",
         why=str(error).splitlines()[0],
@@ -167,7 +167,7 @@ def _creation_error(spec: OperationSpec, error: PySparkException) -> ConfigError
     )
 
 
-def _foreign_error(spec: OperationSpec, owner: tuple[str, str]) -> TargetForeignError:
+def _foreign_error(spec: Operation, owner: tuple[str, str]) -> TargetForeignError:
     whose = f"table {owner[1]} of pipeline {owner[0]!r}" if owner[0] else "another writer: it has no properties of cdc-ops"
     return TargetForeignError(
         f"The Delta table at {spec.target.path} belongs to {whose}.",

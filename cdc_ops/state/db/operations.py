@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 
 from cdc_ops.core import json_codec
-from cdc_ops.core.operation.operation import OperationResult, OperationSpec
+from cdc_ops.core.operation.operation import Operation, OperationResult
 from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import StaleStateError, StateError
@@ -29,7 +29,7 @@ class OperationStatus(enum.StrEnum):
     """Its number was drawn by a ledger that did not know the lake; the state was rebuilt from the lake."""
 
 
-def open_specs(connection: Connection, pipeline: str, table: TableName) -> tuple[OperationSpec, ...]:
+def open_specs(connection: Connection, pipeline: str, table: TableName) -> tuple[Operation, ...]:
     """Returns the open operations of a table in op_seq order.
 
     Raises:
@@ -37,7 +37,7 @@ def open_specs(connection: Connection, pipeline: str, table: TableName) -> tuple
     """
     query = select(operations.c.spec).where(_with_status(pipeline, table, OperationStatus.OPEN)).order_by(operations.c.op_seq)
     try:
-        return tuple(json_codec.loads(OperationSpec, text) for text in connection.scalars(query))
+        return tuple(json_codec.loads(Operation, text) for text in connection.scalars(query))
     except StateError as error:
         raise StateError(
             f"An open operation of {table} cannot be read from the ledger.",
@@ -70,7 +70,7 @@ def given_up(connection: Connection, pipeline: str, table: TableName, *, above: 
     return json_codec.from_data(AbandonedOperation, {name: plan[name] for name in ("op_seq", "operation_id", "run_id", "kind")})
 
 
-def attempts(connection: Connection, spec: OperationSpec) -> int:
+def attempts(connection: Connection, spec: Operation) -> int:
     """Returns the tries of an operation so far, 0 for one that the ledger does not know."""
     query = select(operations.c.attempts).where(operations.c.operation_id == spec.operation_id)
     return connection.scalar(query) or 0
@@ -83,19 +83,19 @@ def last_open_number(connection: Connection, pipeline: str, table: TableName) ->
     return number
 
 
-def status_of(connection: Connection, spec: OperationSpec) -> OperationStatus | None:
+def status_of(connection: Connection, spec: Operation) -> OperationStatus | None:
     """Returns an operation's status, None if the ledger does not know it."""
     status = connection.scalar(select(operations.c.status).where(operations.c.operation_id == spec.operation_id))
     return None if status is None else OperationStatus(status)
 
 
-def freeze(connection: Connection, specs: tuple[OperationSpec, ...]) -> None:
+def freeze(connection: Connection, specs: tuple[Operation, ...]) -> None:
     """Writes operations as open."""
     if specs:
         connection.execute(insert(operations).values(frozen_at=utc_now()), [_row(spec) for spec in specs])
 
 
-def refreeze(connection: Connection, spec: OperationSpec) -> None:
+def refreeze(connection: Connection, spec: Operation) -> None:
     """Replaces the plan of an open operation.
 
     Raises:
@@ -108,7 +108,7 @@ def refreeze(connection: Connection, spec: OperationSpec) -> None:
         raise not_open(spec, status_of(connection, spec))
 
 
-def count_attempt(connection: Connection, spec: OperationSpec) -> int:
+def count_attempt(connection: Connection, spec: Operation) -> int:
     """Counts a try.
 
     Raises:
@@ -121,7 +121,7 @@ def count_attempt(connection: Connection, spec: OperationSpec) -> int:
     return attempts(connection, spec)
 
 
-def settle(connection: Connection, spec: OperationSpec, status: OperationStatus, result: OperationResult | None) -> None:
+def settle(connection: Connection, spec: Operation, status: OperationStatus, result: OperationResult | None) -> None:
     """Ends an open operation."""
     ended = {"status": status.value, "settled_at": utc_now(), "result": None if result is None else json_codec.dumps(result)}
     connection.execute(update(operations).where(operations.c.operation_id == spec.operation_id).values(ended))
@@ -133,7 +133,7 @@ def discard_open(connection: Connection, pipeline: str, table: TableName) -> Non
     connection.execute(update(operations).where(_with_status(pipeline, table, OperationStatus.OPEN)).values(ended))
 
 
-def not_open(spec: OperationSpec, status: OperationStatus | None) -> StaleStateError:
+def not_open(spec: Operation, status: OperationStatus | None) -> StaleStateError:
     """Returns the error for an operation that cannot be tried or settled any more."""
     return StaleStateError(
         f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} is not open: it is {status or 'unknown to the ledger'}.",
@@ -147,6 +147,6 @@ def _with_status(pipeline: str, table: TableName, status: OperationStatus) -> Co
     return rows.of(operations, pipeline, table) & (operations.c.status == status.value)
 
 
-def _row(spec: OperationSpec) -> dict[str, Any]:
+def _row(spec: Operation) -> dict[str, Any]:
     fixed = {"op_seq": spec.op_seq, "status": OperationStatus.OPEN.value, "attempts": 0, "spec": json_codec.dumps(spec)}
     return rows.key(spec.pipeline, spec.table) | {"operation_id": spec.operation_id} | fixed

@@ -150,7 +150,7 @@ operations = Table(
     Column("op_seq", BigInteger, nullable=False),  # not unique: after a lost ledger a number can be drawn twice
     Column("status", String(16), nullable=False),  # OperationStatus
     Column("attempts", Integer, nullable=False),
-    Column("spec", LongText, nullable=False),  # OperationSpec
+    Column("spec", LongText, nullable=False),  # Operation
     Column("result", LongText),  # OperationResult
     Column("frozen_at", UtcDateTime, nullable=False),
     Column("settled_at", UtcDateTime),

@@ -31,7 +31,7 @@ from cdc_ops.core.archive.files import (
 )
 from cdc_ops.core.archive.offsets import ArchiveWatermark, Gap, OffsetRange, advanced
 from cdc_ops.core.operation.log_batch import LogBatch, LogBatchResult
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.state.base import StateStore
 from cdc_ops.state.lease import Lease
@@ -65,7 +65,7 @@ def record_scan(store: StateStore, lease: Lease, found: ArchiveScan) -> tuple[Ga
     return store.report_gaps(lease, found.gaps)
 
 
-def record_frozen(store: StateStore, lease: Lease, spec: OperationSpec, clock: datetime) -> None:
+def record_frozen(store: StateStore, lease: Lease, spec: Operation, clock: datetime) -> None:
     """Writes into the ledger which files an operation has in its list.
 
     Raises:
@@ -76,7 +76,7 @@ def record_frozen(store: StateStore, lease: Lease, spec: OperationSpec, clock: d
         store.put_files(lease, frozen_records(files, spec.operation_id, spec.run_id, clock))
 
 
-def with_hashes(spec: OperationSpec) -> OperationSpec:
+def with_hashes(spec: Operation) -> Operation:
     """Returns an operation whose files carry a hash of what is in them where their store tells size and time only.
 
     It is kept with the files, so that one that is written again with the same bytes is not taken for another. That they are read with
@@ -97,7 +97,7 @@ def with_hashes(spec: OperationSpec) -> OperationSpec:
     return replace(spec, read=ArchiveRead(batch=replace(batch, files=tuple(files))))
 
 
-def record_consumed(store: StateStore, lease: Lease, spec: OperationSpec, reading: LogBatchResult, clock: datetime) -> None:
+def record_consumed(store: StateStore, lease: Lease, spec: Operation, reading: LogBatchResult, clock: datetime) -> None:
     """Writes into the ledger what reading an operation's files showed, once it has committed.
 
     Files behind a gap wait, with what is in them: the next plan sees the gap, and reads them when it is closed.

@@ -5,7 +5,7 @@ from dataclasses import replace
 from cdc_ops.core.apply.scd import TableStorage
 from cdc_ops.core.archive.completeness import GapStatus, MissingEvents
 from cdc_ops.core.archive.offsets import ArchiveWatermark, Gap
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
 from cdc_ops.core.operation.table_state import Phase, TableState
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnGap
@@ -37,7 +37,7 @@ def keep_gaps(store: StateStore, lease: Lease, watermark: ArchiveWatermark | Non
     store.report_gaps(lease, (*found, *(gap for gap in left if not any(_overlap(gap, other) for other in found))))
 
 
-def with_missing_events(run: TableRun, context: Context, config: TableConfig, specs: tuple[OperationSpec, ...]) -> TableRun:
+def with_missing_events(run: TableRun, context: Context, config: TableConfig, specs: tuple[Operation, ...]) -> TableRun:
     """Returns a table's line with what its archive misses now, in place of what the plan saw.
 
     Args:
@@ -71,7 +71,7 @@ def can_heal(archive: ArchiveConfig, state: TableState, stored_as: TableStorage)
     return archive.on_gap is OnGap.RECONCILE and state.phase is Phase.READY and not stored_as.keeps_versions and not gtids
 
 
-def _passes_events(spec: OperationSpec) -> bool:
+def _passes_events(spec: Operation) -> bool:
     """True if an operation moves the archive's watermark: it reads events, or stands for some that are missing."""
     match spec.read:
         case ArchiveRead():

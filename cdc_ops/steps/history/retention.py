@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.events.event_history import Begin, EventHistory, HistoryKind, Point, render_noted
-from cdc_ops.core.events.format_spec import Operation
+from cdc_ops.core.events.format_spec import EventOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.formats.feed.fold import DELETED, WHOLE, latest_per_key
 from cdc_ops.lake.file_io import open_filesystem
@@ -81,7 +81,11 @@ def shorten(spark: SparkSession, history: EventHistory, cut: datetime) -> bool:
 def _states(folded: DataFrame, begin: Begin) -> DataFrame:
     """The last states of all keys; deletes stay once, for changes that come late."""
     kept = folded.where(~F.col(DELETED) | (F.col("position.rank") == 0))
-    op = F.when(F.col(DELETED), Operation.DELETE.value).when(F.col(WHOLE), Operation.READ.value).otherwise(Operation.UPDATE.value)
+    op = (
+        F.when(F.col(DELETED), EventOperation.DELETE.value)
+        .when(F.col(WHOLE), EventOperation.READ.value)
+        .otherwise(EventOperation.UPDATE.value)
+    )
     return kept.select(
         F.lit(begin.at).cast("date").alias("event_date"),
         F.lit(begin.op_seq).cast("bigint").alias("op_seq"),

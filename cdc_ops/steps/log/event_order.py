@@ -9,10 +9,10 @@ from pyspark.sql import functions as F
 from cdc_ops.core.archive.file_names import KafkaName
 from cdc_ops.core.archive.offsets import LastEvent
 from cdc_ops.core.events.event_order import FilePositions, check_positions_advance
-from cdc_ops.core.events.format_spec import Operation, RecordKind
+from cdc_ops.core.events.format_spec import EventOperation, RecordKind
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.merge_plan import position_literal
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.formats.feed.fold import place_of
 
 
@@ -28,7 +28,7 @@ def order_columns(feed: DataFrame, log: LogBatch, names: Mapping[str, KafkaName]
     if streams:
         pairs = [F.lit(text) for pair in streams.items() for text in pair]
         stream = F.coalesce(F.try_element_at(F.create_map(*pairs), F.col("file")), F.lit(""))
-    change = (F.col("kind") == RecordKind.CHANGE) & (F.col("op") != Operation.READ)
+    change = (F.col("kind") == RecordKind.CHANGE) & (F.col("op") != EventOperation.READ)
     below = change & _below(stream, {item.stream: item for item in log.before.newest}, place_of(feed))
     return (
         F.max(F.when(change, place_of(feed))).alias("place"),
@@ -38,9 +38,7 @@ def order_columns(feed: DataFrame, log: LogBatch, names: Mapping[str, KafkaName]
     )
 
 
-def check_order(
-    rows: Iterable[Row], spec: OperationSpec, log: LogBatch, names: Mapping[str, KafkaName]
-) -> tuple[tuple[LastEvent, ...], int]:
+def check_order(rows: Iterable[Row], spec: Operation, log: LogBatch, names: Mapping[str, KafkaName]) -> tuple[tuple[LastEvent, ...], int]:
     """Returns the newest change of each stream once a feed is merged, and how many changes are older than what the table has.
 
     Args:

@@ -20,9 +20,9 @@ from cdc_ops.core.apply.metadata_columns import SEQUENCE
 from cdc_ops.core.archive.file_names import KafkaName, parse_name
 from cdc_ops.core.archive.files import FrozenFiles
 from cdc_ops.core.events.ddl_changes import Renaming
-from cdc_ops.core.events.format_spec import Operation, RecordKind
+from cdc_ops.core.events.format_spec import EventOperation, RecordKind
 from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL, LogBatch, LogBatchResult
-from cdc_ops.core.operation.operation import Manifest, OperationSpec
+from cdc_ops.core.operation.operation import Manifest, Operation
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN
@@ -68,7 +68,7 @@ _SHOWN: Final = 5
 
 
 def land_events(
-    spark: SparkSession, spec: OperationSpec, log: LogBatch, attempt: str, readings: SharedScans | None = None, reread: str = ""
+    spark: SparkSession, spec: Operation, log: LogBatch, attempt: str, readings: SharedScans | None = None, reread: str = ""
 ) -> Manifest:
     """Reads the files of an operation and lands what their events come to: one row per key, or for SCD type 2 one row per change of a key.
 
@@ -125,7 +125,7 @@ def land_events(
         return _land_rows(spark, spec, attempt, feed, looked)
 
 
-def _land_rows(spark: SparkSession, spec: OperationSpec, attempt: str, feed: DataFrame, looked: "_Looked") -> Manifest:
+def _land_rows(spark: SparkSession, spec: Operation, attempt: str, feed: DataFrame, looked: "_Looked") -> Manifest:
     """Folds a landed feed and lands what it comes to."""
     seen = looked.seen
     folded = fold(feed, spec, truncated=bool(seen.truncates), partial=bool(seen.partial))
@@ -151,7 +151,7 @@ def _land_rows(spark: SparkSession, spec: OperationSpec, attempt: str, feed: Dat
         return land(spark, rows, spec, attempt, looked.check, finished)
 
 
-def _envelopes(spark: SparkSession, spec: OperationSpec, log: LogBatch, opened: CountedFiles, merged: tuple[str, ...]) -> DataFrame:
+def _envelopes(spark: SparkSession, spec: Operation, log: LogBatch, opened: CountedFiles, merged: tuple[str, ...]) -> DataFrame:
     """Returns the envelopes that an operation wants: of its files before the first gap, or of what is in quarantine."""
     if log.again:
         return open_format(log.archive.format).envelopes(_records_again(spark, spec, log), chosen_format(log))
@@ -169,12 +169,12 @@ def _counted() -> tuple[Column, Column]:
     return F.count_if(F.col(PRESENT).isNotNull()).alias("partial"), F.count_if(F.col(DELETE_MARK)).alias("deletes")
 
 
-def feed_folder(spec: OperationSpec, attempt: str) -> str:
+def feed_folder(spec: Operation, attempt: str) -> str:
     """Returns where the feed of a try is landed, beside its rows."""
     return f"{spec.target.staging.rstrip('/')}/{feed_name(attempt)}"
 
 
-def reads_feed(spec: OperationSpec, reading: LogBatchResult) -> bool:
+def reads_feed(spec: Operation, reading: LogBatchResult) -> bool:
     """True if the merge of landed events reads their feed too: for the event history, and for what is or was in quarantine."""
     match spec.read:
         case ArchiveRead(batch=batch):
@@ -207,7 +207,7 @@ class _Looked:
     reread: str
 
 
-def _records_again(spark: SparkSession, spec: OperationSpec, log: LogBatch) -> DataFrame:
+def _records_again(spark: SparkSession, spec: Operation, log: LogBatch) -> DataFrame:
     """Returns the records in quarantine, with the offsets that they have by their files' names.
 
     Raises:
@@ -236,7 +236,7 @@ def _records_again(spark: SparkSession, spec: OperationSpec, log: LogBatch) -> D
 
 
 def _feed_by_names_of_now(
-    spark: SparkSession, mine: DataFrame, spec: OperationSpec, log: LogBatch, place: tuple[str, UnknownTableFilter | None]
+    spark: SparkSession, mine: DataFrame, spec: Operation, log: LogBatch, place: tuple[str, UnknownTableFilter | None]
 ) -> tuple[DataFrame, list[Row], AlteredTable]:
     """Lands the feed of a table and looks at it; once more, if statements in it say that events from before have columns by other names.
 
@@ -265,7 +265,7 @@ def _feed_by_names_of_now(
 
 
 def _landed_feed(
-    spark: SparkSession, named: DataFrame, spec: OperationSpec, log: LogBatch, place: tuple[str, UnknownTableFilter | None]
+    spark: SparkSession, named: DataFrame, spec: Operation, log: LogBatch, place: tuple[str, UnknownTableFilter | None]
 ) -> DataFrame:
     """Lands the feed of a table: what the fold needs of it, and what is bad."""
     (folder, watch), form = place, open_format(log.archive.format)
@@ -277,7 +277,7 @@ def _landed_feed(
     return spark.read.schema(feed.select(*kept, "raw").schema).parquet(folder)
 
 
-def _seen_columns(feed: DataFrame, spec: OperationSpec) -> tuple[Column, ...]:
+def _seen_columns(feed: DataFrame, spec: Operation) -> tuple[Column, ...]:
     """Returns what `_seen` needs of each file: aggregates of the landed feed."""
     change = F.col("kind") == RecordKind.CHANGE
     place = F.when(change, place_of(feed))
@@ -287,14 +287,14 @@ def _seen_columns(feed: DataFrame, spec: OperationSpec) -> tuple[Column, ...]:
         F.count_if(F.col("kind") == RecordKind.BAD).alias("bad"),
         F.count_if(F.col("kind") == RecordKind.UNKNOWN).alias("unknown"),
         F.count_if(speaks_of_part(spec.full_schema)).alias("part"),
-        F.collect_set(F.when(F.col("op") == Operation.TRUNCATE, place)).alias("truncates"),
+        F.collect_set(F.when(F.col("op") == EventOperation.TRUNCATE, place)).alias("truncates"),
         moment(F.max(F.when(change, F.col("source_time")))).alias("last"),
         F.min(place).alias("lowest"),
         *lost,
     )
 
 
-def _seen(rows: Sequence[Row], spec: OperationSpec) -> _Seen:
+def _seen(rows: Sequence[Row], spec: Operation) -> _Seen:
     """Adds up what was seen of each file."""
     nulled = ((column, sum(row[f"n{index}"] for row in rows)) for index, column in enumerate(_lossy(spec)))
     return _Seen(
@@ -309,11 +309,11 @@ def _seen(rows: Sequence[Row], spec: OperationSpec) -> _Seen:
     )
 
 
-def _lossy(spec: OperationSpec) -> list[TableColumn]:
+def _lossy(spec: Operation) -> list[TableColumn]:
     return [column for column in spec.source.schema.columns if column.lossy]
 
 
-def fold(feed: DataFrame, spec: OperationSpec, *, truncated: bool, partial: bool = True) -> DataFrame:
+def fold(feed: DataFrame, spec: Operation, *, truncated: bool, partial: bool = True) -> DataFrame:
     """Returns what a table wants of a feed: the last state of each key, or each change of it for a table that keeps versions.
 
     Args:
@@ -351,7 +351,7 @@ def _bad_records(feed: DataFrame, table: TableName, bad: int) -> BadRecordsError
     )
 
 
-def landed_rows(latest: DataFrame, spec: OperationSpec, place: Column) -> DataFrame:
+def landed_rows(latest: DataFrame, spec: Operation, place: Column) -> DataFrame:
     """Returns rows as they are landed: the columns, whether the row is gone, which columns are known if not all are, and their place."""
     keys, all_of_them = set(spec.apply.keys), len(spec.full_schema.columns)
     values = [

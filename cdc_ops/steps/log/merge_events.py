@@ -13,7 +13,7 @@ from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.events.event_history import may_be_noted
 from cdc_ops.core.operation.log_batch import LogBatch, LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge
-from cdc_ops.core.operation.operation import Manifest, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.operation.operation import Manifest, Operation, OperationResult, Outcome
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.schema.declared_tables import next_step
 from cdc_ops.core.text import quoted
@@ -34,7 +34,7 @@ from cdc_ops.steps.stage.latest_rows import is_deleted
 _FOUND: Final = re.compile(re.escape(INCOMPLETE) + r"([0-9A-F]*):")
 
 
-def merge_events(spark: SparkSession, spec: OperationSpec, manifest: Manifest, reading: LogBatchResult) -> OperationResult:
+def merge_events(spark: SparkSession, spec: Operation, manifest: Manifest, reading: LogBatchResult) -> OperationResult:
     """Applies landed events; the commit carries up to where the table has everything of its archive then.
 
     Args:
@@ -64,7 +64,7 @@ def merge_events(spark: SparkSession, spec: OperationSpec, manifest: Manifest, r
     return replace(result, counts=counts)
 
 
-def _keep_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, reading: LogBatchResult, folder: str) -> None:
+def _keep_events(spark: SparkSession, spec: Operation, log: LogBatch, reading: LogBatchResult, folder: str) -> None:
     if log.history is None:
         return
     feed, facts = spark.read.parquet(folder), open_format(log.archive.format).facts
@@ -74,7 +74,7 @@ def _keep_events(spark: SparkSession, spec: OperationSpec, log: LogBatch, readin
     append_events(spark, spec, log.history, events, again=again)
 
 
-def marked(rows: DataFrame, spec: OperationSpec) -> DataFrame:
+def marked(rows: DataFrame, spec: Operation) -> DataFrame:
     """Marks also the rows that the table's `apply_as_deletes` is true of; with soft deletes each row gets the mark that is stored."""
     gone = F.col(DELETE_MARK)
     if spec.apply.delete_where and not spec.apply.stored_as.ignores_deletes:  # else such events were left out before they were folded
@@ -83,7 +83,7 @@ def marked(rows: DataFrame, spec: OperationSpec) -> DataFrame:
 
 
 @contextmanager
-def translated_gaps(spec: OperationSpec) -> Iterator[None]:
+def translated_gaps(spec: Operation) -> Iterator[None]:
     """Turns the end of a statement at a row that is not known as a whole into an error of ours.
 
     Raises:

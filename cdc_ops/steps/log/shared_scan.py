@@ -23,7 +23,7 @@ from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.archive.file_groups import group_by_readers
 from cdc_ops.core.archive.files import FrozenFiles, ListedFile, check_frozen
 from cdc_ops.core.operation.log_batch import LogBatch
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
@@ -80,7 +80,7 @@ class SharedScans:
     def __init__(
         self,
         spark: SparkSession,
-        operations: Iterable[OperationSpec],
+        operations: Iterable[Operation],
         attempt: str,
         say: Callable[[str], None],
         known: KnownTables | None = None,
@@ -97,7 +97,7 @@ class SharedScans:
                 case _:
                     continue
 
-    def part_of(self, spark: SparkSession, spec: OperationSpec) -> CountedFiles | None:
+    def part_of(self, spark: SparkSession, spec: Operation) -> CountedFiles | None:
         """Returns what an operation's files hold, read together with those of its neighbours; None if it has none, and reads for itself.
 
         Args:
@@ -130,7 +130,7 @@ class SharedScans:
                 with suppress(OSError):
                     filesystem.rm(path, recursive=True)
 
-    def _read(self, members: Sequence[OperationSpec]) -> _Reading:
+    def _read(self, members: Sequence[Operation]) -> _Reading:
         first = _batch_of(members[0])
         assert first is not None
         session = sibling_session(self._spark)
@@ -159,13 +159,13 @@ class _Group:
     """Operations with one folder; the first that asks reads for all, the others wait."""
 
     def __init__(self) -> None:
-        self.operations: list[OperationSpec] = []
+        self.operations: list[Operation] = []
         self.found: _Reading | None = None
         self._alone = False
         self._failure: Exception | None = None
         self._one_reads = threading.Lock()
 
-    def reading(self, read: Callable[[Sequence[OperationSpec]], _Reading]) -> _Reading | None:
+    def reading(self, read: Callable[[Sequence[Operation]], _Reading]) -> _Reading | None:
         """Returns the reading, None for an operation that has no neighbour left whose rows are not landed."""
         with self._one_reads:
             if self._failure is not None:
@@ -181,18 +181,18 @@ class _Group:
             return self.found
 
 
-def _batch_of(spec: OperationSpec) -> LogBatch | None:
+def _batch_of(spec: Operation) -> LogBatch | None:
     """Returns what an operation reads of an archive, None if it reads none."""
     return spec.read.batch if isinstance(spec.read, ArchiveRead) else None
 
 
-def _union(members: Iterable[OperationSpec]) -> tuple[ListedFile, ...]:
+def _union(members: Iterable[Operation]) -> tuple[ListedFile, ...]:
     """Returns the files of operations, each path once, sorted by it."""
     files = {file.path: file for log in map(_batch_of, members) if log is not None for file in log.files}
     return tuple(files[path] for path in sorted(files))
 
 
-def _is_unchanged(spec: OperationSpec, present: Mapping[str, ListedFile]) -> bool:
+def _is_unchanged(spec: Operation, present: Mapping[str, ListedFile]) -> bool:
     try:
         check_frozen(FrozenFiles(files=_union((spec,))), present)
     except ArchiveChangedError:  # the operation gets it when it asks for its part; the others go on
@@ -200,7 +200,7 @@ def _is_unchanged(spec: OperationSpec, present: Mapping[str, ListedFile]) -> boo
     return True
 
 
-def _placed(session: SparkSession, envelopes: DataFrame, members: Sequence[OperationSpec], known: KnownTables | None) -> DataFrame:
+def _placed(session: SparkSession, envelopes: DataFrame, members: Sequence[Operation], known: KnownTables | None) -> DataFrame:
     """Returns the envelopes that somebody wants, with the part that they belong to: the number of an operation, or that of strays."""
     logs = [log for log in map(_batch_of, members) if log is not None]
     watch = next((one for log in logs if (one := watch_of(log, known))), None)

@@ -5,7 +5,7 @@ from typing import assert_never
 
 from cdc_ops.core.formats.catalog import format_spec, is_own_format
 from cdc_ops.core.formats.checks import check_format
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, CompareRead, KeysRead, ReplayRead, WindowRead
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.pipeline.table_settings import Method
@@ -50,7 +50,7 @@ def draft_operations(order: TableRequest) -> Draft:
             return draft_reread(order)
 
 
-def reading_as_now(order: TableRequest, spec: OperationSpec) -> OperationSpec:
+def reading_as_now(order: TableRequest, spec: Operation) -> Operation:
     """Returns a frozen operation, not landed, that reads by what the ledger and the pipeline file say now: the next try is another one."""
     match spec.read:
         case CompareRead(compare=compare) as read:

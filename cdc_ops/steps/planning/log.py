@@ -16,7 +16,7 @@ from cdc_ops.core.cursor.cursors import CursorValue, format_datetime
 from cdc_ops.core.cursor.windows import SafeBound
 from cdc_ops.core.events.event_history import EventHistory, Replay
 from cdc_ops.core.operation.log_batch import LogBatch
-from cdc_ops.core.operation.operation import OperationKind, OperationSpec
+from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.reads import ArchiveRead, ReplayRead
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.pipeline.archive_config import InitialLoad
@@ -177,7 +177,7 @@ def restarted(order: TableRequest) -> ArchiveWatermark:
     return advanced(before, reached_now(order).streams)
 
 
-def as_configured_now(order: TableRequest, spec: OperationSpec, log: LogBatch) -> OperationSpec:
+def as_configured_now(order: TableRequest, spec: Operation, log: LogBatch) -> Operation:
     """Returns a frozen operation that has landed nothing as the pipeline file wants it read now; its files are those of now too.
 
     Format, settings and accepted losses may be what it failed for: after they are corrected it has to be read by the new ones. Number and
@@ -200,7 +200,7 @@ def as_configured_now(order: TableRequest, spec: OperationSpec, log: LogBatch) -
     return replace(spec, read=ArchiveRead(batch=now), target=replace(spec.target, staging=f"{staging}-{named}"))
 
 
-def reads_otherwise(before: OperationSpec, after: OperationSpec) -> bool:
+def reads_otherwise(before: Operation, after: Operation) -> bool:
     """True if the pipeline file was changed so that an operation's records are read in another way."""
     match before.read, after.read:
         case ArchiveRead(batch=old), ArchiveRead(batch=new):
@@ -228,7 +228,7 @@ def _reading_of(log: LogBatch) -> str:
     return json_codec.dumps((log.url, rules.layout, rules.template, rules.format, rules.settings, rules.accept_losses, rules.time_zone))
 
 
-def _relisted(order: TableRequest, spec: OperationSpec, log: LogBatch, *, anew: bool) -> LogBatch:
+def _relisted(order: TableRequest, spec: Operation, log: LogBatch, *, anew: bool) -> LogBatch:
     """Returns a batch with the files as they are now, if one of its own has changed or is gone, or if they are to be listed anew.
 
     A try that has read the old files and lands them all the same does no harm: rows and watermark of a try stand in one manifest.

@@ -10,7 +10,7 @@ from cdc_ops.core.archive.completeness import MissingEvents
 from cdc_ops.core.cursor.windows import SafeBound, Window
 from cdc_ops.core.events.event_history import EVENT_HISTORY
 from cdc_ops.core.operation.change_range import CHANGE_FEED
-from cdc_ops.core.operation.operation import OperationKind, OperationSpec, SourceColumns, Target
+from cdc_ops.core.operation.operation import Operation, OperationKind, SourceColumns, Target
 from cdc_ops.core.operation.reads import ArchiveRead, Read, WindowRead
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.operation.table_state import TableState
@@ -92,7 +92,7 @@ class Draft:
         stopped: Why the table cannot go on, although what was seen is worth keeping.
     """
 
-    operations: tuple[OperationSpec, ...] = ()
+    operations: tuple[Operation, ...] = ()
     idle: str = ""
     bound: SafeBound | None = None
     unpassed: SafeBound | None = None
@@ -104,11 +104,11 @@ class Draft:
     stopped: CdcError | None = None
 
 
-def new_operation(order: TableRequest, kind: OperationKind, planned_at: datetime, read: Read, ahead: int = 0) -> OperationSpec:
+def new_operation(order: TableRequest, kind: OperationKind, planned_at: datetime, read: Read, ahead: int = 0) -> Operation:
     """Returns an operation with what all kinds share: a staged MERGE that leaves the watermark where it is."""
     facts, state, config, identity = order.facts, order.state, order.facts.config, uuid.uuid4().hex
     op_seq = state.op_seq + 1 + ahead
-    return OperationSpec(
+    return Operation(
         pipeline=config.pipeline,
         table=config.table,
         op_seq=op_seq,
@@ -166,7 +166,7 @@ def quarantine_of(facts: SourceTable) -> str:
     return quarantine_path(facts.pipeline, facts.config.table) if OnBadRecord.QUARANTINE in chosen else ""
 
 
-def choosing_quarantine(spec: OperationSpec, facts: SourceTable) -> OperationSpec:
+def choosing_quarantine(spec: Operation, facts: SourceTable) -> Operation:
     """Returns a frozen operation, not landed, with the quarantine that its table has now."""
     if isinstance(spec.read, ArchiveRead):
         return replace(spec, read=ArchiveRead(batch=replace(spec.read.batch, quarantine=quarantine_of(facts))))

@@ -6,7 +6,7 @@ from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.apply.deletes import Deletes
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.merge_plan import keys_condition
-from cdc_ops.core.operation.operation import OperationKind, OperationSpec
+from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.reads import ChunkRead, KeysRead
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
 from cdc_ops.core.operation.table_state import Phase
@@ -96,7 +96,7 @@ def _columns(order: TableRequest) -> Draft:
     return Draft(operations=tuple(_partial(order, spec) for spec in operations), how=plan.how)
 
 
-def _partial(order: TableRequest, spec: OperationSpec) -> OperationSpec:
+def _partial(order: TableRequest, spec: Operation) -> Operation:
     names = only_columns(spec.source.schema, order.request.columns).names
     order_columns = spec.apply.stored_as.sequence.read_columns if spec.apply.stored_as.sequence else ()
     read = (*spec.apply.keys, *spec.source_keys, *spec.source.cursor.column_names, *order_columns, *names)

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import CompareRead
 from cdc_ops.core.schema.tables import TableName
 
@@ -60,7 +60,7 @@ class ConnectionLimit:
             self._free -= wanted
 
 
-def connections_of(spec: OperationSpec) -> int:
+def connections_of(spec: Operation) -> int:
     """Returns how many JDBC connections the reading of an operation opens at the same time, at most."""
     return max(len(spec.slices), spec.read.compare.readers if isinstance(spec.read, CompareRead) else 0, 1)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.errors import SourceBusyError
 from cdc_ops.sources.base import Source
 
@@ -37,7 +37,7 @@ class ReplicaReads:
         self._replica: Source | None = None
         self._follows_snapshot = False
 
-    def source_of(self, spec: OperationSpec) -> Source:
+    def source_of(self, spec: Operation) -> Source:
         """Returns where an operation is to be read; of a replica, one that has applied all that the source had committed.
 
         The chunks of a snapshot need what was committed when their bound was taken, and no more: they wait once.
@@ -60,7 +60,7 @@ class ReplicaReads:
         if self._replica is not None:
             self._replica.close()
 
-    def _wait(self, replica: Source, spec: OperationSpec) -> None:
+    def _wait(self, replica: Source, spec: Operation) -> None:
         position, patience = self._source.position(), self._source.config.max_load_wait
         began, told = self._clock(), False
         while not replica.has_applied(position, LOOK_AGAIN):

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.operation.merge_plan import plan_merge
-from cdc_ops.core.operation.operation import Counts, Manifest, OperationResult, OperationSpec, Outcome
+from cdc_ops.core.operation.operation import Counts, Manifest, Operation, OperationResult, Outcome
 from cdc_ops.core.operation.reads import CompareRead
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, Digests, added, differing, rows_in
@@ -101,7 +101,7 @@ def columns_of(compare: CompareSpec, schema: TableSchema, keys: tuple[str, ...])
 
 
 def land_differences(
-    spark: SparkSession, source: Source, spec: OperationSpec, attempt: str, check: Callable[[], None], reread: str = ""
+    spark: SparkSession, source: Source, spec: Operation, attempt: str, check: Callable[[], None], reread: str = ""
 ) -> Manifest:
     """Finds what differs, reads it and lands it; if nothing does, a manifest says so and nothing is read.
 
@@ -136,7 +136,7 @@ def land_differences(
     return land(spark, rows, spec, attempt, check, lambda manifest: replace(manifest, scope=scope, reread=reread))
 
 
-def _scope_of(spark: SparkSession, source: Source, spec: OperationSpec, compare: CompareSpec) -> BucketSelection:
+def _scope_of(spark: SparkSession, source: Source, spec: Operation, compare: CompareSpec) -> BucketSelection:
     """Returns the part of a table that has to be read: what a verification found, or what checksums tell now."""
     # Columns that the lake does not have yet cannot be summed up there; keys it always has.
     altered = any(spec.source.schema.column(change.column) for change in spec.apply.schema_changes)
@@ -156,7 +156,7 @@ def _scope_of(spark: SparkSession, source: Source, spec: OperationSpec, compare:
         return find_scope(sides, compare.buckets).scope
 
 
-def merge_differences(spark: SparkSession, spec: OperationSpec, manifest: Manifest, *, taken: bool) -> OperationResult:
+def merge_differences(spark: SparkSession, spec: Operation, manifest: Manifest, *, taken: bool) -> OperationResult:
     """Applies what really differs in one statement; if nothing does, there is no commit.
 
     Args:
@@ -198,7 +198,7 @@ def merge_differences(spark: SparkSession, spec: OperationSpec, manifest: Manife
     return apply(spark, spec, marked, replace(plan, marked=changes.deletes), manifest.rows)
 
 
-def _changes(spark: SparkSession, spec: OperationSpec, manifest: Manifest, landed: DataFrame, lake: DataFrame) -> Changes:
+def _changes(spark: SparkSession, spec: Operation, manifest: Manifest, landed: DataFrame, lake: DataFrame) -> Changes:
     condition = scope_condition(spec.source.schema, manifest.scope or WHOLE)
     part = lake.where(condition) if condition else lake
     folder = f"{spec.target.staging.rstrip('/')}/changes-{uuid.uuid4().hex[:12]}"
@@ -206,7 +206,7 @@ def _changes(spark: SparkSession, spec: OperationSpec, manifest: Manifest, lande
         return find_changes(spark, spec, latest_per_key(landed, spec), part, folder)
 
 
-def _replace(spark: SparkSession, spec: OperationSpec, manifest: Manifest, landed: DataFrame, lake: DataFrame) -> OperationResult:
+def _replace(spark: SparkSession, spec: Operation, manifest: Manifest, landed: DataFrame, lake: DataFrame) -> OperationResult:
     if same_rows(landed, lake):
         return _unchanged(spark, spec, manifest)
     stored = lake.count()
@@ -216,24 +216,24 @@ def _replace(spark: SparkSession, spec: OperationSpec, manifest: Manifest, lande
     return apply(spark, spec, landed, plan_merge(spec, manifest), manifest.rows)
 
 
-def _nothing(spark: SparkSession, spec: OperationSpec, manifest: Manifest) -> OperationResult:
+def _nothing(spark: SparkSession, spec: Operation, manifest: Manifest) -> OperationResult:
     """Runs the statement without a row."""
     empty = spark.createDataFrame([], ", ".join(f"{quoted(c.name)} {c.delta_type}" for c in spec.full_schema.columns))
     return apply(spark, spec, apply_deletes(empty, spec), replace(plan_merge(spec, None), deleted_flag=""), manifest.rows)
 
 
-def _unchanged(spark: SparkSession, spec: OperationSpec, manifest: Manifest) -> OperationResult:
+def _unchanged(spark: SparkSession, spec: Operation, manifest: Manifest) -> OperationResult:
     if _compare_of(spec).heals:
         return _nothing(spark, spec, manifest)
     counts = Counts(read=manifest.rows, bytes=manifest.bytes, nulled=manifest.nulled)
     return OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.UNCHANGED, counts=counts)
 
 
-def _living(spec: OperationSpec) -> LiveRows:
+def _living(spec: Operation) -> LiveRows:
     return LiveRows(path=spec.target.path, deleted_column=spec.apply.deleted_column, keeps_versions=spec.apply.stored_as.keeps_versions)
 
 
-def _compare_of(spec: OperationSpec) -> CompareSpec:
+def _compare_of(spec: Operation) -> CompareSpec:
     if not isinstance(spec.read, CompareRead):
         raise StateError(f"Operation {spec.op_seq} of {spec.table} compares nothing.")
     return spec.read.compare

@@ -4,16 +4,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from cdc_ops.core.cursor.late_rows import LateRows, advice, commit_lag, deepest
-from cdc_ops.core.operation.operation import OperationResult, OperationSpec
+from cdc_ops.core.operation.operation import Operation, OperationResult
 from cdc_ops.core.operation.reads import WindowRead
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.lake.log.head import find_commit
 from cdc_ops.state.base import TableRun
 
 
-def with_late_rows(
-    run: TableRun, config: TableConfig, specs: tuple[OperationSpec, ...], reported: Mapping[str, OperationResult]
-) -> TableRun:
+def with_late_rows(run: TableRun, config: TableConfig, specs: tuple[Operation, ...], reported: Mapping[str, OperationResult]) -> TableRun:
     """Returns a line with the late rows of its operations.
 
     Args:
@@ -36,7 +34,7 @@ def with_late_rows(
     )
 
 
-def _late(spec: OperationSpec, reported: OperationResult | None) -> LateRows:
+def _late(spec: Operation, reported: OperationResult | None) -> LateRows:
     if reported is not None:
         return reported.late
     found = find_commit(spec.target.path, spec.operation_id)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cdc_ops.core.operation.operation import Counts, OperationSpec
+from cdc_ops.core.operation.operation import Counts, Operation
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class Pace:
         self.seconds += seconds
 
 
-def chunk_line(spec: OperationSpec, pace: Pace) -> str:
+def chunk_line(spec: Operation, pace: Pace) -> str:
     """Says how far a snapshot is after a chunk; "" for operations that are none, and for tables of one chunk.
 
     What is left is estimated from the planned rows: of the chunks to come, at the rows a second of this application.
@@ -52,7 +52,7 @@ def chunk_line(spec: OperationSpec, pace: Pace) -> str:
     return ", ".join(parts)
 
 
-def merge_line(spec: OperationSpec, rows: int) -> str:
+def merge_line(spec: Operation, rows: int) -> str:
     """Says what a MERGE has to do, before it begins: how many landed rows, and into what."""
     into = "a new table" if spec.target.version is None else f"version {spec.target.version}"
     return f"{spec.table}: merges {rows:,} row{'s' if rows != 1 else ''} into {into} at {spec.target.path}"

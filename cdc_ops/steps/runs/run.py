@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from cdc_ops.core.operation.job import JobSpec, MaintenanceTask, Step, StepResult
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.schema.tables import TableName
@@ -143,7 +143,7 @@ class _Run:
         self.say(f"lease of {lease.table} lost; another run finishes it")
 
 
-def start_attempts(context: Context, leases: tuple[Lease, ...], operations: tuple[OperationSpec, ...]) -> None:
+def start_attempts(context: Context, leases: tuple[Lease, ...], operations: tuple[Operation, ...]) -> None:
     """Counts a try of every operation that is about to be executed."""
     by_table = {lease.table: lease for lease in leases}
     for spec in operations:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from cdc_ops.core.operation.job import StepResult, TableResult
-from cdc_ops.core.operation.operation import OperationSpec, Outcome
+from cdc_ops.core.operation.operation import Operation, Outcome
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.errors import CdcError, LeaseHeldError, LedgerUnavailableError
@@ -44,7 +44,7 @@ class GroupPlan:
     failures: tuple[TableFailure, ...] = ()
 
     @property
-    def operations(self) -> tuple[OperationSpec, ...]:
+    def operations(self) -> tuple[Operation, ...]:
         """All operations to execute; empty if the whole group is idle."""
         return tuple(spec for plan in self.plans for spec in plan.operations)
 

@@ -10,12 +10,12 @@ from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.balanced import balanced_reduce
 from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL
 from cdc_ops.core.operation.merge_plan import folds_nulls
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.merge.key_join import numbered_keys
 
 
-def latest_per_key(rows: DataFrame, spec: OperationSpec) -> DataFrame:
+def latest_per_key(rows: DataFrame, spec: Operation) -> DataFrame:
     """Returns one row per key: the one with the largest cursor.
 
     Slices of a window are read over several connections, and a row that changes meanwhile can be seen in two of them. NULL cursors sort
@@ -30,7 +30,7 @@ def latest_per_key(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     return latest.select(*(F.col(f"row.{quoted(name)}") for name in rows.columns))
 
 
-def latest_rows(rows: DataFrame, spec: OperationSpec) -> DataFrame:
+def latest_rows(rows: DataFrame, spec: Operation) -> DataFrame:
     """Returns what a MERGE needs of rows that were read: one per key, or of tables that keep versions of changes all.
 
     Where a NULL may leave what is there (`ignore_null_updates`), each column has its last value since the key's last delete, and `PRESENT`
@@ -58,14 +58,14 @@ def latest_rows(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     return folded.select(*(value.alias(name) for name, value in values.items()), present.alias(PRESENT))
 
 
-def _present(spec: OperationSpec, kept: dict[str, Column], anew: Column) -> Column:
+def _present(spec: Operation, kept: dict[str, Column], anew: Column) -> Column:
     """Returns the names of the columns that a row speaks of; NULL if of all, as a row does that begins anew."""
     names = [F.when(kept[name].isNotNull(), F.lit(name)) if name in kept else F.lit(name) for name in spec.source.schema.names]
     silent = balanced_reduce(or_, (value.isNull() for value in kept.values()), F.lit(False))
     return F.when(silent & ~anew, F.array_compact(F.array(*names, F.lit(REST_IS_NULL))))
 
 
-def place_in(rows: DataFrame, spec: OperationSpec) -> Column:
+def place_in(rows: DataFrame, spec: Operation) -> Column:
     """Returns the order of rows with one key: a table's own, then its cursor; without either, always the same."""
     own = spec.apply.stored_as.sequence.parts if spec.apply.stored_as.sequence else ()
     cursor = [F.coalesce(*(F.col(quoted(name)) for name in column.columns)) for column in spec.source.cursor.columns]
@@ -73,7 +73,7 @@ def place_in(rows: DataFrame, spec: OperationSpec) -> Column:
     return F.struct(*(columns or [F.xxhash64(*(F.col(quoted(name)) for name in rows.columns))]))
 
 
-def applied(rows: DataFrame, spec: OperationSpec) -> DataFrame:
+def applied(rows: DataFrame, spec: Operation) -> DataFrame:
     """Returns the rows that count: with ignored deletes, those that the table's `apply_as_deletes` is true of are left out.
 
     They go before the last row of a key is chosen: else what came before a delete would count or not by how a window was cut.
@@ -81,7 +81,7 @@ def applied(rows: DataFrame, spec: OperationSpec) -> DataFrame:
     return rows.where(~is_deleted(spec.apply.delete_where)) if spec.apply.delete_where and spec.apply.stored_as.ignores_deletes else rows
 
 
-def apply_deletes(rows: DataFrame, spec: OperationSpec) -> DataFrame:
+def apply_deletes(rows: DataFrame, spec: Operation) -> DataFrame:
     """Marks the rows that the table's `apply_as_deletes` is true of, for a MERGE; leaves them out of an append or overwrite.
 
     With soft deletes every row gets the mark with which it is stored. A condition that is NULL deletes nothing. Marks that are there stay.

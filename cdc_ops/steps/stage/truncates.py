@@ -11,16 +11,16 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.operation.merge_plan import MergePlan, older_than, spark_literal
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.steps.stage.latest_rows import is_deleted
 
 
-def is_emptying(spec: OperationSpec) -> Column:
+def is_emptying(spec: Operation) -> Column:
     """Returns whether a row empties the table, never NULL."""
     return is_deleted(spec.apply.truncate_where)
 
 
-def last_emptied(rows: DataFrame, spec: OperationSpec) -> str:
+def last_emptied(rows: DataFrame, spec: Operation) -> str:
     """Returns the place of the last row that empties the table as a Spark SQL literal, "" if there is none, by reading them."""
     sequence = spec.apply.stored_as.sequence
     if not spec.apply.truncate_where or sequence is None:
@@ -34,7 +34,7 @@ def last_emptied(rows: DataFrame, spec: OperationSpec) -> str:
     return parts[0] if len(parts) == 1 else f"CAST(struct({', '.join(parts)}) AS {sequence.type})"
 
 
-def without_emptied(rows: DataFrame, spec: OperationSpec, place: str) -> DataFrame:
+def without_emptied(rows: DataFrame, spec: Operation, place: str) -> DataFrame:
     """Leaves out what is older than a place at which the table was emptied, and the rows that say so."""
     if not spec.apply.truncate_where:
         return rows

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.scd import UNPLACED
 from cdc_ops.core.operation.merge_plan import null_keys_error
-from cdc_ops.core.operation.operation import Manifest, OperationSpec
+from cdc_ops.core.operation.operation import Manifest, Operation
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import NullSequenceError
 from cdc_ops.lake.quarantine.write import set_rows_aside
@@ -21,7 +21,7 @@ from cdc_ops.steps.stage.truncates import is_emptying
 
 
 @contextmanager
-def translated_order(spec: OperationSpec) -> Iterator[None]:
+def translated_order(spec: Operation) -> Iterator[None]:
     """Turns the failure of such a statement into an error of ours.
 
     Raises:
@@ -36,7 +36,7 @@ def translated_order(spec: OperationSpec) -> Iterator[None]:
         raise _unplaced(spec) from error
 
 
-def check_places(spark: SparkSession, spec: OperationSpec, landed: Manifest) -> Manifest:
+def check_places(spark: SparkSession, spec: Operation, landed: Manifest) -> Manifest:
     """Counts the landed rows that have no place, by reading them where the table has an order of its own or lacks keys.
 
     It is looked at before the rows count as landed: once they are repaired at the source, or a quarantine is set, they are read again.
@@ -59,7 +59,7 @@ def check_places(spark: SparkSession, spec: OperationSpec, landed: Manifest) -> 
     return replace(landed, quarantined=found)
 
 
-def without_unplaced(spark: SparkSession, spec: OperationSpec, manifest: Manifest, rows: DataFrame) -> DataFrame:
+def without_unplaced(spark: SparkSession, spec: Operation, manifest: Manifest, rows: DataFrame) -> DataFrame:
     """Sets aside what has no place among landed rows, and returns the others.
 
     Raises:
@@ -72,7 +72,7 @@ def without_unplaced(spark: SparkSession, spec: OperationSpec, manifest: Manifes
     return rows.where(fault == "")
 
 
-def _unplaced(spec: OperationSpec) -> NullSequenceError:
+def _unplaced(spec: Operation) -> NullSequenceError:
     columns = spec.apply.stored_as.sequence.columns if spec.apply.stored_as.sequence else ()
     where = " IS NULL OR ".join(columns)
     return NullSequenceError(
@@ -84,7 +84,7 @@ def _unplaced(spec: OperationSpec) -> NullSequenceError:
     )
 
 
-def _fault(spec: OperationSpec) -> Column:
+def _fault(spec: Operation) -> Column:
     """What is wrong with a row, "" if nothing is."""
     sequence = spec.apply.stored_as.sequence
     keys = [F.when(_lacks(name) & ~is_emptying(spec), F.lit(f"NULL in key column {name}")) for name in spec.apply.keys]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from cdc_ops.core.apply.deletes import source_columns
 from cdc_ops.core.apply.sequence_by import order_names
 from cdc_ops.core.operation.commit_record import LakeHead
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.run_request import ResyncMode, RunRequest
 from cdc_ops.core.schema.collated_keys import alike, compare_rules
@@ -75,7 +75,7 @@ def apply_schema_policy(facts: SourceTable, head: LakeHead | None, request: RunR
     )
 
 
-def rebase_on_current_columns(spec: OperationSpec, facts: SourceTable, head: LakeHead | None, request: RunRequest) -> OperationSpec:
+def rebase_on_current_columns(spec: Operation, facts: SourceTable, head: LakeHead | None, request: RunRequest) -> Operation:
     """Brings a frozen operation to the columns that the source has now, if it could not be read any more as it was frozen.
 
     So is one that reads an archive and lacks columns that were added: files that have changed meanwhile are frozen anew, and their events
@@ -120,7 +120,7 @@ def rebase_on_current_columns(spec: OperationSpec, facts: SourceTable, head: Lak
     return _with_columns(spec, decision, needed, facts.config.settings.order.previous_key)
 
 
-def _with_columns(spec: OperationSpec, decision: Decision, needed: tuple[str, ...], previous_key: tuple[str, ...]) -> OperationSpec:
+def _with_columns(spec: Operation, decision: Decision, needed: tuple[str, ...], previous_key: tuple[str, ...]) -> Operation:
     fingerprint = decision.source.fingerprint
     if not spec.apply.update_only:
         before = spec.apply.previous_keys if all(decision.schema.column(name) for name in previous_key) else ()
@@ -139,14 +139,14 @@ def _with_columns(spec: OperationSpec, decision: Decision, needed: tuple[str, ..
     )
 
 
-def _without_changed(spec: OperationSpec, now: TableSchema, needed: tuple[str, ...]) -> OperationSpec:
+def _without_changed(spec: Operation, now: TableSchema, needed: tuple[str, ...]) -> Operation:
     kept = [column.name for column in spec.source.schema.columns if (found := now.column(column.name)) and reads_alike(column, found)]
     if lost := [name for name in needed if name.lower() not in {column.lower() for column in kept}]:
         raise _unreadable(spec, lost)
     return replace(spec, source=replace(spec.source, schema=only_columns(spec.source.schema, kept)))
 
 
-def check_columns_unchanged(source: Source, spec: OperationSpec) -> None:
+def check_columns_unchanged(source: Source, spec: Operation) -> None:
     """Refuses to read an operation whose columns have changed at the source since they were frozen.
 
     Called right before the rows are read, and again before they are declared landed: values that were read by a stale plan would be cast to
@@ -244,7 +244,7 @@ def _check_lead(facts: SourceTable, head: LakeHead | None) -> None:
     )
 
 
-def _changed(spec: OperationSpec, why: str) -> SchemaChangedError:
+def _changed(spec: Operation, why: str) -> SchemaChangedError:
     return SchemaChangedError(
         f"Table {spec.table} was altered at the source after operation {spec.op_seq} ({spec.kind}) was planned.",
         why=why,
@@ -254,7 +254,7 @@ def _changed(spec: OperationSpec, why: str) -> SchemaChangedError:
     )
 
 
-def _unreadable(spec: OperationSpec, missing: list[str] | tuple[str, ...]) -> SchemaChangedError:
+def _unreadable(spec: Operation, missing: list[str] | tuple[str, ...]) -> SchemaChangedError:
     return SchemaChangedError(
         f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} is frozen and cannot be read any more: {', '.join(missing)} is gone or"
         " another column at the source.",

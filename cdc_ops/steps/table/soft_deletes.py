@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cdc_ops.core.apply.deletes import Deletes, source_columns
 from cdc_ops.core.operation.commit_record import LakeHead
-from cdc_ops.core.operation.operation import OperationSpec
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.schema.collated_keys import compare_rules
@@ -82,7 +82,7 @@ def marker_changes(deleted_column: str, head: LakeHead | None) -> tuple[SchemaCh
     return (SchemaChange(kind=ChangeKind.ADDED, column=deleted_column, after="boolean", declared="deletes: soft"),)
 
 
-def as_table_deletes(spec: OperationSpec, head: LakeHead | None) -> OperationSpec:
+def as_table_deletes(spec: Operation, head: LakeHead | None) -> Operation:
     """Returns an operation that treats deletes as the table does that it finds: one frozen before the setting changed marks too."""
     marker = head.record.columns.deleted_column if head and head.record else ""
     if spec.apply.replaces_schema or spec.apply.deleted_column or not marker:

@@ -23,7 +23,7 @@ class SourceTable:
 
     Args:
         pipeline, config: Whose table, how.
-        schema, keys, cursor: Its columns; keys as the lake's rows are matched (`OperationSpec.keys`).
+        schema, keys, cursor: Its columns; keys as the lake's rows are matched (`ApplySpec.keys`).
         warnings: What the operator should know.
         changes: What has to be altered in the lake before these columns can be written.
         fingerprint: Of the source's schema, before the lake's types were put in.
