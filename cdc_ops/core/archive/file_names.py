@@ -1,6 +1,6 @@
 """Parses names of archived files: topic, partition and start offset, a binlog's number, a load file's counter. Pure.
 
-    name (text) -> parse_name -> KafkaName | BinlogName | DmsName | PlainName | Aside | Stranger
+    name (text) -> parse_name -> KafkaName | BinlogName | DmsName | PlainName | IgnoredFile | UnrecognizedFile
 
 Numbers are numbers: `mysql-bin.1000000` follows `mysql-bin.999999`, which the order of strings denies. A name that the layout does not
 know is a `UnrecognizedFile`, and is reported: it may hold changes. Only what a tool is known to put beside its data is an `IgnoredFile`.

@@ -1,6 +1,6 @@
 """The states of archive files from listing to consumption: to read, waiting, changed, or gone. Pure.
 
-    listing + what the ledger knows + the store's clock -> take_stock -> read now | wait | nothing to do | gone
+    listing + what the ledger knows + the store's clock -> diff_listing -> read now | wait | nothing to do | gone
 
 What the ledger keeps of files is a cache. Whether the *changes* in a file are in the table follows from positions: `files_below` says
 which files a watermark has passed, and a file that is read twice changes nothing, because its records have the same positions as before.

@@ -1,10 +1,10 @@
 """What the ledger keeps of a survey, that frozen files are still the same, and the proof that reading them gave.
 
-    keep             writes what a survey saw into the ledger: who waits, what is gone, where to list next, gaps
-    keep_frozen      writes which files an operation has in its list
+    record_scan      writes what a survey saw into the ledger: who waits, what is gone, where to list next, gaps
+    record_frozen    writes which files an operation has in its list
     check_unchanged  before files are read, and before their rows are merged: they are still those that were frozen
     after_reading    proves again with what is in them, and returns the watermark that the commit carries
-    keep_read        writes what was read, once it is committed
+    record_consumed  writes what was read, once it is committed
 
 What a survey freezes is read by every try, and only what `after_reading` has proven becomes the watermark.
 """
