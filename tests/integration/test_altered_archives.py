@@ -53,7 +53,7 @@ def test_events_from_both_sides_of_an_alter_are_merged_and_what_none_of_them_tel
     assert world.lake("items", "id, title, tone, region") == [(1, "c", "red", "eu"), (2, "b", None, "us"), (3, "d", "blue", None)]
     said = " ".join(report.warnings)
     assert "2 events of new rows lack columns that the source has: 'region' is NULL in these rows" in said
-    assert "They have 'older', which the table does not have" in said
+    assert "They have 'older', which the table lacks: if a column was renamed, set 'renamed'" in said
     assert "column 'old' was dropped" in said
     assert "column 'Colour' was renamed to 'tone' (file_no 3, pos 300): older events were read under the new name" in said
     assert "column 'region' was added with DEFAULT 'eu' (file_no 3, pos 300)" in said

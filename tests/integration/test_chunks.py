@@ -214,7 +214,7 @@ def test_a_key_of_several_columns_is_cut_within_one_first_value(name: str, reque
     plan = check(
         where, "several", ("a", "b", "c"), 400, ["INSERT INTO several VALUES ('x', 1, -5, 401), ('X2', 1, 1, 402), ('', 0, 0, 403)"]
     )
-    assert plan.how.startswith("cut by (a, b, c)")
+    assert plan.how.startswith("split by (a, b, c)")
     assert len(plan.chunks) == 5
     assert max(sizes(where, "several", plan)) <= 110
 

@@ -209,7 +209,7 @@ def test_a_table_is_made_anew_from_events_and_what_else_was_read(mariadb: MariaD
     world.configure(event_history=False)
     shop.happen(1)
     shop.deliver(shop.events[-1:])  # which the history will never know
-    with pytest.raises(ChangesUnavailableError, match="the events of operation 7 were not kept"):
+    with pytest.raises(ChangesUnavailableError, match="the events of operation 7 were not recorded"):
         cdc_ops.as_of(spark, world.path("items"), datetime.now(UTC))
     world.configure(event_history=True)  # so it begins anew
     shop.happen(1)

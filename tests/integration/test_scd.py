@@ -173,7 +173,7 @@ def test_tables_of_changes_are_applied_in_their_own_order(mariadb: MariaDBServer
         except_column_list=("operation", "sequence_num"),
     )
     tables = {f"employees_{scd_type}": world.settings.changed(stored_as_scd_type=scd_type) for scd_type in (1, 2)}
-    tables["employees_2"] = replace(tables["employees_2"], sequence_by=("CAST(concat('0', sequence_num) AS int)",))
+    tables["employees_2"] = tables["employees_2"].changed(sequence_by=("CAST(concat('0', sequence_num) AS int)",))
     rules = (TableRule(pattern=f"{world.schema}.{table}", settings=settings) for table, settings in tables.items())
     world.pipeline = replace(world.pipeline, tables=tuple(rules))
     insert = "INSERT INTO {} (id, name, role, operation, sequence_num) VALUES "
