@@ -287,7 +287,7 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
         fresh_at=_fresh_at(facts, state, draft),
         warnings=(
             *foreign_warnings(base.head),
-            *returned_warnings(config, state),
+            *returned_warnings(state),
             *facts.warnings,
             *key_warnings(facts, state),
             *event_key_warnings(facts),

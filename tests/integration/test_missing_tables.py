@@ -55,14 +55,15 @@ def test_a_dropped_table_is_named_alerts_once_and_goes_on_when_it_is_back(world:
     status, alert = line(first, "gone")
     assert status is TableRunStatus.IDLE
     assert "dropped or renamed, or the user may no longer see it" in alert
-    assert any("gone" in text and "not at the source" in text for text in first.warnings)
+    [told] = [text for text in first.warnings if "not at the source" in text]
+    assert told.startswith(f"{world.database}.gone: not at the source any more: it was dropped")
     assert line(first, "kept")[0] is TableRunStatus.COMMITTED
     since = world.state("gone").missing_since
     assert since is not None
 
     second = world.run()
     assert line(second, "gone") == (TableRunStatus.IDLE, "")
-    assert next(run.message for run in second.runs if run.table.name == "gone").startswith(f"{world.database}.gone is not at the source")
+    assert next(run.message for run in second.runs if run.table.name == "gone").startswith("not at the source any more")
     assert not any("gone" in text for text in second.warnings)
     assert world.state("gone").missing_since == since
     assert world.lake("gone") == before
@@ -82,7 +83,7 @@ def test_a_dropped_table_is_named_alerts_once_and_goes_on_when_it_is_back(world:
     world.sql(TABLE.format("gone"), "INSERT INTO gone (id, v) VALUES (1, 10), (7, 7)")
     back = world.run()
     assert not back.failures
-    assert any("is at the source again" in text and "resync" in text for text in back.warnings)
+    assert any("at the source again" in text and "resync" in text for text in back.warnings)
     assert world.state("gone").missing_since is None
     assert dict(world.lake("gone", "id, v")) == {1: 10, 2: 2, 7: 7}
     assert not any("again" in text for text in world.run().warnings)

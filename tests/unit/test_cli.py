@@ -219,5 +219,5 @@ def test_a_source_that_does_not_answer_stops_its_own_pipeline_and_the_others_go_
     assert len(parts["still"]["tables"]) == 1
     code, output = run(command)
     assert code == 6, output
-    assert "failed pipeline shop" in " ".join(output.split())
+    assert "failed: pipeline shop" in " ".join(output.split())
     assert "of still" in output

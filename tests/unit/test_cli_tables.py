@@ -91,11 +91,11 @@ def test_a_verification_names_the_keys_that_differ_a_line_each_in_any_terminal(s
     print_verification([FOUND])
     lines = shown.getvalue().splitlines()
     for line in (
-        'shop.orders_of_customers different customer="a, b", no=1000',
-        "shop.orders_of_customers extra     customer=Ä, no=5",
-        'shop.orders_of_customers missing   customer="c\\n", no=-2.50',
-        "shop.orders_of_customers and more: 1,999 different",
-        "Next: cdc-ops verify --repair reads the differing rows again and merges them.",
+        'shop.orders_of_customers: different customer="a, b", no=1000',
+        "shop.orders_of_customers: extra     customer=Ä, no=5",
+        'shop.orders_of_customers: missing   customer="c\\n", no=-2.50',
+        "shop.orders_of_customers: and more: 1,999 different",
+        "To repair: cdc-ops verify --pipeline shop --repair",
     ):
         assert line in lines
 

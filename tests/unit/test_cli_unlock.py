@@ -54,6 +54,8 @@ def test_without_a_terminal_and_without_yes_nothing_is_taken(url: str) -> None:
         refused = unlock(*arguments)
         assert refused.exit_code == 2
         assert "--yes" in refused.output
+        assert refused.output.count(HOLDER) == 1
+        assert refused.output.count("No row is lost or duplicated") == 1
         assert lease(url) is not None
 
 

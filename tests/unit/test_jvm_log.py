@@ -47,7 +47,19 @@ def test_a_jvm_that_does_not_start_is_told_with_its_own_words_and_the_name_of_th
     assert "Unrecognized VM option" in error
     assert "Could not create the Java Virtual Machine" in error
     assert str(log.path) in error
+    assert "JAVA_TOOL_OPTIONS" not in error
     assert capfd.readouterr().out == ""
+
+
+def test_a_jvm_that_does_not_start_names_the_variable_with_options_and_no_line_fills_the_terminal(
+    jvm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xlog:gc*:stdout")
+    talk(jvm, f"echo {'long' * 1000}")
+    error = str(started(JvmLog(tmp_path / "logs")))
+    assert "Try without JAVA_TOOL_OPTIONS" in error
+    assert "longlong" in error
+    assert len(error) < 1500
 
 
 def test_the_log_is_its_owner_s_and_holds_no_password(jvm: Path, tmp_path: Path) -> None:

@@ -146,12 +146,12 @@ def test_an_error_is_said_once_also_if_it_stopped_several_tables(terminal: Strin
 def test_warnings_that_were_told_before_are_a_number_and_v_shows_them(terminal: StringIO) -> None:
     report = RunReport(runs=(run_of(TABLES[0]),), failures=(), warnings=("new",), unchanged=("old one", "old two"))
     render.print_report("shop", report)
-    assert "warning new" in terminal.getvalue()
+    assert "warning: new" in terminal.getvalue()
     assert "2 earlier warnings unchanged; -v shows them" in terminal.getvalue()
     assert "old one" not in terminal.getvalue()
     verbose_option(lambda: render.print_report("shop", report))(verbose=True)
-    assert "warning old one" in terminal.getvalue()
-    assert "warning old two" in terminal.getvalue()
+    assert "warning: old one" in terminal.getvalue()
+    assert "warning: old two" in terminal.getvalue()
     assert terminal.getvalue().count("unchanged") == 1
 
 
@@ -179,4 +179,4 @@ def test_where_the_output_is_no_terminal_a_sentence_is_one_line(monkeypatch: pyt
     monkeypatch.setattr(render, "out", Console(file=text, width=80))
     monkeypatch.setattr(render, "err", Console(file=text, width=80))
     a_run()
-    assert f"warning {TABLES[1]}: {WARNING}" in text.getvalue().splitlines()
+    assert f"warning: {TABLES[1]}: {WARNING}" in text.getvalue().splitlines()

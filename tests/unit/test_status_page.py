@@ -78,7 +78,7 @@ def test_the_overview_has_a_line_per_table_and_says_who_holds_one(client: TestCl
     page = client.get("/ui").text
     assert page.count("<tbody") == 8
     assert "backfill__2026-11-01" in page
-    assert "chunk 3 of 12" in page
+    assert "part 3 of 12" in page
     assert "paused" in page
     assert 'http-equiv="refresh" content="30"' in page
 

@@ -86,15 +86,13 @@ def _confirmed(told: str, *, yes: bool, quiet: bool) -> bool:
     Raises:
         RequestError: there is nobody to ask.
     """
-    if not quiet:
-        render.err.print(escape(f"{told}\n{_RISK}"), highlight=False, soft_wrap=True)
-    if yes:
-        return True
-    if quiet or not _has_terminal():
+    if not yes and (quiet or not _has_terminal()):
         raise RequestError(
             "The lease was not removed: no terminal for the confirmation.",
             why=f"{told} {_RISK}",
             data="Nothing was changed.",
             next="Add --yes.",
         )
-    return typer.confirm("Remove the lease?", err=True)
+    if not quiet:
+        render.err.print(escape(f"{told}\n{_RISK}"), highlight=False, soft_wrap=True)
+    return yes or typer.confirm("Remove the lease?", err=True)

@@ -148,8 +148,12 @@ def print_verification(documents: Sequence[dict[str, Any]]) -> None:
     for found in documents:
         for line in _lines(found):
             print_sentence(render.out, line, name=found["table"])
-    if any(not found["equal"] and "repair" not in found and "error" not in found for found in documents):
-        print_sentence(render.out, "Next: cdc-ops verify --repair reads the differing rows again and merges them.")
+    for pipeline in dict.fromkeys(found["pipeline"] for found in documents if _can_be_repaired(found)):
+        print_sentence(render.out, f"To repair: cdc-ops verify --pipeline {pipeline} --repair")
+
+
+def _can_be_repaired(found: dict[str, Any]) -> bool:
+    return not found["equal"] and "repair" not in found and "error" not in found
 
 
 def _row(found: dict[str, Any]) -> tuple[str, ...]:

@@ -76,12 +76,12 @@ def show_grid(console: Console, grid: Grid) -> bool:
 
 
 def print_sentence(console: Console, text: str, *, name: str = "", colour: str = "yellow") -> None:
-    """Prints a sentence about something that is named, or an error with its labels, wrapped between words on a terminal.
+    """Prints a sentence behind the name of what it is about, as in `shop.orders: no row`, wrapped between words on a terminal.
 
     Lines with a command stay as they are, so that they can be copied.
     """
     for number, line in enumerate(text.splitlines() or [""]):
-        start = f"{name} " if name and not number else ""
+        start = f"{name}: " if name and not number else ""
         for part in _wrapped(console, f"{start}{line}"):
             shown = Text(part)
             if not number and name and part.startswith(name):

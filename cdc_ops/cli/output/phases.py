@@ -11,4 +11,4 @@ def print_phases(report: RunReport) -> None:
     for run in report.runs:
         if any(item.phase not in PLANNING for item in run.phases):
             text = f"{total_seconds(run.phases):,.1f} s: {phases_text(run.phases)}"
-            print_sentence(render.out, text, name=f"{run.table}:", colour="dim")
+            print_sentence(render.out, text, name=str(run.table), colour="dim")

@@ -349,7 +349,7 @@ def _compare_same_number(state: TableState, head: LakeHead) -> LedgerStatus:
 
 def _position(watermark: CursorValue | None, snapshot: SnapshotProgress | None) -> str:
     if snapshot is not None:
-        return f"snapshot chunk {snapshot.done} of {snapshot.total}"
+        return f"snapshot, part {snapshot.done} of {snapshot.total}"
     return f"watermark {watermark}" if watermark is not None else "nothing"
 
 

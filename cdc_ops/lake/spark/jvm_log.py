@@ -28,6 +28,8 @@ _SHORT: Final = 4
 """A shorter secret is not taken out: it stands in other words too. The servers' own rules refuse such passwords."""
 
 _TAIL: Final = 12
+_LONGEST_LINE: Final = 300
+_OPTIONS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 _PATIENCE: Final = 5.0
 
 
@@ -127,12 +129,14 @@ class JvmLog:
         return line
 
     def _not_started(self, error: Exception) -> EnvironmentSetupError:
-        said = self.path.read_text("utf-8", "replace").splitlines()[-_TAIL:]
+        said = [line[:_LONGEST_LINE] for line in self.path.read_text("utf-8", "replace").splitlines()[-_TAIL:]]
+        options = [name for name in _OPTIONS if os.environ.get(name)]
+        also = f" Try without {' and '.join(options)}: Spark cannot start where it makes the JVM print to stdout." if options else ""
         return EnvironmentSetupError(
             "The JVM for Spark did not start.",
             why="\n        ".join(said) or str(error),
             data="Nothing was read or written.",
-            next=f"Check that Java 17 is installed (java -version), and 'spark' in the pipeline file. The JVM's log: {self.path}",
+            next=f"Check that Java 17 is installed (java -version), and 'spark' in the pipeline file.{also} The JVM's log: {self.path}",
         )
 
 

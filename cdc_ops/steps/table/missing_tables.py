@@ -24,7 +24,7 @@ class Absence:
 
     Args:
         since: When a run first found it so.
-        idle: Why nothing is planned for it.
+        idle: Why nothing is planned for it; whoever shows it names the table.
         alert: What somebody has to look at now, "" if it was told before.
         stopped: Why the table fails, None if it does not.
     """
@@ -107,12 +107,12 @@ def _absence(pipeline: Pipeline, config: TableConfig, state: TableState, ledger:
     return Absence(since=since, idle=text, alert=alert, stopped=stopped)
 
 
-def returned_warnings(config: TableConfig, state: TableState) -> tuple[str, ...]:
+def returned_warnings(state: TableState) -> tuple[str, ...]:
     """Says, once, that a table is back which was missing."""
     if state.missing_since is None:
         return ()
     return (
-        f"{config.table} is at the source again; it was missing since {_shown(state.missing_since)}. It goes on from its watermark. If it"
+        f"at the source again; it was missing since {_shown(state.missing_since)}. It goes on from its watermark. If it"
         " was made anew with other rows, those below the watermark are not read: 'cdc-ops reconcile --rows' or a resync with --mode full"
         " brings them.",
     )
@@ -120,9 +120,9 @@ def returned_warnings(config: TableConfig, state: TableState) -> tuple[str, ...]
 
 def _told(pipeline: Pipeline, config: TableConfig, state: TableState, since: datetime) -> str:
     if pipeline.source.is_declared:
-        gone = f"{config.table} is no longer declared in 'tables' of the source"
+        gone = "no longer declared in 'tables' of the source"
     else:
-        gone = f"{config.table} is not at the source any more: it was dropped or renamed, or the user may no longer see it (SELECT)"
+        gone = "not at the source any more: it was dropped or renamed, or the user may no longer see it (SELECT)"
     archive = " What its archive still holds is not read: nobody says which columns it has." if config.settings.method is Method.LOG else ""
     fresh = f" as of {_shown(state.progress.fresh_at)}" if state.progress.fresh_at else ""
     return (
@@ -134,7 +134,7 @@ def _told(pipeline: Pipeline, config: TableConfig, state: TableState, since: dat
 def _failure(config: TableConfig, text: str) -> SourceTableError:
     what, _, rest = text.partition("; ")
     return SourceTableError(
-        f"{what}.",
+        f"{config.table} is {what}.",
         why="A run that names the table, and one of a table with 'dropped_tables: fail', needs it.",
         data=f"Nothing was read; the watermark stays. It was {rest.partition(' If that')[0]}",
         next="Bring the table back or grant the user SELECT on it; or remove or exclude it in the pipeline file.",
