@@ -27,10 +27,11 @@ def to_data(value: object) -> Any:
     """Converts a value to plain JSON data; datetimes must have a time zone, a timedelta becomes its seconds."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         data: dict[str, Any] = {}
+        groups, tag = _inline(type(value)), _tag(type(value))
         for field in dataclasses.fields(value):
             item = to_data(getattr(value, field.name))
-            data |= item if field.name in _inline(type(value)) else {field.name: item}
-        return data if (tag := _tag(type(value))) is None else {TYPE: tag, **data}
+            data |= item if field.name in groups else {field.name: item}
+        return data if tag is None else {TYPE: tag, **data}
     match value:
         case enum.Enum():
             return value.value

@@ -198,9 +198,3 @@ class AirflowHome:
 def own_environment(outer: Mapping[str, str]) -> dict[str, str]:
     """Returns an environment without what an outer Airflow, Spark or Python set-up would change in the demo."""
     return {name: value for name, value in outer.items() if not name.startswith(_FOREIGN)}
-
-
-def read_login(layout: Layout) -> Login | None:
-    """Returns the login of the demo in this folder, None if there is none."""
-    path = layout.airflow / ACCESS_FILE
-    return Login(**json.loads(path.read_text("ascii"))) if path.exists() else None
