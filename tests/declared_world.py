@@ -21,10 +21,11 @@ from cdc_ops.sources.base import open_source
 from cdc_ops.state.base import TableRun
 from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.steps.archive.frozen_files import after_reading
-from cdc_ops.steps.commit import Rebuilt, commit_table, rebuild_table
+from cdc_ops.steps.commit import commit_table
 from cdc_ops.steps.context import LEASE_TTL, Context
 from cdc_ops.steps.discovery import discover
 from cdc_ops.steps.plan import TablePlan, freeze_table, plan_table
+from cdc_ops.steps.recover import Rebuilt, rebuild_table
 from tests.operations import with_fields
 
 MAXWELL = (

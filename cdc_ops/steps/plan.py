@@ -34,13 +34,13 @@ from cdc_ops.state.base import StateReader, TableRun, TableRunStatus
 from cdc_ops.state.lease import Lease
 from cdc_ops.steps.archive.frozen_files import record_frozen, record_scan, with_hashes
 from cdc_ops.steps.archive.scan import ArchiveScan
-from cdc_ops.steps.commit import TableHead, abandon_exhausted, catch_up
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.planning.draft import draft_operations, reading_as_now
 from cdc_ops.steps.planning.log import reads_otherwise
 from cdc_ops.steps.planning.reconcile import method_of
 from cdc_ops.steps.planning.request import Draft, TableRequest, choosing_quarantine
 from cdc_ops.steps.planning.warnings import event_key_warnings, foreign_warnings, key_warnings
+from cdc_ops.steps.recover import TableHead, abandon_exhausted, catch_up
 from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
 from cdc_ops.steps.reporting.told_before import still_told
 from cdc_ops.steps.table.missing_tables import Absence, find_absence, returned_warnings

@@ -18,9 +18,9 @@ from cdc_ops.errors import JobLostError
 from cdc_ops.jobs import execute
 from cdc_ops.sources.base import open_source
 from cdc_ops.state.sql import open_store
-from cdc_ops.steps.commit import Rebuilt, rebuild_table
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.discovery import discover
+from cdc_ops.steps.recover import Rebuilt, rebuild_table
 from cdc_ops.steps.runs.run import RunReport, run_pipeline
 from tests.stores import place
 from tests.world import request

@@ -23,8 +23,8 @@ from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import ArchiveError, ArchiveGapError, BadRecordsError, IncompleteRowError, JobLostError, StateError
 from cdc_ops.lake.quarantine.read import quarantined_tables, read_quarantine
 from cdc_ops.state.sql import open_store
-from cdc_ops.steps.commit import rebuild_table
 from cdc_ops.steps.discovery import discover
+from cdc_ops.steps.recover import rebuild_table
 from cdc_ops.steps.runs.run import RunReport
 from tests.operations import with_fields
 from tests.stores import place

@@ -256,8 +256,8 @@ def test_a_resync_queues_behind_an_interrupted_increment(orders: World) -> None:
 
 
 def test_a_lost_ledger_stops_the_table_and_rebuild_continues_without_a_reload(orders: World) -> None:
-    from cdc_ops.steps.commit import rebuild_table
     from cdc_ops.steps.discovery import discover
+    from cdc_ops.steps.recover import rebuild_table
 
     orders.sql("UPDATE orders SET amount = 9 WHERE id <= 10")
     assert_done(orders.run())

@@ -164,7 +164,7 @@ def test_a_killed_reconcile_is_finished_by_the_next_run(
 def test_an_application_that_lives_on_although_it_was_given_up_brings_nothing_back_behind_a_comparison(
     mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cdc_ops.steps.commit.MAX_ATTEMPTS", 1)
+    monkeypatch.setattr("cdc_ops.steps.recover.MAX_ATTEMPTS", 1)
     world = World(mariadb, tmp_path, spark)
     world.sql(ORDERS, "INSERT INTO orders (customer, amount) SELECT CONCAT('c', seq), seq FROM seq_1_to_50", "ANALYZE TABLE orders")
     assert_done(world.run())

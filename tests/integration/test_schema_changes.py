@@ -332,8 +332,8 @@ def test_a_column_that_appears_during_a_snapshot_comes_with_the_first_increment(
 
 
 def test_a_rebuilt_ledger_knows_the_keys_and_the_columns_from_the_lake(items: World) -> None:
-    from cdc_ops.steps.commit import rebuild_table
     from cdc_ops.steps.discovery import discover
+    from cdc_ops.steps.recover import rebuild_table
     from tests.world import request
 
     items.sql("ALTER TABLE items DROP COLUMN name", "UPDATE items SET amount = 1 WHERE id = 1")

@@ -20,9 +20,9 @@ from cdc_ops.errors import StaleStateError
 from cdc_ops.lake.staging.manifests import write_manifest
 from cdc_ops.state.lease import Lease
 from cdc_ops.state.sql import SqlStateStore, open_store
-from cdc_ops.steps.commit import MAX_ATTEMPTS, abandon_exhausted
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.plan import build_job
+from cdc_ops.steps.recover import MAX_ATTEMPTS, abandon_exhausted
 from tests.operations import with_fields
 from tests.state_values import ORDERS, PIPELINE, fresh, spec, take
 

@@ -14,8 +14,8 @@ from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.errors import RequestError
 from cdc_ops.state.sql import open_reader
-from cdc_ops.steps.commit import Rebuilt, rebuild_table
 from cdc_ops.steps.discovery import discover
+from cdc_ops.steps.recover import Rebuilt, rebuild_table
 
 
 @app.command()
