@@ -44,7 +44,7 @@ def snapshot(source: Source, table: TableName, path: Path, name: str) -> Operati
         before=TableProgress(),
         after=TableProgress(),
         apply=ApplySpec(keys=schema.primary_key, mode=ApplyMode.APPEND, landing=Landing.DIRECT),
-        read=ChunkRead(slices=source.slices(schema, schema.primary_key, "", TableSettings().parallelism)),
+        read=ChunkRead(slices=source.slices(schema, schema.primary_key, "", TableSettings().load.parallelism)),
     )
 
 

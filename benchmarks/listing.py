@@ -23,7 +23,7 @@ from cdc_ops.steps.archive.scan import ArchiveScan, scan_archive
 PARTITIONS = 4
 RECORDS = 100
 OWNER = ("bench", TableName(schema="bench", name="t"))
-RULES = ArchiveConfig(layout=Layout.KAFKA_CONNECT, min_file_age=timedelta(0))
+RULES = ArchiveConfig.of(layout=Layout.KAFKA_CONNECT, min_file_age=timedelta(0))
 
 
 def keys(first: int, count: int) -> list[str]:
@@ -45,7 +45,7 @@ def measure(
     """Returns an incremental and a full survey of the same archive, and the median seconds of each."""
     with tempfile.TemporaryDirectory() as folder, open_store(f"sqlite:///{folder}/ledger.db") as store:
         add(keys(0, files))
-        names = [name for path in keys(0, files) if isinstance(name := parse_name(RULES.layout, path), KafkaName)]
+        names = [name for path in keys(0, files) if isinstance(name := parse_name(RULES.files.layout, path), KafkaName)]
         lease = store.acquire(*OWNER, "bench", ttl=timedelta(hours=1), live=True)
         # As an earlier run leaves it; that files below the watermark are consumed follows from their names.
         mark = ListingMark(ranges=next_ranges(names, reached(files)), full_at=datetime.now(UTC))

@@ -5,6 +5,7 @@ from typing import Any
 
 from cdc_ops.config.fields.model_fields import FieldShape, Kind, Section, document_section, section_of
 from cdc_ops.config.reading.document import Document
+from cdc_ops.core.pipeline.grouped import Grouped
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableRule
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.declared_tables import DeclaredTable
@@ -38,9 +39,13 @@ def _given(section: Section, data: Data) -> Iterator[tuple[FieldShape, Any]]:
             case Kind.COLUMNS:
                 yield shape, tuple(DeclaredTable(name=table, columns=tuple(columns.items())) for table, columns in value.items())
             case Kind.SECTION if shape.section is not None:
-                yield shape, shape.section.cls(**{inner.attribute: one for inner, one in _given(shape.section, value)})
+                yield shape, _made(shape.section.cls, {inner.attribute: one for inner, one in _given(shape.section, value)})
             case _:
                 yield shape, value
+
+
+def _made(cls: type, values: dict[str, Any]) -> Any:
+    return cls.of(**values) if issubclass(cls, Grouped) else cls(**values)
 
 
 def _merged(section: Section, under: Data, over: Data) -> dict[str, Any]:

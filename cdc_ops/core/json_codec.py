@@ -124,6 +124,12 @@ def field_names(cls: type) -> tuple[str, ...]:
     return tuple(name for found in names for name in found)
 
 
+@cache
+def group_of(cls: type) -> dict[str, str]:
+    """Returns the group in which each field of a class's groups stands."""
+    return {field: group for group in _inline(cls) for field in field_names(_hints(cls)[group])}
+
+
 def _inline(cls: type) -> tuple[str, ...]:
     return getattr(cls, "JSON_INLINE", ())
 

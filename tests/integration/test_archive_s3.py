@@ -88,7 +88,7 @@ def test_runs_on_s3_read_what_is_new_and_see_gaps_longer_and_removed_files(
     object_store: ObjectStore, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     archive, name = open_archive(f"s3://{object_store.bucket}/runs", object_store.options), TableName(schema="shop", name="s3")
-    rules = ArchiveConfig(layout=Layout.KAFKA_CONNECT, min_file_age=timedelta(0))
+    rules = ArchiveConfig.of(layout=Layout.KAFKA_CONNECT, min_file_age=timedelta(0))
     object_store.put_many({key(offset, prefix="runs"): b"x" * 10 for offset in (0, 10, 20)})
     with open_store(f"sqlite:///{tmp_path_factory.mktemp('ledger')}/ledger.db") as store:
         lease = take(store, table=name)

@@ -77,7 +77,7 @@ def test_a_table_fed_from_avro_files_is_as_it_is_also_after_an_alter_between_two
         ("skipped.operations", "none"),
     )
     url = str(tmp_path / "archive" / "cdc.{schema}.{table}")
-    archive = ArchiveConfig(url=url, format="debezium-mysql-avro", settings=settings, min_file_age=timedelta(0))
+    archive = ArchiveConfig.of(url=url, format="debezium-mysql-avro", settings=settings, min_file_age=timedelta(0))
     world.pipeline = replace(world.pipeline, archive=archive)
     world.sql(ITEMS)
     sink = AvroSinkArchive(tmp_path / "archive", tmp_path / "sink", records_per_file=3)
@@ -121,7 +121,7 @@ def test_the_worked_example_of_dts_ends_as_documented_also_from_its_own_avro_rec
 ) -> None:
     world = World(mariadb, tmp_path, spark)
     world.configure(method=Method.LOG, cursor=())
-    archive = ArchiveConfig(url=str(tmp_path / "archive" / "{schema}.{table}"), format="dts-avro", min_file_age=timedelta(0))
+    archive = ArchiveConfig.of(url=str(tmp_path / "archive" / "{schema}.{table}"), format="dts-avro", min_file_age=timedelta(0))
     world.pipeline = replace(world.pipeline, archive=archive)
     world.sql("CREATE TABLE sales (id BIGINT PRIMARY KEY, date DATE, name VARCHAR(32), sales DOUBLE)")
     topic = f"{world.database}.sales"

@@ -33,7 +33,7 @@ def test_the_blocks_of_the_page_are_those_that_formats_show_prints(tmp_path: Pat
     for number, text in enumerate((LOCAL, ON_S3)):
         file = tmp_path / f"{number}.yaml"
         file.write_text(text, "utf-8")
-        assert dict(load_pipeline(file, {}).archive.settings) == {**archive_settings(FACTS), "snapshot.mode": OWN["snapshot.mode"]}
+        assert dict(load_pipeline(file, {}).archive.events.settings) == {**archive_settings(FACTS), "snapshot.mode": OWN["snapshot.mode"]}
 
 
 def test_the_blocks_of_the_page_bring_a_table_into_the_lake_and_follow_it(

@@ -173,7 +173,7 @@ def test_a_corrected_pipeline_file_is_what_an_operation_that_failed_is_read_by_a
     assert not report.failures, [str(failure.error) for failure in report.failures]
     assert [operation.op_seq for job in world.jobs for operation in job.operations] == [1, 1]
     assert [
-        isinstance(operation.read, ArchiveRead) and operation.read.batch.archive.format
+        isinstance(operation.read, ArchiveRead) and operation.read.batch.archive.events.format
         for job in world.jobs
         for operation in job.operations
     ] == [

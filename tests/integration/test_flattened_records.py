@@ -58,11 +58,11 @@ def test_null_of_a_column_with_a_default_is_null_and_the_transformation_that_rep
     assert [(row["n"], row["note"]) for row in kept if row["id"] == 1] == [(None, None)]
 
     url = str(tmp_path / "kept" / "cdc.{schema}.{table}")
-    rules = ArchiveConfig(url=url, format="debezium-mysql-unwrapped", accept_losses=("truncate=dropped",), min_file_age=timedelta(0))
-    world.pipeline = replace(world.pipeline, archive=replace(rules, settings=tuple(STATED.items())))
+    rules = ArchiveConfig.of(url=url, format="debezium-mysql-unwrapped", accept_losses=("truncate=dropped",), min_file_age=timedelta(0))
+    world.pipeline = replace(world.pipeline, archive=rules.changed(settings=tuple(STATED.items())))
     [failure] = world.run(tables=(str(world.name("parts")),)).failures
     assert "replace.null.with.default=true" in str(failure.error)
-    world.pipeline = replace(world.pipeline, archive=replace(rules, settings=(*STATED.items(), ("replace.null.with.default", "false"))))
+    world.pipeline = replace(world.pipeline, archive=rules.changed(settings=(*STATED.items(), ("replace.null.with.default", "false"))))
     report = world.run(tables=(str(world.name("parts")),))
     assert not report.failures, [str(failure.error) for failure in report.failures]
     rows = spark.read.format("delta").load(world.path("parts")).select("id", "n", "note").orderBy("id").collect()

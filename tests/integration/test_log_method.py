@@ -75,7 +75,7 @@ def log_world(server: MariaDBServer, folder: Path, spark: SparkSession, kind: st
         "time.precision.mode": "adaptive_time_microseconds",
         "binary.handling.mode": "bytes",
     }
-    config = ArchiveConfig(
+    config = ArchiveConfig.of(
         url=str(place(folder) / "archive" / "{schema}.{table}"),
         format=kind,
         settings=tuple(sorted(settings.items())) if kind == "debezium-mysql" else (),
@@ -144,7 +144,7 @@ def test_a_full_load_of_aws_dms_and_its_changes_end_as_the_table_is(mariadb: Mar
     world = log_world(mariadb, tmp_path, spark, "aws-dms-csv", layout=Layout.AWS_DMS)
     settings = {"AR_H_CHANGE_SEQ": "seq", "add-before-image-columns": "pk-only", "AddColumnName": "true", "CsvNullValue": "\\N"}
     settings |= {"DataErrorPolicy": "SUSPEND_TABLE", "DataTruncationErrorPolicy": "SUSPEND_TABLE"}
-    archive = replace(world.pipeline.archive, settings=tuple(settings.items()), accept_losses=("truncate=dropped",))
+    archive = world.pipeline.archive.changed(settings=tuple(settings.items()), accept_losses=("truncate=dropped",))
     world.pipeline = replace(world.pipeline, archive=archive)
     world.sql(ITEMS)
     folder = place(tmp_path) / "archive" / f"{world.database}.items"

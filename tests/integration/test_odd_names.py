@@ -192,7 +192,7 @@ def test_names_of_all_kinds_come_from_archived_events(kind: str, fixtures: Fixtu
     safe = {"event.converting.failure.handling.mode": "fail", "converter.replace.null.with.default": "false", "skipped.operations": "none"}
     form = "debezium-postgres" if kind == "postgres" else "debezium-mysql"
     settings = tuple(safe.items()) + ((("enable.time.adjuster", "false"),) if kind == "mariadb" else ())
-    archive = ArchiveConfig(url=str(tmp_path / "archive"), format=form, settings=settings, min_file_age=timedelta(0))
+    archive = ArchiveConfig.of(url=str(tmp_path / "archive"), format=form, settings=settings, min_file_age=timedelta(0))
     tables = plain, versions = Odd(world, 0, NAMES[: HALF + 1], 8), Odd(world, 1, NAMES[HALF:], 8, history=True)
     world.pipeline = replace(world.pipeline, archive=archive, tables=(plain.rule, versions.rule))
     sink = SinkArchive(tmp_path / "archive", tmp_path / "sink", records_per_file=40)

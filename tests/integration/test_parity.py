@@ -219,7 +219,7 @@ def test_a_table_holds_the_same_values_by_either_method(
 
     world.configure(method=Method.LOG, cursor=(), except_column_list=tuple(left_out))
     chosen = event_format(server, ACCEPTED[server.name])
-    rules = ArchiveConfig(
+    rules = ArchiveConfig.of(
         url=str(tmp_path / "archive" / "cdc.{schema}.{table}"),
         format=chosen.name,
         settings=tuple(chosen.settings.items()),

@@ -185,7 +185,7 @@ def follow(world: World, dialect: Dialect) -> None:
     # Postgres' connector has no years of two digits, and no setting for them.
     settings = SAFE if dialect.form == "debezium-postgres" else (*SAFE, ("enable.time.adjuster", "false"))
     world.pipeline = replace(
-        world.pipeline, archive=ArchiveConfig(url=url, format=dialect.form, settings=settings, min_file_age=timedelta(0))
+        world.pipeline, archive=ArchiveConfig.of(url=url, format=dialect.form, settings=settings, min_file_age=timedelta(0))
     )
     world.sql(
         f"CREATE TABLE busy (id BIGINT {dialect.identity} PRIMARY KEY, n INT NOT NULL DEFAULT 5, {dialect.busy},"

@@ -29,7 +29,7 @@ from tests.state_values import spec
 from tests.unit.test_events import column
 
 STREAM = "all/0"
-RULES = ArchiveConfig(
+RULES = ArchiveConfig.of(
     format="debezium-mysql",
     settings=(
         ("event.converting.failure.handling.mode", "fail"),

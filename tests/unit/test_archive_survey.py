@@ -29,7 +29,7 @@ from cdc_ops.steps.archive.scan import ArchiveScan, scan_archive
 from tests.operations import with_fields
 from tests.state_values import PIPELINE, spec, take
 
-RULES = ArchiveConfig(layout=Layout.KAFKA_CONNECT, min_file_age=timedelta(0))
+RULES = ArchiveConfig.of(layout=Layout.KAFKA_CONNECT, min_file_age=timedelta(0))
 NUMBERS = count()
 
 
@@ -42,7 +42,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlStateStore]:
 def batch_of(found: ArchiveScan, watermark: ArchiveWatermark | None, max_offset_gap: int = 0) -> LogBatch:
     """What an operation reads after a survey."""
     return LogBatch(
-        archive=ArchiveConfig(url="archive", max_offset_gap=max_offset_gap),
+        archive=ArchiveConfig.of(url="archive", max_offset_gap=max_offset_gap),
         url="archive",
         files=found.files.files,
         before=watermark or ArchiveWatermark(),
@@ -93,7 +93,7 @@ class Table:
         return found
 
     def operation(self, found: ArchiveScan) -> Operation:
-        return with_fields(spec(), operation_id="op", run_id="run", log=batch_of(found, self.watermark, self.rules.max_offset_gap))
+        return with_fields(spec(), operation_id="op", run_id="run", log=batch_of(found, self.watermark, self.rules.files.max_offset_gap))
 
     @property
     def reached(self) -> dict[str, int]:
@@ -171,7 +171,7 @@ def test_a_gap_that_only_contents_show_is_not_passed_and_is_found_by_the_next_pl
 
 
 def test_the_hole_that_a_topic_has_by_nature_is_allowed_by_size(table: Table) -> None:
-    table.rules = replace(RULES, max_offset_gap=2)
+    table.rules = RULES.changed(max_offset_gap=2)
     table.write(0, 8)
     table.write(10, 20)
     table.write(23, 30)
@@ -206,7 +206,7 @@ def test_an_old_file_that_was_uploaded_again_is_found_by_the_full_listing(table:
     os.utime(table.write(0, 12))
     assert table.look().files.files == ()
     assert read_of(table.look(full=True)) == ["0000000000.json"]
-    table.rules = replace(RULES, full_listing_interval=timedelta(0))
+    table.rules = RULES.changed(full_listing_interval=timedelta(0))
     assert read_of(table.look()) == ["0000000000.json"]
 
 
@@ -217,12 +217,12 @@ def test_a_late_file_below_the_watermark_holds_nothing_new_unless_holes_are_natu
     table.write(3, 8)
     found = table.look(full=True)
     assert (found.files.files, len(found.passed)) == ((), 1)
-    table.rules = replace(RULES, max_offset_gap=5)
+    table.rules = RULES.changed(max_offset_gap=5)
     assert read_of(table.look(full=True)) == ["0000000003.json"]
 
 
 def test_a_file_that_is_being_written_holds_back_those_behind_it(table: Table) -> None:
-    table.rules = replace(RULES, min_file_age=timedelta(hours=1))
+    table.rules = RULES.changed(min_file_age=timedelta(hours=1))
     for start in (0, 10, 20):
         os.utime(table.write(start, start + 10), (1_700_000_000, 1_700_000_000))
     os.utime(table.write(10, 15))
@@ -271,7 +271,7 @@ def test_files_whose_commit_the_ledger_missed_are_not_read_again(table: Table) -
 
 
 def test_a_file_that_never_ends_is_warned_of(table: Table) -> None:
-    table.rules = replace(RULES, check_file_footers=True)
+    table.rules = RULES.changed(check_file_footers=True)
     table.write(0, 10).write_bytes(b'{"a"')
     os.utime(table.folder / "t/partition=0/t+0+0000000000.json", (1_700_000_000, 1_700_000_000))
     (warning,) = table.look().warnings()
@@ -280,7 +280,7 @@ def test_a_file_that_never_ends_is_warned_of(table: Table) -> None:
 
 
 def test_endings_are_looked_at_where_files_are_written_in_place(table: Table) -> None:
-    table.rules = replace(RULES, check_file_footers=True)
+    table.rules = RULES.changed(check_file_footers=True)
     path = table.write(0, 10)
     path.write_bytes(b'{"a":1}\n{"a')
     assert table.look().stock.of(FileStatusChange.WAIT)
@@ -294,7 +294,7 @@ def test_an_avro_file_waits_until_it_ends_with_its_mark(table: Table) -> None:
     path.parent.mkdir(parents=True)
     path.write_bytes(content[:-1])
     assert table.look().stock.of(FileStatusChange.NEW)  # it is found out when it is read
-    table.rules = replace(RULES, check_file_footers=True)
+    table.rules = RULES.changed(check_file_footers=True)
     for length in (2, len(content) - 1):
         path.write_bytes(content[:length])
         assert table.look().stock.of(FileStatusChange.WAIT)
@@ -326,7 +326,7 @@ def test_files_that_lifecycle_rules_remove_after_they_were_consumed_are_forgotte
 
 
 def test_a_file_that_is_removed_before_it_was_consumed_is_lost_and_a_gap(table: Table) -> None:
-    table.rules = replace(RULES, min_file_age=timedelta(hours=1))
+    table.rules = RULES.changed(min_file_age=timedelta(hours=1))
     os.utime(table.write(0, 10), (1_700_000_000, 1_700_000_000))
     waiting = table.write(10, 20)
     table.run()
@@ -352,7 +352,7 @@ def test_a_name_that_nobody_knows_stops_the_table_unless_it_may_be_ignored(table
     table.write(0, 10, path="t/partition=0/_SUCCESS")
     with pytest.raises(ArchiveFileError, match=r"1 files.*notes\.txt"):
         table.look()
-    table.rules = replace(RULES, unrecognized_files=OnUnrecognizedFile.IGNORE)
+    table.rules = RULES.changed(unrecognized_files=OnUnrecognizedFile.IGNORE)
     found = table.look()
     assert ([item.path for item in found.unrecognized_files], len(found.files.files)) == (["t/partition=0/notes.txt"], 1)
 
@@ -377,7 +377,7 @@ def test_a_new_partition_that_does_not_begin_at_its_first_offset_is_a_gap(table:
 
 
 def test_binlogs_are_read_up_to_the_last_one_that_was_closed(table: Table) -> None:
-    table.rules = ArchiveConfig(layout=Layout.BINLOG, min_file_age=timedelta(0))
+    table.rules = ArchiveConfig.of(layout=Layout.BINLOG, min_file_age=timedelta(0))
     for number in (998, 999, 1000):
         table.write(0, 100, path=f"db1/mysql-bin.{number:06}")
     table.watermark = ArchiveWatermark(streams=(PartitionWatermark(stream="db1/mysql-bin", to=(998, 4)),))

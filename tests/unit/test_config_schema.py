@@ -15,11 +15,13 @@ from cdc_ops.config.fields.model_fields import FieldShape, Section, document_sec
 from cdc_ops.config.loading import load_pipeline
 from cdc_ops.config.reading.document import parse_document
 from cdc_ops.core.maintenance import MaintenancePolicy
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SparkConfig, TargetConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 PIPELINES = ROOT / "dags" / "pipelines"
+GROUPS_OF_A_TABLE = ("load", "order", "apply", "values", "history", "upkeep")
 WAREHOUSE = PIPELINES / "examples" / "warehouse.yaml"
 
 
@@ -74,10 +76,11 @@ def test_the_example_of_the_reference_loads_and_fits_the_schema(tmp_path: Path) 
 def test_every_field_of_core_can_be_written_and_is_described() -> None:
     for cls in (SourceConfig, TargetConfig, SparkConfig, MaintenancePolicy):
         assert set(section_of(cls).fields) == {field.name for field in dataclasses.fields(cls)}
-    groups = [group for group in typing.get_type_hints(TableSettings).values() if dataclasses.is_dataclass(group)]
-    assert len(groups) == 6
-    flat = {field.name for group in groups for field in dataclasses.fields(group)}
-    assert set(section_of(TableSettings).fields) == flat | {"method", "keys"}
+    assert (TableSettings.JSON_INLINE, ArchiveConfig.JSON_INLINE) == (GROUPS_OF_A_TABLE, ("events", "files"))
+    for grouped, groups in ((TableSettings, TableSettings.JSON_INLINE), (ArchiveConfig, ArchiveConfig.JSON_INLINE)):
+        hints = typing.get_type_hints(grouped)
+        flat = {field.name for group in groups for field in dataclasses.fields(hints[group])}
+        assert set(section_of(grouped).fields) == flat | {field.name for field in dataclasses.fields(grouped)} - set(groups)
     written = {shape.attribute for shape in document_section().fields.values() if shape.attribute}
     assert written == {field.name for field in dataclasses.fields(Pipeline)} - {"origin"}
     assert [shape.name for shape in fields(document_section()) if not shape.doc] == []

@@ -46,9 +46,9 @@ def test_an_operation_that_has_landed_nothing_takes_format_settings_and_accept_o
     assert isinstance(frozen.read, ArchiveRead)
     assert isinstance(resumed.read, ArchiveRead)
     assert (resumed.op_seq, resumed.operation_id, resumed.read.batch.files) == (frozen.op_seq, frozen.operation_id, frozen.read.batch.files)
-    assert resumed.read.batch.archive.format == "debezium-mysql"
-    assert ("skipped.operations", "t") in resumed.read.batch.archive.settings
-    assert resumed.read.batch.archive.accept_losses == ("skipped.operations=t",)
+    assert resumed.read.batch.archive.events.format == "debezium-mysql"
+    assert ("skipped.operations", "t") in resumed.read.batch.archive.events.settings
+    assert resumed.read.batch.archive.events.accept_losses == ("skipped.operations=t",)
     assert world.plan().unfinished == (resumed,)  # it is kept: a third run finds what the second has written
     assert any("read by the settings of now" in text for text in plan.warnings)
 

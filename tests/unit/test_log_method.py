@@ -121,7 +121,7 @@ def test_the_full_load_of_dms_is_read_before_the_changes_and_a_file_of_it_that_w
         (archive / path).write_bytes(b"id\n")
         os.utime(archive / path, (1, 1))
     (archive / paths[2]).touch()
-    rules = ArchiveConfig(layout=Layout.AWS_DMS, min_file_age=timedelta(hours=1))
+    rules = ArchiveConfig.of(layout=Layout.AWS_DMS, min_file_age=timedelta(hours=1))
     found = scan_archive(LocalArchive(str(archive)), rules, store, (PIPELINE, table), None)
     assert [file.path for file in found.files.files] == ["LOAD00000009.csv"]
 
@@ -134,7 +134,7 @@ def test_what_the_ledger_calls_consumed_is_read_again_after_the_lake_was_set_bac
         path = archive / f"t/partition=0/t+0+{offset:010}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"\n" * 10)
-    rules, opened = ArchiveConfig(layout=ArchiveConfig().layout, min_file_age=timedelta(0)), LocalArchive(str(archive))
+    rules, opened = ArchiveConfig.of(layout=ArchiveConfig().files.layout, min_file_age=timedelta(0)), LocalArchive(str(archive))
     lease = take(store, table=table)
     found = scan_archive(opened, rules, store, (PIPELINE, table), None)
     record_scan(store, lease, found)
@@ -185,7 +185,7 @@ def test_one_table_of_each_folder_looks_after_records_of_unknown_tables(url: str
         source=SourceConfig(kind=SourceKind.MARIADB, connection="shop_db"),
         target=TargetConfig(root="/lake", staging="/staging"),
         tables=rules,
-        archive=ArchiveConfig(url=url, format="debezium-mysql"),
+        archive=ArchiveConfig.of(url=url, format="debezium-mysql"),
     )
     names = [TableName.parse(name) for name in ("t.a", "s.c", "s.b", "s.a", "a.a")]
     looking = []

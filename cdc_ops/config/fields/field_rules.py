@@ -8,7 +8,7 @@ from typing import Any, Final
 from cdc_ops.config.fields import values
 from cdc_ops.core.apply.metadata_columns import MetadataColumns
 from cdc_ops.core.maintenance import MaintenancePolicy
-from cdc_ops.core.pipeline.archive_config import ArchiveConfig
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig, EventSettings, FileSettings
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, SparkConfig, TargetConfig
 from cdc_ops.core.pipeline.table_settings import (
     ApplySettings,
@@ -76,15 +76,15 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
         examples=("s3a://bucket/staging", "${CDC_OPS_STAGING:-/data/staging}"),
     ),
     (ArchiveConfig, "url"): Rule(examples=("s3://bucket/topics", "/data/archive/shop.{schema}.{table}")),
-    (ArchiveConfig, "format"): Rule(examples=("debezium-mysql",)),
-    (ArchiveConfig, "settings"): Rule(examples=({"skipped.operations": "none"},)),
-    (ArchiveConfig, "accept_losses"): Rule(examples=("truncate=dropped",)),
+    (EventSettings, "format"): Rule(examples=("debezium-mysql",)),
+    (EventSettings, "settings"): Rule(examples=({"skipped.operations": "none"},)),
+    (EventSettings, "accept_losses"): Rule(examples=("truncate=dropped",)),
     (ArchiveConfig, "options"): Rule(examples=({"endpoint_url": "https://minio.example.com:9000"},)),
-    (ArchiveConfig, "min_file_age"): Rule(minimum=_NO_TIME, examples=("1m",)),
-    (ArchiveConfig, "full_listing_interval"): Rule(minimum=_NO_TIME, examples=("1d",)),
-    (ArchiveConfig, "lookback"): Rule(minimum=_NO_TIME, examples=("1d",)),
-    (ArchiveConfig, "max_offset_gap"): Rule(minimum=0),
-    (ArchiveConfig, "files_per_run"): Rule(minimum=1),
+    (FileSettings, "min_file_age"): Rule(minimum=_NO_TIME, examples=("1m",)),
+    (FileSettings, "full_listing_interval"): Rule(minimum=_NO_TIME, examples=("1d",)),
+    (FileSettings, "lookback"): Rule(minimum=_NO_TIME, examples=("1d",)),
+    (FileSettings, "max_offset_gap"): Rule(minimum=0),
+    (FileSettings, "files_per_run"): Rule(minimum=1),
     (SparkConfig, "connection"): Rule(convert=values.parse_connection, pattern="^[A-Za-z0-9][A-Za-z0-9_.-]*$", examples=("spark_default",)),
     (SparkConfig, "conf"): Rule(examples=({"spark.sql.shuffle.partitions": "8"},)),
     (SparkConfig, "driver_memory"): Rule(convert=values.parse_memory, pattern="^[1-9][0-9]{0,6}[kmgtKMGT]$", examples=("2g",)),

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from cdc_ops.config.fields.docstrings import field_docs, summary
 from cdc_ops.config.fields.field_rules import RULES, Rule
+from cdc_ops.core.json_codec import group_of
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableRule
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.declared_tables import DeclaredTable
@@ -108,10 +109,10 @@ def section_of(cls: type) -> Section:
 
 
 def _fields(cls: type) -> Iterator[tuple[str, FieldShape]]:
-    """Yields the fields of a section; the groups of a table's settings are written flat."""
-    hints = typing.get_type_hints(cls)
+    """Yields the fields of a section; those of a class's groups are written beside its own."""
+    hints, groups = typing.get_type_hints(cls), set(group_of(cls).values())
     for field in dataclasses.fields(cls):
-        if cls is TableSettings and dataclasses.is_dataclass(hints[field.name]):
+        if field.name in groups:
             yield from _fields(hints[field.name])
         else:
             yield field.name, _field(cls, field.name)

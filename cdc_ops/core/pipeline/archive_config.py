@@ -2,12 +2,13 @@
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from cdc_ops.core.archive.file_names import AIVEN_TEMPLATE, Layout
 from cdc_ops.core.events.format_spec import FormatOptions
+from cdc_ops.core.pipeline.grouped import Grouped
 from cdc_ops.core.schema.tables import TableName
 
 
@@ -57,22 +58,29 @@ class OnUnknownTable(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveConfig:
-    """The archive of change events of tables with `method: log`.
+class EventSettings:
+    """How the events of an archive are written.
 
     Args:
-        url: Folder or `s3://bucket/prefix`. `{schema}` and `{table}` stand for a table's names, so that each table reads its own folder. ""
-            = there is no archive.
         format: Format of the events, e.g. `debezium-mysql`; see docs/formats.md.
-        initial_load: Where the first rows of a table come from. `archive`: from its first events, which have to contain the tool's own
-            snapshot. `snapshot`: from the source by JDBC; the events follow, from the end that the archive had before.
-        layout: Which tool named the files: `kafka-connect`, `aiven`, `aws-dms` or `plain`. `binlog` is refused, because no format reads
-            such files.
         settings: Settings of the tool that wrote the events, under the tool's own names, where they differ from its defaults.
         accept_losses: Losses of the tool or its settings that you accept, each as `setting=value`; `cdc-ops formats show` lists them.
         time_zone: Time zone in which the tool wrote local times, e.g. `UTC` or `+08:00`; some formats need it.
-        options: Options of the object store's client, e.g. `endpoint_url`; the texts `true` and `false` become booleans. Never credentials:
-            the client finds those by its own rules (environment, profile, instance role).
+    """
+
+    format: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
+    accept_losses: tuple[str, ...] = ()
+    time_zone: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSettings:
+    """Which files of an archive are read, and when.
+
+    Args:
+        layout: Which tool named the files: `kafka-connect`, `aiven`, `aws-dms` or `plain`. `binlog` is refused, because no format reads
+            such files.
         template: `file.name.template` of Aiven's sink connectors.
         min_file_age: How long a file must be unchanged, by the store's clock, before it is read. `0s` is right for stores that show only
             whole files, as S3 does.
@@ -80,42 +88,62 @@ class ArchiveConfig:
         lookback: In archives with folders by time: how far back from the newest folder each listing looks.
         max_offset_gap: Largest number of consecutive Kafka offsets that may be missing without being a gap: compacted topics, transaction
             markers, and tombstones that the sink drops leave such holes. A lost file of at most so many records goes unnoticed.
-        on_gap: What to do about a gap. `fail` stops the table until the files come back or `cdc-ops gap accept` accepts the loss.
-            `reconcile` compares the table with its source, copies what differs, and continues behind the gap; not for tables of SCD type 2.
         unrecognized_files: What to do about files whose names the layout does not know: `fail` stops the table, `ignore` skips the file.
-        bad_records: What to do with records that cannot be read exactly. `fail` stops the table. `quarantine` sets them aside with their
-            bytes and the reason, and merges the rest; `cdc-ops quarantine list` shows them.
-        unknown_tables: What to do with records of tables that no entry of `tables` names or matches. `ignore` skips them and reports their
-            number. `fail` stops the tables of the folder. `quarantine` sets them aside. An entry with `exclude: true` makes a table known.
         check_file_footers: Read the last bytes of each new file and wait for files that are incomplete; for archives whose files are
             written in place.
         files_per_run: Largest number of files that one run of a table reads; the next run continues.
     """
 
-    url: str = ""
-    format: str = ""
-    initial_load: InitialLoad = InitialLoad.ARCHIVE
     layout: Layout = Layout.KAFKA_CONNECT
-    settings: tuple[tuple[str, str], ...] = ()
-    accept_losses: tuple[str, ...] = ()
-    time_zone: str = ""
-    options: tuple[tuple[str, str], ...] = ()
     template: str = AIVEN_TEMPLATE
     min_file_age: timedelta = timedelta(minutes=1)
     full_listing_interval: timedelta = timedelta(days=1)
     lookback: timedelta = timedelta(days=1)
     max_offset_gap: int = 0
-    on_gap: OnGap = OnGap.FAIL
     unrecognized_files: OnUnrecognizedFile = OnUnrecognizedFile.FAIL
-    bad_records: OnBadRecord = OnBadRecord.FAIL
-    unknown_tables: OnUnknownTable = OnUnknownTable.IGNORE
     check_file_footers: bool = False
     files_per_run: int = 5000
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveConfig(Grouped):
+    """The archive of change events of tables with `method: log`.
+
+    A pipeline file writes the fields of all groups beside each other.
+
+    Args:
+        url: Folder or `s3://bucket/prefix`. `{schema}` and `{table}` stand for a table's names, so that each table reads its own folder. ""
+            = there is no archive.
+        events: How the events of an archive are written.
+        initial_load: Where the first rows of a table come from. `archive`: from its first events, which have to contain the tool's own
+            snapshot. `snapshot`: from the source by JDBC; the events follow, from the end that the archive had before.
+        files: Which files of an archive are read, and when.
+        options: Options of the object store's client, e.g. `endpoint_url`; the texts `true` and `false` become booleans. Never credentials:
+            the client finds those by its own rules (environment, profile, instance role).
+        on_gap: What to do about a gap. `fail` stops the table until the files come back or `cdc-ops gap accept` accepts the loss.
+            `reconcile` compares the table with its source, copies what differs, and continues behind the gap; not for tables of SCD type 2.
+        bad_records: What to do with records that cannot be read exactly. `fail` stops the table. `quarantine` sets them aside with their
+            bytes and the reason, and merges the rest; `cdc-ops quarantine list` shows them.
+        unknown_tables: What to do with records of tables that no entry of `tables` names or matches. `ignore` skips them and reports their
+            number. `fail` stops the tables of the folder. `quarantine` sets them aside. An entry with `exclude: true` makes a table known.
+    """
+
+    JSON_INLINE: ClassVar[tuple[str, ...]] = ("events", "files")
+
+    url: str = ""
+    events: EventSettings = field(default_factory=EventSettings)
+    initial_load: InitialLoad = InitialLoad.ARCHIVE
+    files: FileSettings = field(default_factory=FileSettings)
+    options: tuple[tuple[str, str], ...] = ()
+    on_gap: OnGap = OnGap.FAIL
+    bad_records: OnBadRecord = OnBadRecord.FAIL
+    unknown_tables: OnUnknownTable = OnUnknownTable.IGNORE
+
     @property
-    def events(self) -> FormatOptions:
+    def format_options(self) -> FormatOptions:
         """The options of the format in the pipeline file."""
-        return FormatOptions(name=self.format, settings=dict(self.settings), accept_losses=self.accept_losses, time_zone=self.time_zone)
+        given = self.events
+        return FormatOptions(name=given.format, settings=dict(given.settings), accept_losses=given.accept_losses, time_zone=given.time_zone)
 
     def location(self, table: TableName) -> str:
         """Returns the folder of a table's files."""

@@ -1,15 +1,16 @@
 """The settings of a table: what a pipeline file says of it, in groups by what they decide. Pure."""
 
 import enum
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Final
+from typing import ClassVar
 
 from cdc_ops.core.apply.deletes import Deletes
 from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, MetadataColumns
 from cdc_ops.core.maintenance import MaintenancePolicy
 from cdc_ops.core.pipeline.archive_config import OnBadRecord
 from cdc_ops.core.pipeline.dropped_tables import DroppedTables
+from cdc_ops.core.pipeline.grouped import Grouped
 from cdc_ops.core.schema.schema_evolution import SchemaPolicy
 from cdc_ops.core.schema.value_policies import OnOverflow, OnUnstorable, TypePolicies
 
@@ -190,7 +191,7 @@ class UpkeepSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableSettings:
+class TableSettings(Grouped):
     """How one table is kept equal; every field can stand in `defaults` and in a table's own entry.
 
     A pipeline file writes the fields of all groups beside each other.
@@ -207,6 +208,8 @@ class TableSettings:
         upkeep: How the Delta table itself is kept.
     """
 
+    JSON_INLINE: ClassVar[tuple[str, ...]] = ("load", "order", "apply", "values", "history", "upkeep")
+
     method: Method = Method.QUERY
     keys: tuple[str, ...] = ()
     load: LoadSettings = field(default_factory=LoadSettings)
@@ -215,27 +218,6 @@ class TableSettings:
     values: ValueSettings = field(default_factory=ValueSettings)
     history: HistorySettings = field(default_factory=HistorySettings)
     upkeep: UpkeepSettings = field(default_factory=UpkeepSettings)
-
-    @classmethod
-    def of(cls, **values: Any) -> "TableSettings":
-        """Returns settings made of their names in a pipeline file, whatever group they are in; others have their defaults.
-
-        >>> TableSettings.of(keys=("id",), deletes=Deletes.SOFT).apply.deletes
-        <Deletes.SOFT: 'soft'>
-        """
-        return cls().changed(**values)
-
-    def changed(self, **values: Any) -> "TableSettings":
-        """Returns the settings with others in their place, by the same names.
-
-        Raises:
-            TypeError: there is no setting of such a name.
-        """
-        groups: dict[str, dict[str, Any]] = {}
-        for name, value in values.items():
-            groups.setdefault(_GROUPS.get(name, ""), {})[name] = value
-        own = groups.pop("", {})
-        return replace(self, **own, **{name: replace(getattr(self, name), **inner) for name, inner in groups.items()})
 
     @property
     def deleted_column(self) -> str:
@@ -251,7 +233,3 @@ class TableSettings:
             decimal_overflow=self.values.decimal_overflow,
             ordering=tuple(name.lower() for name in self.load.cursor),
         )
-
-
-_GROUPS: Final = {inner.name: outer.name for outer in fields(TableSettings) if is_dataclass(outer.type) for inner in fields(outer.type)}
-"""Which group a setting is in."""

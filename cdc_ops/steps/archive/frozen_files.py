@@ -158,7 +158,7 @@ class VerifiedBatch:
 
 def names_of(batch: LogBatch) -> dict[str, FileName]:
     """Returns what the names of an operation's files say, by path."""
-    parsed = {file.path: parse_name(batch.archive.layout, file.path, batch.archive.template) for file in batch.files}
+    parsed = {file.path: parse_name(batch.archive.files.layout, file.path, batch.archive.files.template) for file in batch.files}
     return {path: name for path, name in parsed.items() if not isinstance(name, IgnoredFile | UnrecognizedFile)}
 
 
@@ -174,7 +174,7 @@ def after_reading(batch: LogBatch, covers: Iterable[OffsetRange], *, table: str)
         ArchiveGapError: positions are missing before all of the files: none of them may be merged.
     """
     read = tuple(covers)
-    proofs = proofs_of(batch.before, names_of(batch).values(), read, batch.decisions, batch.archive.max_offset_gap)
+    proofs = proofs_of(batch.before, names_of(batch).values(), read, batch.decisions, batch.archive.files.max_offset_gap)
     ends = {proof.stream: proof.gaps[0].low for proof in proofs if proof.gaps}
     behind = {cover.file for cover in read if cover.stream in ends and cover.low >= ends[cover.stream]}
     merged = tuple(file.path for file in batch.files if file.path not in behind)

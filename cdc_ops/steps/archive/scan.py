@@ -174,7 +174,7 @@ def scan_archive(
 def _incremental(look: _ScanInput) -> ArchiveScan | None:
     """Lists what can be new; None if everything is to be listed by the store's clock."""
     listing = look.archive.list(look.mark.ranges)
-    if due_scope(look.mark, listing.clock, look.rules.full_listing_interval) is Scope.FULL:
+    if due_scope(look.mark, listing.clock, look.rules.files.full_listing_interval) is Scope.FULL:
         return None
     above = parents(look.mark.ranges)
     fresh = new_folders((folder for top in above for folder in look.archive.folders(top)), look.mark.ranges)
@@ -200,11 +200,13 @@ def _judged(look: _ScanInput, listing: Listing, ranges: tuple[ListedRange, ...],
     paths = {name.path for name in kept}
     listed = [_hashed_again(look.archive, file, known.get(file.path)) for file in listing.files if file.path in paths]
     unfinished, ended = _endings(look, kept, known, listing)
-    stock = diff_listing(listed, known, listing.clock, ArrivalRules(min_file_age=look.rules.min_file_age, unfinished=unfinished), ranges)
+    stock = diff_listing(
+        listed, known, listing.clock, ArrivalRules(min_file_age=look.rules.files.min_file_age, unfinished=unfinished), ranges
+    )
     decisions = _decisions(look)
-    proofs = proofs_of(look.watermark, kept, _covers(kept, stock, known, ended), decisions, look.rules.max_offset_gap)
+    proofs = proofs_of(look.watermark, kept, _covers(kept, stock, known, ended), decisions, look.rules.files.max_offset_gap)
     mark = ListingMark(
-        ranges=merged_ranges(look.mark.ranges, next_ranges(names, look.watermark, look.rules.lookback), scope),
+        ranges=merged_ranges(look.mark.ranges, next_ranges(names, look.watermark, look.rules.files.lookback), scope),
         full_at=listing.clock if scope is Scope.FULL else look.mark.full_at,
         calls=listing.calls,
         files=len(listing.files),
@@ -222,7 +224,7 @@ def _judged(look: _ScanInput, listing: Listing, ranges: tuple[ListedRange, ...],
         unrecognized_files=unrecognized_files,
         mark=mark,
         unfinished=unfinished,
-        min_file_age=look.rules.min_file_age,
+        min_file_age=look.rules.files.min_file_age,
     )
 
 
@@ -259,24 +261,25 @@ def _passed(look: _ScanInput, names: tuple[FileName, ...], known: Mapping[str, F
     """
     behind = files_below(names, look.watermark)
     frozen = {path for path in behind & known.keys() if known[path].status is FileStatus.FROZEN}
-    return frozenset(frozen | (behind - known.keys() if not look.rules.max_offset_gap else set()))
+    return frozenset(frozen | (behind - known.keys() if not look.rules.files.max_offset_gap else set()))
 
 
 def _parsed(rules: ArchiveConfig, listing: Listing) -> tuple[tuple[FileName, ...], tuple[UnrecognizedFile, ...]]:
     names: list[FileName] = []
     unrecognized_files: list[UnrecognizedFile] = []
     for file in listing.files:
-        match parse_name(rules.layout, file.path, rules.template):
+        match parse_name(rules.files.layout, file.path, rules.files.template):
             case UnrecognizedFile() as unrecognized:
                 unrecognized_files.append(unrecognized)
             case IgnoredFile():
                 pass
             case name:
                 names.append(name)
-    if unrecognized_files and rules.unrecognized_files is OnUnrecognizedFile.FAIL:
+    if unrecognized_files and rules.files.unrecognized_files is OnUnrecognizedFile.FAIL:
         shown = "; ".join(f"{item.path}: {item.why}" for item in unrecognized_files[:5])
+        layout = rules.files.layout.value
         raise ArchiveFileError(
-            f"{len(unrecognized_files)} files of the archive have names that the layout {rules.layout.value!r} does not know: {shown}.",
+            f"{len(unrecognized_files)} files of the archive have names that the layout {layout!r} does not know: {shown}.",
             why="They may hold changes, and nobody can say where these belong.",
             data="Nothing was read; the watermark is where it was.",
             next="Correct the layout or move the files away; or let such files be ignored.",
@@ -294,7 +297,7 @@ def _endings(
     for name in names:
         before = known.get(name.path)
         unchanged = before is not None and before.status is FileStatus.CONSUMED and before.file.same_as(sizes[name.path])
-        looked_at = last.get(name.stream) is name if isinstance(name, BinlogName) else look.rules.check_file_footers
+        looked_at = last.get(name.stream) is name if isinstance(name, BinlogName) else look.rules.files.check_file_footers
         if unchanged or not looked_at or name.compression is not Compression.NONE or not sizes[name.path].size:
             continue
         kind = "binlog" if isinstance(name, BinlogName) else name.extension

@@ -48,7 +48,7 @@ def news_columns(feed: DataFrame, schema: TableSchema, facts: FormatSpec, log: L
         facts: Of the format.
         log: Names all columns that the pipeline file declares; and maybe one that has all of a document, also what is not declared.
     """
-    declared = () if dict(log.archive.settings).get(DOCUMENT_COLUMN) else log.declared
+    declared = () if dict(log.archive.events.settings).get(DOCUMENT_COLUMN) else log.declared
     strange = F.array_except("unmapped", F.array(*(F.lit(name) for name in declared))) if declared else F.lit(None).cast("array<string>")
     every = all_names(schema.columns)
     lacks = (F.col("kind") == RecordKind.CHANGE) & F.col("op").isin(*WHOLE_ROW) & (F.col("present") != every)

@@ -46,7 +46,7 @@ def open_alone(spark: SparkSession, log: LogBatch, archive: Archive) -> CountedF
         ArchiveFileError: a file cannot be read.
     """
     check_unchanged(archive, FrozenFiles(files=log.files))
-    form, chosen = open_format(log.archive.format), chosen_format(log)
+    form, chosen = open_format(log.archive.events.format), chosen_format(log)
     opened = open_files(spark, record_files(log), form.facts, chosen, archive)
     paths = tuple(file.path for file in log.files)
     # What is not wanted is left out before it is parsed.
@@ -55,7 +55,7 @@ def open_alone(spark: SparkSession, log: LogBatch, archive: Archive) -> CountedF
 
 def chosen_format(log: LogBatch) -> FormatOptions:
     """Returns what the pipeline file says of the format."""
-    return log.archive.events
+    return log.archive.format_options
 
 
 def kafka_names(log: LogBatch) -> dict[str, KafkaName]:

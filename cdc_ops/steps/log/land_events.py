@@ -114,7 +114,7 @@ def land_events(
             events=seen.events,
             truncates=() if spec.apply.stored_as.ignores_deletes else seen.truncates,
             behind=behind,
-            ordered=open_format(log.archive.format).facts.one_order,
+            ordered=open_format(log.archive.events.format).facts.one_order,
             quarantined=seen.bad + (seen.unknown if log.again or (watch and watch.keeps_raw) else 0),
             unknown=watch.found(feed, seen.unknown, spec.table) if watch else NONE_UNKNOWN,
             last_change=seen.last_change,
@@ -154,13 +154,13 @@ def _land_rows(spark: SparkSession, spec: Operation, attempt: str, feed: DataFra
 def _envelopes(spark: SparkSession, spec: Operation, log: LogBatch, opened: CountedFiles, merged: tuple[str, ...]) -> DataFrame:
     """Returns the envelopes that an operation wants: of its files before the first gap, or of what is in quarantine."""
     if log.again:
-        return open_format(log.archive.format).envelopes(_records_again(spark, spec, log), chosen_format(log))
+        return open_format(log.archive.events.format).envelopes(_records_again(spark, spec, log), chosen_format(log))
     return opened.envelopes(lambda found: unread(found, opened.read, log, merged))
 
 
 def _blank_lines(opened: CountedFiles, log: LogBatch, merged: tuple[str, ...]) -> int:
     """Returns how many lines of the files that are merged are empty, 0 for formats in which that may be the end of a delete."""
-    tombstones = open_format(log.archive.format).facts.writes_tombstones
+    tombstones = open_format(log.archive.events.format).facts.writes_tombstones
     return 0 if tombstones else sum(file.blank for file in opened.files if file.path in set(merged))
 
 
@@ -213,9 +213,9 @@ def _records_again(spark: SparkSession, spec: Operation, log: LogBatch) -> DataF
     Raises:
         RequestError: nobody could tell whether a record is older than its row.
     """
-    if not open_format(log.archive.format).facts.one_order:
+    if not open_format(log.archive.events.format).facts.one_order:
         raise RequestError(
-            f"What is in quarantine of {spec.table} cannot be replayed: {log.archive.format} has an order within a partition only.",
+            f"What is in quarantine of {spec.table} cannot be replayed: {log.archive.events.format} has an order within a partition only.",
             why="A record that was set aside may be older than its row, and would set it back.",
             data="Nothing was written; the watermark stays.",
             next=next_step(
@@ -227,7 +227,8 @@ def _records_again(spark: SparkSession, spec: Operation, log: LogBatch) -> DataF
         )
     rows = records_again(spark, spec, log.quarantine)
     parsed = {
-        row["file"]: parse_name(log.archive.layout, row["file"], log.archive.template) for row in rows.select("file").distinct().collect()
+        row["file"]: parse_name(log.archive.files.layout, row["file"], log.archive.files.template)
+        for row in rows.select("file").distinct().collect()
     }
     found = [(file, name.partition, name.start_offset) for file, name in parsed.items() if isinstance(name, KafkaName)]
     places = spark.createDataFrame(found, "file string, partition int, first bigint")
@@ -245,7 +246,7 @@ def _feed_by_names_of_now(
     Returns:
         The landed feed, what was seen of each of its files, and what its statements did.
     """
-    facts, schema = open_format(log.archive.format).facts, spec.full_schema
+    facts, schema = open_format(log.archive.events.format).facts, spec.full_schema
     named = with_names_of_now(mine, log.renamed, schema)
 
     def looked_at(renamings: tuple[Renaming, ...]) -> tuple[DataFrame, list[Row], AlteredTable]:
@@ -268,7 +269,7 @@ def _landed_feed(
     spark: SparkSession, named: DataFrame, spec: Operation, log: LogBatch, place: tuple[str, UnknownTableFilter | None]
 ) -> DataFrame:
     """Lands the feed of a table: what the fold needs of it, and what is bad."""
-    (folder, watch), form = place, open_format(log.archive.format)
+    (folder, watch), form = place, open_format(log.archive.events.format)
     feed = canonical_feed(form, named, spec.full_schema, spec.apply.keys, chosen_format(log), before=bool(log.history))
     bad = F.col("kind").isin(RecordKind.BAD, *((RecordKind.UNKNOWN,) if watch and watch.keeps_raw else ()))
     names = (*_KEPT, *(_NOTED if log.history else ()), *(("table",) if watch else ()))

@@ -67,7 +67,7 @@ def merge_events(spark: SparkSession, spec: Operation, manifest: Manifest, readi
 def _keep_events(spark: SparkSession, spec: Operation, log: LogBatch, reading: LogBatchResult, folder: str) -> None:
     if log.history is None:
         return
-    feed, facts = spark.read.parquet(folder), open_format(log.archive.format).facts
+    feed, facts = spark.read.parquet(folder), open_format(log.archive.events.format).facts
     events = event_rows(feed, place_of(feed), identity_of(feed, facts), Kept.of(spec))
     newest = (one.place for one in log.before.newest)
     again = may_be_noted(reading.lowest, newest, sum(field.of_delivery for field in facts.order))

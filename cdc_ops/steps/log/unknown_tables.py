@@ -89,7 +89,7 @@ def watch_of(log: LogBatch, known: KnownTables | None) -> UnknownTableFilter | N
         log: What it reads.
         known: The tables that are known; None = that was not said.
     """
-    if known is None or not open_format(log.archive.format).facts.names_table:
+    if known is None or not open_format(log.archive.events.format).facts.names_table:
         return None
     looks = log.again or bool(log.unknown) or known.policy is OnUnknownTable.FAIL
     return UnknownTableFilter(known=known, log=log) if looks else None

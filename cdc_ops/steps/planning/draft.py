@@ -70,7 +70,7 @@ def _check_events(order: TableRequest) -> None:
         ConfigError: there is no such format, or settings lose data that nobody accepted.
         SourceTableError: the format cannot carry a column.
     """
-    chosen = order.facts.pipeline.archive.events
+    chosen = order.facts.pipeline.archive.format_options
     if not is_own_format(chosen.name):  # which a job loads, and checks then
         check_format(format_spec(chosen.name), chosen, order.facts.schema, order.facts.source_keys)
 

@@ -9,7 +9,7 @@ from cdc_ops.archives.registry import open_archive
 from cdc_ops.core import json_codec
 from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.archive.completeness import MissingEvents, gap_error
-from cdc_ops.core.archive.file_names import BinlogName, DmsName, FileName, KafkaName
+from cdc_ops.core.archive.file_names import BinlogName, DmsName, FileName, KafkaName, Layout
 from cdc_ops.core.archive.files import FrozenFiles, ListedFile
 from cdc_ops.core.archive.offsets import ArchiveWatermark, PartitionWatermark, advanced
 from cdc_ops.core.cursor.cursors import CursorValue, format_datetime
@@ -47,7 +47,7 @@ def draft_log(order: TableRequest) -> Draft:
     before = order.state.progress.archive or ArchiveWatermark()
     url, found = _surveyed(order, before)
     bound, missing = _listed_at(found), gap_error(str(table), found.gaps, before.streams) if found.gaps else None
-    files = first_files(found.files.files, found.names, archive.files_per_run)
+    files = first_files(found.files.files, found.names, archive.files.files_per_run)
     if missing and not files and recovers_by_query(order, found.gaps):
         return replace(draft_healing(order, before, found.gaps), warnings=found.warnings(), survey=found)
     if not files:
@@ -190,7 +190,7 @@ def as_configured_now(order: TableRequest, spec: Operation, log: LogBatch) -> Op
         log: What it reads.
     """
     now = _configured(order, log)
-    elsewhere = (now.url, now.archive.layout, now.archive.template) != (log.url, log.archive.layout, log.archive.template)
+    elsewhere = _layout_of(now) != _layout_of(log)
     if not now.again:
         now = _relisted(order, spec, now, anew=elsewhere)
     if _reading_of(now) == _reading_of(log):
@@ -213,7 +213,7 @@ def _configured(order: TableRequest, log: LogBatch) -> LogBatch:
     """Returns a batch with the archive of now; a table that is not fed from one any more finishes what it began with the old one."""
     pipeline, config = order.facts.pipeline, order.facts.config
     archive = pipeline.archive
-    if config.settings.method is not Method.LOG or not archive.url or not archive.format:
+    if config.settings.method is not Method.LOG or not archive.url or not archive.events.format:
         return log
     unknown = quarantine_path(pipeline, config.table) if not log.again and looks_after_unknown(order) else ""
     renamed = config.settings.values.renamed
@@ -224,8 +224,13 @@ def _configured(order: TableRequest, log: LogBatch) -> LogBatch:
 
 def _reading_of(log: LogBatch) -> str:
     """Returns what decides, besides the files, which rows their records come to."""
-    rules = log.archive
-    return json_codec.dumps((log.url, rules.layout, rules.template, rules.format, rules.settings, rules.accept_losses, rules.time_zone))
+    events = log.archive.events
+    return json_codec.dumps((*_layout_of(log), events.format, events.settings, events.accept_losses, events.time_zone))
+
+
+def _layout_of(log: LogBatch) -> tuple[str, Layout, str]:
+    """Returns where the files are, and what gives their names a meaning."""
+    return log.url, log.archive.files.layout, log.archive.files.template
 
 
 def _relisted(order: TableRequest, spec: Operation, log: LogBatch, *, anew: bool) -> LogBatch:
@@ -241,7 +246,7 @@ def _relisted(order: TableRequest, spec: Operation, log: LogBatch, *, anew: bool
         except ArchiveChangedError:
             pass
         found = scan_archive(opened, log.archive, order.ledger, (spec.pipeline, spec.table), log.before, full=True)
-    files = first_files(found.files.files, found.names, log.archive.files_per_run)
+    files = first_files(found.files.files, found.names, log.archive.files.files_per_run)
     return replace(log, files=files, decisions=found.decisions)
 
 
@@ -281,7 +286,7 @@ def _listed_at(found: ArchiveScan) -> SafeBound:
 def _surveyed(order: TableRequest, before: ArchiveWatermark) -> tuple[str, ArchiveScan]:
     """Returns the folder of a table's archive, and what was found there."""
     archive, table = order.facts.pipeline.archive, order.facts.config.table
-    if not archive.url or not archive.format:
+    if not archive.url or not archive.events.format:
         raise ConfigError(
             f"Table {table} has 'method: log', and the pipeline names no archive to read.",
             data="Nothing was read or written.",

@@ -41,7 +41,7 @@ def key_warnings(facts: SourceTable, state: TableState) -> tuple[str, ...]:
 
 def event_key_warnings(facts: SourceTable) -> tuple[str, ...]:
     """Warns of `keys` that are other columns than the primary key, where the archive's events do not show that such a key has changed."""
-    name = facts.pipeline.archive.format
+    name = facts.pipeline.archive.events.format
     if facts.config.settings.method is not Method.LOG or not name or is_own_format(name):
         return ()
     hidden, primary = format_spec(name).marks.hidden_keys, facts.schema.primary_key
