@@ -67,7 +67,7 @@ class World:
         self.server.create_database(self.database)
         postgres = isinstance(self.server, PostgresServer)
         self.schema = "public" if postgres else self.database
-        self.pipeline = Pipeline(
+        self.pipeline = Pipeline.of(
             name="shop",
             source=SourceConfig(
                 kind=SourceKind(self.server.name.lower()), connection="shop_db", snapshot_connection="shop_replica" if self.replica else ""

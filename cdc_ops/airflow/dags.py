@@ -64,8 +64,8 @@ def build_dag(pipeline: Pipeline) -> DAG:
         _timetable(pipeline.schedule),
         dag_id=dag_id(pipeline.name),
         max_active_runs=MAX_ACTIVE_RUNS,
-        tags=sorted({"cdc", "declared" if pipeline.source.is_declared else pipeline.source.kind.value, *pipeline.tags}),
-        description=pipeline.description or f"Keeps tables of {_origin(pipeline)} equal in {pipeline.target.root}",
+        tags=sorted({"cdc", "declared" if pipeline.source.is_declared else pipeline.source.kind.value, *pipeline.info.tags}),
+        description=pipeline.info.description or f"Keeps tables of {_origin(pipeline)} equal in {pipeline.target.root}",
         doc_md=doc_md(pipeline),
         params=params(pipeline),
     )
@@ -82,7 +82,7 @@ def build_reconcile_dag(pipeline: Pipeline) -> DAG:
         _timetable(pipeline.reconcile_schedule),
         dag_id=reconcile_dag_id(pipeline.name),
         max_active_runs=1,
-        tags=sorted({"cdc", "reconcile", pipeline.source.kind.value, *pipeline.tags}),
+        tags=sorted({"cdc", "reconcile", pipeline.source.kind.value, *pipeline.info.tags}),
         description=f"Finds changes in {pipeline.source.connection} without a cursor change: deletes, changed keys, lost rows",
         doc_md=doc_md(pipeline),
         params=reconcile_params(pipeline),
@@ -104,12 +104,12 @@ def _verbs(pipeline: Pipeline, timetable: CronDataIntervalTimetable | None, **op
 
 
 def _table_group(pipeline: Pipeline) -> Any:
-    steps = (Step.SYNC,) if pipeline.execution is Execution.FUSED else (Step.EXTRACT, Step.MERGE)
+    steps = (Step.SYNC,) if pipeline.runs.execution is Execution.FUSED else (Step.EXTRACT, Step.MERGE)
 
     @task_group(group_id="tables")
     def tables_of_a_job(tables: Any) -> None:
         """Tables that share one Spark application in each step."""
-        previous = tasks.plan_task(pipeline, tables, execution_timeout=pipeline.lease_wait + QUICK_TIMEOUT)
+        previous = tasks.plan_task(pipeline, tables, execution_timeout=pipeline.runs.lease_wait + QUICK_TIMEOUT)
         for step in steps:
             submit = CdcSparkSubmitOperator(
                 task_id=step.value,
@@ -139,8 +139,8 @@ def _table_group(pipeline: Pipeline) -> Any:
 
 def _default_args(pipeline: Pipeline) -> dict[str, Any]:
     return {
-        "owner": pipeline.owner,
-        "retries": pipeline.retries,
+        "owner": pipeline.info.owner,
+        "retries": pipeline.runs.retries,
         "retry_delay": _RETRY_DELAY,
         "retry_exponential_backoff": True,
         "max_retry_delay": _MAX_RETRY_DELAY,

@@ -97,10 +97,10 @@ def doc_md(pipeline: Pipeline) -> str:
     facts = (
         f"- **Source:** {_source_of(pipeline)}\n"
         f"- **Target:** `{pipeline.target.root}`\n"
-        f"- **Spark:** connection `{pipeline.spark.connection}`, {pipeline.tables_per_job} tables per application\n"
+        f"- **Spark:** connection `{pipeline.spark.connection}`, {pipeline.runs.tables_per_job} tables per application\n"
         f"- **Schedule:** {schedule}\n"
     )
-    head = f"{pipeline.description}\n\n" if pipeline.description else ""
+    head = f"{pipeline.info.description}\n\n" if pipeline.info.description else ""
     table = "\n".join(["| tables | cursor | keys | lookback |", "|---|---|---|---|", *rows, *more, *left_out])
     return f"{head}{facts}\n{table}\n\n{_USAGE}"
 

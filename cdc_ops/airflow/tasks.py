@@ -54,7 +54,7 @@ def discover_task(pipeline: Pipeline, **options: Any) -> Any:
             log.info("%s of %d tables, asked for by a %s run", request.kind, len(configs), request.trigger)
             if request.since and request.until:
                 log.info("range [%s, %s)", request.since.isoformat(), request.until.isoformat())
-            return [[str(config.table) for config in group] for group in group_tables(configs, pipeline.tables_per_job)]
+            return [[str(config.table) for config in group] for group in group_tables(configs, pipeline.runs.tables_per_job)]
 
     return discover_tables()
 

@@ -25,7 +25,7 @@ def build_pipeline(data: Data, document: Document, path: str) -> Pipeline:
     shapes = section.fields
     own = {name: value for name, value in data.items() if shapes[name].attribute and shapes[name].kind is not Kind.TABLES}
     given = {shape.attribute: value for shape, value in _given(section, own)}
-    return Pipeline(**given, tables=tuple(_rules(data, document, path)), origin=path)
+    return Pipeline.of(**given, tables=tuple(_rules(data, document, path)), origin=path)
 
 
 def _given(section: Section, data: Data) -> Iterator[tuple[FieldShape, Any]]:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -248,4 +247,4 @@ def test_a_ledger_that_goes_away_during_a_run_leaves_the_report_of_what_was_done
 
 
 def _one_table_a_group(world: World) -> Pipeline:
-    return replace(world.pipeline, tables_per_job=1)
+    return world.pipeline.changed(tables_per_job=1)

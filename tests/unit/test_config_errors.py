@@ -306,7 +306,7 @@ def test_spark_settings_that_only_sound_secret_are_taken(tmp_path: Path, name: s
 def test_an_ordinary_url_with_a_port_is_no_secret(tmp_path: Path) -> None:
     path = tmp_path / "shop.yaml"
     path.write_text(GOOD + "description: see http://wiki:8080/page@2 and mail to data@example.com\n")
-    assert "wiki:8080" in load_pipeline(path).description
+    assert "wiki:8080" in load_pipeline(path).info.description
 
 
 @pytest.mark.parametrize("deep", ["[" * 300_000, "".join("  " * depth + "a:\n" for depth in range(30)), "{a: " * 100_000])

@@ -133,7 +133,7 @@ def test_variables_are_filled_in_and_defaults_stand_in_for_missing_and_empty_one
     text += "execution: ${E:-fused}\n"
     pipeline = loaded(tmp_path, text, {"KIND": "mariadb", "ROOT": "", "A": "a"})
     assert (pipeline.source.kind, pipeline.target.root, pipeline.target.staging) == (SourceKind.MARIADB, "/lake/x", "/s/a-${C}")
-    assert pipeline.execution is Execution.FUSED
+    assert pipeline.runs.execution is Execution.FUSED
 
 
 def test_aliases_share_an_entry(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_the_shipped_pipelines_load() -> None:
     (shop,) = load_pipelines(ROOT / "dags" / "pipelines", {"CDC_OPS_LAKE": "/lake", "CDC_OPS_STAGING": "/staging"})
     assert (shop.name, shop.source.kind, shop.source.connection) == ("shop", SourceKind.MARIADB, "shop_db")
     assert (shop.target.root, shop.target.staging) == ("/lake", "/staging")
-    assert (shop.execution, shop.schedule, shop.tables_per_job) == (Execution.FUSED, "*/15 * * * *", 20)
+    assert (shop.runs.execution, shop.schedule, shop.runs.tables_per_job) == (Execution.FUSED, "*/15 * * * *", 20)
     chosen = {rule.pattern: (rule.settings.keys, rule.settings.load.cursor, rule.settings.load.lookback) for rule in shop.tables}
     assert chosen == {
         "shop.sales": (("id",), ("modified",), timedelta(seconds=1)),

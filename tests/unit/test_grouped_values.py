@@ -10,9 +10,10 @@ from cdc_ops.core import json_codec
 from cdc_ops.core.archive.file_names import Layout
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, EventSettings, FileSettings, OnGap
 from cdc_ops.core.pipeline.grouped import Grouped
+from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.core.pipeline.table_settings import TableSettings
 
-GROUPED = [ArchiveConfig, TableSettings]
+GROUPED = [ArchiveConfig, Pipeline, TableSettings]
 
 STORED = (
     '{"accept_losses":["truncate=dropped"],"bad_records":"quarantine","check_file_footers":true,"files_per_run":7,"format":"maxwell",'

@@ -9,7 +9,7 @@ from cdc_ops.config.fields import values
 from cdc_ops.core.apply.metadata_columns import MetadataColumns
 from cdc_ops.core.maintenance import MaintenancePolicy
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, EventSettings, FileSettings
-from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, SparkConfig, TargetConfig
+from cdc_ops.core.pipeline.pipeline import Pipeline, PipelineInfo, RunSettings, SourceConfig, SourceKind, SparkConfig, TargetConfig
 from cdc_ops.core.pipeline.table_settings import (
     ApplySettings,
     HistorySettings,
@@ -55,12 +55,12 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
     (Pipeline, "schedule"): Rule(convert=values.parse_cron, pattern=values.CRON_PATTERN, examples=("*/15 * * * *", "@daily")),
     (Pipeline, "reconcile_schedule"): Rule(convert=values.parse_cron, pattern=values.CRON_PATTERN, examples=("0 3 * * *", "@weekly")),
     (Pipeline, "start_date"): Rule(pattern=values.START_PATTERN, examples=("2026-01-01",)),
-    (Pipeline, "tables_per_job"): Rule(minimum=1, maximum=1000),
-    (Pipeline, "retries"): Rule(minimum=0, maximum=100),
-    (Pipeline, "lease_wait"): Rule(minimum=_NO_TIME, examples=("30m",)),
+    (RunSettings, "tables_per_job"): Rule(minimum=1, maximum=1000),
+    (RunSettings, "retries"): Rule(minimum=0, maximum=100),
+    (RunSettings, "lease_wait"): Rule(minimum=_NO_TIME, examples=("30m",)),
     # Less would forget operations that a doubled commit step may still ask about.
-    (Pipeline, "run_retention"): Rule(minimum=timedelta(days=1), examples=("90d",)),
-    (Pipeline, "tags"): Rule(examples=(["shop", "nightly"],)),
+    (RunSettings, "run_retention"): Rule(minimum=timedelta(days=1), examples=("90d",)),
+    (PipelineInfo, "tags"): Rule(examples=(["shop", "nightly"],)),
     (SourceConfig, "connection"): Rule(convert=values.parse_connection, pattern="^[A-Za-z0-9][A-Za-z0-9_.-]*$", examples=("shop_db",)),
     (SourceConfig, "snapshot_connection"): Rule(convert=_optional(values.parse_connection), examples=("shop_replica",)),
     (SourceConfig, "time_zone"): Rule(convert=values.parse_zone, examples=("Europe/Berlin", "+02:00")),

@@ -4,8 +4,10 @@ import enum
 import fnmatch
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import ClassVar
 
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
+from cdc_ops.core.pipeline.grouped import Grouped
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.pipeline.unknown_tables import KnownTables
 from cdc_ops.core.schema.declared_tables import DeclaredTable, TypeDialect
@@ -136,47 +138,73 @@ class TableRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pipeline:
+class PipelineInfo:
+    """What Airflow shows of a pipeline.
+
+    Args:
+        description, owner, tags: Shown in Airflow.
+    """
+
+    description: str = ""
+    owner: str = "cdc-ops"
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """How runs of a pipeline are carried out.
+
+    Args:
+        execution: `separate` runs extract and merge as two Spark applications, each retried alone. `fused` runs both in one, which saves
+            one JVM start.
+        tables_per_job: Largest number of tables that share one Spark application.
+        retries: Number of Airflow retries of a step after a retryable error.
+        lease_wait: How long a run waits for another run that holds the table.
+        run_retention: How long the ledger keeps finished runs and operations.
+    """
+
+    execution: Execution = Execution.SEPARATE
+    tables_per_job: int = 20
+    retries: int = 2
+    lease_wait: timedelta = timedelta(minutes=30)
+    run_retention: timedelta = timedelta(days=90)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline(Grouped):
     """One pipeline file, complete.
+
+    A pipeline file writes the fields of `info` and `runs` beside the others.
 
     Args:
         name: Unique name. It is part of the transaction id in every Delta commit, so a renamed pipeline starts from the beginning.
         source: The source of the rows.
         target: Where they go.
         tables: Entries in file order; for a table the exact name wins over patterns, an earlier pattern over a later one.
+        info: What Airflow shows of it.
         schedule: Cron expression in UTC. "" = manual runs only.
         reconcile_schedule: Cron expression in UTC for a second DAG, which compares all tables with the source by checksums and corrects
             what differs. "" = on demand only.
         start_date: Start of the schedule's first interval, UTC.
-        execution: `separate` runs extract and merge as two Spark applications, each retried alone. `fused` runs both in one, which saves
-            one JVM start.
-        tables_per_job: Largest number of tables that share one Spark application.
+        runs: How its runs are carried out.
         archive: Where the change events of tables with `method: log` are.
         spark: The Spark settings.
-        retries: Number of Airflow retries of a step after a retryable error.
-        lease_wait: How long a run waits for another run that holds the table.
-        run_retention: How long the ledger keeps finished runs and operations.
-        description, owner, tags: Shown in Airflow.
         origin: Path of the file.
     """
+
+    JSON_INLINE: ClassVar[tuple[str, ...]] = ("info", "runs")
 
     name: str
     source: SourceConfig
     target: TargetConfig
     tables: tuple[TableRule, ...]
+    info: PipelineInfo = field(default_factory=PipelineInfo)
     schedule: str = ""
     reconcile_schedule: str = ""
     start_date: datetime = datetime(2026, 1, 1, tzinfo=UTC)
-    execution: Execution = Execution.SEPARATE
-    tables_per_job: int = 20
+    runs: RunSettings = field(default_factory=RunSettings)
     archive: ArchiveConfig = field(default_factory=ArchiveConfig)
     spark: SparkConfig = field(default_factory=SparkConfig)
-    retries: int = 2
-    lease_wait: timedelta = timedelta(minutes=30)
-    run_retention: timedelta = timedelta(days=90)
-    description: str = ""
-    owner: str = "cdc-ops"
-    tags: tuple[str, ...] = ()
     origin: str = ""
 
 

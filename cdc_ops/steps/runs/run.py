@@ -61,7 +61,7 @@ def run_pipeline(context: Context, source: Source, request: RunRequest, execute:
     """
     found = discover_all(context, source, request)
     run = _Run(context=context, source=source, request=request, execute=execute, say=say, warnings=list(found.warnings))
-    groups = group_tables(found.tables, context.pipeline.tables_per_job)
+    groups = group_tables(found.tables, context.pipeline.runs.tables_per_job)
     for number, group in enumerate(groups):
         try:
             run.group(group)

@@ -60,7 +60,7 @@ def plan_group(
     """
     plans: list[TablePlan] = []
     failures: list[TableFailure] = []
-    deadline = time.monotonic() + context.pipeline.lease_wait.total_seconds()
+    deadline = time.monotonic() + context.pipeline.runs.lease_wait.total_seconds()
     waiting, told = list(configs), set[str]()
     while waiting:
         held: list[TableFailure] = []
@@ -89,7 +89,7 @@ def plan_group(
 def _forget(context: Context, configs: tuple[TableConfig, ...]) -> None:
     """Keeps the ledger small; here, because every run comes by, also one whose tables are idle or fail."""
     with suppress(LedgerUnavailableError):  # the next run does it; what was planned is worth more
-        before = context.store.now() - context.pipeline.run_retention
+        before = context.store.now() - context.pipeline.runs.run_retention
         for config in configs:
             context.store.prune(config.pipeline, config.table, before)
 
