@@ -16,7 +16,7 @@ from cdc_ops.lake.table.live_rows import LiveRows
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.planning.reconcile import VerifyPlan
 from cdc_ops.steps.query.jdbc_rows import read_source
-from cdc_ops.steps.reconcile.table_diff import Sides, find_scope
+from cdc_ops.steps.reconcile.differing_buckets import TableChecksums, find_differing_buckets
 from cdc_ops.steps.stage.latest_rows import is_deleted
 
 
@@ -51,10 +51,10 @@ def find_differences(spark: SparkSession, source: Source, question: VerifyPlan) 
     columns = tuple(column.name for column in question.schema.columns)
     if question.buckets is None or any(name.lower() not in stored for name in columns):
         return Verification(comparison=verify_part(spark, source, question, WHOLE), scope=WHOLE)
-    sides = Sides(
+    checksums = TableChecksums(
         spark=spark, source=source, lake=lake, schema=question.schema, columns=columns, slices=question.slices
     )  # fmt: skip
-    found = find_scope(sides, question.buckets)
+    found = find_differing_buckets(checksums, question.buckets)
     equal = TableComparison(
         rows_source=found.rows_source, rows_lake=found.rows_lake, only_in_source=0, only_in_lake=0, different=0
     )  # fmt: skip

@@ -14,6 +14,7 @@ from cdc_ops.core.operation.run_request import ResyncMode, RunKind
 from cdc_ops.dev.servers import MariaDBServer, PostgresServer
 from cdc_ops.errors import DeletesRefusedError, JobLostError
 from cdc_ops.state.base import TableRunStatus
+from cdc_ops.steps.reconcile.differing_buckets import DifferingBuckets, TableChecksums
 from cdc_ops.steps.runs.run import RunReport
 from tests.world import ORDERS, World
 
@@ -250,14 +251,14 @@ def test_what_changes_between_checksums_and_read_is_judged_by_the_read(
     world.sql(MARIADB_ORDERS, MARIADB_FILL, "ANALYZE TABLE orders")
     assert_done(world.run())
     world.sql("DELETE FROM orders WHERE id IN (7, 8)")
-    find = table_diff.find_scope
+    find = table_diff.find_differing_buckets
 
-    def find_then_move(sides: table_diff.Sides, buckets: Any) -> table_diff.Found:
-        found = find(sides, buckets)
+    def find_then_move(checksums: TableChecksums, buckets: Any) -> DifferingBuckets:
+        found = find(checksums, buckets)
         world.sql("INSERT INTO orders (id, amount) VALUES (7, 77)", "DELETE FROM orders WHERE id IN (9, 1999)")
         return found
 
-    monkeypatch.setattr(table_diff, "find_scope", find_then_move)
+    monkeypatch.setattr(table_diff, "find_differing_buckets", find_then_move)
     [run] = assert_done(reconcile(world)).runs
     ids = {row[0] for row in world.lake("orders", "id")}
     assert 7 in ids  # it came back before its bucket was read

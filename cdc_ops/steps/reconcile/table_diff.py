@@ -9,9 +9,7 @@ are newer than the watermark come along; the next increment brings them again, w
 
 import uuid
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -20,84 +18,22 @@ from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Counts, Manifest, Operation, OperationResult, Outcome
 from cdc_ops.core.operation.reads import CompareRead
 from cdc_ops.core.phases import RunPhase
-from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, Digests, added, differing, rows_in
-from cdc_ops.core.reconcile.key_buckets import WHOLE, Buckets, BucketSelection
-from cdc_ops.core.schema.collated_keys import source_names
-from cdc_ops.core.schema.tables import TableSchema
+from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec
+from cdc_ops.core.reconcile.key_buckets import WHOLE, BucketSelection
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import StateError
-from cdc_ops.lake.diff.checksums import lake_digests, scope_condition
+from cdc_ops.lake.diff.checksums import scope_condition
 from cdc_ops.lake.diff.row_diff import DELETED, Changes, find_changes, same_rows
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.fence import fence_abandoned
 from cdc_ops.lake.staging.landing import land, read_landed
 from cdc_ops.lake.staging.manifests import write_manifest
 from cdc_ops.lake.table.live_rows import LiveRows
-from cdc_ops.sources.base import DigestQuery, Source
-from cdc_ops.steps.query.jdbc_rows import read_rows, read_with_null_counts
+from cdc_ops.sources.base import Source
+from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
+from cdc_ops.steps.reconcile.differing_buckets import TableChecksums, find_differing_buckets, hashed_columns
 from cdc_ops.steps.reporting.stopwatch import measured
 from cdc_ops.steps.stage.latest_rows import apply_deletes, is_deleted, latest_per_key
-
-WORTH_SPLITTING: Final = 10_000
-"""Rows in differing ranges from which another pair of checksums is cheaper than reading them all."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sides:
-    """Source and lake of one table, and what is hashed of each row."""
-
-    spark: SparkSession
-    source: Source
-    lake: LiveRows
-    schema: TableSchema
-    columns: tuple[str, ...]
-    slices: tuple[str, ...]
-
-    def difference(self, buckets: Buckets, within: BucketSelection | None = None) -> "Found":
-        """Computes the checksums of both sides, both at the same time, and compares them."""
-        with ThreadPoolExecutor(max_workers=1) as pool:
-            stored = pool.submit(lake_digests, self.spark, self.lake, self.schema, self.columns, buckets, within)
-            there = self._source_digests(buckets, within)
-            here = stored.result()
-        scope = differing(buckets, there, here)
-        rows_source, rows_lake = (sum(one.rows for one in side.values()) for side in (there, here))
-        return Found(scope=scope, rows=rows_in(scope, there), rows_source=rows_source, rows_lake=rows_lake)
-
-    def _source_digests(self, buckets: Buckets, within: BucketSelection | None) -> Digests:
-        query = DigestQuery(schema=self.schema, columns=self.columns, buckets=buckets, slices=self.slices, within=within)
-        rows = read_rows(self.spark, self.source.digest_read(query)).collect()
-        return added((int(row["bucket"]), int(row["row_count"]), int(row["total"])) for row in rows)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What two sides' checksums tell.
-
-    Args:
-        scope: The buckets that differ.
-        rows: Rows that the source has in them.
-        rows_source, rows_lake: All rows that were summed up on each side.
-    """
-
-    scope: BucketSelection
-    rows: int
-    rows_source: int
-    rows_lake: int
-
-
-def find_scope(sides: Sides, buckets: Buckets) -> Found:
-    """Returns the buckets that differ; ranges that hold many rows are split once more, so that what is read follows the change."""
-    found = sides.difference(buckets)
-    scope, finer = found.scope.bounded(), buckets.finer()
-    if found.rows >= WORTH_SPLITTING and finer is not None and buckets.by_range:
-        scope = sides.difference(finer, scope).scope.bounded()
-    return replace(found, scope=scope)
-
-
-def columns_of(compare: CompareSpec, schema: TableSchema, keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns what is hashed of each row."""
-    # With a key that the source compares loosely goes its spelling.
-    return tuple(dict.fromkeys((*keys, *source_names(schema, keys)))) if compare.strength is CompareLevel.KEYS else schema.names
 
 
 def land_differences(
@@ -144,16 +80,16 @@ def _scope_of(spark: SparkSession, source: Source, spec: Operation, compare: Com
         return WHOLE
     if compare.scope is not None:
         return compare.scope
-    sides = Sides(
+    checksums = TableChecksums(
         spark=spark,
         source=source,
         lake=_living(spec),
         schema=spec.source.schema,
-        columns=columns_of(compare, spec.source.schema, spec.apply.keys),
+        columns=hashed_columns(compare, spec.source.schema, spec.apply.keys),
         slices=spec.slices,
     )
     with measured(RunPhase.COMPARING):
-        return find_scope(sides, compare.buckets).scope
+        return find_differing_buckets(checksums, compare.buckets).scope
 
 
 def merge_differences(spark: SparkSession, spec: Operation, manifest: Manifest, *, taken: bool) -> OperationResult:
