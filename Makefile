@@ -71,8 +71,8 @@ check: setup ## Lint, format, types, import contracts, examples in docstrings
 	@$(BIN)/mypy cdc_ops $(wildcard spark_jobs)
 	@$(say) "import-linter: who may import whom"
 	@$(BIN)/lint-imports
-	@$(say) "pytest: the examples in the docstrings of core"
-	@$(BIN)/python -m pytest --quiet --durations 0 --doctest-modules cdc_ops/core
+	@$(say) "pytest: the examples in the docstrings"
+	@$(BIN)/python -m pytest --quiet --durations 0 --doctest-modules cdc_ops/core cdc_ops/config/expressions
 
 .PHONY: test
 test: jars servers ## All tests: unit, then Spark, database servers and Airflow

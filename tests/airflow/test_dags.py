@@ -160,7 +160,7 @@ import sys
 import airflow.sdk
 import cdc_ops.airflow.dags as dags
 built = dags.build_dags(sys.argv[1])
-loaded = sorted({name.partition(".")[0] for name in sys.modules} & {"pyspark", "delta", "pandas", "deltalake", "pyarrow"})
+loaded = sorted({name.partition(".")[0] for name in sys.modules} & {"pyspark", "delta", "pandas", "deltalake", "pyarrow", "sqlglot"})
 print("RESULT", sum(len(dag.tasks) for dag in built.values()), loaded)
 """
 

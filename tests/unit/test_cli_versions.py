@@ -12,7 +12,7 @@ from cdc_ops.cli import app
 try:
     app(["--version"])
 finally:
-    print(sorted({name.partition(".")[0] for name in sys.modules} & {"pyspark", "delta", "airflow", "py4j"}), file=sys.stderr)
+    print(sorted({name.partition(".")[0] for name in sys.modules} & {"pyspark", "delta", "airflow", "py4j", "sqlglot"}), file=sys.stderr)
 """
 
 

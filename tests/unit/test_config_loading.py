@@ -238,7 +238,7 @@ def test_neither_airflow_nor_spark_nor_pandas_is_imported() -> None:
     code = (
         "import sys, cdc_ops.config.loading as l, cdc_ops.config.fields.json_schema, cdc_ops.config.settings, cdc_ops.config.connections;"
         f"l.load_pipelines({str(ROOT / 'dags' / 'pipelines')!r});"
-        "print([m for m in ('airflow', 'pyspark', 'delta', 'pandas', 'sqlalchemy', 'numpy') if m in sys.modules])"
+        "print([m for m in ('airflow', 'pyspark', 'delta', 'pandas', 'sqlalchemy', 'sqlglot', 'numpy') if m in sys.modules])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert ran.stdout.strip() == "[]"

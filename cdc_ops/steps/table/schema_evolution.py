@@ -6,8 +6,9 @@ now; a read whose columns are no longer those that were planned is refused.
 
 from dataclasses import replace
 
+from cdc_ops.config.expressions.conditions import named_columns
+from cdc_ops.config.expressions.sequence_by import order_names
 from cdc_ops.core.apply.deletes import source_columns
-from cdc_ops.core.apply.sequence_by import order_names
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
@@ -27,7 +28,6 @@ from cdc_ops.core.schema.schema_evolution import (
     reads_alike,
 )
 from cdc_ops.core.schema.schema_evolution import SchemaPolicy as Policy
-from cdc_ops.core.schema.sql_conditions import named_columns
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import RequestError, SchemaChangedError, SourceTableError
@@ -184,7 +184,7 @@ def _decision(facts: SourceTable, head: LakeHead | None) -> Decision:
     recorded = Recorded(keys=record.columns.keys, fingerprint=record.columns.schema_fingerprint) if record else Recorded()
     changes += compare_keys(recorded.keys, facts.keys, changes)
     changes += compare_rules(record.columns.key_rules if record else (), facts.schema)
-    conditions = named_columns(f"{settings.apply.apply_as_deletes} {settings.apply.apply_as_truncates}", facts.schema.names)
+    conditions = named_columns((settings.apply.apply_as_deletes, settings.apply.apply_as_truncates), facts.schema.names)
     needed = (
         *facts.keys,
         *facts.cursor.column_names,

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, replace
 
+from cdc_ops.config.expressions.conditions import check_condition
 from cdc_ops.core.apply.scd import LATEST, TableStorage
 from cdc_ops.core.cursor.cursors import Cursor
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.collated_keys import source_names
 from cdc_ops.core.schema.schema_evolution import SchemaChange
-from cdc_ops.core.schema.sql_conditions import check_condition
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import SourceTableError

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from cdc_ops.config.expressions.sequence_by import read_parts
 from cdc_ops.core.apply.deletes import Deletes
 from cdc_ops.core.apply.metadata_columns import START
 from cdc_ops.core.apply.scd import LATEST, POSITION_TYPE, Sequence, SequenceKind, TableStorage
-from cdc_ops.core.apply.sequence_by import read_parts
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.pipeline.archive_config import OnBadRecord

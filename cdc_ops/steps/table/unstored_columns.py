@@ -7,11 +7,11 @@ They are read and landed with each row, behind the columns of the table, and end
 
 from collections.abc import Iterable
 
+from cdc_ops.config.expressions.conditions import named_columns
+from cdc_ops.config.expressions.sequence_by import order_names
 from cdc_ops.core.apply.deletes import Deletes
-from cdc_ops.core.apply.sequence_by import order_names
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.schema.collated_keys import source_names
-from cdc_ops.core.schema.sql_conditions import named_columns
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.errors import ConfigError
 from cdc_ops.sources.base import Source
@@ -25,7 +25,7 @@ def hidden_columns(source: Source, config: TableConfig) -> tuple[Column, ...]:
     """
     settings = config.settings
     ordering = {name.lower() for name in order_names(settings.order.sequence_by, settings.load.except_column_list)}
-    deciding = named_columns(f"{settings.apply.apply_as_deletes} {settings.apply.apply_as_truncates}", settings.load.except_column_list)
+    deciding = named_columns((settings.apply.apply_as_deletes, settings.apply.apply_as_truncates), settings.load.except_column_list)
     names = [name for name in settings.load.except_column_list if name.lower() in ordering or name in deciding]
     return source.schema(config.table, columns=names, types=settings.types).columns if names else ()
 
