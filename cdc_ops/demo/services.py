@@ -10,10 +10,11 @@ import os
 import select
 import signal
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from cdc_ops.dev.waiting import wait_until
 
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of linux/prctl.h
 _libc = ctypes.CDLL(None)
@@ -142,9 +143,7 @@ def stop_all(pids: Path, timeout: float = 5.0) -> tuple[str, ...]:
         for path in files:
             if info := _remembered(path):
                 _signal(info.pid, signal.SIGTERM)
-        deadline = time.monotonic() + wait
-        while time.monotonic() < deadline and any(_remembered(path) for path in files):
-            time.sleep(0.1)
+        wait_until(lambda: not any(_remembered(path) for path in files), wait, every=0.1)
     for member in _members(sessions, {path: _recorded(path) for path in files}):
         _signal(member.pid, signal.SIGKILL)
     for path in files:

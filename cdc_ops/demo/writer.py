@@ -20,6 +20,7 @@ import sqlalchemy
 from cdc_ops.demo.layout import DATABASE
 from cdc_ops.dev.mariadb import MariaDBServer
 from cdc_ops.dev.processes import ServerProcess
+from cdc_ops.dev.waiting import wait_until
 
 LIFETIME = 4 * 3600.0
 TRANSACTIONS_PER_SECOND = 20
@@ -76,12 +77,9 @@ class WriterProcess:
             TimeoutError: it does not stop, or does not live.
         """
         (self._folder / PAUSE_FILE).touch()
-        deadline = time.monotonic() + timeout
-        while (work := read_status(self._folder)).state != "paused":
-            if time.monotonic() > deadline or self._process.exit_code() is not None:
-                raise TimeoutError(f"the writer does not pause\n{self._process.log_tail(5)}")
-            time.sleep(0.05)
-        return work
+        if not wait_until(lambda: self.work().state == "paused", timeout, hopeless=lambda: self._process.exit_code() is not None):
+            raise TimeoutError(f"the writer does not pause\n{self._process.log_tail(5)}")
+        return self.work()
 
     def work(self) -> Work:
         """Returns what it has done so far."""

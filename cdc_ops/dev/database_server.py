@@ -5,12 +5,12 @@ import json
 import secrets
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import sqlalchemy
+import tenacity
 from sqlalchemy.pool import NullPool
 
 from cdc_ops.dev.processes import LOG_FILE, ServerProcess, free_port, running_pid
@@ -150,23 +150,24 @@ class DatabaseServer(abc.ABC):
         return None
 
     def _wait_until_ready(self) -> None:
-        deadline = time.monotonic() + START_TIMEOUT_SECONDS
-        while True:
-            try:
-                self.execute("SELECT 1")
-            except sqlalchemy.exc.OperationalError as error:
-                ended = self._process.exit_code()
-                if ended is None and time.monotonic() < deadline:
-                    time.sleep(0.1)
-                    continue
-                reason = f"it ended with exit code {ended}" if ended is not None else f"it does not answer: {error.orig}"
-                raise EnvironmentSetupError(
-                    f"{self.name} did not start in {self.folder}",
-                    why=f"{reason}\n{self.dump_log(15)}",
-                    data="nothing was read or written",
-                    next=f"read {self.folder / LOG_FILE}",
-                ) from None
-            return
+        late = tenacity.stop_after_delay(START_TIMEOUT_SECONDS)
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(sqlalchemy.exc.OperationalError),
+            stop=lambda state: late(state) or self._process.exit_code() is not None,
+            wait=tenacity.wait_fixed(0.1),
+            reraise=True,
+        )
+        try:
+            retrying(self.execute, "SELECT 1")
+        except sqlalchemy.exc.OperationalError as error:
+            ended = self._process.exit_code()
+            reason = f"it ended with exit code {ended}" if ended is not None else f"it does not answer: {error.orig}"
+            raise EnvironmentSetupError(
+                f"{self.name} did not start in {self.folder}",
+                why=f"{reason}\n{self.dump_log(15)}",
+                data="nothing was read or written",
+                next=f"read {self.folder / LOG_FILE}",
+            ) from None
 
     def _write_access(self) -> None:
         path = self.folder / ACCESS_FILE

@@ -26,6 +26,7 @@ from cdc_ops.dev.debezium_settings import MARKS, connector_settings
 from cdc_ops.dev.mariadb import cache_folder
 from cdc_ops.dev.processes import LOG_FILE, ServerProcess, running_pid
 from cdc_ops.dev.sink_archive import SinkArchive
+from cdc_ops.dev.waiting import wait_until
 from cdc_ops.errors import EnvironmentSetupError
 from cdc_ops.lake.spark import jars
 
@@ -214,13 +215,13 @@ class DebeziumEngine:
         return self._process.log_tail(lines)
 
     def _address(self, log: Path, begin: int) -> tuple[int, str]:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while time.monotonic() < deadline and self._process.exit_code() is None:
+        def printed() -> re.Match[bytes] | None:
             with log.open("rb") as file:
                 file.seek(begin)
-                if found := re.search(rb"^(\d+)\n(\S+)\n", file.read(), re.MULTILINE):
-                    return int(found[1]), found[2].decode()
-            time.sleep(0.05)
+                return re.search(rb"^(\d+)\n(\S+)\n", file.read(), re.MULTILINE)
+
+        if address := wait_until(printed, PATIENCE_SECONDS, hopeless=lambda: self._process.exit_code() is not None):
+            return int(address[1]), address[2].decode()
         raise self._error("the JVM for Debezium does not start", "it did not say where it listens")
 
     def _connect(self, port: int, secret: str) -> None:

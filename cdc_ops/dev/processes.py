@@ -10,10 +10,10 @@ import pwd
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from cdc_ops.dev.waiting import wait_until
 from cdc_ops.errors import EnvironmentSetupError
 
 PID_FILE = "server.pid"
@@ -109,10 +109,7 @@ def stop_from_pidfile(folder: Path, *, stop_signal: signal.Signals | None = None
     pid = running_pid(folder)
     if pid is not None:
         _signal(pid, stop_signal or _usual_signal(pid))
-        deadline = time.monotonic() + timeout
-        while running_pid(folder) == pid and time.monotonic() < deadline:
-            time.sleep(0.05)
-        if running_pid(folder) == pid:
+        if not wait_until(lambda: running_pid(folder) != pid, timeout):
             _signal(pid, signal.SIGKILL)
     (folder / PID_FILE).unlink(missing_ok=True)
     return pid is not None

@@ -1,6 +1,5 @@
 """Airflow's REST API, as far as the demo needs it; outside the data path."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,6 +8,7 @@ from typing import Any, Final, TypeVar
 import httpx
 
 from cdc_ops.demo.airflow.home import USER, Login
+from cdc_ops.dev.waiting import wait_until
 from cdc_ops.errors import EnvironmentSetupError, JobError
 
 ENDED: Final = frozenset({"success", "failed"})
@@ -175,16 +175,15 @@ class AirflowApi:
         return True if all(health[part]["status"] == "healthy" for part in ("metadatabase", "scheduler", "dag_processor")) else None
 
     def _until(self, look: Callable[[], T | None], timeout: float, what: str) -> T:
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
+        def answer() -> T | None:
             self._alive()
             try:
-                found = look()
+                return look()
             except httpx.TransportError:
-                found = None  # too busy to answer in time, or it has just ended, which the next look at the processes tells
-            if found is not None:
-                return found
-            time.sleep(POLL_SECONDS)
+                return None  # too busy to answer in time, or it has just ended: the next call of `alive` raises that
+
+        if found := wait_until(answer, timeout, every=POLL_SECONDS):
+            return found
         raise EnvironmentSetupError(what, why=f"not within {timeout:.0f} seconds", data="see the ledger", next="read the logs")
 
     def _get(self, path: str, **parameters: Any) -> Any:
