@@ -170,7 +170,7 @@ def _tell(here: TaskContext, planned: GroupPlan) -> None:
     for item in planned.plans:
         rows = sum(spec.expected_rows for spec in item.operations)
         log.info(
-            "%s: %s", item.table, f"{len(item.operations)} operations, about {rows:,} rows" if item.operations else f"idle, {item.idle}"
+            "%s: %s", item.table, f"{len(item.operations)} operations, about {rows:,} rows" if item.operations else f"idle, {item.new.idle}"
         )
         if item.alert:
             log.error("%s: %s", item.table, item.alert)

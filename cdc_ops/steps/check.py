@@ -214,8 +214,8 @@ def _missing(around: Surroundings, pipeline: Pipeline, there: tuple[TableName, .
             return
     for config, absence in found:
         seen, mark, rest = absence.idle.partition(" If that is meant")
-        if absence.stopped is not None:
-            yield replace(failed(str(config.table), absence.stopped), code=around.code(absence.stopped))
+        if absence.error is not None:
+            yield replace(failed(str(config.table), absence.error), code=around.code(absence.error))
         elif config.settings.apply.dropped_tables is DroppedTables.IGNORE:
             yield ok(str(config.table), seen)
         else:

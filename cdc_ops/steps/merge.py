@@ -33,7 +33,7 @@ from cdc_ops.steps.stage.latest_rows import applied, apply_deletes, is_deleted, 
 from cdc_ops.steps.stage.truncates import emptying, last_emptied, without_emptied
 from cdc_ops.steps.stage.unordered_rows import translated_order, without_unplaced
 from cdc_ops.steps.table.schema_evolution import check_columns_unchanged
-from cdc_ops.steps.table.soft_deletes import as_table_deletes
+from cdc_ops.steps.table.soft_deletes import with_stored_deletes
 
 
 def merge(spark: SparkSession, source: Source, spec: Operation) -> OperationResult:
@@ -60,7 +60,7 @@ def _merge(spark: SparkSession, source: Source, spec: Operation) -> OperationRes
     taken = head is not None and (head.txn_version or 0) >= spec.op_seq
     if taken:
         spec = replace(spec, apply=replace(spec.apply, schema_changes=()))  # who comes too late alters nothing either
-    spec = as_table_deletes(spec, head)
+    spec = with_stored_deletes(spec, head)
     if isinstance(spec.read, ReplayRead):
         return replay(spark, spec, spec.read.replay)
     if spec.apply.landing is Landing.DIRECT:

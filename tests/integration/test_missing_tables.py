@@ -69,7 +69,7 @@ def test_a_dropped_table_is_named_alerts_once_and_goes_on_when_it_is_back(world:
     assert world.lake("gone") == before
     plan = planned(world)["gone"]
     assert (plan.alert, plan.operations) == ("", ())
-    assert "not at the source" in plan.idle
+    assert "not at the source" in plan.new.idle
 
     named = world.run(tables=(f"{world.database}.gone",))
     assert [type(failure.error) for failure in named.failures] == [SourceTableError]

@@ -36,7 +36,7 @@ from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, T
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.errors import LeaseHeldError, LedgerBehindError, StaleStateError, StateError
-from cdc_ops.steps.planning.late_rows import look_again, seen_after, to_read
+from cdc_ops.steps.planning.late_rows import lookback_window, next_range_checksum, window_to_read
 from cdc_ops.steps.table.source_table import SourceTable
 from tests.operations import operation, with_fields
 from tests.unit.protocol_places import (
@@ -264,7 +264,7 @@ class World:
             known = {row for row in self.lake.rows if contains(CURSOR, spec.read.lookback, position(row.cursor))}
             worker.batches = (*worker.batches[:at], batch - known, *worker.batches[at + 1 :])
         if Mechanism.SEEN_BEFORE_READ in self.off and spec.after.seen is not None and spec.window is not None and spec.after.watermark:
-            seen = seen_after(self.source, FACTS, spec.window, spec.after.watermark)  # type: ignore[arg-type]
+            seen = next_range_checksum(self.source, FACTS, spec.window, spec.after.watermark)  # type: ignore[arg-type]
             self._replace(worker, at, with_fields(spec, seen_after=seen))
         worker.verb = Verb.MERGE
 
@@ -380,7 +380,7 @@ class World:
         if progress is None:
             progress = SnapshotProgress(bound=self.source.bound().value, done=0, total=len(CHUNKS), chunks=CHUNKS)
             if Mechanism.BAND not in self.off:
-                seen = seen_after(self.source, FACTS, Window(low=None, high=None), progress.bound)  # type: ignore[arg-type]
+                seen = next_range_checksum(self.source, FACTS, Window(low=None, high=None), progress.bound)  # type: ignore[arg-type]
         generation = state.generation if progress.done else state.generation + 1
         specs = []
         for index in range(progress.done, progress.total):
@@ -408,15 +408,15 @@ class World:
         else:
             window = next_window(CURSOR, watermark, bound)
             if Mechanism.BAND not in self.off:
-                band = look_again(self.source, FACTS, watermark, state.progress.seen)  # type: ignore[arg-type]
-        read = to_read(CURSOR, window, band, state.progress.seen) if window else None
+                band = lookback_window(self.source, FACTS, watermark, state.progress.seen)  # type: ignore[arg-type]
+        read = window_to_read(CURSOR, window, band, state.progress.seen) if window else None
         if window is None or read is None or not any(contains(CURSOR, read, position(row.cursor)) for row in self.source.rows.values()):
             self.ledger.settle(worker.token, state, scanned(state, bound.value, bound.observed_at), None, done=True)
             return ()
         spec = with_fields(self._spec(state, OperationKind.INCREMENT), window=window, watermark_after=window.high or watermark)
         if Mechanism.BAND in self.off or window.high is None:
             return (spec,)
-        seen = seen_after(self.source, FACTS, window, window.high)  # type: ignore[arg-type]
+        seen = next_range_checksum(self.source, FACTS, window, window.high)  # type: ignore[arg-type]
         return (with_fields(spec, slices=(self.source.window_predicate(CURSOR, read),), band=band, seen_after=seen),)
 
     def _spec(self, state: TableState, kind: OperationKind, ahead: int = 0) -> Operation:

@@ -19,7 +19,7 @@ from cdc_ops.sources.chunks.split_points import Range, Split, even_borders
 from cdc_ops.sources.mysql.split_points import MySQLBorders
 from cdc_ops.sources.postgres.dialect import PostgresDialect
 from cdc_ops.sources.sql.dialect import Dialect
-from cdc_ops.steps.planning.snapshot import pass_through, what_is_left
+from cdc_ops.steps.planning.snapshot import chunk_progress, remaining_rows_condition
 
 TABLE = TableName(schema="main", name="t")
 DIALECTS = (Dialect(), PostgresDialect())
@@ -203,7 +203,7 @@ def chunks_of(count: int, rest: str = "") -> Any:
 
 
 def test_progress_does_not_grow_with_the_number_of_chunks() -> None:
-    few, many = ([after for *_, after in pass_through(start(), chunks_of(count)) if after] for count in (3, 900))
+    few, many = ([after for *_, after in chunk_progress(start(), chunks_of(count)) if after] for count in (3, 900))
     assert max(len(json_codec.dumps(after)) for after in many) < max(len(json_codec.dumps(after)) for after in few) + 20
     assert [after.done for after in many] == list(range(1, 900))
     assert many[-1].rows_done == 8990
@@ -212,11 +212,11 @@ def test_progress_does_not_grow_with_the_number_of_chunks() -> None:
 
 @pytest.mark.parametrize("done", [1, 2, 4])
 def test_what_is_left_after_a_lost_ledger_is_what_the_last_record_says(done: int) -> None:
-    afters = [after for *_, after in pass_through(start(), chunks_of(5)) if after]
+    afters = [after for *_, after in chunk_progress(start(), chunks_of(5)) if after]
     record = json_codec.loads(SnapshotProgress, json_codec.dumps(afters[done - 1]))
-    rest = what_is_left(record)
+    rest = remaining_rows_condition(record)
     assert rest == f"`a` >= {done}"
-    again = list(pass_through(record, chunks_of(3, rest)))
+    again = list(chunk_progress(record, chunks_of(3, rest)))
     assert [before.done for _, before, _ in again] == [done, done + 1, done + 2]
     assert again[0][2] is not None
     assert again[0][2].total == done + 3
@@ -228,5 +228,5 @@ def test_what_is_left_after_a_lost_ledger_is_what_the_last_record_says(done: int
 def test_an_older_record_that_lists_its_chunks_is_still_read() -> None:
     text = '{"bound":{"parts":["1"]},"chunks":["a < 1","a >= 1 AND a < 5","a >= 5"],"done":1,"total":3}'
     record = json_codec.loads(SnapshotProgress, text)
-    assert what_is_left(record) == "(a >= 1 AND a < 5) OR (a >= 5)"
-    assert [after for *_, after in pass_through(record, chunks_of(1)) if after] == []
+    assert remaining_rows_condition(record) == "(a >= 1 AND a < 5) OR (a >= 5)"
+    assert [after for *_, after in chunk_progress(record, chunks_of(1)) if after] == []

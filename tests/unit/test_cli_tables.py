@@ -20,6 +20,7 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import RequestError
 from cdc_ops.state.base import TableRun, TableRunStatus
 from cdc_ops.steps.plan import TablePlan
+from cdc_ops.steps.planning.request import Draft
 from cdc_ops.steps.planning.warnings import foreign_warnings
 from cdc_ops.steps.runs.run import RunReport
 from tests.lake_case import Case
@@ -51,8 +52,9 @@ def test_a_window_is_on_one_line_in_any_terminal(shown: StringIO) -> None:
 def test_a_plan_is_on_one_line_a_table_and_says_why_a_table_is_idle(shown: StringIO) -> None:
     config = TableConfig(pipeline="shop", table=TABLE, settings=TableSettings(), path="/lake")
     state = TableState(pipeline="shop", table=TABLE)
-    busy = TablePlan(config=config, state=state, planned=(with_fields(Case(root="x").operation(1), window=WINDOW, expected_rows=20_000),))
-    idle = TablePlan(config=config, state=state, idle="no row in [a, b)")
+    operation = with_fields(Case(root="x").operation(1), window=WINDOW, expected_rows=20_000)
+    busy = TablePlan(config=config, state=state, new=Draft(operations=(operation,)))
+    idle = TablePlan(config=config, state=state, new=Draft(idle="no row in [a, b)"))
     render.print_plans("shop", [(TABLE, busy), (TableName(schema="shop", name="items"), idle)])
     lines = shown.getvalue().splitlines()
     assert any(str(WINDOW) in line for line in lines)

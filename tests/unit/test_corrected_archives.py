@@ -36,13 +36,13 @@ def land(spec: Operation) -> None:
 
 
 def test_an_operation_that_has_landed_nothing_takes_format_settings_and_accept_of_now(world: DeclaredWorld) -> None:
-    (frozen,) = world.plan().planned
+    (frozen,) = world.plan().new.operations
     world.correct(
         MAXWELL, DEBEZIUM.replace('skipped.operations: "none"', 'skipped.operations: "t"') + ', accept_losses: ["skipped.operations=t"]'
     )
     plan = world.plan()
     (resumed,) = plan.unfinished
-    assert plan.planned == ()
+    assert plan.new.operations == ()
     assert isinstance(frozen.read, ArchiveRead)
     assert isinstance(resumed.read, ArchiveRead)
     assert (resumed.op_seq, resumed.operation_id, resumed.read.batch.files) == (frozen.op_seq, frozen.operation_id, frozen.read.batch.files)
@@ -50,11 +50,11 @@ def test_an_operation_that_has_landed_nothing_takes_format_settings_and_accept_o
     assert ("skipped.operations", "t") in resumed.read.batch.archive.events.settings
     assert resumed.read.batch.archive.events.accept_losses == ("skipped.operations=t",)
     assert world.plan().unfinished == (resumed,)  # it is kept: a third run finds what the second has written
-    assert any("read by the settings of now" in text for text in plan.warnings)
+    assert any("is read with the new settings" in text for text in plan.warnings)
 
 
 def test_rows_that_a_try_lands_by_the_old_settings_are_not_taken_for_those_of_the_new_ones(world: DeclaredWorld) -> None:
-    (frozen,) = world.plan().planned
+    (frozen,) = world.plan().new.operations
     world.correct(MAXWELL, DEBEZIUM)
     (resumed,) = world.plan().unfinished
     land(frozen)  # a try that was still alive
@@ -63,14 +63,14 @@ def test_rows_that_a_try_lands_by_the_old_settings_are_not_taken_for_those_of_th
 
 
 def test_an_operation_that_has_landed_stays_as_it_was_read(world: DeclaredWorld) -> None:
-    (frozen,) = world.plan().planned
+    (frozen,) = world.plan().new.operations
     land(frozen)
     world.correct(MAXWELL, DEBEZIUM)
     assert world.plan().unfinished == (frozen,)
 
 
 def test_an_operation_that_has_landed_nothing_reads_the_files_of_a_corrected_url(world: DeclaredWorld) -> None:
-    (frozen,) = world.plan().planned
+    (frozen,) = world.plan().new.operations
     world.archive(0, "{}\n{}\n", folder="right")
     world.archive(2, folder="right")
     world.correct("/archive", "/right")
@@ -85,7 +85,7 @@ def test_an_operation_that_has_landed_nothing_reads_the_files_of_a_corrected_url
 
 
 def test_an_operation_whose_pipeline_file_was_not_touched_stays_as_it_was_frozen(world: DeclaredWorld) -> None:
-    (frozen,) = world.plan().planned
+    (frozen,) = world.plan().new.operations
     assert world.plan().unfinished == (frozen,)
     assert world.plan(freeze=False).unfinished == (frozen,)
 
@@ -93,7 +93,7 @@ def test_an_operation_whose_pipeline_file_was_not_touched_stays_as_it_was_frozen
 def test_state_rebuild_discards_open_operations_of_a_table_that_the_lake_does_not_have_and_burns_their_numbers(
     world: DeclaredWorld,
 ) -> None:
-    (frozen,) = world.plan().planned
+    (frozen,) = world.plan().new.operations
     rebuilt = world.rebuild()
     assert [spec.operation_id for spec in rebuilt.discarded] == [frozen.operation_id]
     assert (rebuilt.has_table, rebuilt.state.phase, rebuilt.state.op_seq) == (False, Phase.NEW, 1)
@@ -101,8 +101,8 @@ def test_state_rebuild_discards_open_operations_of_a_table_that_the_lake_does_no
         assert store.open_operations("shop", ORDERS) == ()
         assert store.table_state("shop", ORDERS) == rebuilt.state
     shown = world.plan(freeze=False)
-    assert (shown.unfinished, shown.idle) == ((), "")
-    (planned,) = world.plan().planned
+    assert (shown.unfinished, shown.new.idle) == ((), "")
+    (planned,) = world.plan().new.operations
     assert planned.op_seq == frozen.op_seq + 1  # a try of the discarded one that commits later finds a larger number, or is found
 
 
@@ -129,15 +129,15 @@ def test_the_command_says_which_operation_the_table_holds_and_not_which_number_i
     monkeypatch.setenv("CDC_OPS_PIPELINES", str(world.folder))
     world.run()
     world.archive(1)
-    assert [spec.op_seq for spec in world.plan().planned] == [2]
+    assert [spec.op_seq for spec in world.plan().new.operations] == [2]
     told = CliRunner().invoke(app, ["state", "rebuild"]).output
     assert "operation 1, Delta version 0; 1 unfinished operation was discarded" in " ".join(told.split())
-    assert [spec.op_seq for spec in world.plan().planned] == [3]
+    assert [spec.op_seq for spec in world.plan().new.operations] == [3]
 
 
 def test_an_open_operation_of_another_version_is_refused_with_the_command_that_discards_it(world: DeclaredWorld) -> None:
     """Plans are not kept readable across versions; state, number and lake are."""
-    (frozen,) = world.plan().planned
+    (frozen,) = world.plan().new.operations
     _write_otherwise(world, frozen.operation_id)
     with world.store() as store, pytest.raises(StateError, match="cannot be read from the ledger") as refused:
         store.open_operations("shop", ORDERS)
@@ -147,12 +147,12 @@ def test_an_open_operation_of_another_version_is_refused_with_the_command_that_d
         world.plan()
     rebuilt = world.rebuild()
     assert [(one.op_seq, one.operation_id) for one in rebuilt.discarded] == [(frozen.op_seq, frozen.operation_id)]
-    (planned,) = world.plan().planned
+    (planned,) = world.plan().new.operations
     assert planned.op_seq == frozen.op_seq + 1
 
 
 def test_of_an_operation_of_another_version_that_was_given_up_its_number_and_identity_are_read(world: DeclaredWorld) -> None:
-    (frozen,) = world.plan().planned
+    (frozen,) = world.plan().new.operations
     _write_otherwise(world, frozen.operation_id, status="abandoned")
     with world.store() as store:
         found = store.given_up("shop", ORDERS)

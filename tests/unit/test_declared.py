@@ -43,7 +43,7 @@ from cdc_ops.steps.context import Context
 from cdc_ops.steps.discovery import discover
 from cdc_ops.steps.plan import plan_table
 from cdc_ops.steps.planning.draft import draft_operations
-from cdc_ops.steps.planning.reconcile import method_of, plan_verification
+from cdc_ops.steps.planning.reconcile import method_summary, plan_verification
 from cdc_ops.steps.planning.request import TableRequest
 from cdc_ops.steps.table.source_table import read_source_table
 
@@ -267,7 +267,7 @@ def test_what_needs_a_database_is_refused_in_four_parts(file: Path, parts: dict[
     with closing(open_store(f"sqlite:///{file.parent / 'ledger.db'}")) as ledger:
         order = TableRequest(
             source=source,
-            request=RunRequest(run_id="r", trigger="t", holder="h", **parts).checked(),
+            run=RunRequest(run_id="r", trigger="t", holder="h", **parts).checked(),
             facts=facts,
             state=state,
             ledger=ledger,
@@ -280,7 +280,7 @@ def test_what_needs_a_database_is_refused_in_four_parts(file: Path, parts: dict[
     assert "kind: mysql" in caught.value.next
     with pytest.raises(RequestError, match="no database"):
         plan_verification(source, facts, 2)  # cdc-ops verify
-    assert "reconcile" not in method_of(source, facts)
+    assert "reconcile" not in method_summary(source, facts)
 
 
 def test_the_source_lists_its_tables_once_for_all_that_share_a_folder(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,7 +297,7 @@ def test_the_source_lists_its_tables_once_for_all_that_share_a_folder(file: Path
         configs = discover(pipeline, source, request)
         monkeypatch.setattr(DeclaredSource, "tables", lambda self: (asked.append("tables"), listed(self))[1])
         plans = [plan_table(context, source, request, config) for config in configs]
-    logs = [spec.read.batch for plan in plans for spec in plan.planned]
+    logs = [spec.read.batch for plan in plans for spec in plan.new.operations]
     assert [bool(log and log.unknown) for log in logs] == [True, False]  # each reads the folder, the first looks after strangers
     assert asked == ["tables"]
 

@@ -116,7 +116,7 @@ def test_what_a_format_loses_of_a_column_is_refused_by_the_plan(tmp_path: Path) 
     """The file alone does not tell it: nothing is wrong with these settings for other columns."""
     world = DeclaredWorld(tmp_path)
     world.archive(0)
-    assert world.plan(freeze=False).planned
+    assert world.plan(freeze=False).new.operations
     world.correct("name: varchar(40)", "name: \"enum('new','paid')\"")
     assert load_pipeline(world.file, {}).name == "shop"
     with pytest.raises(ConfigError, match=r"enum_errors=null \(name\) loses data of shop\.orders"):

@@ -19,7 +19,7 @@ from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.errors import RequestError, SchemaChangedError, SourceTableError
 from cdc_ops.lake.merge.sql import merge_statement
 from cdc_ops.steps.table.schema_evolution import apply_schema_policy
-from cdc_ops.steps.table.soft_deletes import as_table_deletes
+from cdc_ops.steps.table.soft_deletes import with_stored_deletes
 from cdc_ops.steps.table.source_table import SourceTable
 from tests.lake_case import CURSOR, PIPELINE, SCHEMA, SCHEMA_DDL, TABLE, Case, schema
 from tests.operations import with_fields
@@ -134,10 +134,10 @@ def test_the_mark_can_be_filled_like_a_column_and_only_where_there_is_one() -> N
 
 def test_what_was_frozen_before_the_table_kept_deleted_rows_keeps_them_too() -> None:
     soft, spec = head(MARKED, deleted_column=DELETED_COLUMN), Case(root="x").operation(2)
-    assert as_table_deletes(spec, soft).apply.deleted_column == DELETED_COLUMN
-    assert as_table_deletes(with_fields(spec, replaces_schema=True), soft).apply.deleted_column == ""
-    assert as_table_deletes(spec, head(SCHEMA_DDL)) is spec
-    assert as_table_deletes(spec, None) is spec
+    assert with_stored_deletes(spec, soft).apply.deleted_column == DELETED_COLUMN
+    assert with_stored_deletes(with_fields(spec, replaces_schema=True), soft).apply.deleted_column == ""
+    assert with_stored_deletes(spec, head(SCHEMA_DDL)) is spec
+    assert with_stored_deletes(spec, None) is spec
 
 
 def test_rows_are_current_in_a_table_of_a_pipeline_only(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue
-from cdc_ops.core.cursor.late_rows import MOST_NUMBERS, NONE_LATE, LateRows, advice, band_low, commit_lag, deepest, measured
+from cdc_ops.core.cursor.late_rows import MOST_NUMBERS, NONE_LATE, LateRows, advice, commit_lag, deepest, lookback_low, measured
 
 AT = Cursor(columns=(CursorColumn(name="at", type=CursorType.TIMESTAMP, precision=6), CursorColumn(name="id", type=CursorType.INTEGER)))
 ID = Cursor(columns=(CursorColumn(name="id", type=CursorType.INTEGER),))
@@ -20,19 +20,19 @@ def number(value: int) -> CursorValue:
 
 
 def test_the_band_of_a_time_is_as_long_as_the_lookback() -> None:
-    assert band_low(AT, NOON, HALF_A_MINUTE) == CursorValue(parts=("2026-01-31 11:59:30.000000",))
+    assert lookback_low(AT, NOON, HALF_A_MINUTE) == CursorValue(parts=("2026-01-31 11:59:30.000000",))
 
 
 @pytest.mark.parametrize("cursor", [AT, ID])
 def test_without_a_lookback_there_is_no_band(cursor: Cursor) -> None:
-    assert band_low(cursor, NOON, timedelta(0)) is None
+    assert lookback_low(cursor, NOON, timedelta(0)) is None
 
 
 @given(st.integers(0, 10**20), st.integers(0, 10**6))
 def test_the_band_of_a_counter_is_the_last_window_but_never_long(watermark: int, length: int) -> None:
-    low = band_low(ID, number(watermark), HALF_A_MINUTE, number(watermark - length))
+    low = lookback_low(ID, number(watermark), HALF_A_MINUTE, number(watermark - length))
     assert low == number(watermark - min(length, MOST_NUMBERS))
-    assert band_low(ID, number(watermark), HALF_A_MINUTE) == number(watermark - MOST_NUMBERS)
+    assert lookback_low(ID, number(watermark), HALF_A_MINUTE) == number(watermark - MOST_NUMBERS)
 
 
 @given(st.integers(1, 10**9))

@@ -31,8 +31,8 @@ from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.steps.archive.frozen_files import record_consumed, record_frozen, record_scan
 from cdc_ops.steps.archive.scan import scan_archive
 from cdc_ops.steps.planning import gap_recovery
-from cdc_ops.steps.planning.gap_recovery import draft_healing, recovers_by_query
-from cdc_ops.steps.planning.log import first_files, looks_after_unknown
+from cdc_ops.steps.planning.gap_recovery import draft_gap_recovery, recovers_by_query
+from cdc_ops.steps.planning.log import collects_unknown_tables, first_files
 from cdc_ops.steps.planning.request import Draft
 from tests.operations import with_fields
 from tests.state_values import NOON, PIPELINE, spec, take
@@ -192,7 +192,7 @@ def test_one_table_of_each_folder_looks_after_records_of_unknown_tables(url: str
     for config in resolve_tables(pipeline, names):
         if config.settings.method is Method.LOG:
             facts = Mock(pipeline=pipeline, config=config)
-            looking += [str(config.table)] if looks_after_unknown(Mock(facts=facts, tables=lambda: tuple(names))) else []
+            looking += [str(config.table)] if collects_unknown_tables(Mock(facts=facts, tables=lambda: tuple(names))) else []
     assert looking == expected
 
 
@@ -216,7 +216,7 @@ def test_one_comparison_passes_the_first_gap_of_each_stream_and_no_other(monkeyp
     )
     ranges = [("t/0", 30, 40), ("t/0", 9, 12), ("t/1", 5, 6), ("t/0", 20, 21)]
     gaps = tuple(Gap(stream=stream, low=(low,), high=(high,)) for stream, low, high in ranges)
-    [healed] = draft_healing(Mock(table="s.t"), AT_NINE, gaps).operations
+    [healed] = draft_gap_recovery(Mock(table="s.t"), AT_NINE, gaps).operations
     assert healed.after.archive is not None
     assert {one.stream: one.to for one in healed.after.archive.streams} == {"t/0": (12,), "t/1": (6,)}
     assert {(one.stream, one.low, one.high) for one in healed.after.archive.accepted} == {("t/0", (9,), (12,)), ("t/1", (5,), (6,))}

@@ -67,7 +67,7 @@ def test_a_copied_table_that_is_not_shown_alerts_until_the_ledger_knows(context:
     assert first is not None
     assert first.alert == first.idle
     assert "nothing is deleted" in first.alert
-    assert first.stopped is None
+    assert first.error is None
     told = replace(context.store.table_state("shop", GONE), missing_since=first.since)
     again = look(context, request(), told)
     assert again is not None
@@ -85,11 +85,11 @@ def test_the_policy_decides_unless_the_run_names_the_table(context: Context, pol
     assert found is not None
     assert str(GONE) not in found.alert
     assert bool(found.alert) == (policy is DroppedTables.ALERT and not named)
-    assert (found.stopped is not None) == (named or policy is DroppedTables.FAIL)
-    if found.stopped is not None:
-        assert isinstance(found.stopped, SourceTableError)
-        assert all((found.stopped.what, found.stopped.why, found.stopped.data, found.stopped.next))
-        assert found.stopped.what.startswith(f"{GONE} is no longer declared")
+    assert (found.error is not None) == (named or policy is DroppedTables.FAIL)
+    if found.error is not None:
+        assert isinstance(found.error, SourceTableError)
+        assert all((found.error.what, found.error.why, found.error.data, found.error.next))
+        assert found.error.what.startswith(f"{GONE} is no longer declared")
 
 
 def test_a_source_that_shows_none_of_several_copied_tables_stops_the_run(context: Context) -> None:

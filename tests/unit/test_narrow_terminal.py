@@ -24,6 +24,7 @@ from cdc_ops.errors import UnforeseenJobError
 from cdc_ops.state.base import TableOverview, TableRun, TableRunStatus
 from cdc_ops.state.lease import Lease
 from cdc_ops.steps.plan import TablePlan
+from cdc_ops.steps.planning.request import Draft
 from cdc_ops.steps.runs.run import RunReport
 from cdc_ops.steps.runs.table_groups import TableFailure
 from tests.lake_case import Case
@@ -79,10 +80,14 @@ def a_plan() -> None:
         )
         for done in (1, 2, 3)
     )  # fmt: skip
-    plans = [TablePlan(config=config_of(table), state=TableState(pipeline="shop", table=table), planned=parts) for table in TABLES]
+    plans = [
+        TablePlan(config=config_of(table), state=TableState(pipeline="shop", table=table), new=Draft(operations=parts)) for table in TABLES
+    ]
     method = "increments by updated_at; deletes and changed keys by reconcile: checksums of keys, by buckets; nothing else is asked"
     idle = replace(
-        plans[0], planned=(), method=method, idle="no row in [2026-01-31 10:00:00.123456, 2026-01-31 10:15:00.123456)", warnings=(WARNING,)
+        plans[0],
+        method=method,
+        new=Draft(idle="no row in [2026-01-31 10:00:00.123456, 2026-01-31 10:15:00.123456)", warnings=(WARNING,)),
     )
     render.print_plans("shop", [(TABLES[0], idle), (TABLES[1], error_of(TABLES[1])), *zip(TABLES[2:], plans[2:], strict=True)])
 

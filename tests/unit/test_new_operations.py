@@ -35,7 +35,7 @@ def order(**settings: Any) -> TableRequest:
     facts = SourceTable(pipeline=pipeline, config=config, schema=SCHEMA, keys=("id",), cursor=CURSOR, warnings=())
     state = TableState(pipeline="shop", table=TABLE, op_seq=7, progress=TableProgress(watermark=watermark(5)))
     asked = RunRequest(run_id="r", trigger="t", holder="h", kind=RunKind.RESYNC)
-    return TableRequest(source=cast(Any, Silent()), request=asked, facts=facts, state=state, ledger=cast(Any, None), tables=tuple)
+    return TableRequest(source=cast(Any, Silent()), run=asked, facts=facts, state=state, ledger=cast(Any, None), tables=tuple)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in OperationKind if not kind.is_live])

@@ -12,7 +12,7 @@ from cdc_ops.core.reconcile.diff import CompareLevel
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.planning.reconcile import decide, method_of
+from cdc_ops.steps.planning.reconcile import compare_level, method_summary
 from cdc_ops.steps.table.source_table import SourceTable
 
 TABLE = TableName(schema="shop", name="orders")
@@ -65,10 +65,10 @@ def test_the_method_follows_from_cursor_keys_and_columns(
 ) -> None:
     source = cast(Source, Digests(*missing))
     given = facts(cursor=cursor, keys=keys)
-    assert decide(source, given, wanted)[0] is strength
-    assert said in method_of(source, given)
+    assert compare_level(source, given, wanted)[0] is strength
+    assert said in method_summary(source, given)
 
 
 def test_a_table_with_a_cursor_and_no_keys_cannot_be_compared() -> None:
     with pytest.raises(SourceTableError):
-        decide(cast(Source, Digests()), facts(cursor=True, keys=False))
+        compare_level(cast(Source, Digests()), facts(cursor=True, keys=False))

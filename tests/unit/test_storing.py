@@ -30,7 +30,7 @@ from cdc_ops.steps.planning.request import TableRequest
 from cdc_ops.steps.stage.truncates import emptying
 from cdc_ops.steps.table.schema_evolution import apply_schema_policy
 from cdc_ops.steps.table.source_table import SourceTable
-from cdc_ops.steps.table.storage import check_request, own_changes, stored_as
+from cdc_ops.steps.table.storage import check_request, metadata_column_changes, stored_as
 from tests.lake_case import CURSOR, TABLE, Case, schema, watermark
 from tests.operations import made, with_fields
 
@@ -191,7 +191,7 @@ def test_single_columns_of_a_table_of_changes_are_not_filled() -> None:
     facts = SourceTable(pipeline=pipeline(), config=chosen, schema=SCHEMA, keys=("name",), cursor=CURSOR, warnings=())
     state = made(TableState, pipeline="shop", table=TABLE, watermark=watermark(1))
     asked = run(RunKind.BACKFILL, columns=("changed_at",))
-    order = TableRequest(source=cast(Any, None), request=asked, facts=facts, state=state, ledger=cast(Any, None), tables=tuple)
+    order = TableRequest(source=cast(Any, None), run=asked, facts=facts, state=state, ledger=cast(Any, None), tables=tuple)
     with pytest.raises(RequestError, match="the rows at the source are changes"):
         draft_operations(order)
 
@@ -206,8 +206,8 @@ def test_a_table_that_is_stored_otherwise_needs_a_full_resync() -> None:
 
 
 def test_columns_of_ours_are_added_once_and_are_none_of_the_source() -> None:
-    assert [change.column for change in own_changes(HISTORY, "", head())] == [START, END, TOUCHED]
-    assert own_changes(EVENTS, "", head((SEQUENCE, "array<bigint>"))) == own_changes(EVENTS, "", None) == ()
+    assert [change.column for change in metadata_column_changes(HISTORY, "", head())] == [START, END, TOUCHED]
+    assert metadata_column_changes(EVENTS, "", head((SEQUENCE, "array<bigint>"))) == metadata_column_changes(EVENTS, "", None) == ()
     assert source_columns(head((SEQUENCE, "bigint"), ("name", "string")).columns, "", [DEFAULT_COLUMNS]) == (
         ("id", "bigint"),
         ("name", "string"),
@@ -225,7 +225,7 @@ def test_columns_of_ours_are_added_once_and_are_none_of_the_source() -> None:
     ],
 )
 def test_no_backfill_is_advised_for_a_column_of_ours(stored: TableStorage, column: str, declared: bool, said: str) -> None:
-    changes = {change.column: change for change in own_changes(stored, "", head(), declared=declared)}
+    changes = {change.column: change for change in metadata_column_changes(stored, "", head(), declared=declared)}
     text = changes[column].meaning("shop", TABLE, declared=declared)
     assert text.endswith(said)
     assert "backfill" not in text

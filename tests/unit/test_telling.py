@@ -77,7 +77,7 @@ def test_a_run_that_only_finishes_what_another_began_leaves_its_warnings_told(tm
     assert world.run().warnings == (text,)
     world.archive(1)
     plan = world.plan()
-    assert plan.planned
+    assert plan.new.operations
     assert text in plan.warnings
     with closing(world.store()) as store:
         assert text in warned_before(store, "shop", plan.table, f"run-{world.runs}")

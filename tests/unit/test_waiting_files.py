@@ -29,17 +29,17 @@ def half_written(world: DeclaredWorld, offset: int) -> str:
 def test_an_idle_run_names_the_half_written_file_since_when_it_waits_and_why(world: DeclaredWorld) -> None:
     world.correct("min_file_age: 0s", "min_file_age: 0s, check_file_footers: true")
     name = half_written(world, 0)
-    idle = world.plan().idle
+    idle = world.plan().new.idle
     assert f"no finished file in {world.folder}/archive" in idle
     assert f"{name} waits since 2026-01-31 12:00:00 UTC: it ends in the middle of a record, or its writer has not closed it" in idle
-    assert world.plan(freeze=False).idle == idle  # 'cdc-ops plan' says the same
+    assert world.plan(freeze=False).new.idle == idle  # 'cdc-ops plan' says the same
 
 
 def test_a_file_that_was_just_written_waits_for_settle_and_holds_back_those_behind_it(world: DeclaredWorld) -> None:
     world.correct("min_file_age: 0s", "min_file_age: 1h")
     first, second = world.archive(0), world.archive(1)
     os.utime(second, (LONG_AGO, LONG_AGO))
-    idle = world.plan().idle
+    idle = world.plan().new.idle
     written = datetime.fromtimestamp(first.stat().st_mtime, UTC)
     assert f"t+0+0000000000.json waits since {written:%Y-%m-%d %H:%M:%S} UTC: it was written less than 1:00:00 ago ('min_file_age')" in idle
     assert "1 file behind what waits is held back" in idle
@@ -50,13 +50,13 @@ def test_a_plan_that_reads_files_says_which_ones_wait_besides(world: DeclaredWor
     world.archive(0)
     name = half_written(world, 1)
     plan = world.plan(freeze=False)
-    assert len(plan.planned) == 1
-    assert name in plan.how
+    assert len(plan.new.operations) == 1
+    assert name in plan.new.how
 
 
 def test_without_a_file_that_waits_there_is_no_new_file(world: DeclaredWorld) -> None:
     (world.folder / "archive").mkdir()
-    assert world.plan().idle == f"no new file in {world.folder}/archive"
+    assert world.plan().new.idle == f"no new file in {world.folder}/archive"
 
 
 def test_a_file_whose_bytes_are_what_they_were_is_no_changed_file_whatever_its_time_says(world: DeclaredWorld) -> None:
@@ -66,10 +66,10 @@ def test_a_file_whose_bytes_are_what_they_were_is_no_changed_file_whatever_its_t
     os.utime(path, (LONG_AGO, LONG_AGO))
     for _ in range(2):
         plan = world.plan()
-        assert (plan.idle, plan.planned, plan.warnings) == (f"no new file in {world.folder}/archive", (), ())
+        assert (plan.new.idle, plan.new.operations, plan.warnings) == (f"no new file in {world.folder}/archive", (), ())
         os.utime(path)  # touched
-    assert plan.survey is not None
-    assert plan.survey.stock.same == 1
+    assert plan.new.scan is not None
+    assert plan.new.scan.stock.same == 1
 
 
 def test_a_file_of_the_same_size_with_other_bytes_is_read_again_and_said(world: DeclaredWorld) -> None:
@@ -78,8 +78,8 @@ def test_a_file_of_the_same_size_with_other_bytes_is_read_again_and_said(world: 
     path.write_text('{"id": 2}\n')
     os.utime(path, (LONG_AGO, LONG_AGO))
     plan = world.plan()
-    assert plan.survey is not None
-    assert len(plan.survey.stock.of(FileStatusChange.REPLACED)) == 1
+    assert plan.new.scan is not None
+    assert len(plan.new.scan.stock.of(FileStatusChange.REPLACED)) == 1
     assert any("same size and other contents" in text for text in plan.warnings)
 
 

@@ -314,10 +314,10 @@ def _plan_data(item: TablePlan | CdcError) -> dict[str, Any]:
     if isinstance(item, CdcError):
         return {"error": item.to_payload()}
     return {
-        "idle": item.idle,
+        "idle": item.new.idle,
         "unfinished": len(item.unfinished),
         "warnings": list(item.warnings),
-        "how": item.how,
+        "how": item.new.how,
         "alert": item.alert,
         "missing_since": json_codec.to_data(item.missing_since),
         "method": item.method,

@@ -74,7 +74,7 @@ def print_plans(pipeline: str, plans: Sequence[tuple[TableName, TablePlan | CdcE
             continue
         method = escape(plan.method)
         rows += [(name, (*cells, "" if number else method)) for number, cells in enumerate(_plan_rows(plan))]
-        notes += [(name, text) for text in (plan.alert, plan.how, *plan.warnings) if text]
+        notes += [(name, text) for text in (plan.alert, plan.new.how, *plan.warnings) if text]
     columns = ("table", "what", "reads", "rows", "method")
     details = frozenset({"reads", "method"})
     show_grid(out, Grid(title=f"Plan of {pipeline}", columns=columns, groups=_told_once(by_schema(rows)), below=details))
@@ -92,11 +92,11 @@ def _told_once(groups: dict[str, list[Sequence[str]]]) -> dict[str, list[Sequenc
 
 def _plan_rows(plan: TablePlan) -> list[tuple[str, ...]]:
     if not plan.operations:
-        return [("[dim]idle[/]", escape(plan.idle), "")]
+        return [("[dim]idle[/]", escape(plan.new.idle), "")]
     rows: list[tuple[str, ...]] = []
-    if len(plan.planned) > MANY and all(spec.kind.is_snapshot for spec in plan.planned) and not plan.unfinished:
-        slices, whole = sum(len(spec.slices) for spec in plan.planned), sum(spec.expected_rows for spec in plan.planned)
-        return [(f"snapshot in {len(plan.planned):,} parts", f"{slices:,} slices", f"{whole:,}")]
+    if len(plan.new.operations) > MANY and all(spec.kind.is_snapshot for spec in plan.new.operations) and not plan.unfinished:
+        slices, whole = sum(len(spec.slices) for spec in plan.new.operations), sum(spec.expected_rows for spec in plan.new.operations)
+        return [(f"snapshot in {len(plan.new.operations):,} parts", f"{slices:,} slices", f"{whole:,}")]
     for spec in plan.operations:
         interrupted = ", interrupted" if spec in plan.unfinished else ""
         cut = f"{len(spec.slices)} slices" if len(spec.slices) > 1 else ""

@@ -57,7 +57,7 @@ class LateRows:
 NONE_LATE: Final = LateRows()
 
 
-def band_low(cursor: Cursor, watermark: CursorValue, lookback: timedelta, since: CursorValue | None = None) -> CursorValue | None:
+def lookback_low(cursor: Cursor, watermark: CursorValue, lookback: timedelta, since: CursorValue | None = None) -> CursorValue | None:
     """Returns the start of the lookback window below a watermark, None if there is no such window.
 
     Args:
@@ -71,7 +71,7 @@ def band_low(cursor: Cursor, watermark: CursorValue, lookback: timedelta, since:
     >>> from cdc_ops.core.cursor.cursors import CursorColumn
     >>> def low(kind: CursorType, watermark: str, precision: int = 0) -> str:
     ...     cursor = Cursor(columns=(CursorColumn(name="c", type=kind, precision=precision),))
-    ...     return str(band_low(cursor, CursorValue(parts=(watermark,)), timedelta(minutes=10)))
+    ...     return str(lookback_low(cursor, CursorValue(parts=(watermark,)), timedelta(minutes=10)))
     >>> low(CursorType.TIMESTAMP, "2026-01-31 12:00:00.250000", precision=3)
     '2026-01-31 11:50:00.250000'
     >>> low(CursorType.INTEGER, "1000000")

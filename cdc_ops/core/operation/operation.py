@@ -90,8 +90,8 @@ class Operation:
     """One frozen operation on one table: everything that Spark needs.
 
     It is frozen before its first try. Until its rows are landed, three functions may change how they are read: `rebase_on_current_columns`
-    (the columns that the source has now), `as_configured_now` (how the archive is read now) and
-    `choosing_quarantine`. Number and identity stay.
+    (the columns that the source has now), `with_current_settings` (how the archive is read now) and `with_current_quarantine`. Number and
+    identity stay.
 
     Args:
         pipeline, table: Whose rows.

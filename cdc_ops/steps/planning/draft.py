@@ -11,14 +11,14 @@ from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.sources.declared import no_database
 from cdc_ops.steps.planning.increment import draft_increment
-from cdc_ops.steps.planning.log import as_configured_now, begins_with_snapshot, draft_log, reached_now
-from cdc_ops.steps.planning.reconcile import draft_comparison, sealed
+from cdc_ops.steps.planning.log import archive_position, begins_with_snapshot, draft_log, with_current_archive
+from cdc_ops.steps.planning.reconcile import abandoned_before, draft_comparison
 from cdc_ops.steps.planning.request import Draft, TableRequest
 from cdc_ops.steps.planning.resync import draft_reread
 from cdc_ops.steps.planning.snapshot import draft_snapshot
 
 
-def draft_operations(order: TableRequest) -> Draft:
+def draft_operations(request: TableRequest) -> Draft:
     """Drafts what a request means for a table in a given state.
 
     Raises:
@@ -26,56 +26,56 @@ def draft_operations(order: TableRequest) -> Draft:
         RequestError: a backfill or resync of a table that has no snapshot yet, or what needs a database where there is none.
         SourceError: the source cannot answer, or its clock went back.
     """
-    compared = not order.facts.cursor.columns
-    if order.facts.pipeline.source.is_declared:
-        _check_askable(order.request, order.table)
-    if order.facts.config.settings.method is Method.LOG and order.request.kind is RunKind.INCREMENT:
-        _check_events(order)
-    match order.request.kind:
+    compared = not request.facts.cursor.columns
+    if request.facts.pipeline.source.is_declared:
+        _check_needs_no_database(request.run, request.table)
+    if request.facts.config.settings.method is Method.LOG and request.run.kind is RunKind.INCREMENT:
+        _check_events(request)
+    match request.run.kind:
         case RunKind.RECONCILE:
-            return draft_comparison(order)
-        case RunKind.INCREMENT if begins_with_snapshot(order):
-            begun = order.state.progress.archive or reached_now(order)
-            draft = draft_snapshot(order)
+            return draft_comparison(request)
+        case RunKind.INCREMENT if begins_with_snapshot(request):
+            begun = request.state.progress.archive or archive_position(request)
+            draft = draft_snapshot(request)
             return replace(draft, operations=tuple(replace(spec, after=replace(spec.after, archive=begun)) for spec in draft.operations))
-        case RunKind.INCREMENT if order.facts.config.settings.method is Method.LOG:
-            return draft_log(order)
-        case RunKind.INCREMENT if compared and order.state.progress.watermark is not None:
-            return draft_comparison(order)
-        case RunKind.INCREMENT if order.state.progress.watermark is not None:
-            return draft_increment(order, order.state.progress.watermark)
+        case RunKind.INCREMENT if request.facts.config.settings.method is Method.LOG:
+            return draft_log(request)
+        case RunKind.INCREMENT if compared and request.state.progress.watermark is not None:
+            return draft_comparison(request)
+        case RunKind.INCREMENT if request.state.progress.watermark is not None:
+            return draft_increment(request, request.state.progress.watermark)
         case RunKind.INCREMENT:
-            return draft_snapshot(order)
+            return draft_snapshot(request)
         case RunKind.BACKFILL | RunKind.RESYNC:
-            return draft_reread(order)
+            return draft_reread(request)
 
 
-def reading_as_now(order: TableRequest, spec: Operation) -> Operation:
+def with_current_settings(request: TableRequest, spec: Operation) -> Operation:
     """Returns a frozen operation, not landed, that reads by what the ledger and the pipeline file say now: the next try is another one."""
     match spec.read:
         case CompareRead(compare=compare) as read:
-            return replace(spec, read=replace(read, compare=replace(compare, seals=sealed(order))))
+            return replace(spec, read=replace(read, compare=replace(compare, seals=abandoned_before(request))))
         case ArchiveRead(batch=batch):
-            return as_configured_now(order, spec, batch)
+            return with_current_archive(request, spec, batch)
         case WindowRead() | ChunkRead() | KeysRead() | ReplayRead():
             return spec
         case _:
             assert_never(spec.read)
 
 
-def _check_events(order: TableRequest) -> None:
+def _check_events(request: TableRequest) -> None:
     """Refuses what a format loses or cannot carry of a table, by the source's columns: before a lease is taken and Spark starts.
 
     Raises:
         ConfigError: there is no such format, or settings lose data that nobody accepted.
         SourceTableError: the format cannot carry a column.
     """
-    chosen = order.facts.pipeline.archive.format_options
+    chosen = request.facts.pipeline.archive.format_options
     if not is_own_format(chosen.name):  # which a job loads, and checks then
-        check_format(format_spec(chosen.name), chosen, order.facts.schema, order.facts.source_keys)
+        check_format(format_spec(chosen.name), chosen, request.facts.schema, request.facts.source_keys)
 
 
-def _check_askable(request: RunRequest, table: str) -> None:
+def _check_needs_no_database(request: RunRequest, table: str) -> None:
     """Refuses what needs a database: all but runs, and resyncs that read what the lake or the archive has."""
     if request.kind is RunKind.RECONCILE:
         raise no_database(f"Table {table} cannot be compared with its source")

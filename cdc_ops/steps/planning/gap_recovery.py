@@ -15,22 +15,22 @@ from cdc_ops.steps.planning.request import Draft, TableRequest
 _WHO = "on_gap: reconcile"
 
 
-def recovers_by_query(order: TableRequest, gaps: tuple[Gap, ...]) -> bool:
+def recovers_by_query(request: TableRequest, gaps: tuple[Gap, ...]) -> bool:
     """True if a comparison with the source is to stand for what is missing.
 
     Versions of rows have no place among events. A watermark of GTIDs, which no run has today, is left out too: gaps in two sources of a
     set may lie before different files, and rows that the first of these sets back behind the second gap would not be compared again.
     """
-    return bool(gaps) and can_heal(order.facts.pipeline.archive, order.state, order.facts.stored_as)
+    return bool(gaps) and can_heal(request.facts.pipeline.archive, request.state, request.facts.stored_as)
 
 
-def draft_healing(order: TableRequest, before: ArchiveWatermark, gaps: tuple[Gap, ...]) -> Draft:
+def draft_gap_recovery(request: TableRequest, before: ArchiveWatermark, gaps: tuple[Gap, ...]) -> Draft:
     """Drafts the comparison whose commit passes the first gap of each stream.
 
     Raises:
         SourceError: the source cannot answer.
     """
-    draft = draft_comparison(order, heals=True)
+    draft = draft_comparison(request, heals=True)
     first = {gap.stream: gap for gap in sorted(gaps, key=lambda gap: (gap.stream, gap.low), reverse=True)}.values()
     now = draft.operations[0].planned_at
     passed = tuple(
@@ -40,5 +40,5 @@ def draft_healing(order: TableRequest, before: ArchiveWatermark, gaps: tuple[Gap
     after = advanced(before, tuple(PartitionWatermark(stream=gap.stream, to=gap.high) for gap in first), passed)
     operations = [replace(spec, after=replace(spec.after, archive=after)) for spec in draft.operations]
     told = "; ".join(map(str, first))
-    alert = f"The archive of {order.table} has a gap: {told}. The table is compared with its source instead ('on_gap: reconcile')."
+    alert = f"The archive of {request.table} has a gap: {told}. The table is compared with its source instead ('on_gap: reconcile')."
     return replace(draft, operations=tuple(operations), alert=alert)

@@ -7,44 +7,46 @@ from cdc_ops.core.cursor.held_watermark import long_transaction_alert
 from cdc_ops.core.cursor.windows import Window, fresh_instant, next_watermark, next_window
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.reads import WindowRead
-from cdc_ops.steps.planning.late_rows import look_again, seen_after, to_read
-from cdc_ops.steps.planning.null_cursors import look_at_nulls, null_rows
+from cdc_ops.steps.planning.late_rows import lookback_window, next_range_checksum, window_to_read
+from cdc_ops.steps.planning.null_cursors import null_cursor_checksum, rows_in_checksum
 from cdc_ops.steps.planning.request import Draft, TableRequest, new_operation, window_read
 
 
-def draft_increment(order: TableRequest, watermark: CursorValue) -> Draft:
+def draft_increment(request: TableRequest, watermark: CursorValue) -> Draft:
     """Drafts the next window of a table: from its watermark up to a new safe bound, and what is looked at again below it.
 
     Raises:
         SourceError: the source cannot answer, or its clock went back.
     """
-    facts = order.facts
-    bound = order.source.safe_bound(facts.schema, facts.cursor, facts.config.settings.load.lookback, watermark, order.state.readings)
+    facts = request.facts
+    bound = request.source.safe_bound(facts.schema, facts.cursor, facts.config.settings.load.lookback, watermark, request.state.readings)
     window, alert = (
         next_window(facts.cursor, watermark, bound),
         long_transaction_alert(bound, facts.config.settings.load.long_transaction_alert),
     )
     if window is None:
         held = f"; held back by {bound.held_by}" if bound.held_by else ""
-        return Draft(idle=f"the safe bound {bound.value} has not passed the watermark{held}", unpassed=bound, alert=alert)
-    seen, after = order.state.progress.seen, next_watermark(facts.cursor, watermark, bound)
-    band = look_again(order.source, facts, watermark, seen)
-    nulls = look_at_nulls(order.source, facts)
-    read = _with_nulls(order, window_read(order, to_read(facts.cursor, window, band, seen)), window, nulls)
+        return Draft(
+            idle=f"the safe bound {bound.value} has not passed the watermark{held}", bound=bound, bound_advanced=False, alert=alert
+        )
+    seen, after = request.state.progress.seen, next_watermark(facts.cursor, watermark, bound)
+    band = lookback_window(request.source, facts, watermark, seen)
+    nulls = null_cursor_checksum(request.source, facts)
+    read = _with_nulls(request, window_read(request, window_to_read(facts.cursor, window, band, seen)), window, nulls)
     if read is None:
         return Draft(idle=f"no row in {window}", bound=bound, alert=alert)
     read = replace(read, window=window, lookback=band, bound_method=bound.method)
-    spec = new_operation(order, OperationKind.INCREMENT, order.source.now(), read)
-    next_seen = seen_after(order.source, facts, window, after)
+    spec = new_operation(request, OperationKind.INCREMENT, request.source.now(), read)
+    next_seen = next_range_checksum(request.source, facts, window, after)
     reached = replace(spec.after, watermark=after, seen=next_seen, nulls=nulls, fresh_at=fresh_instant(facts.cursor, bound))
     return Draft(operations=(replace(spec, after=reached),), bound=bound, alert=alert)
 
 
-def _with_nulls(order: TableRequest, read: WindowRead | None, window: Window, nulls: str) -> WindowRead | None:
+def _with_nulls(request: TableRequest, read: WindowRead | None, window: Window, nulls: str) -> WindowRead | None:
     """Adds the rows without a cursor to what an increment reads, if they are not as the last plan saw them."""
-    rows = null_rows(nulls)
-    if nulls == order.state.progress.nulls or not rows:
+    rows = rows_in_checksum(nulls)
+    if nulls == request.state.progress.nulls or not rows:
         return read
     read = read or WindowRead(window=window, slices=())
-    slices = order.limited((*read.slices, order.source.null_predicate(order.facts.cursor)))
+    slices = request.limited((*read.slices, request.source.null_predicate(request.facts.cursor)))
     return replace(read, slices=slices, with_nulls=True, expected_rows=read.expected_rows + rows)

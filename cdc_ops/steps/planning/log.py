@@ -28,12 +28,12 @@ from cdc_ops.errors import ArchiveChangedError, ArchiveError, ConfigError, Reque
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.steps.archive.frozen_files import check_unchanged
 from cdc_ops.steps.archive.scan import ArchiveScan, scan_archive
-from cdc_ops.steps.planning.gap_recovery import draft_healing, recovers_by_query
+from cdc_ops.steps.planning.gap_recovery import draft_gap_recovery, recovers_by_query
 from cdc_ops.steps.planning.request import Draft, TableRequest, declared_names, new_operation, quarantine_of, staging_of
 from cdc_ops.steps.reporting.stopwatch import measured
 
 
-def draft_log(order: TableRequest) -> Draft:
+def draft_log(request: TableRequest) -> Draft:
     """Drafts the operation that reads what is new in a table's archive.
 
     Raises:
@@ -41,105 +41,105 @@ def draft_log(order: TableRequest) -> Draft:
         ArchiveError: it cannot be listed, or holds files that nobody knows.
         StateError: the table has rows, and nobody knows which events of the archive they stand for.
     """
-    archive, table = order.facts.pipeline.archive, order.facts.config.table
-    if order.state.progress.archive is None and order.state.progress.watermark is not None:
-        raise _not_from_archive(order)
-    before = order.state.progress.archive or ArchiveWatermark()
-    url, found = _surveyed(order, before)
-    bound, missing = _listed_at(found), gap_error(str(table), found.gaps, before.streams) if found.gaps else None
+    archive, table = request.facts.pipeline.archive, request.facts.config.table
+    if request.state.progress.archive is None and request.state.progress.watermark is not None:
+        raise _not_from_archive(request)
+    before = request.state.progress.archive or ArchiveWatermark()
+    url, found = _scan(request, before)
+    bound, missing = _listing_bound(found), gap_error(str(table), found.gaps, before.streams) if found.gaps else None
     files = first_files(found.files.files, found.names, archive.files.files_per_run)
-    if missing and not files and recovers_by_query(order, found.gaps):
-        return replace(draft_healing(order, before, found.gaps), warnings=found.warnings(), survey=found)
+    if missing and not files and recovers_by_query(request, found.gaps):
+        return replace(draft_gap_recovery(request, before, found.gaps), warnings=found.warnings(), scan=found)
     if not files:
         idle = f"no finished file in {url}: {found.waiting}" if found.waiting else f"no new file in {url}"
-        return Draft(idle=idle, bound=bound, warnings=found.warnings(), survey=found, stopped=missing)
+        return Draft(idle=idle, bound=bound, warnings=found.warnings(), scan=found, error=missing)
     batch = LogBatch(
         archive=archive,
         url=url,
         files=files,
         before=before,
         decisions=found.decisions,
-        quarantine=quarantine_of(order.facts),
-        history=_history(order),
-        renamed=order.facts.config.settings.values.renamed,
-        unknown=quarantine_path(order.facts.pipeline, order.facts.config.table) if looks_after_unknown(order) else "",
-        declared=declared_names(order),
-        stored=order.facts.stored,
+        quarantine=quarantine_of(request.facts),
+        history=_history(request),
+        renamed=request.facts.config.settings.values.renamed,
+        unknown=quarantine_path(request.facts.pipeline, request.facts.config.table) if collects_unknown_tables(request) else "",
+        declared=declared_names(request),
+        stored=request.facts.stored,
     )
-    spec = new_operation(order, OperationKind.INCREMENT, order.source.now(), ArchiveRead(batch=batch))
+    spec = new_operation(request, OperationKind.INCREMENT, request.source.now(), ArchiveRead(batch=batch))
     spec = replace(
         spec,
-        generation=max(order.state.generation, 1),
+        generation=max(request.state.generation, 1),
         after=replace(spec.after, watermark=bound.value),
         apply=replace(spec.apply, previous_keys=()),
     )
     left = len(found.files.files) - len(files)
     more = (f"{left:,} more files wait for the next run ('files_per_run')",) if left else ()
-    met = MissingEvents(gaps=found.gaps, healing=recovers_by_query(order, found.gaps)) if found.gaps else None
-    return Draft(operations=(spec,), bound=bound, warnings=(*found.warnings(), *more), missing=met, how=found.waiting, survey=found)
+    met = MissingEvents(gaps=found.gaps, healing=recovers_by_query(request, found.gaps)) if found.gaps else None
+    return Draft(operations=(spec,), bound=bound, warnings=(*found.warnings(), *more), missing_events=met, how=found.waiting, scan=found)
 
 
-def _not_from_archive(order: TableRequest) -> StateError:
-    table = order.facts.config.table
+def _not_from_archive(request: TableRequest) -> StateError:
+    table = request.facts.config.table
     return StateError(
         f"Table {table} has rows that did not come from its archive, so nobody knows with which event it has to go on.",
         why="It was read by query so far ('method: log' is new), or its commit records are gone.",
         data="Nothing was read or written; the watermark stays.",
         next=next_step(
-            f"resync --pipeline {order.facts.config.pipeline} --table {table} --mode full",
+            f"resync --pipeline {request.facts.config.pipeline} --table {table} --mode full",
             "reads all rows, and then follows the archive from where it is now",
-            declared=order.facts.pipeline.source.is_declared,
+            declared=request.facts.pipeline.source.is_declared,
         ),
     )
 
 
-def looks_after_unknown(order: TableRequest) -> bool:
+def collects_unknown_tables(request: TableRequest) -> bool:
     """True for the first, by name, of the tables that are fed from one folder: it looks after records of unknown tables.
 
     Raises:
         SourceError: the source does not say which tables it has.
     """
-    pipeline, table = order.facts.pipeline, order.facts.config.table
+    pipeline, table = request.facts.pipeline, request.facts.config.table
     if "{schema}" in pipeline.archive.url and "{table}" in pipeline.archive.url:
         return True
-    place, configs = pipeline.archive.location(table), resolve_tables(pipeline, order.tables())
+    place, configs = pipeline.archive.location(table), resolve_tables(pipeline, request.tables())
     return str(table) == min(
         str(one.table) for one in configs if one.settings.method is Method.LOG and pipeline.archive.location(one.table) == place
     )
 
 
-def draft_replay(order: TableRequest) -> Draft:
+def draft_replay(request: TableRequest) -> Draft:
     """Drafts the operation that applies a table's event history again: all of it to a new table, or from a time on over the one there is.
 
     Raises:
         RequestError: its events are not kept, or none has come yet.
     """
-    history, since = _history(order), order.request.since
+    history, since = _history(request), request.run.since
     if history is None or DeltaLog(history.path).newest() is None:
         raise RequestError(
-            f"Table {order.table} has no event history that could be replayed.",
+            f"Table {request.table} has no event history that could be replayed.",
             why="'event_history' is not set." if history is None else "No event has come since it was set, or since all rows were read.",
             data="Nothing was read or written; the watermark stays.",
             next="Set 'event_history: true' for the table; its history begins with the next run that has events.",
         )
     read = ReplayRead(replay=Replay(path=history.path, since=since))
-    spec = new_operation(order, OperationKind.REPLAY, order.source.now(), read)
+    spec = new_operation(request, OperationKind.REPLAY, request.source.now(), read)
     mode = ApplyMode.OVERWRITE if since is None else ApplyMode.MERGE
     spec = replace(spec, apply=replace(spec.apply, mode=mode, landing=Landing.DIRECT, replaces_schema=since is None))
     return Draft(operations=(spec,))
 
 
-def _history(order: TableRequest) -> EventHistory | None:
-    return event_history(order.facts.pipeline, order.facts.config, order.state.generation)
+def _history(request: TableRequest) -> EventHistory | None:
+    return event_history(request.facts.pipeline, request.facts.config, request.state.generation)
 
 
-def begins_with_snapshot(order: TableRequest) -> bool:
+def begins_with_snapshot(request: TableRequest) -> bool:
     """True while a table that is fed from an archive still has to be filled from the source."""
-    settings, archive = order.facts.config.settings, order.facts.pipeline.archive
-    return settings.method is Method.LOG and archive.initial_load is InitialLoad.SNAPSHOT and order.state.progress.watermark is None
+    settings, archive = request.facts.config.settings, request.facts.pipeline.archive
+    return settings.method is Method.LOG and archive.initial_load is InitialLoad.SNAPSHOT and request.state.progress.watermark is None
 
 
-def reached_now(order: TableRequest) -> ArchiveWatermark:
+def archive_position(request: TableRequest) -> ArchiveWatermark:
     """Returns where the archive of a table is, before the table's rows are read from the source: from there its events are read.
 
     A change whose event lies in a file that is finished was committed at the source before, so that whoever reads its rows from now on
@@ -150,7 +150,7 @@ def reached_now(order: TableRequest) -> ArchiveWatermark:
         ArchiveError: the archive has no file of the table whose name tells a position; what changes while the rows are read might never
             get into it, and nobody could tell.
     """
-    url, found = _surveyed(order, ArchiveWatermark())
+    url, found = _scan(request, ArchiveWatermark())
     finished = {file.path for file in found.stock.to_read}
     last: dict[str, tuple[int, ...]] = {}
     for name in found.names:
@@ -159,7 +159,7 @@ def reached_now(order: TableRequest) -> ArchiveWatermark:
             last[name.stream] = max(start, last.get(name.stream, start))
     if not last:
         raise ArchiveError(
-            f"Table {order.table} cannot begin with a snapshot ('initial_load: snapshot'): {url} has no finished file of it yet.",
+            f"Table {request.table} cannot begin with a snapshot ('initial_load: snapshot'): {url} has no finished file of it yet.",
             why="The tool that writes it may not follow the table; changes that are made while its rows are read would be lost.",
             data="Nothing was read or written.",
             next="Let the tool write its first file (Debezium: a heartbeat, or any change of the table), then run again.",
@@ -167,17 +167,17 @@ def reached_now(order: TableRequest) -> ArchiveWatermark:
     return ArchiveWatermark(streams=tuple(PartitionWatermark(stream=stream, to=start) for stream, start in sorted(last.items())))
 
 
-def restarted(order: TableRequest) -> ArchiveWatermark:
+def position_after_resync(request: TableRequest) -> ArchiveWatermark:
     """Returns from where a table's events are read after all its rows have been read anew, gaps behind it or not.
 
     Raises:
-        ArchiveError: as `reached_now`.
+        ArchiveError: as `archive_position`.
     """
-    before = replace(order.state.progress.archive or ArchiveWatermark(), newest=())  # rows that are read anew are older than any event
-    return advanced(before, reached_now(order).streams)
+    before = replace(request.state.progress.archive or ArchiveWatermark(), newest=())  # rows that are read anew are older than any event
+    return advanced(before, archive_position(request).streams)
 
 
-def as_configured_now(order: TableRequest, spec: Operation, log: LogBatch) -> Operation:
+def with_current_archive(request: TableRequest, spec: Operation, log: LogBatch) -> Operation:
     """Returns a frozen operation that has landed nothing as the pipeline file wants it read now; its files are those of now too.
 
     Format, settings and accepted losses may be what it failed for: after they are corrected it has to be read by the new ones. Number and
@@ -185,44 +185,44 @@ def as_configured_now(order: TableRequest, spec: Operation, log: LogBatch) -> Op
     than before, it lands in another staging folder: a try of the old reading that is still alive cannot land for the new one.
 
     Args:
-        order: The table.
+        request: The table.
         spec: The operation.
         log: What it reads.
     """
-    now = _configured(order, log)
+    now = _configured(request, log)
     elsewhere = _layout_of(now) != _layout_of(log)
     if not now.again:
-        now = _relisted(order, spec, now, anew=elsewhere)
-    if _reading_of(now) == _reading_of(log):
+        now = _list_again(request, spec, now, anew=elsewhere)
+    if _reading_key(now) == _reading_key(log):
         return replace(spec, read=ArchiveRead(batch=now))
-    named = hashlib.sha256(_reading_of(now).encode()).hexdigest()[:8]
-    staging = staging_of(order.facts.pipeline, spec.table, spec.op_seq, spec.operation_id)
+    named = hashlib.sha256(_reading_key(now).encode()).hexdigest()[:8]
+    staging = staging_of(request.facts.pipeline, spec.table, spec.op_seq, spec.operation_id)
     return replace(spec, read=ArchiveRead(batch=now), target=replace(spec.target, staging=f"{staging}-{named}"))
 
 
-def reads_otherwise(before: Operation, after: Operation) -> bool:
+def reads_differently(before: Operation, after: Operation) -> bool:
     """True if the pipeline file was changed so that an operation's records are read in another way."""
     match before.read, after.read:
         case ArchiveRead(batch=old), ArchiveRead(batch=new):
-            return _reading_of(old) != _reading_of(new)
+            return _reading_key(old) != _reading_key(new)
         case _:
             return False
 
 
-def _configured(order: TableRequest, log: LogBatch) -> LogBatch:
+def _configured(request: TableRequest, log: LogBatch) -> LogBatch:
     """Returns a batch with the archive of now; a table that is not fed from one any more finishes what it began with the old one."""
-    pipeline, config = order.facts.pipeline, order.facts.config
+    pipeline, config = request.facts.pipeline, request.facts.config
     archive = pipeline.archive
     if config.settings.method is not Method.LOG or not archive.url or not archive.events.format:
         return log
-    unknown = quarantine_path(pipeline, config.table) if not log.again and looks_after_unknown(order) else ""
+    unknown = quarantine_path(pipeline, config.table) if not log.again and collects_unknown_tables(request) else ""
     renamed = config.settings.values.renamed
     return replace(
-        log, archive=archive, url=archive.location(config.table), renamed=renamed, unknown=unknown, declared=declared_names(order)
+        log, archive=archive, url=archive.location(config.table), renamed=renamed, unknown=unknown, declared=declared_names(request)
     )
 
 
-def _reading_of(log: LogBatch) -> str:
+def _reading_key(log: LogBatch) -> str:
     """Returns what decides, besides the files, which rows their records come to."""
     events = log.archive.events
     return json_codec.dumps((*_layout_of(log), events.format, events.settings, events.accept_losses, events.time_zone))
@@ -233,7 +233,7 @@ def _layout_of(log: LogBatch) -> tuple[str, Layout, str]:
     return log.url, log.archive.files.layout, log.archive.files.template
 
 
-def _relisted(order: TableRequest, spec: Operation, log: LogBatch, *, anew: bool) -> LogBatch:
+def _list_again(request: TableRequest, spec: Operation, log: LogBatch, *, anew: bool) -> LogBatch:
     """Returns a batch with the files as they are now, if one of its own has changed or is gone, or if they are to be listed anew.
 
     A try that has read the old files and lands them all the same does no harm: rows and watermark of a try stand in one manifest.
@@ -245,7 +245,7 @@ def _relisted(order: TableRequest, spec: Operation, log: LogBatch, *, anew: bool
                 return log
         except ArchiveChangedError:
             pass
-        found = scan_archive(opened, log.archive, order.ledger, (spec.pipeline, spec.table), log.before, full=True)
+        found = scan_archive(opened, log.archive, request.ledger, (spec.pipeline, spec.table), log.before, full=True)
     files = first_files(found.files.files, found.names, log.archive.files.files_per_run)
     return replace(log, files=files, decisions=found.decisions)
 
@@ -277,15 +277,15 @@ def first_files(files: tuple[ListedFile, ...], names: Iterable[FileName], limit:
     return tuple(sorted((file for queue in waiting.values() for file in queue[:share]), key=lambda file: file.path))
 
 
-def _listed_at(found: ArchiveScan) -> SafeBound:
+def _listing_bound(found: ArchiveScan) -> SafeBound:
     """Returns when the archive was listed, as the watermark of a table without cursor; what is complete, positions say."""
     value = CursorValue(parts=(format_datetime(found.listing.clock.replace(tzinfo=None)),))
     return SafeBound(value=value, clock=value, method="archive", observed_at=found.listing.clock)
 
 
-def _surveyed(order: TableRequest, before: ArchiveWatermark) -> tuple[str, ArchiveScan]:
+def _scan(request: TableRequest, before: ArchiveWatermark) -> tuple[str, ArchiveScan]:
     """Returns the folder of a table's archive, and what was found there."""
-    archive, table = order.facts.pipeline.archive, order.facts.config.table
+    archive, table = request.facts.pipeline.archive, request.facts.config.table
     if not archive.url or not archive.events.format:
         raise ConfigError(
             f"Table {table} has 'method: log', and the pipeline names no archive to read.",
@@ -294,4 +294,4 @@ def _surveyed(order: TableRequest, before: ArchiveWatermark) -> tuple[str, Archi
         )
     url = archive.location(table)
     with measured(RunPhase.LISTING), closing(open_archive(url, dict(archive.options))) as opened:
-        return url, scan_archive(opened, archive, order.ledger, (order.facts.config.pipeline, table), before)
+        return url, scan_archive(opened, archive, request.ledger, (request.facts.config.pipeline, table), before)

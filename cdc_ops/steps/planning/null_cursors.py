@@ -5,10 +5,10 @@ from cdc_ops.sources.base import Source
 from cdc_ops.steps.table.source_table import SourceTable
 
 
-def look_at_nulls(source: Source, facts: SourceTable) -> str:
+def null_cursor_checksum(source: Source, facts: SourceTable) -> str:
     """Takes the checksum over all columns of the rows without a cursor, "" if they are not asked for or there cannot be any.
 
-    Taken after the bound and before the operation reads, as with `bands.seen_after`.
+    Taken after the bound and before the operation reads, as with `late_rows.next_range_checksum`.
     """
     parts = (facts.schema.column(name) for name in facts.cursor.lead.columns)
     if facts.config.settings.load.null_cursor is not NullCursor.CHECKSUM or any(part is not None and not part.nullable for part in parts):
@@ -18,6 +18,6 @@ def look_at_nulls(source: Source, facts: SourceTable) -> str:
     return f"{rows}:{checksum}"
 
 
-def null_rows(nulls: str) -> int:
+def rows_in_checksum(nulls: str) -> int:
     """Returns how many rows without a cursor a checksum stands for."""
     return int(nulls.partition(":")[0] or 0)

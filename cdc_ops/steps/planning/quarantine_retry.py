@@ -16,16 +16,16 @@ from cdc_ops.lake.quarantine.read import read_quarantine
 from cdc_ops.steps.planning.request import Draft, TableRequest, declared_names, new_operation
 
 
-def draft_requeue(order: TableRequest) -> Draft:
+def draft_quarantine_retry(request: TableRequest) -> Draft:
     """Drafts the operation that reads a table's records in quarantine.
 
     Raises:
         RequestError: its rows are read by query.
     """
-    facts, config = order.facts, order.facts.config
+    facts, config = request.facts, request.facts.config
     if config.settings.method is not Method.LOG:
         raise RequestError(
-            f"What is in quarantine of {order.table} cannot be replayed: its rows are read by query.",
+            f"What is in quarantine of {request.table} cannot be replayed: its rows are read by query.",
             why="A row that could not be placed is repaired at the source.",
             data="Nothing was read or written; the watermark stays.",
             next="It comes when its cursor moves, or with a backfill of its range: cdc-ops backfill.",
@@ -38,12 +38,12 @@ def draft_requeue(order: TableRequest) -> Draft:
         archive=archive,
         url=archive.location(config.table),
         files=(),
-        before=order.state.progress.archive or ArchiveWatermark(),
+        before=request.state.progress.archive or ArchiveWatermark(),
         quarantine=path,
-        history=event_history(facts.pipeline, config, order.state.generation),
+        history=event_history(facts.pipeline, config, request.state.generation),
         again=True,
         renamed=config.settings.values.renamed,
-        declared=declared_names(order),
+        declared=declared_names(request),
     )
-    spec = new_operation(order, OperationKind.REPLAY, order.source.now(), ArchiveRead(batch=batch))
+    spec = new_operation(request, OperationKind.REPLAY, request.source.now(), ArchiveRead(batch=batch))
     return Draft(operations=(replace(spec, apply=replace(spec.apply, previous_keys=())),))

@@ -28,50 +28,50 @@ from cdc_ops.steps.planning.request import Draft, TableRequest, new_operation
 from cdc_ops.steps.table.source_table import SourceTable
 
 
-def draft_comparison(order: TableRequest, *, heals: bool = False) -> Draft:
+def draft_comparison(request: TableRequest, *, heals: bool = False) -> Draft:
     """Drafts the operation that compares a table as a whole and brings over what differs.
 
     Args:
-        order: The table.
+        request: The table.
         heals: It stands for events that an archive lacks.
 
     Raises:
         RequestError: the table has no snapshot yet.
         SourceTableError: a table with a cursor has no keys.
     """
-    facts, settings = order.facts, order.facts.config.settings
+    facts, settings = request.facts, request.facts.config.settings
     check_comparable(facts)
-    if order.state.phase is not Phase.READY:
+    if request.state.phase is not Phase.READY:
         raise RequestError(
-            f"Table {order.table} cannot be compared: its first snapshot is not complete.",
-            why=f"It is in phase '{order.state.phase}'.",
+            f"Table {request.table} cannot be compared: its first snapshot is not complete.",
+            why=f"It is in phase '{request.state.phase}'.",
             data="Nothing was read or written.",
             next="Let a scheduled run finish the snapshot first: it reads everything anyway.",
         )
-    strength, why = decide(order.source, facts, order.request.strength)
-    now = order.source.now()
-    slices = order.slices("")
+    strength, why = compare_level(request.source, facts, request.run.strength)
+    now = request.source.now()
+    slices = request.slices("")
     guard = DeleteGuard(
         max_ratio=settings.apply.max_delete_ratio,
         max_rows=settings.apply.max_delete_rows,
-        accepted=order.request.accept_deletes,
-        accepted_ratio=order.request.accept_delete_ratio,
+        accepted=request.run.accept_deletes,
+        accepted_ratio=request.run.accept_delete_ratio,
     )
-    buckets = None if strength is CompareLevel.WHOLE else _cut(order.source, facts)
+    buckets = None if strength is CompareLevel.WHOLE else _cut(request.source, facts)
     compare = CompareSpec(
         strength=strength,
         buckets=buckets,
-        readers=order.readers,
+        readers=request.readers,
         guard=guard,
         why=why,
         heals=heals,
-        scope=order.request.scope,
-        seals=sealed(order),
+        scope=request.run.scope,
+        seals=abandoned_before(request),
     )
     read = CompareRead(compare=compare, slices=slices, expected_rows=facts.schema.approximate_rows)
-    spec = new_operation(order, OperationKind.RECONCILE, now, read)
+    spec = new_operation(request, OperationKind.RECONCILE, now, read)
     # Everything that was committed before now is in what the comparison reads, unless it reads a part only.
-    everything = not facts.cursor.columns and settings.method is Method.QUERY and order.request.scope is None
+    everything = not facts.cursor.columns and settings.method is Method.QUERY and request.run.scope is None
     spec = replace(
         spec,
         apply=replace(spec.apply, mode=ApplyMode.MERGE if facts.keys else ApplyMode.OVERWRITE),
@@ -80,12 +80,12 @@ def draft_comparison(order: TableRequest, *, heals: bool = False) -> Draft:
     return Draft(operations=(spec,))
 
 
-def sealed(order: TableRequest) -> AbandonedOperation | None:
+def abandoned_before(request: TableRequest) -> AbandonedOperation | None:
     """Returns the operation that was given up before a comparison and has to stay so."""
-    return order.ledger.given_up(order.facts.config.pipeline, order.facts.config.table)
+    return request.ledger.given_up(request.facts.config.pipeline, request.facts.config.table)
 
 
-def decide(source: Source, facts: SourceTable, wanted: CompareLevel | None = None) -> tuple[CompareLevel, str]:
+def compare_level(source: Source, facts: SourceTable, wanted: CompareLevel | None = None) -> tuple[CompareLevel, str]:
     """Decides how strongly a table is compared, and says why.
 
     Args:
@@ -117,7 +117,7 @@ def decide(source: Source, facts: SourceTable, wanted: CompareLevel | None = Non
     return strength, f"checksums of rows, by buckets{whole}"
 
 
-def method_of(source: Source, facts: SourceTable) -> str:
+def method_summary(source: Source, facts: SourceTable) -> str:
     """Returns how a table is kept equal, and why this way: its line in the decision table of `cdc-ops plan`."""
     if facts.pipeline.source.is_declared:
         return "change events of the archive, by their positions; columns as the pipeline file declares them"
@@ -126,8 +126,8 @@ def method_of(source: Source, facts: SourceTable) -> str:
     if facts.cursor.columns:
         names = ", ".join(column.name for column in facts.cursor.columns)
         found = "lost rows" if facts.stored_as.ignores_deletes else "deletes and changed keys"
-        return f"increments by {names}; {found} by reconcile: {decide(source, facts)[1].partition(':')[0]}"
-    return f"no cursor, so every run compares: {decide(source, facts)[1]}"
+        return f"increments by {names}; {found} by reconcile: {compare_level(source, facts)[1].partition(':')[0]}"
+    return f"no cursor, so every run compares: {compare_level(source, facts)[1]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

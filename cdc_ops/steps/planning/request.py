@@ -1,9 +1,13 @@
-"""What a draft is made from, and what it becomes: facts of a table at the source, an order, operations. Asks the source, writes nothing."""
+"""The input and the output of planning a table: `TableRequest` and `Draft`, and the parts of operations that all kinds share.
+
+Queries the source, writes nothing.
+"""
 
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
 from cdc_ops.core.apply.apply_spec import ApplyMode, ApplySpec, Landing
 from cdc_ops.core.archive.completeness import MissingEvents
@@ -31,19 +35,19 @@ from cdc_ops.steps.table.source_table import SourceTable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRequest:
-    """A request for one table, with all that is needed to draft it.
+    """A run's request for one table, with all inputs of its draft.
 
     Args:
-        source: Open source.
-        request: What is asked for.
-        facts: What the source says of the table.
-        state: Where the table stands.
-        ledger: What is known of its archive.
-        tables: Returns all tables that the source has.
+        source: The open source.
+        run: What the run was asked for.
+        facts: The table at the source, checked against its settings.
+        state: The table's state, after its unfinished operations.
+        ledger: For the files of its archive, and for abandoned operations.
+        tables: Returns all tables of the source.
     """
 
     source: Source
-    request: RunRequest
+    run: RunRequest
     facts: SourceTable
     state: TableState
     ledger: StateReader
@@ -77,43 +81,46 @@ class TableRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """Operations to freeze, or why there are none, and the bound that was taken.
+    """New operations of a table, to be frozen, or why there are none.
 
     Args:
-        operations: In order.
-        idle: Why there are none.
-        bound: The bound.
-        unpassed: The bound instead, if it has not passed the watermark: what it warns of, and keeps, is worth having all the same.
+        operations: In the order in which they are executed.
+        idle: Why there are none, "" if there are some.
+        bound: The safe bound that was taken, None if none was needed.
+        bound_advanced: False if the bound is not above the watermark: then nothing was searched, and only the bound's warnings count.
         how: How the table was cut into operations, or which files of an archive wait, "" if there is nothing to say.
-        warnings: What makes the read slow, each with its fix.
-        alert: What is to be said of a writer that has held the bound back for too long, or of a gap that is healed.
-        missing: What an archive misses behind the files that are read; None if nothing.
-        survey: What was seen of the table's archive, for the ledger.
-        stopped: Why the table cannot go on, although what was seen is worth keeping.
+        warnings: What makes the read slow or incomplete, each with its remedy; those of the bound are not repeated here.
+        alert: About a transaction that has held the bound back for too long, or a gap that a comparison closes, "" if neither.
+        missing_events: What the archive lacks behind the files that are read; None if nothing.
+        scan: The listing of the table's archive, for the ledger; None for tables that are read by query.
+        error: Why the table cannot continue, None if it can. It is raised after the ledger has recorded the rest.
     """
 
     operations: tuple[Operation, ...] = ()
     idle: str = ""
     bound: SafeBound | None = None
-    unpassed: SafeBound | None = None
+    bound_advanced: bool = True
     how: str = ""
     warnings: tuple[str, ...] = ()
     alert: str = ""
-    missing: MissingEvents | None = None
-    survey: ArchiveScan | None = None
-    stopped: CdcError | None = None
+    missing_events: MissingEvents | None = None
+    scan: ArchiveScan | None = None
+    error: CdcError | None = None
 
 
-def new_operation(order: TableRequest, kind: OperationKind, planned_at: datetime, read: Read, ahead: int = 0) -> Operation:
+EMPTY_DRAFT: Final = Draft()
+
+
+def new_operation(request: TableRequest, kind: OperationKind, planned_at: datetime, read: Read, ahead: int = 0) -> Operation:
     """Returns an operation with what all kinds share: a staged MERGE that leaves the watermark where it is."""
-    facts, state, config, identity = order.facts, order.state, order.facts.config, uuid.uuid4().hex
+    facts, state, config, identity = request.facts, request.state, request.facts.config, uuid.uuid4().hex
     op_seq = state.op_seq + 1 + ahead
     return Operation(
         pipeline=config.pipeline,
         table=config.table,
         op_seq=op_seq,
         operation_id=identity,
-        run_id=order.request.run_id,
+        run_id=request.run.run_id,
         kind=kind,
         generation=state.generation,
         planned_at=planned_at,
@@ -126,14 +133,14 @@ def new_operation(order: TableRequest, kind: OperationKind, planned_at: datetime
         source=SourceColumns(schema=facts.schema, cursor=facts.cursor, hidden=facts.hidden, fingerprint=facts.fingerprint),
         before=state.progress.position,
         after=state.progress.position,
-        apply=_apply_spec(order),
+        apply=_apply_spec(request),
         read=read,
     )
 
 
-def _apply_spec(order: TableRequest) -> ApplySpec:
+def _apply_spec(request: TableRequest) -> ApplySpec:
     """Returns what the settings of a table make of its rows."""
-    facts, settings = order.facts, order.facts.config.settings
+    facts, settings = request.facts, request.facts.config.settings
     return ApplySpec(
         keys=facts.keys,
         mode=ApplyMode.MERGE,
@@ -144,7 +151,7 @@ def _apply_spec(order: TableRequest) -> ApplySpec:
         deleted_column=settings.deleted_column,
         quarantine=quarantine_of(facts) if settings.method is Method.QUERY else "",
         schema_changes=facts.changes,
-        previous_keys=before_columns(order.source, facts.schema, facts.keys, settings.order.previous_key),
+        previous_keys=before_columns(request.source, facts.schema, facts.keys, settings.order.previous_key),
     )
 
 
@@ -153,10 +160,10 @@ def staging_of(pipeline: Pipeline, table: TableName, op_seq: int, operation_id: 
     return f"{staging_root(pipeline, table)}/{op_seq}-{operation_id[:12]}"
 
 
-def declared_names(order: TableRequest) -> tuple[str, ...]:
+def declared_names(request: TableRequest) -> tuple[str, ...]:
     """Returns all columns that the pipeline file declares of a table, () where a source is asked for them."""
-    config = order.facts.config
-    return order.source.schema(config.table, types=config.settings.types).names if order.facts.pipeline.source.is_declared else ()
+    config = request.facts.config
+    return request.source.schema(config.table, types=config.settings.types).names if request.facts.pipeline.source.is_declared else ()
 
 
 def quarantine_of(facts: SourceTable) -> str:
@@ -166,7 +173,7 @@ def quarantine_of(facts: SourceTable) -> str:
     return quarantine_path(facts.pipeline, facts.config.table) if OnBadRecord.QUARANTINE in chosen else ""
 
 
-def choosing_quarantine(spec: Operation, facts: SourceTable) -> Operation:
+def with_current_quarantine(spec: Operation, facts: SourceTable) -> Operation:
     """Returns a frozen operation, not landed, with the quarantine that its table has now."""
     if isinstance(spec.read, ArchiveRead):
         return replace(spec, read=ArchiveRead(batch=replace(spec.read.batch, quarantine=quarantine_of(facts))))
@@ -188,22 +195,22 @@ COUNT_LIMIT = 200_000
 """Rows that are counted exactly before a window is read; a window with more is read over several connections."""
 
 
-def draft_window(order: TableRequest, window: Window, kind: OperationKind) -> Draft:
+def draft_window(request: TableRequest, window: Window, kind: OperationKind) -> Draft:
     """Drafts the read of one window, over several connections where it has many rows; it is idle if it has none."""
-    read = window_read(order, window)
-    return Draft(operations=(new_operation(order, kind, order.source.now(), read),)) if read else Draft(idle=f"no row in {window}")
+    read = window_read(request, window)
+    return Draft(operations=(new_operation(request, kind, request.source.now(), read),)) if read else Draft(idle=f"no row in {window}")
 
 
-def window_read(order: TableRequest, window: Window) -> WindowRead | None:
+def window_read(request: TableRequest, window: Window) -> WindowRead | None:
     """Returns how the rows of a window are read, None if it has none."""
-    where = order.source.window_predicate(order.facts.cursor, window)
-    rows = order.source.count(order.facts.config.table, where, COUNT_LIMIT)
+    where = request.source.window_predicate(request.facts.cursor, window)
+    rows = request.source.count(request.facts.config.table, where, COUNT_LIMIT)
     if not rows:
         return None
-    return WindowRead(window=window, slices=order.slices(where) if rows >= COUNT_LIMIT else (where,), expected_rows=rows)
+    return WindowRead(window=window, slices=request.slices(where) if rows >= COUNT_LIMIT else (where,), expected_rows=rows)
 
 
-def whole_landing(order: TableRequest) -> Landing:
+def whole_landing(request: TableRequest) -> Landing:
     """Whole tables go straight to Delta where the primary key vouches for unique keys; else they are landed and checked first."""
-    checked = order.facts.config.settings.order.bad_records is OnBadRecord.QUARANTINE
-    return Landing.DIRECT if order.facts.keys_are_primary and not checked else Landing.STAGED
+    checked = request.facts.config.settings.order.bad_records is OnBadRecord.QUARANTINE
+    return Landing.DIRECT if request.facts.keys_are_primary and not checked else Landing.STAGED

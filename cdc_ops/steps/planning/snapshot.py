@@ -10,20 +10,20 @@ from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.progress import SnapshotProgress
 from cdc_ops.core.operation.reads import ChunkRead
 from cdc_ops.sources.chunks.chunks import Chunk
-from cdc_ops.steps.planning.late_rows import seen_after
-from cdc_ops.steps.planning.null_cursors import look_at_nulls
+from cdc_ops.steps.planning.late_rows import next_range_checksum
+from cdc_ops.steps.planning.null_cursors import null_cursor_checksum
 from cdc_ops.steps.planning.reconcile import observed_bound
 from cdc_ops.steps.planning.request import Draft, TableRequest, new_operation, whole_landing
 
 
-def what_is_left(progress: SnapshotProgress) -> str:
+def remaining_rows_condition(progress: SnapshotProgress) -> str:
     """Returns the condition of the rows that are still to be read, "" for all."""
     if progress.chunks:  # an older record, which has them one by one
         return " OR ".join(f"({chunk})" for chunk in progress.chunks[progress.done :])
     return progress.rest
 
 
-def pass_through(start: SnapshotProgress, chunks: tuple[Chunk, ...]) -> Iterator[tuple[Chunk, SnapshotProgress, SnapshotProgress | None]]:
+def chunk_progress(start: SnapshotProgress, chunks: tuple[Chunk, ...]) -> Iterator[tuple[Chunk, SnapshotProgress, SnapshotProgress | None]]:
     """Yields each chunk with the progress before and after it; after the last one there is none.
 
     Args:
@@ -40,43 +40,43 @@ def pass_through(start: SnapshotProgress, chunks: tuple[Chunk, ...]) -> Iterator
         before = after
 
 
-def draft_snapshot(order: TableRequest) -> Draft:
+def draft_snapshot(request: TableRequest) -> Draft:
     """Drafts a snapshot, or what is left of one, as chunks; each is an operation of its own.
 
     Raises:
         SourceError: the source cannot answer.
     """
-    facts, start, bound = order.facts, order.state.progress.snapshot, None
+    facts, start, bound = request.facts, request.state.progress.snapshot, None
     if start is None:
-        bound = _first_bound(order)
+        bound = _first_bound(request)
         start = SnapshotProgress(bound=bound.value, done=0, total=0, started_at=bound.observed_at)
-    planned_at = bound.observed_at if bound else order.source.now()
-    plan = order.source.chunks(facts.schema, facts.source_keys, order.chunk_size, what_is_left(start))
+    planned_at = bound.observed_at if bound else request.source.now()
+    plan = request.source.chunks(facts.schema, facts.source_keys, request.chunk_size, remaining_rows_condition(start))
     operations = []
-    for ahead, (chunk, before, after) in enumerate(pass_through(start, plan.chunks)):
-        read = ChunkRead(slices=order.limited(chunk.slices), expected_rows=chunk.rows, bound_method=bound.method if bound else "")
-        spec = new_operation(order, OperationKind.SNAPSHOT_CHUNK, planned_at, read, ahead)
+    for ahead, (chunk, before, after) in enumerate(chunk_progress(start, plan.chunks)):
+        read = ChunkRead(slices=request.limited(chunk.slices), expected_rows=chunk.rows, bound_method=bound.method if bound else "")
+        spec = new_operation(request, OperationKind.SNAPSHOT_CHUNK, planned_at, read, ahead)
         fresh_at = fresh_instant(facts.cursor, bound) if bound and not after else None
         watermark = None if after else start.bound
         spec = replace(
             spec,
-            generation=order.state.generation if start.done else order.state.generation + 1,
+            generation=request.state.generation if start.done else request.state.generation + 1,
             before=replace(spec.before, snapshot=before if before.done else None),
             after=replace(spec.after, watermark=watermark, snapshot=after, fresh_at=fresh_at),
-            apply=replace(spec.apply, mode=ApplyMode.MERGE if facts.reads_changes else ApplyMode.APPEND, landing=whole_landing(order)),
+            apply=replace(spec.apply, mode=ApplyMode.MERGE if facts.reads_changes else ApplyMode.APPEND, landing=whole_landing(request)),
         )
         operations.append(spec)
     if bound is not None and facts.cursor.columns:
         last = operations[-1]
-        seen = seen_after(order.source, facts, Window(low=None, high=bound.reach), bound.value)
-        operations[-1] = replace(last, after=replace(last.after, seen=seen, nulls=look_at_nulls(order.source, facts)))
+        seen = next_range_checksum(request.source, facts, Window(low=None, high=bound.reach), bound.value)
+        operations[-1] = replace(last, after=replace(last.after, seen=seen, nulls=null_cursor_checksum(request.source, facts)))
     warnings = (plan.warning,) if plan.warning else ()
     alert = long_transaction_alert(bound, facts.config.settings.load.long_transaction_alert) if bound else ""
     return Draft(operations=tuple(operations), bound=bound, how=plan.how, warnings=warnings, alert=alert)
 
 
-def _first_bound(order: TableRequest) -> SafeBound:
-    facts = order.facts
+def _first_bound(request: TableRequest) -> SafeBound:
+    facts = request.facts
     if not facts.cursor.columns:
-        return observed_bound(order.source)
-    return order.source.safe_bound(facts.schema, facts.cursor, facts.config.settings.load.lookback, None, order.state.readings)
+        return observed_bound(request.source)
+    return request.source.safe_bound(facts.schema, facts.cursor, facts.config.settings.load.lookback, None, request.state.readings)

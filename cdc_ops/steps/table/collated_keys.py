@@ -13,7 +13,7 @@ from cdc_ops.core.schema.collated_keys import PREFIX, with_key_columns
 from cdc_ops.steps.table.source_table import SourceTable
 
 
-def normalised(facts: SourceTable, head: LakeHead | None, request: RunRequest) -> SourceTable:
+def with_collated_keys(facts: SourceTable, head: LakeHead | None, request: RunRequest) -> SourceTable:
     """Returns facts in which keys that are compared loosely are replaced by the columns that stand for them in the lake.
 
     Args:

@@ -26,13 +26,13 @@ class Absence:
         since: When a run first found it so.
         idle: Why nothing is planned for it; whoever shows it names the table.
         alert: What somebody has to look at now, "" if it was told before.
-        stopped: Why the table fails, None if it does not.
+        error: Why the table fails, None if it does not.
     """
 
     since: datetime
     idle: str
     alert: str = ""
-    stopped: CdcError | None = None
+    error: CdcError | None = None
 
 
 def copied_tables(context: Context) -> tuple[TableName, ...]:
@@ -102,9 +102,9 @@ def _absence(pipeline: Pipeline, config: TableConfig, state: TableState, ledger:
     since = state.missing_since or ledger.now()
     text = _told(pipeline, config, state, since)
     policy = config.settings.apply.dropped_tables
-    stopped = _failure(config, text) if policy is DroppedTables.FAIL or named else None
-    alert = text if policy is DroppedTables.ALERT and not told and stopped is None else ""
-    return Absence(since=since, idle=text, alert=alert, stopped=stopped)
+    error = _failure(config, text) if policy is DroppedTables.FAIL or named else None
+    alert = text if policy is DroppedTables.ALERT and not told and error is None else ""
+    return Absence(since=since, idle=text, alert=alert, error=error)
 
 
 def returned_warnings(state: TableState) -> tuple[str, ...]:

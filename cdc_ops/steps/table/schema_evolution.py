@@ -32,10 +32,10 @@ from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import RequestError, SchemaChangedError, SourceTableError
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.table.collated_keys import normalised
-from cdc_ops.steps.table.soft_deletes import check_deletes, marker_changes, replacing_schema
+from cdc_ops.steps.table.collated_keys import with_collated_keys
+from cdc_ops.steps.table.soft_deletes import check_deletes, deleted_column_changes, replacing_schema
 from cdc_ops.steps.table.source_table import SourceTable
-from cdc_ops.steps.table.storage import can_fill_columns, check_request, own_changes
+from cdc_ops.steps.table.storage import can_fill_columns, check_request, metadata_column_changes
 
 
 def apply_schema_policy(facts: SourceTable, head: LakeHead | None, request: RunRequest) -> SourceTable:
@@ -52,7 +52,7 @@ def apply_schema_policy(facts: SourceTable, head: LakeHead | None, request: RunR
         SchemaChangedError: the policy does not follow.
         RequestError: the run names columns that the table does not have.
     """
-    facts = normalised(facts, head, request)
+    facts = with_collated_keys(facts, head, request)
     _check_cursor(facts, head)
     check_deletes(facts, head, request)
     check_request(facts.stored_as, facts.config, head, request)
@@ -62,7 +62,7 @@ def apply_schema_policy(facts: SourceTable, head: LakeHead | None, request: RunR
     _check_columns(facts, decision.schema, request.columns)
     marker = facts.config.settings.deleted_column
     declared = facts.pipeline.source.is_declared
-    marks = (*marker_changes(marker, head), *own_changes(facts.stored_as, marker, head, declared=declared))
+    marks = (*deleted_column_changes(marker, head), *metadata_column_changes(facts.stored_as, marker, head, declared=declared))
     notes = (*decision.notes, *(change.meaning(facts.config.pipeline, facts.config.table, declared=declared) for change in marks))
     return replace(
         facts,
@@ -114,8 +114,8 @@ def rebase_on_current_columns(spec: Operation, facts: SourceTable, head: LakeHea
         if request.mode is not ResyncMode.FULL:
             raise
         return _without_changed(spec, facts.schema, needed)
-    own = own_changes(spec.apply.stored_as, spec.apply.deleted_column, head, declared=facts.pipeline.source.is_declared)
-    marks = (*marker_changes(spec.apply.deleted_column, head), *own)
+    own = metadata_column_changes(spec.apply.stored_as, spec.apply.deleted_column, head, declared=facts.pipeline.source.is_declared)
+    marks = (*deleted_column_changes(spec.apply.deleted_column, head), *own)
     decision = replace(decision, alter=(*decision.alter, *marks))
     return _with_columns(spec, decision, needed, facts.config.settings.order.previous_key)
 

@@ -49,7 +49,7 @@ def _check_can_mark(config: TableConfig, schema: TableSchema, keys: tuple[str, .
 
 
 def _check_stays_soft(facts: SourceTable, head: LakeHead | None, request: RunRequest) -> None:
-    marker = marker_of(head, facts.schema, facts.config.settings.upkeep.metadata_columns.deleted)
+    marker = stored_deleted_column(head, facts.schema, facts.config.settings.upkeep.metadata_columns.deleted)
     if not marker or facts.config.settings.apply.deletes is Deletes.SOFT or request.replaces_table:
         return
     where = f"--pipeline {facts.config.pipeline} --table {facts.config.table}"
@@ -63,7 +63,7 @@ def _check_stays_soft(facts: SourceTable, head: LakeHead | None, request: RunReq
     )
 
 
-def marker_of(head: LakeHead | None, schema: TableSchema, marker: str) -> str:
+def stored_deleted_column(head: LakeHead | None, schema: TableSchema, marker: str) -> str:
     """Returns the column by which a Delta table marks deleted rows, "" if it does not; `marker` is what the settings call it."""
     if head is None:
         return ""
@@ -75,14 +75,14 @@ def marker_of(head: LakeHead | None, schema: TableSchema, marker: str) -> str:
     return marker if marker.lower() in stored and schema.column(marker) is None else ""
 
 
-def marker_changes(deleted_column: str, head: LakeHead | None) -> tuple[SchemaChange, ...]:
+def deleted_column_changes(deleted_column: str, head: LakeHead | None) -> tuple[SchemaChange, ...]:
     """Returns what is altered in a table that has no mark yet."""
     if not deleted_column or head is None or deleted_column.lower() in {name.lower() for name, _ in head.columns}:
         return ()
     return (SchemaChange(kind=ChangeKind.ADDED, column=deleted_column, after="boolean", declared="deletes: soft"),)
 
 
-def as_table_deletes(spec: Operation, head: LakeHead | None) -> Operation:
+def with_stored_deletes(spec: Operation, head: LakeHead | None) -> Operation:
     """Returns an operation that treats deletes as the table does that it finds: one frozen before the setting changed marks too."""
     marker = head.record.columns.deleted_column if head and head.record else ""
     if spec.apply.replaces_schema or spec.apply.deleted_column or not marker:

@@ -102,7 +102,9 @@ def check_request(stored: TableStorage, config: TableConfig, head: LakeHead | No
             raise stored_otherwise(config, f"orders changes by something else, {_OTHERWISE}", why, _SETTINGS)
 
 
-def own_changes(stored: TableStorage, deleted_column: str, head: LakeHead | None, *, declared: bool = False) -> tuple[SchemaChange, ...]:
+def metadata_column_changes(
+    stored: TableStorage, deleted_column: str, head: LakeHead | None, *, declared: bool = False
+) -> tuple[SchemaChange, ...]:
     """Returns what is altered in a table that lacks columns of ours, but for `deleted_column` itself; `declared`: there is no source."""
     have = {name.lower() for name, _ in head.columns} if head else set()
     missing = [(name, kind) for name, kind in stored.columns(deleted_column) if head is not None and name.lower() not in have]
