@@ -20,7 +20,7 @@ COLUMNS = ("id", "is_deleted", "Status", "deleted_at", "date", "we`ird", "操作
         "`we``ird` <=> 1.5e3",
         "CASE WHEN is_deleted > 0 THEN true ELSE false END",
         "deleted_at < timestamp_ntz'2020-01-01' + INTERVAL 3 DAYS",
-        "操作 = '删除' OR `net price` < 0 OR `a.b` <=> NULL",
+        "`操作` = '删除' OR `net price` < 0 OR `a.b` <=> NULL",
         "status RLIKE '^[(]' OR status = ';' OR concat(status, '--', \"/*\") = ':x'",
         "exists(split(status, ','), word -> word = 'gone')",
         "timestampdiff(DAY, deleted_at, date) > 30 AND extract(YEAR FROM date) = 2020",
@@ -67,6 +67,7 @@ def test_conditions_over_columns_pass(text: str) -> None:
         ("sum(is_deleted) OVER () > 1", "'OVER'"),
         ("unix_timestamp() > id", "another value each time"),
         ("f.gone(id)", "no column 'f'"),
+        ("操作 = '删除'", "in back-quotes only: `操作`"),
         ("(" * 2000 + "id" + ")" * 2000, "nested too deeply"),
         ("  ", "It is empty"),
     ],
@@ -78,5 +79,5 @@ def test_what_is_no_condition_on_the_columns_is_refused(text: str, why: str) -> 
 
 
 def test_the_columns_of_conditions_are_those_that_they_name_in_the_order_of_the_table() -> None:
-    texts = ("`STATUS` = 'id' AND date(`we``ird`) > now()", "", "deleted_at =", "lower(操作) IN (`a.b`)")
+    texts = ("`STATUS` = 'id' AND date(`we``ird`) > now()", "", "deleted_at =", "lower(`操作`) IN (`a.b`)")
     assert named_columns(texts, COLUMNS) == ("Status", "we`ird", "操作", "a.b")

@@ -117,6 +117,8 @@ def _parsed(text: str) -> "exp.Expr":
             raise _NoConditionError(f"A condition cannot contain {word!r}.")
     if isinstance(tree, exp.Command):
         raise _NoConditionError(f"A condition cannot contain {tree.name!r} at the start. {_QUOTE}")
+    if bare := next((one.name for one in tree.find_all(exp.Identifier) if not one.quoted and not one.name.isascii()), ""):
+        raise _NoConditionError(f"Spark takes names with such letters in back-quotes only: `{bare}`.")
     return tree
 
 
