@@ -59,7 +59,8 @@ def _merged(section: Section, under: Data, over: Data) -> dict[str, Any]:
     return merged
 
 
-def _settings(defaults: Data, entry: Data | None) -> TableSettings:
+def table_settings(defaults: Data, entry: Data | None) -> TableSettings:
+    """Returns the settings of a table: its entry, with the defaults of the file under it."""
     section = section_of(TableSettings)
     own = {name: value for name, value in (entry or {}).items() if name in section.fields}
     return TableSettings.of(**{shape.attribute: value for shape, value in _given(section, _merged(section, defaults, own))})
@@ -69,8 +70,8 @@ def _rules(data: Data, document: Document, path: str) -> Iterator[TableRule]:
     defaults, plain = data.get("defaults", {}), None
     for pattern, entry in data["tables"].items():
         if entry:
-            settings = _settings(defaults, entry)
+            settings = table_settings(defaults, entry)
         else:
-            settings = plain = plain or _settings(defaults, None)
+            settings = plain = plain or table_settings(defaults, None)
         line = document.places["tables", pattern].key.line
         yield TableRule(pattern=pattern, settings=settings, exclude=(entry or {}).get("exclude", False), origin=f"{path}:{line}")

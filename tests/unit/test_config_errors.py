@@ -104,6 +104,8 @@ CASES = [
     ("{keys: [id]}", "{keys: [id], primary_key: id}", 9, 29, ["Did you mean 'keys'?"]),
     ("{keys: [id]}", "{columns: [a, updated_at], keys: [id]}", 9, 43, ["'id' of 'shop.orders' is in 'keys', but not in 'columns'"]),
     ("{keys: [id]}", "{except_column_list: updated_at}", 9, 3, ["'updated_at' of 'shop.orders' is in 'cursor'", "excludes it"]),
+    ("{keys: [id]}", "{except_column_list: [old_id], previous_key: old_id}", 9, 47, ["is in 'previous_key', and", "excludes it"]),
+    ("{keys: [id]}", "{columns: [a, id], cursor: ['COALESCE(a, b)']}", 9, 35, ["Column 'b' of 'shop.orders' is in 'cursor', but not"]),
     ("{keys: [id]}", "{exclude: true, keys: id}", 9, 32, ["has no effect with 'exclude: true'"]),
     ("{keys: [id]}", "{method: log}", 9, 3, ["'shop.orders' has 'method: log'", "no 'url' and no 'format'"]),
     ("defaults:", "archive: {options: {endpoint_url: 'http://s:1', key: a}}\ndefaults:", 5, 49, ["'key' is a secret", "environment"]),

@@ -256,6 +256,17 @@ def test_the_shipped_pipelines_load() -> None:
     }
 
 
+def test_a_cursor_and_an_order_may_be_calls_with_commas(tmp_path: Path) -> None:
+    entry = "{cursor: 'COALESCE(a, b)', sequence_by: ['GREATEST(a, LEAST(b, c))', id]}"
+    (tmp_path / "shop.yaml").write_text(
+        "pipeline: shop\nsource: {kind: mysql, connection: shop_db}\ntarget: {root: /lake, staging: /staging}\n"
+        f"tables:\n  shop.orders: {entry}\n"
+    )
+    (rule,) = load_pipeline(tmp_path / "shop.yaml", {}).tables
+    assert rule.settings.load.cursor == ("COALESCE(a, b)",)
+    assert rule.settings.order.sequence_by == ("GREATEST(a, LEAST(b, c))", "id")
+
+
 def test_an_empty_cursor_is_a_decision_and_goes_over_the_defaults(tmp_path: Path) -> None:
     file = tmp_path / "shop.yaml"
     file.write_text(

@@ -1,10 +1,11 @@
-"""Checks that need more than one field: a path for many tables, columns left out but needed, folders in each other, secrets for Spark."""
+"""Checks that need more than one field: one path for many tables, tables without a cursor, nested folders, secrets in Spark settings."""
 
 from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final
 
 from cdc_ops.config.checks.archive import check_archive_format
 from cdc_ops.config.checks.source import check_source
+from cdc_ops.config.checks.tables import check_tables
 from cdc_ops.config.reading.diagnostics import Mark, Problem, is_secret_conf
 from cdc_ops.config.reading.document import Document, Path
 from cdc_ops.config.reading.explain import place_of
@@ -23,7 +24,7 @@ _LOGIN_OPTIONS: Final = ("key", "username", "credential", "connection_string")
 
 
 def check_together(data: Data, document: Document, suspect: Container[Path] = ()) -> list[Problem]:
-    """Returns what is wrong between fields: a path for many tables, columns that are left out but needed, secrets in the Spark settings.
+    """Returns what is wrong between the fields of a file.
 
     Args:
         data: What the adapter returned; of a file with errors, what is left of it.
@@ -35,7 +36,8 @@ def check_together(data: Data, document: Document, suspect: Container[Path] = ()
     return [
         *_check_sections(data, document),
         *sources,
-        *_check_tables(data, document),
+        *_check_entries(data, document),
+        *check_tables(data, document, suspect),
         *missing,
         *_check_logs(data, document),
         *check_archive_format(data, document, _log_entries(data)),
@@ -75,8 +77,7 @@ def _check_sections(data: Data, document: Document) -> Iterator[Problem]:
         )
 
 
-def _check_tables(data: Data, document: Document) -> Iterator[Problem]:
-    defaults = data.get("defaults", {})
+def _check_entries(data: Data, document: Document) -> Iterator[Problem]:
     for pattern, entry in data.get("tables", {}).items():
         own = entry or {}
         if own.get("exclude"):
@@ -87,22 +88,6 @@ def _check_tables(data: Data, document: Document) -> Iterator[Problem]:
         if own.get("path") and any(sign in pattern for sign in "*?["):
             message = "'path' is the folder of one table, and a pattern may match several."
             yield Problem(mark=_key(document, ("tables", pattern, "path")), message=message, valid="Add a separate entry for the table.")
-        yield from _check_columns(pattern, own, defaults, document)
-
-
-def _check_columns(pattern: str, own: Data, defaults: Data, document: Document) -> Iterator[Problem]:
-    merged = {**defaults, **own}
-    left_out = {name.lower() for name in merged.get("except_column_list", ())}
-    chosen = {name.lower() for name in merged.get("columns", ())}
-    for field in ("keys", "cursor"):
-        for name in merged.get(field, ()):
-            at = _key(document, ("tables", pattern, field) if field in own else ("tables", pattern))
-            if name.lower() in left_out:
-                message = f"Column {name!r} of {pattern!r} is in {field!r}, and 'except_column_list' excludes it."
-                yield Problem(mark=at, message=message, valid="cdc-ops must copy keys and cursor.")
-            elif chosen and name.lower() not in chosen:
-                message = f"Column {name!r} of {pattern!r} is in {field!r}, but not in 'columns'."
-                yield Problem(mark=at, message=message, valid="cdc-ops must copy keys and cursor: add it to 'columns'.")
 
 
 def _check_cursors(data: Data, document: Document, suspect: Container[Path]) -> Iterator[Problem]:

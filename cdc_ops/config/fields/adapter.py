@@ -1,5 +1,6 @@
 """The shape of a pipeline file as a pydantic TypeAdapter: strict, no unknown fields, with what editors want to know about each field."""
 
+import re
 from collections.abc import Callable
 from enum import Enum
 from functools import cache
@@ -159,10 +160,20 @@ def _as_list(value: Any) -> Any:
 def _name(text: str) -> str:
     if not text.strip() or text != text.strip():
         raise ValueError(f"{text!r} is not a valid name: it is empty or has spaces at its ends")
-    if "," in text:
+    if "," in _outside_calls(text):
         parts = ", ".join(part.strip() for part in text.split(","))
         raise ValueError(f"{text!r} is one name with a comma in it. Write a list: [{parts}]")
     return text
+
+
+def _outside_calls(text: str) -> str:
+    """Returns a text without what stands in parentheses: `COALESCE(a, b)` is one cursor.
+
+    >>> _outside_calls("GREATEST(a, LEAST(b, c))"), _outside_calls("a, b")
+    ('GREATEST', 'a, b')
+    """
+    inner = re.sub(r"\([^()]*\)", "", text)
+    return text if inner == text else _outside_calls(inner)
 
 
 def _distinct(names: list[str]) -> list[str]:

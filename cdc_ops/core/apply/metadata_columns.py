@@ -79,9 +79,9 @@ class MetadataColumns:
     def problems(self) -> Iterator[str]:
         """Yields the problems of the names."""
         if not self.deleted or not self.sequence:
-            yield "'deleted' and 'sequence' of 'metadata_columns' need a name: the columns are there where a table needs them"
+            yield "'deleted' and 'sequence' of 'metadata_columns' need a name: a table that needs one of these columns cannot do without it"
         if wrong := next((name for name in self._named if not name.isidentifier()), ""):
-            yield f"'metadata_columns' names a column {wrong!r}: letters, digits and _ make a name"
+            yield f"'metadata_columns' names a column {wrong!r}: a name has only letters, digits and _"
         given = [name.lower() for name in (START, END, TOUCHED, *self._named)]
         if twice := next((name for name in given if given.count(name) > 1), ""):
             yield f"'metadata_columns' names two columns {twice!r}"

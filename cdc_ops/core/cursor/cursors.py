@@ -14,6 +14,7 @@ from cdc_ops.errors import ConfigError
 
 _DATETIME: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?", re.ASCII)
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_COALESCE: Final = re.compile(r"\s*coalesce\s*\(([^()]+)\)\s*", re.IGNORECASE)
 _INTEGER: Final = re.compile(r"-?\d+", re.ASCII)
 _UNREAD: Final = "Nothing was read; the watermark stays."
 _CHECK: Final = "Check that the cursor columns are the same as in earlier runs; if they changed, run 'cdc-ops resync --mode full'."
@@ -35,6 +36,16 @@ class CursorType(enum.StrEnum):
     def is_temporal(self) -> bool:
         """True for types whose safe bound comes from the source's clock."""
         return self is not CursorType.INTEGER
+
+
+def coalesced_columns(text: str) -> tuple[str, ...]:
+    """Returns the columns of a cursor entry `COALESCE(a, b)`, () if it is anything else.
+
+    >>> coalesced_columns("COALESCE(updated_at, `created_at`)"), coalesced_columns("updated_at")
+    (('updated_at', 'created_at'), ())
+    """
+    found = _COALESCE.fullmatch(text)
+    return tuple(part.strip().strip('`"') for part in found[1].split(",")) if found else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,16 +2,13 @@
 
 import re
 from collections.abc import Callable
-from typing import Final
 
-from cdc_ops.core.cursor.cursors import Cursor, CursorColumn
+from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, coalesced_columns
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.sql.dialect import Dialect
 from cdc_ops.sources.sql.session import NOTHING
-
-_COALESCE: Final = re.compile(r"\s*coalesce\s*\(([^()]+)\)\s*", re.IGNORECASE)
 
 
 def type_columns(schema: TableSchema, names: tuple[str, ...], typed: Callable[[Column], CursorColumn | None], kinds: str) -> Cursor:
@@ -49,15 +46,14 @@ def type_columns(schema: TableSchema, names: tuple[str, ...], typed: Callable[[C
 
 def _type_coalesce(schema: TableSchema, text: str, typed: Callable[[Column], CursorColumn | None]) -> CursorColumn:
     """Types `COALESCE(a, b)`: columns of one temporal kind, with the coarsest precision among them, which is safe for all."""
-    found = _COALESCE.fullmatch(text)
-    if not found:
+    names = coalesced_columns(text)
+    if not names:
         raise SourceTableError(
             f"{text!r} cannot be a cursor of {schema.table}.",
             why="The only supported expression is COALESCE(column, column, ...): source and lake must order it in the same way.",
             data=NOTHING,
             next="Add a generated column with an index, and use it as the cursor.",
         )
-    names = tuple(part.strip().strip('`"') for part in found[1].split(","))
     existing = tuple(_existing(schema, name) for name in names)
     parts = tuple(part for column in existing if (part := typed(column)))
     if len(parts) < len(existing) or len({part.type for part in parts}) > 1 or not parts[0].type.is_temporal:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from cdc_ops.core.apply.deletes import Deletes
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.pipeline.table_settings import Method, TableSettings
 from cdc_ops.core.schema.collated_keys import source_names
@@ -48,20 +47,6 @@ def nulls_ignored(config: TableConfig, schema: TableSchema, keys: tuple[str, ...
             )
     wanted, never = _lower(only) or _lower(schema.names), {*_lower(all_but), *_lower(keys), *_lower(named), *_lower(order)}
     return tuple(name for name in schema.names if name.lower() in wanted and name.lower() not in never)
-
-
-def contradicting_nulls(settings: TableSettings) -> str:
-    """Returns what contradicts these settings of a table, "" if nothing does."""
-    only, all_but = settings.apply.ignore_null_updates_column_list, settings.apply.ignore_null_updates_except_column_list
-    if not _is_wanted(settings):
-        return ""
-    if sum((settings.apply.ignore_null_updates, bool(only), bool(all_but))) > 1:
-        return "'ignore_null_updates' and its two lists exclude each other"
-    if settings.method is Method.QUERY and not settings.order.sequence_by:
-        return "'ignore_null_updates' is for changes: 'method: log', or 'sequence_by'; in a row that is read, a NULL is a value"
-    if settings.method is Method.QUERY and settings.apply.deletes is Deletes.SOFT:
-        return "a table of changes cannot have 'ignore_null_updates' and 'deletes: soft': a deleted row's last values are not known"
-    return ""
 
 
 def _is_wanted(settings: TableSettings) -> bool:

@@ -1,6 +1,5 @@
 """How a table is to be stored, decided at the plan: SCD type, the order of changes, what is altered for them. No Spark here."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -10,18 +9,18 @@ from cdc_ops.core.apply.metadata_columns import START
 from cdc_ops.core.apply.scd import LATEST, POSITION_TYPE, Sequence, SequenceKind, TableStorage
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
-from cdc_ops.core.pipeline.archive_config import OnBadRecord
+from cdc_ops.core.pipeline.contradictions import contradictions
 from cdc_ops.core.pipeline.paths import tombstones_path
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
-from cdc_ops.core.pipeline.table_settings import Method, TableSettings
+from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.schema_evolution import COPY_ANEW, ChangeKind, SchemaChange
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.core.schema.type_widening import canonical_type
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import ConfigError, RequestError, SourceTableError
 from cdc_ops.steps.table.metadata_columns import check_names, stored_otherwise
-from cdc_ops.steps.table.null_updates import contradicting_nulls, nulls_ignored
-from cdc_ops.steps.table.truncates import check_truncates, contradicting_truncates
+from cdc_ops.steps.table.null_updates import nulls_ignored
+from cdc_ops.steps.table.truncates import check_truncates
 from cdc_ops.steps.table.unstored_columns import check_hidden_order
 
 _NOTHING: Final = "Nothing was read or written; the watermark stays."
@@ -151,40 +150,15 @@ def _tracked(config: TableConfig, schema: TableSchema) -> tuple[str, ...]:
 
 
 def _check_settings(config: TableConfig) -> None:
-    wrong = next(_contradictions(config.settings), "")
-    if wrong:
+    """Refuses settings that contradict each other, of a pipeline that was not made from a file: `config.checks.tables` checks files."""
+    found = tuple(contradictions(config.settings))
+    if found:
         raise ConfigError(
-            f"The settings of {config.table} contradict each other: {wrong}.",
+            f"The settings of {config.table} contradict each other.",
+            why=" ".join(item.text for item in found),
             data=_NOTHING,
-            next="Remove one of the two from the pipeline file.",
+            next=f"Change the pipeline file: {' '.join(dict.fromkeys(item.remedy for item in found))}",
         )
-
-
-def _contradictions(settings: TableSettings) -> Iterator[str]:
-    log, versions, ordered = settings.method is Method.LOG, settings.history.stored_as_scd_type == 2, bool(settings.order.sequence_by)
-    if log and ordered:
-        yield "'sequence_by' is for tables that are read by query; events of an archive have their own order"
-    if ordered and settings.order.previous_key:
-        yield "'previous_key' and 'sequence_by' do not go together: an old key has no place in the order"
-    if settings.order.previous_key and settings.apply.deletes is Deletes.IGNORE:
-        yield "'previous_key' and 'deletes: ignore' do not go together: the one deletes a row under its old key, the other leaves it"
-    if versions and settings.apply.deletes is Deletes.SOFT:
-        yield "'deletes: soft' and 'stored_as_scd_type: 2' do not go together: a deleted row's last version ends, and stays"
-    if settings.order.bad_records is OnBadRecord.QUARANTINE and not (log or ordered):
-        yield "'bad_records: quarantine' is for changes: 'method: log', or 'sequence_by'; other rows would be lost"
-    yield from filter(None, (contradicting_truncates(settings), contradicting_nulls(settings)))
-    yield from settings.upkeep.metadata_columns.problems()
-    yield from _contradicting_history(settings)
-
-
-def _contradicting_history(settings: TableSettings) -> Iterator[str]:
-    listed, excepted = settings.history.track_history_column_list, settings.history.track_history_except_column_list
-    if (listed or excepted) and settings.history.stored_as_scd_type == 1:
-        yield "columns whose history is kept need 'stored_as_scd_type: 2'"
-    if listed and excepted:
-        yield "'track_history_column_list' and 'track_history_except_column_list' exclude each other"
-    if settings.history.event_history and settings.method is not Method.LOG:
-        yield "'event_history' is for tables with 'method: log': others have no events"
 
 
 def _check_versions(sequence: Sequence, config: TableConfig, request: RunRequest) -> None:
