@@ -1,7 +1,9 @@
 """verify: compares source and lake and says which keys differ. Runs in Spark; writes nothing.
 
-Checksums of key buckets come first, where the table's columns allow them; only buckets that differ are read and compared row by row. So
-equal tables ship nothing but one line per bucket.
+    checksums of both sides by buckets of keys -> the buckets that differ -> their rows, compared row by row -> counts and samples
+
+A table that is equal sends one line per bucket and no rows. A table with a column that has no checksum is read whole. Which rows are equal
+says `lake.diff.equality`, as it does for reconcile.
 """
 
 from dataclasses import dataclass, replace
@@ -9,9 +11,8 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.reconcile.key_buckets import WHOLE, BucketSelection
-from cdc_ops.core.text import quoted
 from cdc_ops.lake.diff.checksums import scope_condition
-from cdc_ops.lake.diff.table_diff import TableComparison, compare_tables
+from cdc_ops.lake.diff.comparison import TableComparison, compare_tables
 from cdc_ops.lake.table.live_rows import LiveRows
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.planning.reconcile import VerifyPlan
@@ -22,65 +23,63 @@ from cdc_ops.steps.stage.latest_rows import is_deleted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What a comparison of source and lake found.
+    """How source and lake differ, and where.
 
     Args:
-        comparison: How they differ.
-        scope: The part of the table in which they do, the whole of it where no checksums could tell; empty if checksums are equal.
+        comparison: The numbers of rows that differ, and samples.
+        scope: The part of the table that holds all differences: the whole table if it has no checksums, no bucket if they are equal.
     """
 
     comparison: TableComparison
     scope: BucketSelection
 
 
-def verify(spark: SparkSession, source: Source, question: VerifyPlan) -> TableComparison:
+def verify(spark: SparkSession, source: Source, plan: VerifyPlan) -> TableComparison:
     """Compares a table at the source, as it is now, with the lake.
 
     Args:
         spark: Any session.
         source: Asked how to read; it opens no connection here.
-        question: What is compared (`cdc_ops.steps.planning.reconcile.plan_verification`).
+        plan: What is compared (`cdc_ops.steps.planning.reconcile.plan_verification`).
     """
-    return find_differences(spark, source, question).comparison
+    return find_differences(spark, source, plan).comparison
 
 
-def find_differences(spark: SparkSession, source: Source, question: VerifyPlan) -> Verification:
-    """Does the same, and says where they differ, which is what a repair has to read."""
-    lake = _lake(question)
+def find_differences(spark: SparkSession, source: Source, plan: VerifyPlan) -> Verification:
+    """Compares a table as `verify` does, and says in which part of it the rows differ: a repair reads that part."""
+    lake = _lake(plan)
     stored = {name.lower() for name in lake.read(spark).columns}
-    columns = tuple(column.name for column in question.schema.columns)
-    if question.buckets is None or any(name.lower() not in stored for name in columns):
-        return Verification(comparison=verify_part(spark, source, question, WHOLE), scope=WHOLE)
+    columns = tuple(column.name for column in plan.schema.columns)
+    if plan.buckets is None or any(name.lower() not in stored for name in columns):
+        return Verification(comparison=verify_part(spark, source, plan, WHOLE), scope=WHOLE)
     checksums = TableChecksums(
-        spark=spark, source=source, lake=lake, schema=question.schema, columns=columns, slices=question.slices
+        spark=spark, source=source, lake=lake, schema=plan.schema, columns=columns, slices=plan.slices
     )  # fmt: skip
-    found = find_differing_buckets(checksums, question.buckets)
+    found = find_differing_buckets(checksums, plan.buckets)
     equal = TableComparison(
         rows_source=found.rows_source, rows_lake=found.rows_lake, only_in_source=0, only_in_lake=0, different=0
     )  # fmt: skip
     if found.scope.is_empty:
         return Verification(comparison=equal, scope=found.scope)
-    part = verify_part(spark, source, question, found.scope)
+    part = verify_part(spark, source, plan, found.scope)
     return Verification(
         comparison=replace(part, rows_source=equal.rows_source, rows_lake=equal.rows_lake), scope=found.scope
     )  # fmt: skip
 
 
-def verify_part(spark: SparkSession, source: Source, question: VerifyPlan, scope: BucketSelection) -> TableComparison:
-    """Compares a part of a table row by row."""
-    parts = (
-        question.slices if scope.is_whole else tuple(source.scope_predicate(question.schema, one) for one in scope.parts(question.readers))
-    )
-    schema = question.schema.extended(question.hidden)
+def verify_part(spark: SparkSession, source: Source, plan: VerifyPlan, scope: BucketSelection) -> TableComparison:
+    """Compares a part of a table row by row, without checksums."""
+    parts = plan.slices if scope.is_whole else tuple(source.scope_predicate(plan.schema, one) for one in scope.parts(plan.readers))
+    schema = plan.schema.extended(plan.hidden)
     rows = read_source(spark, source.jdbc_read(schema, parts), schema)
-    if question.delete_where:
-        rows = rows.where(~is_deleted(question.delete_where)).drop(*(column.name for column in question.hidden))
-    lake = _lake(question).read(spark)
-    condition = scope_condition(question.schema, scope)
+    if plan.delete_where:
+        rows = rows.where(~is_deleted(plan.delete_where)).drop(*(column.name for column in plan.hidden))
+    lake = _lake(plan).read(spark)
+    condition = scope_condition(plan.schema, scope)
     part = lake.where(condition) if condition else lake
-    found = compare_tables(rows, part.select(*map(quoted, rows.columns)), question.keys or tuple(rows.columns))
-    return found.without_deletes() if question.ignores_deletes else found
+    found = compare_tables(rows, part, plan.keys or tuple(rows.columns))
+    return found.without_deletes() if plan.ignores_deletes else found
 
 
-def _lake(question: VerifyPlan) -> LiveRows:
-    return LiveRows(path=question.path, deleted_column=question.deleted_column, keeps_versions=question.keeps_versions)
+def _lake(plan: VerifyPlan) -> LiveRows:
+    return LiveRows(path=plan.path, deleted_column=plan.deleted_column, keeps_versions=plan.keeps_versions)

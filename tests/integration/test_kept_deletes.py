@@ -10,7 +10,7 @@ from cdc_ops.core.operation.run_request import ResyncMode, RunKind
 from cdc_ops.core.pipeline.table_matching import resolve_tables
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import DeletesRefusedError, SchemaChangedError
-from cdc_ops.lake.diff.table_diff import TableComparison
+from cdc_ops.lake.diff.comparison import TableComparison
 from cdc_ops.sources.base import open_source
 from cdc_ops.steps.planning.reconcile import plan_verification
 from cdc_ops.steps.runs.run import RunReport

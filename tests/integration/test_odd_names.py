@@ -19,7 +19,7 @@ from cdc_ops.core.text import quoted
 from cdc_ops.dev.debezium import running_debezium
 from cdc_ops.dev.servers import PostgresServer
 from cdc_ops.dev.sink_archive import SinkArchive
-from cdc_ops.lake.diff.table_diff import TableComparison
+from cdc_ops.lake.diff.comparison import TableComparison
 from cdc_ops.sources.base import open_source
 from cdc_ops.steps.discovery import discover
 from cdc_ops.steps.planning.reconcile import plan_verification

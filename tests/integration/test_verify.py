@@ -13,7 +13,7 @@ from cdc_ops.cli.commands.verify import Look
 from cdc_ops.cli.session import LocalSpark
 from cdc_ops.core.operation.job import JobSpec, StepResult
 from cdc_ops.dev.servers import MariaDBServer
-from cdc_ops.lake.diff.table_diff import TableComparison
+from cdc_ops.lake.diff.comparison import TableComparison
 from cdc_ops.sources.base import JdbcRead, open_source
 from cdc_ops.steps.discovery import discover
 from cdc_ops.steps.planning.reconcile import plan_verification

@@ -11,7 +11,7 @@ from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.maintenance import MaintenancePlan
 from cdc_ops.core.operation.job import MaintenanceTask
 from cdc_ops.core.operation.merge_plan import plan_merge
-from cdc_ops.lake.diff.table_diff import compare_tables
+from cdc_ops.lake.diff.comparison import compare_tables
 from cdc_ops.lake.log.head import read_head
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.table.create import table_stats

@@ -1,1 +1,1 @@
-"""Source against lake in Spark: checksums, rows that differ."""
+"""Source against lake in Spark: when rows are equal, checksums, rows that differ."""

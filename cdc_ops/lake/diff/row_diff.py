@@ -1,140 +1,109 @@
-"""The rows that a comparison changes: source rows against the same part of the Delta table. Runs in Spark; writes only to staging.
+"""The one join of source and lake by key: it says of each key how its rows differ. Spark expressions only.
 
-The difference is found before the MERGE, not by it: a MERGE that asks each matched row whether it differs reads and shuffles every column
-of every file that it touches.
+    verify      `diff_by_digest`    every key, with the number of its rows on both sides    -> summed up by `lake.diff.comparison`
+    reconcile   `diff_by_values`    the keys that differ, with the rows of both sides       -> merged, by `lake.diff.changes`
+
+Which rows are equal says `lake.diff.equality`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType
 
-from cdc_ops.core.apply.deletes import DELETE_MARK
-from cdc_ops.core.operation.merge_plan import spark_literal
-from cdc_ops.core.operation.operation import KeyRange, Operation
-from cdc_ops.core.reconcile.diff import SAMPLES
-from cdc_ops.core.schema.tables import Column
-from cdc_ops.core.text import quoted
+from cdc_ops.lake.diff.equality import Equality
 
-DELETED: Final = DELETE_MARK
-"""Column of a batch that is true for the rows to be deleted."""
+ONLY_IN_SOURCE: Final = "only in source"
+ONLY_IN_LAKE: Final = "only in lake"
+DIFFERENT: Final = "different"
+DUPLICATE: Final = "duplicate"
 
-_HERE: Final = "__cdc_ops_here"
-_PRUNED: Final = ("tinyint", "smallint", "int", "bigint", "decimal", "date")
-"""Types of keys by whose range files are skipped; their text is the text of a literal."""
+_PART: Final = "key_part_"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """The rows that differ, kept in the staging area.
+def diff_by_digest(source: DataFrame, lake: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Compares two tables; rows are equal if their digests are.
 
     Args:
-        rows: The rows as they have to be, and of rows to be deleted the keys; `DELETED` tells them apart.
-        count: How many there are.
-        deletes: How many of them are deletes.
-        key_ranges: Ranges of their keys.
+        source: One side; its columns are the ones compared.
+        lake: The other side; further columns are ignored.
+        keys: Columns that identify a row; NULL is a key like others.
+
+    Returns:
+        One row per key of either side: `key`, its values as text; `rows_source` and `rows_lake`, how many rows have it; `kind`, how they
+        differ, NULL if they do not.
     """
+    equality = Equality.between(source, lake)
+    values = [name for name in source.columns if name not in set(keys)]
 
-    rows: DataFrame
-    count: int
-    deletes: int
-    key_ranges: tuple[KeyRange, ...]
+    def digests(rows: DataFrame, value: Callable[[str], Column]) -> DataFrame:
+        parts = _key_parts(equality, keys, value)
+        digest = equality.digest(values, value).alias("row")
+        return rows.select(*parts, digest).groupBy(*_part_names(len(parts))).agg(F.count("row").alias("rows"), F.first("row").alias("row"))
 
-    def samples(self, keys: tuple[str, ...]) -> list[str]:
-        """Returns some of the keys to be deleted, as text."""
-        columns = [F.col(quoted(key)).cast("string") for key in keys]
-        gone = self.rows.where(F.col(DELETED)).select(*columns).limit(SAMPLES).collect()
-        return [", ".join(str(value) for value in row) for row in gone]
+    sides = digests(source, equality.source_value), digests(lake, equality.lake_value)
+    joined = _joined(*sides, F.col("source.row").eqNullSafe(F.col("lake.row")))
+    texts = [_text(sides[0], name) for name in sides[0].columns if name.startswith(_PART)]
+    return joined.select(F.array(*texts).alias("key"), "rows_source", "rows_lake", "kind")
 
 
-def find_changes(spark: SparkSession, spec: Operation, batch: DataFrame, lake: DataFrame, folder: str) -> Changes:
-    """Compares a batch with the same part of the table.
+def diff_by_values(source: DataFrame, lake: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Compares two tables; rows are equal if all their values are.
 
     Args:
-        spark: The session of both.
-        spec: The operation, with its keys.
-        batch: One row per key, as the source has them.
-        lake: The same part of the table; further columns are ignored.
-        folder: Where the rows that differ are kept until they are merged; unique for this try.
+        source: One row per key; its columns are the ones compared.
+        lake: The other side; further columns are ignored. Of several rows of one key, each is compared.
+        keys: Columns that identify a row; NULL is a key like others.
+
+    Returns:
+        One row per key that differs: `kind`; `source_row` and `lake_row`, structs with the source's columns, NULL on the side that does not
+        have the key.
     """
-    found = difference(batch, lake, spec.apply.keys, spec.source_keys)
-    if spec.apply.stored_as.ignores_deletes:
-        found = found.where(~F.col(DELETED))
-    found.write.mode("overwrite").parquet(folder)
-    rows = spark.read.schema(_columns(spec)).parquet(folder)
-    [sums] = rows.agg(F.count(F.lit(1)).alias("n"), F.count_if(F.col(DELETED)).alias("gone"), *_ends(spec)).collect()
-    return Changes(rows=rows, count=sums["n"], deletes=sums["gone"], key_ranges=_ranges(spec, sums) if sums["n"] else ())
+    equality, names = Equality.between(source, lake), source.columns
+
+    def rows_of(rows: DataFrame, value: Callable[[str], Column]) -> DataFrame:
+        row = F.struct(*(value(name).alias(name) for name in names)).alias("row")
+        return rows.select(*_key_parts(equality, keys, value), row, F.lit(1).alias("rows"))
+
+    sides = rows_of(source, equality.source_value), rows_of(lake, equality.lake_value)
+    joined = _joined(*sides, equality.equal_rows(names, "source.row", "lake.row")).where(F.col("kind").isNotNull())
+    # A key that the lake has twice is still one row to merge: a MERGE takes no two.
+    return joined.dropDuplicates([name for name in joined.columns if name.startswith(_PART)]).select("kind", "source_row", "lake_row")
 
 
-def key_ranges(rows: DataFrame, spec: Operation) -> tuple[KeyRange, ...]:
-    """Returns the ranges of the keys of some rows, of which there must be one at least, by reading them."""
-    if not _ranged(spec):
-        return ()
-    [sums] = rows.agg(*_ends(spec)).collect()
-    return _ranges(spec, sums)
-
-
-def difference(batch: DataFrame, lake: DataFrame, keys: tuple[str, ...], shown: tuple[str, ...] = ()) -> DataFrame:
-    """Returns the batch's rows that differ from the lake's, and the keys that only the lake has, with `DELETED` true.
-
-    `shown` are further columns that name a row; of rows that only the lake has, they are there too.
-
-    Values are equal as a MERGE would see them: NULL equals NULL, NaN equals NaN. A column that the lake does not have yet is NULL there.
-    """
-    types = {field.name: field.dataType for field in batch.schema.fields}
-    there = {name.lower() for name in lake.columns}
-    have = {name: F.col(quoted(name)) if name.lower() in there else F.lit(None) for name in batch.columns}
-    stored = lake.select(*(column.cast(types[name]).alias(name) for name, column in have.items())).alias("l")
-    read = batch.withColumn(_HERE, F.lit(True)).alias("b")
-    same_key = [F.col(f"b.{quoted(key)}") == F.col(f"l.{quoted(key)}") for key in keys]
-    row_b, row_l = (F.struct(*(F.col(f"{side}.{quoted(name)}") for name in batch.columns)) for side in "bl")
-    gone = F.col(f"b.{_HERE}").isNull()
-    named = {*keys, *shown}
-    columns = (
-        F.coalesce(F.col(f"b.{quoted(name)}"), F.col(f"l.{quoted(name)}")).alias(name) if name in named else F.col(f"b.{quoted(name)}")
-        for name in batch.columns
+def _joined(source: DataFrame, lake: DataFrame, same: Column) -> DataFrame:
+    """Joins two sides on their key parts; `same` says whether a row of `source` equals one of `lake`."""
+    parts = [name for name in source.columns if name.startswith(_PART)]
+    on = F.expr(" AND ".join(f"source.{name} <=> lake.{name}" for name in parts))
+    joined = source.alias("source").join(lake.alias("lake"), on, "full_outer")
+    rows_source, rows_lake = F.coalesce("source.rows", F.lit(0)), F.coalesce("lake.rows", F.lit(0))
+    kind = (
+        F.when(rows_lake == 0, ONLY_IN_SOURCE)
+        .when(rows_source == 0, ONLY_IN_LAKE)
+        .when((rows_source > 1) | (rows_lake > 1), DUPLICATE)
+        .when(~same, DIFFERENT)
     )
-    joined = read.join(stored, same_key, "full_outer").where(gone | ~row_b.eqNullSafe(row_l))
-    return joined.select(*columns, gone.alias(DELETED))
-
-
-def same_rows(left: DataFrame, right: DataFrame) -> bool:
-    """True if two sets of rows are the same, repeated rows counted; for tables without keys."""
-    names = left.columns
-    types = {field.name: field.dataType for field in left.schema.fields}
-
-    def sums(side: DataFrame) -> tuple[int, int, int]:
-        """Returns the number of rows, and the sums of two hashes over all columns."""
-        there = {name.lower() for name in side.columns}
-        columns = [(F.col(quoted(name)) if name.lower() in there else F.lit(None)).cast(types[name]) for name in names]
-        flags = [column.isNull() for column in columns]
-        hashed = side.select(*(F.xxhash64(F.lit(seed), *columns, *flags).cast("decimal(20,0)").alias(f"h{seed}") for seed in (1, 2)))
-        [row] = hashed.agg(F.count(F.lit(1)).alias("n"), F.sum("h1").alias("h1"), F.sum("h2").alias("h2")).collect()
-        return int(row["n"]), int(row["h1"] or 0), int(row["h2"] or 0)
-
-    return sums(left) == sums(right)
-
-
-_ENDS: Final = (("low", F.min), ("high", F.max))
-
-
-def _ranged(spec: Operation) -> list[Column]:
-    return [c for key in spec.apply.keys if (c := spec.source.schema.column(key)) is not None and c.delta_type.startswith(_PRUNED)]
-
-
-def _ends(spec: Operation) -> list[SparkColumn]:
-    return [end(quoted(c.name)).cast("string").alias(f"{side}{i}") for i, c in enumerate(_ranged(spec)) for side, end in _ENDS]
-
-
-def _ranges(spec: Operation, sums: Row) -> tuple[KeyRange, ...]:
-    found = ((c, sums[f"low{i}"], sums[f"high{i}"]) for i, c in enumerate(_ranged(spec)))
-    return tuple(
-        KeyRange(column=c.name, low=spark_literal(c.delta_type, low), high=spark_literal(c.delta_type, high)) for c, low, high in found
+    return joined.select(
+        *(F.coalesce(f"source.{name}", f"lake.{name}").alias(name) for name in parts),
+        rows_source.alias("rows_source"),
+        rows_lake.alias("rows_lake"),
+        kind.alias("kind"),
+        F.col("source.row").alias("source_row"),
+        F.col("lake.row").alias("lake_row"),
     )
 
 
-def _columns(spec: Operation) -> str:
-    columns = ", ".join(f"{quoted(column.name)} {column.delta_type}" for column in spec.source.schema.columns)
-    return f"{columns}, {DELETED} boolean"
+def _key_parts(equality: Equality, keys: Sequence[str], value: Callable[[str], Column]) -> list[Column]:
+    """Returns what rows are joined by, under names of ours."""
+    parts = [part for key in keys for part in equality.comparable(key, value(key))]
+    return [part.alias(name) for part, name in zip(parts, _part_names(len(parts)), strict=True)]
+
+
+def _part_names(count: int) -> list[str]:
+    return [f"{_PART}{index}" for index in range(count)]
+
+
+def _text(side: DataFrame, name: str) -> Column:
+    return F.hex(name) if isinstance(side.schema[name].dataType, BinaryType) else F.col(name).cast("string")

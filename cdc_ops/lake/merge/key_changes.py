@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.operation.merge_plan import MergePlan
 from cdc_ops.core.operation.operation import Operation
-from cdc_ops.lake.diff.row_diff import key_ranges
+from cdc_ops.lake.diff.changes import key_ranges
 from cdc_ops.lake.merge.key_join import numbered_keys, same_key
 
 

@@ -21,6 +21,7 @@ from cdc_ops.core.operation.merge_plan import spark_literal
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import WindowRead
 from cdc_ops.core.text import quoted
+from cdc_ops.lake.diff.equality import Equality
 from cdc_ops.lake.table.live_rows import current_versions, is_marked
 
 _IN_LAKE: Final = "__cdc_in_lake"
@@ -63,9 +64,10 @@ def _unknown(spec: Operation, rows: DataFrame, lake: DataFrame) -> DataFrame:
     same_key = reduce(and_, (F.col(quoted(key)) == F.col(quoted(f"__lake_{key.lower()}")) for key in spec.apply.keys))
     joined = rows.join(known, same_key, "left")
 
+    equality = Equality.between(rows, lake)
+
     def same(name: str) -> Column:
-        other = F.col(quoted(f"__lake_{name.lower()}")) if name.lower() in stored else F.lit(None)
-        return F.col(quoted(name)).eqNullSafe(other)
+        return equality.equal_values(name, equality.source_value(name), equality.lake_value(name, f"__lake_{name.lower()}"))
 
     found = F.coalesce(F.col(_IN_LAKE), F.lit(False))
     deleted = F.coalesce(F.expr(spec.apply.delete_where), F.lit(False)) if spec.apply.delete_where else F.lit(False)

@@ -22,8 +22,8 @@ from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec
 from cdc_ops.core.reconcile.key_buckets import WHOLE, BucketSelection
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import StateError
+from cdc_ops.lake.diff.changes import DELETED, Changes, find_changes, same_rows
 from cdc_ops.lake.diff.checksums import scope_condition
-from cdc_ops.lake.diff.row_diff import DELETED, Changes, find_changes, same_rows
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.fence import fence_abandoned
 from cdc_ops.lake.staging.landing import land, read_landed
