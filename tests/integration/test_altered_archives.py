@@ -21,6 +21,20 @@ def falls_silent(job: JobSpec) -> StepResult:
     raise JobLostError("nothing was heard of it")
 
 
+def test_a_run_of_a_table_with_versions_names_no_command_that_such_a_table_refuses(
+    mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path
+) -> None:
+    world = log_world(mariadb, tmp_path, spark)
+    world.configure(stored_as_scd_type=2)
+    world.sql("CREATE TABLE items (id INT PRIMARY KEY, title VARCHAR(20), region VARCHAR(5))")
+    sink = Sink(tmp_path / "archive", world.database, "items")
+    sink.write(change("c", 100, after={"id": 1, "title": "a"}, database=world.database))
+    said = " ".join(world.run().warnings)
+    assert "'region' is NULL in these rows" in said
+    assert "older rows keep their values in region until they change" in said
+    assert "backfill" not in said
+
+
 def test_events_from_both_sides_of_an_alter_are_merged_and_what_none_of_them_tells_is_said(
     mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path
 ) -> None:

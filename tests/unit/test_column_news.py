@@ -1,8 +1,13 @@
 """What events tell of columns: added up, and said with the command that helps."""
 
+import re
+from dataclasses import replace
+
 from cdc_ops.core.events.column_drift import NO_DRIFT, SHOWN, ColumnDrift
+from cdc_ops.core.events.ddl_changes import DdlChange, TableChangeKind
 from cdc_ops.core.json_codec import dumps, loads
 from cdc_ops.core.operation.operation import Counts
+from cdc_ops.core.schema.schema_evolution import COPY_ANEW
 from cdc_ops.formats.registry import open_format
 
 
@@ -16,6 +21,18 @@ def test_columns_that_rows_came_without_are_named_with_the_command_that_fills_th
     assert "1,200 events" in said
     assert "'cdc-ops backfill --columns region,kind'" in said
     assert "renamed" not in said
+
+
+def test_a_table_that_keeps_versions_is_told_what_works_for_it() -> None:
+    drift = ColumnDrift.total([ColumnDrift(), ColumnDrift(lacking=("region",), rows=1, keeps_versions=True)])
+    assert "backfill" not in drift.warning
+    assert "older rows keep their values in region until they change" in drift.warning
+    assert drift.warning.endswith(COPY_ANEW)
+    gone = replace(drift, changes=(DdlChange(kind=TableChangeKind.TRUNCATED),)).alert
+    assert not set(re.findall(r"cdc-ops \w+", gone))
+    assert gone.endswith(COPY_ANEW)
+    altered = replace(drift, lacking=(), changes=(DdlChange(kind=TableChangeKind.ADDED, column="a", unread=("a",)),))
+    assert "older rows keep their values in a until they change" in altered.warning
 
 
 def test_columns_that_only_events_have_are_told_beside_those_that_they_lack() -> None:

@@ -14,7 +14,7 @@ from rich.console import Console
 from cdc_ops.config.loading import load_pipelines
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.demo.airflow.api import TaskState
-from cdc_ops.demo.airflow.home import own_environment
+from cdc_ops.demo.airflow.home import AirflowHome, own_environment
 from cdc_ops.demo.check import TableCheck
 from cdc_ops.demo.layout import ARCHIVE_PIPELINE, PIPELINE, Layout
 from cdc_ops.demo.report import Screen, TableReport, print_tables, verdict
@@ -154,6 +154,16 @@ def test_the_settings_hold_no_secret_and_stay_below_the_demos_folder(tmp_path: P
     settings = Layout(root=tmp_path / "demo", repository=tmp_path).settings()
     assert not [name for name in settings if "CONN" in name]
     assert settings["CDC_OPS_LEDGER"] == f"sqlite:///{tmp_path}/demo/ledger/ledger.db"
+
+
+def test_airflows_password_is_only_in_the_file_that_airflow_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = Layout(root=tmp_path / "demo", repository=tmp_path)
+    layout.root.mkdir()
+    monkeypatch.setattr(AirflowHome, "_provide_database", lambda _: None)
+    login = AirflowHome(layout).prepare()
+    written = [path for path in layout.root.rglob("*") if path.is_file()]
+    assert len(written) >= 2
+    assert [path.name for path in written if login.password in path.read_text()] == ["passwords.json"]
 
 
 def test_the_pipeline_of_the_archive_is_read_from_a_folder_of_its_own() -> None:

@@ -16,6 +16,7 @@ from cdc_ops.core.cursor.cursors import Cursor, CursorValue
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.operation import Counts, OperationKind
 from cdc_ops.core.operation.progress import SnapshotProgress
+from cdc_ops.core.operation.reads import WindowRead
 from cdc_ops.core.operation.table_state import TableState, committed
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
@@ -127,6 +128,27 @@ def test_the_schema_is_said_once_and_not_in_each_row(terminal: StringIO, show: C
     assert len(rows) == 1
     plain = [line for line in terminal.getvalue().splitlines() if line.strip().startswith(NAMES[2])]
     assert len(plain) >= 1
+
+
+def bounded_plan(table: TableName) -> TablePlan:
+    read = WindowRead(window=WINDOW, slices=("",), bound_method="oldest-writer")
+    spec = replace(Case(root="x").operation(1), read=read)
+    return TablePlan(config=config_of(table), state=TableState(pipeline="shop", table=table), new=Draft(operations=(spec,)))
+
+
+@pytest.mark.parametrize("terminal", [80], indirect=True)
+def test_lines_below_a_table_begin_with_the_full_name_and_a_colon(terminal: StringIO) -> None:
+    table = TableName(schema="shop", name="orders")
+    render.print_plans("shop", [(table, bounded_plan(table))])
+    render.print_report("shop", RunReport(runs=(replace(run_of(table), counts=Counts(read=1)),), failures=()))
+    details = [line for line in terminal.getvalue().splitlines() if "[2026-01-31 10:00" in line]
+    assert len(details) == 2
+    assert all(line.startswith("shop.orders: [2026-01-31 10:00:00.123456, ") for line in details)
+
+
+def test_a_plan_says_how_the_safe_bound_was_found(terminal: StringIO) -> None:
+    render.print_plans("shop", [(TABLES[0], bounded_plan(TABLES[0]))])
+    assert "bound by oldest-writer" in " ".join(terminal.getvalue().split())
 
 
 def test_counts_are_words_and_snapshots_have_parts(terminal: StringIO) -> None:

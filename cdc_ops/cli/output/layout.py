@@ -4,8 +4,8 @@ What does not fit beside each other stands below each other. Where the output is
 """
 
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rich import box
@@ -30,28 +30,42 @@ _BEHIND_LABEL: Final = " " * len("  why:  ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Rows that have something in common, e.g. the schema, which the title then names once.
+
+    Args:
+        label: What they have in common, as the title names it; "" for nothing.
+        prefix: What completes the name in the first cell of a row where the title is far away, e.g. `shop.`.
+        rows: Cells are rich markup; a row whose first cell is empty belongs to the row above.
+    """
+
+    label: str
+    prefix: str = ""
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
     """What is shown as a table, or as blocks of lines where a table would be too wide.
 
     Args:
         title: What the rows are.
         columns: Their names; the first is what a row is about.
-        groups: Rows by what they share, e.g. the schema, which is then said once. Cells are rich markup; a row whose first cell is empty
-            goes on with the row above.
+        groups: The rows.
         spare: Columns that are left out where the table would be too wide.
         below: Columns that then stand below the table, a line for each row.
     """
 
     title: str
     columns: tuple[str, ...]
-    groups: Mapping[str, Sequence[Sequence[str]]]
+    groups: Sequence[Group]
     spare: frozenset[str] = frozenset()
     below: frozenset[str] = frozenset()
 
     def without(self, names: frozenset[str]) -> "Grid":
         """Returns the grid without some columns."""
         kept = [index for index, name in enumerate(self.columns) if name not in names]
-        groups = {label: [[row[index] for index in kept] for row in rows] for label, rows in self.groups.items()}
+        groups = [replace(group, rows=[[row[index] for index in kept] for row in group.rows]) for group in self.groups]
         return Grid(title=self.title, columns=tuple(self.columns[index] for index in kept), groups=groups)
 
 
@@ -68,9 +82,9 @@ def show_grid(console: Console, grid: Grid) -> bool:
                 console.print(table)
             _print_below(console, grid, left_out & grid.below)
             return not left_out - grid.below
-    for label, rows in grid.groups.items():
-        console.print(f"[bold]{escape(_titled(grid.title, label))}[/]", soft_wrap=True, highlight=False)
-        for row in rows:
+    for group in grid.groups:
+        console.print(f"[bold]{escape(_titled(grid.title, group.label))}[/]", soft_wrap=True, highlight=False)
+        for row in group.rows:
             _print_block(console, grid.columns, row)
     return True
 
@@ -104,15 +118,15 @@ def _titled(title: str, label: str) -> str:
 
 def _tables(grid: Grid) -> list[Table]:
     """Returns a table for each group, their columns below each other's."""
-    rows = [row for group in grid.groups.values() for row in group]
+    rows = [row for group in grid.groups for row in group.rows]
     widths = [max(map(_width, (name, *(row[at] for row in rows)))) for at, name in enumerate(grid.columns)]
     tables = []
-    for label, group in grid.groups.items():
-        title = escape(_titled(grid.title, label))
+    for group in grid.groups:
+        title = escape(_titled(grid.title, group.label))
         table = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=box.SIMPLE_HEAD, pad_edge=False)
         for name, width in zip(grid.columns, widths, strict=True):
             table.add_column(name, no_wrap=True, min_width=width, justify="right" if name in NUMBERS else "left")
-        for row in group:
+        for row in group.rows:
             table.add_row(*row)
         tables.append(table)
     return tables
@@ -123,13 +137,13 @@ def _width(markup: str) -> int:
 
 
 def _print_below(console: Console, grid: Grid, names: frozenset[str]) -> None:
-    for rows in grid.groups.values():
+    for group in grid.groups:
         name = ""
-        for row in rows:
+        for row in group.rows:
             name = row[0] or name
             told = ", ".join(_said(column, cell) for column, cell in zip(grid.columns, row, strict=True) if column in names and cell)
             if told:
-                _print_wrapped(console, f"[dim]{name}[/] {told}", "")
+                _print_wrapped(console, f"[dim]{escape(group.prefix)}{name}:[/] {told}", "")
 
 
 def _print_block(console: Console, columns: Sequence[str], row: Sequence[str]) -> None:

@@ -2,16 +2,18 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import repeat
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 
-from cdc_ops.cli.output.layout import Grid, print_sentence, show_grid
+from cdc_ops.cli.output.layout import Grid, Group, print_sentence, show_grid
 from cdc_ops.cli.output.verbosity import is_verbose
 from cdc_ops.core import json_codec
-from cdc_ops.core.operation.reads import ArchiveRead
+from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, WindowRead
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError
@@ -54,13 +56,13 @@ def print_stopped(pipeline: str, error: CdcError) -> None:
     print_error(error, as_json=False)
 
 
-def by_schema(rows: Iterable[tuple[TableName, Sequence[str]]], pipeline: str = "") -> dict[str, list[Sequence[str]]]:
-    """Returns the rows of tables by schema, which then is said once; each row begins with the table's own name."""
-    groups: dict[str, list[Sequence[str]]] = {}
-    for table, cells in rows:
-        label = ", ".join(filter(None, (pipeline and f"pipeline {pipeline}", f"schema {table.schema}" if table.schema else "")))
-        groups.setdefault(label, []).append((escape(table.name), *cells))
-    return groups
+def by_schema(rows: Iterable[tuple[TableName, Sequence[str]]], pipelines: Iterable[str] = repeat("")) -> list[Group]:
+    """Returns the rows of tables by pipeline and schema, which the title then names once; each row begins with the name of the table."""
+    groups: dict[tuple[str, str], list[Sequence[str]]] = {}
+    for (table, cells), pipeline in zip(rows, pipelines, strict=False):
+        groups.setdefault((pipeline, table.schema), []).append((escape(table.name), *cells))
+    labels = {key: ", ".join(f"{what} {name}" for what, name in zip(("pipeline", "schema"), key, strict=True) if name) for key in groups}
+    return [Group(label=labels[key], prefix=f"{key[1]}." if key[1] else "", rows=rows) for key, rows in groups.items()]
 
 
 def print_plans(pipeline: str, plans: Sequence[tuple[TableName, TablePlan | CdcError]]) -> None:
@@ -77,17 +79,15 @@ def print_plans(pipeline: str, plans: Sequence[tuple[TableName, TablePlan | CdcE
         notes += [(name, text) for text in (plan.alert, plan.new.how, *plan.warnings) if text]
     columns = ("table", "what", "reads", "rows", "method")
     details = frozenset({"reads", "method"})
-    show_grid(out, Grid(title=f"Plan of {pipeline}", columns=columns, groups=_told_once(by_schema(rows)), below=details))
+    show_grid(out, Grid(title=f"Plan of {pipeline}", columns=columns, groups=[*map(_named_once, by_schema(rows))], below=details))
     for name, text in notes:
         print_sentence(out, text, name=str(name))
 
 
-def _told_once(groups: dict[str, list[Sequence[str]]]) -> dict[str, list[Sequence[str]]]:
+def _named_once(group: Group) -> Group:
     """Leaves a table's name out of its second row and those that follow."""
-    return {
-        label: [row if not number or rows[number - 1][0] != row[0] else ("", *row[1:]) for number, row in enumerate(rows)]
-        for label, rows in groups.items()
-    }
+    rows = group.rows
+    return replace(group, rows=[("", *row[1:]) if number and rows[number - 1][0] == row[0] else row for number, row in enumerate(rows)])
 
 
 def _plan_rows(plan: TablePlan) -> list[tuple[str, ...]]:
@@ -102,7 +102,9 @@ def _plan_rows(plan: TablePlan) -> list[tuple[str, ...]]:
         cut = f"{len(spec.slices)} slices" if len(spec.slices) > 1 else ""
         archived = isinstance(spec.read, ArchiveRead)
         window = str(spec.window) if spec.window else spec.extent if archived else cut
-        rows.append((f"{spec.words}{interrupted}", escape(window), "" if archived else f"{spec.expected_rows:,}"))
+        method = spec.read.bound_method if isinstance(spec.read, WindowRead | ChunkRead) else ""
+        reads = ", ".join(filter(None, (window, f"bound by {method}" if method else "")))
+        rows.append((f"{spec.words}{interrupted}", escape(reads), "" if archived else f"{spec.expected_rows:,}"))
     return rows
 
 
@@ -162,10 +164,7 @@ def print_status(rows: Sequence[TableOverview]) -> None:
         out.print("The ledger has no tables yet. Next: cdc-ops run")
         return
     columns = ("table", "phase", "watermark", "fresh", "version", "files", "last run", "result", "at", "held by")
-    groups: dict[str, list[Sequence[str]]] = {}
-    for row in rows:
-        for label, cells in by_schema([(row.state.table, _status_row(row))], row.state.pipeline).items():
-            groups.setdefault(label, []).extend(cells)
+    groups = by_schema(((row.state.table, _status_row(row)) for row in rows), (row.state.pipeline for row in rows))
     spare = frozenset({"phase", "version", "files", "last run", "at"})
     whole = show_grid(out, Grid(title="Tables", columns=columns, groups=groups, spare=spare, below=frozenset({"held by"})))
     for row in rows:

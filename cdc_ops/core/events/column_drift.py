@@ -9,6 +9,7 @@ from typing import Final
 
 from cdc_ops.core.events.ddl_changes import WITHOUT_EVENTS, DdlChange, TableChangeKind
 from cdc_ops.core.schema.declared_tables import START_NEW_PIPELINE
+from cdc_ops.core.schema.schema_evolution import COPY_ANEW
 
 SHOWN: Final = 3
 """Statements that a run shows."""
@@ -32,6 +33,7 @@ class ColumnDrift:
         changes: What statements that are understood did.
         undeclared: Of a table whose columns the pipeline file declares: what events have besides.
         declared: True if it does, so that there is no source to read anything from.
+        keeps_versions: True for SCD type 2: cdc-ops cannot read rows of the table again.
     """
 
     lacking: tuple[str, ...] = ()
@@ -41,6 +43,7 @@ class ColumnDrift:
     changes: tuple[DdlChange, ...] = ()
     undeclared: tuple[str, ...] = ()
     declared: bool = False
+    keeps_versions: bool = False
 
     @classmethod
     def total(cls, parts: Iterable["ColumnDrift"]) -> "ColumnDrift":
@@ -54,6 +57,7 @@ class ColumnDrift:
             changes=tuple(dict.fromkeys(change for part in found for change in part.changes)),
             undeclared=tuple(sorted({name for part in found for name in part.undeclared})),
             declared=any(part.declared for part in found),
+            keeps_versions=any(part.keeps_versions for part in found),
         )
 
     @property
@@ -72,6 +76,8 @@ class ColumnDrift:
             "'cdc-ops reconcile' compares the table with its source and deletes rows that the source lacks, 'cdc-ops resync --mode full'"
             " reads the whole table again"
         )
+        if self.keeps_versions:
+            remedy = f"to start the history again, {COPY_ANEW}"
         return (
             f"statements in the archive removed rows without events: {_first(map(str, found))}; the lake keeps the rows from before:"
             f" {START_NEW_PIPELINE if self.declared else remedy}"
@@ -111,6 +117,9 @@ class ColumnDrift:
         columns = dict.fromkeys((*self.lacking, *(name for change in self.changes for name in change.unread)))
         if not columns or self.declared:
             return ""
+        if self.keeps_versions:
+            kept = f"older rows keep their values in {', '.join(columns)} until they change"
+            return f"{kept}: no command reads rows again for a table with versions (SCD type 2); to start its history again, {COPY_ANEW}"
         return f"'cdc-ops backfill --columns {','.join(columns)}' reads these columns of older rows from the source"
 
     def _of_statements(self) -> str:

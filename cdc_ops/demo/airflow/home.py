@@ -26,7 +26,6 @@ from cdc_ops.errors import EnvironmentSetupError
 
 USER: Final = "demo"
 PROCESSES: Final = ("api-server", "scheduler", "dag-processor")
-ACCESS_FILE: Final = "access.json"
 PASSWORDS_FILE: Final = "passwords.json"
 _FOREIGN: Final = ("AIRFLOW", "_AIRFLOW", "CDC_OPS_", "SPARK_", "PYSPARK_", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 
@@ -123,7 +122,6 @@ class AirflowHome:
             jwt_secret=secrets.token_hex(32),
         )
         (home / "airflow.cfg").write_text(settings, "utf-8")
-        (home / ACCESS_FILE).write_text(json.dumps({"port": login.port, "password": login.password}), "ascii")
         self._provide_database()
         return login
 

@@ -92,6 +92,7 @@ class AlteredTable:
         declared: The columns are those of the pipeline file, and there is no source.
         stored: Columns that the lake has and the table has not.
         begins: The batch is the table's first: it has no row from before.
+        keeps_versions: The table keeps versions (SCD type 2).
     """
 
     schema: TableSchema
@@ -101,6 +102,7 @@ class AlteredTable:
     declared: bool = False
     stored: tuple[str, ...] = ()
     begins: bool = False
+    keeps_versions: bool = False
 
     @property
     def renamings(self) -> tuple[Renaming, ...]:
@@ -126,6 +128,7 @@ class AlteredTable:
             changes=self._changes(truncates, lowest) if self.statements else (),
             undeclared=tuple(sorted({name for row in rows for name in row["undeclared"] if name.lower() not in self._known})),
             declared=self.declared,
+            keeps_versions=self.keeps_versions,
         )
 
     @property

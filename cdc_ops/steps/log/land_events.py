@@ -256,8 +256,9 @@ def _feed_by_names_of_now(
         said, declared = statements_of(rows, spec.table, facts), bool(log.declared)
         begins = spec.before.watermark is None and not log.before.streams
         table = AlteredTable(
-            schema=schema, facts=facts, statements=said, renamed=log.renamed, declared=declared, stored=log.stored, begins=begins
-        )
+            schema=schema, facts=facts, statements=said, renamed=log.renamed, declared=declared, stored=log.stored, begins=begins,
+            keeps_versions=spec.apply.stored_as.keeps_versions,
+        )  # fmt: skip
         return feed, rows, table
 
     found = looked_at(())
