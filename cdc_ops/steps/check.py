@@ -33,7 +33,7 @@ from cdc_ops.sources.base import Source
 from cdc_ops.state.health import ledger_health
 from cdc_ops.state.sql import open_reader
 from cdc_ops.steps.table.entries import matched_entries
-from cdc_ops.steps.table.missing_tables import missing_tables
+from cdc_ops.steps.table.missing_tables import IF_ON_PURPOSE, missing_tables
 from cdc_ops.steps.table.source_table import read_source_table
 
 CLOCKS_APART: Final = 5.0
@@ -213,13 +213,13 @@ def _missing(around: Surroundings, pipeline: Pipeline, there: tuple[TableName, .
         except (ConfigError, StateError, LedgerUnavailableError):  # of entries, and of the ledger: told where these are checked
             return
     for config, absence in found:
-        seen, mark, rest = absence.idle.partition(" If that is meant")
+        seen = absence.idle.removesuffix(f" {IF_ON_PURPOSE}")
         if absence.error is not None:
             yield replace(failed(str(config.table), absence.error), code=around.code(absence.error))
         elif config.settings.apply.dropped_tables is DroppedTables.IGNORE:
             yield ok(str(config.table), seen)
         else:
-            yield warning(str(config.table), seen, f"{mark}{rest}".strip())
+            yield warning(str(config.table), seen, IF_ON_PURPOSE)
 
 
 def _table(pipeline: Pipeline, source: Source, config: TableConfig) -> Iterator[Finding]:

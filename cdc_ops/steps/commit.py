@@ -29,7 +29,7 @@ from cdc_ops.steps.reporting.told_before import last_announced_version
 STAGING_KEPT = timedelta(days=3)
 """How long landed rows of settled operations stay in the staging area, for inspection."""
 
-_EQUAL = "source and lake were compared and are the same"
+_EQUAL = "source and lake were compared and are equal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +82,8 @@ def _settle(context: Context, lease: Lease, request: RunRequest, config: TableCo
         follow_lake(context, lease, config)
         problem: CdcError | None = StaleStateError(
             f"Operation {taken.op_seq} of {config.table} was committed by another run.",
-            why="It was given up and a later one has been committed, or the ledger was lost or rebuilt while it was open.",
-            data="What it had read was discarded; the ledger stands where the table does.",
+            why="This run's operation was abandoned and a later one was committed, or the ledger was lost or rebuilt while it was open.",
+            data="The rows that this run had read were discarded; the ledger has the state of the Delta table.",
             next="Run again: the next run creates a new plan.",
         )
     else:
@@ -126,7 +126,7 @@ def _problem(config: TableConfig, result: TableResult | None) -> CdcError:
         f"The Spark application ended without a result for {config.table}.",
         why="It was killed, ran out of memory, or could not start.",
         data="Its operation is frozen in the ledger and not committed; the watermark stays.",
-        next="Run again; it continues where it stopped.",
+        next="Run again: the next run continues this operation.",
     )
 
 
@@ -183,7 +183,9 @@ def _note(frozen: tuple[Operation, ...], reported: dict[str, OperationResult], *
     how = "was committed before its Spark application was lost" if lost else "was committed by another attempt"
     known = (item for spec in frozen if (item := reported.get(spec.operation_id)))
     elsewhere = [item for item in known if item.outcome is Outcome.ALREADY_APPLIED]
-    return "; ".join(f"operation {item.op_seq} {how} (Delta version {item.delta_version}), whose counts these are" for item in elsewhere)
+    return "; ".join(
+        f"operation {item.op_seq} {how} (Delta version {item.delta_version}); the counts are from that commit" for item in elsewhere
+    )
 
 
 def _alert(planned: str, found: str) -> str:

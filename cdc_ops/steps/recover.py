@@ -94,7 +94,12 @@ def catch_up(context: Context, lease: Lease, config: TableConfig, reported: dict
                 _settle_committed(context, lease, state, unfinished[0], {} if reported is None else reported)
             case LedgerStatus.AHEAD_ABANDONED:
                 if head is None or head.record is None or head.record_version is None:
-                    raise StateError(f"The abandoned operation in the lake of {config.table} has no commit record.")
+                    raise StateError(
+                        f"The abandoned operation in the lake of {config.table} has no commit record.",
+                        why="Its Delta commit was made by others, or its metadata was removed.",
+                        data="Nothing was written; the watermark stays.",
+                        next=f"cdc-ops state rebuild --pipeline {config.pipeline} --table {config.table}",
+                    )
                 store.settle(lease, state, adopted(state, head.record, head.record_version), None, None)
 
 
@@ -107,8 +112,8 @@ def _settle_committed(context: Context, lease: Lease, state: TableState, spec: O
         return
     if found is None:
         raise StateError(
-            f"Operation {spec.op_seq} of {spec.table} must be in the lake, because a later one is, but its commit is not in the Delta log.",
-            why="The log was cleaned up, or the table was edited by others.",
+            f"Operation {spec.op_seq} of {spec.table} must be in the lake, because a later one is, but the Delta log lacks its commit.",
+            why="The log was cleaned up, or others edited the table.",
             data="Nothing was written; the watermark stays.",
             next=f"cdc-ops state rebuild --pipeline {spec.pipeline} --table {spec.table}",
         )
@@ -220,12 +225,12 @@ def _rebuild(context: Context, lease: Lease, config: TableConfig, watermark: Cur
         state = rebuilt_from_data(config.pipeline, config.table, head.txn_version, watermark, delta_version=head.version, settled=settled)
     else:
         raise StateError(
-            f"The Delta log of {config.table} holds no cdc-ops commit record any more"
-            + (f" (operation {head.txn_version} is known from its checkpoint)." if head.txn_version else "."),
+            f"The Delta log of {config.table} no longer has a commit record of cdc-ops"
+            + (f" (its checkpoint names operation {head.txn_version})." if head.txn_version else "."),
             why="The table was idle for longer than 'delta.logRetentionDuration', or cdc-ops never wrote it.",
-            data="Nothing was written; the ledger is as it was.",
+            data="Nothing was written; the ledger is unchanged.",
             next=f"cdc-ops state rebuild --pipeline {config.pipeline} --table {config.table} --watermark VALUE\n"
-            "        VALUE is a cursor value up to which the table is surely complete; rows from there on are read again.",
+            "        VALUE is a cursor value up to which the table is certainly complete; the next run reads rows from there on again.",
         )
     context.store.replace_state(lease, state)
     return Rebuilt(state=state, has_table=has_table, discarded=discarded)

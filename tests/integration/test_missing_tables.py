@@ -49,27 +49,27 @@ def planned(world: World) -> dict[str, TablePlan]:
 def test_a_dropped_table_is_named_alerts_once_and_goes_on_when_it_is_back(world: World) -> None:
     before = world.lake("gone")
     world.sql("DROP TABLE gone", "INSERT INTO kept (id, v) VALUES (3, 3)")
-    assert "dropped or renamed, or the user may no longer see it" in planned(world)["gone"].alert
+    assert "dropped or renamed, or the user lost the SELECT privilege" in planned(world)["gone"].alert
     first = world.run()
     assert not first.failures
     status, alert = line(first, "gone")
     assert status is TableRunStatus.IDLE
-    assert "dropped or renamed, or the user may no longer see it" in alert
-    [told] = [text for text in first.warnings if "not at the source" in text]
-    assert told.startswith(f"{world.database}.gone: not at the source any more: it was dropped")
+    assert "dropped or renamed, or the user lost the SELECT privilege" in alert
+    [told] = [text for text in first.warnings if "no longer at the source" in text]
+    assert told.startswith(f"{world.database}.gone: no longer at the source: it was dropped")
     assert line(first, "kept")[0] is TableRunStatus.COMMITTED
     since = world.state("gone").missing_since
     assert since is not None
 
     second = world.run()
     assert line(second, "gone") == (TableRunStatus.IDLE, "")
-    assert next(run.message for run in second.runs if run.table.name == "gone").startswith("not at the source any more")
+    assert next(run.message for run in second.runs if run.table.name == "gone").startswith("no longer at the source")
     assert not any("gone" in text for text in second.warnings)
     assert world.state("gone").missing_since == since
     assert world.lake("gone") == before
     plan = planned(world)["gone"]
     assert (plan.alert, plan.operations) == ("", ())
-    assert "not at the source" in plan.new.idle
+    assert "no longer at the source" in plan.new.idle
 
     named = world.run(tables=(f"{world.database}.gone",))
     assert [type(failure.error) for failure in named.failures] == [SourceTableError]
@@ -108,9 +108,9 @@ def test_a_revoked_grant_looks_like_a_dropped_table_and_a_source_that_shows_noth
     world.sql(f"GRANT EXECUTE ON {world.database}.* TO {account}")  # lets the user into the database, and shows none of its tables
     server = world.server
     world.url = ConnectionUrl.from_parts("mysql", server.host, server.port, user, "pw", world.database).render()
-    assert "the user may no longer see it" in planned(world)["gone"].alert
+    assert "the user lost the SELECT privilege" in planned(world)["gone"].alert
     world.sql(f"GRANT SELECT ON gone TO {account}", f"REVOKE SELECT ON kept FROM {account}")
-    assert "the user may no longer see it" in planned(world)["kept"].alert
+    assert "the user lost the SELECT privilege" in planned(world)["kept"].alert
     world.sql(f"REVOKE SELECT ON gone FROM {account}")
     with pytest.raises(SourceTableError, match="shows none of its 2 tables"):
         planned(world)

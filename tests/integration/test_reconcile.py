@@ -78,7 +78,7 @@ def test_an_equal_table_ships_nothing_and_makes_no_commit(orders: World) -> None
     for parts in ({}, {"strength": "rows"}):
         [run] = assert_done(reconcile(orders, **parts)).runs
         assert (run.status, run.counts.read) == (TableRunStatus.IDLE, 0)
-        assert "are the same" in run.message
+        assert "are equal" in run.message
         assert [item.phase.value for item in run.phases] == ["plan", "comparing", "landing", "merge", "commit"]
     after = orders.state("orders")
     assert orders.data_commits("orders") == [1]

@@ -51,7 +51,7 @@ def test_of_a_key_of_several_columns_each_may_have_stayed() -> None:
     ("keys", "before", "why"),
     [
         (("id",), ("old_id", "old_line"), "names 2 columns, and the keys are id"),
-        (("id",), ("odl_id",), "no column 'odl_id' that is copied"),
+        (("id",), ("odl_id",), r"does not copy a column 'odl_id'. Did you mean 'old_id'\?\n"),
         (("id",), ("old_line",), "'old_line' is int, and key column 'id' is bigint"),
         (("price",), ("was",), r"'was' is decimal\(9,4\), and key column 'price' is decimal\(9,2\)"),
     ],

@@ -94,7 +94,7 @@ def test_a_watermark_reaches_the_first_commit_that_has_it_so_that_later_backfill
     assert [at(f"watermark:{value}", log) for value in (9, 10, 11, 12)] == [2, 3, 3, 6]
     with pytest.raises(RequestError, match="has not reached the watermark 13 yet") as caught:
         at("watermark:13", log)
-    assert caught.value.why == "Its newest one is 12."
+    assert caught.value.why == "Its newest watermark is 12."
     with pytest.raises(RequestError, match="does not reach back"):
         at("watermark:8", log)
 
@@ -104,7 +104,7 @@ def test_watermarks_are_ordered_by_what_they_are() -> None:
     assert [at(f"watermark:{value}", moments) for value in ("2026-01-01 00:00:00.25", "2026-01-01T00:00:00.5, 7")] == [1, 2]
     days = commits(None, record(1, "2026-01-09"), record(2, "2026-01-10"))
     assert at("watermark:2026-01-09", days) == 1
-    with pytest.raises(RequestError, match="is no watermark of this table"):
+    with pytest.raises(RequestError, match="is not a watermark of this table"):
         at("watermark:soon", days)
     offsets = [ArchiveWatermark(streams=(PartitionWatermark(stream="t/0", to=(number,)),)) for number in (900, 1000)]
     assert at("watermark:999", commits(None, *(record(n, archive=offset) for n, offset in enumerate(offsets)))) == 1
@@ -253,7 +253,7 @@ def test_the_command_refuses_before_spark_starts(log: Log, tmp_path: Path) -> No
     (tmp_path / "pipelines" / "shop.yaml").write_text(FILE.format(name="shop", folder=tmp_path, path=log.path))
     for words, code, text in (
         (("shop.orders", "--from", "0"), 4, "its change feed was off"),
-        (("shop.orders", "--from", "soon"), 2, "--from='soon' is no end"),
+        (("shop.orders", "--from", "soon"), 2, "--from='soon' is not an end"),
         (("shop.orders", "--from", "2", "--output", str(tmp_path)), 2, "already exists"),
         (("shop.others", "--from", "2"), 2, "No pipeline has the table shop.others"),
     ):

@@ -162,7 +162,7 @@ def test_a_table_that_was_copied_and_is_gone_is_named_by_its_policy(folder: Path
     found = [one for one in check_pipeline(around, load_pipeline(file)) if one.what == str(GONE)]
     wanted = {DroppedTables.ALERT: Verdict.WARNING, DroppedTables.FAIL: Verdict.FAILED, DroppedTables.IGNORE: Verdict.OK}
     assert [one.verdict for one in found] == [wanted[policy]]
-    assert "not at the source any more" in found[0].seen  # and `what` names the table
+    assert "no longer at the source" in found[0].seen  # and `what` names the table
     assert found[0].code == (3 if policy is DroppedTables.FAIL else 0)
     assert ("remove or exclude" in found[0].next) == (policy is not DroppedTables.IGNORE)
 

@@ -94,7 +94,7 @@ def test_an_attempt_that_failed_while_another_one_committed_has_the_counts_of_th
     assert run is not None
     assert (run.status, run.delta_version) == (TableRunStatus.COMMITTED, 1)
     assert run.counts == Counts(read=65_255, inserted=1, updated=10, deleted=2, bytes=99)
-    assert run.note == "operation 1 was committed by another attempt (Delta version 1), whose counts these are"
+    assert run.note == "operation 1 was committed by another attempt (Delta version 1); the counts are from that commit"
     assert run.note in run.message
     assert "Somebody else" not in run.message
 
@@ -105,7 +105,7 @@ def test_an_application_that_is_lost_after_its_commit_has_the_counts_of_the_comm
     assert not failures
     assert run is not None
     assert run.counts.read == 65_255
-    assert run.note == "operation 1 was committed before its Spark application was lost (Delta version 1), whose counts these are"
+    assert run.note == "operation 1 was committed before its Spark application was lost (Delta version 1); the counts are from that commit"
 
 
 def test_a_run_that_committed_itself_says_nothing_of_it(shop: Shop) -> None:

@@ -51,7 +51,7 @@ def test_columns_are_a_backfill_of_them_of_all_rows_or_of_a_range() -> None:
     assert (odd.columns, odd.tables) == ((" note", "a,b", 'q"uote'), ('shop. odd "t"',))
     keys = run_request(facts("manual", mode="keys", keys=['1, " b, c "', ["2", " d "]], tables=["shop.orders"])).keys
     assert keys == (("1", " b, c "), ("2", " d "))
-    with pytest.raises(RequestError, match="Columns are for a backfill"):
+    with pytest.raises(RequestError, match="Only a backfill takes columns"):
         run_request(facts("manual", columns=["note"], mode="full"))
 
 

@@ -116,7 +116,7 @@ def test_an_operation_is_applied_only_where_its_plan_found_the_table() -> None:
     check_base(spec, head(7, 12))
     check_base(spec, head(8, 13))  # its number is taken: Delta skips the statement
     for elsewhere in (head(6, 12), None):
-        with pytest.raises(StaleStateError, match="the Delta table is elsewhere"):
+        with pytest.raises(StaleStateError, match="the Delta table has another state"):
             check_base(spec, elsewhere)
 
 

@@ -30,7 +30,7 @@ def test_an_idle_run_names_the_half_written_file_since_when_it_waits_and_why(wor
     world.correct("min_file_age: 0s", "min_file_age: 0s, check_file_footers: true")
     name = half_written(world, 0)
     idle = world.plan().new.idle
-    assert f"no finished file in {world.folder}/archive" in idle
+    assert f"no complete file in {world.folder}/archive" in idle
     assert f"{name} waits since 2026-01-31 12:00:00 UTC: it ends in the middle of a record, or its writer has not closed it" in idle
     assert world.plan(freeze=False).new.idle == idle  # 'cdc-ops plan' says the same
 

@@ -109,8 +109,8 @@ def parse_bound(value: str | int | datetime, name: str) -> Bound:
         return Bound(kind=BoundKind.VERSION, text=text, version=int(plain))
     if kind is BoundKind.TIME or (kind is None and _DATE.match(plain)):
         return Bound(kind=BoundKind.TIME, text=text, at=parse_instant(plain, name))
-    why = "It is no version, no instant and no watermark."
-    raise RequestError(f"{name}={text!r} is no end of a range of changes.", why=why, data=_NOTHING, next=_FORMS)
+    why = "It is not a version, an instant or a watermark."
+    raise RequestError(f"{name}={text!r} is not an end of a range of changes.", why=why, data=_NOTHING, next=_FORMS)
 
 
 def version_at(bound: Bound, commits: Iterable[LoggedCommit], name: str) -> int:
@@ -144,7 +144,7 @@ def _at_time(bound: Bound, commits: Iterable[LoggedCommit], name: str) -> int:
         oldest = commit
     if oldest is None or oldest.version == 0:
         return -1
-    raise _out_of_reach(bound, name, f"The oldest commit that the log holds is version {oldest.version}, of {oldest.at.isoformat()}.")
+    raise _out_of_reach(bound, name, f"The oldest commit in the log is version {oldest.version}, of {oldest.at.isoformat()}.")
 
 
 def _at_watermark(bound: Bound, commits: Iterable[LoggedCommit], name: str) -> int:
@@ -157,7 +157,9 @@ def _at_watermark(bound: Bound, commits: Iterable[LoggedCommit], name: str) -> i
         wanted = _place(bound.text, commit.record) if wanted is None else wanted
         if previous is None and place < wanted:
             what = f"{name}: the table has not reached the watermark {bound.text} yet."
-            raise RequestError(what, why=f"Its newest one is {_shown(commit.record)}.", data=_NOTHING, next="Ask again after later runs.")
+            raise RequestError(
+                what, why=f"Its newest watermark is {_shown(commit.record)}.", data=_NOTHING, next="Retry after the next runs."
+            )
         if found is not None and place != found[1]:
             return found[0]
         if previous is not None and place > previous:
@@ -166,7 +168,7 @@ def _at_watermark(bound: Bound, commits: Iterable[LoggedCommit], name: str) -> i
             found = commit.version, place
         previous = place
     if found is None or oldest > 0:  # there may have been earlier commits of the same watermark
-        raise _out_of_reach(bound, name, "No commit that the log holds says so, or the watermark was set back since.")
+        raise _out_of_reach(bound, name, "No commit in the log has this watermark, or the watermark was set back since.")
     return found[0]
 
 
@@ -181,8 +183,8 @@ def _place(text: str, record: CommitRecord) -> Place:
     try:
         return parse_position(text) if record.progress.archive is not None else _ordinals(tuple(part.strip() for part in text.split(",")))
     except (ValueError, ConfigError) as error:
-        why = f"It is compared with watermarks such as {_shown(record)}."
-        raise RequestError(f"{text!r} is no watermark of this table.", why=why, data=_NOTHING, next=_FORMS) from error
+        why = f"Watermarks of this table look like {_shown(record)}."
+        raise RequestError(f"{text!r} is not a watermark of this table.", why=why, data=_NOTHING, next=_FORMS) from error
 
 
 def _ordinals(parts: tuple[str, ...]) -> Place:
@@ -208,5 +210,5 @@ def _out_of_reach(bound: Bound, name: str, why: str) -> RequestError:
         f"{name}: the table's log does not reach back to the {bound.kind.value} {bound.text}.",
         why=why,
         data=_NOTHING,
-        next="Begin later; what came before is in the table itself: read it as a whole, and its changes from its version on.",
+        next="Begin later. For earlier changes, read the table itself, and then its changes from that version on.",
     )

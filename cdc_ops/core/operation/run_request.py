@@ -92,7 +92,7 @@ class RunRequest:
             if value is not None and value.tzinfo is None:
                 raise RequestError(
                     f"{name}={value.isoformat()!r} has no time zone.",
-                    why="The same text means different rows in different zones.",
+                    why="In each time zone the same text is another instant.",
                     data=_NOTHING,
                     next=f"Add the zone, e.g. {value.isoformat()}Z or {value.isoformat()}+02:00.",
                 )
@@ -112,11 +112,11 @@ class RunRequest:
         self._check_reconcile(ranged)
         match self.kind, self.mode:
             case _ if self.columns and (self.kind is not RunKind.BACKFILL or self.mode or self.keys or ranged != whole_range):
-                what = "Columns are for a backfill: of a whole range, or of all rows."
+                what = "Only a backfill takes columns: of a complete range, or of all rows."
                 raise self._contradiction(what, "Give both ends of the range or neither, and no keys and no resync mode.")
             case RunKind.INCREMENT, _ if self.mode or ranged or self.keys:
                 what = "An increment takes neither range nor keys nor resync mode."
-                raise self._contradiction(what, "Choose a resync mode, or drop them.")
+                raise self._contradiction(what, "Choose a resync mode, or remove them.")
             case RunKind.BACKFILL, _ if not (whole_range or self.columns) or self.mode or self.keys:
                 raise self._contradiction("A backfill needs since and until, and nothing else.", "Give both ends of the range.")
             case RunKind.RESYNC, None:
@@ -129,24 +129,28 @@ class RunRequest:
                 raise self._contradiction("Resync mode 'keys' works on one table.", "Name exactly one table.")
             case RunKind.RESYNC, ResyncMode.FULL | ResyncMode.QUARANTINE if ranged or self.keys:
                 what = f"Resync mode '{self.mode}' reads everything and takes neither range nor keys."
-                raise self._contradiction(what, "Drop them, or choose another mode.")
+                raise self._contradiction(what, "Remove them, or choose another mode.")
             case RunKind.RESYNC, ResyncMode.REPLAY if self.until or self.keys:
                 what = "Resync mode 'replay' applies the event history up to its end, and takes no keys."
-                raise self._contradiction(what, "Give since alone, or nothing to make the table anew.")
+                raise self._contradiction(what, "Give only since; or neither of them, to rebuild the table.")
             case _:
                 return
 
     def _check_reconcile(self, ranged: bool) -> None:
         if self.kind is not RunKind.RECONCILE:
             if self.strength or self.accepts_deletes or self.scope:
-                raise self._contradiction("Only a reconcile accepts deletes, or is told what to compare.", "Drop them, or reconcile.")
+                raise self._contradiction("Only a reconcile accepts deletes and takes a part to compare.", "Remove them, or reconcile.")
             return
         if self.mode or ranged or self.keys:
-            raise self._contradiction("A reconcile takes neither range nor keys nor resync mode.", "Drop them: it compares whole tables.")
+            raise self._contradiction(
+                "A reconcile takes neither range nor keys nor resync mode.", "Remove them: a reconcile compares whole tables."
+            )
         if self.accepts_deletes and len(self.tables) != 1:
-            raise self._contradiction("Deletes are accepted for one table.", "Name exactly one table.")
+            raise self._contradiction("Deletes can be accepted for only one table.", "Name exactly one table.")
         if self.scope and (len(self.tables) != 1 or self.strength is not CompareLevel.ROWS):
-            raise self._contradiction("A part that is compared is one of one table, by rows.", "Name one table, and strength rows.")
+            raise self._contradiction(
+                "A part to compare belongs to one table, and is compared by rows.", "Name exactly one table, and strength rows."
+            )
 
     def _contradiction(self, what: str, remedy: str) -> RequestError:
         names = ("mode", "since", "until", "keys", "columns", "tables")

@@ -298,7 +298,7 @@ def compare(
     """
     if head is None:
         if state.committed_op_seq:
-            raise _lake_behind(state, "there is no Delta table any more")
+            raise _lake_behind(state, "the Delta table no longer exists")
         return LedgerStatus.EQUAL
     if head.txn_version is None:
         return _compare_unmarked(state, head)
@@ -318,17 +318,17 @@ def _compare_unmarked(state: TableState, head: LakeHead) -> LedgerStatus:
     if head.foreign_app_ids:
         raise TargetForeignError(
             f"The Delta table for {state.table} is written by {', '.join(head.foreign_app_ids)}.",
-            why=f"Pipeline {state.pipeline!r} has the same target path; a table has one writer.",
+            why=f"Pipeline {state.pipeline!r} has the same target path, and only one pipeline may write a table.",
             data="Nothing was written; the table is as it was.",
             next="Give the table another 'path' in one of the two pipelines.",
         )
     if state.committed_op_seq:
-        raise _lake_behind(state, "it was replaced by a table without our commits")
+        raise _lake_behind(state, "a table without commits of cdc-ops replaced it")
     if head.created_by_us:
         return LedgerStatus.EQUAL
     raise TargetForeignError(
         f"The target of {state.table} is a Delta table (version {head.version}) that cdc-ops did not write.",
-        why="It has no cdc-ops commit; overwriting or merging into it could destroy somebody's data.",
+        why="It has no commit of cdc-ops; to overwrite it or to merge into it could destroy data of others.",
         data="Nothing was written; the table is as it was.",
         next="Give the table another 'path', or move the existing table away.",
     )
@@ -356,27 +356,28 @@ def _position(watermark: CursorValue | None, snapshot: SnapshotProgress | None) 
 def _base_moved(spec: Operation, seen: str) -> StaleStateError:
     return StaleStateError(
         f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} was planned on {_position(spec.before.watermark, spec.before.snapshot)};"
-        f" the Delta table is elsewhere: {seen}.",
+        f" the Delta table has another state: {seen}.",
         why="The table was restored, replaced or dropped, or the ledger was rolled back, while the operation was open.",
         data="Nothing was written; the table is as it was.",
-        next="Nothing to do: the next run compares ledger and lake, and says what is to be decided.",
+        next="Nothing to do: the next run compares ledger and lake, and reports what to decide.",
     )
 
 
 def _stale(state: TableState, spec: Operation) -> StaleStateError:
     return StaleStateError(
-        f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} does not follow the ledger's state, which stands at {state.op_seq}.",
+        f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} does not follow the ledger's last operation, {state.op_seq}.",
         why="Another run finished or replaced it in the meantime, or the ledger was rebuilt.",
-        data="The Delta table decides: a commit is never applied twice, and the watermark was not touched by this step.",
-        next="Nothing to do: the next run plans against the new state.",
+        data="Delta never applies an operation twice; this step did not change the watermark.",
+        next="Nothing to do: the next run creates a new plan.",
     )
 
 
 def _ledger_behind(state: TableState, head: LakeHead) -> LedgerBehindError:
     return LedgerBehindError(
-        f"The Delta table of {state.table} is at operation {head.txn_version}, the ledger knows {state.committed_op_seq}"
-        + (" from another plan." if head.txn_version == state.committed_op_seq else "."),
-        why=f"The ledger was lost, rolled back or shared wrongly; it misses commits of {app_id(state.pipeline, state.table)}.",
+        f"The Delta table of {state.table} is at operation {head.txn_version}, and the ledger is at operation {state.committed_op_seq}"
+        + (" of another plan." if head.txn_version == state.committed_op_seq else "."),
+        why="The ledger was lost or rolled back, or two ledgers serve this pipeline; it lacks commits of"
+        f" {app_id(state.pipeline, state.table)}.",
         data="Nothing was written; the table is as it was.",
         next=f"cdc-ops state rebuild --pipeline {state.pipeline} --table {state.table}   (takes the watermark from the table)",
     )
@@ -384,8 +385,8 @@ def _ledger_behind(state: TableState, head: LakeHead) -> LedgerBehindError:
 
 def _lake_behind(state: TableState, seen: str) -> LakeBehindError:
     return LakeBehindError(
-        f"The Delta table of {state.table} lacks commits that the ledger knows: {seen}, the ledger is at operation {state.committed_op_seq}"
-        f" (Delta version {state.delta_version}).",
+        f"The Delta table of {state.table} lacks commits that the ledger has: {seen}, and the ledger is at operation"
+        f" {state.committed_op_seq} (Delta version {state.delta_version}).",
         why="The table was restored to an older version, replaced, dropped or moved.",
         data="Nothing was written; the table is as it was.",
         next=f"To follow the table: cdc-ops state rebuild --pipeline {state.pipeline} --table {state.table}. "

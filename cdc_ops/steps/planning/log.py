@@ -51,7 +51,7 @@ def draft_log(request: TableRequest) -> Draft:
     if missing and not files and recovers_by_query(request, found.gaps):
         return replace(draft_gap_recovery(request, before, found.gaps), warnings=found.warnings(), scan=found)
     if not files:
-        idle = f"no finished file in {url}: {found.waiting}" if found.waiting else f"no new file in {url}"
+        idle = f"no complete file in {url}: {found.waiting}" if found.waiting else f"no new file in {url}"
         return Draft(idle=idle, bound=bound, warnings=found.warnings(), scan=found, error=missing)
     batch = LogBatch(
         archive=archive,
@@ -82,12 +82,12 @@ def draft_log(request: TableRequest) -> Draft:
 def _not_from_archive(request: TableRequest) -> StateError:
     table = request.facts.config.table
     return StateError(
-        f"Table {table} has rows that did not come from its archive, so nobody knows with which event it has to go on.",
-        why="It was read by query so far ('method: log' is new), or its commit records are gone.",
+        f"Table {table} has rows that did not come from its archive, so cdc-ops does not know at which event to continue.",
+        why="It was read by query before ('method: log' is new), or its commit records are gone.",
         data="Nothing was read or written; the watermark stays.",
         next=next_step(
             f"resync --pipeline {request.facts.config.pipeline} --table {table} --mode full",
-            "reads all rows, and then follows the archive from where it is now",
+            "reads all rows, and then follows the archive from its current position",
             declared=request.facts.pipeline.source.is_declared,
         ),
     )
@@ -117,10 +117,10 @@ def draft_replay(request: TableRequest) -> Draft:
     history, since = _history(request), request.run.since
     if history is None or DeltaLog(history.path).newest() is None:
         raise RequestError(
-            f"Table {request.table} has no event history that could be replayed.",
-            why="'event_history' is not set." if history is None else "No event has come since it was set, or since all rows were read.",
+            f"Table {request.table} has no event history to replay.",
+            why="'event_history' is not set." if history is None else "No event has arrived since it was set, or since all rows were read.",
             data="Nothing was read or written; the watermark stays.",
-            next="Set 'event_history: true' for the table; its history begins with the next run that has events.",
+            next="Set 'event_history: true' for the table; the history begins with the next run that has events.",
         )
     read = ReplayRead(replay=Replay(path=history.path, since=since))
     spec = new_operation(request, OperationKind.REPLAY, request.source.now(), read)
@@ -159,8 +159,8 @@ def archive_position(request: TableRequest) -> ArchiveWatermark:
             last[name.stream] = max(start, last.get(name.stream, start))
     if not last:
         raise ArchiveError(
-            f"Table {request.table} cannot begin with a snapshot ('initial_load: snapshot'): {url} has no finished file of it yet.",
-            why="The tool that writes it may not follow the table; changes that are made while its rows are read would be lost.",
+            f"Table {request.table} cannot begin with a snapshot ('initial_load: snapshot'): {url} has no complete file of the table yet.",
+            why="The tool that writes the archive may not capture the table; changes that are made during the snapshot would then be lost.",
             data="Nothing was read or written.",
             next="Let the tool write its first file (Debezium: a heartbeat, or any change of the table), then run again.",
         )
@@ -288,7 +288,7 @@ def _scan(request: TableRequest, before: ArchiveWatermark) -> tuple[str, Archive
     archive, table = request.facts.pipeline.archive, request.facts.config.table
     if not archive.url or not archive.events.format:
         raise ConfigError(
-            f"Table {table} has 'method: log', and the pipeline names no archive to read.",
+            f"Table {table} has 'method: log', and the pipeline does not name an archive.",
             data="Nothing was read or written.",
             next="Add 'archive:' with 'url' and 'format' to the pipeline file, or set 'method: query'.",
         )

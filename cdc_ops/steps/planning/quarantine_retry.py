@@ -25,10 +25,10 @@ def draft_quarantine_retry(request: TableRequest) -> Draft:
     facts, config = request.facts, request.facts.config
     if config.settings.method is not Method.LOG:
         raise RequestError(
-            f"What is in quarantine of {request.table} cannot be replayed: its rows are read by query.",
-            why="A row that could not be placed is repaired at the source.",
+            f"Records in quarantine of {request.table} cannot be read again: its rows are read by query.",
+            why="A row without a valid order has to be repaired at the source.",
             data="Nothing was read or written; the watermark stays.",
-            next="It comes when its cursor moves, or with a backfill of its range: cdc-ops backfill.",
+            next="Repair the row. cdc-ops reads it again when its cursor changes, or with a backfill of its range: cdc-ops backfill.",
         )
     path = quarantine_path(facts.pipeline, config.table)
     if not read_quarantine(path):

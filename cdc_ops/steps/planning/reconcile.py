@@ -46,7 +46,7 @@ def draft_comparison(request: TableRequest, *, heals: bool = False) -> Draft:
             f"Table {request.table} cannot be compared: its first snapshot is not complete.",
             why=f"It is in phase '{request.state.phase}'.",
             data="Nothing was read or written.",
-            next="Let a scheduled run finish the snapshot first: it reads everything anyway.",
+            next="Let a scheduled run complete the snapshot first: it reads all rows anyway.",
         )
     strength, why = compare_level(request.source, facts, request.run.strength)
     now = request.source.now()
@@ -96,9 +96,9 @@ def compare_level(source: Source, facts: SourceTable, wanted: CompareLevel | Non
     has_cursor = bool(facts.cursor.columns)
     if has_cursor and not facts.keys:
         raise SourceTableError(
-            f"Table {facts.config.table} cannot be compared: it has a cursor and no keys.",
+            f"Table {facts.config.table} cannot be compared: it has a cursor but no keys.",
             data="Nothing was read; the watermark stays.",
-            next="Name 'keys', or leave 'cursor' out: then the whole table is compared.",
+            next="Set 'keys', or remove 'cursor': every run then compares the whole table.",
         )
     strength = wanted or (CompareLevel.KEYS if has_cursor else CompareLevel.ROWS)
     if strength is CompareLevel.KEYS and not has_cursor:
@@ -168,9 +168,9 @@ def check_comparable(facts: SourceTable) -> None:
     if facts.reads_changes:
         raise RequestError(
             f"Table {facts.config.table} cannot be compared with its source: the rows there are changes, and several may have one key.",
-            why="Its 'keys' are not its primary key, and 'sequence_by' orders what they stand for.",
+            why="Its 'keys' are not its primary key, and 'sequence_by' orders its changes.",
             data="Nothing was read or written; the watermark stays.",
-            next="Nothing has to be done for it: every change is read by its cursor. Deletes are applied by 'apply_as_deletes'.",
+            next="Nothing to do: cdc-ops reads every change by its cursor, and applies deletes by 'apply_as_deletes'.",
         )
 
 

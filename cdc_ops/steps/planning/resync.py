@@ -31,7 +31,7 @@ def draft_reread(request: TableRequest) -> Draft:
             f"Table {request.table} cannot be read again: its first snapshot is not complete.",
             why=f"It is in phase '{request.state.phase}'.",
             data="Nothing was read or written.",
-            next="Let a scheduled run finish the snapshot first: it reads everything anyway.",
+            next="Let a scheduled run complete the snapshot first: it reads all rows anyway.",
         )
     if run.mode is ResyncMode.FULL:
         return _full(request)
@@ -52,13 +52,13 @@ def _check_columns(request: TableRequest) -> None:
         raise RequestError(
             f"Single columns of {request.table} cannot be filled: the rows at the source are changes, and several may have one key.",
             data="Nothing was read or written.",
-            next="Leave --columns out: the changes of the range are applied again, by their order.",
+            next="Remove --columns: cdc-ops then applies the changes of the range again, in their order.",
         )
     if not request.facts.keys:
         raise RequestError(
             f"Single columns of {request.table} cannot be filled: it has no keys.",
             data="Nothing was read or written.",
-            next="Nothing has to be done for it: a table without keys is replaced as a whole when it differs.",
+            next="Nothing to do: a run replaces a table without keys as a whole when it differs.",
         )
 
 
@@ -69,9 +69,9 @@ def _range(request: TableRequest) -> Draft:
         raise RequestError(
             f"Table {request.table} cannot be read by a range of time: it has no cursor.",
             data="Nothing was read or written.",
-            next="Use resync mode 'keys' or 'full'; or cdc-ops reconcile, which reads what differs."
+            next="Use resync mode 'keys' or 'full'; or cdc-ops reconcile, which reads the rows that differ."
             if by_events
-            else "Nothing has to be done for it: every run compares the whole table.",
+            else "Nothing to do: every run compares the whole table.",
         )
     if not facts.cursor.lead.type.is_temporal or run.since is None or run.until is None:
         raise RequestError(

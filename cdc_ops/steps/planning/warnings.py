@@ -18,8 +18,8 @@ def foreign_warnings(head: LakeHead | None) -> tuple[str, ...]:
     listed = ", ".join(f"{change.operation} in Delta version {change.version}" for change in changes[:SHOWN_CHANGES])
     more = f" and {len(changes) - SHOWN_CHANGES} more" if len(changes) > SHOWN_CHANGES else ""
     return (
-        f"rows of the Delta table were changed by others: {listed}{more}; increments do not see it: cdc-ops verify finds what differs,"
-        " and a resync brings it back",
+        f"others changed rows of the Delta table: {listed}{more}; increments do not notice that: cdc-ops verify finds the rows that differ,"
+        " and a resync restores them",
     )
 
 
@@ -33,7 +33,7 @@ def key_warnings(facts: SourceTable, state: TableState) -> tuple[str, ...]:
     columns = (column for key in facts.keys if (column := facts.schema.column(key)) is not None and column.loose)
     return tuple(
         f"Key column {column.name!r} of {facts.config.table} is compared loosely at the source ({column.loose}), and exactly in the lake:"
-        " an update that only changes how a key is written (case, accents, spaces at its end) leaves the row under its old spelling too."
+        " an update that changes only the spelling of a key (case, accents, trailing spaces) leaves a second row with the old spelling."
         " 'cdc-ops verify' finds such rows, a resync with --mode full removes them."
         for column in columns
     )
@@ -53,6 +53,6 @@ def event_key_warnings(facts: SourceTable) -> tuple[str, ...]:
     reconcile = "" if facts.pipeline.source.is_declared else "; 'cdc-ops reconcile' deletes such rows"
     return (
         f"Key column{'s' if len(others) > 1 else ''} {', '.join(map(repr, others))} of {facts.config.table}: {has}, and events of format"
-        f" {name!r} show of no other column that a key has changed ({hidden}). An update of {they} leaves the"
+        f" {name!r} do not show changed keys of other columns ({hidden}). An update of {they} leaves the"
         f" row under its old key in the lake too. Use the primary key as 'keys'{reconcile}.",
     )

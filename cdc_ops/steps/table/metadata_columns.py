@@ -27,14 +27,14 @@ def check_names(stored: TableStorage, config: TableConfig, head: LakeHead | None
         before, now = getattr(head.record.columns.own, renamed), getattr(stored.own, renamed)
         raise stored_otherwise(
             config,
-            f"has the metadata column {before!r}, which the pipeline file " + (f"calls {now!r}" if now else "does not name any more"),
-            "What it says of the rows that are there would be lost, and the old column would count as one of the source.",
+            f"has the metadata column {before!r}, which the pipeline file " + (f"calls {now!r}" if now else "no longer names"),
+            "Its values of existing rows would be lost, and the old column would count as a column of the source.",
             _SETTING,
         )
     for name, kind in stored.own.told(marks_deleted=bool(config.settings.deleted_column)):
         found = have.get(name.lower(), canonical_type(kind))
         if found != canonical_type(kind):
-            why = f"As metadata column it would have to be {kind}."
+            why = f"As a metadata column it must be {kind}."
             raise stored_otherwise(config, f"has a column {name!r} of type {found}", why, _SETTING)
 
 
@@ -60,5 +60,5 @@ def stored_otherwise(config: TableConfig, how: str, why: str, settings: str) -> 
         why=why,
         data=_NOTHING,
         next=f"cdc-ops resync --pipeline {config.pipeline} --table {config.table} --mode full   (replaces the table)\n"
-        f"        or put the setting back ({settings}), or {COPY_ANEW}",
+        f"        or restore the setting ({settings}), or {COPY_ANEW}",
     )

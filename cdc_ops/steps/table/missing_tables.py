@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.operation.table_state import TableState
@@ -16,6 +17,10 @@ from cdc_ops.errors import CdcError, SourceTableError
 from cdc_ops.sources.base import Source
 from cdc_ops.state.base import StateReader
 from cdc_ops.steps.context import Context
+
+
+IF_ON_PURPOSE: Final = "If the table is gone on purpose, remove or exclude it in the pipeline file, or set 'dropped_tables: ignore'."
+"""What to do about a missing table; the end of `Absence.idle`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +82,7 @@ def check_some_are_visible(pipeline: Pipeline, found: MatchedTables) -> None:
         return
     raise SourceTableError(
         f"Pipeline {pipeline.name!r}: the source shows none of its {len(found.absent)} tables, {found.absent[0].table} among them.",
-        why="The user may no longer see them, the connection leads to another server or database, or all of them were dropped.",
+        why="The user lost the privileges on them, the connection points to another server or database, or all of them were dropped.",
         data="Nothing was read or written; the lake keeps its rows.",
         next="Check the connection and the user's grants. If the tables were dropped on purpose, set 'dropped_tables: ignore', or remove"
         " their entries.",
@@ -112,9 +117,9 @@ def returned_warnings(state: TableState) -> tuple[str, ...]:
     if state.missing_since is None:
         return ()
     return (
-        f"at the source again; it was missing since {_shown(state.missing_since)}. It goes on from its watermark. If it"
-        " was made anew with other rows, those below the watermark are not read: 'cdc-ops reconcile --rows' or a resync with --mode full"
-        " brings them.",
+        f"at the source again; it was missing since {_shown(state.missing_since)}. Its increments continue from its watermark. If it"
+        " was created again with other rows, rows below the watermark are not read: 'cdc-ops reconcile --rows' or a resync with --mode full"
+        " reads them.",
     )
 
 
@@ -122,22 +127,23 @@ def _told(pipeline: Pipeline, config: TableConfig, state: TableState, since: dat
     if pipeline.source.is_declared:
         gone = "no longer declared in 'tables' of the source"
     else:
-        gone = "not at the source any more: it was dropped or renamed, or the user may no longer see it (SELECT)"
-    archive = " What its archive still holds is not read: nobody says which columns it has." if config.settings.method is Method.LOG else ""
-    fresh = f" as of {_shown(state.progress.fresh_at)}" if state.progress.fresh_at else ""
-    return (
-        f"{gone}; first noticed {_shown(since)}. The lake keeps its rows{fresh}, nothing is deleted.{archive} If that is meant, remove or"
-        " exclude the table in the pipeline file, or set 'dropped_tables: ignore'."
+        gone = "no longer at the source: it was dropped or renamed, or the user lost the SELECT privilege"
+    archive = (
+        " Its remaining events in the archive are not read, because its columns are unknown."
+        if config.settings.method is Method.LOG
+        else ""
     )
+    fresh = f" as of {_shown(state.progress.fresh_at)}" if state.progress.fresh_at else ""
+    return f"{gone}; first noticed {_shown(since)}. The lake keeps its rows{fresh}; nothing is deleted.{archive} {IF_ON_PURPOSE}"
 
 
 def _failure(config: TableConfig, text: str) -> SourceTableError:
     what, _, rest = text.partition("; ")
     return SourceTableError(
         f"{config.table} is {what}.",
-        why="A run that names the table, and one of a table with 'dropped_tables: fail', needs it.",
-        data=f"Nothing was read; the watermark stays. It was {rest.partition(' If that')[0]}",
-        next="Bring the table back or grant the user SELECT on it; or remove or exclude it in the pipeline file.",
+        why="The run names the table, or the table has 'dropped_tables: fail'.",
+        data=f"Nothing was read; the watermark stays. It was {rest.removesuffix(f' {IF_ON_PURPOSE}')}",
+        next="Restore the table, or grant the user SELECT on it; or remove or exclude it in the pipeline file.",
     )
 
 
@@ -149,8 +155,8 @@ def _never_seen(context: Context, source: Source, config: TableConfig, listed: I
     return SourceTableError(
         f"Table {config.table} is not at source connection {context.pipeline.source.connection!r} under this name.",
         why=did_you_mean(str(config.table), map(str, listed)),
-        data="Nothing was read; the watermark stays. Other tables of the pipeline go on.",
-        next="Write the name as the source does, with its upper and lower case.",
+        data="Nothing was read; the watermark stays. Other tables of the pipeline continue.",
+        next="Write the name as the source writes it, in the same case.",
     )
 
 

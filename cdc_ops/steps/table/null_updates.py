@@ -32,15 +32,15 @@ def nulls_ignored(config: TableConfig, schema: TableSchema, keys: tuple[str, ...
     named = source_names(schema, keys)
     if settings.method is Method.QUERY and _lower(named) == _lower(schema.primary_key):
         raise ConfigError(
-            f"'ignore_null_updates' of {config.table} has no meaning: a NULL in a row that is read is a value.",
-            why="Its keys are the primary key; of a table of changes a key has several rows.",
+            f"'ignore_null_updates' of {config.table} has no effect: in a row that is read by query, a NULL is a value.",
+            why="Its keys are the primary key; in a table of changes, several rows have the same key.",
             data=_NOTHING,
-            next="Remove the setting from the pipeline file, or name the keys of the rows that the changes are about: 'keys: [id]'.",
+            next="Remove the setting from the pipeline file, or set the keys of the changed rows: 'keys: [id]'.",
         )
     for name in (*only, *all_but):
         if schema.column(name) is None:
             raise SourceTableError(
-                f"The columns of {config.table} in which NULLs are ignored name {name!r}, which is not copied.",
+                f"'ignore_null_updates' of {config.table} names column {name!r}, which cdc-ops does not copy.",
                 why=did_you_mean(name, schema.names),
                 data=_NOTHING,
                 next="Correct 'ignore_null_updates_column_list' or 'ignore_null_updates_except_column_list' in the pipeline file.",

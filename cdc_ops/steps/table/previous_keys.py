@@ -67,7 +67,7 @@ def _travelling(schema: TableSchema, key: str, before: Column, moved: str, index
 def _checked(schema: TableSchema, key: str, before: str) -> Column:
     column, own = schema.column(before), schema.column(key)
     if column is None or own is None:
-        raise _unusable(schema.table, f"the table has no column {before!r} that is copied. {did_you_mean(before, schema.names)}")
+        raise _unusable(schema.table, f"cdc-ops does not copy a column {before!r}. {did_you_mean(before, schema.names)}")
     first, second = DeclaredType.parse(column.source_type), DeclaredType.parse(own.source_type)
     alike = (first.base, first.unsigned) == (second.base, second.unsigned)
     if not alike or (first.base in _EXACT and first.numbers != second.numbers):
@@ -77,8 +77,8 @@ def _checked(schema: TableSchema, key: str, before: str) -> Column:
 
 def _unusable(table: TableName, why: str) -> SourceTableError:
     return SourceTableError(
-        f"'previous_key' of {table} cannot be used: {why}.",
-        why="It names, for each key column, a column of the same type that holds the key from before its last change.",
+        f"'previous_key' of {table} cannot be used: {why}" + ("" if why.endswith("?") else "."),
+        why="For each key column, it must name a column of the same type that holds the key before its last change.",
         data="Nothing was read; the watermark stays.",
-        next="Correct 'previous_key' in the pipeline file, or remove it: changed keys are then found by reconcile.",
+        next="Correct 'previous_key' in the pipeline file, or remove it: a reconcile then finds changed keys.",
     )

@@ -203,10 +203,10 @@ def _check_columns(facts: SourceTable, schema: TableSchema, columns: tuple[str, 
         if schema.column(name) is None or name.lower() in keys:
             others = [column.name for column in schema.columns if column.name.lower() not in keys]
             raise RequestError(
-                f"Table {facts.config.table} has no column {name!r} that could be filled.",
+                f"Table {facts.config.table} has no column {name!r} that a backfill can fill.",
                 why="It is a key column." if name.lower() in keys else did_you_mean(name, others),
                 data="Nothing was read or written; the watermark stays.",
-                next="Name columns that the pipeline copies and that are no keys.",
+                next="Name columns that the pipeline copies and that are not keys.",
             )
 
 
@@ -221,8 +221,8 @@ def _check_cursor(facts: SourceTable, head: LakeHead | None) -> None:
             continue
         if not keeps_position(before, column.delta_type):
             raise SchemaChangedError(
-                f"The cursor column {name} of {facts.config.table} is {column.source_type} now and is stored as {before}.",
-                why="The watermark is a value of the old type; read as one of the new type it could skip rows.",
+                f"The cursor column {name} of {facts.config.table} is now {column.source_type}, and is stored as {before}.",
+                why="The watermark is a value of the old type. As a value of the new type it could skip rows.",
                 data="Nothing was read or written; the watermark stays.",
                 next=f"Change the type back, or {COPY_ANEW}: it starts with a snapshot.",
             )
@@ -235,12 +235,12 @@ def _check_lead(facts: SourceTable, head: LakeHead | None) -> None:
     lead, renamed = facts.cursor.lead.name.lower(), {old.lower(): new.lower() for old, new in facts.config.settings.values.renamed}
     if before and lead in (before[0].lower(), renamed.get(before[0].lower())):
         return
-    was = f"was {before[0]}" if before else "had none: it was compared as a whole"
+    was = f"it was {before[0]}" if before else "there was none: every run compared the whole table"
     raise SchemaChangedError(
-        f"The cursor of {facts.config.table} is {facts.cursor.lead.name} now and {was} when the table was last written.",
-        why="The watermark is a value of the old one; rows that stand before it by the new one would never be read.",
+        f"The cursor of {facts.config.table} is now {facts.cursor.lead.name}; at the last commit {was}.",
+        why="The watermark is a value of the old cursor; rows below it in the order of the new cursor would never be read.",
         data="Nothing was read or written; the watermark stays.",
-        next=f"Put the old 'cursor' back, or {COPY_ANEW}: it starts with a snapshot.",
+        next=f"Restore the old 'cursor', or {COPY_ANEW}: it starts with a snapshot.",
     )
 
 
@@ -249,16 +249,16 @@ def _changed(spec: Operation, why: str) -> SchemaChangedError:
         f"Table {spec.table} was altered at the source after operation {spec.op_seq} ({spec.kind}) was planned.",
         why=why,
         data="Nothing was landed or written; the operation stays frozen with its window, and the watermark stays.",
-        next=f"cdc-ops run --pipeline {spec.pipeline} --table {spec.table}   (plans the same window with the columns of now; so does the"
+        next=f"cdc-ops run --pipeline {spec.pipeline} --table {spec.table}   (reads the same window with the current columns; so does the"
         " next scheduled run)",
     )
 
 
 def _unreadable(spec: Operation, missing: list[str] | tuple[str, ...]) -> SchemaChangedError:
     return SchemaChangedError(
-        f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} is frozen and cannot be read any more: {', '.join(missing)} is gone or"
-        " another column at the source.",
+        f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} is frozen and can no longer be read: {', '.join(missing)} is gone,"
+        " or is another column at the source.",
         why="Its window and its slices are conditions on the columns that the table had at the plan.",
         data="Nothing was read or written; the watermark stays.",
-        next="Give the columns their old names until the operation is committed, and then change them again.",
+        next="Restore the old column names until the operation is committed, and then change them again.",
     )

@@ -34,17 +34,17 @@ def _check_can_mark(config: TableConfig, schema: TableSchema, keys: tuple[str, .
     marker, deletes = config.settings.deleted_column, config.settings.apply.deletes
     if deletes is not Deletes.HARD and not keys:
         raise SourceTableError(
-            f"Table {config.table} has no keys, so its deleted rows cannot be kept ('deletes: {deletes}').",
-            why="Without a key a row that is gone cannot be told from one that changed.",
+            f"Table {config.table} has no keys, so the lake cannot keep its deleted rows ('deletes: {deletes}').",
+            why="Without a key, a deleted row looks like a changed row.",
             data=_NOTHING,
             next="Name the columns that identify a row: 'keys: [id]' in the pipeline file; or set 'deletes: hard'.",
         )
     if marker and schema.column(marker) is not None:
         raise SourceTableError(
-            f"Table {config.table} has a column {marker!r} of its own, so its deleted rows cannot be marked ('deletes: soft').",
-            why=f"The mark of deleted rows in the Delta table is called {marker!r} too.",
+            f"Table {config.table} has a column {marker!r} of its own, so cdc-ops cannot mark its deleted rows ('deletes: soft').",
+            why=f"The column that marks deleted rows in the Delta table has the name {marker!r} too.",
             data=_NOTHING,
-            next=f"Leave the column out: 'except_column_list: [{marker}]' in the pipeline file; or set 'deletes: hard'.",
+            next=f"Exclude the column: 'except_column_list: [{marker}]' in the pipeline file; or set 'deletes: hard'.",
         )
 
 
@@ -56,10 +56,10 @@ def _check_stays_soft(facts: SourceTable, head: LakeHead | None, request: RunReq
     raise SchemaChangedError(
         f"Table {facts.config.table} keeps deleted rows in the lake, marked in its column {marker}, and its settings say"
         f" 'deletes: {facts.config.settings.apply.deletes}'.",
-        why="Rows that only the lake has would count as living, and never go.",
+        why="Deleted rows would count as existing rows, and would stay for ever.",
         data=_NOTHING,
-        next=f"cdc-ops resync {where} --mode full   (reads all rows again; marked rows and the column are gone then)\n"
-        "        or put 'deletes: soft' back in the pipeline file",
+        next=f"cdc-ops resync {where} --mode full   (reads all rows again, and removes the marked rows and the column)\n"
+        "        or restore 'deletes: soft' in the pipeline file",
     )
 
 
@@ -109,9 +109,9 @@ def replacing_schema(facts: SourceTable, head: LakeHead | None) -> TableSchema:
     if refused:
         raise SchemaChangedError(
             f"A new generation of {facts.config.table} cannot keep its deleted rows: {'; '.join(map(str, refused))}.",
-            why="They would not fit the columns, or could not be told apart by the keys; nothing is cast or dropped without a decision.",
+            why="They do not fit the new columns or keys, and cdc-ops casts or drops nothing without a decision.",
             data=_NOTHING,
-            next="To give the deleted rows up: 'deletes: hard' in the pipeline file, the full resync again, then"
+            next="To drop the deleted rows: set 'deletes: hard' in the pipeline file, the full resync again, then"
             f" 'deletes: {deletes}'."
             f" Or {COPY_ANEW}.",
         )

@@ -95,10 +95,10 @@ def _checked_keys(config: TableConfig, schema: TableSchema) -> tuple[str, ...]:
     if not wanted:
         raise SourceTableError(
             f"Table {config.table} has no primary key.",
-            why="Without a key a changed row cannot be told from a new one.",
+            why="Without a key, a changed row looks like a new row.",
             data="Nothing was read; the watermark stays.",
-            next="Name the columns that identify a row: 'keys: [id]' in the pipeline file. Or leave 'cursor' out: then the table is"
-            " compared as a whole, and replaced when it differs.",
+            next="Name the columns that identify a row: 'keys: [id]' in the pipeline file. Or set 'cursor: []': every run then compares the"
+            " whole table, and replaces it when it differs.",
         )
     found = []
     for name in wanted:
@@ -108,7 +108,7 @@ def _checked_keys(config: TableConfig, schema: TableSchema) -> tuple[str, ...]:
                 f"Table {config.table} has no key column {name!r}.",
                 why=did_you_mean(name, (column.name for column in schema.columns)),
                 data="Nothing was read; the watermark stays.",
-                next="Correct 'keys' in the pipeline file; key columns cannot be left out of 'columns'.",
+                next="Correct 'keys' in the pipeline file; 'columns' must contain the key columns.",
             )
         found.append(column.name)
     return tuple(found)

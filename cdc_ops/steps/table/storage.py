@@ -49,9 +49,9 @@ def stored_as(
     if taken := [column.name for column in schema.columns if settings.upkeep.metadata_columns.is_own(column.name)]:
         raise SourceTableError(
             f"Table {config.table} has a column {taken[0]!r} of its own.",
-            why="cdc-ops itself adds a column of that name to the Delta table.",
+            why="cdc-ops adds a column of this name to the Delta table.",
             data=_NOTHING,
-            next=f"Leave the column out: 'except_column_list: [{taken[0]}]' in the pipeline file; or choose another name in"
+            next=f"Exclude the column: 'except_column_list: [{taken[0]}]' in the pipeline file; or choose another name in"
             " 'metadata_columns'.",
         )
     check_hidden_order(config, schema, keys, hidden)
@@ -61,8 +61,8 @@ def stored_as(
         return replace(LATEST, ignores_deletes=ignores, own=settings.upkeep.metadata_columns)
     if settings.history.stored_as_scd_type == 2 and not keys:
         raise SourceTableError(
-            f"Versions of the rows of {config.table} cannot be kept: it has no keys.",
-            why="Without a key nobody can tell of which row a version is.",
+            f"Table {config.table} has no keys, so the lake cannot keep the versions of its rows.",
+            why="Without a key, a version does not belong to a row.",
             data=_NOTHING,
             next="Name the columns that identify a row: 'keys: [id]' in the pipeline file; or set 'stored_as_scd_type: 1'.",
         )
@@ -92,12 +92,12 @@ def check_request(stored: TableStorage, config: TableConfig, head: LakeHead | No
     have = {name.lower(): canonical_type(kind) for name, kind in head.columns} if head else {}
     if START.lower() in have and not stored.keeps_versions and not request.replaces_table:
         how = f"keeps the versions of its rows (SCD type 2), {_OTHERWISE}"
-        raise stored_otherwise(config, how, "Old versions would count as rows of their own.", _SETTINGS)
+        raise stored_otherwise(config, how, "Old versions would count as separate rows.", _SETTINGS)
     check_names(stored, config, head, request)
     for name, kind in stored.order_columns:
         found = have.get(name.lower(), "")
         if found and found != canonical_type(kind) and not request.replaces_table:
-            why = f"Column {name} is {found} there and would have to be {kind}; changes could not be compared."
+            why = f"Column {name} is {found} in the lake and must be {kind}; otherwise changes cannot be compared."
             raise stored_otherwise(config, f"orders changes by something else, {_OTHERWISE}", why, _SETTINGS)
 
 
@@ -138,7 +138,8 @@ def _tracked(config: TableConfig, schema: TableSchema) -> tuple[str, ...]:
     for name in (*settings.history.track_history_column_list, *settings.history.track_history_except_column_list):
         if schema.column(name) is None:
             raise SourceTableError(
-                f"The columns whose history is kept of {config.table} name {name!r}, which is not copied.",
+                f"'track_history_column_list' or 'track_history_except_column_list' of {config.table} names column {name!r}, which"
+                " cdc-ops does not copy.",
                 why=did_you_mean(name, schema.names),
                 data=_NOTHING,
                 next="Correct 'track_history_column_list' or 'track_history_except_column_list' in the pipeline file.",
@@ -162,22 +163,22 @@ def _check_settings(config: TableConfig) -> None:
 
 
 def _check_versions(sequence: Sequence, config: TableConfig, request: RunRequest) -> None:
-    remedy = f"To begin its history anew, {COPY_ANEW}"
+    remedy = f"To begin a new history, {COPY_ANEW}"
     if request.mode in (ResyncMode.REPLAY, ResyncMode.QUARANTINE):
         return
     if request.mode is ResyncMode.FULL:
         why = "A full resync replaces the table, and the versions of its rows with it."
-        remedy = "cdc-ops reconcile brings what differs as new versions. " + remedy + "."
+        remedy = "cdc-ops reconcile adds the rows that differ as new versions. " + remedy + "."
     elif request.columns:
-        why = "Old versions have other values in these columns, which the source does not know any more."
+        why = "Old versions have other values in these columns, which the source no longer has."
     elif sequence.kind is SequenceKind.POSITION and request.kind is not RunKind.INCREMENT:
-        why = "Rows that are read at the source have no place among the events of the archive."
+        why = "Rows that are read at the source have no position among the events of the archive."
     elif sequence.kind is SequenceKind.COLUMNS and (request.kind is RunKind.RECONCILE or request.mode is ResyncMode.KEYS):
-        why = "A row that is gone has no place in the order of 'sequence_by'."
+        why = "A deleted row has no value of 'sequence_by', so its delete has no place in the order."
     else:
         return
     raise RequestError(
-        f"Table {config.table} keeps the versions of its rows, so this run is refused.",
+        f"Table {config.table} keeps the versions of its rows, so cdc-ops refuses this run.",
         why=why,
         data=_NOTHING,
         next=f"{remedy.rstrip('.')}.",

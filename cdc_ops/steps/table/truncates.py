@@ -15,7 +15,7 @@ def check_truncates(config: TableConfig, schema: TableSchema, keys: tuple[str, .
     named = tuple(name.lower() for name in source_names(schema, keys))
     if config.settings.apply.apply_as_truncates and named == tuple(name.lower() for name in schema.primary_key):
         raise ConfigError(
-            f"'apply_as_truncates' of {config.table} has no meaning: its keys are the primary key, so its rows are no changes.",
+            f"'apply_as_truncates' of {config.table} has no effect: its keys are the primary key, so its rows are not changes.",
             data="Nothing was read or written; the watermark stays.",
-            next="Remove the setting from the pipeline file, or name the keys of the rows that the changes are about: 'keys: [id]'.",
+            next="Remove the setting from the pipeline file, or set the keys of the changed rows: 'keys: [id]'.",
         )

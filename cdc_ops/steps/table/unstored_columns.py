@@ -41,14 +41,12 @@ def check_hidden_order(config: TableConfig, schema: TableSchema, keys: tuple[str
         return
     wrong = ""
     if tuple(name.lower() for name in source_names(schema, keys)) == tuple(name.lower() for name in schema.primary_key):
-        wrong = "its keys are the primary key, so its rows are compared with the source, and what they are ordered by has to be stored"
+        wrong = "its keys are the primary key, so cdc-ops compares its rows with the source, and must store the columns that order them"
     elif settings.apply.deletes is not Deletes.HARD:
-        wrong = (
-            f"'deletes: {settings.apply.deletes}' keeps rows of which only the lake knows, and their order would be lost in a full resync"
-        )
+        wrong = f"'deletes: {settings.apply.deletes}' keeps rows that only the lake has, and a full resync would lose their order"
     if wrong:
         raise ConfigError(
-            f"'except_column_list' of {config.table} leaves out what 'sequence_by' names: {wrong}.",
+            f"'except_column_list' of {config.table} excludes columns of 'sequence_by': {wrong}.",
             data="Nothing was read or written; the watermark stays.",
             next="Remove the column from 'except_column_list' in the pipeline file.",
         )
