@@ -237,7 +237,8 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
             missing_since=state.missing_since,
         )
     facts = apply_schema_policy(read_source_table(context.pipeline, source, config), base.head, request)
-    new = draft_operations(_table_request(context, source, request, facts, projected(state, unfinished)))
+    table_request = _table_request(context, source, request, facts, projected(state, unfinished))
+    new = draft_operations(table_request)
     return TablePlan(
         config=config,
         state=state,

@@ -44,6 +44,7 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
     ({"keys": ("a", "b"), "previous_key": ("old",)}, "previous_key", "names 1 columns, and 'keys' names 2"),
     ({"bad_records": OnBadRecord.QUARANTINE}, "bad_records", "other rows would be lost"),
     ({"previous_key": ("old",), "deletes": Deletes.IGNORE}, "previous_key", "the other keeps it"),
+    ({**SEQUENCE, "except_column_list": ("SEQ",), "deletes": Deletes.IGNORE}, "except_column_list", "would lose their order"),
     ({**SCD2, "deletes": Deletes.SOFT}, "deletes", "last version ends"),
     ({**LOG, "apply_as_truncates": "op = 'T'"}, "apply_as_truncates", "show a TRUNCATE themselves"),
     ({"apply_as_truncates": "op = 'T'"}, "apply_as_truncates", "which rows are older"),

@@ -63,6 +63,12 @@ def _of_deletes(settings: TableSettings) -> Iterator[Contradiction]:
     if settings.order.previous_key and deletes is Deletes.IGNORE:
         text = "'previous_key' does not go with 'deletes: ignore': the one deletes the row under its old key, the other keeps it."
         yield Contradiction(settings=("previous_key", "deletes"), text=text)
+    excluded = {name.lower() for name in settings.load.except_column_list}
+    if deletes is not Deletes.HARD and any(name.lower() in excluded for name in settings.order.sequence_by):
+        text = f"'deletes: {deletes}' keeps rows that only the lake has, and 'except_column_list' excludes a column of 'sequence_by':"
+        text += " a full resync would lose their order."
+        remedy = "Remove the column from 'except_column_list'."
+        yield Contradiction(settings=("except_column_list", "deletes"), text=text, remedy=remedy)
     if settings.history.stored_as_scd_type == 2 and deletes is Deletes.SOFT:
         text = "'deletes: soft' does not go with 'stored_as_scd_type: 2': there, a deleted row stays anyway, and its last version ends."
         yield Contradiction(settings=("deletes", "stored_as_scd_type"), text=text)

@@ -1,4 +1,4 @@
-"""Drafts of operations: from a request, a table's state and what the source says, to frozen specs. Asks the source, writes nothing."""
+"""Chooses the draft of a table by request, method and state, and refreshes frozen operations. Queries the source, writes nothing."""
 
 from dataclasses import replace
 from typing import assert_never
@@ -19,7 +19,7 @@ from cdc_ops.steps.planning.snapshot import draft_snapshot
 
 
 def draft_operations(request: TableRequest) -> Draft:
-    """Drafts what a request means for a table in a given state.
+    """Drafts the operations of one table for a run.
 
     Raises:
         ConfigError, SourceTableError: see `_check_events`.
@@ -51,7 +51,7 @@ def draft_operations(request: TableRequest) -> Draft:
 
 
 def with_current_settings(request: TableRequest, spec: Operation) -> Operation:
-    """Returns a frozen operation, not landed, that reads by what the ledger and the pipeline file say now: the next try is another one."""
+    """Returns a frozen operation that has landed nothing, with the archive's current settings or the ledger's last abandoned operation."""
     match spec.read:
         case CompareRead(compare=compare) as read:
             return replace(spec, read=replace(read, compare=replace(compare, seals=abandoned_before(request))))
@@ -64,7 +64,7 @@ def with_current_settings(request: TableRequest, spec: Operation) -> Operation:
 
 
 def _check_events(request: TableRequest) -> None:
-    """Refuses what a format loses or cannot carry of a table, by the source's columns: before a lease is taken and Spark starts.
+    """Refuses columns of the source that the archive's format loses or cannot carry, before Spark starts.
 
     Raises:
         ConfigError: there is no such format, or settings lose data that nobody accepted.
@@ -76,7 +76,7 @@ def _check_events(request: TableRequest) -> None:
 
 
 def _check_needs_no_database(request: RunRequest, table: str) -> None:
-    """Refuses what needs a database: all but runs, and resyncs that read what the lake or the archive has."""
+    """Refuses requests that read a database, for a source that has none. Increments, replays and retries read only archive and lake."""
     if request.kind is RunKind.RECONCILE:
         raise no_database(f"Table {table} cannot be compared with its source")
     if request.kind is RunKind.BACKFILL or request.mode in (ResyncMode.KEYS, ResyncMode.RANGE, ResyncMode.FULL):

@@ -1,8 +1,8 @@
-"""`on_gap: reconcile`: a table whose archive misses events is compared with its source instead, and goes on behind the gap. No Spark here.
+"""`on_gap: reconcile`: a table whose archive lacks events is compared with its source, and continues behind the gap. No Spark here.
 
-What the missing events changed is in the rows that the source has now. Rows that have changed since then, too, are set back by nothing: the
-last event of each comes later in the archive and is merged after the comparison, or the row was not changed behind the gap. In between a
-row may show a state that lies between the gap and now, as after any snapshot.
+The source's current rows contain the effect of the missing events. No row ends in an older state: the last event of a row that changed
+after the gap stands later in the archive, and is merged after the comparison. Until then a row may have a state between the gap and
+now, as after any snapshot.
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ _WHO = "on_gap: reconcile"
 
 
 def recovers_by_query(request: TableRequest, gaps: tuple[Gap, ...]) -> bool:
-    """True if a comparison with the source is to stand for what is missing.
+    """True if a comparison with the source replaces the missing events.
 
     Versions of rows have no place among events. A watermark of GTIDs, which no run has today, is left out too: gaps in two sources of a
     set may lie before different files, and rows that the first of these sets back behind the second gap would not be compared again.

@@ -1,4 +1,4 @@
-"""Drafts of increments: the next window, with late rows and rows whose cursor is NULL. Asks the source, writes nothing."""
+"""Drafts of increments: the next window, with late rows and rows whose cursor is NULL. Queries the source, writes nothing."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from cdc_ops.steps.planning.request import Draft, TableRequest, new_operation, w
 
 
 def draft_increment(request: TableRequest, watermark: CursorValue) -> Draft:
-    """Drafts the next window of a table: from its watermark up to a new safe bound, and what is looked at again below it.
+    """Drafts the next window of a table: from its watermark up to a new safe bound, and late rows below it.
 
     Raises:
         SourceError: the source cannot answer, or its clock went back.
@@ -30,12 +30,12 @@ def draft_increment(request: TableRequest, watermark: CursorValue) -> Draft:
             idle=f"the safe bound {bound.value} has not passed the watermark{held}", bound=bound, bound_advanced=False, alert=alert
         )
     seen, after = request.state.progress.seen, next_watermark(facts.cursor, watermark, bound)
-    band = lookback_window(request.source, facts, watermark, seen)
+    lookback = lookback_window(request.source, facts, watermark, seen)
     nulls = null_cursor_checksum(request.source, facts)
-    read = _with_nulls(request, window_read(request, window_to_read(facts.cursor, window, band, seen)), window, nulls)
+    read = _with_nulls(request, window_read(request, window_to_read(facts.cursor, window, lookback, seen)), window, nulls)
     if read is None:
         return Draft(idle=f"no row in {window}", bound=bound, alert=alert)
-    read = replace(read, window=window, lookback=band, bound_method=bound.method)
+    read = replace(read, window=window, lookback=lookback, bound_method=bound.method)
     spec = new_operation(request, OperationKind.INCREMENT, request.source.now(), read)
     next_seen = next_range_checksum(request.source, facts, window, after)
     reached = replace(spec.after, watermark=after, seen=next_seen, nulls=nulls, fresh_at=fresh_instant(facts.cursor, bound))
@@ -43,7 +43,7 @@ def draft_increment(request: TableRequest, watermark: CursorValue) -> Draft:
 
 
 def _with_nulls(request: TableRequest, read: WindowRead | None, window: Window, nulls: str) -> WindowRead | None:
-    """Adds the rows without a cursor to what an increment reads, if they are not as the last plan saw them."""
+    """Adds the rows whose cursor is NULL to what an increment reads, if their checksum has changed since the last plan."""
     rows = rows_in_checksum(nulls)
     if nulls == request.state.progress.nulls or not rows:
         return read

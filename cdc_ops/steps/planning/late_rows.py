@@ -1,4 +1,9 @@
-"""What an increment looks at again below its watermark, decided at the plan by the source's own checksums. Writes nothing."""
+"""Late rows: which part below its watermark an increment reads again. Checksums of the source decide it. Writes nothing.
+
+plan n      next_range_checksum    checksum of [watermark - lookback, high), kept with the operation
+plan n+1    lookback_window        the same checksum again: None if it is equal, else the window to read
+window_to_read         the increment's window, extended by that window
+"""
 
 from cdc_ops.core.cursor.cursors import Cursor, CursorType, CursorValue
 from cdc_ops.core.cursor.late_rows import RangeChecksum, lookback_low
@@ -8,13 +13,13 @@ from cdc_ops.steps.table.source_table import SourceTable
 
 
 def lookback_window(source: Source, facts: SourceTable, watermark: CursorValue, seen: RangeChecksum | None) -> Window | None:
-    """Returns what an increment has to read again below its window, None if the lake holds all of it as it is at the source now.
+    """Returns the window below an increment's own window that it has to read again, None if the source's rows there have not changed.
 
     Args:
-        source: Asked for the checksum of what was seen.
+        source: Computes the checksum.
         facts: The table.
-        watermark: Where the increment's window begins.
-        seen: What the last plan saw, once its operation has committed; None if that is not known, then the band is read.
+        watermark: The lower bound of the increment's window.
+        seen: The checksum of the last committed operation; None if it is unknown, then the window is read.
     """
     cursor, lookback = facts.cursor, facts.config.settings.load.lookback
     counts = cursor.lead.type is CursorType.INTEGER
@@ -22,14 +27,14 @@ def lookback_window(source: Source, facts: SourceTable, watermark: CursorValue, 
     if low is None:
         return None
     high = seen.window.high if seen and seen.window.high else watermark
-    band = Window(low=low, high=max(high, watermark, key=cursor.order))
-    if band.low == band.high:
+    again = Window(low=low, high=max(high, watermark, key=cursor.order))
+    if again.low == again.high:
         return None
-    return None if seen is not None and range_checksum(source, facts, band) == seen else band
+    return None if seen is not None and range_checksum(source, facts, again) == seen else again
 
 
 def range_checksum(source: Source, facts: SourceTable, window: Window) -> RangeChecksum:
-    """Takes the checksum of a stretch of the source."""
+    """Returns the row count and the checksum of a window: of keys and cursor, or of all columns if the cursor has whole seconds or days."""
     chosen = facts.schema.extended(facts.hidden).columns
     if not facts.cursor.lead.is_coarse:
         names = tuple(dict.fromkeys((*facts.keys, *facts.source_keys, *facts.cursor.column_names)))
@@ -41,13 +46,13 @@ def range_checksum(source: Source, facts: SourceTable, window: Window) -> RangeC
 
 
 def next_range_checksum(source: Source, facts: SourceTable, window: Window, watermark: CursorValue) -> RangeChecksum | None:
-    """Takes the checksum that the plan after this one will compare with.
+    """Returns the checksum with which the next plan compares, None if the table has no lookback.
 
     Args:
-        source: Asked for it, after the bound was taken and before anything is read.
+        source: Computes it, after the bound was taken and before any row is read.
         facts: The table.
-        window: What this plan's operation reads; its low end is None for a snapshot.
-        watermark: The watermark that it will commit; a column of whole seconds or days is read beyond it.
+        window: The window of this plan's operation; its lower bound is None for a snapshot.
+        watermark: The watermark that the operation will commit. A window on whole seconds or days ends above it.
     """
     low = lookback_low(facts.cursor, watermark, facts.config.settings.load.lookback, window.low)
     if low is None:
@@ -55,10 +60,10 @@ def next_range_checksum(source: Source, facts: SourceTable, window: Window, wate
     return range_checksum(source, facts, Window(low=low, high=max(window.high or watermark, watermark, key=facts.cursor.order)))
 
 
-def window_to_read(cursor: Cursor, window: Window, band: Window | None, seen: RangeChecksum | None) -> Window:
-    """Returns what an increment reads: from the band, if there is one, else from where the operation before it stopped reading."""
-    if band is not None:
-        return Window(low=band.low, high=window.high)
+def window_to_read(cursor: Cursor, window: Window, again: Window | None, seen: RangeChecksum | None) -> Window:
+    """Returns the window that an increment reads: from `again`, if there is one, else from the end of the last operation's window."""
+    if again is not None:
+        return Window(low=again.low, high=window.high)
     if seen is None or seen.window.high is None or window.low is None:
         return window
     low = max(seen.window.high, window.low, key=cursor.order)

@@ -1,4 +1,4 @@
-"""Drafts of the log method: what an archive holds that a table does not have yet, as one frozen operation. No Spark here."""
+"""Drafts of the log method: the new files of an archive as one operation; replays of the event history. No Spark here."""
 
 import hashlib
 from collections.abc import Iterable
@@ -33,32 +33,76 @@ from cdc_ops.steps.planning.request import Draft, TableRequest, declared_names, 
 from cdc_ops.steps.reporting.stopwatch import measured
 
 
+def begins_with_snapshot(request: TableRequest) -> bool:
+    """True while a table with `initial_load: snapshot` has no complete snapshot."""
+    settings, archive = request.facts.config.settings, request.facts.pipeline.archive
+    return settings.method is Method.LOG and archive.initial_load is InitialLoad.SNAPSHOT and request.state.progress.watermark is None
+
+
+def archive_position(request: TableRequest) -> ArchiveWatermark:
+    """Returns the current position of a table's archive, before its rows are read from the source: its events are read from there.
+
+    A change whose event is in a complete file was committed at the source before, so a read of the rows from now on contains it. The last
+    file of each stream is read again, because its name does not show its last position. Events that the rows contain already do no
+    harm: the last event of a key decides, and it is in the archive, or the row has not changed since.
+
+    Raises:
+        ArchiveError: the archive has no complete file of the table whose name shows a position, so changes during the read could be
+            missed.
+    """
+    url, scan = _scan(request, ArchiveWatermark())
+    finished = {file.path for file in scan.stock.to_read}
+    last: dict[str, tuple[int, ...]] = {}
+    for name in scan.names:
+        if name.path in finished and isinstance(name, KafkaName | BinlogName):
+            start = (name.start_offset,) if isinstance(name, KafkaName) else (name.number, 0)
+            last[name.stream] = max(start, last.get(name.stream, start))
+    if not last:
+        raise ArchiveError(
+            f"Table {request.table} cannot begin with a snapshot ('initial_load: snapshot'): {url} has no complete file of the table yet.",
+            why="The tool that writes the archive may not capture the table; changes that are made during the snapshot would then be lost.",
+            data="Nothing was read or written.",
+            next="Let the tool write its first file (Debezium: a heartbeat, or any change of the table), then run again.",
+        )
+    return ArchiveWatermark(streams=tuple(PartitionWatermark(stream=stream, to=start) for stream, start in sorted(last.items())))
+
+
+def position_after_resync(request: TableRequest) -> ArchiveWatermark:
+    """Returns the position from which a table's events are read after a full resync, whether or not gaps lie behind it.
+
+    Raises:
+        ArchiveError: as `archive_position`.
+    """
+    before = replace(request.state.progress.archive or ArchiveWatermark(), newest=())  # rows that are read anew are older than any event
+    return advanced(before, archive_position(request).streams)
+
+
 def draft_log(request: TableRequest) -> Draft:
-    """Drafts the operation that reads what is new in a table's archive.
+    """Drafts the operation that reads the new files of a table's archive.
 
     Raises:
         ConfigError: the pipeline names no archive.
-        ArchiveError: it cannot be listed, or holds files that nobody knows.
-        StateError: the table has rows, and nobody knows which events of the archive they stand for.
+        ArchiveError: it cannot be listed, or has files with unrecognized names.
+        StateError: the table has rows that did not come from the archive, so its position there is unknown.
     """
     archive, table = request.facts.pipeline.archive, request.facts.config.table
     if request.state.progress.archive is None and request.state.progress.watermark is not None:
         raise _not_from_archive(request)
     before = request.state.progress.archive or ArchiveWatermark()
-    url, found = _scan(request, before)
-    bound, missing = _listing_bound(found), gap_error(str(table), found.gaps, before.streams) if found.gaps else None
-    files = first_files(found.files.files, found.names, archive.files.files_per_run)
-    if missing and not files and recovers_by_query(request, found.gaps):
-        return replace(draft_gap_recovery(request, before, found.gaps), warnings=found.warnings(), scan=found)
+    url, scan = _scan(request, before)
+    bound, missing = _listing_bound(scan), gap_error(str(table), scan.gaps, before.streams) if scan.gaps else None
+    files = first_files(scan.files.files, scan.names, archive.files.files_per_run)
+    if missing and not files and recovers_by_query(request, scan.gaps):
+        return replace(draft_gap_recovery(request, before, scan.gaps), warnings=scan.warnings(), scan=scan)
     if not files:
-        idle = f"no complete file in {url}: {found.waiting}" if found.waiting else f"no new file in {url}"
-        return Draft(idle=idle, bound=bound, warnings=found.warnings(), scan=found, error=missing)
+        idle = f"no complete file in {url}: {scan.waiting}" if scan.waiting else f"no new file in {url}"
+        return Draft(idle=idle, bound=bound, warnings=scan.warnings(), scan=scan, error=missing)
     batch = LogBatch(
         archive=archive,
         url=url,
         files=files,
         before=before,
-        decisions=found.decisions,
+        decisions=scan.decisions,
         quarantine=quarantine_of(request.facts),
         history=_history(request),
         renamed=request.facts.config.settings.values.renamed,
@@ -73,10 +117,10 @@ def draft_log(request: TableRequest) -> Draft:
         after=replace(spec.after, watermark=bound.value),
         apply=replace(spec.apply, previous_keys=()),
     )
-    left = len(found.files.files) - len(files)
+    left = len(scan.files.files) - len(files)
     more = (f"{left:,} more files wait for the next run ('files_per_run')",) if left else ()
-    met = MissingEvents(gaps=found.gaps, healing=recovers_by_query(request, found.gaps)) if found.gaps else None
-    return Draft(operations=(spec,), bound=bound, warnings=(*found.warnings(), *more), missing_events=met, how=found.waiting, scan=found)
+    met = MissingEvents(gaps=scan.gaps, healing=recovers_by_query(request, scan.gaps)) if scan.gaps else None
+    return Draft(operations=(spec,), bound=bound, warnings=(*scan.warnings(), *more), missing_events=met, how=scan.waiting, scan=scan)
 
 
 def _not_from_archive(request: TableRequest) -> StateError:
@@ -93,170 +137,38 @@ def _not_from_archive(request: TableRequest) -> StateError:
     )
 
 
-def collects_unknown_tables(request: TableRequest) -> bool:
-    """True for the first, by name, of the tables that are fed from one folder: it looks after records of unknown tables.
+def _scan(request: TableRequest, before: ArchiveWatermark) -> tuple[str, ArchiveScan]:
+    """Returns the URL of a table's archive and its listing, compared with the ledger.
 
     Raises:
-        SourceError: the source does not say which tables it has.
+        ConfigError: the pipeline names no archive.
+        ArchiveError: it cannot be listed.
     """
-    pipeline, table = request.facts.pipeline, request.facts.config.table
-    if "{schema}" in pipeline.archive.url and "{table}" in pipeline.archive.url:
-        return True
-    place, configs = pipeline.archive.location(table), resolve_tables(pipeline, request.tables())
-    return str(table) == min(
-        str(one.table) for one in configs if one.settings.method is Method.LOG and pipeline.archive.location(one.table) == place
-    )
-
-
-def draft_replay(request: TableRequest) -> Draft:
-    """Drafts the operation that applies a table's event history again: all of it to a new table, or from a time on over the one there is.
-
-    Raises:
-        RequestError: its events are not kept, or none has come yet.
-    """
-    history, since = _history(request), request.run.since
-    if history is None or DeltaLog(history.path).newest() is None:
-        raise RequestError(
-            f"Table {request.table} has no event history to replay.",
-            why="'event_history' is not set." if history is None else "No event has arrived since it was set, or since all rows were read.",
-            data="Nothing was read or written; the watermark stays.",
-            next="Set 'event_history: true' for the table; the history begins with the next run that has events.",
-        )
-    read = ReplayRead(replay=Replay(path=history.path, since=since))
-    spec = new_operation(request, OperationKind.REPLAY, request.source.now(), read)
-    mode = ApplyMode.OVERWRITE if since is None else ApplyMode.MERGE
-    spec = replace(spec, apply=replace(spec.apply, mode=mode, landing=Landing.DIRECT, replaces_schema=since is None))
-    return Draft(operations=(spec,))
-
-
-def _history(request: TableRequest) -> EventHistory | None:
-    return event_history(request.facts.pipeline, request.facts.config, request.state.generation)
-
-
-def begins_with_snapshot(request: TableRequest) -> bool:
-    """True while a table that is fed from an archive still has to be filled from the source."""
-    settings, archive = request.facts.config.settings, request.facts.pipeline.archive
-    return settings.method is Method.LOG and archive.initial_load is InitialLoad.SNAPSHOT and request.state.progress.watermark is None
-
-
-def archive_position(request: TableRequest) -> ArchiveWatermark:
-    """Returns where the archive of a table is, before the table's rows are read from the source: from there its events are read.
-
-    A change whose event lies in a file that is finished was committed at the source before, so that whoever reads its rows from now on
-    sees it. The last file of each stream is read again, because its name does not tell where it ends. Events that the rows have
-    already do no harm: the last event of a key decides, and it is in the archive or the row was not changed since.
-
-    Raises:
-        ArchiveError: the archive has no file of the table whose name tells a position; what changes while the rows are read might never
-            get into it, and nobody could tell.
-    """
-    url, found = _scan(request, ArchiveWatermark())
-    finished = {file.path for file in found.stock.to_read}
-    last: dict[str, tuple[int, ...]] = {}
-    for name in found.names:
-        if name.path in finished and isinstance(name, KafkaName | BinlogName):
-            start = (name.start_offset,) if isinstance(name, KafkaName) else (name.number, 0)
-            last[name.stream] = max(start, last.get(name.stream, start))
-    if not last:
-        raise ArchiveError(
-            f"Table {request.table} cannot begin with a snapshot ('initial_load: snapshot'): {url} has no complete file of the table yet.",
-            why="The tool that writes the archive may not capture the table; changes that are made during the snapshot would then be lost.",
+    archive, table = request.facts.pipeline.archive, request.facts.config.table
+    if not archive.url or not archive.events.format:
+        raise ConfigError(
+            f"Table {table} has 'method: log', and the pipeline does not name an archive.",
             data="Nothing was read or written.",
-            next="Let the tool write its first file (Debezium: a heartbeat, or any change of the table), then run again.",
+            next="Add 'archive:' with 'url' and 'format' to the pipeline file, or set 'method: query'.",
         )
-    return ArchiveWatermark(streams=tuple(PartitionWatermark(stream=stream, to=start) for stream, start in sorted(last.items())))
+    url = archive.location(table)
+    with measured(RunPhase.LISTING), closing(open_archive(url, dict(archive.options))) as opened:
+        return url, scan_archive(opened, archive, request.ledger, (request.facts.config.pipeline, table), before)
 
 
-def position_after_resync(request: TableRequest) -> ArchiveWatermark:
-    """Returns from where a table's events are read after all its rows have been read anew, gaps behind it or not.
-
-    Raises:
-        ArchiveError: as `archive_position`.
-    """
-    before = replace(request.state.progress.archive or ArchiveWatermark(), newest=())  # rows that are read anew are older than any event
-    return advanced(before, archive_position(request).streams)
-
-
-def with_current_archive(request: TableRequest, spec: Operation, log: LogBatch) -> Operation:
-    """Returns a frozen operation that has landed nothing as the pipeline file wants it read now; its files are those of now too.
-
-    Format, settings and accepted losses may be what it failed for: after they are corrected it has to be read by the new ones. Number and
-    identity stay, and so do its files, unless one of them has changed or is gone or the archive is another one. If it is read otherwise
-    than before, it lands in another staging folder: a try of the old reading that is still alive cannot land for the new one.
-
-    Args:
-        request: The table.
-        spec: The operation.
-        log: What it reads.
-    """
-    now = _configured(request, log)
-    elsewhere = _layout_of(now) != _layout_of(log)
-    if not now.again:
-        now = _list_again(request, spec, now, anew=elsewhere)
-    if _reading_key(now) == _reading_key(log):
-        return replace(spec, read=ArchiveRead(batch=now))
-    named = hashlib.sha256(_reading_key(now).encode()).hexdigest()[:8]
-    staging = staging_of(request.facts.pipeline, spec.table, spec.op_seq, spec.operation_id)
-    return replace(spec, read=ArchiveRead(batch=now), target=replace(spec.target, staging=f"{staging}-{named}"))
-
-
-def reads_differently(before: Operation, after: Operation) -> bool:
-    """True if the pipeline file was changed so that an operation's records are read in another way."""
-    match before.read, after.read:
-        case ArchiveRead(batch=old), ArchiveRead(batch=new):
-            return _reading_key(old) != _reading_key(new)
-        case _:
-            return False
-
-
-def _configured(request: TableRequest, log: LogBatch) -> LogBatch:
-    """Returns a batch with the archive of now; a table that is not fed from one any more finishes what it began with the old one."""
-    pipeline, config = request.facts.pipeline, request.facts.config
-    archive = pipeline.archive
-    if config.settings.method is not Method.LOG or not archive.url or not archive.events.format:
-        return log
-    unknown = quarantine_path(pipeline, config.table) if not log.again and collects_unknown_tables(request) else ""
-    renamed = config.settings.values.renamed
-    return replace(
-        log, archive=archive, url=archive.location(config.table), renamed=renamed, unknown=unknown, declared=declared_names(request)
-    )
-
-
-def _reading_key(log: LogBatch) -> str:
-    """Returns what decides, besides the files, which rows their records come to."""
-    events = log.archive.events
-    return json_codec.dumps((*_layout_of(log), events.format, events.settings, events.accept_losses, events.time_zone))
-
-
-def _layout_of(log: LogBatch) -> tuple[str, Layout, str]:
-    """Returns where the files are, and what gives their names a meaning."""
-    return log.url, log.archive.files.layout, log.archive.files.template
-
-
-def _list_again(request: TableRequest, spec: Operation, log: LogBatch, *, anew: bool) -> LogBatch:
-    """Returns a batch with the files as they are now, if one of its own has changed or is gone, or if they are to be listed anew.
-
-    A try that has read the old files and lands them all the same does no harm: rows and watermark of a try stand in one manifest.
-    """
-    with measured(RunPhase.LISTING), closing(open_archive(log.url, dict(log.archive.options))) as opened:
-        try:
-            if not anew:
-                check_unchanged(opened, FrozenFiles(files=log.files))
-                return log
-        except ArchiveChangedError:
-            pass
-        found = scan_archive(opened, log.archive, request.ledger, (spec.pipeline, spec.table), log.before, full=True)
-    files = first_files(found.files.files, found.names, log.archive.files.files_per_run)
-    return replace(log, files=files, decisions=found.decisions)
+def _listing_bound(scan: ArchiveScan) -> SafeBound:
+    """Returns the instant (UTC) of the listing as the watermark of a table without a cursor. Positions decide what is complete."""
+    value = CursorValue(parts=(format_datetime(scan.listing.clock.replace(tzinfo=None)),))
+    return SafeBound(value=value, clock=value, method="archive", observed_at=scan.listing.clock)
 
 
 def first_files(files: tuple[ListedFile, ...], names: Iterable[FileName], limit: int) -> tuple[ListedFile, ...]:
-    """Returns the first files of each stream, at most so many: what is left out comes after all that is taken.
+    """Returns the first files of each stream, up to a limit. The other files come later in their stream.
 
     Args:
-        files: All that can be read.
-        names: What their names say.
-        limit: How many files are read at most; at least one of each stream is.
+        files: All files that can be read.
+        names: Their parsed names.
+        limit: The largest number of files, but at least one of each stream is returned.
     """
     if len(files) <= limit:
         return files
@@ -277,21 +189,114 @@ def first_files(files: tuple[ListedFile, ...], names: Iterable[FileName], limit:
     return tuple(sorted((file for queue in waiting.values() for file in queue[:share]), key=lambda file: file.path))
 
 
-def _listing_bound(found: ArchiveScan) -> SafeBound:
-    """Returns when the archive was listed, as the watermark of a table without cursor; what is complete, positions say."""
-    value = CursorValue(parts=(format_datetime(found.listing.clock.replace(tzinfo=None)),))
-    return SafeBound(value=value, clock=value, method="archive", observed_at=found.listing.clock)
+def collects_unknown_tables(request: TableRequest) -> bool:
+    """True for the first table, by name, of those that read one folder: it collects the records of unknown tables.
+
+    Raises:
+        SourceError: the source does not say which tables it has.
+    """
+    pipeline, table = request.facts.pipeline, request.facts.config.table
+    if "{schema}" in pipeline.archive.url and "{table}" in pipeline.archive.url:
+        return True
+    place, configs = pipeline.archive.location(table), resolve_tables(pipeline, request.tables())
+    return str(table) == min(
+        str(one.table) for one in configs if one.settings.method is Method.LOG and pipeline.archive.location(one.table) == place
+    )
 
 
-def _scan(request: TableRequest, before: ArchiveWatermark) -> tuple[str, ArchiveScan]:
-    """Returns the folder of a table's archive, and what was found there."""
-    archive, table = request.facts.pipeline.archive, request.facts.config.table
-    if not archive.url or not archive.events.format:
-        raise ConfigError(
-            f"Table {table} has 'method: log', and the pipeline does not name an archive.",
-            data="Nothing was read or written.",
-            next="Add 'archive:' with 'url' and 'format' to the pipeline file, or set 'method: query'.",
+def draft_replay(request: TableRequest) -> Draft:
+    """Drafts the operation that applies a table's event history again: all of it to a new table, or its end to the existing table.
+
+    Raises:
+        RequestError: the table has no `event_history`, or the history has no event yet.
+    """
+    history, since = _history(request), request.run.since
+    if history is None or DeltaLog(history.path).newest() is None:
+        raise RequestError(
+            f"Table {request.table} has no event history to replay.",
+            why="'event_history' is not set." if history is None else "No event has arrived since it was set, or since all rows were read.",
+            data="Nothing was read or written; the watermark stays.",
+            next="Set 'event_history: true' for the table; the history begins with the next run that has events.",
         )
-    url = archive.location(table)
-    with measured(RunPhase.LISTING), closing(open_archive(url, dict(archive.options))) as opened:
-        return url, scan_archive(opened, archive, request.ledger, (request.facts.config.pipeline, table), before)
+    read = ReplayRead(replay=Replay(path=history.path, since=since))
+    spec = new_operation(request, OperationKind.REPLAY, request.source.now(), read)
+    mode = ApplyMode.OVERWRITE if since is None else ApplyMode.MERGE
+    spec = replace(spec, apply=replace(spec.apply, mode=mode, landing=Landing.DIRECT, replaces_schema=since is None))
+    return Draft(operations=(spec,))
+
+
+def _history(request: TableRequest) -> EventHistory | None:
+    return event_history(request.facts.pipeline, request.facts.config, request.state.generation)
+
+
+def with_current_archive(request: TableRequest, spec: Operation, log: LogBatch) -> Operation:
+    """Returns a frozen operation that has landed nothing, with the archive settings of the pipeline file as it is now.
+
+    It may have failed because of format, settings or accepted losses, so it must be read with the corrected ones. Number and identity stay,
+    and so do its files, unless one of them has changed or is gone, or the archive is another one. If the settings differ, it lands in
+    another staging folder: a try with the old settings that still runs cannot land rows for it.
+
+    Args:
+        request: The table.
+        spec: The operation.
+        log: What it reads.
+    """
+    now = _configured(request, log)
+    elsewhere = _layout_of(now) != _layout_of(log)
+    if not now.again:
+        now = _list_again(request, spec, now, anew=elsewhere)
+    if _reading_key(now) == _reading_key(log):
+        return replace(spec, read=ArchiveRead(batch=now))
+    named = hashlib.sha256(_reading_key(now).encode()).hexdigest()[:8]
+    staging = staging_of(request.facts.pipeline, spec.table, spec.op_seq, spec.operation_id)
+    return replace(spec, read=ArchiveRead(batch=now), target=replace(spec.target, staging=f"{staging}-{named}"))
+
+
+def _layout_of(log: LogBatch) -> tuple[str, Layout, str]:
+    """Returns where the files are, and what gives their names a meaning."""
+    return log.url, log.archive.files.layout, log.archive.files.template
+
+
+def _configured(request: TableRequest, log: LogBatch) -> LogBatch:
+    """Returns a batch with the current archive. A table that no longer reads an archive finishes with the old one."""
+    pipeline, config = request.facts.pipeline, request.facts.config
+    archive = pipeline.archive
+    if config.settings.method is not Method.LOG or not archive.url or not archive.events.format:
+        return log
+    unknown = quarantine_path(pipeline, config.table) if not log.again and collects_unknown_tables(request) else ""
+    renamed = config.settings.values.renamed
+    return replace(
+        log, archive=archive, url=archive.location(config.table), renamed=renamed, unknown=unknown, declared=declared_names(request)
+    )
+
+
+def _list_again(request: TableRequest, spec: Operation, log: LogBatch, *, anew: bool) -> LogBatch:
+    """Returns a batch with the current files, if one of its files has changed or is gone, or if `anew` asks for another listing.
+
+    A try that has read the old files and still lands them does no harm: one manifest has the rows and the watermark of a try.
+    """
+    with measured(RunPhase.LISTING), closing(open_archive(log.url, dict(log.archive.options))) as opened:
+        try:
+            if not anew:
+                check_unchanged(opened, FrozenFiles(files=log.files))
+                return log
+        except ArchiveChangedError:
+            pass
+        scan = scan_archive(opened, log.archive, request.ledger, (spec.pipeline, spec.table), log.before, full=True)
+    files = first_files(scan.files.files, scan.names, log.archive.files.files_per_run)
+    return replace(log, files=files, decisions=scan.decisions)
+
+
+def reads_differently(before: Operation, after: Operation) -> bool:
+    """True if two versions of a frozen operation read their records with different archive settings."""
+    match before.read, after.read:
+        case ArchiveRead(batch=old), ArchiveRead(batch=new):
+            return _reading_key(old) != _reading_key(new)
+        case _:
+            return False
+
+
+def _reading_key(log: LogBatch) -> str:
+    """Returns the settings that decide how records become rows, as text to compare."""
+    events = log.archive.events
+    return json_codec.dumps((*_layout_of(log), events.format, events.settings, events.accept_losses, events.time_zone))

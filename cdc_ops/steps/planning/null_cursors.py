@@ -6,9 +6,9 @@ from cdc_ops.steps.table.source_table import SourceTable
 
 
 def null_cursor_checksum(source: Source, facts: SourceTable) -> str:
-    """Takes the checksum over all columns of the rows without a cursor, "" if they are not asked for or there cannot be any.
+    """Returns `rows:checksum` over all columns of the rows whose cursor is NULL, "" without `null_cursor: checksum` or NULL cursors.
 
-    Taken after the bound and before the operation reads, as with `late_rows.next_range_checksum`.
+    Called after the bound was taken and before the operation reads, like `late_rows.next_range_checksum`.
     """
     parts = (facts.schema.column(name) for name in facts.cursor.lead.columns)
     if facts.config.settings.load.null_cursor is not NullCursor.CHECKSUM or any(part is not None and not part.nullable for part in parts):
@@ -19,5 +19,9 @@ def null_cursor_checksum(source: Source, facts: SourceTable) -> str:
 
 
 def rows_in_checksum(nulls: str) -> int:
-    """Returns how many rows without a cursor a checksum stands for."""
+    """Returns the number of rows in a checksum of `null_cursor_checksum`.
+
+    >>> rows_in_checksum("12:8f14e45f"), rows_in_checksum("")
+    (12, 0)
+    """
     return int(nulls.partition(":")[0] or 0)

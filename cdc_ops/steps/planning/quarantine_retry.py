@@ -1,6 +1,6 @@
-"""`quarantine replay`: records that were set aside are read again, by the settings, the columns and the package of now. No Spark here.
+"""`quarantine replay`: records in quarantine are read again, with today's settings, columns and package. No Spark here.
 
-quarantine -> records -> feed -> last state of each key -> the one MERGE, whose guard leaves out what is older than its row
+quarantine -> records -> feed -> last state of each key -> MERGE, which skips records that are older than their row
 """
 
 from dataclasses import replace
@@ -20,7 +20,7 @@ def draft_quarantine_retry(request: TableRequest) -> Draft:
     """Drafts the operation that reads a table's records in quarantine.
 
     Raises:
-        RequestError: its rows are read by query.
+        RequestError: the table is read by query.
     """
     facts, config = request.facts, request.facts.config
     if config.settings.method is not Method.LOG:

@@ -1,4 +1,4 @@
-"""Drafts of comparisons: for `reconcile` of any table, and for every live run of a table without cursor. Asks the source, writes nothing.
+"""Drafts of comparisons: for `reconcile` of any table, and for each increment of a table without a cursor. Writes nothing.
 
     cursor  keys  live run                                     reconcile
     yes     yes   increments by the cursor                     keys by checksums: finds deletes, changed keys, lost rows
@@ -6,7 +6,7 @@
     no      no    the same; if anything differs, the whole     the same
                   table is replaced in one commit
 
-A column whose values have no text that both sides share (FLOAT, DOUBLE, GEOMETRY) takes the checksums away: then everything is read, and
+A column without a text form that source and lake share (FLOAT, DOUBLE, GEOMETRY) makes checksums impossible: then all rows are read and
 compared in the lake.
 """
 
@@ -29,11 +29,11 @@ from cdc_ops.steps.table.source_table import SourceTable
 
 
 def draft_comparison(request: TableRequest, *, heals: bool = False) -> Draft:
-    """Drafts the operation that compares a table as a whole and brings over what differs.
+    """Drafts the operation that compares a whole table with its source and copies the rows that differ.
 
     Args:
         request: The table.
-        heals: It stands for events that an archive lacks.
+        heals: The comparison replaces events that an archive lacks.
 
     Raises:
         RequestError: the table has no snapshot yet.
@@ -81,17 +81,20 @@ def draft_comparison(request: TableRequest, *, heals: bool = False) -> Draft:
 
 
 def abandoned_before(request: TableRequest) -> AbandonedOperation | None:
-    """Returns the operation that was given up before a comparison and has to stay so."""
+    """Returns the last abandoned operation of a table, None if there is none: a comparison makes sure that it can never commit."""
     return request.ledger.given_up(request.facts.config.pipeline, request.facts.config.table)
 
 
 def compare_level(source: Source, facts: SourceTable, wanted: CompareLevel | None = None) -> tuple[CompareLevel, str]:
-    """Decides how strongly a table is compared, and says why.
+    """Returns how strongly a table is compared, and the reason as text.
 
     Args:
         source: Says which columns have no checksum.
         facts: The table.
-        wanted: What somebody asked for; None for what the table needs.
+        wanted: The level that the request names; None for the level that the table needs.
+
+    Raises:
+        SourceTableError: the table has a cursor but no keys.
     """
     has_cursor = bool(facts.cursor.columns)
     if has_cursor and not facts.keys:
@@ -118,7 +121,7 @@ def compare_level(source: Source, facts: SourceTable, wanted: CompareLevel | Non
 
 
 def method_summary(source: Source, facts: SourceTable) -> str:
-    """Returns how a table is kept equal, and why this way: its line in the decision table of `cdc-ops plan`."""
+    """Returns how a table is kept equal, and why in this way: the column 'method' of `cdc-ops plan`."""
     if facts.pipeline.source.is_declared:
         return "change events of the archive, by their positions; columns as the pipeline file declares them"
     if facts.config.settings.method is Method.LOG:
@@ -132,18 +135,18 @@ def method_summary(source: Source, facts: SourceTable) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyPlan:
-    """What is compared to verify a table.
+    """What `cdc-ops verify` compares for one table.
 
     Args:
         schema, keys, path: The table, and where it is in the lake.
-        slices: Conditions that tile it, one per connection.
-        buckets: The cut for checksums, None where there can be none.
+        slices: SQL conditions that split its rows, one per connection.
+        buckets: Ranges of keys for checksums, None if checksums are impossible.
         readers: Connections that read what differs.
         delete_where: The table's `apply_as_deletes`: the source is compared without such rows.
         deleted_column: Column that marks deleted rows in the lake, which is compared without them; "" if it has none.
         keeps_versions: The lake has older versions of rows too, and is compared without them.
-        ignores_deletes: Rows that only the lake has are no difference.
-        hidden: Columns that `delete_where` needs and the lake has not.
+        ignores_deletes: Rows that only the lake has do not count as a difference.
+        hidden: Columns that `delete_where` needs and the lake does not store.
     """
 
     schema: TableSchema
@@ -160,10 +163,10 @@ class VerifyPlan:
 
 
 def check_comparable(facts: SourceTable) -> None:
-    """Checks that the rows of a table at the source are the rows of the lake.
+    """Checks that the rows of a table at the source can be compared with the rows of the lake.
 
     Raises:
-        RequestError: they are changes.
+        RequestError: the rows at the source are changes, of which several may have one key.
     """
     if facts.reads_changes:
         raise RequestError(
@@ -200,9 +203,9 @@ def plan_verification(source: Source, facts: SourceTable, readers: int) -> Verif
 
 
 def observed_bound(source: Source) -> SafeBound:
-    """Returns the watermark of a table without cursor: when its snapshot began.
+    """Returns the watermark of a table without a cursor: the instant (UTC) at which its snapshot began.
 
-    It never moves, because nothing is read by it; how fresh such a table is, each comparison says itself.
+    It never moves, because nothing is read by it. Each comparison records itself how fresh such a table is.
     """
     now = source.now()
     value = CursorValue(parts=(format_datetime(now.replace(tzinfo=None)),))

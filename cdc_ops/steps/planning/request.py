@@ -32,6 +32,9 @@ from cdc_ops.steps.query.connection_limit import at_most
 from cdc_ops.steps.table.previous_keys import before_columns
 from cdc_ops.steps.table.source_table import SourceTable
 
+COUNT_LIMIT = 200_000
+"""Rows of a window that are counted before it is read; a window with more rows is read over several connections."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRequest:
@@ -59,22 +62,22 @@ class TableRequest:
         return str(self.facts.config.table)
 
     def slices(self, where: str) -> tuple[str, ...]:
-        """Cuts what matches among the table's readers."""
+        """Returns SQL conditions that split the rows of `where` among the table's connections."""
         return self.limited(self.source.slices(self.facts.schema, self.facts.source_keys, where, self.readers))
 
     def limited(self, slices: tuple[str, ...]) -> tuple[str, ...]:
-        """Returns the slices, joined where there are more than the source allows connections."""
+        """Returns the slices, some of them joined if there are more than the source allows connections."""
         return at_most(slices, self.source.config.max_connections)
 
     @property
     def readers(self) -> int:
-        """Connections at the same time: the table's, but not more than the source allows."""
+        """The number of connections at the same time: the table's `parallelism`, limited by the source's `max_connections`."""
         wanted, most = self.facts.config.settings.load.parallelism, self.source.config.max_connections
         return min(wanted, most) if most else wanted
 
     @property
     def chunk_size(self) -> ChunkSize:
-        """How large an operation on the whole table may be."""
+        """The largest size of one operation of a snapshot."""
         settings = self.facts.config.settings
         return ChunkSize(rows=settings.load.chunk_rows, bytes=settings.load.chunk_bytes, readers=self.readers)
 
@@ -112,7 +115,15 @@ EMPTY_DRAFT: Final = Draft()
 
 
 def new_operation(request: TableRequest, kind: OperationKind, planned_at: datetime, read: Read, ahead: int = 0) -> Operation:
-    """Returns an operation with what all kinds share: a staged MERGE that leaves the watermark where it is."""
+    """Returns an operation with the parts that all kinds share: a staged MERGE that leaves the watermark unchanged.
+
+    Args:
+        request: The table.
+        kind: The operation's kind.
+        planned_at: Now (UTC), by the source's clock.
+        read: What it reads.
+        ahead: The number of new operations before this one.
+    """
     facts, state, config, identity = request.facts, request.state, request.facts.config, uuid.uuid4().hex
     op_seq = state.op_seq + 1 + ahead
     return Operation(
@@ -139,7 +150,7 @@ def new_operation(request: TableRequest, kind: OperationKind, planned_at: dateti
 
 
 def _apply_spec(request: TableRequest) -> ApplySpec:
-    """Returns what the settings of a table make of its rows."""
+    """Returns how the rows of a table are applied to the lake, by its settings."""
     facts, settings = request.facts, request.facts.config.settings
     return ApplySpec(
         keys=facts.keys,
@@ -156,25 +167,25 @@ def _apply_spec(request: TableRequest) -> ApplySpec:
 
 
 def staging_of(pipeline: Pipeline, table: TableName, op_seq: int, operation_id: str) -> str:
-    """Returns an operation's own folder in the staging area: no other operation has it, whatever number that draws."""
+    """Returns an operation's folder in the staging area. No other operation has the same folder, even under the same number."""
     return f"{staging_root(pipeline, table)}/{op_seq}-{operation_id[:12]}"
 
 
 def declared_names(request: TableRequest) -> tuple[str, ...]:
-    """Returns all columns that the pipeline file declares of a table, () where a source is asked for them."""
+    """Returns all columns of a table that the pipeline file declares, () if the source is a database."""
     config = request.facts.config
     return request.source.schema(config.table, types=config.settings.types).names if request.facts.pipeline.source.is_declared else ()
 
 
 def quarantine_of(facts: SourceTable) -> str:
-    """Returns the Delta table of what cannot be read or placed of a table, "" if it stops at the first."""
+    """Returns the path of a table's quarantine, "" if the table stops at the first bad record instead."""
     settings, archive = facts.config.settings, facts.pipeline.archive
     chosen = (settings.order.bad_records, *((archive.bad_records,) if settings.method is Method.LOG else ()))
     return quarantine_path(facts.pipeline, facts.config.table) if OnBadRecord.QUARANTINE in chosen else ""
 
 
 def with_current_quarantine(spec: Operation, facts: SourceTable) -> Operation:
-    """Returns a frozen operation, not landed, with the quarantine that its table has now."""
+    """Returns a frozen operation that has landed nothing, with the current quarantine of its table."""
     if isinstance(spec.read, ArchiveRead):
         return replace(spec, read=ArchiveRead(batch=replace(spec.read.batch, quarantine=quarantine_of(facts))))
     quarantine = quarantine_of(facts) if facts.config.settings.method is Method.QUERY else ""
@@ -191,18 +202,14 @@ def _properties(pipeline: Pipeline, config: TableConfig) -> tuple[tuple[str, str
     return tuple(sorted((defaults | dict(config.settings.upkeep.properties)).items()))
 
 
-COUNT_LIMIT = 200_000
-"""Rows that are counted exactly before a window is read; a window with more is read over several connections."""
-
-
 def draft_window(request: TableRequest, window: Window, kind: OperationKind) -> Draft:
-    """Drafts the read of one window, over several connections where it has many rows; it is idle if it has none."""
+    """Drafts the read of one window; the draft is idle if the window has no row."""
     read = window_read(request, window)
     return Draft(operations=(new_operation(request, kind, request.source.now(), read),)) if read else Draft(idle=f"no row in {window}")
 
 
 def window_read(request: TableRequest, window: Window) -> WindowRead | None:
-    """Returns how the rows of a window are read, None if it has none."""
+    """Returns how the rows of a window are read, None if it has none. Many rows are read over several connections."""
     where = request.source.window_predicate(request.facts.cursor, window)
     rows = request.source.count(request.facts.config.table, where, COUNT_LIMIT)
     if not rows:
@@ -211,6 +218,6 @@ def window_read(request: TableRequest, window: Window) -> WindowRead | None:
 
 
 def whole_landing(request: TableRequest) -> Landing:
-    """Whole tables go straight to Delta where the primary key vouches for unique keys; else they are landed and checked first."""
+    """Returns how a whole table lands: directly in Delta if its primary key guarantees unique keys, else staged and checked first."""
     checked = request.facts.config.settings.order.bad_records is OnBadRecord.QUARANTINE
     return Landing.DIRECT if request.facts.keys_are_primary and not checked else Landing.STAGED

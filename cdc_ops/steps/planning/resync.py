@@ -1,4 +1,4 @@
-"""Drafts of resyncs and backfills: keys, ranges, columns or everything, read again. Asks the source, writes nothing."""
+"""Drafts of resyncs and backfills: keys, ranges, columns or all rows are read again. Queries the source, writes nothing."""
 
 from dataclasses import replace
 
@@ -19,10 +19,10 @@ from cdc_ops.steps.planning.request import Draft, TableRequest, draft_window, ne
 
 
 def draft_reread(request: TableRequest) -> Draft:
-    """Drafts a backfill or resync: what is asked for is read again, and the watermark stays.
+    """Drafts a backfill or resync: the requested rows are read again, and the watermark stays.
 
     Raises:
-        RequestError: the table has no complete snapshot yet, or cannot be read in the way that is asked for.
+        RequestError: the table has no complete snapshot yet, or cannot be read in the requested way.
         SourceError: the source cannot answer.
     """
     run = request.run
@@ -85,7 +85,7 @@ def _range(request: TableRequest) -> Draft:
 
 
 def _columns(request: TableRequest) -> Draft:
-    """Reads some columns again, of a range of time or of all rows in chunks, for the rows that the lake has."""
+    """Drafts the read of some columns, of a time range or of all rows in chunks. Only rows that the lake has are updated."""
     if request.run.since is not None:
         draft = _range(request)
         return replace(draft, operations=tuple(_partial(request, spec) for spec in draft.operations))
@@ -101,14 +101,14 @@ def _partial(request: TableRequest, spec: Operation) -> Operation:
     order_columns = spec.apply.stored_as.sequence.read_columns if spec.apply.stored_as.sequence else ()
     read = (*spec.apply.keys, *spec.source_keys, *spec.source.cursor.column_names, *order_columns, *names)
     if spec.apply.deleted_column in request.run.columns:
-        # What the source has is living, unless a condition on any of its columns says otherwise.
+        # Rows at the source exist, unless `apply_as_deletes` on any of their columns says otherwise.
         schema = spec.source.schema if spec.apply.delete_where else only_columns(spec.source.schema, read)
         return replace(
             spec,
             source=replace(spec.source, schema=schema),
             apply=replace(spec.apply, update_only=(*names, spec.apply.deleted_column)),
         )
-    # Only rows that are there are touched, so nothing is to be deleted by a condition whose columns are not read.
+    # Only existing rows are updated, so conditions that delete rows are not needed, and their columns are not read.
     return replace(
         spec,
         source=replace(spec.source, schema=only_columns(spec.source.schema, read), hidden=()),
@@ -137,7 +137,7 @@ def _full(request: TableRequest) -> Draft:
     planned_at = request.source.now()
     read = ChunkRead(slices=request.slices(""), expected_rows=request.facts.schema.approximate_rows)
     spec = new_operation(request, OperationKind.RESYNC, planned_at, read)
-    # What is kept of deleted rows is what the source has not: it has to be read once and for all.
+    # Deleted rows that the lake keeps are not at the source, so the source is read completely before the table is replaced.
     landing = whole_landing(request) if request.facts.config.settings.apply.deletes is Deletes.HARD else Landing.STAGED
     spec = replace(
         spec,

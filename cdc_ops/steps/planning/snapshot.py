@@ -1,4 +1,4 @@
-"""Snapshots: how progress passes from chunk to chunk, and where a snapshot whose ledger was lost goes on. Pure."""
+"""Drafts of snapshots: the table in chunks, each an operation with the progress before and after it. Queries the source, writes nothing."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,18 +17,18 @@ from cdc_ops.steps.planning.request import Draft, TableRequest, new_operation, w
 
 
 def remaining_rows_condition(progress: SnapshotProgress) -> str:
-    """Returns the condition of the rows that are still to be read, "" for all."""
+    """Returns the SQL condition of the rows that a snapshot still has to read, "" for all rows."""
     if progress.chunks:  # an older record, which has them one by one
         return " OR ".join(f"({chunk})" for chunk in progress.chunks[progress.done :])
     return progress.rest
 
 
 def chunk_progress(start: SnapshotProgress, chunks: tuple[Chunk, ...]) -> Iterator[tuple[Chunk, SnapshotProgress, SnapshotProgress | None]]:
-    """Yields each chunk with the progress before and after it; after the last one there is none.
+    """Yields each chunk with the progress before it and after it; after the last chunk that is None.
 
     Args:
-        start: What has been done; a new snapshot has done nothing.
-        chunks: What is left, in order.
+        start: The progress so far; `done` is 0 for a new snapshot.
+        chunks: The remaining chunks, in order.
     """
     total, rows = start.done + len(chunks), start.rows_done + sum(chunk.rows for chunk in chunks)
     before = start
@@ -41,7 +41,7 @@ def chunk_progress(start: SnapshotProgress, chunks: tuple[Chunk, ...]) -> Iterat
 
 
 def draft_snapshot(request: TableRequest) -> Draft:
-    """Drafts a snapshot, or what is left of one, as chunks; each is an operation of its own.
+    """Drafts a snapshot, or the rest of one, in chunks. Each chunk is one operation; the last one sets the watermark.
 
     Raises:
         SourceError: the source cannot answer.

@@ -1,4 +1,4 @@
-"""What a plan warns of that is neither the cursor's nor the archive's: changes by others, and keys that are compared loosely."""
+"""Warnings of a plan about commits by others and about keys. Warnings about cursor and archive come from elsewhere."""
 
 from cdc_ops.core.formats.catalog import format_spec, is_own_format
 from cdc_ops.core.operation.commit_record import LakeHead
@@ -11,7 +11,7 @@ SHOWN_CHANGES = 3
 
 
 def foreign_warnings(head: LakeHead | None) -> tuple[str, ...]:
-    """Says which commits by others have changed rows of the table since our last one; they are told until our next one."""
+    """Returns a warning about commits by others that changed rows of the table since the last commit of cdc-ops."""
     changes = [change for change in head.foreign_changes if not change.undoes_commits] if head else []
     if not changes:
         return ()
@@ -24,9 +24,9 @@ def foreign_warnings(head: LakeHead | None) -> tuple[str, ...]:
 
 
 def key_warnings(facts: SourceTable, state: TableState) -> tuple[str, ...]:
-    """Warns, until the first load is done, of key columns in which the source holds texts for equal that the lake tells apart.
+    """Returns a warning for each key column whose texts the source compares loosely (case, accents) and the lake exactly.
 
-    Not where rows follow events: one of a key that is written otherwise names the old spelling too, and takes its row away.
+    Only until the snapshot is complete, and not for `method: log`: an event that changes the spelling of a key names the old spelling too.
     """
     if state.progress.watermark is not None or facts.config.settings.method is Method.LOG:
         return ()
@@ -40,7 +40,7 @@ def key_warnings(facts: SourceTable, state: TableState) -> tuple[str, ...]:
 
 
 def event_key_warnings(facts: SourceTable) -> tuple[str, ...]:
-    """Warns of `keys` that are other columns than the primary key, where the archive's events do not show that such a key has changed."""
+    """Returns a warning about `keys` outside the primary key if the archive's events do not show changes of such a key."""
     name = facts.pipeline.archive.events.format
     if facts.config.settings.method is not Method.LOG or not name or is_own_format(name):
         return ()

@@ -18,7 +18,6 @@ from cdc_ops.sources.base import Source
 from cdc_ops.state.base import StateReader
 from cdc_ops.steps.context import Context
 
-
 IF_ON_PURPOSE: Final = "If the table is gone on purpose, remove or exclude it in the pipeline file, or set 'dropped_tables: ignore'."
 """What to do about a missing table; the end of `Absence.idle`."""
 
