@@ -409,7 +409,7 @@ def test_a_snapshot_hands_over_to_the_log_while_rows_change(mariadb: MariaDBServ
     (place(tmp_path) / "archive" / f"{world.database}.items").mkdir(parents=True)
     error = only_error(world.run())
     assert isinstance(error, ArchiveError)
-    assert "no finished file" in str(error)
+    assert "no complete file" in str(error)
     sink, db = Sink(tmp_path / "archive", world.database, "items"), world.database
     positions = itertools.count(100)
 

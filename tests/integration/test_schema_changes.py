@@ -242,7 +242,7 @@ def test_an_alter_between_plan_and_read_lands_nothing_and_the_next_run_reads_the
 
     error = stopped(items.run(execute_with=altered))
     assert told in error.why
-    assert "plans the same window" in error.next
+    assert "reads the same window" in error.next
 
     def same(job: JobSpec) -> StepResult:
         windows.append(job.operations[0].window)
