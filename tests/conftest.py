@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pymysql.connections
 import pytest
 from hypothesis import settings
 
@@ -42,6 +43,11 @@ settings.load_profile("any-machine")
 
 # Closing the JVM's connections is logged when the interpreter ends, after pytest has closed the log's stream.
 logging.getLogger("py4j").setLevel(logging.WARNING)
+
+# PyMySQL reads the certificates of all authorities anew for each connection that then checks none: 26 ms of the 30 that one takes.
+_new_context = pymysql.connections.Connection._create_ssl_ctx
+_unchecked_context = functools.cache(lambda: _new_context(None, {}))
+pymysql.connections.Connection._create_ssl_ctx = lambda self, chosen: _new_context(self, chosen) if chosen else _unchecked_context()
 
 # For many small statements that each run a few times. The second compiler costs a quarter of processor time and pays only after minutes.
 # What the first makes (67 MB) does not fit into the 48 MB that it gets when it is alone. Heap and classes get their room at once, because

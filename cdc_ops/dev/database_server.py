@@ -46,6 +46,7 @@ class DatabaseServer(abc.ABC):
         self.password = _new_password()
         self.admin_password = _new_password()
         self._options = tuple(options)
+        self._engines: dict[str, sqlalchemy.Engine] = {}
         self._process = ServerProcess(self.name, self.folder, stop_signal=self.stop_signal, outlive=outlive)
 
     @property
@@ -117,14 +118,19 @@ class DatabaseServer(abc.ABC):
 
     def execute(self, *statements: str, database: str | None = None) -> list[tuple[Any, ...]]:
         """Runs the statements as the administrator, each committed by itself, and returns the rows of the last one."""
-        options = {"isolation_level": "AUTOCOMMIT", "no_parameters": True}  # a % in a statement is only a %
-        engine = sqlalchemy.create_engine(self.url(database, as_admin=True), poolclass=NullPool, execution_options=options)
         rows: list[tuple[Any, ...]] = []
-        with engine.connect() as connection:
+        with self._engine(self.url(database, as_admin=True)).connect() as connection:
             for statement in statements:
                 result = connection.exec_driver_sql(statement)
                 rows = [tuple(row) for row in result] if result.returns_rows else []
         return rows
+
+    def _engine(self, url: str) -> sqlalchemy.Engine:
+        """Returns the engine for a URL, which keeps no connection; each new one would ask the server for its version and modes again."""
+        if url not in self._engines:
+            options = {"isolation_level": "AUTOCOMMIT", "no_parameters": True}  # a % in a statement is only a %
+            self._engines[url] = sqlalchemy.create_engine(url, poolclass=NullPool, execution_options=options)
+        return self._engines[url]
 
     @abc.abstractmethod
     def create_database(self, name: str) -> None:
