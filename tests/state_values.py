@@ -21,7 +21,7 @@ from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.state.base import TableRun, TableRunStatus
 from cdc_ops.state.lease import Lease
 from cdc_ops.state.sql import SqlStateStore, open_store
-from tests.operations import operation
+from tests.operations import made, operation
 
 T = TypeVar("T")
 PIPELINE = "shop"
@@ -68,7 +68,8 @@ def result(done: Operation, files: int = 3) -> OperationResult:
 
 
 def run(run_id: str, started_at: datetime = NOON, *, table: TableName = ORDERS, pipeline: str = PIPELINE, message: str = "") -> TableRun:
-    return TableRun(
+    return made(
+        TableRun,
         pipeline=pipeline,
         table=table,
         run_id=run_id,

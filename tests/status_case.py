@@ -91,7 +91,8 @@ class Filler:
         started = self.now - timedelta(minutes=minutes)
         done = status in (TableRunStatus.COMMITTED, TableRunStatus.IDLE, TableRunStatus.FAILED)
         self.store.record(
-            TableRun(
+            made(
+                TableRun,
                 pipeline=pipeline,
                 table=table,
                 run_id=f"{trigger}__{started.isoformat()}",

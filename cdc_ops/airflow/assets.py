@@ -47,17 +47,18 @@ def event_extra(run: TableRun) -> dict[str, Any]:
     `delta_versions` is what `cdc_ops.changes` takes. It begins where the event before it ended, whatever came between; None is the very
     beginning. Our Delta tables have no partitions that could be named.
     """
-    window = {"low": str(run.window.low or ""), "high": str(run.window.high or "")} if run.window else None
+    result = run.result
+    window = {"low": str(result.window.low or ""), "high": str(result.window.high or "")} if result.window else None
     return {
         "pipeline": run.pipeline,
         "table": str(run.table),
         "kind": run.kind.value,
         "run_type": run.trigger,
-        "delta_version": run.delta_version,
-        "delta_versions": {"begin": run.told_before, "end": run.delta_version},
+        "delta_version": result.delta_version,
+        "delta_versions": {"begin": run.told_before, "end": result.delta_version},
         "window": window,
-        "counts": json_codec.to_data(run.counts),
-        "late_rows": run.late_rows,
-        "max_commit_lag": run.max_commit_lag,
-        "alert": run.alert,
+        "counts": json_codec.to_data(result.counts),
+        "late_rows": result.late_rows,
+        "max_commit_lag": result.max_commit_lag,
+        "alert": run.messages.alert,
     }

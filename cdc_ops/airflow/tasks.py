@@ -105,8 +105,8 @@ def commit_task(pipeline: Pipeline, tables: Any, alias: AssetAlias, **options: A
             _show(context, label(tables, f"{len(done)} of {len(group.configs)} committed" if failures else ""))
             for run in runs:
                 log.info(line_of(run))
-                if run.phases:
-                    log.info("%s: %s", run.table, phases_text(run.phases))
+                if run.timing.phases:
+                    log.info("%s: %s", run.table, phases_text(run.timing.phases))
             emit(context, alias, group.configs, done)
             settled = {run.table for run in runs}
             own = {str(failure.config.table): failure.error for failure in failures if failure.config.table not in settled}
@@ -159,11 +159,11 @@ def preflight(pipeline: Pipeline) -> None:
 
 def line_of(run: TableRun) -> str:
     """Returns one line on how a table fared."""
-    counts = run.counts
+    counts, message = run.result.counts, run.messages.message
     rows = f", {counts.read:,} rows read" if counts.read else ""
-    version = f", Delta version {run.delta_version}" if run.delta_version is not None else ""
-    message = f": {run.message.splitlines()[0]}" if run.message else ""
-    return f"{run.table}: {run.status} ({run.kind}{rows}{version}){message}"
+    version = f", Delta version {run.result.delta_version}" if run.result.delta_version is not None else ""
+    first = f": {message.splitlines()[0]}" if message else ""
+    return f"{run.table}: {run.status} ({run.kind}{rows}{version}){first}"
 
 
 def _tell(here: TaskContext, planned: GroupPlan) -> None:
@@ -207,7 +207,7 @@ def verdict_of(names: Sequence[str], runs: dict[str, TableRun], broken: Sequence
     lines += [f"- {line_of(runs[name]) if name in runs else f'{name}: not looked at'}" for name in wrong]
     lines += [f"Waiting at a gap in the archive, with all earlier events merged: {', '.join(waiting)}."] if waiting else []
     lines += [f"Failed tasks: {', '.join(broken)}; see their logs."] if broken else []
-    alerts = [f"{name}: {run.alert}" for name, run in sorted(runs.items()) if run.alert]
+    alerts = [f"{name}: {run.messages.alert}" for name, run in sorted(runs.items()) if run.messages.alert]
     return "\n".join((*lines, *alerts)) if lines else ""
 
 

@@ -7,6 +7,7 @@ import enum
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import ClassVar
 
 from cdc_ops.core.archive.completeness import MissingEvents
 from cdc_ops.core.cursor.windows import Window
@@ -32,56 +33,95 @@ class TableRunStatus(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableRun:
-    """One table in one run, for people: what was asked, what happened.
+class RunTiming:
+    """When a run worked on a table.
 
     Args:
-        run_id: The run (Airflow's run id, or the CLI's own).
-        trigger: `scheduled`, `manual`, `backfill`, `cli`, ...
-        kind: Why the table was written.
-        window: What was read.
-        counts: What it did.
-        message: One line: idle, error text, warning.
-        schema_changes: One sentence per change of columns at the source that the run has to report.
-        late_rows: Rows that turned up below the watermark, and were merged.
-        max_commit_lag: How far below it the oldest of them lay, in seconds; None without any, and for counting cursors.
-        advice: What late rows ask for, "" without any.
-        alert: What somebody has to look at although the run goes on, "" if nothing.
-        warnings: What the plan warned of; the next run tells only what is new.
-        missing: What the table's archive misses, of which the alert speaks; None if nothing does.
-        note: How its rows came to be committed, where it was not by this run's own statement; "" otherwise.
-        told_before: Delta version up to which the asset events of earlier runs have told of the table, None if of nothing.
+        started_at, finished_at: By the ledger's clock, UTC; `finished_at` is None while the run works.
         phases: What the run spent its time on.
     """
 
+    started_at: datetime
+    finished_at: datetime | None = None
+    phases: Phases = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What a run read from a table's source and wrote to the lake.
+
+    Args:
+        window: The window that was read, None if none was.
+        op_seq: Always None; the stored JSON has it.
+        delta_version: Of the table after the run.
+        counts: Rows read and written, and what was set aside.
+        late_rows: Rows that turned up below the watermark, and were merged.
+        max_commit_lag: How far below the watermark the oldest late row was, in seconds; None without late rows, and for numeric cursors.
+    """
+
+    window: Window | None = None
+    op_seq: int | None = None
+    delta_version: int | None = None
+    counts: Counts = field(default_factory=Counts)
+    late_rows: int = 0
+    max_commit_lag: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunMessages:
+    """What a run says to people about a table; "" or empty where there is nothing to say.
+
+    Args:
+        message: One line: why the table is idle, the error's text, warnings.
+        alert: What somebody has to look at although the run goes on.
+        advice: Which setting to change because of late rows.
+        note: Why rows were committed by something other than this run's own statement.
+        warnings: Warnings of the plan; the next run shows only new ones.
+        schema_changes: One sentence per change of columns at the source that the run has to report.
+    """
+
+    message: str = ""
+    alert: str = ""
+    advice: str = ""
+    note: str = ""
+    warnings: tuple[str, ...] = ()
+    schema_changes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRun:
+    """One table in one run, for people: what was asked, what happened. In its JSON the fields of the groups stand beside the others.
+
+    Args:
+        pipeline, table: Which table.
+        run_id: The run (Airflow's run id, or the CLI's own).
+        trigger: `scheduled`, `manual`, `backfill`, `cli`, ...
+        kind: Why the table was written.
+        status: How the table fared.
+        timing: When the run worked on the table.
+        result: What it read and wrote.
+        messages: What it says to people.
+        told_before: Delta version up to which the asset events of earlier runs have told of the table, None if of nothing.
+        missing: What the table's archive misses, as the alert says; None if nothing is missing.
+    """
+
+    JSON_INLINE: ClassVar[tuple[str, ...]] = ("timing", "result", "messages")
     pipeline: str
     table: TableName
     run_id: str
     trigger: str
     kind: OperationKind
     status: TableRunStatus
-    started_at: datetime
-    finished_at: datetime | None = None
-    window: Window | None = None
-    op_seq: int | None = None
-    delta_version: int | None = None
-    counts: Counts = field(default_factory=Counts)
-    message: str = ""
-    schema_changes: tuple[str, ...] = ()
-    late_rows: int = 0
-    max_commit_lag: float | None = None
-    advice: str = ""
-    alert: str = ""
-    warnings: tuple[str, ...] = ()
-    note: str = ""
+    timing: RunTiming
+    result: RunResult = RunResult()
+    messages: RunMessages = RunMessages()
     told_before: int | None = None
-    phases: Phases = ()
     missing: MissingEvents | None = None
 
     @property
     def notices(self) -> tuple[str, ...]:
         """What is to be said of the run besides its status, most urgent first."""
-        return tuple(text for text in (self.alert, self.advice) if text)
+        return tuple(text for text in (self.messages.alert, self.messages.advice) if text)
 
     @property
     def waits_for_somebody(self) -> bool:

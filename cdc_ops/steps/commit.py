@@ -17,7 +17,7 @@ from cdc_ops.core.pipeline.unknown_tables import UnknownTables
 from cdc_ops.core.schema.value_policies import NullifiedValues
 from cdc_ops.errors import CdcError, DeletesRefusedError, JobLostError, StaleStateError, from_payload
 from cdc_ops.lake.staging.manifests import expire
-from cdc_ops.state.base import TableRun, TableRunStatus
+from cdc_ops.state.base import RunMessages, RunTiming, TableRun, TableRunStatus
 from cdc_ops.state.lease import Lease
 from cdc_ops.steps.archive.gaps import with_missing_events
 from cdc_ops.steps.context import Context
@@ -95,16 +95,14 @@ def _settle(context: Context, lease: Lease, request: RunRequest, config: TableCo
     opened = _opened_run(context, request, config, frozen)
     nothing = bool(reported) and all(item.outcome is Outcome.UNCHANGED for item in reported.values())
     done = TableRunStatus.IDLE if nothing else TableRunStatus.COMMITTED
+    counts, note = _total(reported.values()), "" if problem else _note(frozen, reported, lost=result is None)
     run = replace(
         opened,
         status=TableRunStatus.FAILED if problem else done,
-        finished_at=store.now(),
-        delta_version=store.table_state(config.pipeline, config.table).delta_version,
+        timing=replace(opened.timing, finished_at=store.now()),
+        result=replace(opened.result, delta_version=store.table_state(config.pipeline, config.table).delta_version, counts=counts),
+        messages=_messages(opened.messages, counts, problem, note=note, equal=nothing),
         told_before=told,
-        counts=(counts := _total(reported.values())),
-        note=(note := "" if problem else _note(frozen, reported, lost=result is None)),
-        alert=_alert(opened.alert, counts.columns.alert),
-        message=str(problem) if problem else "; ".join(filter(None, (_EQUAL if nothing else "", opened.message, note, counts.warning))),
     )
     run = with_late_rows(run, config, frozen, reported)
     return SettledTable(run=with_missing_events(run, context, config, frozen), error=problem)
@@ -150,7 +148,7 @@ def _opened_run(context: Context, request: RunRequest, config: TableConfig, froz
         trigger=request.trigger,
         kind=frozen[0].kind if frozen else OperationKind.INCREMENT,
         status=TableRunStatus.PLANNED,
-        started_at=context.store.now(),
+        timing=RunTiming(started_at=context.store.now()),
     )
 
 
@@ -170,6 +168,13 @@ def _total(results: Iterable[OperationResult]) -> Counts:
         reread=tuple(dict.fromkeys(why for c in counts for why in c.reread)),
         blank=sum(c.blank for c in counts),
     )
+
+
+def _messages(planned: RunMessages, counts: Counts, problem: CdcError | None, *, note: str, equal: bool) -> RunMessages:
+    """Returns the messages of the plan together with those of the commit."""
+    texts = (_EQUAL if equal else "", planned.message, note, counts.warning)
+    message = str(problem) if problem else "; ".join(filter(None, texts))
+    return replace(planned, message=message, alert=_alert(planned.alert, counts.columns.alert), note=note)
 
 
 def _note(frozen: tuple[Operation, ...], reported: dict[str, OperationResult], *, lost: bool) -> str:
@@ -195,8 +200,9 @@ def _alert(planned: str, found: str) -> str:
 
 def _with_phases(settled: SettledTable, result: TableResult | None, others: Phases) -> SettledTable:
     """Adds the phases of Spark's work and others to the phases of the plan, which the run has already."""
-    planned = tuple(item for item in settled.run.phases if item.phase in PLANNING)
-    return replace(settled, run=replace(settled.run, phases=added(planned, result.phases if result else (), others)))
+    planned = tuple(item for item in settled.run.timing.phases if item.phase in PLANNING)
+    timing = replace(settled.run.timing, phases=added(planned, result.phases if result else (), others))
+    return replace(settled, run=replace(settled.run, timing=timing))
 
 
 def _expire_staging(context: Context, config: TableConfig) -> None:

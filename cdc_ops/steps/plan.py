@@ -21,7 +21,7 @@ from cdc_ops.core.operation.operation import Operation, OperationKind, Operation
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
 from cdc_ops.core.operation.table_state import LedgerStatus, TableState, compare, projected, scanned
-from cdc_ops.core.phases import Phases, RunPhase
+from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig, current_settings, known_tables
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.processes import holder_name
@@ -30,7 +30,7 @@ from cdc_ops.errors import RequestError
 from cdc_ops.lake.log.head import read_head
 from cdc_ops.lake.staging.manifests import find_landed, is_landed
 from cdc_ops.sources.base import Source
-from cdc_ops.state.base import StateReader, TableRun, TableRunStatus
+from cdc_ops.state.base import RunMessages, RunResult, RunTiming, StateReader, TableRun, TableRunStatus
 from cdc_ops.state.lease import Lease
 from cdc_ops.steps.archive.frozen_files import record_frozen, record_scan, with_hashes
 from cdc_ops.steps.context import Context
@@ -176,7 +176,7 @@ def freeze_table(context: Context, source: Source, request: RunRequest, config: 
             plan = plan.warned([f"the lease of {holder}, a process of this machine that has ended, was taken over by this run"])
         before = still_told(store, config.pipeline, config.table, request.run_id) if plan.only_finishes else ()
         warnings = (*plan.warnings, *(text for text in before if text not in plan.warnings))
-        store.record(replace(_table_run(request, plan, started, watch.phases), warnings=warnings))
+        store.record(_table_run(request, plan, warnings, RunTiming(started_at=started, phases=watch.phases)))
     except BaseException:
         store.release(lease)
         raise
@@ -324,7 +324,8 @@ def _fresh_at(facts: SourceTable, state: TableState, new: Draft) -> datetime | N
     return fresh_instant(facts.cursor, new.bound) if new.bound and new.bound_advanced else None
 
 
-def _table_run(request: RunRequest, plan: TablePlan, started: datetime, phases: Phases) -> TableRun:
+def _table_run(request: RunRequest, plan: TablePlan, warnings: tuple[str, ...], timing: RunTiming) -> TableRun:
+    """Returns the table's run as the ledger records it; `warnings` are those of the plan, and those that an earlier run showed."""
     first = plan.operations[0] if plan.operations else None
     return TableRun(
         pipeline=plan.config.pipeline,
@@ -333,14 +334,14 @@ def _table_run(request: RunRequest, plan: TablePlan, started: datetime, phases: 
         trigger=request.trigger,
         kind=first.kind if first else KIND_OF_RUN[request.kind],
         status=TableRunStatus.PLANNED if first else TableRunStatus.IDLE,
-        started_at=started,
-        finished_at=None if first else started,
-        window=first.window if first else None,
-        op_seq=None,
-        message="; ".join(part for part in (plan.new.idle, *plan.warnings) if part),
-        schema_changes=plan.schema_changes,
-        alert=plan.alert,
-        phases=phases,
+        timing=timing if first else replace(timing, finished_at=timing.started_at),
+        result=RunResult(window=first.window if first else None),
+        messages=RunMessages(
+            message="; ".join(part for part in (plan.new.idle, *plan.warnings) if part),
+            alert=plan.alert,
+            warnings=warnings,
+            schema_changes=plan.schema_changes,
+        ),
         missing=plan.new.missing_events,
     )
 

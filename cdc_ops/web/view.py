@@ -78,7 +78,7 @@ class TableRow:
     def error(self) -> str:
         """The last run's error text, "" if it did not fail."""
         run = self.overview.last_run
-        return run.message if run and run.status is TableRunStatus.FAILED else ""
+        return run.messages.message if run and run.status is TableRunStatus.FAILED else ""
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -193,9 +193,10 @@ def instant(value: datetime | None) -> str:
 
 def spent(run: TableRun) -> str:
     """Returns what a run spent its time on, "" if that was not measured."""
-    return phases_text(run.phases)
+    return phases_text(run.timing.phases)
 
 
 def took(run: TableRun) -> str:
     """Returns how long a run worked on a table."""
-    return duration(run.finished_at - run.started_at) if run.finished_at else _NOTHING
+    timing = run.timing
+    return duration(timing.finished_at - timing.started_at) if timing.finished_at else _NOTHING

@@ -16,6 +16,7 @@ from cdc_ops.airflow.dags import build_dags
 from cdc_ops.airflow.tasks import verdict_of
 from cdc_ops.core.archive.completeness import MissingEvents
 from cdc_ops.core.archive.offsets import Gap
+from tests.operations import changed
 from tests.state_values import ORDERS
 from tests.state_values import run as table_run
 
@@ -212,7 +213,7 @@ def test_a_run_whose_table_waits_at_a_gap_is_red_unless_the_next_run_heals_it() 
     """The tasks are green, because what comes before the gap is merged; the outcome is not, because somebody has to act."""
     name, gap = str(ORDERS), Gap(stream="orders/0", low=(10,), high=(20,))
     missing = MissingEvents(gaps=(gap,))
-    line = replace(table_run("r"), missing=missing, alert=missing.alert(name))
+    line = changed(table_run("r"), missing=missing, alert=missing.alert(name))
     verdict = verdict_of([name], {name: line}, ())
     assert "Waiting at a gap in the archive" in verdict
     assert "orders/0: 10 up to, not including, 20" in verdict

@@ -45,8 +45,8 @@ def test_a_snapshot_and_an_increment_arrive_in_delta(
     head = read_head(str(tmp_path / "lake" / "shop" / "sales"), "shop", TableName.parse(SALES))
     assert head is not None
     assert head.txn_version == 2
-    read = [line.counts.read for line in stage.ledger.table_runs("shop", run_id=second.id) if str(line.table) == SALES]
+    read = [line.result.counts.read for line in stage.ledger.table_runs("shop", run_id=second.id) if str(line.table) == SALES]
     assert read == [2]
     [line] = [line for line in stage.ledger.table_runs("shop", run_id=second.id) if str(line.table) == SALES]
-    assert [item.phase.value for item in line.phases] == ["plan", "start of Spark", "landing", "merge", "commit"]
-    assert all(item.seconds > 0 for item in line.phases)
+    assert [item.phase.value for item in line.timing.phases] == ["plan", "start of Spark", "landing", "merge", "commit"]
+    assert all(item.seconds > 0 for item in line.timing.phases)

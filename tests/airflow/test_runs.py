@@ -92,7 +92,7 @@ def test_a_table_that_cannot_be_extracted_does_not_stop_the_others(stage: Stage)
     assert run.tasks == GREEN | {"extract": "failed", "outcome": "failed", "maintain": "skipped"}
     assert stage.statuses(run) == {SALES: "failed", LINES: "committed"}
     line = stage.ledger.table_runs("shop", run_id=run.id)
-    assert any("stub conflict" in item.message for item in line)
+    assert any("stub conflict" in item.messages.message for item in line)
 
 
 def test_an_application_that_dies_leaves_its_windows_to_the_next_run(stage: Stage) -> None:

@@ -76,7 +76,7 @@ def test_events_from_both_sides_of_an_alter_are_merged_and_what_none_of_them_tel
     assert "CREATE TABLE other" not in said
     assert "the table was dropped" not in said, "a connector that starts writes it in its snapshot, and nothing was dropped"
     [run] = report.runs
-    assert "table 'items_2' was renamed to the name of this table (file_no 3, pos 80)" in run.alert
+    assert "table 'items_2' was renamed to the name of this table (file_no 3, pos 80)" in run.messages.alert
     counts(world.run(kind=RunKind.BACKFILL, columns=("region",)))
     assert world.lake("items", "id, title, tone, region") == world.source("items")
     sink.write(change("u", 600, before={"id": 3}, after={"id": 3, "title": "e", "tone": "blue", "region": "eu"}, **at))

@@ -84,8 +84,8 @@ def test_a_window_that_was_damaged_after_a_kill_is_read_again_by_the_next_run(
     assert not report.failures, report.failures[0].error
     assert any("the landed rows were damaged" in text and "same window was read again" in text for text in report.warnings), report.warnings
     [run] = report.runs
-    assert "the same window was read again" in run.message
-    assert run.window == spec.window
+    assert "the same window was read again" in run.messages.message
+    assert run.result.window == spec.window
     again = read_manifest(spec.target.staging)
     assert again is not None
     assert again.attempt != first.attempt
@@ -118,7 +118,7 @@ def test_a_window_that_is_damaged_before_its_merge_is_read_again_by_the_merge(wo
     assert len(set(attempts)) == 2
     assert [line for line in lines if "are damaged" in line and "cdc-ops reads the same window again" in line]
     [run] = report.runs
-    assert run.counts.reread
+    assert run.result.counts.reread
     assert world.lake("orders") == world.source("orders")
     assert world.data_commits("orders") == [1, 2]
 

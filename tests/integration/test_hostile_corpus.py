@@ -18,7 +18,7 @@ from tests.world import World
 def counted(report: RunReport) -> tuple[int, int]:
     assert not report.failures, [str(failure.error) for failure in report.failures]
     [run] = report.runs
-    return run.counts.inserted, run.counts.updated
+    return run.result.counts.inserted, run.result.counts.updated
 
 
 def schema_of(world: World) -> TableSchema:

@@ -35,7 +35,7 @@ def world(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> World:
 def counted(report: RunReport) -> tuple[int, int, int]:
     assert not report.failures, [str(failure.error) for failure in report.failures]
     [run] = report.runs
-    return run.counts.inserted, run.counts.updated, run.counts.deleted
+    return run.result.counts.inserted, run.result.counts.updated, run.result.counts.deleted
 
 
 def marks(world: World, *ids: int) -> list[tuple[object, ...]]:

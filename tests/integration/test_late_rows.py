@@ -111,7 +111,7 @@ def test_a_row_that_commits_late_is_not_lost_and_not_late(bare: World) -> None:
     _, second = insert_late(bare, {name: {"cursor": cursor, "lookback": timedelta(0)} for name, cursor in CURSORS.items()})
     for name in CURSORS:
         assert bare.lake(name, "id, v") == bare.source(name, "id, v"), name
-        assert second[name].late_rows == 0, name
+        assert second[name].result.late_rows == 0, name
 
 
 def test_without_the_safe_bound_it_is_lost_unless_a_band_finds_it_and_says_so(bare: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,11 +122,11 @@ def test_without_the_safe_bound_it_is_lost_unless_a_band_finds_it_and_says_so(ba
     for name, cursor in CURSORS.items():
         assert [v for [v] in bare.lake(f"{name}_without", "v")] == [1, 2, 200, 300], name
         assert bare.lake(name, "id, v") == bare.source(name, "id, v"), name
-        assert (first[name].late_rows, first[name].advice) == (0, ""), name
-        assert second[name].late_rows == 1, name
-        assert "1 late row was found below the watermark" in second[name].advice
-        assert (second[name].max_commit_lag is None) == (cursor == ("id",))
-        assert (second[name].counts.inserted, second[name].counts.updated) == (2, 0), name
+        assert (first[name].result.late_rows, first[name].messages.advice) == (0, ""), name
+        assert second[name].result.late_rows == 1, name
+        assert "1 late row was found below the watermark" in second[name].messages.advice
+        assert (second[name].result.max_commit_lag is None) == (cursor == ("id",))
+        assert (second[name].result.counts.inserted, second[name].result.counts.updated) == (2, 0), name
 
 
 def test_an_idle_table_whose_band_changes_is_read_and_then_idle_again(world: World) -> None:
@@ -137,7 +137,7 @@ def test_an_idle_table_whose_band_changes_is_read_and_then_idle_again(world: Wor
     jobs = world.jobs
     world.sql("INSERT INTO events (v, updated_at) SELECT 50, updated_at FROM events WHERE id = 1")
     found = run(world)
-    assert (found.late_rows, found.counts.inserted, found.counts.updated) == (1, 1, 0)
+    assert (found.result.late_rows, found.result.counts.inserted, found.result.counts.updated) == (1, 1, 0)
     assert world.jobs == jobs + 1
     assert run(world).status is TableRunStatus.IDLE
     assert world.jobs == jobs + 1
@@ -146,10 +146,10 @@ def test_an_idle_table_whose_band_changes_is_read_and_then_idle_again(world: Wor
 def test_a_quiet_band_is_not_read_and_nothing_of_it_is_written_again(world: World) -> None:
     run(world)
     world.sql("INSERT INTO events (v) VALUES (3), (4), (5)")
-    assert run(world).counts.read == 3
+    assert run(world).result.counts.read == 3
     world.sql("INSERT INTO events (v) VALUES (6)")
     last = run(world)
-    assert (last.counts.read, last.counts.inserted, last.counts.updated) == (1, 1, 0)
+    assert (last.result.counts.read, last.result.counts.inserted, last.result.counts.updated) == (1, 1, 0)
 
 
 def test_a_writer_that_stays_open_too_long_raises_an_alert_and_holds_the_watermark(world: World) -> None:
@@ -160,11 +160,11 @@ def test_a_writer_that_stays_open_too_long_raises_an_alert_and_holds_the_waterma
         world.sql("INSERT INTO events (v) VALUES (3)")
         held = run(world)
         before = world.state("events").progress.watermark
-    assert "longer than 'long_transaction_alert'" in held.alert
-    assert "To inspect it: SELECT * FROM " in held.alert
-    assert held.notices == (held.alert,)
+    assert "longer than 'long_transaction_alert'" in held.messages.alert
+    assert "To inspect it: SELECT * FROM " in held.messages.alert
+    assert held.notices == (held.messages.alert,)
     after = run(world)
-    assert after.alert == ""
+    assert after.messages.alert == ""
     assert before is not None
     assert world.lake("events", "id, v") == world.source("events", "id, v")
 
@@ -173,7 +173,7 @@ def test_a_writer_within_the_limit_raises_no_alert(world: World) -> None:
     run(world)
     with transaction(world) as writer:
         writer.execute("UPDATE events SET v = 9, updated_at = CURRENT_TIMESTAMP(6) WHERE id = 1")
-        assert run(world).alert == ""
+        assert run(world).messages.alert == ""
 
 
 COARSE = {
@@ -192,7 +192,7 @@ def insert_into_the_open_unit(world: World, table: str, cursor: str) -> int:
     """Inserts a row and runs before its day or second is over, and returns its key; what was too late for that is tried again."""
     for key in range(3, 30):
         world.sql(f"INSERT INTO {table} (id, v) VALUES ({key}, {key})")
-        assert runs(world, table)[table].counts.inserted == 1
+        assert runs(world, table)[table].result.counts.inserted == 1
         [(unit,)] = world.sql(f"SELECT {cursor} FROM {table} WHERE id = {key}")
         if str(world.state(table).progress.watermark).startswith(str(unit)):
             return key
@@ -216,8 +216,8 @@ def test_the_unit_that_is_not_over_is_read_and_read_again_when_it_changes(bare: 
             bare.sql(f"UPDATE {name} SET gone = 1, {same} WHERE id = 2")
     for name, changed in runs(bare).items():
         gone = cursors[name] == "day"
-        counts = changed.counts
-        assert (counts.inserted, counts.updated, counts.deleted, changed.late_rows) == (1, 1, int(gone), 0), name
+        counts = changed.result.counts
+        assert (counts.inserted, counts.updated, counts.deleted, changed.result.late_rows) == (1, 1, int(gone), 0), name
         assert bare.lake(name, "id, v") == [row for row in bare.source(name, "id, v") if not gone or row[0] != 2], name
     jobs = bare.jobs
     assert {line.status for line in runs(bare).values()} == {TableRunStatus.IDLE}
@@ -233,10 +233,10 @@ def test_rows_without_a_cursor_are_swept_when_they_change(bare: World) -> None:
     assert run(bare).status is TableRunStatus.IDLE
     bare.sql("UPDATE drafts SET v = 10, at = NULL WHERE id = 1", "INSERT INTO drafts VALUES (3, 3, NULL)")
     swept = run(bare)
-    assert (swept.counts.inserted, swept.counts.updated, swept.late_rows) == (1, 1, 0)
+    assert (swept.result.counts.inserted, swept.result.counts.updated, swept.result.late_rows) == (1, 1, 0)
     bare.sql("INSERT INTO drafts VALUES (4, 4, NULL)")
     swept = run(bare)
-    assert (swept.counts.inserted, swept.counts.updated, swept.late_rows) == (1, 0, 0)
+    assert (swept.result.counts.inserted, swept.result.counts.updated, swept.result.late_rows) == (1, 0, 0)
     assert bare.lake("drafts", "id, v") == bare.source("drafts", "id, v")
     jobs = bare.jobs
     assert run(bare).status is TableRunStatus.IDLE
@@ -258,7 +258,7 @@ def test_rows_that_are_marked_as_deleted_are_not_late(world: World) -> None:
     run(world)
     world.sql("INSERT INTO events (v, updated_at) SELECT 4, updated_at FROM events WHERE id = 1")
     found = run(world)
-    assert (found.late_rows, found.counts.inserted) == (1, 1)
+    assert (found.result.late_rows, found.result.counts.inserted) == (1, 1)
     assert [v for [v] in world.lake("events", "v")] == [1, 2, 3, 4]
     assert run(world).status is TableRunStatus.IDLE
 
@@ -278,7 +278,7 @@ def test_a_cursor_may_be_the_first_of_several_columns_that_is_not_null(bare: Wor
     for name in tables:
         bare.sql(f"UPDATE {name} SET v = 10, updated_at = CURRENT_TIMESTAMP(6) WHERE id = 1", f"INSERT INTO {name} (id, v) VALUES (3, 3)")
     for name, changed in runs(bare).items():
-        assert (changed.counts.inserted, changed.counts.updated, changed.late_rows) == (1, 1, 0), name
+        assert (changed.result.counts.inserted, changed.result.counts.updated, changed.result.late_rows) == (1, 1, 0), name
     blind(monkeypatch)
     with transaction(bare) as late:
         for name in tables:
@@ -286,7 +286,7 @@ def test_a_cursor_may_be_the_first_of_several_columns_that_is_not_null(bare: Wor
             bare.sql(f"INSERT INTO {name} (id, v) VALUES (5, 5)")
         runs(bare)
     for name, found in runs(bare).items():
-        assert (found.counts.inserted, found.counts.updated, found.late_rows) == (1, 0, 1), name
+        assert (found.result.counts.inserted, found.result.counts.updated, found.result.late_rows) == (1, 0, 1), name
         assert bare.lake(name, "id, v") == bare.source(name, "id, v"), name
     assert {line.status for line in runs(bare).values()} == {TableRunStatus.IDLE}
 

@@ -101,7 +101,7 @@ def open_gaps(world: World) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
 def counts(report: RunReport) -> tuple[int, int, int]:
     assert not report.failures, [str(failure.error) for failure in report.failures]
     [run] = report.runs
-    return run.counts.inserted, run.counts.updated, run.counts.deleted
+    return run.result.counts.inserted, run.result.counts.updated, run.result.counts.deleted
 
 
 def test_the_worked_example_of_dts_ends_as_documented_in_one_merge(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_events_are_followed_from_run_to_run_and_read_once(mariadb: MariaDBServe
     report = world.run()
     assert counts(report) == (3, 0, 0)
     phases = ["plan", "listing", "counting", "landing", "fold", "merge", "commit"]
-    assert [item.phase.value for item in report.runs[0].phases] == phases
+    assert [item.phase.value for item in report.runs[0].timing.phases] == phases
     jobs = world.jobs
     report = world.run()
     assert counts(report) == (0, 0, 0)
@@ -250,12 +250,12 @@ def test_a_gap_is_healed_by_a_comparison_with_the_source(mariadb: MariaDBServer,
     world.sql("INSERT INTO items VALUES (1, 'lost', 1.00), (3, 'behind', 1.00), (4, 'first', 1.00)")
     met = world.run()
     assert counts(met) == (3, 0, 0)  # what lies before the gap
-    assert f"{sink.topic}/0: 3 up to, not including, 6" in met.runs[0].alert
+    assert f"{sink.topic}/0: 3 up to, not including, 6" in met.runs[0].messages.alert
     assert not met.runs[0].waits_for_somebody
     assert open_gaps(world) == [((3,), (6,))]
     report = world.run()
     assert counts(report) == (1, 2, 1)
-    assert f"{sink.topic}/0: 3 up to, not including, 6" in report.runs[0].alert
+    assert f"{sink.topic}/0: 3 up to, not including, 6" in report.runs[0].messages.alert
     assert open_gaps(world) == []  # the comparison stands for it
     state = world.state("items").progress.archive
     assert state is not None
@@ -304,8 +304,8 @@ def test_with_a_quarantine_the_rest_is_merged_and_what_was_set_aside_is_there_as
 
     report = world.run(execute_with=runs_twice_and_leaves_no_report)
     [run] = report.runs
-    assert (report.failures, run.counts.quarantined) == ((), 1)
-    assert "1 records are in quarantine" in run.message
+    assert (report.failures, run.result.counts.quarantined) == ((), 1)
+    assert "1 records are in quarantine" in run.messages.message
     assert any("quarantine list" in text for text in report.warnings)
     assert world.lake("items", "id") == [(1,)]
     place = quarantine_path(world.pipeline, world.name("items"))
@@ -335,7 +335,7 @@ def test_with_a_quarantine_the_rest_is_merged_and_what_was_set_aside_is_there_as
     # What could be read by now is merged in its order; what is bad still, stays.
     for expected, executed in (((1, 0, 0), comes_under_a_number_that_is_taken_and_then_under_its_own), ((0, 0, 0), None)):
         report = world.resync(ResyncMode.QUARANTINE, execute_with=executed)
-        assert (counts(report), report.runs[0].counts.quarantined) == (expected, 1)
+        assert (counts(report), report.runs[0].result.counts.quarantined) == (expected, 1)
         assert [one.raw for one in read_quarantine(place)] == [bad.encode()]
     assert [(key, name, str(price)) for key, name, price in world.lake("items", "id, name, price")] == [
         (1, "b", "1.000"),

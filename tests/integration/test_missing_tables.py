@@ -33,7 +33,7 @@ def world(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> World:
 
 def line(report: RunReport, name: str) -> tuple[TableRunStatus, str]:
     [run] = [run for run in report.runs if run.table.name == name]
-    return run.status, run.alert
+    return run.status, run.messages.alert
 
 
 def planned(world: World) -> dict[str, TablePlan]:
@@ -63,7 +63,7 @@ def test_a_dropped_table_is_named_alerts_once_and_goes_on_when_it_is_back(world:
 
     second = world.run()
     assert line(second, "gone") == (TableRunStatus.IDLE, "")
-    assert next(run.message for run in second.runs if run.table.name == "gone").startswith("no longer at the source")
+    assert next(run.messages.message for run in second.runs if run.table.name == "gone").startswith("no longer at the source")
     assert not any("gone" in text for text in second.warnings)
     assert world.state("gone").missing_since == since
     assert world.lake("gone") == before

@@ -56,7 +56,7 @@ def test_snapshot_increment_late_commit_and_backfill_make_the_lake_equal(world: 
     )
     report = world.run(kind=RunKind.BACKFILL, since=datetime(2020, 1, 1, tzinfo=UTC), until=datetime(2020, 2, 1, tzinfo=UTC))
     assert_done(report)
-    assert report.runs[0].counts.read == 1
+    assert report.runs[0].result.counts.read == 1
     assert_done(world.resync(ResyncMode.KEYS, tables=("public.orders",), keys=(("4",),)))
     assert world.lake("orders") == naive(world)
 

@@ -34,7 +34,7 @@ def orders(world: World) -> World:
     world.sql(ORDERS, "INSERT INTO orders (customer, amount) SELECT CONCAT('c', seq), seq / 7 FROM seq_1_to_1000")
     report = world.run()
     assert_done(report)
-    assert [item.phase for item in report.runs[0].phases] == [RunPhase.PLAN, RunPhase.COPY, RunPhase.COMMIT]
+    assert [item.phase for item in report.runs[0].timing.phases] == [RunPhase.PLAN, RunPhase.COPY, RunPhase.COMMIT]
     return world
 
 
@@ -52,9 +52,9 @@ def test_snapshot_then_increment_makes_the_lake_equal_to_the_source(orders: Worl
     orders.sql("UPDATE orders SET amount = 9 WHERE id <= 10", "INSERT INTO orders (customer, amount) VALUES ('new', 1)")
     report = orders.run()
     assert_done(report)
-    assert report.runs[0].counts.read == 11
-    assert (report.runs[0].counts.updated, report.runs[0].counts.inserted) == (10, 1)
-    assert [item.phase for item in report.runs[0].phases] == [RunPhase.PLAN, RunPhase.LANDING, RunPhase.MERGE, RunPhase.COMMIT]
+    assert report.runs[0].result.counts.read == 11
+    assert (report.runs[0].result.counts.updated, report.runs[0].result.counts.inserted) == (10, 1)
+    assert [item.phase for item in report.runs[0].timing.phases] == [RunPhase.PLAN, RunPhase.LANDING, RunPhase.MERGE, RunPhase.COMMIT]
     assert orders.lake("orders") == orders.source("orders")
     assert orders.data_commits("orders") == [1, 2]
 
@@ -107,7 +107,7 @@ def test_a_backfill_rereads_its_range_and_leaves_the_watermark(orders: World) ->
     watermark = orders.state("orders").progress.watermark
     report = orders.run(kind=RunKind.BACKFILL, since=datetime(2020, 1, 1, tzinfo=UTC), until=datetime(2020, 2, 1, tzinfo=UTC))
     assert_done(report)
-    assert report.runs[0].counts.read == 1
+    assert report.runs[0].result.counts.read == 1
     assert dict(orders.lake("orders", "id, amount"))[3] == Decimal("5.00")
     assert dict(orders.lake("orders", "id, amount"))[4] != Decimal("5.00")
     assert orders.state("orders").progress.watermark == watermark
@@ -164,7 +164,7 @@ def test_rows_that_somebody_deletes_in_the_lake_are_warned_of_until_our_next_com
     report = orders.run()
     assert_done(report)
     assert any("DELETE" in text for text in report.unchanged), "the run before said it"
-    assert "DELETE in Delta version" in report.runs[0].message
+    assert "DELETE in Delta version" in report.runs[0].messages.message
     report = orders.run()
     assert not (*report.warnings, *report.unchanged)
     assert orders.lake("orders") == orders.source("orders")
@@ -202,9 +202,9 @@ def test_an_attempt_that_loses_to_another_one_says_so_with_the_counts_of_the_com
     report = orders.run(execute_with=execute)
     assert_done(report)
     [run] = report.runs
-    assert (run.status, run.counts.read, run.counts.updated) == (TableRunStatus.COMMITTED, 10, 10)
+    assert (run.status, run.result.counts.read, run.result.counts.updated) == (TableRunStatus.COMMITTED, 10, 10)
     assert any("operation 2 was committed by another attempt (Delta version 2)" in text for text in report.warnings), report.warnings
-    assert run.note in run.message
+    assert run.messages.note in run.messages.message
     assert "Somebody else" not in capfd.readouterr().out
     assert orders.data_commits("orders") == [1, 2]
 
@@ -219,8 +219,8 @@ def test_a_run_whose_application_is_lost_after_its_commit_has_the_counts_of_the_
     report = orders.run(execute_with=dies)
     assert_done(report)
     [run] = report.runs
-    assert (run.counts.read, run.counts.updated, run.counts.inserted) == (11, 10, 1)
-    assert "operation 2 was committed before its Spark application was lost (Delta version 2)" in run.note
+    assert (run.result.counts.read, run.result.counts.updated, run.result.counts.inserted) == (11, 10, 1)
+    assert "operation 2 was committed before its Spark application was lost (Delta version 2)" in run.messages.note
 
 
 def test_a_run_that_lost_its_lease_after_its_commit_says_that_its_rows_are_in_the_table(orders: World) -> None:
@@ -276,7 +276,7 @@ def test_a_lost_ledger_stops_the_table_and_rebuild_continues_without_a_reload(or
     orders.sql("INSERT INTO orders (customer, amount) VALUES ('after', 1)")
     report = orders.run()
     assert_done(report)
-    assert report.runs[0].counts.read == 1
+    assert report.runs[0].result.counts.read == 1
     assert orders.lake("orders") == orders.source("orders")
 
 

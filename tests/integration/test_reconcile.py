@@ -77,9 +77,9 @@ def test_an_equal_table_ships_nothing_and_makes_no_commit(orders: World) -> None
     before = orders.state("orders")
     for parts in ({}, {"strength": "rows"}):
         [run] = assert_done(reconcile(orders, **parts)).runs
-        assert (run.status, run.counts.read) == (TableRunStatus.IDLE, 0)
-        assert "are equal" in run.message
-        assert [item.phase.value for item in run.phases] == ["plan", "comparing", "landing", "merge", "commit"]
+        assert (run.status, run.result.counts.read) == (TableRunStatus.IDLE, 0)
+        assert "are equal" in run.messages.message
+        assert [item.phase.value for item in run.timing.phases] == ["plan", "comparing", "landing", "merge", "commit"]
     after = orders.state("orders")
     assert orders.data_commits("orders") == [1]
     assert (after.op_seq, after.committed_op_seq, after.progress.watermark) == (before.op_seq + 2, before.op_seq, before.progress.watermark)
@@ -96,18 +96,18 @@ def test_deletes_changed_keys_and_lost_rows_are_found_by_reading_little(orders: 
     orders.spark.sql(f"DELETE FROM delta.`{orders.path('orders')}` WHERE id = 1500")
     watermark = orders.state("orders").progress.watermark
     [run] = assert_done(reconcile(orders)).runs
-    assert run.counts.deleted == 4
-    assert run.counts.inserted == 2
-    assert run.counts.read < ROWS / 2
+    assert run.result.counts.deleted == 4
+    assert run.result.counts.inserted == 2
+    assert run.result.counts.read < ROWS / 2
     assert equal(orders)
     assert orders.state("orders").progress.watermark == watermark
 
 
 def test_a_change_that_the_cursor_did_not_see_is_found_by_comparing_rows(orders: World) -> None:
     orders.sql("UPDATE orders SET amount = 4, updated_at = '2020-01-01' WHERE id IN (5, 1005)")
-    assert [run.counts.read for run in assert_done(reconcile(orders)).runs] == [0]
+    assert [run.result.counts.read for run in assert_done(reconcile(orders)).runs] == [0]
     [run] = assert_done(reconcile(orders, strength="rows")).runs
-    assert (run.counts.updated, run.counts.inserted, run.counts.deleted) == (2, 0, 0)
+    assert (run.result.counts.updated, run.result.counts.inserted, run.result.counts.deleted) == (2, 0, 0)
     assert equal(orders)
 
 
@@ -198,15 +198,15 @@ def test_a_table_without_cursor_is_compared_by_every_run_and_only_what_differs_i
     assert_done(world.run())
     before = world.state("plain")
     [run] = assert_done(world.run()).runs
-    assert (run.status, run.counts.read) == (TableRunStatus.IDLE, 0)
+    assert (run.status, run.result.counts.read) == (TableRunStatus.IDLE, 0)
     world.sql(
         "UPDATE plain SET amount = 5 WHERE id = 'k7'",
         "DELETE FROM plain WHERE id = 'k8'",
         "INSERT INTO plain VALUES ('K7', 1)" if world.schema == "public" else "UPDATE plain SET id = 'k9b' WHERE id = 'k9'",
     )
     [run] = assert_done(world.run()).runs
-    assert run.counts.updated == 1
-    assert run.counts.read < 100
+    assert run.result.counts.updated == 1
+    assert run.result.counts.read < 100
     assert equal(world, "plain")
     after = world.state("plain")
     assert after.progress.watermark == before.progress.watermark
@@ -236,7 +236,7 @@ def test_a_table_with_a_column_that_has_no_checksum_is_read_whole_and_merged_by_
     assert_done(world.run())
     world.sql("UPDATE waves SET amount = 0.3 WHERE id = 3", "DELETE FROM waves WHERE id = 1")
     [run] = assert_done(world.run()).runs
-    assert (run.counts.read, run.counts.updated, run.counts.deleted) == (2, 1, 1)
+    assert (run.result.counts.read, run.result.counts.updated, run.result.counts.deleted) == (2, 1, 1)
     [run] = assert_done(world.run()).runs
     assert run.status is TableRunStatus.IDLE
     assert equal(world, "waves")
@@ -264,7 +264,7 @@ def test_what_changes_between_checksums_and_read_is_judged_by_the_read(
     assert 7 in ids  # it came back before its bucket was read
     assert not {8, 9} & ids
     assert 1999 in ids  # its bucket was equal when it was compared; the next reconcile finds it
-    assert run.counts.deleted == 2
+    assert run.result.counts.deleted == 2
     monkeypatch.undo()
     assert_done(reconcile(world))
     assert_done(world.run())

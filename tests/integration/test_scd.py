@@ -68,7 +68,7 @@ def test_events_that_come_late_change_nothing_newer_and_bring_no_deleted_row_bac
     sink.write(change("u", 200, after=item(1, "second"), database=db), change("u", 210, after=item(2, "second"), database=db))
     report = world.run()
     assert counts(report) == (0, 0, 0)
-    assert "2 events are older" in report.runs[0].message
+    assert "2 events are older" in report.runs[0].messages.message
     assert world.lake("items", "id, name") == [(1, "third")]
     sink.write(change("t", 400, database=db), change("c", 410, after=item(3, "new"), database=db))
     world.run()
@@ -160,7 +160,7 @@ def test_rows_that_are_read_by_query_leave_versions_that_reconcile_ends(
     assert world.lake("people", "updated_at")[0] is not None
     world.run(kind=RunKind.RECONCILE)
     assert [(row[0], row[3] is None) for row in versions(world, "people", "id", "city")] == [(1, True), (1, False), (2, True), (3, False)]
-    assert world.run(kind=RunKind.RECONCILE).runs[0].counts.updated == 0
+    assert world.run(kind=RunKind.RECONCILE).runs[0].result.counts.updated == 0
 
 
 def test_tables_of_changes_are_applied_in_their_own_order(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
@@ -200,8 +200,8 @@ def test_tables_of_changes_are_applied_in_their_own_order(mariadb: MariaDBServer
     world.configure(bad_records=OnBadRecord.QUARANTINE)  # the operation that has failed follows
     world.sql(insert + "(NULL, 'Eve', 'spy', 'INSERT', 10)")
     runs = [world.run(**only).runs[0] for _ in range(2)]
-    assert [run.counts.quarantined for run in runs] == [1, 1]
-    assert "quarantine list" in runs[0].message
+    assert [run.result.counts.quarantined for run in runs] == [1, 1]
+    assert "quarantine list" in runs[0].messages.message
     assert world.lake("employees_1", "id, role") == [(1, "cook"), (5, "owner")]
     found = read_quarantine(quarantine_path(world.pipeline, world.name("employees_1")))
     assert [one.reason for one in found] == ["NULL in 'sequence_by' CAST(sequence_num AS int)", "NULL in key column id"]

@@ -65,7 +65,7 @@ def test_an_added_column_is_added_and_a_backfill_fills_it_for_the_rows_that_are_
     report = items.run()
     assert_done(report)
     assert any("--columns note" in text for text in report.warnings), report.warnings
-    assert "--columns note" in report.runs[0].message
+    assert "--columns note" in report.runs[0].messages.message
     rows = dict(items.lake("items", "id, note"))
     assert (rows[1], rows[21]) == (None, "old")
     watermark = items.state("items").progress.watermark
@@ -77,7 +77,7 @@ def test_an_added_column_is_added_and_a_backfill_fills_it_for_the_rows_that_are_
     )
     report = fill(items, "note")
     assert_done(report)
-    assert (report.runs[0].counts.updated, report.runs[0].counts.inserted) == (20, 0)
+    assert (report.runs[0].result.counts.updated, report.runs[0].result.counts.inserted) == (20, 0)
     rows = {row[0]: row[1:] for row in items.lake("items", "id, name, note")}
     assert len(rows) == 21
     assert (rows[1], rows[2], rows[3]) == (("n1", "old"), ("n2", None), ("n3", "old"))

@@ -37,7 +37,7 @@ def world(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> World:
 def counted(report: RunReport) -> tuple[int, int, int, int]:
     assert not report.failures, [str(failure.error) for failure in report.failures]
     [run] = report.runs
-    return run.counts.read, run.counts.inserted, run.counts.updated, run.counts.deleted
+    return run.result.counts.read, run.result.counts.inserted, run.result.counts.updated, run.result.counts.deleted
 
 
 def names(world: World) -> str:

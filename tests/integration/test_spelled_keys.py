@@ -24,7 +24,7 @@ POSTGRES = (
 def done(report: RunReport) -> tuple[int, int, int]:
     assert not report.failures, [str(failure.error) for failure in report.failures]
     [run] = report.runs
-    return run.counts.inserted, run.counts.updated, run.counts.deleted
+    return run.result.counts.inserted, run.result.counts.updated, run.result.counts.deleted
 
 
 @pytest.mark.parametrize("kind", ["mariadb", "postgres"])

@@ -48,7 +48,7 @@ def ran(report: RunReport) -> RunReport:
 
 
 def nulled(report: RunReport) -> dict[str, int]:
-    return {one.column: one.values for one in report.runs[0].counts.nulled.columns}
+    return {one.column: one.values for one in report.runs[0].result.counts.nulled.columns}
 
 
 def failure(report: RunReport) -> Any:
@@ -60,13 +60,13 @@ def test_zero_dates_become_null_and_each_one_is_counted_in_a_snapshot_and_in_an_
     maria.sql(*MYSQL)
     first = ran(maria.run())
     assert nulled(first) == {"born": 2, "seen": 1, "since": 1}
-    assert "2 in column 'born' (date)" in first.runs[0].message
+    assert "2 in column 'born' (date)" in first.runs[0].messages.message
     assert any("2 in column 'born'" in text for text in first.warnings)
     assert maria.lake("people", "id, CAST(born AS STRING)") == [(1, None), (2, None), (3, "2024-02-29")]
     maria.sql(ALLOWED, "UPDATE people SET seen = '0000-00-00' WHERE id = 3")
     second = ran(maria.run())
     assert nulled(second) == {"seen": 1}
-    assert "1 in column 'seen' (datetime(3))" in second.runs[0].message
+    assert "1 in column 'seen' (datetime(3))" in second.runs[0].messages.message
     maria.sql("UPDATE people SET born = '2024-01-01', n = 4 WHERE id = 3")
     third = ran(maria.run())
     assert nulled(third) == {"seen": 1}
@@ -125,7 +125,7 @@ def test_a_snapshot_whose_counts_are_lost_says_so(maria: World) -> None:
         raise JobLostError("killed")
 
     report = maria.run(execute_with=dies)
-    assert "not counted" in report.runs[0].message
+    assert "not counted" in report.runs[0].messages.message
 
 
 def test_what_postgres_has_and_no_stored_type_holds_is_counted(postgresql: World) -> None:

@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -12,6 +11,7 @@ from cdc_ops.cli.commands.pipelines import run_all
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.progress import MOST_LINES, MovingLines, progress
 from cdc_ops.steps.runs.run import RunReport
+from tests.operations import changed
 from tests.unit.test_phases import RUN
 
 
@@ -43,7 +43,7 @@ def test_elsewhere_than_on_a_terminal_each_line_is_printed_and_quiet_prints_none
 def test_a_quiet_run_shows_its_result_and_its_alerts_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report = RunReport(runs=(replace(RUN, alert="held back by 7"),), failures=(), warnings=("shop.orders: held back by 7", "some advice"))
+    report = RunReport(runs=(changed(RUN, alert="held back by 7"),), failures=(), warnings=("shop.orders: held back by 7", "some advice"))
     assert report.only_alerts.warnings == ("shop.orders: held back by 7",)
     quiet, loud = (shown(report, monkeypatch, capsys, quiet=quiet) for quiet in (True, False))
     assert (loud[1].count("warning"), "said on the way" in loud[1], "start of Spark" in loud[0]) == (2, True, True)

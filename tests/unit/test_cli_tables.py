@@ -24,7 +24,7 @@ from cdc_ops.steps.planning.request import Draft
 from cdc_ops.steps.planning.warnings import foreign_warnings
 from cdc_ops.steps.runs.run import RunReport
 from tests.lake_case import Case
-from tests.operations import with_fields
+from tests.operations import changed, made, with_fields
 
 WINDOW = Window(low=CursorValue(parts=("2026-01-31 10:00:00.123456", "4711")), high=CursorValue(parts=("2026-01-31 10:15:00.123456", "0")))
 TABLE = TableName(schema="shop", name="orders_of_customers")
@@ -39,11 +39,12 @@ def shown(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> St
 
 
 def test_a_window_is_on_one_line_in_any_terminal(shown: StringIO) -> None:
-    run = TableRun(
+    run = made(
+        TableRun,
         pipeline="shop", table=TABLE, run_id="r", trigger="cli", kind=OperationKind.INCREMENT, status=TableRunStatus.COMMITTED,
         started_at=datetime(2026, 1, 31, tzinfo=UTC), window=WINDOW, delta_version=7,
     )  # fmt: skip
-    render.print_report("shop", RunReport(runs=(run, replace(run, window=None)), failures=()))
+    render.print_report("shop", RunReport(runs=(run, changed(run, window=None)), failures=()))
     assert str(WINDOW) in shown.getvalue()
     assert "orders_of_customers" in shown.getvalue()
     assert "increment" in shown.getvalue()

@@ -41,7 +41,7 @@ def test_it_says_who_holds_the_table_since_when_and_what_it_risks_and_takes_the_
     with open_store(url) as store:
         [line] = store.history(PIPELINE, ORDERS)
     said = done.stderr
-    assert f"held by {HOLDER} for increment since {line.started_at:%Y-%m-%d %H:%M:%S} UTC, until " in said
+    assert f"held by {HOLDER} for increment since {line.timing.started_at:%Y-%m-%d %H:%M:%S} UTC, until " in said
     assert "No row is lost or duplicated" in said
     assert "is free" in done.stdout
     assert lease(url) is None

@@ -92,11 +92,11 @@ def test_an_attempt_that_failed_while_another_one_committed_has_the_counts_of_th
     run, failures = shop.settle(error=LakeConflictError("Somebody else committed"))
     assert not failures
     assert run is not None
-    assert (run.status, run.delta_version) == (TableRunStatus.COMMITTED, 1)
-    assert run.counts == Counts(read=65_255, inserted=1, updated=10, deleted=2, bytes=99)
-    assert run.note == "operation 1 was committed by another attempt (Delta version 1); the counts are from that commit"
-    assert run.note in run.message
-    assert "Somebody else" not in run.message
+    assert (run.status, run.result.delta_version) == (TableRunStatus.COMMITTED, 1)
+    assert run.result.counts == Counts(read=65_255, inserted=1, updated=10, deleted=2, bytes=99)
+    assert run.messages.note == "operation 1 was committed by another attempt (Delta version 1); the counts are from that commit"
+    assert run.messages.note in run.messages.message
+    assert "Somebody else" not in run.messages.message
 
 
 def test_an_application_that_is_lost_after_its_commit_has_the_counts_of_the_commit(shop: Shop) -> None:
@@ -104,15 +104,18 @@ def test_an_application_that_is_lost_after_its_commit_has_the_counts_of_the_comm
     run, failures = shop.settle(lost=True)
     assert not failures
     assert run is not None
-    assert run.counts.read == 65_255
-    assert run.note == "operation 1 was committed before its Spark application was lost (Delta version 1); the counts are from that commit"
+    assert run.result.counts.read == 65_255
+    assert (
+        run.messages.note
+        == "operation 1 was committed before its Spark application was lost (Delta version 1); the counts are from that commit"
+    )
 
 
 def test_a_run_that_committed_itself_says_nothing_of_it(shop: Shop) -> None:
     shop.commit_in_lake()
     run, _ = shop.settle(shop.done(Outcome.APPLIED, read=5))
     assert run is not None
-    assert (run.counts.read, run.note, run.message) == (5, "", "")
+    assert (run.result.counts.read, run.messages.note, run.messages.message) == (5, "", "")
 
 
 def test_a_window_that_was_read_again_is_told_also_if_the_report_is_lost(shop: Shop) -> None:
@@ -128,7 +131,7 @@ def test_a_window_that_was_read_again_is_told_also_if_the_report_is_lost(shop: S
     write_manifest(shop.spec.target.staging, manifest)
     run, _ = shop.settle(lost=True)
     assert run is not None
-    assert "the landed rows were damaged (1 of 2 files), so the same window was read again" in run.message
+    assert "the landed rows were damaged (1 of 2 files), so the same window was read again" in run.messages.message
 
 
 @pytest.mark.parametrize("written", [True, False])

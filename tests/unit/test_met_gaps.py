@@ -40,8 +40,8 @@ def world(tmp_path: Path) -> DeclaredWorld:
 def test_the_run_that_meets_a_gap_says_so_and_the_list_of_gaps_has_it_at_once(world: DeclaredWorld) -> None:
     run = world.run()
     assert run.status is TableRunStatus.COMMITTED
-    assert "t/0: 2 up to, not including, 4" in run.alert
-    assert "cdc-ops gap list" in run.alert
+    assert "t/0: 2 up to, not including, 4" in run.messages.alert
+    assert "cdc-ops gap list" in run.messages.alert
     assert run.waits_for_somebody
     assert exit_code_after(run) == ARCHIVE_GAP == 7
     assert [(record.status, record.gap.low, record.gap.high) for record in gaps_of(world)] == [(GapStatus.OPEN, (2,), (4,))]
@@ -55,8 +55,8 @@ def test_a_gap_that_the_plan_sees_is_said_once_by_the_run_that_reads_what_comes_
     plan = world.plan(freeze=False)
     assert "t/0: 3 up to, not including, 4" not in plan.alert  # nobody knows yet how far the file goes
     run = world.run()
-    assert run.alert.count("has a gap") == 1
-    assert "t/0: 3 up to, not including, 4" in run.alert
+    assert run.messages.alert.count("has a gap") == 1
+    assert "t/0: 3 up to, not including, 4" in run.messages.alert
     assert [(record.gap.low, record.gap.high) for record in gaps_of(world)] == [((3,), (4,))]
 
 
@@ -64,7 +64,7 @@ def test_a_gap_that_closes_leaves_the_list_with_the_run_that_reads_the_missing_f
     world.run()
     world.archive(2, "{}\n{}\n")
     run = world.run()
-    assert (run.alert, run.missing, gaps_of(world)) == ("", None, ())
+    assert (run.messages.alert, run.missing, gaps_of(world)) == ("", None, ())
     assert exit_code_after(run) == 0
 
 
@@ -74,7 +74,7 @@ def test_an_accepted_gap_leaves_the_list_when_it_is_passed_and_stays_accepted_if
     with closing(world.store()) as store:
         store.accept_gap("shop", record.gap_id, who="ops", why="the topic had expired")
     run = world.run()
-    assert (run.alert, exit_code_after(run), gaps_of(world)) == ("", 0, ())
+    assert (run.messages.alert, exit_code_after(run), gaps_of(world)) == ("", 0, ())
     with closing(world.store()) as store:
         lease = store.acquire("shop", run.table, "a", ttl=world.ttl, live=True)
         [again] = store.report_gaps(lease, [record.gap])
@@ -84,6 +84,6 @@ def test_an_accepted_gap_leaves_the_list_when_it_is_passed_and_stays_accepted_if
 def test_where_the_next_run_heals_a_gap_nobody_is_called_but_the_run_says_it(world: DeclaredWorld) -> None:
     world.on_gap = OnGap.RECONCILE
     run = world.run()
-    assert "The next run compares the table with its source" in run.alert
+    assert "The next run compares the table with its source" in run.messages.alert
     assert not run.waits_for_somebody
     assert exit_code_after(run) == 0

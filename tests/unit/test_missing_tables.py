@@ -132,10 +132,10 @@ def test_runs_and_plans_show_a_table_that_is_gone_as_missing_and_it_goes_on_when
     for report, state in reports:
         [line] = [run for run in report.runs if run.table == orders]
         assert line.status is TableRunStatus.IDLE
-        assert line.message.startswith("no longer declared")
+        assert line.messages.message.startswith("no longer declared")
         assert state.missing_since == reports[0][1].missing_since is not None
         assert orders not in [failure.config.table for failure in report.failures]
-    alerts = [run.alert for report, _ in reports for run in report.runs if run.table == orders]
+    alerts = [run.messages.alert for report, _ in reports for run in report.runs if run.table == orders]
     assert "no longer declared" in alerts[0]
     assert alerts[1] == ""
     world.correct("defaults: {method: log}", "defaults: {method: log, dropped_tables: fail}")

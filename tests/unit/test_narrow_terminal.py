@@ -29,7 +29,7 @@ from cdc_ops.steps.planning.request import Draft
 from cdc_ops.steps.runs.run import RunReport
 from cdc_ops.steps.runs.table_groups import TableFailure
 from tests.lake_case import Case
-from tests.operations import made, with_fields
+from tests.operations import changed, made, with_fields
 
 SCHEMA = "billing_and_accounting"
 LONGEST = "a_name_of_sixty_four_characters_which_is_what_mysql_allows_them_"
@@ -50,11 +50,12 @@ def terminal(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def run_of(table: TableName, **parts: object) -> TableRun:
-    run = TableRun(
+    run = made(
+        TableRun,
         pipeline="shop", table=table, run_id="r", trigger="cli", kind=OperationKind.INCREMENT, status=TableRunStatus.COMMITTED,
         started_at=NOW, window=WINDOW, delta_version=7, counts=Counts(read=1_234_567, inserted=1_000_000, updated=234_560, deleted=7),
     )  # fmt: skip
-    return replace(run, **parts)  # type: ignore[arg-type]
+    return changed(run, **parts)
 
 
 def config_of(table: TableName) -> TableConfig:
@@ -140,7 +141,7 @@ def bounded_plan(table: TableName) -> TablePlan:
 def test_lines_below_a_table_begin_with_the_full_name_and_a_colon(terminal: StringIO) -> None:
     table = TableName(schema="shop", name="orders")
     render.print_plans("shop", [(table, bounded_plan(table))])
-    render.print_report("shop", RunReport(runs=(replace(run_of(table), counts=Counts(read=1)),), failures=()))
+    render.print_report("shop", RunReport(runs=(changed(run_of(table), counts=Counts(read=1)),), failures=()))
     details = [line for line in terminal.getvalue().splitlines() if "[2026-01-31 10:00" in line]
     assert len(details) == 2
     assert all(line.startswith("shop.orders: [2026-01-31 10:00:00.123456, ") for line in details)

@@ -1,7 +1,6 @@
 """What has been told already: asset events chain up, and a warning is not repeated."""
 
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,12 +10,14 @@ from cdc_ops.state.base import TableRun, TableRunStatus
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.reporting.told_before import last_announced_version, unchanged_text, warned_before
 from tests.declared_world import DeclaredWorld
+from tests.operations import changed, made
 
 
 def line(
     run_id: str, status: TableRunStatus, version: int | None = None, *, told: int | None = None, trigger: str = "scheduled"
 ) -> TableRun:
-    return TableRun(
+    return made(
+        TableRun,
         pipeline="shop",
         table=TableName(schema="shop", name="orders"),
         run_id=run_id,
@@ -59,10 +60,10 @@ def test_a_warning_is_old_if_the_run_before_this_one_gave_it(tmp_path: Path) -> 
     name = OWN.table
     store.release(store.acquire("shop", name, "test", ttl=timedelta(minutes=1), live=True))
     assert warned_before(store, "shop", name, "first") == ()
-    store.record(replace(OWN, run_id="first", warnings=("no index", "no zone")))
+    store.record(changed(OWN, run_id="first", warnings=("no index", "no zone")))
     assert warned_before(store, "shop", name, "first") == (), "a step that is done again tells its own run's warnings again"
-    later = OWN.started_at + timedelta(minutes=1)
-    store.record(replace(OWN, run_id="second", started_at=later, warnings=("no index",)))
+    later = OWN.timing.started_at + timedelta(minutes=1)
+    store.record(changed(OWN, run_id="second", started_at=later, warnings=("no index",)))
     assert warned_before(store, "shop", name, "second") == ("no index", "no zone")
     assert warned_before(store, "shop", name, "third") == ("no index",), "what was gone for a run is new when it comes back"
     store.close()
@@ -74,7 +75,7 @@ def test_a_run_that_only_finishes_what_another_began_leaves_its_warnings_told(tm
     world.archive(0).with_name("notes.txt").write_text("")
     [text] = [text for text in world.plan().warnings if "names that nobody knows" in text]
     assert world.plan().warnings == (), "the archive was not looked at"
-    assert world.run().warnings == (text,)
+    assert world.run().messages.warnings == (text,)
     world.archive(1)
     plan = world.plan()
     assert plan.new.operations

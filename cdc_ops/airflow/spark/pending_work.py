@@ -88,12 +88,13 @@ def record_progress(task: TaskContext, step: Step, result: StepResult) -> None:
             continue
         error = errors.get(str(table.table))
         through = TableRunStatus.LANDED if step is Step.EXTRACT else TableRunStatus.MERGED
+        kept = "" if run.status is TableRunStatus.FAILED else run.messages.message
         store.record(
             replace(
                 run,
                 status=TableRunStatus.FAILED if error else through,
-                finished_at=store.now() if error else None,
-                message=str(error) if error else "" if run.status is TableRunStatus.FAILED else run.message,
+                timing=replace(run.timing, finished_at=store.now() if error else None),
+                messages=replace(run.messages, message=str(error) if error else kept),
             )
         )
 

@@ -69,7 +69,7 @@ def _told(store: StateReader, row: TableOverview) -> str:
     if lease is None:
         return f"{state.table} of pipeline {state.pipeline!r} is not locked."
     runs = store.history(state.pipeline, state.table)
-    begun = next((run.started_at for run in runs if lease.holder_name.endswith(run.run_id)), None)
+    begun = next((run.timing.started_at for run in runs if lease.holder_name.endswith(run.run_id)), None)
     since = f" since {begun:%Y-%m-%d %H:%M:%S} UTC" if begun else ""
     until = f"until {lease.expires_at:%Y-%m-%d %H:%M:%S} UTC, if it is not renewed"
     purpose = f" for {lease.purpose}" if lease.purpose else ""

@@ -9,6 +9,7 @@ from cdc_ops.steps.runs.run import RunReport
 def print_phases(report: RunReport) -> None:
     """Shows the phases of each table that was worked on; an idle one has only been planned, and has no line."""
     for run in report.runs:
-        if any(item.phase not in PLANNING for item in run.phases):
-            text = f"{total_seconds(run.phases):,.1f} s: {phases_text(run.phases)}"
+        phases = run.timing.phases
+        if any(item.phase not in PLANNING for item in phases):
+            text = f"{total_seconds(phases):,.1f} s: {phases_text(phases)}"
             print_sentence(render.out, text, name=str(run.table), colour="dim")

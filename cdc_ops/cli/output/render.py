@@ -117,7 +117,7 @@ def print_report(pipeline: str, report: RunReport, spark_log: str = "") -> None:
     )
     for run in report.runs:
         if run.status is TableRunStatus.IDLE:
-            print_sentence(out, run.message.split("; ")[0], name=str(run.table), colour="dim")
+            print_sentence(out, run.messages.message.split("; ")[0], name=str(run.table), colour="dim")
     print_warnings((*report.warnings, *(report.unchanged if is_verbose() else ())))
     if text := unchanged_text(0 if is_verbose() else len(report.unchanged), "-v shows them"):
         print_sentence(err, text, colour="dim")
@@ -141,10 +141,11 @@ def print_warnings(warnings: Iterable[str]) -> None:
 
 def _run_row(run: TableRun) -> tuple[str, ...]:
     colour = _COLOURS.get(run.status, "yellow")
-    counts = (run.counts.read, run.counts.inserted, run.counts.updated, run.counts.deleted)
+    result, done = run.result, run.result.counts
+    counts = (done.read, done.inserted, done.updated, done.deleted)
     shown = [f"{count:,}" if run.status is TableRunStatus.COMMITTED else "" for count in counts]
-    version = str(run.delta_version) if run.delta_version is not None else ""
-    window = escape(str(run.window)) if run.window else ""
+    version = str(result.delta_version) if result.delta_version is not None else ""
+    window = escape(str(result.window)) if result.window else ""
     return (run.kind.words, f"[{colour}]{run.status}[/]", *shown, version, window)
 
 
@@ -171,7 +172,7 @@ def print_status(rows: Sequence[TableOverview]) -> None:
         if row.state.missing_since is not None:
             since = f"no longer at the source, or not visible to the user; first noticed {row.state.missing_since:%Y-%m-%d %H:%M} UTC"
             print_sentence(out, since, name=str(row.state.table), colour="red")
-        for text in (*row.last_run.notices, *row.last_run.schema_changes) if row.last_run else ():
+        for text in (*row.last_run.notices, *row.last_run.messages.schema_changes) if row.last_run else ():
             print_sentence(out, text, name=str(row.state.table))
     if not whole:
         out.print("[dim]A wider terminal shows more; --json shows all.[/]")
@@ -188,7 +189,7 @@ def _status_row(row: TableOverview) -> tuple[str, ...]:
         f"{row.stats.files:,}" if row.stats else "",
         run.kind.words if run else "",
         f"[{colour}]{run.status}[/]" if run else "",
-        f"{run.started_at:%m-%d %H:%M:%S}" if run else "",
+        f"{run.timing.started_at:%m-%d %H:%M:%S}" if run else "",
         escape(row.lease.holder_name) if row.lease else "",
     )
 

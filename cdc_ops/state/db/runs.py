@@ -17,8 +17,8 @@ from cdc_ops.state.db.schema import KEY, runs, tables, utc_now
 def record(connection: Connection, run: TableRun) -> None:
     """Writes or replaces a line."""
     rows.register(connection, run.pipeline, run.table)
-    line = {"run_id": run.run_id, "status": run.status.value, "started_at": run.started_at, "body": json_codec.dumps(run)}
-    searched = {"late_rows": run.late_rows, "max_commit_lag": run.max_commit_lag, "alert": run.alert or None}
+    line = {"run_id": run.run_id, "status": run.status.value, "started_at": run.timing.started_at, "body": json_codec.dumps(run)}
+    searched = {"late_rows": run.result.late_rows, "max_commit_lag": run.result.max_commit_lag, "alert": run.messages.alert or None}
     rows.upsert(connection, runs, rows.key(run.pipeline, run.table) | line | searched)
 
 

@@ -51,9 +51,10 @@ def with_missing_events(run: TableRun, context: Context, config: TableConfig, sp
     gaps = tuple(record.gap for record in store.archive_gaps(config.pipeline, config.table) if record.status is GapStatus.OPEN)
     healing = can_heal(context.pipeline.archive, store.table_state(config.pipeline, config.table), specs[-1].apply.stored_as)
     missing = MissingEvents(gaps=gaps, healing=healing) if gaps else None
-    planned = run.alert.replace(run.missing.alert(name), "").strip("; ") if run.missing else run.alert
-    told = (planned, missing.alert(name) if missing else "")
-    return replace(run, missing=missing, alert="; ".join(filter(None, told)))
+    alert = run.messages.alert
+    planned = alert.replace(run.missing.alert(name), "").strip("; ") if run.missing else alert
+    alerts = (planned, missing.alert(name) if missing else "")
+    return replace(run, missing=missing, messages=replace(run.messages, alert="; ".join(filter(None, alerts))))
 
 
 def _is_behind(gap: Gap, watermark: ArchiveWatermark) -> bool:

@@ -28,9 +28,8 @@ def with_late_rows(run: TableRun, config: TableConfig, specs: tuple[Operation, .
     lag = commit_lag(cursor, late)
     return replace(
         run,
-        late_rows=late.rows,
-        max_commit_lag=lag.total_seconds() if lag is not None else None,
-        advice=advice(cursor, late, config.settings.load.lookback),
+        result=replace(run.result, late_rows=late.rows, max_commit_lag=lag.total_seconds() if lag is not None else None),
+        messages=replace(run.messages, advice=advice(cursor, late, config.settings.load.lookback)),
     )
 
 

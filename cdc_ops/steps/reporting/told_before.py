@@ -14,18 +14,18 @@ def last_announced_version(lines: Sequence[TableRun], run_id: str, settled: int 
         run_id: The run.
         settled: Delta version of the ledger's state before this run settles anything.
     """
-    last = next((line for line in lines if line.delta_version is not None), None)
+    last = next((line for line in lines if line.result.delta_version is not None), None)
     if last is None:  # all that are looked at were idle: what is settled was told long ago
         return settled if len(lines) > 1 else None
     # No event goes out for a run that failed, not even if it has committed something, and none for the command line's.
     told = last.run_id != run_id and last.status is TableRunStatus.COMMITTED and last.trigger != "cli"
-    return last.delta_version if told else last.told_before
+    return last.result.delta_version if told else last.told_before
 
 
 def warned_before(reader: StateReader, pipeline: str, table: TableName, run_id: str) -> tuple[str, ...]:
     """Returns the warnings of the run before this one: those among them that still hold are not told again."""
     lines = reader.history(pipeline, table, limit=2)
-    return next((line.warnings for line in lines if line.run_id != run_id), ())
+    return next((line.messages.warnings for line in lines if line.run_id != run_id), ())
 
 
 def still_told(reader: StateReader, pipeline: str, table: TableName, run_id: str) -> tuple[str, ...]:
@@ -34,7 +34,7 @@ def still_told(reader: StateReader, pipeline: str, table: TableName, run_id: str
     They go into the run's line, so that the run after it does not tell them as new.
     """
     opened = reader.table_run(pipeline, table, run_id)
-    return opened.warnings if opened else warned_before(reader, pipeline, table, run_id)
+    return opened.messages.warnings if opened else warned_before(reader, pipeline, table, run_id)
 
 
 def unchanged_text(count: int, how: str) -> str:

@@ -38,7 +38,7 @@ class RunReport:
     @property
     def only_alerts(self) -> "RunReport":
         """The report without warnings but for the alerts: what somebody has to look at although the run goes on."""
-        return replace(self, warnings=tuple(f"{run.table}: {run.alert}" for run in self.runs if run.alert), unchanged=())
+        return replace(self, warnings=tuple(f"{run.table}: {run.messages.alert}" for run in self.runs if run.messages.alert), unchanged=())
 
     @property
     def retryable(self) -> bool:
@@ -108,9 +108,8 @@ class _Run:
             known = context.store.table_run(config.pipeline, config.table, request.run_id)
             if known is not None:
                 self.runs[known.table] = known
-                self.warnings += [
-                    f"{known.table}: {text}" for text in (known.alert, known.advice, known.note, known.counts.warning) if text
-                ]
+                texts = (*known.notices, known.messages.note, known.result.counts.warning)
+                self.warnings += [f"{known.table}: {text}" for text in texts if text]
 
     def fail(self, configs: tuple[TableConfig, ...], error: CdcError) -> None:
         """Puts an error to the tables whose own outcome is not known."""

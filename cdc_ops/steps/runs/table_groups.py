@@ -6,7 +6,7 @@ Plan with a bounded wait for leases, and commit. Airflow tasks and the CLI both 
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cdc_ops.core.operation.job import StepResult, TableResult
 from cdc_ops.core.operation.operation import Operation, Outcome
@@ -14,7 +14,7 @@ from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.errors import CdcError, LeaseHeldError, LedgerUnavailableError
 from cdc_ops.sources.base import Source
-from cdc_ops.state.base import TableRun, TableRunStatus
+from cdc_ops.state.base import RunMessages, RunTiming, TableRun, TableRunStatus
 from cdc_ops.state.lease import Lease
 from cdc_ops.steps.commit import commit_table
 from cdc_ops.steps.context import Context
@@ -168,12 +168,12 @@ def _record_failure(context: Context, request: RunRequest, config: TableConfig, 
             trigger=request.trigger,
             kind=opened.kind if opened else KIND_OF_RUN[request.kind],
             status=TableRunStatus.FAILED,
-            started_at=opened.started_at if opened else now,
-            finished_at=now,
-            message=str(error),
-            alert=opened.alert if opened else "",
-            phases=opened.phases if opened else (),
-            warnings=still_told(context.store, config.pipeline, config.table, request.run_id),
+            timing=replace(opened.timing if opened else RunTiming(started_at=now), finished_at=now),
+            messages=RunMessages(
+                message=str(error),
+                alert=opened.messages.alert if opened else "",
+                warnings=still_told(context.store, config.pipeline, config.table, request.run_id),
+            ),
             missing=opened.missing if opened else None,
         )
     )
