@@ -143,9 +143,9 @@ def _unreported(spec: Operation, found: FoundCommit) -> OperationResult:
         operation_id=spec.operation_id,
         outcome=Outcome.ALREADY_APPLIED,
         delta_version=found.version,
-        late=found.record.late,
+        late=found.record.counts.late,
         counts=replace(
-            commit_counts(found, manifest.log.events if manifest and manifest.log else found.record.rows),
+            commit_counts(found, manifest.log.events if manifest and manifest.log else found.record.counts.rows),
             nulled=manifest.nulled if manifest else NullifiedValues(counted=not lossy),
             quarantined=(manifest.log.quarantined if manifest.log else manifest.quarantined) if manifest else 0,
             behind=manifest.log.behind if manifest and manifest.log else 0,

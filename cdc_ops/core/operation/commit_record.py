@@ -34,20 +34,33 @@ class RecordedColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedCounts:
+    """The counts that Delta's own metrics of the commit do not have.
+
+    Args:
+        rows: Rows in the batch as far as known before the statement ran, else None.
+        late: Late rows among them.
+        marked: Rows that this commit's MERGE marks as deleted and that were not before, as far as it counts them as updated.
+    """
+
+    rows: int | None = None
+    late: LateRows = NONE_LATE
+    marked: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRecord:
     """What every data commit says of itself, as JSON in Delta's userMetadata. The newest one carries the whole state of the table.
 
     Args:
         pipeline, table, generation, op_seq, operation_id, run_id, kind, window: As in the operation.
         progress: The table's watermark after this commit, in its archive too, or its snapshot's progress; the rest of it is not recorded.
-        rows: Rows in the batch as far as known before the statement ran, else None.
         package_version: Version of cdc-ops that wrote it.
+        counts: Rows of the batch.
         columns: The table's columns, as far as a later plan has to know them.
-        late: Late rows among them.
-        marked: Rows that this commit's MERGE marks as deleted and that were not before, as far as it counts them as updated.
     """
 
-    JSON_INLINE: ClassVar[tuple[str, ...]] = ("progress", "columns")
+    JSON_INLINE: ClassVar[tuple[str, ...]] = ("progress", "counts", "columns")
     pipeline: str
     table: TableName
     generation: int
@@ -58,10 +71,8 @@ class CommitRecord:
     package_version: str
     window: Window | None = None
     progress: TableProgress = NO_PROGRESS
-    rows: int | None = None
+    counts: RecordedCounts = RecordedCounts()
     columns: RecordedColumns = RecordedColumns()
-    late: LateRows = NONE_LATE
-    marked: int = 0
 
 
 def commit_record(spec: Operation, *, rows: int | None, package_version: str, late: LateRows = NONE_LATE, marked: int = 0) -> CommitRecord:
@@ -77,7 +88,7 @@ def commit_record(spec: Operation, *, rows: int | None, package_version: str, la
         package_version=package_version,
         window=spec.window,
         progress=spec.after.position,
-        rows=rows,
+        counts=RecordedCounts(rows=rows, late=late, marked=marked),
         columns=RecordedColumns(
             keys=spec.apply.keys,
             cursor=tuple(column.name for column in spec.source.cursor.columns),
@@ -86,8 +97,6 @@ def commit_record(spec: Operation, *, rows: int | None, package_version: str, la
             key_rules=rules_of(spec.source.schema),
             own=spec.apply.stored_as.own,
         ),
-        late=late,
-        marked=marked,
     )
 
 

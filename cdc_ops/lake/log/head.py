@@ -94,7 +94,7 @@ def commit_counts(commit: FoundCommit, rows: int | None) -> Counts:
 
     merged = "numTargetRowsInserted" in metrics
     # To Delta a row that is marked as deleted is an updated one.
-    marked = commit.record.marked + (number("numTargetRowsNotMatchedBySourceUpdated") if commit.record.columns.deleted_column else 0)
+    marked = commit.record.counts.marked + (number("numTargetRowsNotMatchedBySourceUpdated") if commit.record.columns.deleted_column else 0)
     return Counts(
         read=rows if rows is not None else number("numSourceRows", "numOutputRows"),
         inserted=number("numTargetRowsInserted", "numOutputRows"),

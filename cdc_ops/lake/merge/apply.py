@@ -82,7 +82,7 @@ def apply(spark: SparkSession, spec: Operation, batch: DataFrame, plan: MergePla
             outcome=Outcome.APPLIED if version == commit.version else Outcome.ALREADY_APPLIED,
             delta_version=commit.version,
             counts=replace(commit_counts(commit, rows), nulled=nulled),
-            late=commit.record.late,
+            late=commit.record.counts.late,
             stats=table_stats(spark, spec.target.path, commit.version),
         )
     return replace(result, seconds=round(time.monotonic() - started, 3))

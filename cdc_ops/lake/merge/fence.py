@@ -10,8 +10,8 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from cdc_ops import __version__
-from cdc_ops.core.cursor.late_rows import NONE_LATE
 from cdc_ops.core.operation.commit_json import render_record
+from cdc_ops.core.operation.commit_record import RecordedCounts
 from cdc_ops.core.operation.operation import Operation, OperationKind, app_id
 from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.lake.log.head import read_head
@@ -42,9 +42,7 @@ def fence_abandoned(spark: SparkSession, spec: Operation, given_up: AbandonedOpe
         kind=OperationKind(given_up.kind),
         package_version=__version__,
         window=None,
-        rows=0,
-        late=NONE_LATE,
-        marked=0,
+        counts=RecordedCounts(rows=0),
     )
     conf = {**idempotent_write(app_id(spec.pipeline, spec.table), given_up.op_seq), USER_METADATA: render_record(record)}
     with private_session(spark, conf) as session, translated_conflicts(f"fencing off operation {given_up.op_seq} of {spec.table}"):

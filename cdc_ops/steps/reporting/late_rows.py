@@ -37,4 +37,4 @@ def _late(spec: Operation, reported: OperationResult | None) -> LateRows:
     if reported is not None:
         return reported.late
     found = find_commit(spec.target.path, spec.operation_id)
-    return found.record.late if found else LateRows()
+    return found.record.counts.late if found else LateRows()
