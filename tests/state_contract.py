@@ -242,7 +242,7 @@ class StateContract(LeaseContract, ArchiveContract):
         for _ in range(2):
             store.settle(lease, fresh(), abandoned(fresh(), hopeless), hopeless, None)
         assert store.abandoned_ids(PIPELINE, ORDERS) == {hopeless.operation_id}
-        assert store.given_up(PIPELINE, ORDERS) == AbandonedOperation(
+        assert store.last_abandoned(PIPELINE, ORDERS) == AbandonedOperation(
             op_seq=1, operation_id=hopeless.operation_id, run_id=hopeless.run_id, kind="backfill"
         )
         assert store.open_operations(PIPELINE, ORDERS) == ()
@@ -259,11 +259,11 @@ class StateContract(LeaseContract, ArchiveContract):
         store.settle(lease, fresh(), abandoned(fresh(), hopeless), hopeless, None)
         state = store.table_state(PIPELINE, ORDERS)
         store.settle(lease, state, unchanged(state, same), same, replace(result(same), outcome=Outcome.UNCHANGED))
-        found = store.given_up(PIPELINE, ORDERS)
+        found = store.last_abandoned(PIPELINE, ORDERS)
         assert found is not None
         assert found.op_seq == 1
         settle(store, lease, spec(3))
-        assert store.given_up(PIPELINE, ORDERS) is None
+        assert store.last_abandoned(PIPELINE, ORDERS) is None
 
     def test_a_scan_that_found_nothing_moves_only_what_was_scanned(self, store: SqlStateStore) -> None:
         lease = take(store)

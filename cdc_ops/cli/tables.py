@@ -21,14 +21,14 @@ def place_of_table(folder: Path | None, pipeline: str, table: str) -> tuple[Pipe
     """
     name = TableName.parse(table)
     places = []
-    for one in chosen_pipelines(folder, [pipeline] if pipeline else []):
-        settings = current_settings(one, name)
+    for chosen in chosen_pipelines(folder, [pipeline] if pipeline else []):
+        settings = current_settings(chosen, name)
         if settings is not None:
-            places.append((one, table_path(one, name, settings)))
+            places.append((chosen, table_path(chosen, name, settings)))
     if len(places) != 1:
         raise RequestError(
             f"{'No' if not places else 'More than one'} pipeline has the table {table}.",
-            why=f"Pipelines are {', '.join(one.name for one, _ in places)}." if places else "",
+            why=f"Pipelines are {', '.join(chosen.name for chosen, _ in places)}." if places else "",
             data="Nothing was read.",
             next="Name one with --pipeline." if places else "'cdc-ops status' shows the tables.",
         )

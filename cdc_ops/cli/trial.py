@@ -40,7 +40,7 @@ class Trial:
     def data(self) -> dict[str, Any]:
         """Returns it as JSON data."""
         refused = [{"table": name, "retryable": error.retryable, **error.to_payload()} for name, error in self.refused.items()]
-        return {"folder": self.folder, "tables": [json_codec.to_data(one) for one in self.tables], "refused": refused}
+        return {"folder": self.folder, "tables": [json_codec.to_data(tried) for tried in self.tables], "refused": refused}
 
 
 def try_pipelines(folder: Path | None, names: list[str], tables: tuple[str, ...], limit: int, into: str, quiet: bool) -> Trial:
@@ -99,11 +99,11 @@ def _print_table(tried: "TriedTable") -> None:
     title = f"{tried.table}: {tried.rows:,} of about {rows_text(tried.rows_at_source)} rows, {how}"
     shown = 3 if render.out.width >= WIDE else 1
     table = Table(title=escape(title), title_justify="left", header_style="bold")
-    for column in ("column", "at the source", "stored as", *(f"row {number}" for number in range(1, min(shown, tried.rows) + 1))):
-        table.add_column(column, overflow="fold")
-    for one in tried.columns:
-        values = ("[dim]NULL[/]" if value is None else escape(_short(value)) for value in one.values[:shown])
-        table.add_row(escape(one.name), escape(one.source_type), escape(one.stored_as), *values)
+    for header in ("column", "at the source", "stored as", *(f"row {number}" for number in range(1, min(shown, tried.rows) + 1))):
+        table.add_column(header, overflow="fold")
+    for column in tried.columns:
+        values = ("[dim]NULL[/]" if value is None else escape(_short(value)) for value in column.values[:shown])
+        table.add_row(escape(column.name), escape(column.source_type), escape(column.stored_as), *values)
     render.out.print(table)
     for remark in tried.remarks:
         render.out.print(f"[yellow]{escape(tried.table)}[/] {escape(remark)}", soft_wrap=True, highlight=False)

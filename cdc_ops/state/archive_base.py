@@ -62,7 +62,7 @@ class ArchiveStore(ArchiveReader):
         """
 
     @abstractmethod
-    def report_gaps(self, lease: "Lease", found: Iterable[Gap]) -> tuple[GapRecord, ...]:
+    def report_gaps(self, lease: "Lease", gaps: Iterable[Gap]) -> tuple[GapRecord, ...]:
         """Makes what is open the gaps that a proof has just found: new ones are added, those that it did not find are closed.
 
         One that is found again after it was passed, because the lake was set back, is still accepted if it was.
@@ -75,7 +75,7 @@ class ArchiveStore(ArchiveReader):
         """
 
     @abstractmethod
-    def close_gaps(self, lease: "Lease", passed: Iterable[GapRecord]) -> None:
+    def close_gaps(self, lease: "Lease", gaps: Iterable[GapRecord]) -> None:
         """Closes gaps of a table, open or accepted, that its watermark has passed.
 
         Raises:

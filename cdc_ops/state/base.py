@@ -176,7 +176,7 @@ class StateReader(ArchiveReader, ABC):
         """Returns the operation ids that were given up."""
 
     @abstractmethod
-    def given_up(self, pipeline: str, table: TableName) -> AbandonedOperation | None:
+    def last_abandoned(self, pipeline: str, table: TableName) -> AbandonedOperation | None:
         """Returns the last operation that was given up, if nothing has been committed since; none that compared and found nothing."""
 
     @abstractmethod

@@ -16,13 +16,13 @@ class LedgerHealth:
     """What a ledger answers.
 
     Args:
-        shown: Its URL without password.
+        safe_url: Its URL without password.
         version: The version of its tables, None if there is no ledger yet.
         current: False if the next run creates or upgrades it.
         now: Its clock, UTC.
     """
 
-    shown: str
+    safe_url: str
     version: str | None
     current: bool
     now: datetime
@@ -42,7 +42,7 @@ def ledger_health(url: str) -> LedgerHealth:
             version, now = ledger_version(connection), leases.clock(connection)
     finally:
         reader.close()
-    current = is_current(version, reader.shown)
+    current = is_current(version, reader.safe_url)
     if current:
         writer = Database(url, read_only=False)
         try:
@@ -50,4 +50,4 @@ def ledger_health(url: str) -> LedgerHealth:
                 connection.execute(update(tables).where(tables.c.token < 0).values(token=0, purpose=""))
         finally:
             writer.close()
-    return LedgerHealth(shown=reader.shown, version=version, current=current, now=now)
+    return LedgerHealth(safe_url=reader.safe_url, version=version, current=current, now=now)

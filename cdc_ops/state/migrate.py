@@ -41,10 +41,10 @@ def upgrade(database: Database) -> None:
     """Does what `migrate` says on an open database."""
     with database.read() as connection:
         version = ledger_version(connection)
-    if is_current(version, database.shown):
+    if is_current(version, database.safe_url):
         return
     with database.write() as connection, _alone(database, connection):
-        if not is_current(ledger_version(connection), database.shown):
+        if not is_current(ledger_version(connection), database.safe_url):
             _run_alembic(connection)
 
 
@@ -56,7 +56,7 @@ def ledger_version(connection: Connection) -> str | None:
     return version
 
 
-def is_current(version: str | None, shown: str) -> bool:
+def is_current(version: str | None, safe_url: str) -> bool:
     """True if a ledger has the version that this code needs, False if it is older or not there.
 
     Raises:
@@ -64,7 +64,7 @@ def is_current(version: str | None, shown: str) -> bool:
     """
     if version is not None and version > VERSION:
         raise StateError(
-            f"The ledger {shown} has version {version}; this cdc-ops knows up to {VERSION}.",
+            f"The ledger {safe_url} has version {version}; this cdc-ops knows up to {VERSION}.",
             why="A newer cdc-ops upgraded it, and this version could misread its rows.",
             data="Nothing was read or written.",
             next="Install the same cdc-ops version everywhere.",
@@ -72,10 +72,10 @@ def is_current(version: str | None, shown: str) -> bool:
     return version == VERSION
 
 
-def outdated(version: str, shown: str) -> LedgerUnavailableError:
+def outdated(version: str, safe_url: str) -> LedgerUnavailableError:
     """Returns the error for a reader of a ledger that waits to be upgraded: readers never do it."""
     return LedgerUnavailableError(
-        f"The ledger {shown} has version {version}; this cdc-ops reads version {VERSION}.",
+        f"The ledger {safe_url} has version {version}; this cdc-ops reads version {VERSION}.",
         why="An older cdc-ops wrote it, and no run has started since the upgrade.",
         data="Nothing was read or written.",
         next="The next run upgrades it.",
@@ -104,7 +104,7 @@ def _alone(database: Database, connection: Connection) -> Iterator[None]:
             # MySQL commits at every CREATE, so the lock is the session's; its name is one for the whole server.
             name = f"cdc_ops:{hashlib.sha256(database.name.encode()).hexdigest()[:32]}"
             if connection.scalar(select(func.get_lock(name, _LOCK_SECONDS))) != 1:
-                raise LedgerUnavailableError(f"Another process has been migrating the ledger {database.shown} for {_LOCK_SECONDS} s.")
+                raise LedgerUnavailableError(f"Another process has been migrating the ledger {database.safe_url} for {_LOCK_SECONDS} s.")
             try:
                 yield
             finally:

@@ -74,7 +74,7 @@ class SqlStateReader(SqlArchiveReader, StateReader):
         self._checked = False
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._database.shown!r})"
+        return f"{type(self).__name__}({self._database.safe_url!r})"
 
     def __enter__(self) -> Self:
         return self
@@ -108,10 +108,10 @@ class SqlStateReader(SqlArchiveReader, StateReader):
         """See `StateReader`."""
         return self._read(lambda connection: operations.abandoned_ids(connection, pipeline, table), frozenset())
 
-    def given_up(self, pipeline: str, table: TableName) -> AbandonedOperation | None:
+    def last_abandoned(self, pipeline: str, table: TableName) -> AbandonedOperation | None:
         """See `StateReader`."""
         known = self.table_state(pipeline, table).committed_op_seq
-        return self._read(lambda connection: operations.given_up(connection, pipeline, table, above=known), None)
+        return self._read(lambda connection: operations.last_abandoned(connection, pipeline, table, above=known), None)
 
     def attempts(self, spec: Operation) -> int:
         """See `StateReader`."""
@@ -136,7 +136,7 @@ class SqlStateReader(SqlArchiveReader, StateReader):
 
     def table_run(self, pipeline: str, table: TableName, run_id: str) -> TableRun | None:
         """See `StateReader`."""
-        return self._read(lambda connection: runs.one(connection, pipeline, table, run_id), None)
+        return self._read(lambda connection: runs.table_run(connection, pipeline, table, run_id), None)
 
     def overview(self, pipeline: str | None = None) -> tuple[TableOverview, ...]:
         """See `StateReader`."""
@@ -156,8 +156,8 @@ class SqlStateReader(SqlArchiveReader, StateReader):
             version = ledger_version(connection)
             if version is None:
                 return False
-            if not is_current(version, self._database.shown):
-                raise outdated(version, self._database.shown)
+            if not is_current(version, self._database.safe_url):
+                raise outdated(version, self._database.safe_url)
             self._checked = True
         return True
 

@@ -113,13 +113,13 @@ def _tried(around: Surroundings, what: str, check: Callable[[], Iterator[Finding
 def _ledger(around: Surroundings) -> Iterator[Finding]:
     health = ledger_health(around.ledger)
     if health.version is None:
-        yield ok("ledger", f"{health.shown}: reachable; there is no ledger yet, the first run creates it")
-        if health.shown.startswith("sqlite"):
+        yield ok("ledger", f"{health.safe_url}: reachable; there is no ledger yet, the first run creates it")
+        if health.safe_url.startswith("sqlite"):
             probe_folder(str(Path(around.ledger.partition("///")[2].partition("?")[0]).absolute().parent))
     elif not health.current:
-        yield warning("ledger", f"{health.shown}: version {health.version}, of an older cdc-ops", "Nothing: the next run upgrades it.")
+        yield warning("ledger", f"{health.safe_url}: version {health.version}, of an older cdc-ops", "Nothing: the next run upgrades it.")
     else:
-        yield ok("ledger", f"{health.shown}: version {health.version}, may be written")
+        yield ok("ledger", f"{health.safe_url}: version {health.version}, may be written")
 
 
 def _java() -> Iterator[Finding]:

@@ -120,13 +120,13 @@ class _Pages:
             reader = self._reader()
             now = reader.now()
             allowed = visible is None or pipeline in visible
-            found = next((item for item in reader.overview(pipeline) if str(item.state.table) == name), None) if allowed else None
-            runs = reader.history(pipeline, TableName.parse(name), limit=HISTORY) if found else ()
+            overview = next((item for item in reader.overview(pipeline) if str(item.state.table) == name), None) if allowed else None
+            runs = reader.history(pipeline, TableName.parse(name), limit=HISTORY) if overview else ()
         except CdcError as error:
             return self._unavailable(error)
-        if found is None:
+        if overview is None:
             return self._page("missing.html", 404, now=now, pipeline=pipeline, name=name)
-        row = view.table_row(found, (visible or {}).get(pipeline, PipelineInfo()), now)
+        row = view.table_row(overview, (visible or {}).get(pipeline, PipelineInfo()), now)
         return self._page("table.html", now=now, row=row, runs=runs)
 
     def _unavailable(self, error: CdcError) -> HTMLResponse:

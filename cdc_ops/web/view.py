@@ -83,10 +83,10 @@ class TableRow:
     @property
     def notices(self) -> tuple[str, ...]:
         """What the last run has to say besides its status, and since when the table is missing."""
-        told = self.overview.last_run.notices if self.overview.last_run else ()
+        texts = self.overview.last_run.notices if self.overview.last_run else ()
         since = self.overview.state.missing_since
         missing = f"No longer at the source, or not visible to the user; first noticed {instant(since)}. The lake keeps its rows."
-        return told if since is None or any("not at the source" in text for text in told) else (missing, *told)
+        return texts if since is None or any("not at the source" in text for text in texts) else (missing, *texts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,10 +133,10 @@ def table_row(overview: TableOverview, info: PipelineInfo, now: datetime) -> Tab
     return TableRow(overview=overview, health=_health(overview, lag, info), lag=lag)
 
 
-def tally(parts: Iterable[PipelineSection]) -> dict[Health, int]:
+def tally(sections: Iterable[PipelineSection]) -> dict[Health, int]:
     """Returns how many tables there are of each health, in the order of `Health`, without those of which there is none."""
-    found = [row.health for part in parts for row in part.rows]
-    return {health: found.count(health) for health in Health if health in found}
+    healths = [row.health for section in sections for row in section.rows]
+    return {health: healths.count(health) for health in Health if health in healths}
 
 
 def _health(overview: TableOverview, lag: timedelta | None, info: PipelineInfo) -> Health:

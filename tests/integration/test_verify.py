@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from cdc_ops.cli import app
-from cdc_ops.cli.commands.verify import Look
+from cdc_ops.cli.commands.verify import TableVerifier
 from cdc_ops.cli.session import LocalSpark
 from cdc_ops.core.operation.job import JobSpec, StepResult
 from cdc_ops.dev.servers import MariaDBServer
@@ -68,8 +68,8 @@ def repaired(world: World, *, repair: bool = True) -> dict[str, Any]:
     context = world.context()
     try:
         [config] = discover(world.pipeline, source, request())
-        look = Look(context=context, source=source, spark=HereSpark(world), say=print)
-        return look.document(config, repair=repair)
+        verifier = TableVerifier(context=context, source=source, spark=HereSpark(world), say=print)
+        return verifier.compare(config, repair=repair)
     finally:
         source.close()
         context.store.close()

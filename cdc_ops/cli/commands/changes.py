@@ -31,11 +31,11 @@ def changes(  # noqa: PLR0913, PLR0917  a command line has as many parameters as
     """Show what changed in a Delta table between two of its commits: one line of JSON for each row and commit, in order."""
     with guarded(as_json=False):
         chosen, path = place_of_table(folder, pipeline, table)
-        found = find_range(path, parse_bound(begin, "--from"), parse_bound(end, "--to") if end else None)
+        versions = find_range(path, parse_bound(begin, "--from"), parse_bound(end, "--to") if end else None)
         target = free_folder(parquet or output)
         with progress(quiet=not target) as say, LocalSpark(chosen, say) as spark:
             from cdc_ops.lake.read.change_feed import read_changes
 
-            rows = read_changes(spark.session(), path, found, mode).orderBy("version", "key")
+            rows = read_changes(spark.session(), path, versions, mode).orderBy("version", "key")
             write_rows(rows, target, kind="parquet" if parquet else "json")
-    render.err.print(f"{table}: changes after Delta version {found.begin} up to version {found.end}", highlight=False, soft_wrap=True)
+    render.err.print(f"{table}: changes after Delta version {versions.begin} up to version {versions.end}", highlight=False, soft_wrap=True)

@@ -39,15 +39,19 @@ def check(
         settings = load_settings(os.environ)
         chosen = chosen_pipelines(folder, list(dict.fromkeys((given or []) + (pipeline or []))))
         around = Surroundings(
-            ledger=settings.ledger, jars=settings.jars, connect=lambda one: connect(one.source), code=exit_code, environ=os.environ
+            ledger=settings.ledger,
+            jars=settings.jars,
+            connect=lambda pipeline: connect(pipeline.source),
+            code=exit_code,
+            environ=os.environ,
         )
     with progress(as_json or not spark) as say:
-        found = list(_findings(around, chosen, say if spark else None))
+        findings = list(_findings(around, chosen, say if spark else None))
     if as_json:
-        render.print_json([json_codec.to_data(one) for one in found])
+        render.print_json([json_codec.to_data(finding) for finding in findings])
     else:
-        _print(found)
-    code = next((one.code for one in found if one.verdict is Verdict.FAILED), 0)
+        _print(findings)
+    code = next((finding.code for finding in findings if finding.verdict is Verdict.FAILED), 0)
     if code:
         raise typer.Exit(code)
 
@@ -55,8 +59,8 @@ def check(
 def _findings(around: Surroundings, chosen: tuple[Pipeline, ...], spark: Callable[[str], None] | None) -> Iterator[Finding]:
     yield from check_machine(around)
     for pipeline in chosen:
-        found = list(check_pipeline(around, pipeline))
-        yield from found
+        findings = list(check_pipeline(around, pipeline))
+        yield from findings
         if spark is not None and not pipeline.source.is_declared:
             yield replace(_read_by_spark(pipeline, spark), pipeline=pipeline.name)
 
@@ -77,16 +81,16 @@ def _read_by_spark(pipeline: Pipeline, say: Callable[[str], None]) -> Finding:
         return replace(failed("Spark", problem), code=exit_code(problem))
 
 
-def _print(found: list[Finding]) -> None:
+def _print(findings: list[Finding]) -> None:
     """Shows a table for what all share, and one for each pipeline."""
-    for pipeline in dict.fromkeys(one.pipeline for one in found):
+    for pipeline in dict.fromkeys(finding.pipeline for finding in findings):
         table = Table(title=f"Check of {pipeline}" if pipeline else "Check", title_justify="left", header_style="bold")
         for column in ("what", "", "seen, and what to do"):
             table.add_column(column, overflow="fold")
-        for one in found:
-            if one.pipeline == pipeline:
-                seen = f"{escape(one.seen)}\n[bold]{escape(one.next)}[/]" if one.next else escape(one.seen)
-                table.add_row(escape(one.what), f"[{_COLOURS[one.verdict]}]{one.verdict}[/]", seen)
+        for finding in findings:
+            if finding.pipeline == pipeline:
+                seen = f"{escape(finding.seen)}\n[bold]{escape(finding.next)}[/]" if finding.next else escape(finding.seen)
+                table.add_row(escape(finding.what), f"[{_COLOURS[finding.verdict]}]{finding.verdict}[/]", seen)
         render.out.print(table)
-    counted = {verdict: sum(one.verdict is verdict for one in found) for verdict in Verdict}
+    counted = {verdict: sum(finding.verdict is verdict for finding in findings) for verdict in Verdict}
     render.out.print(", ".join(f"{number} {verdict}" for verdict, number in counted.items() if number), highlight=False)

@@ -27,17 +27,17 @@ def list_gaps(pipeline: Chosen = None, as_json: Json = False) -> None:
     with guarded(as_json):
         reader = open_reader(load_settings(os.environ).ledger)
         try:
-            found = reader.archive_gaps(pipeline)
+            records = reader.archive_gaps(pipeline)
         finally:
             reader.close()
     if as_json:
-        render.print_json([_data(record) for record in found])
+        render.print_json([_data(record) for record in records])
         return
-    if not found:
+    if not records:
         render.out.print("The archives have no open gaps.")
-    for record in found:
+    for record in records:
         render.out.print(_line(record), highlight=False, soft_wrap=True)
-    if still := next((record for record in found if record.decision is None), None):
+    if still := next((record for record in records if record.decision is None), None):
         how = f'To accept the loss of its events: cdc-ops gap accept {still.gap_id} --pipeline {still.pipeline} --why "..."'
         render.out.print(escape(how), highlight=False, soft_wrap=True)
 

@@ -66,6 +66,6 @@ def rebuild(
         render.out.print(f"[green]rebuilt[/] {item['table']}: {text}{plans}", soft_wrap=True)
 
 
-def _rebuilt(config: TableConfig, found: Rebuilt) -> dict[str, Any]:
-    discarded = [spec.op_seq for spec in found.discarded]
-    return {"table": str(config.table), "state": json_codec.to_data(found.state), "has_table": found.has_table, "discarded": discarded}
+def _rebuilt(config: TableConfig, rebuilt: Rebuilt) -> dict[str, Any]:
+    discarded = [spec.op_seq for spec in rebuilt.discarded]
+    return {"table": str(config.table), "state": json_codec.to_data(rebuilt.state), "has_table": rebuilt.has_table, "discarded": discarded}

@@ -78,7 +78,7 @@ def exit_code(error: CdcError) -> int:
             return TABLES_FAILED
 
 
-def code_of_all(errors: Iterable[CdcError]) -> int:
+def common_exit_code(errors: Iterable[CdcError]) -> int:
     """Returns the exit code of tables that failed: the one that all of them have, else that somebody has to look at them."""
     codes = {exit_code(error) for error in errors}
     return codes.pop() if len(codes) == 1 else TABLES_FAILED
@@ -95,7 +95,7 @@ def guarded(as_json: bool) -> Iterator[None]:
 
 
 @contextmanager
-def kept_apart(name: str, pipelines: Sequence[Pipeline], stopped: dict[str, CdcError], as_json: bool) -> Iterator[None]:
+def isolated_errors(name: str, pipelines: Sequence[Pipeline], stopped: dict[str, CdcError], as_json: bool) -> Iterator[None]:
     """Keeps an error that stops a whole pipeline from the pipelines beside it; of a single pipeline it is the command's own error.
 
     Args:
@@ -135,7 +135,7 @@ def plan(given: Given = None, folder: Folder = None, pipeline: Names = None, tab
         stopped: dict[str, CdcError] = {}
         pipelines = chosen_pipelines(folder, _named(given, pipeline))
         for chosen in pipelines:
-            with kept_apart(chosen.name, pipelines, stopped, as_json):
+            with isolated_errors(chosen.name, pipelines, stopped, as_json):
                 plans, warnings = _plans(chosen, request)
                 errors += [item for _, item in plans if isinstance(item, CdcError)]
                 documents.append({"pipeline": chosen.name, "tables": [{"table": str(name), **_plan_data(item)} for name, item in plans]})
@@ -146,7 +146,7 @@ def plan(given: Given = None, folder: Folder = None, pipeline: Names = None, tab
     if as_json:
         render.print_json([*documents, *({"pipeline": name, "tables": [], **_stop_data(error)} for name, error in stopped.items())])
     if errors or stopped:
-        raise typer.Exit(code_of_all([*errors, *stopped.values()]))
+        raise typer.Exit(common_exit_code([*errors, *stopped.values()]))
 
 
 @app.command()
@@ -301,13 +301,13 @@ def _named(given: list[str] | None, options: list[str] | None) -> list[str]:
 def _plans(chosen: Any, request: RunRequest) -> tuple[list[tuple[TableName, TablePlan | CdcError]], tuple[str, ...]]:
     plans: list[tuple[TableName, TablePlan | CdcError]] = []
     with opened(chosen) as (context, source):
-        found = discover_all(context, source, request)
-        for config in found.tables:
+        discovery = discover_all(context, source, request)
+        for config in discovery.tables:
             try:
                 plans.append((config.table, plan_table(context, source, request, config)))
             except CdcError as error:
                 plans.append((config.table, error))
-    return plans, found.warnings
+    return plans, discovery.warnings
 
 
 def _plan_data(item: TablePlan | CdcError) -> dict[str, Any]:
@@ -332,7 +332,7 @@ def run_all(folder: Path | None, names: list[str], request: RunRequest, as_json:
     stopped: dict[str, CdcError] = {}
     pipelines = chosen_pipelines(folder, names)
     for pipeline in pipelines:
-        with kept_apart(pipeline.name, pipelines, stopped, as_json):
+        with isolated_errors(pipeline.name, pipelines, stopped, as_json):
             with progress(as_json or quiet) as say, opened(pipeline) as (context, source), LocalSpark(pipeline, say) as spark:
                 report = reports[pipeline.name] = run_pipeline(context, source, request, spark.execute, say)
                 logs[pipeline.name] = spark.log
@@ -353,6 +353,6 @@ def _stop_data(error: CdcError) -> dict[str, Any]:
 def _exit_after(reports: dict[str, RunReport], stopped: Iterable[CdcError] = ()) -> None:
     errors = [*stopped, *(failure.error for report in reports.values() for failure in report.failures)]
     if errors:
-        raise typer.Exit(code_of_all(errors))
+        raise typer.Exit(common_exit_code(errors))
     if any(run.waits_for_somebody for report in reports.values() for run in report.runs):
         raise typer.Exit(ARCHIVE_GAP)

@@ -26,14 +26,14 @@ app.add_typer(quarantine_app, name="quarantine")
 def list_records(pipeline: Names = None, table: Tables = None, folder: Folder = None, as_json: Json = False) -> None:
     """List the records: file, line, and why each could not be read."""
     with guarded(as_json):
-        found = [item for one in chosen_pipelines(folder, pipeline or []) for item in _records(one, table or [])]
+        records = [item for chosen in chosen_pipelines(folder, pipeline or []) for item in _records(chosen, table or [])]
     if as_json:
-        render.print_json([_data(*item) for item in found])
+        render.print_json([_data(*item) for item in records])
         return
-    if not found:
+    if not records:
         render.out.print("The quarantine holds no records.")
-    for one, name, record in found:
-        text = f"{one.name}  {name}  operation {record.op_seq}  {record.file} line {record.line + 1}: {record.reason}"
+    for chosen, name, record in records:
+        text = f"{chosen.name}  {name}  operation {record.op_seq}  {record.file} line {record.line + 1}: {record.reason}"
         render.out.print(escape(text), highlight=False, soft_wrap=True)
 
 
@@ -47,8 +47,8 @@ def show(
 ) -> None:
     """Show records exactly as they are in the archive."""
     with guarded(as_json):
-        [one] = chosen_pipelines(folder, [pipeline])
-        wanted = [item for item in _records(one, []) if item[2].file == file and line in (0, item[2].line + 1)]
+        [chosen] = chosen_pipelines(folder, [pipeline])
+        wanted = [item for item in _records(chosen, []) if item[2].file == file and line in (0, item[2].line + 1)]
         if not wanted:
             raise RequestError(
                 f"The quarantine of pipeline {pipeline!r} has no record of {file}.",
@@ -80,8 +80,8 @@ def replay(
 ) -> None:
     """Read quarantined records again with today's settings and merge them in order. Records that still cannot be read stay."""
     with guarded(as_json):
-        [one] = chosen_pipelines(folder, [pipeline])
-        names = tuple(dict.fromkeys(str(name) for _, name, _ in _records(one, table or [])))
+        [chosen] = chosen_pipelines(folder, [pipeline])
+        names = tuple(dict.fromkeys(str(name) for _, name, _ in _records(chosen, table or [])))
         if not names:
             raise RequestError(
                 "The quarantine has no record.", data="Nothing was read or written.", next="'cdc-ops quarantine list' shows them."

@@ -34,18 +34,20 @@ def unlock(
     with guarded(as_json):
         store = open_store(load_settings(os.environ).ledger)
         try:
-            found = _find(store, pipeline, TableName.parse(table))
-            told = _told(store, found)
-            freed = found.lease is not None and _confirmed(told, yes=yes, quiet=as_json)
-            if found.lease is not None and freed:
-                store.unlock(found.lease)
+            overview = _find(store, pipeline, TableName.parse(table))
+            lease_text = _lease_text(store, overview)
+            freed = overview.lease is not None and _confirmed(lease_text, yes=yes, quiet=as_json)
+            if overview.lease is not None and freed:
+                store.unlock(overview.lease)
         finally:
             store.close()
     if as_json:
-        render.print_json({"pipeline": found.state.pipeline, "table": table, "unlocked": freed, "lease": json_codec.to_data(found.lease)})
-    elif found.lease is None or freed:
-        said = f"{table} is free: the next run takes it." if freed else told
-        render.out.print(escape(said), highlight=False, soft_wrap=True)
+        render.print_json(
+            {"pipeline": overview.state.pipeline, "table": table, "unlocked": freed, "lease": json_codec.to_data(overview.lease)}
+        )
+    elif overview.lease is None or freed:
+        text = f"{table} is free: the next run takes it." if freed else lease_text
+        render.out.print(escape(text), highlight=False, soft_wrap=True)
 
 
 def _find(store: StateReader, pipeline: str, table: TableName) -> TableOverview:
@@ -63,7 +65,7 @@ def _find(store: StateReader, pipeline: str, table: TableName) -> TableOverview:
     return rows[0]
 
 
-def _told(store: StateReader, row: TableOverview) -> str:
+def _lease_text(store: StateReader, row: TableOverview) -> str:
     """Returns who holds a table, what for, since when and until when."""
     lease, state = row.lease, row.state
     if lease is None:
@@ -80,7 +82,7 @@ def _has_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def _confirmed(told: str, *, yes: bool, quiet: bool) -> bool:
+def _confirmed(lease_text: str, *, yes: bool, quiet: bool) -> bool:
     """Says what is about to happen, and asks whether it shall.
 
     Raises:
@@ -89,10 +91,10 @@ def _confirmed(told: str, *, yes: bool, quiet: bool) -> bool:
     if not yes and (quiet or not _has_terminal()):
         raise RequestError(
             "The lease was not removed: no terminal for the confirmation.",
-            why=f"{told} {_RISK}",
+            why=f"{lease_text} {_RISK}",
             data="Nothing was changed.",
             next="Add --yes.",
         )
     if not quiet:
-        render.err.print(escape(f"{told}\n{_RISK}"), highlight=False, soft_wrap=True)
+        render.err.print(escape(f"{lease_text}\n{_RISK}"), highlight=False, soft_wrap=True)
     return yes or typer.confirm("Remove the lease?", err=True)

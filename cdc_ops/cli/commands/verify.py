@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from cdc_ops.cli.application import WHICH_COMMAND
-from cdc_ops.cli.commands.pipelines import TABLES_FAILED, TRY_AGAIN, Folder, Json, Names, Quiet, Tables, app, guarded, kept_apart
+from cdc_ops.cli.commands.pipelines import TABLES_FAILED, TRY_AGAIN, Folder, Json, Names, Quiet, Tables, app, guarded, isolated_errors
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.layout import Grid, print_sentence, show_grid
 from cdc_ops.cli.output.progress import progress
@@ -64,13 +64,13 @@ def verify(
         pipelines = chosen_pipelines(folder, pipeline or [])
         for chosen in pipelines:
             with (
-                kept_apart(chosen.name, pipelines, stopped, as_json),
+                isolated_errors(chosen.name, pipelines, stopped, as_json),
                 progress(as_json or quiet) as say,
                 opened(chosen) as (context, source),
                 LocalSpark(chosen, say) as spark,
             ):
-                look = Look(context=context, source=source, spark=spark, say=say)
-                documents += [look.document(config, repair=repair) for config in _tables(context, source, request)]
+                verifier = TableVerifier(context=context, source=source, spark=spark, say=say)
+                documents += [verifier.compare(config, repair=repair) for config in _tables(context, source, request)]
     failed = [{"pipeline": name, **_failed(error)} for name, error in stopped.items()]
     if as_json:
         render.print_json([*documents, *failed])
@@ -82,9 +82,13 @@ def verify(
 
 def _tables(context: Context, source: Source, request: RunRequest) -> tuple[TableConfig, ...]:
     """Returns what is compared: also tables that the source does not show, but for those of which that is to be ignored."""
-    found, listed = discover_all(context, source, request).tables, set(context.tables(source))
+    discovered, listed = discover_all(context, source, request).tables, set(context.tables(source))
     named = bool(request.tables)
-    return tuple(one for one in found if named or one.table in listed or one.settings.apply.dropped_tables is not DroppedTables.IGNORE)
+    return tuple(
+        config
+        for config in discovered
+        if named or config.table in listed or config.settings.apply.dropped_tables is not DroppedTables.IGNORE
+    )
 
 
 def _failed(error: CdcError) -> dict[str, Any]:
@@ -92,7 +96,7 @@ def _failed(error: CdcError) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class TableVerifier:
     """What tables of a pipeline are verified and repaired with."""
 
     context: Context
@@ -100,7 +104,7 @@ class Look:
     spark: LocalSpark
     say: Callable[[str], None]
 
-    def document(self, config: TableConfig, *, repair: bool = False) -> dict[str, Any]:
+    def compare(self, config: TableConfig, *, repair: bool = False) -> dict[str, Any]:
         """Compares a table and tells what was found; an error of one table leaves the others to be compared."""
         from cdc_ops.steps.verify import find_differences
 
@@ -109,12 +113,12 @@ class Look:
         document: dict[str, Any] = {"table": str(config.table), "pipeline": config.pipeline}
         try:
             question, missing = self._question(config)
-            found = find_differences(session, self.source, question)
-            document |= {"equal": found.comparison.equal, "not_compared": missing, "keys": list(question.keys)}
-            document |= {"columns": list(question.schema.names), **json_codec.to_data(found.comparison)}
-            if repair and not found.comparison.equal:
+            result = find_differences(session, self.source, question)
+            document |= {"equal": result.comparison.equal, "not_compared": missing, "keys": list(question.keys)}
+            document |= {"columns": list(question.schema.names), **json_codec.to_data(result.comparison)}
+            if repair and not result.comparison.equal:
                 self.say(f"{config.table}: reading again what differs")
-                document["repair"] = self._repair(config, found.scope)
+                document["repair"] = self._repair(config, result.scope)
         except CdcError as error:
             document |= _failed(error)
         return document
@@ -123,8 +127,8 @@ class Look:
         """Lets an operation read the part that differs, and compares that part again."""
         from cdc_ops.steps.verify import verify_part
 
-        told = None if scope.is_whole or len(scope.members) > _LONGEST_SCOPE else scope
-        request = new_request(kind=RunKind.RECONCILE, tables=(str(config.table),), strength=CompareLevel.ROWS, scope=told)
+        known_scope = None if scope.is_whole or len(scope.members) > _LONGEST_SCOPE else scope
+        request = new_request(kind=RunKind.RECONCILE, tables=(str(config.table),), strength=CompareLevel.ROWS, scope=known_scope)
         report = run_pipeline(self.context, self.source, request, self.spark.execute, self.say)
         left = verify_part(self.spark.session(), self.source, self._question(config)[0], scope)
         return {"equal": left.equal, "run": render.report_data(report), "left": json_codec.to_data(left)}
@@ -142,55 +146,55 @@ class Look:
 
 def print_verification(documents: Sequence[dict[str, Any]]) -> None:
     """Shows what a comparison of source and lake found: a line for each table, then one for each key that is named."""
-    rows = [(TableName.parse(found["table"]), _row(found)) for found in documents]
+    rows = [(TableName.parse(document["table"]), _row(document)) for document in documents]
     columns = ("table", "verdict", "at source", "in lake", "missing", "extra", "different")
     show_grid(render.out, Grid(title="Rows of source and lake", columns=columns, groups=render.by_schema(rows)))
-    for found in documents:
-        for line in _lines(found):
-            print_sentence(render.out, line, name=found["table"])
-    for pipeline in dict.fromkeys(found["pipeline"] for found in documents if _can_be_repaired(found)):
+    for document in documents:
+        for line in _lines(document):
+            print_sentence(render.out, line, name=document["table"])
+    for pipeline in dict.fromkeys(document["pipeline"] for document in documents if _can_be_repaired(document)):
         print_sentence(render.out, f"To repair: cdc-ops verify --pipeline {pipeline} --repair")
 
 
-def _can_be_repaired(found: dict[str, Any]) -> bool:
-    return not found["equal"] and "repair" not in found and "error" not in found
+def _can_be_repaired(document: dict[str, Any]) -> bool:
+    return not document["equal"] and "repair" not in document and "error" not in document
 
 
-def _row(found: dict[str, Any]) -> tuple[str, ...]:
-    if "error" in found:
+def _row(document: dict[str, Any]) -> tuple[str, ...]:
+    if "error" in document:
         return ("[red]failed[/]", *[""] * 5)
-    repaired = found.get("repair", {}).get("equal", False)
-    verdict = "[green]equal[/]" if found["equal"] else "[green]repaired[/]" if repaired else "[red]differs[/]"
-    return (verdict, *(f"{found[name]:,}" for name in ("rows_source", "rows_lake", "only_in_source", "only_in_lake", "different")))
+    repaired = document.get("repair", {}).get("equal", False)
+    verdict = "[green]equal[/]" if document["equal"] else "[green]repaired[/]" if repaired else "[red]differs[/]"
+    return (verdict, *(f"{document[name]:,}" for name in ("rows_source", "rows_lake", "only_in_source", "only_in_lake", "different")))
 
 
-def _lines(found: dict[str, Any]) -> Iterator[str]:
+def _lines(document: dict[str, Any]) -> Iterator[str]:
     """Yields what there is to say of a table below the list of all."""
-    if "error" in found:
-        yield str(from_payload(found["error"]))
+    if "error" in document:
+        yield str(from_payload(document["error"]))
         return
-    if found.get("not_compared"):
-        yield f"not compared, because the lake does not have these columns (yet): {', '.join(found['not_compared'])}"
-    if found.get("kept"):
-        yield f"{found['kept']:,} rows are in the lake only, and stay ('deletes: ignore')"
-    yield from _keys(found)
-    if "repair" in found:
-        yield from _repaired(found["repair"])
+    if document.get("not_compared"):
+        yield f"not compared, because the lake does not have these columns (yet): {', '.join(document['not_compared'])}"
+    if document.get("kept"):
+        yield f"{document['kept']:,} rows are in the lake only, and stay ('deletes: ignore')"
+    yield from _keys(document)
+    if "repair" in document:
+        yield from _repaired(document["repair"])
 
 
-def _keys(found: dict[str, Any]) -> Iterator[str]:
-    samples = found.get("samples") or ()
-    if samples and not found["keys"]:
+def _keys(document: dict[str, Any]) -> Iterator[str]:
+    samples = document.get("samples") or ()
+    if samples and not document["keys"]:
         yield "the table has no keys: all values identify a row"
     for kind, values in samples:
-        yield f"{_KINDS[kind]:9} {named(found['keys'] or found['columns'], values)}"
+        yield f"{_KINDS[kind]:9} {named(document['keys'] or document['columns'], values)}"
     counts = {"only in source": "only_in_source", "only in lake": "only_in_lake", "different": "different"}
     shown = {kind: sum(sample[0] == kind for sample in samples) for kind in counts}
-    more = [f"{found[field] - shown[kind]:,} {_KINDS[kind]}" for kind, field in counts.items() if found[field] > shown[kind]]
+    more = [f"{document[field] - shown[kind]:,} {_KINDS[kind]}" for kind, field in counts.items() if document[field] > shown[kind]]
     if more:
         yield f"and more: {', '.join(more)}"
-    if found.get("duplicates"):
-        yield f"{found['duplicates']:,} rows are duplicates: their keys appear several times"
+    if document.get("duplicates"):
+        yield f"{document['duplicates']:,} rows are duplicates: their keys appear several times"
 
 
 def named(columns: Sequence[str], values: Sequence[str]) -> str:
@@ -206,8 +210,8 @@ def _repaired(repair: dict[str, Any]) -> Iterator[str]:
     for table in run["tables"]:
         counts = table["counts"]
         if table["status"] == "committed":
-            told = f"{counts['inserted']:,} inserted, {counts['updated']:,} updated, {counts['deleted']:,} deleted"
-            yield f"repaired: {told}; the watermark stays"
+            changes = f"{counts['inserted']:,} inserted, {counts['updated']:,} updated, {counts['deleted']:,} deleted"
+            yield f"repaired: {changes}; the watermark stays"
     if repair["equal"]:
         yield "compared again: the rows are equal now"
         return
@@ -219,7 +223,7 @@ def _repaired(repair: dict[str, Any]) -> Iterator[str]:
 
 def _exit_code(documents: Sequence[dict[str, Any]]) -> int:
     """Returns 0 if all is equal, or was made so."""
-    bad = [found for found in documents if not (found["equal"] or found.get("repair", {}).get("equal"))]
+    bad = [document for document in documents if not (document["equal"] or document.get("repair", {}).get("equal"))]
     if not bad:
         return 0
-    return TRY_AGAIN if all(found.get("retryable") for found in bad) else TABLES_FAILED
+    return TRY_AGAIN if all(document.get("retryable") for document in bad) else TABLES_FAILED

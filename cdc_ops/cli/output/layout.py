@@ -141,9 +141,9 @@ def _print_below(console: Console, grid: Grid, names: frozenset[str]) -> None:
         name = ""
         for row in group.rows:
             name = row[0] or name
-            told = ", ".join(_said(column, cell) for column, cell in zip(grid.columns, row, strict=True) if column in names and cell)
-            if told:
-                _print_wrapped(console, f"[dim]{escape(group.prefix)}{name}:[/] {told}", "")
+            details = ", ".join(_said(column, cell) for column, cell in zip(grid.columns, row, strict=True) if column in names and cell)
+            if details:
+                _print_wrapped(console, f"[dim]{escape(group.prefix)}{name}:[/] {details}", "")
 
 
 def _print_block(console: Console, columns: Sequence[str], row: Sequence[str]) -> None:

@@ -49,8 +49,8 @@ class SqlArchiveReader(ArchiveReader):
         mine = (rows.of(archive_files, pipeline, table), archive_files.c.operation_id == operation_id)
         query = select(archive_files.c.body).where(*mine)
         none: tuple[FileRecord, ...] = ()
-        found = self._read(lambda connection: tuple(map(_file, connection.scalars(query))), none)
-        return tuple(sorted(found, key=lambda record: record.file.path))
+        records = self._read(lambda connection: tuple(map(_file, connection.scalars(query))), none)
+        return tuple(sorted(records, key=lambda record: record.file.path))
 
     def listing_mark(self: "_Reading", pipeline: str, table: TableName) -> ListingMark | None:
         """See `ArchiveReader`."""
@@ -92,7 +92,7 @@ class SqlArchiveStore(SqlArchiveReader, ArchiveStore):
             leases.hold(connection, lease)
             rows.upsert(connection, archive_marks, rows.key(lease.pipeline, lease.table) | {"body": json_codec.dumps(mark)})
 
-    def report_gaps(self: "_Reading", lease: Lease, found: Iterable[Gap]) -> tuple[GapRecord, ...]:
+    def report_gaps(self: "_Reading", lease: Lease, gaps: Iterable[Gap]) -> tuple[GapRecord, ...]:
         """See `ArchiveStore`."""
         with self._database.write() as connection:
             leases.hold(connection, lease)
@@ -103,7 +103,7 @@ class SqlArchiveStore(SqlArchiveReader, ArchiveStore):
             fresh = {
                 record.gap_id: record
                 for record in (
-                    GapRecord(pipeline=lease.pipeline, table=lease.table, gap=gap, status=GapStatus.OPEN, found_at=now) for gap in found
+                    GapRecord(pipeline=lease.pipeline, table=lease.table, gap=gap, status=GapStatus.OPEN, found_at=now) for gap in gaps
                 )
             }
             for gap_id, record in known.items():
@@ -117,9 +117,9 @@ class SqlArchiveStore(SqlArchiveReader, ArchiveStore):
                     _put_gap(connection, replace(record, status=status, decision=before.decision))
         return SqlArchiveReader.archive_gaps(self, lease.pipeline, lease.table)
 
-    def close_gaps(self: "_Reading", lease: Lease, passed: Iterable[GapRecord]) -> None:
+    def close_gaps(self: "_Reading", lease: Lease, gaps: Iterable[GapRecord]) -> None:
         """See `ArchiveStore`."""
-        closed = [replace(record, status=GapStatus.CLOSED) for record in passed]
+        closed = [replace(record, status=GapStatus.CLOSED) for record in gaps]
         if not closed:
             return
         with self._database.write() as connection:

@@ -45,7 +45,7 @@ class Database:
 
     def __init__(self, url: str, *, read_only: bool, patience: timedelta = PATIENCE) -> None:
         self._url = _parsed(url)
-        self.shown = _shown(self._url)
+        self.safe_url = _safe_url(self._url)
         self._engine = _engine(self._url, read_only, patience)
 
     @property
@@ -81,7 +81,7 @@ class Database:
         try:
             yield
         except (SQLAlchemyError, UnicodeError, OSError) as error:
-            raise _translate(error, self.shown) from None  # a driver's error can carry what it was called with
+            raise _translate(error, self.safe_url) from None  # a driver's error can carry what it was called with
 
 
 def _parsed(text: str) -> URL:
@@ -110,7 +110,7 @@ def _wrong_url(what: str) -> ConfigError:
     )
 
 
-def _shown(url: URL) -> str:
+def _safe_url(url: URL) -> str:
     return url.set(query={}).render_as_string(hide_password=True)
 
 
@@ -195,26 +195,26 @@ def _write_ahead(connection: sqlite3.Connection, patience: timedelta) -> None:
             connection.execute("PRAGMA journal_mode = WAL")
 
 
-def _translate(error: Exception, shown: str) -> CdcError:
+def _translate(error: Exception, safe_url: str) -> CdcError:
     cause = getattr(error, "orig", None) or error
     why = " ".join(str(cause).split()) or type(cause).__name__
     if isinstance(error, DBAPIError) and _refused(cause):
         return ConfigError(
-            f"The ledger {shown} refuses the login.",
+            f"The ledger {safe_url} refuses the login.",
             why=why,
             data="Nothing was read or written there; tables and watermarks stay.",
             next="Correct the login, its rights or the database's name in the ledger's URL.",
         )
     if isinstance(error, (OperationalError, InterfaceError, PoolTimeoutError, OSError)) or getattr(error, "connection_invalidated", False):
         return LedgerUnavailableError(
-            f"The ledger {shown} does not answer.",
+            f"The ledger {safe_url} does not answer.",
             why=why,
             data="The last write happened completely or not at all; repeating it changes nothing.",
             next="Retry. If the error stays, check that the server runs, the disk has space, the file's folder is writable, and no other"
             " process holds its lock.",
         )
     return StateError(
-        f"The ledger {shown} refused a statement.",
+        f"The ledger {safe_url} refused a statement.",
         why=why,
         data="The statement's transaction was rolled back.",
         next="If the ledger is damaged: move it away, then cdc-ops state rebuild restores it from the Delta tables.",

@@ -142,8 +142,8 @@ def _mark_waiting(connection: Connection, claim: Claim, now: datetime) -> None:
 
 def _waiting(connection: Connection, claim: Claim, now: datetime) -> tuple[str, datetime] | None:
     query = select(waiters.c.holder, waiters.c.until).where(rows.of(waiters, claim.pipeline, claim.table), waiters.c.until > now)
-    found = connection.execute(query.order_by(waiters.c.until.desc()))
-    return next(((row.holder, row.until) for row in found if not holder_is_gone(row.holder)), None)
+    waiting = connection.execute(query.order_by(waiters.c.until.desc()))
+    return next(((row.holder, row.until) for row in waiting if not holder_is_gone(row.holder)), None)
 
 
 def _waiter(holder: str) -> str:

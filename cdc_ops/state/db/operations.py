@@ -60,7 +60,7 @@ def abandoned_ids(connection: Connection, pipeline: str, table: TableName) -> fr
     return frozenset(connection.scalars(query))
 
 
-def given_up(connection: Connection, pipeline: str, table: TableName, *, above: int) -> AbandonedOperation | None:
+def last_abandoned(connection: Connection, pipeline: str, table: TableName, *, above: int) -> AbandonedOperation | None:
     """Returns the last operation of a table that was given up under a number above `above`; a comparison that found nothing was not."""
     here = (_with_status(pipeline, table, OperationStatus.ABANDONED), operations.c.result.is_(None), operations.c.op_seq > above)
     text = connection.scalar(select(operations.c.spec).where(*here).order_by(operations.c.op_seq.desc()).limit(1))

@@ -30,12 +30,12 @@ def old_runs(connection: Connection, pipeline: str, table: TableName, before: da
 
 def old_operations(connection: Connection, pipeline: str, table: TableName, before: datetime) -> tuple[str, ...]:
     """Returns the operations of a table that were committed or discarded before an instant, lowest numbers first."""
-    found: list[str] = []
+    expired: list[str] = []
     for status in _SETTLED:
         mine = (rows.of(operations, pipeline, table), operations.c.status == status)
         lowest = select(operations.c.operation_id, operations.c.settled_at).where(*mine).order_by(operations.c.op_seq).limit(AT_ONCE)
-        found += [row.operation_id for row in connection.execute(lowest) if row.settled_at is not None and row.settled_at < before]
-    return tuple(found)
+        expired += [row.operation_id for row in connection.execute(lowest) if row.settled_at is not None and row.settled_at < before]
+    return tuple(expired)
 
 
 def remove(connection: Connection, pipeline: str, table: TableName, run_ids: tuple[str, ...], operation_ids: tuple[str, ...]) -> None:

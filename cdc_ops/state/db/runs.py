@@ -38,7 +38,7 @@ def history(connection: Connection, pipeline: str, table: TableName, limit: int)
     return tuple(json_codec.loads(TableRun, text) for text in connection.scalars(query))
 
 
-def one(connection: Connection, pipeline: str, table: TableName, run_id: str) -> TableRun | None:
+def table_run(connection: Connection, pipeline: str, table: TableName, run_id: str) -> TableRun | None:
     """Returns one line."""
     text = connection.scalar(select(runs.c.body).where(rows.of(runs, pipeline, table), runs.c.run_id == run_id))
     return None if text is None else json_codec.loads(TableRun, text)

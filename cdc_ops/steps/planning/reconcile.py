@@ -82,7 +82,7 @@ def draft_comparison(request: TableRequest, *, heals: bool = False) -> Draft:
 
 def abandoned_before(request: TableRequest) -> AbandonedOperation | None:
     """Returns the last abandoned operation of a table, None if there is none: a comparison makes sure that it can never commit."""
-    return request.ledger.given_up(request.facts.config.pipeline, request.facts.config.table)
+    return request.ledger.last_abandoned(request.facts.config.pipeline, request.facts.config.table)
 
 
 def compare_level(source: Source, facts: SourceTable, wanted: CompareLevel | None = None) -> tuple[CompareLevel, str]:
