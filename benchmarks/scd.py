@@ -24,6 +24,7 @@ from cdc_ops.core.operation.log_batch import LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Manifest, Operation
 from cdc_ops.lake.merge.apply import apply
+from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.spark import jars
 from cdc_ops.lake.spark.session import build_session
 from tests.lake_case import Case, schema
@@ -72,7 +73,7 @@ class Table:
     def fill(self, count: int, files: int) -> None:
         """Writes the current rows."""
         spec = self.spec(ApplyMode.APPEND)
-        apply(self.spark, spec, rows(self.spark.range(0, count, 1, files), 0), plan_merge(spec, None), count)
+        apply(spec, Batch(rows=rows(self.spark.range(0, count, 1, files), 0), plan=plan_merge(spec, None), read_rows=count))
 
     def merge(self, batch: DataFrame, count: int) -> float:
         """Merges a batch and returns the seconds that it took."""
@@ -80,7 +81,7 @@ class Table:
         reading = LogBatchResult(watermark=ArchiveWatermark(), deletes=1)
         manifest = Manifest(operation_id=spec.operation_id, attempt="a", rows=count, bytes=0, schema_fingerprint="", log=reading)
         started = time.monotonic()
-        apply(self.spark, spec, batch, replace(plan_merge(spec, manifest), prune=()), count)
+        apply(spec, Batch(rows=batch, plan=replace(plan_merge(spec, manifest), prune=()), read_rows=count))
         return time.monotonic() - started
 
 

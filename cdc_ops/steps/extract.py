@@ -19,7 +19,7 @@ from cdc_ops.sources.base import Source
 from cdc_ops.steps.log.land_events import land_events
 from cdc_ops.steps.log.shared_scan import SharedScans
 from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
-from cdc_ops.steps.reconcile.table_diff import land_differences
+from cdc_ops.steps.reconcile.land_differences import land_differences
 from cdc_ops.steps.reporting.stopwatch import measured
 from cdc_ops.steps.stage.invalid_values import translated_failures
 from cdc_ops.steps.stage.unordered_rows import check_places

@@ -1,39 +1,67 @@
 """merge: one statement that makes an operation true.
 
-Its rows, its number and the table's whole state in one Delta commit. Runs in Spark.
+    what was read --> a batch --> BATCH_STEPS, one after the other --> one statement
+
+The batch's rows, the operation's number and the table's whole state are in one Delta commit. Runs in Spark.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import reduce
+from typing import Final
 
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
+from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.operation.merge_plan import plan_merge
-from cdc_ops.core.operation.operation import Manifest, Operation, OperationResult
-from cdc_ops.core.operation.reads import CompareRead, ReplayRead, WindowRead
+from cdc_ops.core.operation.operation import Counts, Manifest, Operation, OperationResult, Outcome
+from cdc_ops.core.operation.reads import ArchiveRead, CompareRead, ReplayRead
 from cdc_ops.core.operation.table_state import check_base
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.errors import LandedRowsLostError
 from cdc_ops.lake.log.head import read_head
 from cdc_ops.lake.merge.apply import apply
-from cdc_ops.lake.merge.key_changes import with_moved
-from cdc_ops.lake.merge.late_rows import drop_unchanged
-from cdc_ops.lake.merge.sequence_guard import bury
-from cdc_ops.lake.merge.soft_deletes import with_deleted
+from cdc_ops.lake.merge.batch import Batch, BatchStep
+from cdc_ops.lake.merge.key_changes import delete_previous_keys
+from cdc_ops.lake.merge.late_rows import drop_unchanged_rows
+from cdc_ops.lake.merge.sequence_guard import remember_deletes
+from cdc_ops.lake.merge.soft_deletes import keep_deleted_rows
 from cdc_ops.lake.staging.landing import read_landed
 from cdc_ops.lake.staging.manifests import read_manifest
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.log.merge_events import merge_events
+from cdc_ops.steps.history.replayed_events import keep_whole_rows, read_history
+from cdc_ops.steps.log.landed_events import keep_events, read_events, resolve_records, set_aside_bad_records
 from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
-from cdc_ops.steps.reconcile.table_diff import merge_differences
-from cdc_ops.steps.replay import replay
+from cdc_ops.steps.reconcile.landed_differences import read_differences
 from cdc_ops.steps.reporting.stopwatch import measured
+from cdc_ops.steps.stage.deletes import drop_ignored_deletes, mark_deletes
+from cdc_ops.steps.stage.incomplete_rows import translated_gaps
 from cdc_ops.steps.stage.invalid_values import translated_failures
-from cdc_ops.steps.stage.latest_rows import applied, apply_deletes, is_deleted, latest_rows
-from cdc_ops.steps.stage.truncates import emptying, last_emptied, without_emptied
-from cdc_ops.steps.stage.unordered_rows import translated_order, without_unplaced
+from cdc_ops.steps.stage.latest_rows import keep_latest_rows
+from cdc_ops.steps.stage.truncates import apply_truncates
+from cdc_ops.steps.stage.unordered_rows import set_aside_unordered_rows, translated_order
 from cdc_ops.steps.table.schema_evolution import check_columns_unchanged
 from cdc_ops.steps.table.soft_deletes import with_stored_deletes
+
+BATCH_STEPS: Final[tuple[BatchStep, ...]] = (
+    set_aside_bad_records,
+    keep_events,
+    set_aside_unordered_rows,
+    apply_truncates,
+    drop_ignored_deletes,
+    keep_latest_rows,
+    remember_deletes,
+    drop_unchanged_rows,
+    mark_deletes,
+    keep_whole_rows,
+    delete_previous_keys,
+    keep_deleted_rows,
+)
+"""What happens to every batch before its statement, in this order: rows of the source, events, differences, and events of the history.
+
+Each step sees by the operation whether it has something to do. The statement itself (`lake.merge.apply`) puts the changes into their order.
+"""
 
 
 def merge(spark: SparkSession, source: Source, spec: Operation) -> OperationResult:
@@ -48,9 +76,11 @@ def merge(spark: SparkSession, source: Source, spec: Operation) -> OperationResu
         SchemaChangedError: the table was altered at the source after the plan.
         StateError: the operation has not landed as a whole, or its table does not stand where the plan found it.
         DataError: rows without key, or with values that cannot be stored and must not become NULL.
+        IncompleteRowError: an event changes some columns of a row that the table does not have.
+        DeletesRefusedError: a comparison would delete more rows than may be.
         LakeError: the table is not what the operation expects, or somebody else committed.
     """
-    with measured(RunPhase.COPY if spec.apply.landing is Landing.DIRECT and not isinstance(spec.read, ReplayRead) else RunPhase.MERGE):
+    with measured(RunPhase.COPY if _reads_while_it_writes(spec) else RunPhase.MERGE):
         return _merge(spark, source, spec)
 
 
@@ -61,17 +91,42 @@ def _merge(spark: SparkSession, source: Source, spec: Operation) -> OperationRes
     if taken:
         spec = replace(spec, apply=replace(spec.apply, schema_changes=()))  # who comes too late alters nothing either
     spec = with_stored_deletes(spec, head)
-    if isinstance(spec.read, ReplayRead):
-        return replay(spark, spec, spec.read.replay)
-    if spec.apply.landing is Landing.DIRECT:
+    manifest = None if spec.apply.landing is Landing.DIRECT else _manifest_of(spec)
+    if _reads_while_it_writes(spec):
         check_columns_unchanged(source, spec)
-        rows = read_with_null_counts(spark, source.jdbc_read(spec.full_schema, spec.slices), spec.full_schema, spec.source_keys)
-        try:
-            with translated_failures(spec.table), translated_order(spec):
-                return apply(spark, spec, apply_deletes(rows, spec), plan_merge(spec, None), None)
-        except Exception:  # as in extract: says what a driver's message only hints at
-            check_columns_unchanged(source, spec)
-            raise
+    with _translated_errors(source, spec):
+        batch = _read_batch(spark, source, spec, manifest, taken=taken)
+        if batch is None:
+            return _unchanged(spec, manifest)
+        batch = reduce(lambda so_far, step: step(spec, so_far), BATCH_STEPS, batch)
+        result = apply(spec, batch)
+    if result.outcome is not Outcome.NUMBER_TAKEN:  # else nothing of it was merged
+        resolve_records(spec, batch)
+    return result if manifest is None else replace(result, counts=_with_landed(result.counts, manifest))
+
+
+def _read_batch(spark: SparkSession, source: Source, spec: Operation, manifest: Manifest | None, *, taken: bool) -> Batch | None:
+    """Returns what was landed, or what is read now, as a batch; None if source and lake were compared and are the same."""
+    match spec.read:
+        case ReplayRead(replay=wanted):
+            return read_history(spark, spec, wanted)
+        case _ if manifest is None:
+            rows = read_with_null_counts(spark, source.jdbc_read(spec.full_schema, spec.slices), spec.full_schema, spec.source_keys)
+            return Batch(rows=rows, plan=plan_merge(spec, None))
+        case CompareRead():
+            return read_differences(spark, spec, manifest, taken=taken)
+        case ArchiveRead():
+            return read_events(spark, spec, manifest)
+        case _:
+            rows = read_landed(spark, spec, manifest)
+            return Batch(rows=rows, plan=plan_merge(spec, manifest), manifest=manifest, read_rows=manifest.rows)
+
+
+def _reads_while_it_writes(spec: Operation) -> bool:
+    return spec.apply.landing is Landing.DIRECT and not isinstance(spec.read, ReplayRead)
+
+
+def _manifest_of(spec: Operation) -> Manifest:
     manifest = read_manifest(spec.target.staging)
     if manifest is None or manifest.operation_id != spec.operation_id:
         raise LandedRowsLostError(
@@ -80,29 +135,32 @@ def _merge(spark: SparkSession, source: Source, spec: Operation) -> OperationRes
             data="Nothing was written; the watermark stays.",
             next="Nothing to do: the next run reads the same window again.",
         )
-    if isinstance(spec.read, CompareRead):
-        result = merge_differences(spark, spec, manifest, taken=taken)
-    elif manifest.log is not None:
-        result = merge_events(spark, spec, manifest, manifest.log)
-    else:
-        with translated_order(spec):
-            result = _merge_rows(spark, spec, manifest)
-    reread = (manifest.reread,) if manifest.reread else ()
-    return replace(result, counts=replace(result.counts, nulled=manifest.nulled, reread=reread))
+    return manifest
 
 
-def _merge_rows(spark: SparkSession, spec: Operation, manifest: Manifest) -> OperationResult:
-    rows = without_unplaced(spark, spec, manifest, read_landed(spark, spec, manifest))
-    place = last_emptied(rows, spec)
-    rows = without_emptied(rows, spec, place)
-    plan, landed = emptying(plan_merge(spec, manifest), spec.apply.stored_as.own.sequence, place), latest_rows(applied(rows, spec), spec)
-    batch = landed
-    if isinstance(spec.read, WindowRead) and spec.read.looks_again:
-        batch, late = drop_unchanged(spark, spec, batch)
-        plan = replace(plan, late=late)
-    if spec.apply.mode is ApplyMode.OVERWRITE:
-        bury(spark, spec, landed.where(is_deleted(spec.apply.delete_where)), (place,) if place else ())
-    plan, batch = with_moved(spec, plan, apply_deletes(batch, spec), landed)
-    plan, batch = with_deleted(spark, spec, plan, batch)
-    result = apply(spark, spec, batch, plan, manifest.rows)
-    return replace(result, counts=replace(result.counts, quarantined=manifest.quarantined))
+@contextmanager
+def _translated_errors(source: Source, spec: Operation) -> Iterator[None]:
+    """Turns the failure of a statement at a row into the error that names it."""
+    try:
+        with translated_failures(spec.table), translated_order(spec), translated_gaps(spec):
+            yield
+    except Exception:  # as in extract: says what a driver's message only hints at
+        if _reads_while_it_writes(spec):
+            check_columns_unchanged(source, spec)
+        raise
+
+
+def _unchanged(spec: Operation, manifest: Manifest | None) -> OperationResult:
+    counts = Counts(read=manifest.rows, bytes=manifest.bytes) if manifest else Counts()
+    result = OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.UNCHANGED, counts=counts)
+    return result if manifest is None else replace(result, counts=_with_landed(counts, manifest))
+
+
+def _with_landed(counts: Counts, manifest: Manifest) -> Counts:
+    """Adds what landing the rows has shown."""
+    counts = replace(counts, nulled=manifest.nulled, quarantined=manifest.quarantined, reread=(manifest.reread,) if manifest.reread else ())
+    if manifest.log is None:
+        return counts
+    events = manifest.log
+    counts = replace(counts, read=events.events, quarantined=events.quarantined, behind=events.behind)
+    return replace(counts, unknown=events.unknown, columns=events.columns, blank=events.blank)

@@ -13,12 +13,12 @@ from pyspark.sql import SparkSession
 from cdc_ops.core.reconcile.key_buckets import WHOLE, BucketSelection
 from cdc_ops.lake.diff.checksums import scope_condition
 from cdc_ops.lake.diff.comparison import TableComparison, compare_tables
+from cdc_ops.lake.spark.expressions import is_true
 from cdc_ops.lake.table.live_rows import LiveRows
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.planning.reconcile import VerifyPlan
 from cdc_ops.steps.query.jdbc_rows import read_source
 from cdc_ops.steps.reconcile.differing_buckets import TableChecksums, find_differing_buckets
-from cdc_ops.steps.stage.latest_rows import is_deleted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ def verify_part(spark: SparkSession, source: Source, plan: VerifyPlan, scope: Bu
     schema = plan.schema.extended(plan.hidden)
     rows = read_source(spark, source.jdbc_read(schema, parts), schema)
     if plan.delete_where:
-        rows = rows.where(~is_deleted(plan.delete_where)).drop(*(column.name for column in plan.hidden))
+        rows = rows.where(~is_true(plan.delete_where)).drop(*(column.name for column in plan.hidden))
     lake = _lake(plan).read(spark)
     condition = scope_condition(plan.schema, scope)
     part = lake.where(condition) if condition else lake

@@ -19,8 +19,8 @@ from cdc_ops.core.operation.run_request import ResyncMode
 from cdc_ops.core.pipeline.paths import history_root
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import ChangesUnavailableError, HistoryUnavailableError
+from cdc_ops.steps import merge as merge_step
 from cdc_ops.steps.history.retention import shorten
-from cdc_ops.steps.log import merge_events
 from tests.integration.test_log_method import ITEMS, Sink, change, counts, log_world
 from tests.world import World
 
@@ -179,7 +179,7 @@ def test_a_table_is_made_anew_from_events_and_what_else_was_read(mariadb: MariaD
     world.configure(event_history=True)  # begins with the rows that the table has
     shop.happen(10)
     with pytest.MonkeyPatch.context() as patch:  # the events are kept, and the process dies before its commit
-        patch.setattr(merge_events, "apply", killed)
+        patch.setattr(merge_step, "apply", killed)
         shop.sink.write(*shop.events[10:])
         assert world.run().failures
     begun = datetime.now(UTC)

@@ -245,20 +245,20 @@ def test_a_table_with_a_column_that_has_no_checksum_is_read_whole_and_merged_by_
 def test_what_changes_between_checksums_and_read_is_judged_by_the_read(
     mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cdc_ops.steps.reconcile import table_diff
+    from cdc_ops.steps.reconcile import land_differences
 
     world = World(mariadb, tmp_path, spark)
     world.sql(MARIADB_ORDERS, MARIADB_FILL, "ANALYZE TABLE orders")
     assert_done(world.run())
     world.sql("DELETE FROM orders WHERE id IN (7, 8)")
-    find = table_diff.find_differing_buckets
+    find = land_differences.find_differing_buckets
 
     def find_then_move(checksums: TableChecksums, buckets: Any) -> DifferingBuckets:
         found = find(checksums, buckets)
         world.sql("INSERT INTO orders (id, amount) VALUES (7, 77)", "DELETE FROM orders WHERE id IN (9, 1999)")
         return found
 
-    monkeypatch.setattr(table_diff, "find_differing_buckets", find_then_move)
+    monkeypatch.setattr(land_differences, "find_differing_buckets", find_then_move)
     [run] = assert_done(reconcile(world)).runs
     ids = {row[0] for row in world.lake("orders", "id")}
     assert 7 in ids  # it came back before its bucket was read

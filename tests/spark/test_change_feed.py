@@ -20,6 +20,7 @@ from cdc_ops.core.operation.operation import Operation
 from cdc_ops.errors import ChangesUnavailableError
 from cdc_ops.lake.log.change_feed_log import find_range
 from cdc_ops.lake.merge.apply import apply
+from cdc_ops.lake.merge.batch import Batch
 from tests.lake_case import SCHEMA_DDL, Case, schema
 from tests.stores import at
 
@@ -52,7 +53,7 @@ class Followed:
         types = {column.name: column.delta_type for column in spec.source.schema.columns}
         batch = self.spark.createDataFrame(rows, "id bigint, name string").selectExpr(*columns)
         batch = batch.selectExpr("id", "name", f"CAST(amount AS {types['amount']}) amount", "updated_at")
-        self.versions[name] = apply(self.spark, spec, batch, plan_merge(spec, None), len(rows)).delta_version or 0
+        self.versions[name] = apply(spec, Batch(rows=batch, plan=plan_merge(spec, None), read_rows=len(rows))).delta_version or 0
 
     def changes(self, begin: str | int, end: str | int, mode: str = "data_before_after") -> DataFrame:
         low, high = (self.versions.get(str(bound), bound) for bound in (begin, end))

@@ -18,6 +18,7 @@ from cdc_ops.core.operation.operation import Operation, OperationResult, Outcome
 from cdc_ops.errors import ConfigError, DuplicateKeyError, LakeConflictError, TargetForeignError, TargetNotDeltaError, TargetSchemaError
 from cdc_ops.lake.log.head import find_commit, read_head
 from cdc_ops.lake.merge.apply import apply
+from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.staging.landing import land, read_landed
 from cdc_ops.lake.table.create import ensure_table, translated_conflicts
 from tests.lake_case import PIPELINE, SCHEMA, SCHEMA_DDL, TABLE, Case, history, schema
@@ -40,7 +41,7 @@ class Lake:
         return self.spark.createDataFrame(rows, "id bigint, name string").selectExpr(*columns)
 
     def apply(self, spec: Operation, rows: list[Row]) -> OperationResult:
-        return apply(self.spark, spec, self.frame(rows), plan_merge(spec, None), len(rows))
+        return apply(spec, Batch(rows=self.frame(rows), plan=plan_merge(spec, None), read_rows=len(rows)))
 
     def load(self, rows: list[Row]) -> OperationResult:
         return self.apply(self.case.operation(1, ApplyMode.APPEND), rows)
@@ -243,9 +244,9 @@ def test_odd_names_and_keys_without_statistics_make_a_table_too(lake: Lake) -> N
     odd = schema(("a b", "int"), ("t`x", "timestamp"), ("bin", "binary"), keys=("a b", "bin"))
     spec = lake.case.operation(1, ApplyMode.APPEND, schema=odd, keys=("a b", "bin"))
     batch = lake.spark.sql("SELECT 1 `a b`, timestamp'2026-01-01' `t``x`, X'01' bin")
-    assert apply(lake.spark, spec, batch, plan_merge(spec, None), 1).counts.inserted == 1
+    assert apply(spec, Batch(rows=batch, plan=plan_merge(spec, None), read_rows=1)).counts.inserted == 1
     merge = with_fields(spec, op_seq=2, operation_id="m", mode=ApplyMode.MERGE)
-    assert apply(lake.spark, merge, batch, plan_merge(merge, None), 1).counts.updated == 1
+    assert apply(merge, Batch(rows=batch, plan=plan_merge(merge, None), read_rows=1)).counts.updated == 1
 
 
 def test_pruning_literals_keep_delta_from_opening_other_files(lake: Lake) -> None:
@@ -254,7 +255,7 @@ def test_pruning_literals_keep_delta_from_opening_other_files(lake: Lake) -> Non
     _spoil_files(lake, lambda low: low > 100)
     spec = lake.case.operation(3)
     manifest = land(lake.spark, lake.frame([(2, "B"), (3, "C")]), spec, "a")
-    result = apply(lake.spark, spec, read_landed(lake.spark, spec, manifest), plan_merge(spec, manifest), 2)
+    result = apply(spec, Batch(rows=read_landed(lake.spark, spec, manifest), plan=plan_merge(spec, manifest), read_rows=2))
     assert (result.counts.updated, result.counts.inserted) == (1, 1)
     with pytest.raises(Exception, match="part-"):
         lake.apply(lake.case.operation(4), [(2, "B")])

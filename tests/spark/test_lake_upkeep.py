@@ -14,6 +14,7 @@ from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.lake.diff.comparison import compare_tables
 from cdc_ops.lake.log.head import read_head
 from cdc_ops.lake.merge.apply import apply
+from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.table.create import table_stats
 from cdc_ops.lake.table.maintenance import maintain
 from tests.lake_case import PIPELINE, SCHEMA_DDL, TABLE, Case, history
@@ -34,7 +35,7 @@ def test_upkeep_keeps_rows_and_record_and_leaves_the_numbers_of_the_table(
         batch = spark.range(10).selectExpr(
             "id", f"'v{number}' name", "CAST(1 AS decimal(10, 2)) amount", "timestamp'2026-01-01' updated_at"
         )
-        stats = apply(spark, spec, batch, plan_merge(spec, None), 10).stats
+        stats = apply(spec, Batch(rows=batch, plan=plan_merge(spec, None), read_rows=10)).stats
     assert stats is not None
     stats = replace(stats, commits_since_vacuum=2)
     at(case.path).joinpath("part-left-by-a-killed-writer.snappy.parquet").write_bytes(b"x")

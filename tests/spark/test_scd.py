@@ -28,8 +28,10 @@ from cdc_ops.core.operation.operation import Manifest, Operation, OperationResul
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.merge import tombstones
 from cdc_ops.lake.merge.apply import apply
+from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.spark.session import sibling_session
-from cdc_ops.steps.stage.latest_rows import apply_deletes, latest_rows
+from cdc_ops.steps.stage.deletes import marked_rows
+from cdc_ops.steps.stage.latest_rows import latest_rows
 from cdc_ops.testing.scd_model import Told, all_versions, completed, current_rows, known_after
 from tests import stores
 from tests.lake_case import Case, schema
@@ -97,7 +99,7 @@ class Lake:
         reading = LogBatchResult(watermark=ArchiveWatermark(), truncates=truncates, deletes=deletes)
         manifest = Manifest(operation_id=spec.operation_id, attempt="a", rows=len(rows), bytes=0, schema_fingerprint="", log=reading)
         frame = self.spark.createDataFrame(data, COLUMNS)
-        return [apply(self.spark, spec, frame, plan_merge(spec, manifest), len(rows)) for _ in range(times)]
+        return [apply(spec, Batch(rows=frame, plan=plan_merge(spec, manifest), read_rows=len(rows))) for _ in range(times)]
 
     def rows(self, *columns: str) -> list[tuple[Any, ...]]:
         frame = self.spark.read.format("delta").load(self.case.path).select(*(columns or ("id", "name", "role")))
@@ -310,7 +312,7 @@ def test_nulls_of_updates_keep_what_was_there_however_the_changes_are_cut(spark:
         dice.shuffle(data)
         spec = with_fields(lake.spec(), schema=table, delete_where="op = 'D'", cursor=Cursor(columns=()))
         rows = spark.createDataFrame([*data, *data[:50]], "id bigint, name string, role string, op string, at bigint")
-        apply(spark, spec, apply_deletes(latest_rows(rows, spec), spec), plan_merge(spec, None), len(data))
+        apply(spec, Batch(rows=marked_rows(latest_rows(rows, spec), spec), plan=plan_merge(spec, None), read_rows=len(data)))
     if scd_type == 1:
         assert lake.rows() == expected_rows(completed(events))
     else:

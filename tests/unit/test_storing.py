@@ -27,7 +27,7 @@ from cdc_ops.errors import CdcError, ConfigError, RequestError, SchemaChangedErr
 from cdc_ops.lake.merge.sql import merge_statement, versions_statement
 from cdc_ops.steps.planning.draft import draft_operations
 from cdc_ops.steps.planning.request import TableRequest
-from cdc_ops.steps.stage.truncates import emptying
+from cdc_ops.steps.stage.truncates import delete_older
 from cdc_ops.steps.table.schema_evolution import apply_schema_policy
 from cdc_ops.steps.table.source_table import SourceTable
 from cdc_ops.steps.table.storage import check_request, metadata_column_changes, stored_as
@@ -274,7 +274,7 @@ def test_a_resync_of_a_range_of_changes_sets_no_newer_row_back() -> None:
 def test_of_a_table_that_was_emptied_a_null_keeps_nothing_older() -> None:
     order = Sequence(kind=SequenceKind.COLUMNS, type="bigint", columns=("change_id",))
     spec = Case(root="/r").operation(1, stored_as=replace(EVENTS, sequence=order, nulls_ignored=("name",)))
-    text = merge_statement("t", "s", emptying(plan_merge(spec, manifest(None)), SEQUENCE, "CAST('7' AS bigint)"))
+    text = merge_statement("t", "s", delete_older(plan_merge(spec, manifest(None)), SEQUENCE, "CAST('7' AS bigint)"))
     older = "t.`_cdc_sequence` IS NULL OR t.`_cdc_sequence` < CAST('7' AS bigint)"
     assert f"WHEN NOT MATCHED BY SOURCE AND ({older}) THEN DELETE" in text
     assert f"'name') OR (array_contains(s.`__cdc_present`, '') AND ({older})), s.`name`, t.`name`)" in text

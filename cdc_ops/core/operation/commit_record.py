@@ -1,9 +1,10 @@
 """What a Delta commit of ours says of itself, and what a table's log tells of itself and of others."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, MetadataColumns
+from cdc_ops.core.archive.offsets import ArchiveWatermark
 from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.operation import Operation, OperationKind
@@ -75,8 +76,26 @@ class CommitRecord:
     columns: RecordedColumns = RecordedColumns()
 
 
-def commit_record(spec: Operation, *, rows: int | None, package_version: str, late: LateRows = NONE_LATE, marked: int = 0) -> CommitRecord:
-    """Returns the record that an operation's commit carries."""
+def commit_record(
+    spec: Operation,
+    *,
+    rows: int | None,
+    package_version: str,
+    late: LateRows = NONE_LATE,
+    marked: int = 0,
+    archive: ArchiveWatermark | None = None,
+) -> CommitRecord:
+    """Returns the record that an operation's commit carries.
+
+    Args:
+        spec: The frozen operation.
+        rows: Rows that were read, if known.
+        package_version: Of the package that commits.
+        late: Late rows among them.
+        marked: Rows that the commit marks as deleted.
+        archive: Up to where the table has everything of its archive, as reading its files showed; None if no files were read.
+    """
+    after = spec.after if archive is None else replace(spec.after, archive=archive)
     return CommitRecord(
         pipeline=spec.pipeline,
         table=spec.table,
@@ -87,7 +106,7 @@ def commit_record(spec: Operation, *, rows: int | None, package_version: str, la
         kind=spec.kind,
         package_version=package_version,
         window=spec.window,
-        progress=spec.after.position,
+        progress=after.position,
         counts=RecordedCounts(rows=rows, late=late, marked=marked),
         columns=RecordedColumns(
             keys=spec.apply.keys,

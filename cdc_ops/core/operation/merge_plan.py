@@ -8,7 +8,6 @@ from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.apply.metadata_columns import END, START, TOUCHED
 from cdc_ops.core.apply.scd import SequenceKind
-from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows
 from cdc_ops.core.operation.audit_values import NO_STAMPS, AuditValues, stamps_of
 from cdc_ops.core.operation.log_batch import PRESENT, LogBatchResult
 from cdc_ops.core.operation.operation import KeyRange, Manifest, Operation, OperationKind
@@ -31,9 +30,7 @@ class MergePlan:
         delete_missing_where: Condition on the target for rows that have vanished from the batch.
         update_only: Columns to set in rows that are there; nothing is inserted then.
         deleted_flag: Column of the batch that is true for rows to be deleted ("" = none has to be); it is not stored.
-        late: Late rows in the batch, for the commit's record.
         deleted_column: Column of the table that marks deleted rows; "" = they are deleted.
-        marked: Rows of the table that the batch marks as deleted and that are not yet.
         present: Column of the batch that names the columns which a row has values of, NULL if of all; "" = every row has all. It is not
             stored.
         sequence: Column of batch and table by which a row of the batch that is older than the table's is left out; "" = none is.
@@ -50,9 +47,7 @@ class MergePlan:
     delete_missing_where: str = ""
     update_only: tuple[str, ...] = ()
     deleted_flag: str = ""
-    late: LateRows = NONE_LATE
     deleted_column: str = ""
-    marked: int = 0
     present: str = ""
     sequence: str = ""
     deletes: bool = False

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
 
-from cdc_ops.core.apply.apply_spec import ApplyMode, ApplySpec
+from cdc_ops.core.apply.apply_spec import ApplyMode, ApplySpec, Landing
 from cdc_ops.core.cursor.cursors import Cursor
 from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows
 from cdc_ops.core.cursor.windows import Window
@@ -139,6 +139,11 @@ class Operation:
     def expected_rows(self) -> int:
         """About how many rows are read from the source."""
         return 0 if isinstance(self.read, ArchiveRead | ReplayRead) else self.read.expected_rows
+
+    @property
+    def lands_rows(self) -> bool:
+        """True if rows of the source are landed by query: a key may be among them more than once, and rows may be changes."""
+        return self.apply.landing is Landing.STAGED and isinstance(self.read, WindowRead | ChunkRead | KeysRead)
 
     @property
     def reads_before(self) -> bool:

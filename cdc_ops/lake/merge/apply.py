@@ -18,15 +18,15 @@ from pyspark.sql import functions as F
 from cdc_ops import __version__
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.operation.commit_json import render_record
-from cdc_ops.core.operation.commit_record import commit_record
-from cdc_ops.core.operation.merge_plan import MergePlan
+from cdc_ops.core.operation.commit_record import CommitRecord, commit_record
 from cdc_ops.core.operation.operation import Operation, OperationResult, Outcome, app_id
 from cdc_ops.core.schema.value_policies import NullifiedValues
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import DuplicateKeyError, LakeConflictError
 from cdc_ops.lake.log.head import commit_counts, find_commit
-from cdc_ops.lake.merge.sequence_guard import in_order
-from cdc_ops.lake.merge.soft_deletes import stamped
+from cdc_ops.lake.merge.batch import Batch
+from cdc_ops.lake.merge.commit_columns import add_commit_columns
+from cdc_ops.lake.merge.sequence_guard import order_changes
 from cdc_ops.lake.merge.sql import merge_statement, versions_statement
 from cdc_ops.lake.spark.conf import USER_METADATA
 from cdc_ops.lake.spark.session import idempotent_write, materialized, private_session, shared_view
@@ -41,21 +41,17 @@ _COMPUTED: Final = {f"{_DELTA_MERGE}.materializeSource": "none", f"{_DELTA_MERGE
 _AMBIGUOUS: Final = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
 
 
-def apply(spark: SparkSession, spec: Operation, batch: DataFrame, plan: MergePlan, rows: int | None) -> OperationResult:
+def apply(spec: Operation, batch: Batch) -> OperationResult:
     """Applies a batch to its table in one statement; repeating it changes nothing and creates no new version.
 
     The batch must have one row per key (`steps.stage.latest_rows` sees to it): Delta notices two rows of a key only where the key is in
-    the table
-    already, and would insert both where it is not. Whether the table stands where the operation was planned is checked by the caller
-    (`core.operation.table_state.check_base`).
+    the table already, and would insert both where it is not. Whether the table stands where the operation was planned is checked by the
+    caller (`core.operation.table_state.check_base`).
 
     Args:
-        spark: The session of `batch`.
         spec: The frozen operation.
         batch: The rows, with at least the plan's columns, and the marks of `lake.staging.null_counts` if lost values are still to be
-            counted.
-        plan: The statement.
-        rows: Rows that were read for it, if known before.
+            counted; and the statement.
 
     Returns:
         What happened; `NUMBER_TAKEN` if the table's log does not show this operation under its number.
@@ -66,14 +62,11 @@ def apply(spark: SparkSession, spec: Operation, batch: DataFrame, plan: MergePla
         LakeError: the table cannot take the batch.
     """
     started = time.monotonic()
+    spark = batch.rows.sparkSession
     ensure_table(spark, spec)
-    version, nulled = None, NullifiedValues(counted=not mark_names(batch))
-    with _found_committed(spec), _translated(spec, batch, plan):
-        plan, batch = in_order(spark, spec, plan, batch)
-        if plan.mode is not ApplyMode.MERGE:
-            batch = stamped(batch, plan)
-        names = (*plan.batch_columns, *(() if plan.deleted_flag or plan.versions else mark_names(batch)))
-        version, nulled = _execute(spark, spec, batch.select(*(quoted(name) for name in names)), plan, rows)
+    version, nulled = None, NullifiedValues(counted=not mark_names(batch.rows))
+    with _found_committed(spec), _translated(spec, batch):
+        version, nulled = _execute(spark, spec, add_commit_columns(spec, order_changes(spec, batch)))
     result = OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.NUMBER_TAKEN)
     commit = find_commit(spec.target.path, spec.operation_id)
     if commit is not None:
@@ -81,7 +74,7 @@ def apply(spark: SparkSession, spec: Operation, batch: DataFrame, plan: MergePla
             result,
             outcome=Outcome.APPLIED if version == commit.version else Outcome.ALREADY_APPLIED,
             delta_version=commit.version,
-            counts=replace(commit_counts(commit, rows), nulled=nulled),
+            counts=replace(commit_counts(commit, batch.read_rows), nulled=nulled),
             late=commit.record.counts.late,
             stats=table_stats(spark, spec.target.path, commit.version),
         )
@@ -96,16 +89,17 @@ def duplicate_keys(batch: DataFrame, keys: tuple[str, ...], shown: tuple[str, ..
     return [", ".join(str(value) for value in row) for row in repeated.select(*columns).limit(limit).collect()]
 
 
-def _execute(
-    spark: SparkSession, spec: Operation, batch: DataFrame, plan: MergePlan, rows: int | None
-) -> tuple[int | None, NullifiedValues]:
+def _execute(spark: SparkSession, spec: Operation, batch: Batch) -> tuple[int | None, NullifiedValues]:
     """Runs the statement; returns the version that it committed, None if Delta skipped it, and the values that became NULL by it."""
+    plan, rows = batch.plan, batch.rows
+    names = (*plan.batch_columns, *(() if plan.deleted_flag or plan.versions else mark_names(rows)))
+    rows = rows.select(*(quoted(name) for name in names))
     conf = {
         **idempotent_write(app_id(spec.pipeline, spec.table), spec.op_seq),
-        USER_METADATA: render_record(commit_record(spec, rows=rows, package_version=__version__, late=plan.late, marked=plan.marked)),
+        USER_METADATA: render_record(_record(spec, batch)),
     }
     nulled: Callable[[], NullifiedValues] = NullifiedValues
-    once_only = materialized(batch) if plan.versions else nullcontext(batch)
+    once_only = materialized(rows) if plan.versions else nullcontext(rows)
     with once_only as source, shared_view(source) as view, private_session(spark, conf | (_COMPUTED if plan.versions else {})) as session:
         if plan.mode is ApplyMode.MERGE:
             statement = versions_statement if plan.versions else merge_statement
@@ -116,8 +110,20 @@ def _execute(
             writer.option("overwriteSchema", str(spec.apply.replaces_schema).lower()).save(spec.target.path)
         committed = session.conf.get(_LAST_COMMIT, None)
         if committed is None:  # skipped: nobody counted
-            return None, NullifiedValues(counted=not mark_names(batch))
+            return None, NullifiedValues(counted=not mark_names(rows))
         return int(committed), nulled()
+
+
+def _record(spec: Operation, batch: Batch) -> CommitRecord:
+    events = batch.manifest.log if batch.manifest else None
+    return commit_record(
+        spec,
+        rows=batch.read_rows,
+        package_version=__version__,
+        late=batch.late,
+        marked=batch.newly_deleted,
+        archive=events.watermark if events else None,
+    )
 
 
 @contextmanager
@@ -131,13 +137,13 @@ def _found_committed(spec: Operation) -> Iterator[None]:
 
 
 @contextmanager
-def _translated(spec: Operation, batch: DataFrame, plan: MergePlan) -> Iterator[None]:
+def _translated(spec: Operation, batch: Batch) -> Iterator[None]:
     try:
         with translated_conflicts(f"operation {spec.op_seq} of {spec.table}"):
             yield
     except PySparkException as error:
         if _AMBIGUOUS in str(error):
-            raise _duplicate(spec, duplicate_keys(batch, plan.keys, spec.source_keys)) from error
+            raise _duplicate(spec, duplicate_keys(batch.rows, batch.plan.keys, spec.source_keys)) from error
         raise
 
 

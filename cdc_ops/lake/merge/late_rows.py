@@ -6,11 +6,12 @@
 The lake is read by the band's literals, so files are skipped as for any range of time, and a band without news rewrites nothing.
 """
 
+from dataclasses import replace
 from functools import reduce
 from operator import and_, or_
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.balanced import balanced_reduce
@@ -22,32 +23,39 @@ from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import WindowRead
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.diff.equality import Equality
+from cdc_ops.lake.merge.batch import Batch
+from cdc_ops.lake.spark.expressions import is_true
 from cdc_ops.lake.table.live_rows import current_versions, is_marked
 
 _IN_LAKE: Final = "__cdc_in_lake"
 
 
-def drop_unchanged(spark: SparkSession, spec: Operation, batch: DataFrame) -> tuple[DataFrame, LateRows]:
-    """Drops rows of the lookback window, and rows whose cursor is NULL, that are already equal in the lake.
+def drop_unchanged_rows(spec: Operation, batch: Batch) -> Batch:
+    """Drops rows of the lookback window, and rows whose cursor is NULL, that are already equal in the lake; counts the late ones.
 
     A row of which the lake has another version with the same cursor is merged, and is not late: columns of whole seconds or days can
-    change twice within one value.
+    change twice within one value. Late are rows of which the lake has no row of their key with their cursor, which is below the watermark
+    that the operation was planned on. Rows that `apply_as_deletes` marks are not counted.
 
     Args:
-        spark: The session of `batch`.
         spec: The frozen operation, whose table exists.
         batch: One row per key.
-
-    Returns:
-        The rows to merge, and how many of them are late: the lake has no row of their key with their cursor, which is below the watermark
-        that the operation was planned on. Rows that `apply_as_deletes` marks are not counted.
     """
+    match spec.read:
+        case WindowRead(looks_again=True) as read:
+            rows, late = _news(spec, read, batch.rows)
+            return replace(batch, rows=rows, late=late)
+        case _:
+            return batch
+
+
+def _news(spec: Operation, read: WindowRead, batch: DataFrame) -> tuple[DataFrame, LateRows]:
     lead = _lead(spec)
-    read = spec.read if isinstance(spec.read, WindowRead) else None
-    band = (read and read.lookback) or Window(low=spec.before.watermark, high=spec.before.watermark)
+    band = read.lookback or Window(low=spec.before.watermark, high=spec.before.watermark)
     above = F.lit(False) if band.high is None else F.coalesce(lead >= _literal(spec, band.high), F.lit(False))
     within = _within(spec, band)
-    lake = spark.read.format("delta").load(spec.target.path).where(within | lead.isNull() if read and read.with_nulls else within)
+    table = batch.sparkSession.read.format("delta").load(spec.target.path)
+    lake = table.where(within | lead.isNull() if read.with_nulls else within)
     if spec.apply.stored_as.keeps_versions:
         lake = current_versions(lake)
     unknown, fresh = _unknown(spec, batch.where(~above), lake), batch.where(above)
@@ -70,7 +78,7 @@ def _unknown(spec: Operation, rows: DataFrame, lake: DataFrame) -> DataFrame:
         return equality.equal_values(name, equality.source_value(name), equality.lake_value(name, f"__lake_{name.lower()}"))
 
     found = F.coalesce(F.col(_IN_LAKE), F.lit(False))
-    deleted = F.coalesce(F.expr(spec.apply.delete_where), F.lit(False)) if spec.apply.delete_where else F.lit(False)
+    deleted = is_true(spec.apply.delete_where)
     if spec.apply.deleted_column:  # a row that is marked there and living here, or the other way round, is another one
         marker = spec.apply.deleted_column.lower()
         found = found & ((is_marked(F.col(quoted(f"__lake_{marker}"))) if marker in stored else F.lit(False)) == deleted)
@@ -88,7 +96,7 @@ def _counted(spec: Operation, unknown: DataFrame) -> tuple[int, LateRows]:
     watermark, lead = spec.before.watermark, _lead(spec)
     late = F.lit(False) if watermark is None else ~F.col(_IN_LAKE) & (lead < _literal(spec, watermark))
     if spec.apply.delete_where:  # the lake never has such rows: they are merged, for the rows that they delete, and are not late
-        late = late & ~F.coalesce(F.expr(spec.apply.delete_where), F.lit(False))
+        late = late & ~is_true(spec.apply.delete_where)
     counts = (F.count(F.lit(1)).alias("rows"), F.count_if(late).alias("late"), F.min(F.when(late, lead)).cast("string").alias("oldest"))
     [found] = unknown.agg(*counts).collect()
     if watermark is None:

@@ -22,9 +22,9 @@ from cdc_ops.core.operation.merge_plan import FROM, GONE, REUSED, MergePlan
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.log.delta_log import DeltaLog
-from cdc_ops.lake.merge.key_join import key_names, numbered_keys, same_key
 from cdc_ops.lake.merge.sql import INCOMPLETE
 from cdc_ops.lake.merge.tombstones import recalled
+from cdc_ops.lake.spark.expressions import key_names, numbered_keys, same_key
 
 AT: Final = "__cdc_at"
 """Column of changes: their sequence."""

@@ -4,12 +4,11 @@ SCD type 1   what is older than a delete is left out here, what is older than th
 SCD type 2   the batch becomes what it makes of the table's versions
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import reduce
 from operator import and_
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
@@ -18,51 +17,48 @@ from cdc_ops.core.apply.scd import UNPLACED, Sequence, SequenceKind
 from cdc_ops.core.operation.merge_plan import MergePlan
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import CompareRead, ReplayRead
+from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.merge.scd2 import AT, all_versions, versions
 from cdc_ops.lake.merge.tombstones import remember, without_deleted
+from cdc_ops.lake.spark.expressions import is_true
 
 
-def in_order(spark: SparkSession, spec: Operation, plan: MergePlan, batch: DataFrame) -> tuple[MergePlan, DataFrame]:
-    """Returns the statement and the batch with the table's columns, without rows older than a delete.
+def order_changes(spec: Operation, batch: Batch) -> Batch:
+    """Gives the rows their sequence, and drops those that are older than a delete; for type 2 they become the versions of the table.
 
     Args:
-        spark: The session of `batch`.
         spec: The operation, whose table exists.
-        plan: Its statement.
         batch: Its rows; for type 2 every change of a key is one.
     """
-    stored = spec.apply.stored_as
+    stored, plan, rows = spec.apply.stored_as, batch.plan, batch.rows
     if stored.sequence is None or plan.update_only:
-        return plan, batch
-    place = _place(spec, stored.sequence, batch)
+        return batch
+    place = _place(spec, stored.sequence, rows)
     if stored.keeps_versions:
-        return _versioned(spark, spec, plan, batch.withColumn(AT, place))
+        return _versioned(spec, replace(batch, rows=rows.withColumn(AT, place)))
     if stored.own.sequence in plan.columns:
-        batch = batch.withColumn(stored.own.sequence, place)
+        rows = rows.withColumn(stored.own.sequence, place)
     if plan.sequence:
-        _remember(spark, spec, plan, batch, plan.sequence)
-        batch = without_deleted(spark, spec, batch, plan.sequence, plan.deleted_flag)
-    return plan, batch
+        _remember(spec, plan, rows, plan.sequence)
+        rows = without_deleted(rows.sparkSession, spec, rows, plan.sequence, plan.deleted_flag)
+    return replace(batch, rows=rows)
 
 
-def bury(spark: SparkSession, spec: Operation, gone: DataFrame, truncates: Iterable[str]) -> None:
-    """Records the deletes of a new generation: it has no rows for them that could identify an older change.
-
-    Args:
-        spark: The session of `gone`.
-        spec: An operation that replaces a table of changes.
-        gone: The changes that are deletes.
-        truncates: Places at which the table was emptied, as Spark SQL literals.
-    """
+def remember_deletes(spec: Operation, batch: Batch) -> Batch:
+    """Records the deletes of a new generation of a table of changes: it has no rows for them that could identify an older change."""
     sequence = spec.apply.stored_as.sequence
-    if spec.apply.stored_as.tombstones and sequence is not None and sequence.columns:
-        remember(spark, spec, gone.withColumn(AT, _place(spec, sequence, gone)), AT, truncates)
+    if not spec.lands_rows or spec.apply.mode is not ApplyMode.OVERWRITE or sequence is None:
+        return batch
+    if spec.apply.stored_as.tombstones and sequence.columns:
+        deleted = batch.rows.where(is_true(spec.apply.delete_where))
+        remember(deleted.sparkSession, spec, deleted.withColumn(AT, _place(spec, sequence, deleted)), AT, batch.plan.truncates)
+    return batch
 
 
-def _place(spec: Operation, sequence: Sequence, batch: DataFrame) -> Column:
+def _place(spec: Operation, sequence: Sequence, rows: DataFrame) -> Column:
     """Returns the sequence of the rows of a batch; NULL for rows that were read at the source of a table that follows a log."""
     match sequence.kind:
-        case SequenceKind.POSITION if SEQUENCE in batch.columns:
+        case SequenceKind.POSITION if SEQUENCE in rows.columns:
             place = F.col(SEQUENCE)
         case SequenceKind.POSITION:
             place = F.lit(None)
@@ -77,19 +73,22 @@ def _place(spec: Operation, sequence: Sequence, batch: DataFrame) -> Column:
     return place.cast(sequence.type)
 
 
-def _versioned(spark: SparkSession, spec: Operation, plan: MergePlan, batch: DataFrame) -> tuple[MergePlan, DataFrame]:
+def _versioned(spec: Operation, batch: Batch) -> Batch:
+    plan, rows = batch.plan, batch.rows
     if isinstance(spec.read, ReplayRead) and plan.mode is not ApplyMode.MERGE:
-        return replace(plan, deleted_flag="", present=""), all_versions(spec, replace(plan, versions=True), batch)
+        all_of_them = all_versions(spec, replace(plan, versions=True), rows)
+        return replace(batch, plan=replace(plan, deleted_flag="", present=""), rows=all_of_them)
     if plan.mode is not ApplyMode.MERGE:  # the first rows of a table: none has another version yet
-        own = {START: F.col(AT), **{name: F.lit(None) for name in (END, TOUCHED)}}
-        return plan, batch.withColumns({name: own[name].cast(kind) for name, kind in spec.apply.stored_as.order_columns})
-    _remember(spark, spec, plan, batch, AT)
+        first = {START: F.col(AT), **{name: F.lit(None) for name in (END, TOUCHED)}}
+        kinds = spec.apply.stored_as.order_columns
+        return replace(batch, rows=rows.withColumns({name: first[name].cast(kind) for name, kind in kinds}))
+    _remember(spec, plan, rows, AT)
     plan = replace(plan, versions=True)
-    return plan, versions(spark, spec, plan, batch)
+    return replace(batch, plan=plan, rows=versions(rows.sparkSession, spec, plan, rows))
 
 
-def _remember(spark: SparkSession, spec: Operation, plan: MergePlan, batch: DataFrame, place: str) -> None:
+def _remember(spec: Operation, plan: MergePlan, rows: DataFrame, place: str) -> None:
     """Remembers the deletes of a batch, before the statement that carries them out."""
     if spec.apply.stored_as.tombstones and ((plan.deleted_flag and plan.deletes) or plan.truncates):
         deleted = F.col(plan.deleted_flag) if plan.deleted_flag else F.lit(False)
-        remember(spark, spec, batch.where(deleted), place, plan.truncates)
+        remember(rows.sparkSession, spec, rows.where(deleted), place, plan.truncates)

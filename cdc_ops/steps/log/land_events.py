@@ -16,12 +16,11 @@ from pyspark.sql import functions as F
 
 from cdc_ops.archives.registry import open_archive
 from cdc_ops.core.apply.deletes import DELETE_MARK
-from cdc_ops.core.apply.metadata_columns import SEQUENCE
 from cdc_ops.core.archive.file_names import KafkaName, parse_name
 from cdc_ops.core.archive.files import FrozenFiles
 from cdc_ops.core.events.ddl_changes import Renaming
 from cdc_ops.core.events.format_spec import EventOperation, RecordKind
-from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL, LogBatch, LogBatchResult
+from cdc_ops.core.operation.log_batch import PRESENT, LogBatch, LogBatchResult
 from cdc_ops.core.operation.operation import Manifest, Operation
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.phases import RunPhase
@@ -33,15 +32,10 @@ from cdc_ops.core.schema.value_policies import NulledValues, NullifiedValues
 from cdc_ops.errors import BadRecordsError, RequestError
 from cdc_ops.formats.feed.canonical import canonical_feed, records_of
 from cdc_ops.formats.feed.fold import (
-    DELETED,
     TIED,
-    WHOLE,
-    changes_per_key,
-    latest_per_key,
     place_of,
     refuse_ties,
     speaks_of_part,
-    without_nulls,
 )
 from cdc_ops.formats.feed.renames import with_names_from_before, with_names_of_now
 from cdc_ops.formats.registry import open_format
@@ -57,7 +51,7 @@ from cdc_ops.steps.log.event_order import check_order, instant, moment, order_co
 from cdc_ops.steps.log.shared_scan import SharedScans
 from cdc_ops.steps.log.unknown_tables import UnknownTableFilter, watch_of
 from cdc_ops.steps.reporting.stopwatch import measured
-from cdc_ops.steps.stage.latest_rows import is_deleted
+from cdc_ops.steps.stage.folded_events import fold_events, landed_rows
 
 _KEPT: Final = (
     *("kind", "op", "key", "previous_key", "after", "present", "nulled", "unmapped", "position", "source_time", "reason", "file", "line"),
@@ -128,7 +122,7 @@ def land_events(
 def _land_rows(spark: SparkSession, spec: Operation, attempt: str, feed: DataFrame, looked: "_Looked") -> Manifest:
     """Folds a landed feed and lands what it comes to."""
     seen = looked.seen
-    folded = fold(feed, spec, truncated=bool(seen.truncates), partial=bool(seen.partial))
+    folded = fold_events(feed, spec, truncated=bool(seen.truncates), partial=bool(seen.partial))
     tied, landed = Observation(), Observation()
     rows = landed_rows(folded.observe(tied, F.count_if(TIED).alias("n")), spec, place_of(folded))
     rows = rows.observe(landed, *_counted())
@@ -315,31 +309,6 @@ def _lossy(spec: Operation) -> list[TableColumn]:
     return [column for column in spec.source.schema.columns if column.lossy]
 
 
-def fold(feed: DataFrame, spec: Operation, *, truncated: bool, partial: bool = True) -> DataFrame:
-    """Returns what a table wants of a feed: the last state of each key, or each change of it for a table that keeps versions.
-
-    Args:
-        feed: The landed feed.
-        spec: The operation.
-        truncated: False if the feed is known to have no TRUNCATE.
-        partial: False if each update of it is known to speak of all columns.
-    """
-    deletes = not spec.apply.stored_as.ignores_deletes
-    if spec.apply.delete_where and not deletes:
-        feed = _without_deleted(feed, spec.apply.delete_where)
-    if nulls := spec.apply.stored_as.nulls_ignored:
-        feed = without_nulls(feed, spec.full_schema, nulls)
-    if spec.apply.stored_as.keeps_versions:
-        return changes_per_key(feed, deletes=deletes)
-    return latest_per_key(feed, spec.full_schema, truncated=truncated, deletes=deletes, nulls=not nulls, partial=partial or bool(nulls))
-
-
-def _without_deleted(feed: DataFrame, condition: str) -> DataFrame:
-    """Leaves out the events of which a table's `apply_as_deletes` is true; columns that an event does not speak of are NULL in it."""
-    whole = F.struct(*(F.col(name) for name in feed.columns)).alias("__cdc_event")
-    return feed.select(whole, "after.*").where(~is_deleted(condition)).select("__cdc_event.*")
-
-
 def _bad_records(feed: DataFrame, table: TableName, bad: int) -> BadRecordsError:
     first = feed.where(F.col("kind") == RecordKind.BAD).select("file", "line", "reason").orderBy("file", "line").limit(_SHOWN).collect()
     shown = "; ".join(f"{row['file']} line {row['line'] + 1}: {row['reason']}" for row in first)
@@ -351,15 +320,3 @@ def _bad_records(feed: DataFrame, table: TableName, bad: int) -> BadRecordsError
         next="Correct the format and its settings, or repair the files; cdc-ops reads them again. To go on without these records, set"
         " 'bad_records: quarantine': they are set aside, and their rows stay as they were.",
     )
-
-
-def landed_rows(latest: DataFrame, spec: Operation, place: Column) -> DataFrame:
-    """Returns rows as they are landed: the columns, whether the row is gone, which columns are known if not all are, and their place."""
-    keys, all_of_them = set(spec.apply.keys), len(spec.full_schema.columns)
-    values = [
-        F.col("key" if column.name in keys else "row")[column.name].cast(column.delta_type).alias(column.name)
-        for column in spec.full_schema.columns
-    ]
-    known = F.col(DELETED) | F.col(WHOLE) | ((F.size("present") == all_of_them) & ~F.array_contains("present", REST_IS_NULL))
-    marks = F.col(DELETED).alias(DELETE_MARK), F.when(~known, F.col("present")).alias(PRESENT)
-    return latest.select(*values, *marks, place.alias(SEQUENCE))

@@ -1,18 +1,20 @@
 """stage: from landed rows to a batch with one row per key, ready for one statement. Spark expressions only; nothing is executed here."""
 
+from dataclasses import replace
 from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.balanced import balanced_reduce
 from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL
 from cdc_ops.core.operation.merge_plan import folds_nulls
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.text import quoted
-from cdc_ops.lake.merge.key_join import numbered_keys
+from cdc_ops.lake.merge.batch import Batch
+from cdc_ops.lake.spark.expressions import numbered_keys
+from cdc_ops.steps.stage.deletes import marked_rows
 
 
 def latest_per_key(rows: DataFrame, spec: Operation) -> DataFrame:
@@ -30,6 +32,14 @@ def latest_per_key(rows: DataFrame, spec: Operation) -> DataFrame:
     return latest.select(*(F.col(f"row.{quoted(name)}") for name in rows.columns))
 
 
+def keep_latest_rows(spec: Operation, batch: Batch) -> Batch:
+    """Keeps of landed rows one per key."""
+    if not spec.lands_rows:
+        return batch
+    rows = latest_rows(batch.rows, spec)
+    return replace(batch, rows=rows, latest=rows)
+
+
 def latest_rows(rows: DataFrame, spec: Operation) -> DataFrame:
     """Returns what a MERGE needs of rows that were read: one per key, or of tables that keep versions of changes all.
 
@@ -38,7 +48,7 @@ def latest_rows(rows: DataFrame, spec: Operation) -> DataFrame:
     """
     if not folds_nulls(spec):
         return latest_per_key(rows, spec)
-    rows = apply_deletes(rows, spec)
+    rows = marked_rows(rows, spec)
     may_keep = {name.lower() for name in spec.apply.stored_as.nulls_ignored}
     kept = [name for name in rows.columns if name.lower() in may_keep]
     gone = F.col(DELETE_MARK) if DELETE_MARK in rows.columns else F.lit(False)
@@ -71,32 +81,3 @@ def place_in(rows: DataFrame, spec: Operation) -> Column:
     cursor = [F.coalesce(*(F.col(quoted(name)) for name in column.columns)) for column in spec.source.cursor.columns]
     columns = [*map(F.expr, own), *cursor]
     return F.struct(*(columns or [F.xxhash64(*(F.col(quoted(name)) for name in rows.columns))]))
-
-
-def applied(rows: DataFrame, spec: Operation) -> DataFrame:
-    """Returns the rows that count: with ignored deletes, those that the table's `apply_as_deletes` is true of are left out.
-
-    They go before the last row of a key is chosen: else what came before a delete would count or not by how a window was cut.
-    """
-    return rows.where(~is_deleted(spec.apply.delete_where)) if spec.apply.delete_where and spec.apply.stored_as.ignores_deletes else rows
-
-
-def apply_deletes(rows: DataFrame, spec: Operation) -> DataFrame:
-    """Marks the rows that the table's `apply_as_deletes` is true of, for a MERGE; leaves them out of an append or overwrite.
-
-    With soft deletes every row gets the mark with which it is stored. A condition that is NULL deletes nothing. Marks that are there stay.
-    """
-    if DELETE_MARK in rows.columns:
-        return rows
-    if spec.apply.deleted_column:
-        return rows.withColumn(spec.apply.deleted_column, is_deleted(spec.apply.delete_where))
-    if not spec.apply.delete_where:
-        return rows
-    deleted = is_deleted(spec.apply.delete_where)
-    marks = spec.apply.mode is ApplyMode.MERGE and not spec.apply.stored_as.ignores_deletes
-    return rows.withColumn(DELETE_MARK, deleted) if marks else rows.where(~deleted)
-
-
-def is_deleted(condition: str) -> Column:
-    """Returns a condition such as a table's `apply_as_deletes` as a column that is never NULL; "" is true of no row."""
-    return F.coalesce(F.expr(condition), F.lit(False)) if condition else F.lit(False)

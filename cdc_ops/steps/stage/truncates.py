@@ -12,18 +12,28 @@ from pyspark.sql import functions as F
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.operation.merge_plan import MergePlan, older_than, spark_literal
 from cdc_ops.core.operation.operation import Operation
-from cdc_ops.steps.stage.latest_rows import is_deleted
+from cdc_ops.lake.merge.batch import Batch
+from cdc_ops.lake.spark.expressions import is_true
+
+
+def apply_truncates(spec: Operation, batch: Batch) -> Batch:
+    """Leaves out what is older than the last row that empties the table, and has the statement delete what is older in the table."""
+    if not spec.lands_rows or not spec.apply.truncate_where:
+        return batch
+    place = _last_truncate(batch.rows, spec)
+    rows = _rows_since(batch.rows, spec, place)
+    return replace(batch, rows=rows, plan=delete_older(batch.plan, spec.apply.stored_as.own.sequence, place))
 
 
 def is_emptying(spec: Operation) -> Column:
     """Returns whether a row empties the table, never NULL."""
-    return is_deleted(spec.apply.truncate_where)
+    return is_true(spec.apply.truncate_where)
 
 
-def last_emptied(rows: DataFrame, spec: Operation) -> str:
+def _last_truncate(rows: DataFrame, spec: Operation) -> str:
     """Returns the place of the last row that empties the table as a Spark SQL literal, "" if there is none, by reading them."""
     sequence = spec.apply.stored_as.sequence
-    if not spec.apply.truncate_where or sequence is None:
+    if sequence is None:
         return ""
     place = F.struct(*(F.expr(part).alias(f"p{index}") for index, part in enumerate(sequence.parts)))
     last = rows.where(is_emptying(spec)).agg(F.max(place).alias("last"))
@@ -34,18 +44,18 @@ def last_emptied(rows: DataFrame, spec: Operation) -> str:
     return parts[0] if len(parts) == 1 else f"CAST(struct({', '.join(parts)}) AS {sequence.type})"
 
 
-def without_emptied(rows: DataFrame, spec: Operation, place: str) -> DataFrame:
+def _rows_since(rows: DataFrame, spec: Operation, place: str) -> DataFrame:
     """Leaves out what is older than a place at which the table was emptied, and the rows that say so."""
-    if not spec.apply.truncate_where:
-        return rows
     kept = rows.where(~is_emptying(spec))
     parts = spec.apply.stored_as.sequence.parts if spec.apply.stored_as.sequence else ()
     own = parts[0] if len(parts) == 1 else f"struct({', '.join(parts)})"
     return kept.where(f"{own} >= {place}") if place else kept
 
 
-def emptying(plan: MergePlan, sequence: str, place: str) -> MergePlan:
+def delete_older(plan: MergePlan, sequence: str, place: str) -> MergePlan:
     """Returns the statement that deletes also what is older, by the table's column `sequence`, than a place."""
-    if not place or plan.mode is not ApplyMode.MERGE:
+    if not place:
         return plan
+    if plan.mode is not ApplyMode.MERGE:  # it has no rows of before anyway
+        return replace(plan, truncates=(place,))
     return replace(plan, delete_missing_where=older_than(sequence, place), prune=(), truncates=(place,))

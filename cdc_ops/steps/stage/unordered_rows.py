@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import reduce
 from operator import or_
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.scd import UNPLACED
@@ -14,6 +14,7 @@ from cdc_ops.core.operation.merge_plan import null_keys_error
 from cdc_ops.core.operation.operation import Manifest, Operation
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import NullSequenceError
+from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.quarantine.write import set_rows_aside
 from cdc_ops.lake.staging.landing import read_landed
 from cdc_ops.steps.stage.invalid_values import full_text
@@ -59,17 +60,17 @@ def check_places(spark: SparkSession, spec: Operation, landed: Manifest) -> Mani
     return replace(landed, quarantined=found)
 
 
-def without_unplaced(spark: SparkSession, spec: Operation, manifest: Manifest, rows: DataFrame) -> DataFrame:
-    """Sets aside what has no place among landed rows, and returns the others.
+def set_aside_unordered_rows(spec: Operation, batch: Batch) -> Batch:
+    """Writes landed rows that have no place to the quarantine, and leaves them out.
 
     Raises:
         LakeConflictError: somebody else changes the quarantine.
     """
-    if not manifest.quarantined:
-        return rows
+    if not spec.lands_rows or batch.manifest is None or not batch.manifest.quarantined:
+        return batch
     fault = _fault(spec)
-    set_rows_aside(spark, spec, spec.apply.quarantine, rows.where(fault != ""), fault)
-    return rows.where(fault == "")
+    set_rows_aside(batch.rows.sparkSession, spec, spec.apply.quarantine, batch.rows.where(fault != ""), fault)
+    return replace(batch, rows=batch.rows.where(fault == ""))
 
 
 def _unplaced(spec: Operation) -> NullSequenceError:

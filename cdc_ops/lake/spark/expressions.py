@@ -1,4 +1,8 @@
-"""Rows of two DataFrames matched by key, where their columns have the same names: those of one side are numbered. Runs in Spark."""
+"""Spark expressions that several steps of a batch share.
+
+Conditions of the pipeline file; and rows of two DataFrames matched by key, where their columns have the same names: those of one side are
+numbered.
+"""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -27,3 +31,8 @@ def same_key(columns: Sequence[Column]) -> Column:
 
 def _name(index: int) -> str:
     return f"__key_{index}"
+
+
+def is_true(condition: str) -> Column:
+    """Returns a condition as a column that is never NULL; a condition that is NULL is not true, and "" is true of no row."""
+    return F.coalesce(F.expr(condition), F.lit(False)) if condition else F.lit(False)

@@ -11,50 +11,55 @@ from cdc_ops.core.archive.offsets import ArchiveWatermark
 from cdc_ops.core.events.event_history import HistoryKind, Replay
 from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL, LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge, position_literal
-from cdc_ops.core.operation.operation import Manifest, Operation, OperationResult
+from cdc_ops.core.operation.operation import Manifest, Operation
+from cdc_ops.core.operation.reads import ReplayRead
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import RequestError
 from cdc_ops.lake.history.read import History, as_feed, open_history, place_in_feed, truncates, with_pending
 from cdc_ops.lake.history.rows import Kept
-from cdc_ops.lake.merge.apply import apply
-from cdc_ops.lake.merge.soft_deletes import with_deleted
+from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.merge.sql import INCOMPLETE
-from cdc_ops.steps.log.land_events import fold, landed_rows
-from cdc_ops.steps.log.merge_events import marked, translated_gaps
+from cdc_ops.steps.stage.folded_events import fold_events, landed_rows
 
 
-def replay(spark: SparkSession, spec: Operation, wanted: Replay) -> OperationResult:
-    """Applies the events of a table's history; applying them again changes nothing.
+def read_history(spark: SparkSession, spec: Operation, wanted: Replay) -> Batch:
+    """Returns the events of a table's history as a batch: they replace the table, or are merged from some time on.
 
     Args:
         spark: A session of its own.
-        spec: The frozen operation: it replaces the table, or merges events from some time on.
+        spec: The frozen operation.
         wanted: Which events.
 
     Raises:
         HistoryUnavailableError: there is no history.
         RequestError: the table has versions from before its history, which would be lost.
         ChangesUnavailableError: rows were changed by something else than events since the last one, and what was changed is gone.
-        IncompleteRowError: an event changes some columns of a row that the history does not have.
     """
     history = open_history(spark, wanted.path)
     rows = with_pending(spark, Kept.of(spec), history)
     if wanted.since is not None:
         rows = rows.where((F.col("kind") != HistoryKind.STATE.value) & (F.col("happened_at") >= F.lit(wanted.since)))
     emptied = () if spec.apply.stored_as.ignores_deletes else truncates(rows)
-    folded = fold(_of_today(as_feed(rows), spec), spec, truncated=bool(emptied))
+    folded = fold_events(_of_today(as_feed(rows), spec), spec, truncated=bool(emptied))
     if spec.apply.stored_as.keeps_versions:
         folded = _last_of_place(folded)
-    batch = marked(landed_rows(folded, spec, place_in_feed()), spec)
     if wanted.since is not None:
-        plan, batch = with_deleted(spark, spec, plan_merge(spec, _manifest(spec, emptied)), batch)
+        plan = plan_merge(spec, _manifest(spec, emptied))
     elif spec.apply.stored_as.keeps_versions:
         _check_versions(spec, history)
         plan = replace(plan_merge(spec, None), deleted_flag=DELETE_MARK, present=PRESENT, truncates=tuple(map(position_literal, emptied)))
     else:
-        plan, batch = with_deleted(spark, spec, plan_merge(spec, None), _living(batch, spec))
-    with translated_gaps(spec):
-        return apply(spark, spec, batch, plan, None)
+        plan = plan_merge(spec, None)
+    return Batch(rows=landed_rows(folded, spec, place_in_feed()), plan=plan)
+
+
+def keep_whole_rows(spec: Operation, batch: Batch) -> Batch:
+    """Leaves of a history that replaces a table the rows that are not deleted; each has to be known as a whole."""
+    match spec.read:
+        case ReplayRead(replay=Replay(since=None)) if not spec.apply.stored_as.keeps_versions:
+            return replace(batch, rows=_living(batch.rows, spec))
+        case _:
+            return batch
 
 
 def _manifest(spec: Operation, emptied: tuple[tuple[int, ...], ...]) -> Manifest:

@@ -1,0 +1,45 @@
+"""A batch of rows on its way into its table, and the steps that prepare it.
+
+    rows as they were read --+-- step --+-- step --+-- ... --+-- one statement (`lake.merge.apply`)
+    the statement's plan   --+          +          +
+
+Each step takes the frozen operation and a batch, and returns the batch: other rows, another plan, or both. A step that an operation does
+not need returns the batch as it is. `steps.merge` has the list.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows
+from cdc_ops.core.operation.merge_plan import MergePlan
+from cdc_ops.core.operation.operation import Manifest, Operation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Rows, and the statement that applies them.
+
+    Args:
+        rows: The rows; their session is the one that everything of the batch runs in.
+        plan: The statement.
+        manifest: What was landed; None for rows that were not.
+        read_rows: How many rows were read, None if that is known only after the statement.
+        latest: The last row of each key that was read, also of rows that the table has as they are and that `rows` lacks therefore; None
+            for batches of other reads.
+        late: Late rows among them, for the commit's record.
+        newly_deleted: Rows of the table that the batch marks as deleted (`deletes: soft`) and that are not yet, for the commit's record.
+    """
+
+    rows: DataFrame
+    plan: MergePlan
+    manifest: Manifest | None = None
+    read_rows: int | None = None
+    latest: DataFrame | None = None
+    late: LateRows = NONE_LATE
+    newly_deleted: int = 0
+
+
+BatchStep = Callable[[Operation, Batch], Batch]
+"""One step of preparing a batch."""

@@ -1,0 +1,73 @@
+"""merge of the log method: landed events as a batch, what is set aside of them, and what the table's event history keeps. Runs in Spark."""
+
+from pyspark.sql import SparkSession
+
+from cdc_ops.core.events.event_history import may_be_noted
+from cdc_ops.core.operation.log_batch import LogBatch
+from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.operation import Manifest, Operation
+from cdc_ops.core.operation.reads import ArchiveRead
+from cdc_ops.formats.feed.fold import identity_of, place_of
+from cdc_ops.formats.registry import open_format
+from cdc_ops.lake.history.rows import Kept, event_rows
+from cdc_ops.lake.history.write import append_events
+from cdc_ops.lake.merge.batch import Batch
+from cdc_ops.lake.quarantine.write import resolve, set_aside
+from cdc_ops.lake.staging.landing import check_feed, read_landed
+from cdc_ops.steps.log.land_events import feed_folder
+
+
+def read_events(spark: SparkSession, spec: Operation, manifest: Manifest) -> Batch:
+    """Returns landed events as a batch; its commit carries up to where the table has everything of its archive then.
+
+    Raises:
+        LandedRowsLostError: files of them are gone.
+    """
+    check_feed(spec, manifest)
+    rows = read_landed(spark, spec, manifest)
+    return Batch(rows=rows, plan=plan_merge(spec, manifest), manifest=manifest, read_rows=manifest.rows)
+
+
+def set_aside_bad_records(spec: Operation, batch: Batch) -> Batch:
+    """Writes records that cannot be read, or are of unknown tables, to the quarantine; their rows stay as they are.
+
+    Raises:
+        LakeConflictError: somebody else changes the quarantine.
+    """
+    match spec.read:
+        case ArchiveRead(batch=log) if (path := log.quarantine or log.unknown) and not log.again and _quarantined(batch):
+            set_aside(batch.rows.sparkSession, spec, path, _feed_of(spec, batch))
+    return batch
+
+
+def keep_events(spec: Operation, batch: Batch) -> Batch:
+    """Appends the events to the table's history, if it has one."""
+    match spec.read:
+        case ArchiveRead(batch=log) if log.history is not None:
+            _append(spec, batch, log)
+    return batch
+
+
+def resolve_records(spec: Operation, batch: Batch) -> None:
+    """Notes of records that were read once more from the quarantine that they are merged."""
+    match spec.read:
+        case ArchiveRead(batch=log) if log.again:
+            resolve(batch.rows.sparkSession, spec, log.quarantine, _feed_of(spec, batch))
+
+
+def _append(spec: Operation, batch: Batch, log: LogBatch) -> None:
+    if batch.manifest is None or batch.manifest.log is None or log.history is None:
+        return
+    feed, facts = batch.rows.sparkSession.read.parquet(_feed_of(spec, batch)), open_format(log.archive.events.format).facts
+    events = event_rows(feed, place_of(feed), identity_of(feed, facts), Kept.of(spec))
+    newest = (one.place for one in log.before.newest)
+    again = may_be_noted(batch.manifest.log.lowest, newest, sum(field.of_delivery for field in facts.order))
+    append_events(batch.rows.sparkSession, spec, log.history, events, again=again)
+
+
+def _quarantined(batch: Batch) -> int:
+    return batch.manifest.log.quarantined if batch.manifest and batch.manifest.log else 0
+
+
+def _feed_of(spec: Operation, batch: Batch) -> str:
+    return feed_folder(spec, batch.manifest.attempt if batch.manifest else "")

@@ -1,0 +1,99 @@
+"""extract of a comparison: finds the part of a table that differs, and lands its rows. For reconcile, and for tables without cursor.
+
+    checksums of both sides by buckets -> the buckets that differ, split once -> their rows are read and landed
+
+Whatever moves at the source meanwhile: that a row is gone is decided by the read that would have brought it, and by nothing else. Rows that
+are newer than the watermark come along; the next increment brings them again, which changes nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+
+from cdc_ops.core.operation.operation import Manifest, Operation
+from cdc_ops.core.operation.reads import CompareRead
+from cdc_ops.core.phases import RunPhase
+from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec
+from cdc_ops.core.reconcile.key_buckets import WHOLE, BucketSelection
+from cdc_ops.errors import StateError
+from cdc_ops.lake.staging.landing import land
+from cdc_ops.lake.staging.manifests import write_manifest
+from cdc_ops.lake.table.fence import fence_abandoned
+from cdc_ops.lake.table.live_rows import LiveRows
+from cdc_ops.sources.base import Source
+from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
+from cdc_ops.steps.reconcile.differing_buckets import TableChecksums, find_differing_buckets, hashed_columns
+from cdc_ops.steps.reporting.stopwatch import measured
+
+
+def land_differences(
+    spark: SparkSession, source: Source, spec: Operation, attempt: str, check: Callable[[], None], reread: str = ""
+) -> Manifest:
+    """Finds what differs, reads it and lands it; if nothing does, a manifest says so and nothing is read.
+
+    Args:
+        spark: A session of its own.
+        source: Where to read.
+        spec: The frozen operation.
+        attempt: Folder name of this try, unique.
+        check: Called when all rows are written and not yet declared landed; what it raises leaves them undeclared.
+        reread: Why this is done although it had been landed before, "" if it had not.
+
+    Raises:
+        LakeConflictError: an operation that was given up commits at this moment.
+    """
+    compare = comparison_of(spec)
+    if compare.seals is not None:
+        fence_abandoned(spark, spec, compare.seals)
+    scope = _scope_of(spark, source, spec, compare)
+    if scope.is_empty:
+        fingerprint = spec.source.schema.fingerprint
+        manifest = Manifest(
+            operation_id=spec.operation_id, attempt=attempt, rows=0, bytes=0, schema_fingerprint=fingerprint, scope=scope, reread=reread
+        )  # fmt: skip
+        write_manifest(spec.target.staging, manifest)
+        return manifest
+    if not spec.apply.keys:
+        scope = WHOLE  # rows that have no name cannot be exchanged one by one
+    slices = (
+        spec.slices if scope.is_whole else tuple(source.scope_predicate(spec.source.schema, one) for one in scope.parts(compare.readers))
+    )
+    rows = read_with_null_counts(spark, source.jdbc_read(spec.full_schema, slices), spec.full_schema, spec.source_keys)
+    return land(spark, rows, spec, attempt, check, lambda manifest: replace(manifest, scope=scope, reread=reread))
+
+
+def _scope_of(spark: SparkSession, source: Source, spec: Operation, compare: CompareSpec) -> BucketSelection:
+    """Returns the part of a table that has to be read: what a verification found, or what checksums tell now."""
+    # Columns that the lake does not have yet cannot be summed up there; keys it always has.
+    altered = any(spec.source.schema.column(change.column) for change in spec.apply.schema_changes)
+    if compare.buckets is None or (compare.strength is not CompareLevel.KEYS and altered):
+        return WHOLE
+    if compare.scope is not None:
+        return compare.scope
+    checksums = TableChecksums(
+        spark=spark,
+        source=source,
+        lake=stored_rows(spec),
+        schema=spec.source.schema,
+        columns=hashed_columns(compare, spec.source.schema, spec.apply.keys),
+        slices=spec.slices,
+    )
+    with measured(RunPhase.COMPARING):
+        return find_differing_buckets(checksums, compare.buckets).scope
+
+
+def stored_rows(spec: Operation) -> LiveRows:
+    """Returns the rows of the table that the source is compared with."""
+    return LiveRows(path=spec.target.path, deleted_column=spec.apply.deleted_column, keeps_versions=spec.apply.stored_as.keeps_versions)
+
+
+def comparison_of(spec: Operation) -> CompareSpec:
+    """Returns how an operation compares.
+
+    Raises:
+        StateError: it compares nothing.
+    """
+    if not isinstance(spec.read, CompareRead):
+        raise StateError(f"Operation {spec.op_seq} of {spec.table} compares nothing.")
+    return spec.read.compare

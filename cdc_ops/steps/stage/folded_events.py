@@ -1,0 +1,48 @@
+"""What change events come to: the last state of each key, or each change of it, in the columns that are landed. Spark expressions only."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cdc_ops.core.apply.deletes import DELETE_MARK
+from cdc_ops.core.apply.metadata_columns import SEQUENCE
+from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.formats.feed.fold import DELETED, WHOLE, changes_per_key, latest_per_key, without_nulls
+from cdc_ops.lake.spark.expressions import is_true
+
+
+def fold_events(feed: DataFrame, spec: Operation, *, truncated: bool, partial: bool = True) -> DataFrame:
+    """Returns what a table wants of a feed: the last state of each key, or each change of it for a table that keeps versions.
+
+    Args:
+        feed: The landed feed.
+        spec: The operation.
+        truncated: False if the feed is known to have no TRUNCATE.
+        partial: False if each update of it is known to speak of all columns.
+    """
+    deletes = not spec.apply.stored_as.ignores_deletes
+    if spec.apply.delete_where and not deletes:
+        feed = _without_deleted(feed, spec.apply.delete_where)
+    if nulls := spec.apply.stored_as.nulls_ignored:
+        feed = without_nulls(feed, spec.full_schema, nulls)
+    if spec.apply.stored_as.keeps_versions:
+        return changes_per_key(feed, deletes=deletes)
+    return latest_per_key(feed, spec.full_schema, truncated=truncated, deletes=deletes, nulls=not nulls, partial=partial or bool(nulls))
+
+
+def _without_deleted(feed: DataFrame, condition: str) -> DataFrame:
+    """Leaves out the events of which a table's `apply_as_deletes` is true; columns that an event does not speak of are NULL in it."""
+    whole = F.struct(*(F.col(name) for name in feed.columns)).alias("__cdc_event")
+    return feed.select(whole, "after.*").where(~is_true(condition)).select("__cdc_event.*")
+
+
+def landed_rows(latest: DataFrame, spec: Operation, place: Column) -> DataFrame:
+    """Returns rows as they are landed: the columns, whether the row is gone, which columns are known if not all are, and their place."""
+    keys, all_of_them = set(spec.apply.keys), len(spec.full_schema.columns)
+    values = [
+        F.col("key" if column.name in keys else "row")[column.name].cast(column.delta_type).alias(column.name)
+        for column in spec.full_schema.columns
+    ]
+    known = F.col(DELETED) | F.col(WHOLE) | ((F.size("present") == all_of_them) & ~F.array_contains("present", REST_IS_NULL))
+    marks = F.col(DELETED).alias(DELETE_MARK), F.when(~known, F.col("present")).alias(PRESENT)
+    return latest.select(*values, *marks, place.alias(SEQUENCE))
