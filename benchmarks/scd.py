@@ -78,8 +78,8 @@ class Table:
     def merge(self, batch: DataFrame, count: int) -> float:
         """Merges a batch and returns the seconds that it took."""
         spec = self.spec(ApplyMode.MERGE)
-        reading = LogBatchResult(watermark=ArchiveWatermark(), deletes=1)
-        manifest = Manifest(operation_id=spec.operation_id, attempt="a", rows=count, bytes=0, schema_fingerprint="", log=reading)
+        reading = LogBatchResult.of(watermark=ArchiveWatermark(), deletes=1)
+        manifest = Manifest.of(operation_id=spec.operation_id, attempt="a", rows=count, bytes=0, schema_fingerprint="", log=reading)
         started = time.monotonic()
         apply(spec, Batch(rows=batch, plan=replace(plan_merge(spec, manifest), prune=()), read_rows=count))
         return time.monotonic() - started

@@ -206,8 +206,8 @@ def _run_operation(context: JobContext, spark: SparkSession, source: Source, ste
         with context.held(spec.table, staged):
             result = extract(spark, source, spec, attempt, context.readings)
     if step is not Step.EXTRACT:
-        if spec.apply.landing is Landing.STAGED and (landed := read_manifest(spec.target.staging)) is not None:
-            context.say(merge_line(spec, landed.rows))
+        if spec.apply.landing is Landing.STAGED and (manifest := read_manifest(spec.target.staging)) is not None:
+            context.say(merge_line(spec, manifest.landed.rows))
         with context.held(spec.table, direct):
             result = merge(spark, source, spec)
     return replace(result, seconds=round(time.monotonic() - started, 3))

@@ -135,7 +135,7 @@ class DeclaredWorld:
         reading = LogBatchResult(watermark=proven.watermark, covers=tuple(covers), merged=proven.merged, gaps=proven.gaps)
         write_manifest(
             spec.target.staging,
-            Manifest(
+            Manifest.of(
                 operation_id=spec.operation_id, attempt="a", rows=0, bytes=0, schema_fingerprint=spec.source.schema.fingerprint, log=reading
             ),
         )

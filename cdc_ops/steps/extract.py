@@ -77,5 +77,5 @@ def _result(spec: Operation, manifest: Manifest | None) -> OperationResult:
     counts = Counts()
     if manifest is not None:
         again = (manifest.reread,) if manifest.reread else ()
-        counts = Counts(read=manifest.rows, bytes=manifest.bytes, nulled=manifest.nulled, reread=again)
+        counts = Counts(read=manifest.landed.rows, bytes=manifest.landed.bytes, nulled=manifest.nulled, reread=again)
     return OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.LANDED, counts=counts)

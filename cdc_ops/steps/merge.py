@@ -119,7 +119,7 @@ def _read_batch(spark: SparkSession, source: Source, spec: Operation, manifest: 
             return read_events(spark, spec, manifest)
         case _:
             rows = read_landed(spark, spec, manifest)
-            return Batch(rows=rows, plan=plan_merge(spec, manifest), manifest=manifest, read_rows=manifest.rows)
+            return Batch(rows=rows, plan=plan_merge(spec, manifest), manifest=manifest, read_rows=manifest.landed.rows)
 
 
 def _reads_while_it_writes(spec: Operation) -> bool:
@@ -151,7 +151,7 @@ def _translated_errors(source: Source, spec: Operation) -> Iterator[None]:
 
 
 def _unchanged(spec: Operation, manifest: Manifest | None) -> OperationResult:
-    counts = Counts(read=manifest.rows, bytes=manifest.bytes) if manifest else Counts()
+    counts = Counts(read=manifest.landed.rows, bytes=manifest.landed.bytes) if manifest else Counts()
     result = OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.UNCHANGED, counts=counts)
     return result if manifest is None else replace(result, counts=_with_landed(counts, manifest))
 
@@ -162,5 +162,5 @@ def _with_landed(counts: Counts, manifest: Manifest) -> Counts:
     if manifest.log is None:
         return counts
     events = manifest.log
-    counts = replace(counts, read=events.events, quarantined=events.quarantined, behind=events.behind)
-    return replace(counts, unknown=events.unknown, columns=events.columns, blank=events.blank)
+    counts = replace(counts, read=events.counts.events, quarantined=events.counts.quarantined, behind=events.counts.behind)
+    return replace(counts, unknown=events.unknown, columns=events.columns, blank=events.counts.blank)

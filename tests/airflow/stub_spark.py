@@ -59,7 +59,7 @@ def table_result(job: JobSpec, name: TableName, how: str) -> TableResult:
 
 def operation_result(step: Step, spec: Operation) -> OperationResult:
     if step is Step.EXTRACT or (step is Step.SYNC and spec.apply.landing is Landing.STAGED):
-        manifest = Manifest(
+        manifest = Manifest.of(
             operation_id=spec.operation_id,
             attempt="a",
             rows=spec.expected_rows,

@@ -89,7 +89,7 @@ def test_a_window_that_was_damaged_after_a_kill_is_read_again_by_the_next_run(
     again = read_manifest(spec.target.staging)
     assert again is not None
     assert again.attempt != first.attempt
-    assert (again.rows, bool(again.reread)) == (first.rows, True)
+    assert (again.landed.rows, bool(again.reread)) == (first.landed.rows, True)
     assert world.lake("orders") == [row for row in world.source("orders") if row[1] != "after the window"]
     assert not world.run().failures
     assert world.lake("orders") == world.source("orders")

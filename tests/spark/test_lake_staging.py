@@ -41,8 +41,8 @@ def test_the_manifest_counts_what_is_there_and_gives_the_range_of_each_key_as_li
     )
     manifest = land(spark, frame, spec, "first")
     assert read_manifest(spec.target.staging) == manifest
-    assert (manifest.operation_id, manifest.attempt, manifest.rows, manifest.null_keys) == (spec.operation_id, "first", 2, 0)
-    assert manifest.files == len(landed_files(spec.target.staging, "first"))
+    assert (manifest.operation_id, manifest.attempt, manifest.landed.rows, manifest.null_keys) == (spec.operation_id, "first", 2, 0)
+    assert manifest.landed.files == len(landed_files(spec.target.staging, "first"))
     assert [item.column for item in manifest.key_ranges] == ["i", "l", "small", "wide", "d", "ts", "ntz", "s"]
     for item in manifest.key_ranges:
         low, high = frame.selectExpr(f"min(`{item.column}`) <=> {item.low}", f"max(`{item.column}`) <=> {item.high}").collect()[0]
@@ -56,7 +56,7 @@ def test_the_manifest_counts_what_is_there_and_gives_the_range_of_each_key_as_li
 def test_an_empty_window_is_landed_too(spark: SparkSession, spec: Operation) -> None:
     empty = spark.createDataFrame([], ", ".join(f"{c.name} {c.delta_type}" for c in TYPED.columns))
     manifest = land(spark, empty, spec, "first")
-    assert (manifest.rows, manifest.key_ranges) == (0, ())
+    assert (manifest.landed.rows, manifest.key_ranges) == (0, ())
     assert read_landed(spark, spec, manifest).isEmpty()
 
 

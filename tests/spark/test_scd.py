@@ -96,8 +96,8 @@ class Lake:
         ]
         spec = self.spec(**changes)
         deletes = sum(one.values is None for one in rows)
-        reading = LogBatchResult(watermark=ArchiveWatermark(), truncates=truncates, deletes=deletes)
-        manifest = Manifest(operation_id=spec.operation_id, attempt="a", rows=len(rows), bytes=0, schema_fingerprint="", log=reading)
+        reading = LogBatchResult.of(watermark=ArchiveWatermark(), truncates=truncates, deletes=deletes)
+        manifest = Manifest.of(operation_id=spec.operation_id, attempt="a", rows=len(rows), bytes=0, schema_fingerprint="", log=reading)
         frame = self.spark.createDataFrame(data, COLUMNS)
         return [apply(spec, Batch(rows=frame, plan=plan_merge(spec, manifest), read_rows=len(rows))) for _ in range(times)]
 

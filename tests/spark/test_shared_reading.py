@@ -98,7 +98,7 @@ def landed(spark: SparkSession, operation: Operation, readings: SharedScans, *, 
 
 def facts_of(manifest: Manifest) -> tuple[Any, ...]:
     assert manifest.log is not None
-    return manifest.log, manifest.rows, manifest.key_ranges, manifest.null_keys, manifest.nulled
+    return manifest.log, manifest.landed.rows, manifest.key_ranges, manifest.null_keys, manifest.nulled
 
 
 @pytest.fixture

@@ -104,7 +104,7 @@ def land(operation: Operation) -> None:
     fingerprint = operation.source.schema.fingerprint
     write_manifest(
         operation.target.staging,
-        Manifest(operation_id=operation.operation_id, attempt="a", rows=0, bytes=0, schema_fingerprint=fingerprint),
+        Manifest.of(operation_id=operation.operation_id, attempt="a", rows=0, bytes=0, schema_fingerprint=fingerprint),
     )
 
 

@@ -120,7 +120,7 @@ def test_a_run_that_committed_itself_says_nothing_of_it(shop: Shop) -> None:
 
 def test_a_window_that_was_read_again_is_told_also_if_the_report_is_lost(shop: Shop) -> None:
     shop.commit_in_lake()
-    manifest = Manifest(
+    manifest = Manifest.of(
         operation_id=shop.spec.operation_id,
         attempt="b",
         rows=3,

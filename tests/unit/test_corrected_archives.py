@@ -31,7 +31,7 @@ def world(tmp_path: Path) -> DeclaredWorld:
 def land(spec: Operation) -> None:
     write_manifest(
         spec.target.staging,
-        Manifest(operation_id=spec.operation_id, attempt="a", rows=0, bytes=0, schema_fingerprint=spec.source.schema.fingerprint),
+        Manifest.of(operation_id=spec.operation_id, attempt="a", rows=0, bytes=0, schema_fingerprint=spec.source.schema.fingerprint),
     )
 
 

@@ -28,7 +28,7 @@ from cdc_ops.lake.staging.manifests import (
 )
 from tests.lake_case import Case
 
-MANIFEST = Manifest(
+MANIFEST = Manifest.of(
     operation_id="o", attempt="a", rows=3, bytes=9, schema_fingerprint="f", key_ranges=(KeyRange(column="id", low="1", high="2"),), files=1
 )
 OLD = datetime.now(UTC) - timedelta(days=3)
@@ -134,8 +134,8 @@ def landed(spec: Operation) -> Manifest:
     """Lands two files of three bytes, and a feed of one."""
     for name in ("a/part-0.parquet", "a/part-1.parquet", "a/_SUCCESS", "a-feed/part-0.parquet", "killed/part-0.parquet"):
         put(f"{spec.target.staging}/{name}")
-    manifest = replace(MANIFEST, operation_id=spec.operation_id, schema_fingerprint=spec.source.schema.fingerprint, files=2, bytes=6)
-    return replace(manifest, feed_files=1, feed_bytes=3)
+    manifest = MANIFEST.changed(operation_id=spec.operation_id, schema_fingerprint=spec.source.schema.fingerprint, files=2, bytes=6)
+    return manifest.changed(feed_files=1, feed_bytes=3)
 
 
 def test_a_damaged_manifest_is_refused_and_after_the_commit_it_is_as_if_there_were_none(root: str) -> None:

@@ -55,7 +55,7 @@ def test_a_record_that_lacks_a_field_is_refused() -> None:
 def test_a_merge_names_its_columns_and_prunes_by_literals() -> None:
     spec = Case(root="x").operation(1, schema=schema(("id", "bigint"), ("a`b", "string")))
     ranges = (KeyRange(column="id", low="CAST('1' AS bigint)", high="CAST('9' AS bigint)"),)
-    manifest = Manifest(operation_id="o", attempt="a", rows=1, bytes=1, schema_fingerprint="", key_ranges=ranges)
+    manifest = Manifest.of(operation_id="o", attempt="a", rows=1, bytes=1, schema_fingerprint="", key_ranges=ranges)
     assert merge_statement("delta.`p`", "s1", plan_merge(spec, manifest)) == (
         "MERGE INTO delta.`p` t USING s1 s ON t.`id` = s.`id` AND t.`id` BETWEEN CAST('1' AS bigint) AND CAST('9' AS bigint)\n"
         "WHEN MATCHED THEN UPDATE SET t.`a``b` = s.`a``b`\n"

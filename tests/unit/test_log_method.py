@@ -52,13 +52,13 @@ def log_spec(**changes: object) -> Operation:
 
 
 def manifest(**reading: object) -> Manifest:
-    return Manifest(
+    return Manifest.of(
         operation_id=spec().operation_id,
         attempt="a",
         rows=1,
         bytes=1,
         schema_fingerprint="",
-        log=replace(LogBatchResult(watermark=AT_NINE), **reading),
+        log=LogBatchResult(watermark=AT_NINE).changed(**reading),
     )
 
 

@@ -44,7 +44,7 @@ RANGES = (KeyRange(column="a", low="1", high="9"),)
 
 
 def manifest(**parts: Any) -> Manifest:
-    return Manifest(operation_id="id", attempt="1", rows=3, bytes=9, schema_fingerprint="f", key_ranges=RANGES, **parts)
+    return Manifest.of(operation_id="id", attempt="1", rows=3, bytes=9, schema_fingerprint="f", key_ranges=RANGES, **parts)
 
 
 def test_the_condition_joins_all_keys_and_prunes_by_literals() -> None:

@@ -67,7 +67,7 @@ def head(*columns: tuple[str, str]) -> LakeHead:
 
 
 def manifest(reading: LogBatchResult | None = READING) -> Manifest:
-    return Manifest(operation_id="operation-1", attempt="a", rows=1, bytes=1, schema_fingerprint="", log=reading)
+    return Manifest.of(operation_id="operation-1", attempt="a", rows=1, bytes=1, schema_fingerprint="", log=reading)
 
 
 def test_tables_that_follow_a_log_are_ordered_by_positions_and_remember_deletes() -> None:
@@ -92,7 +92,7 @@ def test_what_ignores_deletes_removes_nothing_whatever_asks_for_it() -> None:
     assert stored.ignores_deletes
     assert decided(deletes=Deletes.IGNORE) == replace(LATEST, ignores_deletes=True)
     spec = Case(root="/r").operation(1, stored_as=stored, delete_missing_where="t.`id` = 1", delete_where="name = 'x'")
-    told = plan_merge(spec, manifest(replace(READING, truncates=((1, 2),), deletes=1)))
+    told = plan_merge(spec, manifest(READING.changed(truncates=((1, 2),), deletes=1)))
     assert "BY SOURCE" not in merge_statement("t", "s", told)
     assert plan_merge(spec, manifest(None)).deleted_flag == ""
 
@@ -256,7 +256,7 @@ def test_a_backfill_of_a_new_column_is_advised_only_where_it_can_run(
 
 def test_an_event_that_is_older_than_its_row_is_neither_written_nor_deletes() -> None:
     spec = Case(root="/r").operation(1, stored_as=EVENTS)
-    plan = plan_merge(spec, manifest(replace(READING, truncates=((1, 2), (3, 4)), deletes=1)))
+    plan = plan_merge(spec, manifest(READING.changed(truncates=((1, 2), (3, 4)), deletes=1)))
     text = merge_statement("t", "s", plan)
     guard = "(t.`_cdc_sequence` IS NULL OR t.`_cdc_sequence` <= s.`_cdc_sequence`)"
     assert f"WHEN MATCHED AND s.`__cdc_delete` AND {guard} THEN DELETE" in text
@@ -281,7 +281,7 @@ def test_of_a_table_that_was_emptied_a_null_keeps_nothing_older() -> None:
 
 
 def test_without_one_order_no_event_is_taken_for_an_old_one() -> None:
-    plan = plan_merge(Case(root="/r").operation(1, stored_as=EVENTS), manifest(replace(READING, ordered=False, deletes=1)))
+    plan = plan_merge(Case(root="/r").operation(1, stored_as=EVENTS), manifest(READING.changed(ordered=False, deletes=1)))
     assert (plan.sequence, plan.columns[-1]) == ("", SEQUENCE)
 
 

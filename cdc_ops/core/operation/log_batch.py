@@ -12,6 +12,7 @@ from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Gap, Off
 from cdc_ops.core.events.column_drift import NO_DRIFT, ColumnDrift
 from cdc_ops.core.events.event_history import EventHistory
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
+from cdc_ops.core.pipeline.grouped import Grouped
 from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN, UnknownTables
 from cdc_ops.core.schema.tables import Column
 
@@ -51,45 +52,60 @@ class LogBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogBatchResult:
+class EventCounts:
+    """How many events and rows reading the files of an operation showed.
+
+    Args:
+        events: Changes among their records.
+        partial: Rows of which not every column is known, because no event spoke of it.
+        deletes: Rows that are gone.
+        behind: Events below the newest one that the table had: delivered again, or late.
+        quarantined: Records that are set aside, because they cannot be read or are of unknown tables.
+        blank: Empty lines between records, of tools that write no records without a value.
+    """
+
+    events: int = 0
+    partial: int = 0
+    deletes: int = 0
+    behind: int = 0
+    quarantined: int = 0
+    blank: int = 0
+
+
+NO_EVENTS: Final = EventCounts()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogBatchResult(Grouped):
     """What reading the files of an operation showed; it travels in the manifest.
 
     Args:
         watermark: Up to where the table has everything once the rows are merged.
         covers: What each file holds. Files behind a gap were counted, and not read.
         merged: Paths of the files whose events are in the rows.
-        events: Changes among their records.
+        counts: How many events and rows.
         truncates: Positions at which the table was emptied, ascending: what the lake has from before them goes.
-        partial: Rows of which not every column is known, because no event spoke of it.
-        deletes: Rows that are gone.
-        behind: Events below the newest one that the table had: delivered again, or late.
         ordered: The order of events holds across all that the archive has; False where it holds within a partition only, so that an event
             cannot be told to be older than a row.
-        quarantined: Records that are set aside, because they cannot be read or are of unknown tables.
         last_change: When the source made the newest of the changes, UTC; None if there was none.
         lowest: The smallest position among them; () if there was none.
         columns: What the events tell of the columns.
         unknown: What was found of tables that the pipeline file does not speak of; nothing where another table looks after them.
-        blank: Empty lines between records, of tools that write no records without a value.
         gaps: What is missing behind the files that were merged, as far as their contents show it.
     """
 
+    JSON_INLINE = ("counts",)
     watermark: ArchiveWatermark
     covers: tuple[OffsetRange, ...] = ()
     merged: tuple[str, ...] = ()
-    events: int = 0
+    counts: EventCounts = NO_EVENTS
     truncates: tuple[tuple[int, ...], ...] = ()
-    partial: int = 0
-    deletes: int = 0
-    behind: int = 0
     ordered: bool = True
-    quarantined: int = 0
     last_change: datetime | None = None
     lowest: tuple[int, ...] = ()
     columns: ColumnDrift = NO_DRIFT
     unknown: UnknownTables = NONE_UNKNOWN
     gaps: tuple[Gap, ...] = ()
-    blank: int = 0
 
 
 PRESENT: Final = "__cdc_present"

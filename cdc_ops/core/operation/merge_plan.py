@@ -109,11 +109,11 @@ def plan_merge(spec: Operation, manifest: Manifest | None) -> MergePlan:
         # With soft deletes such rows are written like all others, with their mark.
         deleted_flag=DELETE_MARK if spec.apply.mode is ApplyMode.MERGE and (reading or conditional) else "",
         deleted_column=spec.apply.deleted_column,
-        present=PRESENT if (reading and reading.partial) or (folds_nulls(spec) and spec.apply.mode is ApplyMode.MERGE) else "",
+        present=PRESENT if (reading and reading.counts.partial) or (folds_nulls(spec) and spec.apply.mode is ApplyMode.MERGE) else "",
         sequence=spec.apply.stored_as.own.sequence
         if _is_guarded(spec, events=reading is not None) and (reading is None or reading.ordered)
         else "",
-        deletes=reading.deletes > 0 or bool(spec.apply.delete_where) if reading else bool(spec.apply.delete_where),
+        deletes=reading.counts.deletes > 0 or bool(spec.apply.delete_where) if reading else bool(spec.apply.delete_where),
         truncates=tuple(position_literal(place) for place in reading.truncates) if reading else (),
         stamps=stamps_of(spec),
     )

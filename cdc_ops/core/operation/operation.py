@@ -19,6 +19,7 @@ from cdc_ops.core.operation.log_batch import LOG_COLUMNS, LogBatchResult
 from cdc_ops.core.operation.progress import TableProgress
 from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, CompareRead, KeysRead, Read, ReplayRead, WindowRead
 from cdc_ops.core.phases import Phases
+from cdc_ops.core.pipeline.grouped import Grouped
 from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN, UnknownTables
 from cdc_ops.core.reconcile.key_buckets import BucketSelection
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
@@ -221,13 +222,29 @@ class KeyRange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class LandedFiles:
+    """How much was landed.
+
+    Args:
+        rows, bytes, files: The rows.
+        feed_files, feed_bytes: The feed of events, if the merge reads that too; 0 if it does not.
+    """
+
+    rows: int
+    bytes: int
+    files: int = 0
+    feed_files: int = 0
+    feed_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest(Grouped):
     """The last file of a landed window: it is written only when everything else is there.
 
     Args:
         operation_id: Whose rows.
         attempt: Folder name of the attempt that finished.
-        rows, bytes, files: What was landed.
+        landed: How much was landed.
         schema_fingerprint: Of the schema that was read.
         key_ranges: Per key column that can be pruned by.
         null_keys: Rows with NULL in a key column.
@@ -235,24 +252,20 @@ class Manifest:
         scope: The part of the table that was found to differ and was read, for operations that compare.
         log: What reading an archive showed, for operations that do.
         quarantined: Rows that are to be set aside (`Operation.quarantine`).
-        feed_files, feed_bytes: What was landed of the feed, if the merge reads that too; 0 if it does not.
         reread: Why the window was read again although it had been landed before, "" if it had not.
     """
 
+    JSON_INLINE = ("landed",)
     operation_id: str
     attempt: str
-    rows: int
-    bytes: int
+    landed: LandedFiles
     schema_fingerprint: str
     key_ranges: tuple[KeyRange, ...] = ()
     null_keys: int = 0
-    files: int = 0
     nulled: NullifiedValues = NOTHING_NULLIFIED
     scope: BucketSelection | None = None
     log: LogBatchResult | None = None
     quarantined: int = 0
-    feed_files: int = 0
-    feed_bytes: int = 0
     reread: str = ""
 
 

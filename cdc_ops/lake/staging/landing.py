@@ -60,7 +60,7 @@ def land(
             metadata = pq.ParquetFile(stream).metadata
         footers.add(metadata)
         lost = lost or _has_marks(metadata)
-    manifest = Manifest(
+    manifest = Manifest.of(
         operation_id=spec.operation_id,
         attempt=attempt,
         rows=footers.rows,
@@ -90,8 +90,8 @@ def read_landed(spark: SparkSession, spec: Operation, manifest: Manifest) -> Dat
     columns = ", ".join(f"{quoted(column.name)} {column.delta_type}" for column in spec.read_schema.columns)
     rows = spark.read.schema(columns).parquet(f"{spec.target.staging.rstrip('/')}/{manifest.attempt}")
     listed = len(rows.inputFiles())  # Spark lists them itself: what vanishes after that fails the read, and is not left out of it
-    if listed != manifest.files:
-        raise _lost(spec, f"only {listed:,} of {manifest.files:,} files exist")
+    if listed != manifest.landed.files:
+        raise _lost(spec, f"only {listed:,} of {manifest.landed.files:,} files exist")
     return rows
 
 

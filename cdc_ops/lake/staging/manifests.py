@@ -80,9 +80,9 @@ def find_landed(spec: Operation) -> Landed:
 
 def find_damage(staging: str, manifest: Manifest) -> str:
     """Returns what is missing of landed files, "" if they are there with the sizes that were written."""
-    wanted = [(manifest.attempt, manifest.files, manifest.bytes)]
-    if manifest.feed_files:
-        wanted.append((feed_name(manifest.attempt), manifest.feed_files, manifest.feed_bytes))
+    wanted = [(manifest.attempt, manifest.landed.files, manifest.landed.bytes)]
+    if manifest.landed.feed_files:
+        wanted.append((feed_name(manifest.attempt), manifest.landed.feed_files, manifest.landed.feed_bytes))
     for folder, count, size in wanted:
         files = landed_files(staging, folder)
         found = sum(file.bytes for file in files)

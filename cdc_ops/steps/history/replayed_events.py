@@ -64,8 +64,8 @@ def keep_whole_rows(spec: Operation, batch: Batch) -> Batch:
 
 def _manifest(spec: Operation, emptied: tuple[tuple[int, ...], ...]) -> Manifest:
     """What is known of merged events: rows may be partial, and there may be deletes among them."""
-    reading = LogBatchResult(watermark=spec.after.archive or ArchiveWatermark(), truncates=emptied, partial=1, deletes=1)
-    return Manifest(
+    reading = LogBatchResult.of(watermark=spec.after.archive or ArchiveWatermark(), truncates=emptied, partial=1, deletes=1)
+    return Manifest.of(
         operation_id=spec.operation_id, attempt="", rows=0, bytes=0, schema_fingerprint=spec.source.schema.fingerprint, log=reading
     )
 

@@ -99,7 +99,7 @@ def land_events(
         if seen.bad and not log.quarantine:
             raise _bad_records(feed, spec.table, seen.bad)
         newest, behind = (log.before.newest, 0) if log.again else check_order(rows_of_files, spec, log, names)
-        reading = LogBatchResult(
+        reading = LogBatchResult.of(
             watermark=replace(proven.watermark, newest=newest),
             covers=covers,
             merged=proven.merged,
@@ -130,10 +130,9 @@ def _land_rows(spark: SparkSession, spec: Operation, attempt: str, feed: DataFra
     def finished(manifest: Manifest) -> Manifest:
         if tied.get["n"]:
             refuse_ties(folded, spec.full_schema)
-        reading = replace(looked.reading, partial=landed.get["partial"], deletes=landed.get["deletes"])
+        reading = looked.reading.changed(partial=landed.get["partial"], deletes=landed.get["deletes"])
         feed_files = landed_files(spec.target.staging, feed_name(attempt)) if reads_feed(spec, reading) else ()
-        return replace(
-            manifest,
+        return manifest.changed(
             log=reading,
             nulled=seen.nulled,
             feed_files=len(feed_files),
@@ -172,7 +171,7 @@ def reads_feed(spec: Operation, reading: LogBatchResult) -> bool:
     """True if the merge of landed events reads their feed too: for the event history, and for what is or was in quarantine."""
     match spec.read:
         case ArchiveRead(batch=batch):
-            return bool(reading.quarantined or batch.again or batch.history)
+            return bool(reading.counts.quarantined or batch.again or batch.history)
         case _:
             return False
 

@@ -25,7 +25,7 @@ def read_events(spark: SparkSession, spec: Operation, manifest: Manifest) -> Bat
     """
     check_feed(spec, manifest)
     rows = read_landed(spark, spec, manifest)
-    return Batch(rows=rows, plan=plan_merge(spec, manifest), manifest=manifest, read_rows=manifest.rows)
+    return Batch(rows=rows, plan=plan_merge(spec, manifest), manifest=manifest, read_rows=manifest.landed.rows)
 
 
 def set_aside_bad_records(spec: Operation, batch: Batch) -> Batch:
@@ -66,7 +66,7 @@ def _append(spec: Operation, batch: Batch, log: LogBatch) -> None:
 
 
 def _quarantined(batch: Batch) -> int:
-    return batch.manifest.log.quarantined if batch.manifest and batch.manifest.log else 0
+    return batch.manifest.log.counts.quarantined if batch.manifest and batch.manifest.log else 0
 
 
 def _feed_of(spec: Operation, batch: Batch) -> str:

@@ -49,7 +49,7 @@ def land_differences(
     scope = _scope_of(spark, source, spec, compare)
     if scope.is_empty:
         fingerprint = spec.source.schema.fingerprint
-        manifest = Manifest(
+        manifest = Manifest.of(
             operation_id=spec.operation_id, attempt=attempt, rows=0, bytes=0, schema_fingerprint=fingerprint, scope=scope, reread=reread
         )  # fmt: skip
         write_manifest(spec.target.staging, manifest)

@@ -55,7 +55,7 @@ def _differences(spark: SparkSession, spec: Operation, manifest: Manifest) -> Ba
     landed = landed.drop(*(column.name for column in spec.source.hidden))
     plan, stored = plan_merge(spec, manifest), stored_rows(spec).read(spark)
     if not spec.apply.keys:
-        return _whole_table(spec, Batch(rows=landed, plan=plan, manifest=manifest, read_rows=manifest.rows), stored)
+        return _whole_table(spec, Batch(rows=landed, plan=plan, manifest=manifest, read_rows=manifest.landed.rows), stored)
     changes = _changes(spark, spec, manifest, landed, stored)
     if not changes.count:
         return None
@@ -63,7 +63,7 @@ def _differences(spark: SparkSession, spec: Operation, manifest: Manifest) -> Ba
         samples = changes.samples(spec.source_keys)
         comparison_of(spec).guard.check(changes.deletes, stored.count(), samples, pipeline=spec.pipeline, table=str(spec.table))
     plan = replace(plan, prune=changes.key_ranges, deleted_flag=DELETED)
-    batch = Batch(rows=changes.rows, plan=plan, manifest=manifest, read_rows=manifest.rows)
+    batch = Batch(rows=changes.rows, plan=plan, manifest=manifest, read_rows=manifest.landed.rows)
     if not spec.apply.deleted_column:
         return batch
     # Of rows that are gone the batch has nothing but the keys: their last values are in the lake.
@@ -94,4 +94,4 @@ def _no_rows(spark: SparkSession, spec: Operation, manifest: Manifest) -> Batch:
     """Returns a batch without a row: its commit carries the operation's number and state."""
     empty = spark.createDataFrame([], ", ".join(f"{quoted(c.name)} {c.delta_type}" for c in spec.full_schema.columns))
     plan = replace(plan_merge(spec, None), deleted_flag="")
-    return Batch(rows=marked_rows(empty, spec), plan=plan, manifest=manifest, read_rows=manifest.rows)
+    return Batch(rows=marked_rows(empty, spec), plan=plan, manifest=manifest, read_rows=manifest.landed.rows)

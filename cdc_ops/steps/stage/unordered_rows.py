@@ -52,7 +52,7 @@ def check_places(spark: SparkSession, spec: Operation, landed: Manifest) -> Mani
         landed = replace(landed, null_keys=read_landed(spark, spec, landed).where(keyless & ~is_emptying(spec)).count())
     if landed.null_keys and not spec.apply.quarantine:
         raise null_keys_error(spec, landed.null_keys)
-    if not landed.rows or spec.apply.update_only or sequence is None or not sequence.columns:
+    if not landed.landed.rows or spec.apply.update_only or sequence is None or not sequence.columns:
         return landed
     found = read_landed(spark, spec, landed).where(_fault(spec) != "").count()
     if found and not spec.apply.quarantine:
