@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cdc_ops.dev.waiting import wait_until
+from cdc_ops.dev.processes import wait_until
 
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of linux/prctl.h
 _libc = ctypes.CDLL(None)

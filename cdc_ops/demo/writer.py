@@ -19,8 +19,7 @@ import sqlalchemy
 
 from cdc_ops.demo.layout import DATABASE
 from cdc_ops.dev.mariadb import MariaDBServer
-from cdc_ops.dev.processes import ServerProcess
-from cdc_ops.dev.waiting import wait_until
+from cdc_ops.dev.processes import ServerProcess, wait_until
 
 LIFETIME = 4 * 3600.0
 TRANSACTIONS_PER_SECOND = 20

@@ -10,11 +10,15 @@ import pwd
 import signal
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
-from cdc_ops.dev.waiting import wait_until
+import tenacity
+
 from cdc_ops.errors import EnvironmentSetupError
+
+T = TypeVar("T")
 
 PID_FILE = "server.pid"
 LOG_FILE = "server.log"
@@ -165,3 +169,22 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 def _main_group(user: str) -> int:
     return pwd.getpwnam(user).pw_gid
+
+
+def wait_until(look: Callable[[], T], timeout: float, *, every: float = 0.05, hopeless: Callable[[], bool] = lambda: False) -> T:
+    """Calls `look` until its result is true; returns the last result, which is false if the wait was in vain.
+
+    Args:
+        look: Returns what the caller waits for, or a false value. Its errors end the wait.
+        timeout: Seconds until the wait ends.
+        every: Seconds between two calls.
+        hopeless: Ends the wait early after a call, when it returns True.
+    """
+    late = tenacity.stop_after_delay(timeout)
+    retrying = tenacity.Retrying(
+        retry=tenacity.retry_if_result(lambda result: not result),
+        stop=lambda state: late(state) or hopeless(),
+        wait=tenacity.wait_fixed(every),
+        retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,
+    )
+    return retrying(look)

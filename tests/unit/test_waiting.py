@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cdc_ops.dev.waiting import wait_until
+from cdc_ops.dev.processes import wait_until
 
 HOUR = 3600.0
 

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 import httpx
 
 from cdc_ops.demo.airflow.home import USER, Login
-from cdc_ops.dev.waiting import wait_until
+from cdc_ops.dev.processes import wait_until
 from cdc_ops.errors import EnvironmentSetupError, JobError
 
 ENDED: Final = frozenset({"success", "failed"})
