@@ -152,7 +152,7 @@ def test_tables_of_a_folder_are_read_once_and_come_to_what_they_come_to_alone(
     assert [[line for _, line, _, _ in found[2]] for found in together[:2]] == [[7, 8, 2, 3, 3], [7]]
     unknown = UnknownTables(shown=(UnknownTable(name="shop.d", records=1), UnknownTable(name="shop.other", records=1)), tables=2, records=2)
     assert [found[0][0].unknown for found in together[:2]] == [unknown, NONE_UNKNOWN]
-    assert [found[0][0].quarantined for found in together[:2]] == [5, 1]
+    assert [found[0][0].counts.quarantined for found in together[:2]] == [5, 1]
     assert together[0][2][1][2:] == ("it is of shop.other, of which the pipeline file does not speak", event("other", 25, 1))
     # What is landed already needs no reading; who is left over reads for himself.
     later = SharedScans(spark, operations[:2], "again", said.append)
