@@ -6,6 +6,7 @@ next window.
 """
 
 from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -21,7 +22,8 @@ from cdc_ops.steps.log.shared_scan import SharedScans
 from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
 from cdc_ops.steps.reconcile.land_differences import land_differences
 from cdc_ops.steps.reporting.stopwatch import measured
-from cdc_ops.steps.stage.invalid_values import translated_failures
+from cdc_ops.steps.stage.invalid_values import unstorable_value
+from cdc_ops.steps.stage.row_errors import translated_row_errors
 from cdc_ops.steps.stage.unordered_rows import check_places
 from cdc_ops.steps.table.schema_evolution import check_columns_unchanged
 
@@ -63,7 +65,7 @@ def _land(spark: SparkSession, source: Source, spec: Operation, attempt: str, re
         return land_events(spark, spec, spec.read.batch, attempt, readings, reread)
     check_columns_unchanged(source, spec)
     try:
-        with translated_failures(spec.table):
+        with translated_row_errors(partial(unstorable_value, spec.table)):
             if isinstance(spec.read, CompareRead):
                 return land_differences(spark, source, spec, attempt, lambda: check_columns_unchanged(source, spec), reread)
             rows = read_with_null_counts(spark, source.jdbc_read(spec.read_schema, spec.slices), spec.read_schema, spec.source_keys)

@@ -8,7 +8,7 @@ The batch's rows, the operation's number and the table's whole state are in one 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -36,11 +36,12 @@ from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
 from cdc_ops.steps.reconcile.landed_differences import read_differences
 from cdc_ops.steps.reporting.stopwatch import measured
 from cdc_ops.steps.stage.deletes import drop_ignored_deletes, mark_deletes
-from cdc_ops.steps.stage.incomplete_rows import translated_gaps
-from cdc_ops.steps.stage.invalid_values import translated_failures
+from cdc_ops.steps.stage.incomplete_rows import incomplete_row
+from cdc_ops.steps.stage.invalid_values import unstorable_value
 from cdc_ops.steps.stage.latest_rows import keep_latest_rows
+from cdc_ops.steps.stage.row_errors import translated_row_errors
 from cdc_ops.steps.stage.truncates import apply_truncates
-from cdc_ops.steps.stage.unordered_rows import set_aside_unordered_rows, translated_order
+from cdc_ops.steps.stage.unordered_rows import set_aside_unordered_rows, unordered_row
 from cdc_ops.steps.table.schema_evolution import check_columns_unchanged
 from cdc_ops.steps.table.soft_deletes import with_stored_deletes
 
@@ -142,7 +143,7 @@ def _manifest_of(spec: Operation) -> Manifest:
 def _translated_errors(source: Source, spec: Operation) -> Iterator[None]:
     """Turns the failure of a statement at a row into the error that names it."""
     try:
-        with translated_failures(spec.table), translated_order(spec), translated_gaps(spec):
+        with translated_row_errors(partial(unstorable_value, spec.table), partial(unordered_row, spec), partial(incomplete_row, spec)):
             yield
     except Exception:  # as in extract: says what a driver's message only hints at
         if _reads_while_it_writes(spec):

@@ -7,6 +7,7 @@ stops there, so that the size of a table does not matter. Runs in Spark.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -20,7 +21,8 @@ from cdc_ops.lake.merge.apply import duplicate_keys
 from cdc_ops.lake.staging.null_counts import observe_marks
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.query.jdbc_rows import read_source, read_with_null_counts
-from cdc_ops.steps.stage.invalid_values import translated_failures
+from cdc_ops.steps.stage.invalid_values import unstorable_value
+from cdc_ops.steps.stage.row_errors import translated_row_errors
 from cdc_ops.steps.table.entries import matched_entries
 from cdc_ops.steps.table.source_table import SourceTable, read_source_table
 
@@ -100,7 +102,7 @@ def try_table(spark: SparkSession, pipeline: Pipeline, source: Source, config: T
     facts = read_source_table(pipeline, source, config)
     path = f"{folder.rstrip('/')}/{config.table.schema}/{config.table.name}"
     try:
-        with translated_failures(config.table):
+        with translated_row_errors(partial(unstorable_value, config.table)):
             marked = read_with_null_counts(spark, source.first_rows(facts.schema, limit), facts.schema, facts.source_keys)
             rows, nulled = observe_marks(marked, facts.schema)
             mapped = {_MAPPING: "name"} if any(_SPECIAL.search(name) for name in facts.schema.names) else {}

@@ -2,8 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from cdc_ops.core.schema.tables import TableName
@@ -28,36 +26,19 @@ def failing(condition: str, decoded: str, column: str, keys: tuple[tuple[str, st
     return f"IF({condition}, raise_error(concat('{_MARK}', hex(to_json({facts}, map('ignoreNullFields', 'false'))))), {decoded})"
 
 
-@contextmanager
-def translated_failures(table: TableName) -> Iterator[None]:
-    """Turns the failure of such an expression into an error of ours.
-
-    Raises:
-        UnstorableValueError: a value cannot be stored; it names column and key.
-    """
-    try:
-        yield
-    except Exception as error:  # of a failing write, Py4J's own error comes through as well as PySpark's
-        found = _FOUND.search(full_text(error))
-        if found is None:
-            raise
-        facts = json.loads(bytes.fromhex(found[1]).decode())
-        key = ", ".join(f"{name} = {value}" for name, value in zip(facts["names"], facts["key"], strict=True))
-        raise UnstorableValueError(
-            f"Column {facts['column']!r} of {table} has a value that no stored type can hold, in the row with {key or 'no known key'}.",
-            why="Such are zero, partial and impossible dates, infinite ones and NaN; the table's policy for them is 'fail'.",
-            data="Nothing of this batch was written; the watermark stays.",
-            next="Repair the row at the source, or set 'zero_dates' ('nan_values' for NaN) to 'null', which counts them; then run again.",
-        ) from error
-
-
-def full_text(error: BaseException | None) -> str:
-    """Returns an error's text and those of its causes: a failing write has its reason one or two exceptions further down, in the JVM."""
-    parts = []
-    while error is not None:
-        parts.append(f"{error} {getattr(error, '_stackTrace', '')} ")
-        error = getattr(error, "_cause", None) or error.__cause__
-    return "".join(parts)
+def unstorable_value(table: TableName, failure: str) -> UnstorableValueError | None:
+    """Returns the error that names column and key, if the text of a failure is that of such an expression."""
+    found = _FOUND.search(failure)
+    if found is None:
+        return None
+    facts = json.loads(bytes.fromhex(found[1]).decode())
+    key = ", ".join(f"{name} = {value}" for name, value in zip(facts["names"], facts["key"], strict=True))
+    return UnstorableValueError(
+        f"Column {facts['column']!r} of {table} has a value that no stored type can hold, in the row with {key or 'no known key'}.",
+        why="Such are zero, partial and impossible dates, infinite ones and NaN; the table's policy for them is 'fail'.",
+        data="Nothing of this batch was written; the watermark stays.",
+        next="Repair the row at the source, or set 'zero_dates' ('nan_values' for NaN) to 'null', which counts them; then run again.",
+    )
 
 
 def _literal(text: str) -> str:

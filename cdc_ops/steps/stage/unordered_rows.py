@@ -1,7 +1,5 @@
 """Changes without a place: NULL in a key or in `sequence_by`. The statement ends at the first one, or all are set aside."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
 from operator import or_
@@ -17,24 +15,12 @@ from cdc_ops.errors import NullSequenceError
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.quarantine.write import set_rows_aside
 from cdc_ops.lake.staging.landing import read_landed
-from cdc_ops.steps.stage.invalid_values import full_text
 from cdc_ops.steps.stage.truncates import is_emptying
 
 
-@contextmanager
-def translated_order(spec: Operation) -> Iterator[None]:
-    """Turns the failure of such a statement into an error of ours.
-
-    Raises:
-        NullSequenceError: a row has NULL in a column of `sequence_by`.
-    """
-    try:
-        yield
-    except Exception as error:  # of a failing statement, Py4J's own error comes through as well as PySpark's
-        sequence = spec.apply.stored_as.sequence
-        if sequence is None or UNPLACED not in full_text(error):
-            raise
-        raise _unplaced(spec) from error
+def unordered_row(spec: Operation, failure: str) -> NullSequenceError | None:
+    """Returns the error, if the text of a failure is that of a row with NULL in a column of `sequence_by`."""
+    return _unplaced(spec) if spec.apply.stored_as.sequence is not None and UNPLACED in failure else None
 
 
 def check_places(spark: SparkSession, spec: Operation, landed: Manifest) -> Manifest:
