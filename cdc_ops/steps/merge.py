@@ -97,13 +97,16 @@ def _merge(spark: SparkSession, source: Source, spec: Operation) -> OperationRes
         check_columns_unchanged(source, spec)
     with _translated_errors(source, spec):
         batch = _read_batch(spark, source, spec, manifest, taken=taken)
-        if batch is None:
-            return _unchanged(spec, manifest)
-        batch = reduce(lambda so_far, step: step(spec, so_far), BATCH_STEPS, batch)
-        result = apply(spec, batch)
+        result = _unchanged(spec, manifest) if batch is None else _apply(spec, batch)
+    return result if manifest is None else replace(result, counts=result.counts.with_landed(manifest))
+
+
+def _apply(spec: Operation, batch: Batch) -> OperationResult:
+    batch = reduce(lambda so_far, step: step(spec, so_far), BATCH_STEPS, batch)
+    result = apply(spec, batch)
     if result.outcome is not Outcome.NUMBER_TAKEN:  # else nothing of it was merged
         resolve_records(spec, batch)
-    return result if manifest is None else replace(result, counts=_with_landed(result.counts, manifest))
+    return result
 
 
 def _read_batch(spark: SparkSession, source: Source, spec: Operation, manifest: Manifest | None, *, taken: bool) -> Batch | None:
@@ -153,15 +156,4 @@ def _translated_errors(source: Source, spec: Operation) -> Iterator[None]:
 
 def _unchanged(spec: Operation, manifest: Manifest | None) -> OperationResult:
     counts = Counts(read=manifest.landed.rows, bytes=manifest.landed.bytes) if manifest else Counts()
-    result = OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.UNCHANGED, counts=counts)
-    return result if manifest is None else replace(result, counts=_with_landed(counts, manifest))
-
-
-def _with_landed(counts: Counts, manifest: Manifest) -> Counts:
-    """Adds what landing the rows has shown."""
-    counts = replace(counts, nulled=manifest.nulled, quarantined=manifest.quarantined, reread=(manifest.reread,) if manifest.reread else ())
-    if manifest.log is None:
-        return counts
-    events = manifest.log
-    counts = replace(counts, read=events.counts.events, quarantined=events.counts.quarantined, behind=events.counts.behind)
-    return replace(counts, unknown=events.unknown, columns=events.columns, blank=events.counts.blank)
+    return OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.UNCHANGED, counts=counts)

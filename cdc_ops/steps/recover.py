@@ -10,7 +10,6 @@ The Delta log decides, not the report of a job: a Spark application that died af
 from dataclasses import dataclass, replace
 
 from cdc_ops.core.cursor.cursors import CursorValue
-from cdc_ops.core.events.column_drift import NO_DRIFT
 from cdc_ops.core.maintenance import carry_over
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.operation import Operation, OperationResult, Outcome
@@ -30,7 +29,6 @@ from cdc_ops.core.operation.table_state import (
     unchanged,
 )
 from cdc_ops.core.pipeline.pipeline import TableConfig
-from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN
 from cdc_ops.core.schema.value_policies import NullifiedValues
 from cdc_ops.errors import LedgerBehindError, StateError
 from cdc_ops.lake.log.head import FoundCommit, commit_counts, find_commit, read_head
@@ -137,6 +135,7 @@ def _unreported(spec: Operation, found: FoundCommit) -> OperationResult:
     Its Spark application ended after the commit, or another attempt committed the operation.
     """
     manifest = find_manifest(spec.target.staging)
+    counts = commit_counts(found, found.record.counts.rows)
     lossy = any(column.lossy for column in spec.source.schema.columns)
     return OperationResult(
         op_seq=spec.op_seq,
@@ -144,16 +143,7 @@ def _unreported(spec: Operation, found: FoundCommit) -> OperationResult:
         outcome=Outcome.ALREADY_APPLIED,
         delta_version=found.version,
         late=found.record.counts.late,
-        counts=replace(
-            commit_counts(found, manifest.log.counts.events if manifest and manifest.log else found.record.counts.rows),
-            nulled=manifest.nulled if manifest else NullifiedValues(counted=not lossy),
-            quarantined=(manifest.log.counts.quarantined if manifest.log else manifest.quarantined) if manifest else 0,
-            behind=manifest.log.counts.behind if manifest and manifest.log else 0,
-            blank=manifest.log.counts.blank if manifest and manifest.log else 0,
-            columns=manifest.log.columns if manifest and manifest.log else NO_DRIFT,
-            unknown=manifest.log.unknown if manifest and manifest.log else NONE_UNKNOWN,
-            reread=(manifest.reread,) if manifest and manifest.reread else (),
-        ),
+        counts=counts.with_landed(manifest) if manifest else replace(counts, nulled=NullifiedValues(counted=not lossy)),
     )
 
 

@@ -5,7 +5,7 @@ carry connection *names*, never credentials.
 """
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import assert_never
 
@@ -288,6 +288,16 @@ class Counts:
     unknown: UnknownTables = NONE_UNKNOWN
     reread: tuple[str, ...] = ()
     blank: int = 0
+
+    def with_landed(self, manifest: Manifest) -> "Counts":
+        """Returns the counts of a commit with what landing its rows has shown; of events, what was read is the events."""
+        again = (manifest.reread,) if manifest.reread else ()
+        counts = replace(self, nulled=manifest.nulled, quarantined=manifest.quarantined, reread=again)
+        if manifest.log is None:
+            return counts
+        events, log = manifest.log.counts, manifest.log
+        counts = replace(counts, read=events.events, quarantined=events.quarantined, behind=events.behind, blank=events.blank)
+        return replace(counts, unknown=log.unknown, columns=log.columns)
 
     @property
     def warning(self) -> str:

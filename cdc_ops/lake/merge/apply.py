@@ -66,7 +66,7 @@ def apply(spec: Operation, batch: Batch) -> OperationResult:
     ensure_table(spark, spec)
     version, nulled = None, NullifiedValues(counted=not mark_names(batch.rows))
     with _found_committed(spec), _translated(spec, batch):
-        version, nulled = _execute(spark, spec, add_commit_columns(spec, order_changes(spec, batch)))
+        version, nulled = _execute(spark, spec, add_commit_columns(order_changes(spec, batch)))
     result = OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.NUMBER_TAKEN)
     commit = find_commit(spec.target.path, spec.operation_id)
     if commit is not None:

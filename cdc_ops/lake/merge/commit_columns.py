@@ -10,12 +10,11 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.operation.merge_plan import MergePlan
-from cdc_ops.core.operation.operation import Operation
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.merge.sql import stamp_values
 
 
-def add_commit_columns(_: Operation, batch: Batch) -> Batch:
+def add_commit_columns(batch: Batch) -> Batch:
     """Adds the columns to rows that are written with the whole table."""
     return batch if batch.plan.mode is ApplyMode.MERGE else replace(batch, rows=with_commit_columns(batch.rows, batch.plan))
 

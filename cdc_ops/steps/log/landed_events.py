@@ -3,10 +3,11 @@
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.events.event_history import may_be_noted
-from cdc_ops.core.operation.log_batch import LogBatch
+from cdc_ops.core.operation.log_batch import LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Manifest, Operation
 from cdc_ops.core.operation.reads import ArchiveRead
+from cdc_ops.errors import StateError
 from cdc_ops.formats.feed.fold import identity_of, place_of
 from cdc_ops.formats.registry import open_format
 from cdc_ops.lake.history.rows import Kept, event_rows
@@ -35,16 +36,23 @@ def set_aside_bad_records(spec: Operation, batch: Batch) -> Batch:
         LakeConflictError: somebody else changes the quarantine.
     """
     match spec.read:
-        case ArchiveRead(batch=log) if (path := log.quarantine or log.unknown) and not log.again and _quarantined(batch):
-            set_aside(batch.rows.sparkSession, spec, path, _feed_of(spec, batch))
+        case ArchiveRead(batch=log) if not log.again:
+            reading, feed = _landed(spec, batch)
+            if reading.counts.quarantined:
+                set_aside(batch.rows.sparkSession, spec, log.quarantine or log.unknown, feed)
     return batch
 
 
 def keep_events(spec: Operation, batch: Batch) -> Batch:
     """Appends the events to the table's history, if it has one."""
     match spec.read:
-        case ArchiveRead(batch=log) if log.history is not None:
-            _append(spec, batch, log)
+        case ArchiveRead(batch=log) if (history := log.history) is not None:
+            reading, folder = _landed(spec, batch)
+            feed, facts = batch.rows.sparkSession.read.parquet(folder), open_format(log.archive.events.format).facts
+            events = event_rows(feed, place_of(feed), identity_of(feed, facts), Kept.of(spec))
+            newest = (one.place for one in log.before.newest)
+            again = may_be_noted(reading.lowest, newest, sum(field.of_delivery for field in facts.order))
+            append_events(batch.rows.sparkSession, spec, history, events, again=again)
     return batch
 
 
@@ -52,22 +60,16 @@ def resolve_records(spec: Operation, batch: Batch) -> None:
     """Notes of records that were read once more from the quarantine that they are merged."""
     match spec.read:
         case ArchiveRead(batch=log) if log.again:
-            resolve(batch.rows.sparkSession, spec, log.quarantine, _feed_of(spec, batch))
+            _, feed = _landed(spec, batch)
+            resolve(batch.rows.sparkSession, spec, log.quarantine, feed)
 
 
-def _append(spec: Operation, batch: Batch, log: LogBatch) -> None:
-    if batch.manifest is None or batch.manifest.log is None or log.history is None:
-        return
-    feed, facts = batch.rows.sparkSession.read.parquet(_feed_of(spec, batch)), open_format(log.archive.events.format).facts
-    events = event_rows(feed, place_of(feed), identity_of(feed, facts), Kept.of(spec))
-    newest = (one.place for one in log.before.newest)
-    again = may_be_noted(batch.manifest.log.lowest, newest, sum(field.of_delivery for field in facts.order))
-    append_events(batch.rows.sparkSession, spec, log.history, events, again=again)
+def _landed(spec: Operation, batch: Batch) -> tuple[LogBatchResult, str]:
+    """Returns what reading the files of events showed, and the folder of their landed feed.
 
-
-def _quarantined(batch: Batch) -> int:
-    return batch.manifest.log.counts.quarantined if batch.manifest and batch.manifest.log else 0
-
-
-def _feed_of(spec: Operation, batch: Batch) -> str:
-    return feed_folder(spec, batch.manifest.attempt if batch.manifest else "")
+    Raises:
+        StateError: no events were landed.
+    """
+    if batch.manifest is None or batch.manifest.log is None:
+        raise StateError(f"Operation {spec.op_seq} of {spec.table} has landed no events.")
+    return batch.manifest.log, feed_folder(spec, batch.manifest.attempt)
