@@ -221,3 +221,24 @@ def test_tables_of_changes_are_applied_in_their_own_order(mariadb: MariaDBServer
     assert counts(world.resync(ResyncMode.FULL, **only)) == (1, 0, 0)
     world.sql(f"{insert} (8, 'Joe', 'late', 'UPDATE', 29), (9, 'Max', 'later', 'INSERT', 17)")
     assert counts(world.run(**only)) == (0, 0, 0)
+
+
+def test_a_row_that_is_deleted_in_its_own_window_stays_where_deletes_are_ignored(
+    mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path
+) -> None:
+    world = World(mariadb, tmp_path, spark)
+    world.configure(
+        keys=("id",),
+        cursor=("change_id",),
+        sequence_by=("sequence_num",),
+        apply_as_deletes="operation = 'DELETE'",
+        deletes=Deletes.IGNORE,
+        except_column_list=("operation",),
+    )
+    insert = "INSERT INTO staff (id, name, role, operation, sequence_num) VALUES "
+    world.sql(FEED.format("staff"), insert + "(1, 'Alex', 'chef', 'INSERT', 1)")
+    assert not world.run().failures
+    world.sql(insert + "(1, 'Alex', 'cook', 'UPDATE', 2), (1, 'Alex', 'cook', 'DELETE', 3), (2, 'Pat', 'owner', 'INSERT', 4)")
+    world.sql(insert + "(2, 'Pat', 'owner', 'DELETE', 5), (3, 'Joe', 'boss', 'DELETE', 6)")
+    assert not world.run().failures
+    assert world.lake("staff", "id, role") == [(1, "cook"), (2, "owner")]
