@@ -54,12 +54,12 @@ def _play(layout: Layout, screen: Screen, *, stays: bool) -> int:
             store = ObjectStore()
             surroundings.callback(store.close)
             layout = replace(layout, endpoint=store.endpoint)
-        screen.heading(f"Setting the stage: a MariaDB shop, {'an S3 endpoint, Debezium' if layout.endpoint else 'a writer'}, Airflow")
+        screen.heading(f"Starting a MariaDB shop, {'an S3 endpoint, Debezium' if layout.endpoint else 'a writer'}, Airflow")
         stage = open_stage(layout, screen, outlive=stays)
         screen.line(f"  Airflow is up: {stage.login.address}   user {USER}   password {stage.login.password}")
         good = _story(stage, layout, screen, surroundings).tell()
         clean = _report_secrecy(stage, layout, screen)
-        with screen.step("keeping Spark's classes for the next demo" if stage.checker.archives else "ending the comparing process"):
+        with screen.step("keeping Spark's classes for the next demo" if stage.checker.archives else "ending the process that compares"):
             stage.checker.finish()
         if stays and stage.writer is not None:
             stage.writer.resume()
@@ -95,7 +95,7 @@ def _story(stage: Stage, layout: Layout, screen: Screen, surroundings: ExitStack
 
 
 def _report_secrecy(stage: Stage, layout: Layout, screen: Screen) -> bool:
-    with screen.step("looking for the database password in everything that was written"):
+    with screen.step("searching all written files for the database password"):
         files = stage.watch.look_at_files(written_files(layout))
     where = f"{files:,} files (logs, Airflow's database, staging, Delta logs, ledger) and {stage.watch.looks} looks at all command lines"
     screen.heading("The database password")
@@ -122,7 +122,8 @@ def _tell_where(stage: Stage, layout: Layout, screen: Screen, *, stays: bool) ->
 
 def _conclude(screen: Screen, *, good: bool, clean: bool) -> None:
     screen.line()
-    verdict = "[bold green]Everything that should be equal is equal.[/]" if good else "[bold red]Something differs that should be equal.[/]"
+    equal, differ = "[bold green]Source and lake are equal wherever they should be.[/]", "[bold red]Source and lake differ unexpectedly.[/]"
+    verdict = equal if good else differ
     if not clean:
         verdict += " [bold red]The password leaked.[/]"
     screen.line(f"{verdict} {screen.seconds:.0f} s in all.")

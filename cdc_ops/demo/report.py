@@ -152,7 +152,7 @@ def verdict(one: TableReport) -> str:
     samples = f" ({'; '.join(check.samples)})" if check.samples else ""
     rows = f"{check.rows_source:,} rows at the source, {check.rows_lake:,} in the lake; {', '.join(found)}{samples}"
     if one.excused:
-        return f"[yellow]differs, as it must here[/]: {escape(rows)}\n                 {escape(one.excused)}"
+        return f"[yellow]differs, as expected here[/]: {escape(rows)}\n                 {escape(one.excused)}"
     return f"[bold red]differs[/]: {escape(rows)}"
 
 

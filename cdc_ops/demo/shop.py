@@ -89,7 +89,7 @@ FROM seq_1_to_{PAYMENTS}"""
 PAYMENTS_CHANGES: Final = (
     ("UPDATE payments SET amount = amount + 1 WHERE id <= 500", "500 amounts corrected"),
     ("DELETE FROM payments WHERE id BETWEEN 1001 AND 1100", "100 payments deleted"),
-    ("UPDATE payments SET id = 9000001, note = 'under a new key' WHERE id = 7", "one payment got another key"),
+    ("UPDATE payments SET id = 9000001, note = 'under a new key' WHERE id = 7", "one payment has a new key"),
     (
         "REPLACE INTO payments VALUES (8, 1, 8.88, 'voucher', NULL, NOW(6)), (9000002, 2, 9.99, 'card', 'new', NOW(6))",
         "one replaced, one inserted",

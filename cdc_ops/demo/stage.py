@@ -58,7 +58,7 @@ def open_stage(layout: Layout, screen: Screen, *, outlive: bool) -> Stage:
     """
     stopped = strike_stage(layout)
     if stopped:
-        screen.line(f"  stopped what an earlier demo had left running: {', '.join(stopped)}")
+        screen.line(f"  stopped processes of an earlier demo: {', '.join(stopped)}")
     shutil.rmtree(layout.root, ignore_errors=True)
     for folder in (layout.logs, layout.lake, layout.staging, layout.ledger.parent):
         folder.mkdir(parents=True)

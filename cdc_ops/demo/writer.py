@@ -100,7 +100,7 @@ def main(arguments: list[str]) -> int:
     folder = Path(arguments[0])
     server = MariaDBServer.attach(folder.parent / "mariadb")
     if server is None:
-        print("there is no database server", file=sys.stderr)
+        print("the database server does not run", file=sys.stderr)
         return 1
     ended: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -110,7 +110,7 @@ def main(arguments: list[str]) -> int:
         with engine.connect() as connection:
             return _work(connection, folder, ended)
     except sqlalchemy.exc.OperationalError as error:
-        print(f"the database server is gone: {error.orig}", file=sys.stderr)
+        print(f"the database server ended: {error.orig}", file=sys.stderr)
         return 1
     finally:
         engine.dispose()

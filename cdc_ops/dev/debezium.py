@@ -169,9 +169,9 @@ class DebeziumEngine:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not self._delivered(first):
             if self._ended.is_set() or self._process.exit_code() is not None:
-                raise self._error("Debezium ended", self._failure or "it gave no reason")
+                raise self._error("Debezium ended", self._failure or "Debezium gave no reason")
             if time.monotonic() > deadline:
-                raise self._error("Debezium does not get on", f"it did not deliver a row within {PATIENCE_SECONDS:.0f} seconds")
+                raise self._error("Debezium makes no progress", f"Debezium did not deliver a row within {PATIENCE_SECONDS:.0f} seconds")
             # Without a snapshot an engine begins where the log is when it has started: it never sees what was written before.
             self._mark += 1
             self._server.execute(f"INSERT INTO {MARKS} (id) VALUES ({self._mark})", database=self._settings["cdc-ops.database"])
@@ -221,7 +221,7 @@ class DebeziumEngine:
 
         if address := wait_until(printed, PATIENCE_SECONDS, hopeless=lambda: self._process.exit_code() is not None):
             return int(address[1]), address[2].decode()
-        raise self._error("the JVM for Debezium does not start", "it did not say where it listens")
+        raise self._error("the JVM for Debezium does not start", "the JVM did not print its port")
 
     def _connect(self, port: int, secret: str) -> None:
         from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway

@@ -28,7 +28,7 @@ def connector_settings(server: DatabaseServer, tables: Sequence[str], folder: Pa
     if len(databases) != 1:
         raise EnvironmentSetupError(
             f"An engine captures tables of one database, not of {', '.join(sorted(databases)) or 'none'}.",
-            why="the marks by which it is followed are in that database",
+            why="the rows that show its progress are in that database",
             data="nothing was started",
             next="Start an engine for each database.",
         )
@@ -100,5 +100,5 @@ def _of_kind(server: DatabaseServer, database: str, folder: Path) -> dict[str, s
                 f"There are no settings for {server.name}.",
                 why="MariaDB, MySQL and Postgres are captured",
                 data="nothing was started",
-                next="Start DebeziumEngine with settings of your own.",
+                next="Start DebeziumEngine with your own settings.",
             )

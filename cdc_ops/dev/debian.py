@@ -64,7 +64,7 @@ def linked_command(root: Path, program: str) -> list[str]:
     linkers = [*root.glob("usr/lib64/ld-linux-*"), *root.glob("usr/lib/ld-linux-*")]
     libraries = [str(folder) for folder in root.glob("usr/lib/*-linux-gnu")]
     if not linkers or not libraries:
-        raise _refused(program, f"what was unpacked into {root} has no dynamic linker")
+        raise _refused(program, f"the unpacked folder {root} has no dynamic linker")
     # Without the cache of the machine's libraries: one that is missing is an error, and never another version.
     return [str(linkers[0]), "--inhibit-cache", "--library-path", ":".join(libraries), str(root / program)]
 
@@ -90,7 +90,7 @@ def _mirror(package: str) -> str:
     listed = subprocess.run(_INDEXES, capture_output=True, text=True, check=False)
     found = mirror_of(listed.stdout, known.get("VERSION_CODENAME", RELEASE))
     if found is None:
-        raise _refused(package, "apt knows no mirror of this machine's own release")
+        raise _refused(package, "apt has no mirror of this machine's release")
     return found
 
 
@@ -124,7 +124,7 @@ def _unpack_all(package: str, debs: Sequence[Path], name_target: Callable[[str],
     fields = {deb: _fields(deb) for deb in debs}
     version = next((version for name, version in fields.values() if name == package), None)
     if version is None:
-        raise _refused(package, "apt downloaded something else")
+        raise _refused(package, "apt downloaded another package")
     target = name_target(re.sub(r"^\d+:|-[^-]*$", "", version))
     partial = target.with_name(f"{target.name}.{os.getpid()}")
     partial.mkdir(parents=True)
@@ -155,5 +155,5 @@ def _refused(package: str, why: str) -> EnvironmentSetupError:
         f"{package} cannot be fetched from Debian {RELEASE}",
         why=why,
         data="nothing was changed on this machine",
-        next="install the program by hand, or leave out what needs it",
+        next="install the program manually, or skip the commands that need it",
     )

@@ -34,7 +34,7 @@ class PostgresServer(DatabaseServer):
         if found is None:
             raise EnvironmentSetupError(
                 "Postgres is missing",
-                why="there is no postgres and initdb in /usr/lib/postgresql/*/bin or in PATH",
+                why="postgres and initdb are missing in /usr/lib/postgresql/*/bin or in PATH",
                 data="no server was started",
                 next="sudo apt-get install -y postgresql",
             )
@@ -102,9 +102,9 @@ class PostgresServer(DatabaseServer):
             shutil.rmtree(self.data)
             raise EnvironmentSetupError(
                 f"the user {user} cannot enter {self.data}",
-                why="Postgres refuses to run as root, and a folder above is closed to others",
+                why="Postgres refuses to run as root, and other users cannot enter a parent folder",
                 data="nothing was created",
-                next="choose a folder that others may enter, for example below /tmp",
+                next="choose a folder that other users can enter, for example below /tmp",
             )
 
 

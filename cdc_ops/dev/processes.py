@@ -150,7 +150,7 @@ def run_tool(command: Sequence[str], *, what: str, user: str | None = None) -> N
             f"{what} failed",
             why="\n".join(done.stdout.splitlines()[-15:]) or f"exit code {done.returncode}",
             data="no server was started",
-            next="run it by hand: " + " ".join(command),
+            next="run the command manually: " + " ".join(command),
         )
 
 

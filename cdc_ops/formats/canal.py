@@ -58,8 +58,8 @@ class CanalJson:
                 .when(record["isDdl"], RecordKind.DDL.value)
                 .when(record["_tidb"]["watermarkTs"].isNotNull(), RecordKind.CONTROL.value)
                 .otherwise(RecordKind.BAD.value),
-                "reason": F.when(_is_cut(record), "the message was too large, and has the key of its row only").otherwise(
-                    F.concat(F.lit("no rows of a known type: "), F.coalesce(kind, F.lit("NULL")))
+                "reason": F.when(_is_cut(record), "the message was too large, so it has only the key of its row").otherwise(
+                    F.concat(F.lit("the message has an unknown type: "), F.coalesce(kind, F.lit("NULL")))
                 ),
                 "op": op,
                 "table": name_of(record["database"], record["table"]),

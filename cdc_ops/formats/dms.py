@@ -62,7 +62,7 @@ class Dms:
             self.facts,
             {
                 "kind": F.when(known, RecordKind.CHANGE.value).otherwise(RecordKind.BAD.value),
-                "reason": F.when(blind, "it has no before-image columns").otherwise(
+                "reason": F.when(blind, "the record has no before-image columns").otherwise(
                     F.concat(F.lit("unknown Op "), F.coalesce(letter, F.lit("NULL")))
                 ),
                 "op": op,

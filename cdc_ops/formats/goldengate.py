@@ -56,7 +56,7 @@ class GoldenGateJson:
             self.facts,
             {
                 "kind": F.when(op.isNotNull() & ~blind, RecordKind.CHANGE.value).otherwise(RecordKind.BAD.value),
-                "reason": F.when(blind, "it has no image of the row before").otherwise(
+                "reason": F.when(blind, "the record has no before image").otherwise(
                     F.concat(F.lit("unknown op_type "), F.coalesce(letter, F.lit("NULL")))
                 ),
                 "op": op,

@@ -106,7 +106,7 @@ def wait_until(condition: Callable[[], object], what: str) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: it never came true")
+            raise AssertionError(f"{what}: the wait was in vain")
         time.sleep(0.05)
 
 

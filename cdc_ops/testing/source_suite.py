@@ -39,7 +39,7 @@ class SourceSuite(SourceBoundSuite):
     @pytest.fixture
     def harness(self) -> SourceHarness:
         """The server and the source under test: for subclasses to override."""
-        raise NotImplementedError("a subclass of SourceSuite gives its harness")
+        raise NotImplementedError("a subclass of SourceSuite must override the fixture 'harness'")
 
     @pytest.fixture
     def tables(self, harness: SourceHarness) -> Iterator[Application]:

@@ -181,7 +181,7 @@ def test_a_document_that_was_gone_when_it_was_looked_up_changes_nothing_and_a_co
     records = spark.createDataFrame([(text, "f", line, 0, line) for text, line in lines], _RECORDS)
     inserted, deleted = ("change", "c", document, None), ("change", "d", None, None)
     assert fed("lookup") == [inserted, ("control", None, None, None), deleted]
-    part = "column 'all' of the image after: changed in part: all cannot be read as json"
+    part = "column 'all' of the after image: changed in part: all cannot be read as json"
     assert fed("post_image") == [inserted, ("bad", None, None, part), deleted]
 
 

@@ -78,7 +78,7 @@ def test_lines_that_were_cut_otherwise_when_they_were_counted_are_never_numbered
     counted = count_lines(spark, files)
     spark.conf.set(CUT, "512")
     try:
-        with pytest.raises(PySparkException, match="not cut as it was when its lines were counted"):
+        with pytest.raises(PySparkException, match="Spark split the file differently when it counted its lines"):
             read_records(spark, files, counted).collect()
     finally:
         spark.conf.unset(CUT)
@@ -116,7 +116,7 @@ def test_bytes_stay_what_they_are(spark: SparkSession, tmp_path: Path) -> None:
     files = [put(tmp_path, "u.json", b'{"op": "d", "before": {"id": "\xff"}}\n{"op": "d", "before": {"id": "\xef\xbf\xbd"}}')]
     envelopes = open_format("debezium-mysql").envelopes(read_records(spark, files), FormatOptions(name="debezium-mysql"))
     garbled, clean = envelopes.orderBy("line").select("kind", "reason", "raw").collect()
-    assert (garbled.kind, garbled.reason) == ("bad", "its bytes are no UTF-8; 'raw' has them as base64")
+    assert (garbled.kind, garbled.reason) == ("bad", "the record is not valid UTF-8; 'raw' has its bytes as base64")
     assert base64.b64decode(garbled.raw) == b'{"op": "d", "before": {"id": "\xff"}}'
     assert (clean.kind, clean.raw) == ("change", '{"op": "d", "before": {"id": "\N{REPLACEMENT CHARACTER}"}}')
 
@@ -135,5 +135,5 @@ def test_half_of_a_compressed_file_fails_and_two_in_one_are_both_read(spark: Spa
 def test_a_file_that_was_emptied_meanwhile_is_no_empty_file(spark: SparkSession, tmp_path: Path) -> None:
     file = put(tmp_path, "t.json", b"{}\n")
     (tmp_path / "t.json").write_bytes(b"")
-    with pytest.raises(ArchiveFileError, match=r"Spark saw nothing of t\.json"):
+    with pytest.raises(ArchiveFileError, match=r"Spark found no data in t\.json"):
         count_lines(spark, [file])

@@ -43,8 +43,8 @@ def test_text_behind_a_document_makes_a_record_bad_and_blanks_do_not(spark: Spar
 def test_no_format_takes_the_first_of_two_documents_on_a_line(spark: SparkSession, name: str) -> None:
     envelopes = open_format(name).envelopes(records(spark, "{} {}", "{} x"), FormatOptions(name=name))
     assert [(row.kind, row.reason, row.raw) for row in envelopes.orderBy("line").collect()] == [
-        ("bad", "it is no JSON of this format", "{} {}"),
-        ("bad", "it is no JSON of this format", "{} x"),
+        ("bad", "the record is not JSON of this format", "{} {}"),
+        ("bad", "the record is not JSON of this format", "{} x"),
     ]
 
 
@@ -60,8 +60,8 @@ def test_an_image_that_names_a_column_twice_is_bad_and_a_table_reads_strays_too(
     envelopes = form.envelopes(records(spark, *texts), CHOSEN)
     feed = canonical_feed(form, envelopes.where(~is_tableless()), table, ("id",), CHOSEN)
     found = [(row.kind, row.reason) for row in feed.orderBy("line").collect()]
-    after = "its image after names a column twice"
-    assert found == [("bad", after), ("bad", after), ("bad", "its image before names a column twice"), ("change", None)]
+    after = "the after image has a column twice"
+    assert found == [("bad", after), ("bad", after), ("bad", "the before image has a column twice"), ("change", None)]
     assert [row.raw for row in envelopes.where(is_tableless()).collect()] == ["garbage"]
     assert records_of(envelopes, table.table).count() == len(texts)
 

@@ -116,7 +116,7 @@ def test_a_long_header_is_asked_for_again_and_not_the_whole_file() -> None:
 
 
 def test_a_schema_that_is_none_of_records_is_refused() -> None:
-    with pytest.raises(ArchiveFileError, match="its schema is none of records"):
+    with pytest.raises(ArchiveFileError, match="its schema is not a record schema"):
         opened(avro_file("string", ["a"]))
 
 

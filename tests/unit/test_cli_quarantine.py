@@ -38,7 +38,7 @@ def row(line: int, raw: bytes = b'{"op"') -> dict[str, object]:
         "file": "t/partition=0/t+0+0000000000.json",
         "line": line,
         "position": None,
-        "reason": "it is no JSON of this format",
+        "reason": "the record is not JSON of this format",
         "raw": raw,
         "set_aside_at": datetime(2026, 1, 31, 12, tzinfo=UTC),
     }
@@ -63,7 +63,7 @@ def test_each_record_is_listed_once_with_place_and_reason_and_shown_as_it_came(t
     pq.write_table(pa.Table.from_pylist([row(1)]), folder / "b.parquet")  # a try that died before its commit
     result = CliRunner().invoke(app, ["quarantine", "list", *pipelines])
     place = "shop  shop.orders  operation 3  t/partition=0/t+0+0000000000.json"
-    assert result.stdout.splitlines() == [f"{place} line {line}: it is no JSON of this format" for line in (2, 8)]
+    assert result.stdout.splitlines() == [f"{place} line {line}: the record is not JSON of this format" for line in (2, 8)]
     shown = CliRunner().invoke(app, ["quarantine", "show", row(1)["file"], "-p", "shop", "--line", "8", *pipelines])  # type: ignore[list-item]
     assert shown.stdout.splitlines()[1] == r"\xff{"
     data = json.loads(CliRunner().invoke(app, ["quarantine", "list", "--json", *pipelines]).stdout)

@@ -125,7 +125,7 @@ def test_a_difference_is_said_with_its_numbers() -> None:
     assert "[bold red]differs[/]: 4 rows at the source, 5 in the lake; 1 key only in lake (only in lake: 1)" in verdict(
         replace(REPORT, check=check)
     )
-    assert "differs, as it must here" in verdict(replace(REPORT, check=check, excused="because"))
+    assert "differs, as expected here" in verdict(replace(REPORT, check=check, excused="because"))
     assert "lake = source" in verdict(REPORT)
 
 

@@ -49,7 +49,7 @@ class AirflowApi:
         Raises:
             EnvironmentSetupError: they do not in time, or one has ended.
         """
-        self._until(self._healthy, timeout, "Airflow is not up")
+        self._until(self._healthy, timeout, "Airflow does not start")
         answer = self._http.post("/auth/token", json={"username": USER, "password": self._login.password})
         answer.raise_for_status()
         self._http.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
@@ -164,7 +164,7 @@ class AirflowApi:
         failed = [task for task in self.tasks(dag_id, run_id) if task.state == "failed"]
         text = "\n".join(f"log of {task.task}:\n{self.task_log(dag_id, run_id, task)}" for task in failed[:1])
         return JobError(
-            f"run {run_id} failed", why=text, data="what was committed stays; the watermark tells how far", next="read the log above"
+            f"run {run_id} failed", why=text, data="committed rows stay; the watermark shows how far the run got", next="read the log above"
         )
 
     def _healthy(self) -> bool | None:

@@ -12,7 +12,7 @@ from cdc_ops.demo.stories.phase import Excuse, Play
 
 WRITER_SECONDS: Final = 2.0
 BACKFILL_DAYS_AGO: Final = 3
-UNSEEN_DELETE: Final = "increments by a cursor do not see deletes: 'cdc-ops reconcile' does, and so does a resync of the key (below)"
+UNSEEN_DELETE: Final = "increments by a cursor do not see deletes: 'cdc-ops reconcile' and a resync of the key (below) find them"
 
 
 UNSEEN: Final = {"shop.sales": Excuse(only_in_lake=1, why=UNSEEN_DELETE)}
@@ -53,13 +53,13 @@ class Story(Play):
         self._changed(
             f"shop.orders: {inserted:,} inserted and {updated:,} updates in {after.transactions - before.transactions} transactions"
         )
-        return self._phase("a manual run reads what has changed", lambda: self._trigger({}, "increment"), UNSEEN)
+        return self._phase("a manual run reads the changes", lambda: self._trigger({}, "increment"), UNSEEN)
 
     def _backfill(self) -> bool:
         self._screen.heading("3 of 4: backfill")
         since, until = self._interval()
         changes = shop.change_silently(self._stage.server, _sql(since), _sql(until))
-        self._changed(*(f"{change.table}: {change.text}: no increment can see that" for change in changes))
+        self._changed(*(f"{change.table}: {change.text}: no increment can see this change" for change in changes))
         return self._phase("Airflow's backfill reads that interval again", lambda: self._start_backfill(since), UNSEEN)
 
     def _resync(self) -> bool:

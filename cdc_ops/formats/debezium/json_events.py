@@ -31,7 +31,7 @@ _UNCHANGED_FORMS: Final = (
 """As text, and as the base64 or the digits of its bytes: a value that the log does not have because it did not change."""
 
 INCOMPLETE: Final = (
-    "its key changed, and it does not say all of the row: the database has to log whole rows (Postgres: REPLICA IDENTITY FULL)"
+    "the update changes the key, and its after image lacks values: let the database log whole rows (Postgres: REPLICA IDENTITY FULL)"
 )
 
 _SOURCE: Final = (
@@ -81,7 +81,7 @@ class DebeziumJson:
             self.facts,
             {
                 "kind": F.when(incomplete, RecordKind.BAD.value).otherwise(_kind(body)),
-                "reason": F.when(incomplete, INCOMPLETE).otherwise("it has neither an operation nor a statement"),
+                "reason": F.when(incomplete, INCOMPLETE).otherwise("the record has neither an operation nor a statement"),
                 "op": body["op"],
                 "snapshot": is_snapshot(body["op"], source["snapshot"]),
                 "table": name_of(F.coalesce(schema, body["databaseName"]), _one_table(body)),

@@ -35,8 +35,8 @@ _BODY: Final = (
 _NAMES: Final = ("op", "before", "after", "updateDescription", "source", "ts_ms", "status", "transaction")
 _EVENT: Final = f"{_BODY}, payload struct<{_BODY}>"
 _LAYOUT: Final = f"{_EVENT}, key struct<id: string, payload: struct<id: string>>, value struct<{_EVENT}>"
-SILENT: Final = "it does not say what changed"
-NAMELESS: Final = "it does not say which document: it has neither a document from before nor a key"
+SILENT: Final = "the update does not have the changed fields"
+NAMELESS: Final = "the record does not identify its document: it has neither a before image nor a key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class DebeziumMongoDb:
                 "kind": F.when(reason.isNotNull(), RecordKind.BAD.value)
                 .when(update & after.isNull() & self._gone(patch, chosen), RecordKind.CONTROL.value)
                 .otherwise(_kind(body, F.col("r.id"))),
-                "reason": F.coalesce(reason, F.lit("it has no operation")),
+                "reason": F.coalesce(reason, F.lit("the record has no operation")),
                 # What has the whole document replaces the one before: fields that it lacks are gone.
                 "op": F.when(whole, EventOperation.CREATE.value).otherwise(op),
                 "snapshot": is_snapshot(op, source["snapshot"]),

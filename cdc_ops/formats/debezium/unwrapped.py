@@ -130,7 +130,7 @@ def opened(records: DataFrame) -> tuple[DataFrame, Expr, Expr]:
 
 def unknown(op: Expr) -> Expr:
     """Returns why a record with such an operation is bad."""
-    return F.concat(F.lit("it has no operation that is known: "), F.coalesce(op, F.lit("NULL")))
+    return F.concat(F.lit("the record has an unknown operation: "), F.coalesce(op, F.lit("NULL")))
 
 
 def kind_of(row: Expr, op: Expr, wrapped: Expr) -> Expr:

@@ -179,11 +179,12 @@ def _reason(record: Expr, before: Expr, after: Expr, written: Expr) -> Expr:
     uneven = (kind.isin("UPDATE", "DELETE") & lacks(before, "beforeImages")) | ((kind != "DELETE") & lacks(after, "afterImages"))
     doubled = F.size(F.array_distinct(names)) < F.size(names)
     of_two_kinds = F.size(F.array_distinct(written["key"])) < F.size(written)
+    from_mysql = F.coalesce(record["source"]["sourceType"].isin(*_MYSQL), F.lit(False))
     return (
-        F.when(~F.coalesce(record["source"]["sourceType"].isin(*_MYSQL), F.lit(False)), "it is of no MySQL: types have other numbers there")
-        .when(is_change & uneven, "it has not one value for each of its fields")
-        .when(is_change & doubled, "it names a field twice")
-        .when(is_change & of_two_kinds, "it has values of two types for a field")
+        F.when(~from_mysql, "the record is not from MySQL: other sources number types differently")
+        .when(is_change & uneven, "the record does not have one value per field")
+        .when(is_change & doubled, "the record has a field twice")
+        .when(is_change & of_two_kinds, "the record has values of two types for a field")
     )
 
 

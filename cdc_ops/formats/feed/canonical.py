@@ -212,7 +212,7 @@ class _Side:
         return [found for column, text, reading in self.read for found in self._problems(column, text, reading)]
 
     def _problems(self, column: Column, text: Expr, reading: Reading) -> list[tuple[Expr, Expr]]:
-        said = F.concat(F.lit(f"column {column.name!r} of the image {self.name}: "), F.substring(text, 1, 40))
+        said = F.concat(F.lit(f"column {column.name!r} of the {self.name} image: "), F.substring(text, 1, 40))
         told = F.concat(said, F.lit(f" cannot be read as {column.source_type}"))
         if reading.untyped:
             told = F.concat(told, F.when(_given("typed"), "").otherwise(reading.untyped))
@@ -222,7 +222,7 @@ class _Side:
         lost = F.array_contains(self.lost, column.name)
         if not _must_not_be_lost(self.schema, column):
             return [(unread & ~lost, told)]
-        return [(unread & ~lost, told), (lost, F.concat(said, F.lit(" has no stored form, and the policy is to fail")))]
+        return [(unread & ~lost, told), (lost, F.concat(said, F.lit(" does not fit the stored type, and the policy is to fail")))]
 
 
 def all_names(columns: Iterable[Column]) -> Expr:
@@ -273,12 +273,12 @@ def _problems(sides: dict[str, _Side], form: Format) -> list[tuple[Expr, Expr]]:
     whole_row = moved & F.lit(form.facts.images is RowImage.PARTIAL)
     return [
         (~op.isin(*EventOperation) | op.isNull(), F.concat(F.lit("unknown operation "), F.coalesce(op, F.lit("NULL")))),
-        (tableless, F.lit("it names no table")),
-        (unplaced, F.lit("its place in the order is not known")),
-        (imageless, F.lit("it has no row after the change")),
-        (keyless, F.lit("it does not name the whole key")),
-        *((side.doubled, F.lit(f"its image {name} names a column twice")) for name, side in sides.items()),
-        (whole_row, F.lit("it changes the key and does not have the whole row")),
+        (tableless, F.lit("the record has no table name")),
+        (unplaced, F.lit("the record has no complete position")),
+        (imageless, F.lit("the record has no after image")),
+        (keyless, F.lit("the record does not have all key columns")),
+        *((side.doubled, F.lit(f"the {name} image has a column twice")) for name, side in sides.items()),
+        (whole_row, F.lit("the update changes the key, and its after image does not have all columns")),
         *(problem for side in sides.values() for problem in side.problems()),
     ]
 

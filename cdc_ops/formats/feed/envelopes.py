@@ -17,6 +17,7 @@ _FOUND: Final = "__found"
 _TYPES: Final = dict(ENVELOPE)
 
 TOMBSTONE: Final = "tombstone"
+_NOT_UTF8: Final = "the record is not valid UTF-8; 'raw' has its bytes as base64"
 
 
 def parsed(records: DataFrame, layout: str, take: Callable[[Expr], Expr] = lambda document: document) -> DataFrame:
@@ -111,8 +112,8 @@ def envelopes(frame: DataFrame, facts: FormatSpec, columns: dict[str, Expr]) -> 
     given = {"raw": raw, "file": F.col("file"), "line": F.col("line"), **columns}
     none, bad = is_tombstone(), garbled | is_corrupt()
     given["kind"] = F.when(none, RecordKind.CONTROL.value).when(bad, RecordKind.BAD.value).otherwise(columns["kind"])
-    reason = F.when(none, None).when(garbled, "its bytes are no UTF-8; 'raw' has them as base64").when(bad, "it is no JSON of this format")
-    given["reason"] = reason.when(given["kind"] == RecordKind.BAD, columns.get("reason", F.lit("unknown kind of record")))
+    reason = F.when(none, None).when(garbled, _NOT_UTF8).when(bad, "the record is not JSON of this format")
+    given["reason"] = reason.when(given["kind"] == RecordKind.BAD, columns.get("reason", F.lit("the record has an unknown kind")))
     change = given["kind"] == RecordKind.CHANGE
     for name in ("op", "before", "after", "types"):
         given[name] = F.when(change, columns[name]) if name in columns else F.lit(None)

@@ -162,16 +162,16 @@ def refuse_ties(latest: DataFrame, schema: TableSchema) -> None:
     """Checks that the order was total: an action.
 
     Raises:
-        TiedEventsError: two events of one key at one place differ.
+        TiedEventsError: two different events of one key have the same position.
     """
     tied = latest.where(TIED).select(F.to_json("key").alias("key"), F.to_json("position").alias("position")).limit(_SHOWN).collect()
     if tied:
         shown = "; ".join(f"key {row['key']} at {row['position']}" for row in tied)
         raise TiedEventsError(
-            f"Events of {schema.table} are not in a total order: {shown}.",
-            why="Two events of one key at the same place say different things, so none of them is the last.",
+            f"Events of {schema.table} have no total order: {shown}.",
+            why="Two different events of one key have the same position, so cdc-ops cannot tell which is the last.",
             data="Nothing was written to the table; the watermark stays.",
-            next="Have the tool write what tells them apart (docs/formats.md names it for each format), or resync these keys.",
+            next="Let the tool write the fields that order them (docs/formats.md names these for each format), or resync these keys.",
         )
 
 

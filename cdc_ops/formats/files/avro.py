@@ -119,7 +119,7 @@ def _header(file: RecordFile, ends: FileEnds) -> AvroHeader:
 def _group(text: str, files: Sequence[RecordFile]) -> _Group:
     schema = json.loads(text)
     if not isinstance(schema, dict) or schema.get("type") != "record":
-        raise _unreadable(files[0], "its schema is none of records with fields")
+        raise _unreadable(files[0], "its schema is not a record schema")
     return _Group(schema=schema, uris=tuple(file.uri for file in files))
 
 
@@ -138,7 +138,7 @@ def _counted(spark: SparkSession, groups: Sequence[_Group], files: Sequence[Reco
     for file, parts in blocks_of(by_place(files), blocks):
         records[file.path] = sum(part.rows for part in parts)
         if not parts:
-            raise _unreadable(file, "Spark saw no record in it, although it is longer than its header")
+            raise _unreadable(file, "Spark found no record in it, although it is longer than its header")
         places += places_of(file, parts, records[file.path])
     return records, tuple(places)
 
@@ -187,8 +187,8 @@ def _damaged(files: Sequence[RecordFile], said: str) -> ArchiveFileError:
 def _unreadable(file: RecordFile, why: str) -> ArchiveFileError:
     return ArchiveFileError(
         f"{file.path} cannot be read: {why}.",
-        why="It is damaged, was not written to its end, or is of another format than the archive is said to have.",
+        why="The file is damaged or incomplete, or the 'format' of the archive is wrong.",
         data="Nothing of the batch was read or applied; the watermark stays.",
-        next="Write the file again as the sink made it, or correct the format of the archive. If its records are lost, take it out of the"
-        " archive: what it held is a gap then, which can be accepted.",
+        next="Write the file again as the sink made it, or correct the format of the archive. If its records are lost, remove the file:"
+        " its offsets are then a gap, which you can accept.",
     )

@@ -35,7 +35,7 @@ _PLACES: Final = (
 _PATH: Final = re.compile(r"^(?:[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?)?(?P<path>/.*)$", re.DOTALL)
 _GLOB: Final = re.compile(r"([\[\]{}*?\\])")
 _MOVED: Final = (
-    "The file is not cut as it was when its {what} were counted, because it was replaced or the number of executors changed meanwhile."
+    "Spark split the file differently when it counted its {what}: the file was replaced, or the number of executors changed."
     " Nothing was applied; the next try counts again: "
 )
 
@@ -164,7 +164,7 @@ def blocks_of(at: Mapping[str, RecordFile], counted: Iterable[Row]) -> Iterator[
     for place, file in at.items():
         yield file, sorted(of_file.pop(place, ()), key=lambda block: block.start)
     if of_file:
-        raise AssertionError(f"Spark read files that nobody asked for: {sorted(of_file)}")
+        raise AssertionError(f"Spark read unexpected files: {sorted(of_file)}")
 
 
 def read_records(spark: SparkSession, files: Sequence[RecordFile], counts: LineCounts | None = None) -> DataFrame:
@@ -272,18 +272,18 @@ def _check_name(file: RecordFile) -> None:
     compression, suffix = split_extension(name)[1], name.rpartition(".")[2]
     if compression is not Compression.NONE and suffix not in READABLE_SUFFIXES:
         raise ArchiveFileError(
-            f"Spark cannot read {file.path}: it does not take '.{suffix}' for {compression}.",
-            why=f"It reads compressed text by these suffixes: {', '.join(f'.{one}' for one in READABLE_SUFFIXES)}.",
+            f"Spark cannot read {file.path}: Spark does not know the suffix '.{suffix}' of {compression}.",
+            why=f"Spark reads compressed text with these suffixes: {', '.join(f'.{one}' for one in READABLE_SUFFIXES)}.",
             data="Nothing of the batch was read.",
-            next="Have the sink compress with gzip or zstd, and write the files that are there again; a copy under the same name without"
-            " the compression and its suffix is read as well.",
+            next="Set the sink to compress with gzip or zstd, and write the existing files again; a copy without the compression and its"
+            " suffix also works.",
         )
     if name.startswith(("_", ".")) or name.endswith("._COPYING_"):
         raise ArchiveFileError(
-            f"Spark does not read files of names such as {file.path}.",
-            why="It takes them for hidden or unfinished.",
+            f"Spark does not read a file with the name {file.path}.",
+            why="Spark takes files with such names for hidden or unfinished.",
             data="Nothing of the batch was read.",
-            next="Rename the file, or take it out of the archive.",
+            next="Rename the file, or remove it from the archive.",
         )
 
 
@@ -291,10 +291,10 @@ def _lines(file: RecordFile, blocks: Sequence[Block]) -> int:
     """Returns the number of records: lines up to the last one with text."""
     if not blocks and split_extension(file.path.rpartition("/")[2])[1] is Compression.NONE:
         raise ArchiveFileError(
-            f"Spark saw nothing of {file.path}, which was listed with {file.size} bytes.",
-            why="It was emptied or replaced while it was read.",
+            f"Spark found no data in {file.path}; the listing showed {file.size} bytes.",
+            why="The file was emptied or replaced during the read.",
             data="Nothing of the batch was applied.",
-            next="Start the run again: the archive is listed anew.",
+            next="Start the run again: it lists the archive again.",
         )
     base = lines = 0
     for block in blocks:

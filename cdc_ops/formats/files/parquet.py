@@ -32,7 +32,7 @@ _JSON: Final = {
     "timestampFormat": "yyyy-MM-dd HH:mm:ss.SSSSSS",
     "timestampNTZFormat": "yyyy-MM-dd HH:mm:ss.SSSSSS",
 }
-_REPLACED: Final = "The file is not the one whose rows were counted. Nothing was applied; the next try counts again: "
+_REPLACED: Final = "The file was replaced after its rows were counted. Nothing was applied; the next try counts again: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +123,8 @@ def _named(name: str) -> Expr:
 def _check_name(file: RecordFile) -> None:
     if not file.path.endswith(".parquet"):
         raise ArchiveFileError(
-            f"{file.path} is not read: its name does not end with '.parquet'.",
-            why="The format of the archive says that its files are Parquet; Parquet compresses inside of the file, not around it.",
+            f"{file.path} cannot be read: its name does not end with '.parquet'.",
+            why="The format of the archive needs Parquet files, and Parquet compresses inside the file, not around it.",
             data="Nothing of the batch was read.",
-            next="Correct the format, or take the file out of the archive.",
+            next="Correct the format, or remove the file from the archive.",
         )
