@@ -131,7 +131,7 @@ class Bench:
         return self.folder / "lake"
 
     def reset(self) -> None:
-        """Begins anew: no ledger, no lake."""
+        """Removes ledger and lake."""
         shutil.rmtree(self.folder, ignore_errors=True)
         (self.folder / "pipelines").mkdir(parents=True)
         entries = "".join(f"  {self.schema}.{table}: {{}}\n" for table in self.tables)

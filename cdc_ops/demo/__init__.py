@@ -1,15 +1,16 @@
-"""The demo behind `make demo`: a real shop database, a Delta lake and real Airflow runs between them; drives all of it from outside.
+"""The demo behind `make demo`: a real shop database, a Delta lake and real Airflow runs between them, all controlled from outside.
 
-    layout      where everything of the demo is kept, below .local/demo
+    layout      the demo's folders and files, below .local/demo
     shop        the source: a MariaDB server with the tables `sales` and `orders`
     writer      a process that keeps changing `orders`
-    services    processes that are started, remembered and certainly ended
-    airflow_home  Airflow's own folder, settings and processes
-    api         Airflow's REST API
-    jvm         how Spark starts quickly
-    check       is the lake equal to the source, and is the password nowhere
-    story       the phases: snapshot, increment, backfill, resync
-    report      what is printed
+    services    background processes, their pid files, and how they are stopped
+    airflow     Airflow's folder, settings, processes and REST API
+    jvm         options with which Spark's JVMs start quickly
+    stage       starts and stops everything
+    stories     the phases: snapshot, increment, backfill, resync; archived events
+    check       compares source and lake
+    secrecy     searches for the database password
+    report      the screen
 
-Every `up` and every `ui` starts from nothing: what an earlier demo left is stopped and removed first.
+Every `up` and every `ui` starts from nothing: processes and files of an earlier demo are stopped and removed first.
 """

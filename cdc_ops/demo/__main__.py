@@ -1,9 +1,9 @@
 """`python -m cdc_ops.demo up | ui | down`: what `make demo`, `make demo-ui` and `make demo-down` call.
 
-up       tells the whole story on a fresh stage, and stops everything; exit code 0 only if everything that should be equal is equal
+up       runs all phases in an empty folder, then stops everything; exit code 0 only if source and lake are equal where they should be
 ui       the same, and leaves database, writer and Airflow running
-archive  another story: a table that is fed from the change events of a real Debezium, archived on an S3 endpoint
-down     stops what is still running
+archive  shows the log method: a table is loaded from change events of a real Debezium, archived on an S3 endpoint
+down     stops processes that are still running
 """
 
 import argparse
@@ -74,14 +74,14 @@ def _play(layout: Layout, screen: Screen, *, stays: bool) -> int:
         screen.line(f"[bold red]The demo failed.[/] {escape(str(error))}")
         screen.line(f"  logs: {layout.logs}, {layout.airflow / 'logs'}")
         return FAILED
-    except Exception as error:  # the border of the process: the whole trace is in the log, the reason goes to the screen
+    except Exception as error:  # last handler of the process: the log gets the traceback, the screen the reason
         (layout.logs / "demo.log").write_text(traceback.format_exc(), "utf-8")
         screen.line(f"[bold red]The demo failed.[/] {type(error).__name__}: {escape(str(error).splitlines()[0] if str(error) else '')}")
         screen.line(f"  logs: {layout.logs}, the whole error in demo.log")
         return FAILED
     finally:
         if not left_running:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not keep anything alive
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not leave processes behind
             with screen.step("stopping everything"):
                 surroundings.close()
                 strike_stage(layout)

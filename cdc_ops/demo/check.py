@@ -1,8 +1,8 @@
-"""Is the lake equal to the source? A process with a Spark session that stays open, so that each comparison takes a few seconds.
+"""Compares source and lake in a process with an open Spark session, so that each comparison takes a few seconds.
 
     python -m cdc_ops.demo.check ROOT PIPELINE
 
-Answers each line on its standard input with one line of JSON. The comparison itself is the package's own `verify` step.
+The process answers each line on its standard input with one line of JSON. It compares by the package's own `verify` step.
 """
 
 import json
@@ -36,13 +36,13 @@ SMALL = {"spark.master": "local[2]", "spark.driver.memory": "1g", "spark.sql.shu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCheck:
-    """How a table's source and lake differ.
+    """The differences between a table's source and lake.
 
     Args:
         table: `schema.table`.
-        rows_source, rows_lake: Rows on each side.
-        only_in_source, only_in_lake, different: Keys that differ, by kind.
-        duplicates: Rows that are too many on a side.
+        rows_source, rows_lake: Number of rows on each side.
+        only_in_source, only_in_lake, different: Number of keys that differ, by kind.
+        duplicates: Number of rows with a key that another row of the same side has.
         samples: Some of the keys that differ, each with its kind.
     """
 
@@ -62,17 +62,17 @@ class TableCheck:
 
 
 class Checker:
-    """The comparing process as seen from the demo."""
+    """Starts the comparing process, and sends it requests."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._service = Service("check", layout.services, layout.logs)
         self._partial = layout.root / "spark-classes.jsa"
-        # The rehearsal is of the first demo's tables.
+        # `_rehearse` needs the tables of the first demo.
         self.archives = layout.pipeline == PIPELINE and not jvm.archive(layout).exists()
 
     def start(self, environment: Mapping[str, str]) -> None:
-        """Starts it and returns at once; it opens its session meanwhile."""
+        """Starts the process without waiting for its Spark session."""
         command = [sys.executable, "-m", "cdc_ops.demo.check", str(self._layout.root), self._layout.pipeline]
         if self.archives:
             environment = {**environment, "SPARK_SUBMIT_OPTS": jvm.archiving_options(self._partial)}
@@ -80,17 +80,17 @@ class Checker:
         self._service.start(command, environment, self._layout.root, piped=True)
 
     def finish(self) -> None:
-        """Ends it; the first time it leaves the archive of classes for the demos to come."""
+        """Stops the process. The first process writes the archive of classes for later demos."""
         ended = self._service.finish(ARCHIVE_TIMEOUT if self.archives else STOP_TIMEOUT)
         if self.archives and ended and self._partial.exists():
             self._partial.replace(jvm.archive(self._layout))
         self._partial.unlink(missing_ok=True)
 
     def compare(self) -> dict[str, TableCheck]:
-        """Compares all tables of the pipeline, as they are now.
+        """Compares all tables of the pipeline in their current state.
 
         Raises:
-            JobError: it could not; carries the end of its log.
+            JobError: the comparison failed; the error has the end of its log.
         """
         answer = json.loads(self._service.ask("compare", COMPARE_TIMEOUT) or "{}")
         if "tables" not in answer:
@@ -104,9 +104,9 @@ class Checker:
 
 
 def main(arguments: list[str]) -> int:
-    """Answers until its input ends."""
+    """Answers requests until the input ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever else is printed, by Spark too, goes to the log
+    os.dup2(2, 1)  # other output, also Spark's, goes to the log
     layout = Layout(root=Path(arguments[0]), repository=Layout.default().repository, pipeline=arguments[1])
     from cdc_ops.config.loading import load_pipelines
     from cdc_ops.lake.spark.session import build_session
@@ -119,12 +119,12 @@ def main(arguments: list[str]) -> int:
         _rehearse(spark, pipeline, layout)
     gateway: Any = spark.sparkContext._gateway
     spark.stop()
-    gateway.proc.stdin.close()  # the JVM ends with its input
+    gateway.proc.stdin.close()  # the JVM ends when its input is closed
     return int(gateway.proc.wait())
 
 
 def _rehearse(spark: "SparkSession", pipeline: "Pipeline", layout: Layout) -> None:
-    """Loads the small table into a lake of its own and merges a key of it, so that the archive holds the classes of that too."""
+    """Loads the small table into a separate lake and merges one key, so that the archive has the classes of these steps too."""
     from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
     from cdc_ops.demo.shop import source_url
     from cdc_ops.jobs import execute
@@ -154,7 +154,7 @@ def _rehearse(spark: "SparkSession", pipeline: "Pipeline", layout: Layout) -> No
 def _answer(spark: "SparkSession", pipeline: "Pipeline", layout: Layout) -> dict[str, Any]:
     try:
         return {"tables": [asdict(one) for one in compare_all(spark, pipeline, layout)]}
-    except Exception as error:  # the border of the process: the whole trace is in the log, the reason goes to the screen
+    except Exception as error:  # last handler of the process: the log gets the traceback, the screen the reason
         traceback.print_exc()
         return {"error": "\n".join(str(error).splitlines()[:8])}
 
@@ -169,7 +169,7 @@ def compare_all(spark: "SparkSession", pipeline: "Pipeline", layout: Layout) -> 
         questions = [(config, _question(pipeline, source, config)) for config in resolve_tables(pipeline, source.tables())]
     finally:
         source.close()
-    with ThreadPoolExecutor() as pool:  # the session waits for the database as often as it works
+    with ThreadPoolExecutor() as pool:  # the session waits for the database half of the time
         return list(pool.map(lambda question: _compare(spark, source, *question), questions))
 
 

@@ -1,4 +1,4 @@
-"""What the demo prints: never silent for more than some seconds, a moving line on a terminal and plain lines elsewhere."""
+"""The demo's output: a moving line on a terminal, plain lines elsewhere, and never silent for more than some seconds."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElaps
 from cdc_ops.demo.check import TableCheck
 
 QUIET_SECONDS: Final = 4.0
-"""Where there is no terminal, a line tells at least so often that work goes on."""
+"""Seconds between two lines of a step without a terminal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,14 +23,14 @@ class TableReport:
 
     Args:
         table: `schema.table`.
-        status: How it fared in the run, "" if the run was not about it.
-        read, inserted, updated, deleted: Rows.
-        window: What was read.
-        watermark: The table's watermark now.
-        delta_version: Its Delta version now.
-        message: What the run says of it besides.
-        check: How source and lake compare.
-        excused: Why a difference is right at this point, "" if there must be none.
+        status: The table's status in the run, "" if the run did not include the table.
+        read, inserted, updated, deleted: Numbers of rows.
+        window: The window that was read, as text.
+        watermark: The table's watermark after the run, as text.
+        delta_version: The table's Delta version after the run.
+        message: The run's message for the table.
+        check: The comparison of source and lake.
+        excused: Why a difference is expected here, "" if there must be none.
     """
 
     table: str
@@ -55,10 +55,10 @@ class _Step:
 
 
 class Screen:
-    """Prints lines that stay, and shows the step that is going on.
+    """Prints lines, and shows the current step.
 
     Args:
-        console: Where to; a plain one gets plain lines.
+        console: The console; without a terminal it gets plain lines.
     """
 
     def __init__(self, console: Console) -> None:
@@ -72,11 +72,11 @@ class Screen:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the demo began."""
+        """Returns the seconds since the demo began."""
         return time.monotonic() - self._started
 
     def line(self, text: str = "") -> None:
-        """Prints a line, with rich's markup."""
+        """Prints a line of rich markup."""
         self._printed = time.monotonic()
         self._console.print(text, highlight=False, soft_wrap=True)
 
@@ -87,7 +87,7 @@ class Screen:
 
     @contextmanager
     def step(self, title: str) -> Iterator[None]:
-        """Shows a step while it goes on, and that it is done with its seconds."""
+        """Shows a step during the `with`, and its seconds at the end."""
         self._step = step = _Step(title)
         try:
             with self._shown(step):
@@ -97,7 +97,7 @@ class Screen:
         self.line(f"  [green]done[/] {escape(title)} [dim]({time.monotonic() - step.started:.1f} s)[/]")
 
     def detail(self, text: str) -> None:
-        """Says how the step stands."""
+        """Shows a detail of the current step."""
         step = self._step
         if step is None or step.detail == text:
             return
@@ -132,7 +132,7 @@ class Screen:
 
 
 def print_tables(screen: Screen, tables: Sequence[TableReport]) -> None:
-    """Prints what a phase did to each table and whether the lake is equal to the source."""
+    """Prints each table's changes in a phase, and whether the lake equals the source."""
     for one in tables:
         screen.line(f"  [bold]{one.table}[/]  {escape(_did(one))}")
         for name, value in (("window", one.window), ("watermark", one.watermark), ("note", one.message)):
@@ -142,7 +142,7 @@ def print_tables(screen: Screen, tables: Sequence[TableReport]) -> None:
 
 
 def verdict(one: TableReport) -> str:
-    """Returns whether lake = source, and what differs, as markup."""
+    """Returns the result of the comparison with its differences, as markup."""
     check = one.check
     if check.equal:
         return f"[green]lake = source[/]: {check.rows_lake:,} rows on both sides, no key differs"

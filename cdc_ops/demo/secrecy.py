@@ -1,4 +1,4 @@
-"""Is the source's password anywhere it should not be? Looks at command lines while the demo runs, and into what it has written."""
+"""Searches for the source's password: in command lines while the demo runs, and in all files that the demo wrote."""
 
 import re
 from collections.abc import Iterable
@@ -13,15 +13,15 @@ _CHUNK: Final = 1 << 20
 
 
 def telling_parts(password: str) -> tuple[bytes, ...]:
-    """Returns the parts of a password that no encoding changes, percent-encoding and JSON included; finding one is finding the password."""
+    """Returns the parts of a password that percent-encoding and JSON do not change: the password is found if one of them is."""
     return tuple(part.encode() for part in _PART.findall(password)) or (password.encode(),)
 
 
 class PasswordWatch:
-    """Looks for a password, and remembers where it was seen.
+    """Searches for a password, and records where it was found.
 
     Args:
-        password: What must not be seen.
+        password: The password.
     """
 
     def __init__(self, password: str) -> None:
@@ -30,14 +30,14 @@ class PasswordWatch:
         self.seen: set[str] = set()
 
     def look_at_processes(self) -> None:
-        """Looks at the command lines of all processes as they are now."""
+        """Searches the command lines of all running processes."""
         self.looks += 1
         for pid, line in command_lines():
             if any(part in line for part in self._parts):
                 self.seen.add(f"command line of process {pid}")
 
     def look_at_files(self, files: Iterable[Path]) -> int:
-        """Looks into files and returns how many there were."""
+        """Searches files, and returns their number."""
         count = 0
         for path in files:
             count += 1
@@ -57,6 +57,6 @@ class PasswordWatch:
 
 
 def written_files(layout: Layout) -> Iterable[Path]:
-    """Returns everything that the runs have written: logs, Airflow's database (rendered fields, XCom), staging, Delta logs, the ledger."""
+    """Returns all files that the runs wrote: logs, Airflow's database (rendered fields, XCom), staging, Delta logs, the ledger."""
     folders = (layout.logs, layout.airflow, layout.staging, layout.lake, layout.ledger.parent)
     return (path for folder in folders if folder.exists() for path in sorted(folder.rglob("*")) if path.is_file())

@@ -1,8 +1,8 @@
-"""Processes that are started, remembered in pid files and certainly ended, with everything that they started; outside the data path.
+"""Background processes with pid files; each can be stopped reliably with all processes that it started; outside the data path.
 
-Airflow's processes rename themselves, so that a command line does not tell whose they are. A pid file therefore holds the process's start
-time too, which no later process with the same number shares. Each one leads a session of its own; ending it ends the whole session, also
-tasks and Spark applications that have lost their parent.
+Airflow's processes rename themselves, so their command lines do not identify them. A pid file therefore also holds the start time, which a
+later process with the same pid does not share. Each process leads a session; stopping it stops the whole session, also tasks and Spark
+applications that have lost their parent.
 """
 
 import ctypes
@@ -22,13 +22,13 @@ _libc = ctypes.CDLL(None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessInfo:
-    """What the kernel says of a process.
+    """The kernel's facts about a process.
 
     Args:
-        pid: Its number.
-        session: Number of the session that it belongs to.
-        started: Its start, in clock ticks since boot.
-        alive: False for one that has ended and is only remembered.
+        pid: The process id.
+        session: The id of its session.
+        started: The time of its start, in clock ticks since boot.
+        alive: False for a zombie.
     """
 
     pid: int
@@ -38,7 +38,7 @@ class ProcessInfo:
 
     @classmethod
     def parse(cls, text: str) -> "ProcessInfo":
-        """Reads a line of /proc/PID/stat, whose second field may hold any sign (proc(5))."""
+        """Returns the values of a line of /proc/PID/stat, whose second field may hold any character (proc(5))."""
         before, after = text.split("(", 1)[0], text.rsplit(")", 1)[1].split()
         return cls(pid=int(before), session=int(after[3]), started=int(after[19]), alive=after[0] not in {"Z", "X"})
 
@@ -47,10 +47,10 @@ class Service:
     """One background process with its log and pid file.
 
     Args:
-        name: What it is called in messages, its log and its pid file.
+        name: The name in messages, and of the log and the pid file.
         pids: Folder of pid files.
         logs: Folder of logs.
-        outlive: Whether it goes on when the process that started it ends.
+        outlive: True if the process keeps running after the one that started it.
     """
 
     def __init__(self, name: str, pids: Path, logs: Path, *, outlive: bool = False) -> None:
@@ -61,13 +61,13 @@ class Service:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, command: Sequence[str], environment: Mapping[str, str], folder: Path, *, piped: bool = False) -> None:
-        """Starts the command in a folder, with exactly this environment.
+        """Starts the command in a folder, with exactly the given environment.
 
         Args:
             command: Program and arguments.
-            environment: All variables that it sees.
-            folder: Its current folder.
-            piped: Its standard input and output are pipes, for `ask`; only errors go to the log.
+            environment: All of its environment variables.
+            folder: Its working folder.
+            piped: True if standard input and output are pipes for `ask`; then the log has only standard error.
         """
 
         def before_exec() -> None:
@@ -91,11 +91,11 @@ class Service:
             self._pid_file.write_text(f"{info.pid} {info.started}\n", "ascii")
 
     def exit_code(self) -> int | None:
-        """Returns the exit code if the process that this object started has ended, else None."""
+        """Returns the exit code if this object's process has ended, else None."""
         return self._process.poll() if self._process else None
 
     def ask(self, line: str, timeout: float) -> str:
-        """Writes a line to a piped process and returns the line that it answers, "" if it has ended or does not answer in time."""
+        """Sends a line to a piped process and returns its answer, "" if the process has ended or does not answer in time."""
         if self._process is None or self._process.stdin is None or self._process.stdout is None:
             return ""
         try:
@@ -107,7 +107,7 @@ class Service:
         return self._process.stdout.readline().decode().strip() if ready else ""
 
     def finish(self, timeout: float) -> bool:
-        """Closes a piped process's input, which tells it to end, and says whether it has ended well in time."""
+        """Closes the input of a piped process, which ends it; returns True if it ended in time with exit code 0."""
         if self._process is None or self._process.stdin is None:
             return False
         try:
@@ -122,24 +122,24 @@ class Service:
 
 
 def is_running(pid_file: Path) -> bool:
-    """True if the very process that the pid file names lives."""
+    """True if the process in the pid file is running."""
     return _remembered(pid_file) is not None
 
 
 def stop_all(pids: Path, timeout: float = 5.0) -> tuple[str, ...]:
-    """Ends every process that a pid file in the folder names, and all that belong to its session.
+    """Stops every process that has a pid file in the folder, and all processes of its session.
 
     Args:
         pids: Folder of pid files; they are removed.
-        timeout: Seconds until what has not ended is killed.
+        timeout: Seconds until processes that are still running are killed.
 
     Returns:
-        Names of those that ran.
+        The names of the processes that were running.
     """
     files = sorted(pids.glob("*.pid"))
     running = {path.stem: info for path in files if (info := _remembered(path))}
     sessions = {_recorded(path)[0] for path in files}
-    for wait in (2.0, timeout):  # Airflow's scheduler waits for running tasks, and no longer when it is asked again
+    for wait in (2.0, timeout):  # Airflow's scheduler waits for running tasks, unless it gets a second signal
         for path in files:
             if info := _remembered(path):
                 _signal(info.pid, signal.SIGTERM)
@@ -152,18 +152,18 @@ def stop_all(pids: Path, timeout: float = 5.0) -> tuple[str, ...]:
 
 
 def command_lines() -> list[tuple[int, bytes]]:
-    """Returns pid and command line of every process on this machine that we may read, arguments separated by zero bytes."""
+    """Yields pid and command line of every process that this user may read; zero bytes separate the arguments."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             found.append((int(folder.name), (folder / "cmdline").read_bytes()))
         except OSError:
-            continue  # it has ended in between, or is not ours to read
+            continue  # the process has ended meanwhile, or belongs to another user
     return found
 
 
 def _members(sessions: set[int], recorded: Mapping[Path, tuple[int, int]]) -> list[ProcessInfo]:
-    """Returns the living processes of the sessions; a session number that a later process has taken for its own is left alone."""
+    """Returns the running processes of the sessions, except sessions whose number a later process reuses."""
     leaders = dict(recorded.values())
     members = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -201,4 +201,4 @@ def _signal(pid: int, number: signal.Signals) -> None:
     try:
         os.kill(pid, number)
     except ProcessLookupError:
-        return  # it ended by itself in between, which is what we want
+        return  # it ended meanwhile, as wanted

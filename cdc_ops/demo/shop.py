@@ -1,4 +1,4 @@
-"""The demo's source: a MariaDB server with the worked example `sales` and 200,000 `orders`; before the data path."""
+"""The demo's source: a MariaDB server with the example `sales` and 200,000 `orders`; before the data path."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from cdc_ops.dev.mariadb import MariaDBServer
 
 ORDERS: Final = 200_000
 DAYS: Final = 14
-"""The orders' changes are spread over so many days up to now."""
+"""The number of days, up to now, over which the orders' changes are spread."""
 
 SALES_TABLE: Final = """
 CREATE TABLE sales (
@@ -52,7 +52,7 @@ CREATE TABLE orders (
   KEY (updated_at, id)
 )"""
 
-# Numbers that look random and are the same each time; the times end a minute ago, so that nothing seems to be in flight.
+# Numbers that look random and are the same each time. The last change is a minute ago, so that it is below the safe bound.
 ORDERS_ROWS: Final = f"""
 INSERT INTO orders (customer_id, status, total, currency, express, note, details, ordered_on, created_at, updated_at)
 SELECT 1 + CRC32(seq) % 20000,
@@ -99,14 +99,14 @@ PAYMENTS_CHANGES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceChange:
-    """What somebody did to the source, for the report."""
+    """A change to the source, with the text for the report."""
 
     table: str
     text: str
 
 
 def source_url(server: MariaDBServer) -> str:
-    """Returns the shop's URL as cdc-ops reads it outside Airflow, password included."""
+    """Returns the shop's URL for cdc-ops outside Airflow, with the password."""
     return ConnectionUrl.from_parts("mysql", server.host, server.port, server.user, server.password, DATABASE).render()
 
 
@@ -125,30 +125,30 @@ def fill(server: MariaDBServer, say: Callable[[str], None]) -> None:
 
 
 def fill_payments(server: MariaDBServer) -> None:
-    """Creates the database with the table that Debezium follows; no column of it says when a row was changed."""
+    """Creates the database with the table that Debezium reads; no column shows when a row was changed."""
     server.create_database(DATABASE)
     server.execute(PAYMENTS_TABLE, PAYMENTS_ROWS, "ANALYZE TABLE payments", database=DATABASE)
 
 
 def change_payments(server: MariaDBServer) -> tuple[SourceChange, ...]:
-    """Makes changes of all kinds, one transaction each; a cursor would see few of them."""
+    """Makes changes of all kinds, one transaction each; a cursor would find few of them."""
     server.execute(*(statement for statement, _ in PAYMENTS_CHANGES), database=DATABASE)
     return tuple(SourceChange(table="shop.payments", text=text) for _, text in PAYMENTS_CHANGES)
 
 
 def change_sales(server: MariaDBServer) -> tuple[SourceChange, ...]:
-    """Makes the changes of the worked example, one transaction each."""
+    """Makes the changes of the example `sales`, one transaction each."""
     server.execute(*SALES_CHANGES, database=DATABASE)
     return (SourceChange(table="shop.sales", text="deleted id 1, updated id 2 twice (150, then 175), inserted id 5"),)
 
 
 def change_silently(server: MariaDBServer, since: str, until: str) -> tuple[SourceChange, ...]:
-    """Changes orders of a range without touching `updated_at`, as careless bulk corrections do: no increment can see it.
+    """Changes orders without a change of `updated_at`, as some bulk corrections do: an increment does not find them.
 
     Args:
         server: The source.
         since: Start of the range of `updated_at`, UTC, as SQL text.
-        until: Its end, exclusive.
+        until: End of the range, exclusive.
     """
     where = f"updated_at >= '{since}' AND updated_at < '{until}'"
     server.execute(
@@ -159,5 +159,5 @@ def change_silently(server: MariaDBServer, since: str, until: str) -> tuple[Sour
 
 
 def let_bound_pass(server: MariaDBServer) -> None:
-    """Waits until the source's clock has left the second of the last change, so that a window's upper bound lies behind it."""
+    """Waits until the source's clock is past the second of the last change, so that the next window includes it."""
     server.execute("DO SLEEP(1 - MICROSECOND(NOW(6)) / 1000000)")

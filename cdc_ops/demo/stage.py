@@ -1,4 +1,4 @@
-"""Everything that runs during the demo, started together and certainly stopped: database, writer, Airflow, the comparing process."""
+"""Starts and stops everything that the demo runs: database, writer, Airflow and the process that compares."""
 
 import json
 import shutil
@@ -24,16 +24,16 @@ from cdc_ops.dev.processes import stop_from_pidfile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """What the story plays on.
+    """Everything that runs during the demo.
 
     Args:
         server: The source.
-        writer: Keeps changing the source of the pipeline `shop`; paused at first.
-        api: Airflow, logged in.
-        login: For people.
+        writer: Changes the source of the pipeline `shop`; paused at first.
+        api: A client of Airflow's REST API.
+        login: Airflow's address and login.
         dag: Airflow's details of the pipeline's DAG.
         checker: Compares source and lake.
-        watch: Looks for the source's password.
+        watch: Searches for the source's password.
     """
 
     server: MariaDBServer
@@ -46,15 +46,15 @@ class Stage:
 
 
 def open_stage(layout: Layout, screen: Screen, *, outlive: bool) -> Stage:
-    """Removes what an earlier demo left and starts everything anew.
+    """Removes processes and files of an earlier demo, and starts everything from nothing.
 
     Args:
-        layout: Where.
-        screen: Shows how it goes.
-        outlive: Whether database, writer and Airflow go on when this process ends.
+        layout: The demo's folders and files.
+        screen: Shows the progress.
+        outlive: True if database, writer and Airflow keep running after this process.
 
     Raises:
-        CdcError: something does not start.
+        CdcError: a process does not start.
     """
     stopped = strike_stage(layout)
     if stopped:
@@ -87,8 +87,8 @@ def open_stage(layout: Layout, screen: Screen, *, outlive: bool) -> Stage:
 
 
 def strike_stage(layout: Layout) -> tuple[str, ...]:
-    """Stops whatever a demo in this folder has left running, and returns its names."""
-    with ThreadPoolExecutor() as pool:  # each waits for what it has asked to end
+    """Stops all processes of a demo in this folder, and returns their names."""
+    with ThreadPoolExecutor() as pool:  # stopping waits for each process
         services, writer, server = (
             pool.submit(stop_all, layout.services),
             pool.submit(stop_from_pidfile, layout.writer),
@@ -108,13 +108,13 @@ def _open_shop(layout: Layout, screen: Screen, airflow: AirflowHome, *, outlive:
 
 
 def connection_json(server: MariaDBServer) -> str:
-    """Returns the source's connection as Airflow reads it from its environment, password included."""
+    """Returns the source's connection in Airflow's environment format, with the password."""
     parts = {"login": server.user, "password": server.password, "host": server.host, "port": server.port, "schema": DATABASE}
     return json.dumps({"conn_type": "mysql", **parts})
 
 
 def _write_environment(layout: Layout, server: MariaDBServer) -> None:
-    """Writes a file for shells in which `cdc-ops` commands work on the demo; only its owner may read it, because it holds the password."""
+    """Writes a shell file with the environment for `cdc-ops` commands. Only its owner can read it, because it has the password."""
     path = f"{quote(str(Path(sys.executable).parent))}:$PATH"
     lines = [f"export {name}={quote(value)}" for name, value in layout.settings().items()]
     lines += [f"export CDC_OPS_CONN_{CONNECTION.upper()}={quote(source_url(server))}", f"export PATH={path}"]

@@ -1,9 +1,9 @@
 """A process that keeps inserting and updating orders in small transactions; before the data path.
 
-    python -m cdc_ops.demo.writer FOLDER      with FOLDER = the writer's own, next to the database server's
+    python -m cdc_ops.demo.writer FOLDER      with FOLDER = the writer's folder, next to the database server's
 
-It never deletes, because the cursor method does not see deletes. It ends by SIGTERM, after `LIFETIME` at the latest, or with the server.
-A file `pause` in its folder makes it finish its transaction and wait; `status.json` says what it has done.
+The process never deletes, because a cursor does not find deletes. It ends by SIGTERM, after `LIFETIME` at the latest, or with the server.
+A file `pause` in its folder makes it finish its transaction and wait; `status.json` has the number of its changes.
 """
 
 import json
@@ -25,7 +25,7 @@ LIFETIME = 4 * 3600.0
 TRANSACTIONS_PER_SECOND = 20
 INSERTS, UPDATES = 5, 15
 MOST_INSERTS = 300_000
-"""After so many new orders it only updates, so that a forgotten demo does not fill the disk."""
+"""The number of new orders after which the process only updates, so that a forgotten demo does not fill the disk."""
 
 PAUSE_FILE, STATUS_FILE = "pause", "status.json"
 
@@ -39,7 +39,7 @@ UPDATE = sqlalchemy.text(
 
 @dataclass(slots=True)
 class Work:
-    """What the writer has done so far."""
+    """The numbers of the writer's changes."""
 
     state: str = "working"
     transactions: int = 0
@@ -48,11 +48,11 @@ class Work:
 
 
 class WriterProcess:
-    """The writer as seen from the demo: start, pause, go on, stop.
+    """Controls the writer process: start, resume, pause, stop.
 
     Args:
-        folder: The writer's own folder.
-        outlive: Whether it goes on when the process that started it ends.
+        folder: The writer's folder.
+        outlive: True if the process keeps running after the one that started it.
     """
 
     def __init__(self, folder: Path, *, outlive: bool = False) -> None:
@@ -60,20 +60,20 @@ class WriterProcess:
         self._process = ServerProcess("the writer", folder, outlive=outlive)
 
     def start(self) -> None:
-        """Starts it, paused."""
+        """Starts the process, paused."""
         self._folder.mkdir(parents=True, exist_ok=True)
         (self._folder / PAUSE_FILE).touch()
         self._process.start([sys.executable, "-m", "cdc_ops.demo.writer", str(self._folder.resolve())])
 
     def resume(self) -> None:
-        """Lets it work."""
+        """Lets the process make changes."""
         (self._folder / PAUSE_FILE).unlink(missing_ok=True)
 
     def pause(self, timeout: float = 20.0) -> Work:
-        """Makes it stop between two transactions, and returns what it has done so far.
+        """Makes the process wait after its transaction, and returns its changes so far.
 
         Raises:
-            TimeoutError: it does not stop, or does not live.
+            TimeoutError: the process does not pause, or has ended.
         """
         (self._folder / PAUSE_FILE).touch()
         if not wait_until(lambda: self.work().state == "paused", timeout, hopeless=lambda: self._process.exit_code() is not None):
@@ -81,22 +81,22 @@ class WriterProcess:
         return self.work()
 
     def work(self) -> Work:
-        """Returns what it has done so far."""
+        """Returns the process's changes so far."""
         return read_status(self._folder)
 
     def stop(self) -> None:
-        """Ends it."""
+        """Stops the process."""
         self._process.stop()
 
 
 def read_status(folder: Path) -> Work:
-    """Returns what the writer of this folder has done."""
+    """Returns the changes so far of the writer in this folder."""
     path = folder / STATUS_FILE
     return Work(**json.loads(path.read_text("ascii"))) if path.exists() else Work(state="starting")
 
 
 def main(arguments: list[str]) -> int:
-    """Works until told to stop, paused or working as the pause file says."""
+    """Makes changes until SIGTERM, and waits while the pause file exists."""
     folder = Path(arguments[0])
     server = MariaDBServer.attach(folder.parent / "mariadb")
     if server is None:

@@ -1,1 +1,1 @@
-"""Servers and tools for tests, the demo and authors of sources: started, stopped, fetched where they are missing. Outside the data path."""
+"""Servers and tools for tests, the demo and authors of sources: installed or fetched, started, stopped. Outside the data path."""

@@ -1,10 +1,10 @@
-"""Avro files made of plain data, as a Kafka Connect sink writes them; outside the data path, for tests.
+"""Writes Avro files from plain data, as a Kafka Connect sink does; outside the data path, for tests.
 
-    avro_schema(connect) -> schema         Kafka Connect's schema, as JsonConverter writes it -> Avro's, as Confluent's AvroData makes it
+    avro_schema(connect) -> schema         converts Kafka Connect's schema (of JsonConverter) to Avro's, as Confluent's AvroData does
     avro_file(schema, records) -> bytes    an object container file
-    by_schema(records)                     what JsonConverter wrote, by the files that a sink makes of it: one for each schema in turn
+    by_schema(records)                     groups JsonConverter's records into a sink's files: a new file with each change of schema
 
-Records are what JSON has of them: bytes as base64, members of unions of several types as `{"name of the type": value}`.
+Records are JSON values: bytes as base64, members of unions of several types as `{"name of the type": value}`.
 """
 
 import base64
@@ -36,14 +36,14 @@ def avro_schema(connect: Mapping[str, Any], *, meta_data: bool = True) -> Any:
 
 
 class _AvroSchemas:
-    """Makes one schema; a struct that occurs twice is named the second time."""
+    """Converts one schema; a struct's second occurrence is written by name only."""
 
     def __init__(self, *, meta_data: bool) -> None:
         self._meta_data = meta_data
         self._named: dict[str, Any] = {}
 
     def of(self, connect: Mapping[str, Any]) -> Any:
-        """Returns the Avro schema of one of Kafka Connect's; optional ones are unions with null, the type of the default first."""
+        """Returns the Avro schema of a Kafka Connect schema. Optional fields are unions with null; the default's type comes first."""
         base = self._base(connect)
         if not connect.get("optional"):
             return base
@@ -89,11 +89,11 @@ def avro_file(schema: Any, records: Sequence[Any], *, codec: str = "null", per_b
     """Returns an object container file.
 
     Args:
-        schema: As JSON has it.
-        records: Each as JSON has it.
+        schema: The Avro schema, as a JSON value.
+        records: The records, as JSON values.
         codec: null, deflate or zstandard.
-        per_block: Records in a block.
-        mark: 16 bytes that end each block.
+        per_block: Number of records in a block.
+        mark: The sync marker of 16 bytes that ends each block.
     """
     header = {"avro.schema": json.dumps(schema).encode(), "avro.codec": codec.encode()}
     parts = [b"Obj\x01", _long(len(header)), *(_bytes(name.encode()) + _bytes(value) for name, value in header.items()), b"\x00", mark]
@@ -106,20 +106,20 @@ def avro_file(schema: Any, records: Sequence[Any], *, codec: str = "null", per_b
 
 
 def by_schema(texts: Iterable[str]) -> Iterator[tuple[Any, list[Any]]]:
-    """Yields schemas and records of what JsonConverter wrote under `schemas.enable`: all those in a row that have the same schema."""
+    """Yields a schema and its records for each run of consecutive records with the same schema (`schemas.enable=true`)."""
     for described, documents in itertools.groupby(map(json.loads, texts), lambda document: document["schema"]):
         yield avro_schema(described), [document["payload"] for document in documents]
 
 
 class _Writer:
-    """Encodes data by a schema whose named types it knows."""
+    """Encodes values by a schema; it collects the named types."""
 
     def __init__(self, schema: Any) -> None:
         self._named: dict[str, tuple[Any, str]] = {}
         self._note(schema, "")
 
     def encoded(self, schema: Any, value: Any, space: str) -> bytes:
-        """Returns the bytes of a value; names in its schema are looked up in that namespace first."""
+        """Returns the bytes of a value. Names in its schema are looked up in the given namespace first."""
         if isinstance(schema, list):
             index, branch, inner = self._branch(schema, value, space)
             return _long(index) + (b"" if inner is None else self.encoded(branch, inner, space))

@@ -1,4 +1,4 @@
-"""What all database servers for tests and the demo have in common: a folder, two logins, start, stop; outside the data path."""
+"""The common part of database servers for tests and the demo: a folder, two logins, start, stop; outside the data path."""
 
 import abc
 import json
@@ -23,12 +23,12 @@ START_TIMEOUT_SECONDS = 90.0
 class DatabaseServer(abc.ABC):
     """One database server in one folder.
 
-    Started again in the same folder it has the same data and passwords, on another port.
+    A server that is started again in the same folder has the same data and passwords, and another port.
 
     Args:
         folder: Holds data, log, pid file and logins; created if it is missing.
         options: Further options for the server's command line.
-        outlive: Whether it goes on when the process that started it ends; then `stop_from_pidfile` ends it.
+        outlive: True if the server keeps running after the process that started it; then `stop_from_pidfile` ends it.
     """
 
     name: ClassVar[str]
@@ -57,17 +57,17 @@ class DatabaseServer(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def ensure_installed(cls) -> Path:
-        """Returns where the server's programs are, after fetching or installing them if need be.
+        """Returns the path of the server's programs; fetches or installs them if they are missing.
 
         Raises:
-            EnvironmentSetupError: If that is not possible; names the command to run by hand.
+            EnvironmentSetupError: the installation is not possible; the error has the command to run manually.
         """
 
     def start(self) -> Self:
-        """Starts the server and returns when it answers; on first use in this folder creates its data.
+        """Starts the server and waits until it answers. The first start in a folder creates the data.
 
         Raises:
-            EnvironmentSetupError: If it cannot be installed, or does not start.
+            EnvironmentSetupError: the server cannot be installed, or does not start.
         """
         if running_pid(self.folder):
             raise EnvironmentSetupError(
@@ -93,7 +93,7 @@ class DatabaseServer(abc.ABC):
         return self
 
     def stop(self) -> None:
-        """Ends the server; its data stays."""
+        """Stops the server; its data stays."""
         self._process.stop()
 
     @classmethod
@@ -111,13 +111,13 @@ class DatabaseServer(abc.ABC):
         self.stop()
 
     def url(self, database: str | None = None, *, as_admin: bool = False) -> str:
-        """Returns the SQLAlchemy URL of a database, with the password of `cdc` (or of the administrator) in it, quoted."""
+        """Returns the SQLAlchemy URL of a database, with the quoted password of `cdc`, or of the administrator."""
         login, password = (self.admin, self.admin_password) if as_admin else (self.user, self.password)
         address = sqlalchemy.URL.create(self.driver, login, password, self.host, self.port, database or self.default_database)
         return address.render_as_string(hide_password=False)
 
     def execute(self, *statements: str, database: str | None = None) -> list[tuple[Any, ...]]:
-        """Runs the statements as the administrator, each committed by itself, and returns the rows of the last one."""
+        """Runs the statements as the administrator, each in its own transaction, and returns the rows of the last one."""
         rows: list[tuple[Any, ...]] = []
         with self._engine(self.url(database, as_admin=True)).connect() as connection:
             for statement in statements:
@@ -126,15 +126,15 @@ class DatabaseServer(abc.ABC):
         return rows
 
     def _engine(self, url: str) -> sqlalchemy.Engine:
-        """Returns the engine for a URL, which keeps no connection; each new one would ask the server for its version and modes again."""
+        """Returns an engine for a URL without a connection pool; the server's version and modes are asked once per URL."""
         if url not in self._engines:
-            options = {"isolation_level": "AUTOCOMMIT", "no_parameters": True}  # a % in a statement is only a %
+            options = {"isolation_level": "AUTOCOMMIT", "no_parameters": True}  # a % in a statement is an ordinary character
             self._engines[url] = sqlalchemy.create_engine(url, poolclass=NullPool, execution_options=options)
         return self._engines[url]
 
     @abc.abstractmethod
     def create_database(self, name: str) -> None:
-        """Creates a database in which `cdc` may do everything, unless there is one of that name."""
+        """Creates a database with all rights for `cdc`, unless it exists."""
 
     def dump_log(self, lines: int = 40) -> str:
         """Returns the last lines of the server's log."""
@@ -142,15 +142,15 @@ class DatabaseServer(abc.ABC):
 
     @abc.abstractmethod
     def _create_data(self) -> None:
-        """Fills `data` for the first start."""
+        """Creates the server's data before the first start."""
 
     @abc.abstractmethod
     def _command(self) -> list[str]:
-        """Returns the command that starts the server; passwords are not in it."""
+        """Returns the command line of the server, without passwords."""
 
     @abc.abstractmethod
     def _prepare(self) -> None:
-        """Brings the logins in order, each time the server has started."""
+        """Sets up the logins, after each start of the server."""
 
     def _run_as(self) -> str | None:
         return None
@@ -190,5 +190,5 @@ class DatabaseServer(abc.ABC):
 
 
 def _new_password() -> str:
-    # The middle has what breaks careless quoting in URLs, property files and shells; not what breaks an SQL literal.
+    # The middle has characters that break careless quoting in URLs, property files and shells, but not in SQL literals.
     return f"{secrets.token_urlsafe(9)}@:/%#+& ?{secrets.token_urlsafe(9)}"

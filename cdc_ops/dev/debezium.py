@@ -1,14 +1,14 @@
-"""The real Debezium engine beside a server for tests, its events archived as Kafka Connect would; outside the data path.
+"""Runs the real Debezium engine beside a server for tests, and archives its events as Kafka Connect does; outside the data path.
 
     sink = SinkArchive(folder / "archive", folder / "sink", records_per_file=500)
     with running_debezium(server, ["shop.orders"], sink, folder / "engine") as engine:
         ...                                     # the applications write
-        engine.catch_up()                       # all that was committed until now is in the archive
+        engine.catch_up()                       # all events that were committed until now are in the archive
 
-The engine runs in a JVM of its own and is driven over py4j, which comes with PySpark: no Kafka, and no Java compiler. It keeps its place in
-the log and its history of schemas in its folder: started again there it goes on, and delivers again what it had not confirmed.
+The engine runs in a separate JVM, controlled over py4j, which comes with PySpark: no Kafka, and no Java compiler. Its folder holds its
+offset in the log and its schema history: an engine that is started again there continues, and delivers unconfirmed events again.
 
-Run as `python -m cdc_ops.dev.debezium` it brings the jars of both releases onto this machine (80 MB) and starts nothing.
+`python -m cdc_ops.dev.debezium` only downloads the jars of both releases (80 MB).
 """
 
 import re
@@ -31,9 +31,9 @@ from cdc_ops.lake.spark import jars
 
 VERSION: Final = "3.6.1.Final"
 MARIADB_VERSION: Final = "3.5.0.Final"
-"""The last release of the connector for MariaDB on Maven Central: its engine is of that release too."""
+"""The last release of the connector for MariaDB on Maven Central; its engine has the same release."""
 _MARK: Final = re.compile(r'"(?:after|payload)":\{"id":(\d+)')
-"""A row of the table of marks, flattened or not."""
+"""Matches a row of the table of marks, flattened or not."""
 PATIENCE_SECONDS: Final = 120.0
 
 _DEBEZIUM: Final = (
@@ -49,9 +49,9 @@ _COMMON: Final = (
 
 
 def _of_release(version: str, modules: tuple[str, ...], kafka: str, jackson: str, drivers: tuple[str, ...]) -> tuple[jars.Coordinate, ...]:
-    """Returns what an engine of that release loads, without the web server that Kafka Connect's runtime also depends on."""
+    """Returns the coordinates of an engine of a release, without the web server that Kafka Connect's runtime also depends on."""
     major, minor = jackson.split(".")[:2]
-    annotations = f"{major}.{minor}" if int(minor) >= 20 else jackson  # they have no third number since 2.20
+    annotations = f"{major}.{minor}" if int(minor) >= 20 else jackson  # releases have no third number since 2.20
     names = (
         *(f"io.debezium:debezium-{part}:{version}" for part in modules),
         *(f"org.apache.kafka:{name}:{kafka}" for name in _KAFKA),
@@ -89,28 +89,28 @@ _JARS: Final = {
 _JAVA: Final = (
     *("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8", "-Duser.timezone=UTC"),
     *("-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.log.org.apache.kafka=warn"),
-    # py4j calls methods of the classes that it is given, and those of the JDK are closed unless they are opened.
+    # py4j calls methods of JDK classes by reflection, which Java allows only for opened packages
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.util", "java.util.stream", "java.util.concurrent")),
 )
 
 
 def ensure_installed(version: str = VERSION) -> list[Path]:
-    """Returns the jars of an engine of a release, after fetching them if need be.
+    """Returns the jars of an engine of a release; downloads them if they are missing.
 
     Raises:
-        EnvironmentSetupError: There is no Java or no network.
+        EnvironmentSetupError: Java or the network is missing.
     """
     return jars.fetch(cache_folder() / f"debezium-{version}", _JARS[version])
 
 
 class DebeziumEngine:
-    """One engine in one folder, and the archive that it fills.
+    """One engine in one folder, and the archive that it writes.
 
     Args:
         server: MariaDB, MySQL or Postgres.
-        folder: Keeps the engine's place, its history of schemas and its log.
+        folder: Holds the engine's offset, its schema history and its log.
         settings: All settings of the connector, see `debezium_settings.connector_settings`.
-        sink: Takes the events.
+        sink: Writes the events into the archive.
     """
 
     def __init__(self, server: DatabaseServer, folder: Path, settings: Mapping[str, str], sink: SinkArchive) -> None:
@@ -129,10 +129,10 @@ class DebeziumEngine:
         self._engine: Any = None
 
     def start(self) -> Self:
-        """Starts the engine; it may still be reading the tables as they are.
+        """Starts the engine, and returns while it may still read the snapshot.
 
         Raises:
-            EnvironmentSetupError: There is no Java, no network for the jars, or the JVM does not start.
+            EnvironmentSetupError: Java or the network for the jars is missing, or the JVM does not start.
         """
         found = ensure_installed(MARIADB_VERSION if self._server.name == "MariaDB" else VERSION)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -144,7 +144,7 @@ class DebeziumEngine:
                 next="use another folder, or stop_from_pidfile(folder)",
             )
         log = self.folder / LOG_FILE
-        log.touch(mode=0o600)  # the gateway prints the secret of its port
+        log.touch(mode=0o600)  # the gateway prints its port's secret
         begin = log.stat().st_size
         classes = ":".join(str(path) for path in (*found, jars.bundled("py4j", "drives the engine")))
         self._process.start([jars.java(), *_JAVA, f"-Dcdc-ops={self.folder}", "-cp", classes, "py4j.GatewayServer", "--enable-auth", "0"])
@@ -152,7 +152,7 @@ class DebeziumEngine:
             port, secret = self._address(log, begin)
             self._connect(port, secret)
         except BaseException as error:
-            text = str(error)  # py4j asks the JVM for it
+            text = str(error)  # py4j reads it from the JVM
             self.kill()
             if type(error).__module__.startswith("py4j"):
                 raise self._error("Debezium does not start", text) from None
@@ -160,10 +160,10 @@ class DebeziumEngine:
         return self
 
     def catch_up(self) -> None:
-        """Waits until all that was committed at the server before this call is in files of the archive.
+        """Waits until the archive's files have all that was committed before this call.
 
         Raises:
-            EnvironmentSetupError: The engine failed, or did not get there in time; shows the end of its log.
+            EnvironmentSetupError: the engine failed or took too long; the error has the end of its log.
         """
         first = self._mark + 1
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -172,7 +172,7 @@ class DebeziumEngine:
                 raise self._error("Debezium ended", self._failure or "Debezium gave no reason")
             if time.monotonic() > deadline:
                 raise self._error("Debezium makes no progress", f"Debezium did not deliver a row within {PATIENCE_SECONDS:.0f} seconds")
-            # Without a snapshot an engine begins where the log is when it has started: it never sees what was written before.
+            # Without a snapshot an engine starts at the end of the log: it never sees marks that were written before.
             self._mark += 1
             self._server.execute(f"INSERT INTO {MARKS} (id) VALUES ({self._mark})", database=self._settings["cdc-ops.database"])
             with self._seen:
@@ -180,7 +180,7 @@ class DebeziumEngine:
         self._sink.flush()
 
     def _delivered(self, first: int) -> bool:
-        """True if a mark of that number or a later one has come."""
+        """True once a mark of that number, or a later one, was delivered."""
         with self._seen:
             return self._has(first)
 
@@ -188,24 +188,24 @@ class DebeziumEngine:
         return any(int(mark) >= first for mark in self._marks)
 
     def stop(self) -> None:
-        """Ends the engine, which confirms what it delivered; all of it is in files of the archive then."""
+        """Stops the engine. It confirms its deliveries, and all of them are in files of the archive."""
         if self._engine is not None and not self._ended.is_set():
             try:
                 self._engine.close()
                 self._ended.wait(30)
-            except Exception as error:  # py4j has one of its own for each way in which a JVM is gone
+            except Exception as error:  # py4j raises different errors for the ways in which a JVM can end
                 print(f"Debezium does not close: {error}", file=sys.stderr)
         self.kill()
 
     def kill(self) -> None:
-        """Ends the JVM without a word to the engine: started again it delivers again what it had not confirmed."""
-        with self._busy:  # between two batches, so that no call of ours into the JVM is cut off
+        """Kills the JVM without stopping the engine, so that the next start delivers unconfirmed events again."""
+        with self._busy:  # between two batches, so that no call from here into the JVM is interrupted
             gateway, self._gateway = self._gateway, None
             self._engine = None
             if gateway is not None:
                 gateway.shutdown_callback_server()
                 gateway.close()
-                gateway._gateway_client.is_connected = False  # what is forgotten from now on is no news to anybody
+                gateway._gateway_client.is_connected = False  # later errors of the connection are expected
             self._process.stop(timeout=0)
         self._sink.flush()
 
@@ -243,14 +243,14 @@ class DebeziumEngine:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Keeps the JVM alive while a batch is taken."""
+        """Keeps the JVM alive while a batch is handled."""
         with self._busy:
             if self._gateway is None:
                 raise InterruptedError("the engine was killed")
             yield
 
     def take(self, topics: Sequence[str], values: Sequence[str | None]) -> None:
-        """Takes a batch of the engine: marks are noticed, all else is archived."""
+        """Handles a batch of the engine: remembers marks, and archives the other events."""
         records = list(zip(topics, values, strict=True))
         self._sink.put((topic, value) for topic, value in records if not topic.endswith(f".{MARKS}"))
         found = [_MARK.search(value) for topic, value in records if value and topic.endswith(f".{MARKS}")]
@@ -259,7 +259,7 @@ class DebeziumEngine:
             self._seen.notify_all()
 
     def ended(self, failure: str | None) -> None:
-        """Notes that the engine has ended, and why."""
+        """Remembers that the engine has ended, and why."""
         self._failure = failure
         self._ended.set()
 
@@ -270,32 +270,32 @@ class DebeziumEngine:
 
 
 class _Consumer:
-    """What the engine hands its batches to; called in threads of py4j."""
+    """Receives the engine's batches; py4j calls it in its threads."""
 
     def __init__(self, engine: DebeziumEngine, jvm: Any) -> None:
         self._engine = engine
         self._jvm = jvm
-        # A call for each record would cost a round trip each; these read a whole batch in Java.
+        # A call per record would cost a round trip each; these read a whole batch in Java.
         self._read = {name: self._getter(name, kind) for name, kind in (("destination", "java.lang.String"), ("value", "java.lang.Object"))}
 
     def handleBatch(self, records: Any, committer: Any) -> None:
-        """Archives a batch, and then tells the engine that it is done with."""
+        """Archives a batch, then confirms it to the engine."""
         with self._engine.batch():
             topics, values = (self._all(records, name) for name in ("destination", "value"))
-            # Java joins what is NULL as the text null, which is no envelope.
+            # Java prints NULL as the text null when it joins values; null is not an envelope.
             self._engine.take(topics, [None if value == "null" else value for value in values])
             for record in records:
                 committer.markProcessed(record)
             committer.markBatchFinished()
 
     def supportsTombstoneEvents(self) -> bool:
-        """Yes: they are archived like all others."""
+        """Returns True: tombstones are archived like other records."""
         return True
 
     def _all(self, records: Any, name: str) -> list[str]:
         streams = self._jvm.java.util.stream
         joined: str = records.stream().map(self._read[name]).collect(streams.Collectors.joining("\n"))
-        return joined.split("\n")  # no JSON text has a line feed in it
+        return joined.split("\n")  # JSON text has no line feed
 
     def _getter(self, name: str, kind: str) -> Any:
         named, invoke = self._jvm.java.lang.Class.forName, self._jvm.java.lang.invoke
@@ -308,13 +308,13 @@ class _Consumer:
 
 
 class _Ending:
-    """What the engine tells how it ended."""
+    """Receives the engine's end."""
 
     def __init__(self, engine: DebeziumEngine) -> None:
         self._engine = engine
 
     def handle(self, success: bool, message: str | None, error: Any) -> None:
-        """Passes on how it ended: what went wrong, or None."""
+        """Passes on the engine's error, or None if it stopped without one."""
         self._engine.ended(None if success else f"{message} {error}")
 
     class Java:
@@ -331,16 +331,16 @@ def running_debezium(
     snapshot_mode: str = "initial",
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[DebeziumEngine]:
-    """Runs an engine until the end of the `with`.
+    """Runs an engine during the `with`.
 
     Args:
-        server: MariaDB, MySQL or Postgres; of the last the engine leaves a replication slot and a publication behind.
-        tables: `database.table`, all of one database.
-        sink: Takes the events; the topics are `cdc.<database>.<table>`, of Postgres `cdc.public.<table>`, and `cdc` for changes of
-            schemas.
-        folder: The engine's own; the same one to go on where an earlier engine ended.
-        snapshot_mode: `initial` reads the tables as they are first, `no_data` does not.
-        settings: Further settings of the connector, or others in place of the ones that docs/formats/debezium.md asks for.
+        server: MariaDB, MySQL or Postgres; in Postgres the engine leaves a replication slot and a publication behind.
+        tables: `database.table`, all in one database.
+        sink: Writes the events into the archive. The topics are `cdc.<database>.<table>`, for Postgres `cdc.public.<table>`, and `cdc`
+            for schema changes.
+        folder: The engine's folder; with the folder of an earlier engine it continues where that one ended.
+        snapshot_mode: `initial` reads a snapshot of the tables first, `no_data` does not.
+        settings: Further settings of the connector; they override those that docs/formats/debezium.md asks for.
 
     Raises:
         EnvironmentSetupError: See `DebeziumEngine.start`.

@@ -1,4 +1,4 @@
-"""Settings of Debezium's connectors for servers for tests: those of docs/formats/debezium.md, and no wait longer than it has to be."""
+"""Settings of Debezium's connectors for test servers: those of docs/formats/debezium.md, with the shortest waits."""
 
 import re
 import zlib
@@ -10,19 +10,19 @@ from cdc_ops.dev.database_server import DatabaseServer
 from cdc_ops.errors import EnvironmentSetupError
 
 PREFIX: Final = "cdc"
-"""How the topics' names begin."""
+"""Prefix of the topics' names."""
 MARKS: Final = "cdc_ops_marks"
-"""A table beside the captured ones, whose rows tell how far the engine is; it is not archived."""
+"""A table beside the captured ones, whose rows show the engine's progress; it is not archived."""
 
 
 def connector_settings(server: DatabaseServer, tables: Sequence[str], folder: Path, snapshot_mode: str) -> dict[str, str]:
-    """Returns the settings of a connector; creates the table by which the engine is followed.
+    """Returns the settings of a connector; creates the table of marks.
 
     Args:
-        server: What is captured.
-        tables: `database.table`, all of one database; of Postgres those in its schema `public`.
-        folder: Where the engine keeps its files.
-        snapshot_mode: As Debezium names it.
+        server: The captured server.
+        tables: `database.table`, all in one database; for Postgres, tables of its schema `public`.
+        folder: The folder for the engine's files.
+        snapshot_mode: Debezium's `snapshot.mode`.
     """
     databases = {table.partition(".")[0] for table in tables}
     if len(databases) != 1:
@@ -37,11 +37,11 @@ def connector_settings(server: DatabaseServer, tables: Sequence[str], folder: Pa
     schema = "public" if server.name == "Postgres" else database
     captured = [f"{schema}.{name}" for name in (*(table.partition(".")[2] for table in tables), MARKS)]
     return {
-        "cdc-ops.database": database,  # ours; connectors pass over what they do not know
+        "cdc-ops.database": database,  # a setting of cdc-ops; connectors ignore unknown settings
         "name": "cdc-ops",
         "topic.prefix": PREFIX,
         "offset.storage": "org.apache.kafka.connect.storage.FileOffsetBackingStore",
-        "offset.flush.interval.ms": "0",  # an engine that lost its place would read all tables anew
+        "offset.flush.interval.ms": "0",  # an engine that lost its offset would read all tables again
         "offset.storage.file.filename": str(folder / "offsets.dat"),
         "database.hostname": server.host,
         "database.port": str(server.port),
@@ -68,7 +68,7 @@ def _of_kind(server: DatabaseServer, database: str, folder: Path) -> dict[str, s
         "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
         "schema.history.internal.file.filename": str(folder / "schemas.jsonl"),
         "schema.history.internal.store.only.captured.tables.ddl": "true",
-        # Each reader of a binlog has to have a number of its own, or the server cuts one of them off.
+        # Each reader of a binlog needs a unique server id, or the server disconnects one of them.
         "database.server.id": str(number),
         "database.include.list": re.escape(database),
         "include.schema.changes": "true",
@@ -84,14 +84,14 @@ def _of_kind(server: DatabaseServer, database: str, folder: Path) -> dict[str, s
             return {
                 "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
                 "database.dbname": database,
-                # Only the owner of the tables, or an administrator, may publish them.
+                # Only the tables' owner, or an administrator, can publish them.
                 "database.user": server.admin,
                 "database.password": server.admin_password,
                 "plugin.name": "pgoutput",
                 "publication.name": f"cdc_ops_{number}",
                 "publication.autocreate.mode": "filtered",
                 "slot.name": f"cdc_ops_{number}",
-                # The server takes a moment to notice that an engine which was killed is gone.
+                # After a kill of an engine, the server needs a moment to free its slot.
                 "slot.max.retries": "100",
                 "slot.retry.delay.ms": "200",
             }

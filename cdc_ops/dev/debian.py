@@ -1,9 +1,8 @@
-"""Programs from Debian's unstable release, unpacked into a folder and run there; outside the data path, for tests.
+"""Unpacks programs of Debian's unstable release into a folder and runs them there; outside the data path, for tests.
 
-Some servers are packaged nowhere else that can be reached: MySQL is not in Debian's stable releases. Nothing is installed. An apt with
-lists, state and cache of its own reads the mirror that the machine already uses, verifies the release's signature and every package's
-digest, and the packages are unpacked side by side. Their programs then run on their own C library, through its dynamic linker, so that
-it does not matter how old the machine's is.
+MySQL, for example, is not in Debian's stable releases. Nothing is installed: an apt-get with separate lists, state and cache reads the
+machine's mirror, verifies the release's signature and each package's digest, and the packages are unpacked into one folder. Programs then
+run with the unpacked C library and its dynamic linker, so that the machine's own version does not matter.
 """
 
 import os
@@ -33,18 +32,18 @@ _INDEXES: Final = (
 
 
 def unpack(package: str, name_target: Callable[[str], Path], wanted: Callable[[str], bool]) -> Path:
-    """Unpacks a package and what it depends on into a folder of its own.
+    """Unpacks a package and its dependencies into a folder.
 
     Args:
         package: The package's name.
-        name_target: Gives the folder for a version of it; it must not exist.
-        wanted: Says by its name whether a dependency is unpacked; only libraries that the program loads have to be.
+        name_target: Returns the folder for a version of the package; the folder must not exist.
+        wanted: Whether to unpack a dependency, by its name; only libraries that the program loads are needed.
 
     Returns:
         The folder.
 
     Raises:
-        EnvironmentSetupError: This is no Debian, the mirror does not answer, or a signature does not fit.
+        EnvironmentSetupError: the machine does not run Debian, the mirror does not answer, or a signature is wrong.
     """
     missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
     keyring = next((path for path in _KEYRINGS if path.exists()), None)
@@ -60,17 +59,17 @@ def unpack(package: str, name_target: Callable[[str], Path], wanted: Callable[[s
 
 
 def linked_command(root: Path, program: str) -> list[str]:
-    """Returns the start of a command that runs a program of an unpacked tree with the tree's own libraries only."""
+    """Returns the start of a command that runs a program of an unpacked tree with only that tree's libraries."""
     linkers = [*root.glob("usr/lib64/ld-linux-*"), *root.glob("usr/lib/ld-linux-*")]
     libraries = [str(folder) for folder in root.glob("usr/lib/*-linux-gnu")]
     if not linkers or not libraries:
         raise _refused(program, f"the unpacked folder {root} has no dynamic linker")
-    # Without the cache of the machine's libraries: one that is missing is an error, and never another version.
+    # Without the machine's cache of libraries: a missing library is an error, and never another version.
     return [str(linkers[0]), "--inhibit-cache", "--library-path", ":".join(libraries), str(root / program)]
 
 
 def mirror_of(indexes: str, release_name: str) -> str | None:
-    """Finds the mirror's address in apt's list of indexes: that of the machine's own release, which is not its security updates.
+    """Returns the address of the machine's Debian mirror, from apt's list of indexes; not that of security updates.
 
     Args:
         indexes: Lines of address, release and component.
@@ -95,12 +94,12 @@ def _mirror(package: str) -> str:
 
 
 def _private_apt(folder: Path, mirror: str, keyring: Path) -> list[str]:
-    """Returns apt-get with all that it reads and writes in the folder, except for the machine's own ways to reach mirrors."""
+    """Returns the command line of an apt-get that reads and writes only in the folder, and reaches mirrors as the machine does."""
     for part in ("lists/partial", "cache/archives/partial"):
         (folder / part).mkdir(parents=True)
-    (folder / "status").touch()  # nothing counts as installed, so that all dependencies come along
+    (folder / "status").touch()  # no package counts as installed, so all dependencies are downloaded
     (folder / "sources.list").write_text(f"deb [signed-by={keyring}] {mirror} {RELEASE} main\n", encoding="utf-8")
-    folder.chmod(0o755)  # apt gives up root for downloads
+    folder.chmod(0o755)  # apt drops root for downloads
     options = {
         "Dir::State": folder,
         "Dir::State::lists": folder / "lists",
@@ -114,7 +113,7 @@ def _private_apt(folder: Path, mirror: str, keyring: Path) -> list[str]:
         "Acquire::Retries": "3",
     }
     settings = folder / "apt.conf"
-    # What the machine runs after an update is for its own lists.
+    # Hooks that the machine runs after an update are for its own lists.
     lines = ["#clear APT::Update;", "#clear DPkg;", *(f'{name} "{value}";' for name, value in options.items())]
     settings.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return ["apt-get", "--config-file", str(settings), "--quiet", "--quiet"]
@@ -138,7 +137,7 @@ def _unpack_all(package: str, debs: Sequence[Path], name_target: Callable[[str],
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         if target.exists():
-            return target  # another process was quicker
+            return target  # another process was faster
         raise
     print(f"unpacked {package} {version} of Debian {RELEASE} into {target}", file=sys.stderr, flush=True)
     return target

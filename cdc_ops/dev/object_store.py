@@ -1,4 +1,4 @@
-"""A real S3 endpoint on loopback, for tests and benchmarks: moto's server in a thread of this process, with paging like the real one."""
+"""A real S3 endpoint on loopback, for tests and benchmarks: moto's server in a thread of this process; it pages listings like S3."""
 
 import logging
 import os
@@ -8,18 +8,18 @@ from typing import Any, Final
 from cdc_ops.errors import EnvironmentSetupError
 
 LOGIN: Final = {"AWS_ACCESS_KEY_ID": "loopback", "AWS_SECRET_ACCESS_KEY": "loopback", "AWS_DEFAULT_REGION": "us-east-1"}
-"""Accepted by an endpoint that anybody on this machine may use, and by nothing else."""
+"""The login of the endpoint, which any process on this machine can use."""
 
 
 _ACCOUNT: Final = "123456789012"
-"""The one that moto takes everybody for."""
+"""The account that moto assigns to every login."""
 
 
 class ObjectStore:
-    """An S3 endpoint that lives as long as this object is not closed.
+    """An S3 endpoint that runs until `close`.
 
     Args:
-        bucket: Made at the start.
+        bucket: The bucket to create at the start.
     """
 
     def __init__(self, bucket: str = "archive") -> None:
@@ -40,11 +40,11 @@ class ObjectStore:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What `open_archive` needs to find this endpoint."""
+        """Returns fsspec's options for this endpoint, as `open_archive` takes them."""
         return {"endpoint_url": self.endpoint, "client_kwargs": {"region_name": LOGIN["AWS_DEFAULT_REGION"]}}
 
     def put_many(self, files: Mapping[str, bytes]) -> None:
-        """Puts objects straight into the server's memory: 100,000 in seconds, where requests would take minutes."""
+        """Writes objects into the server's memory without requests: 100,000 in seconds instead of minutes."""
         from moto.s3.models import s3_backends
 
         backend = s3_backends[_ACCOUNT]["aws"]
@@ -60,5 +60,5 @@ class ObjectStore:
         s3_backends[_ACCOUNT]["aws"].delete_object(self.bucket, key)
 
     def close(self) -> None:
-        """Stops the server and forgets its objects."""
+        """Stops the server and drops its objects."""
         self._server.stop()

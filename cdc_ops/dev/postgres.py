@@ -14,17 +14,17 @@ from cdc_ops.errors import EnvironmentSetupError
 
 
 class PostgresServer(DatabaseServer):
-    """The installed Postgres, 15 or later, with logical decoding; started by root it runs as another user, as it refuses root."""
+    """The installed Postgres, 15 or later, with logical decoding; started by root it runs as another user, because it refuses root."""
 
     name = "Postgres"
     driver = "postgresql+psycopg"
     admin = "postgres"
     default_database = "postgres"
-    stop_signal = signal.SIGINT  # the fast end: SIGTERM waits until the last client has left
+    stop_signal = signal.SIGINT  # the fast shutdown: SIGTERM waits until the last client has disconnected
 
     @classmethod
     def ensure_installed(cls) -> Path:
-        """Returns the folder of Postgres's programs, newest version first; as root installs it where it is missing."""
+        """Returns the folder of Postgres's programs, of the newest version; root installs Postgres if it is missing."""
         found = _find_postgres()
         if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
             print("installing Postgres with apt-get ...", file=sys.stderr, flush=True)
@@ -41,7 +41,7 @@ class PostgresServer(DatabaseServer):
         return found
 
     def create_database(self, name: str) -> None:
-        """Creates a database that `cdc` owns, unless there is one of that name."""
+        """Creates a database that `cdc` owns, unless it exists."""
         if not self.execute(f"SELECT 1 FROM pg_database WHERE datname = '{name}'"):
             self.execute(f'CREATE DATABASE "{name}" OWNER {self.user}')
 
@@ -78,7 +78,7 @@ class PostgresServer(DatabaseServer):
             "unix_socket_directories": "",
             "wal_level": "logical",
             "timezone": "UTC",
-            # Throw-away data: surviving a power cut is not worth a disk sync at each commit.
+            # Data of tests: no disk sync per commit, because it need not survive a power cut.
             "fsync": "off",
         }
         flags = (part for name, value in settings.items() for part in ("-c", f"{name}={value}"))

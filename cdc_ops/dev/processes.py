@@ -1,7 +1,7 @@
-"""A server process of ours, from its start to its certain end; outside the data path, for tests and the demo.
+"""Starts a server process and stops it reliably; outside the data path, for tests and the demo.
 
-A pid file next to the data lets a later process stop the server. The pid alone proves nothing, because numbers are used again, so
-the process is taken for ours only if its command line names our folder.
+A pid file next to the data lets a later process stop the server. Pids are reused, so a process only counts as the server if its command
+line has the server's folder.
 """
 
 import ctypes
@@ -27,13 +27,13 @@ _libc = ctypes.CDLL(None)
 
 
 class ServerProcess:
-    """One started server; knows its pid file and log, and how it wants to be told to stop.
+    """One started server, with its pid file, its log and its stop signal.
 
     Args:
-        name: What to call it in messages.
-        folder: Where pid file and log are, and what its command line has to name.
-        stop_signal: The signal that makes it end cleanly without waiting for its clients.
-        outlive: Whether it goes on when the process that started it ends.
+        name: The server's name in messages.
+        folder: Holds pid file and log; the server's command line must have it.
+        stop_signal: The signal for a clean stop that does not wait for clients.
+        outlive: True if the server keeps running after the process that started it.
     """
 
     def __init__(self, name: str, folder: Path, *, stop_signal: signal.Signals = signal.SIGTERM, outlive: bool = False) -> None:
@@ -44,11 +44,11 @@ class ServerProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, command: Sequence[str], *, user: str | None = None) -> None:
-        """Starts the command with its output in the log, as another user if one is named."""
+        """Starts the command with its output in the log, as another user if `user` is given."""
         death_signal = int(self._stop_signal)
 
         def before_exec() -> None:
-            # Runs after the user has changed: the kernel forgets this request whenever credentials change.
+            # Must run after the change of user: the kernel drops this request when credentials change.
             _libc.prctl(_SET_DEATH_SIGNAL, death_signal, 0, 0, 0)
 
         with (self.folder / LOG_FILE).open("ab") as log:
@@ -61,7 +61,7 @@ class ServerProcess:
                 user=user,
                 group=_main_group(user) if user else None,
                 extra_groups=[] if user else None,
-                start_new_session=True,  # Ctrl-C in the terminal is ours to handle
+                start_new_session=True,  # Ctrl-C in the terminal is handled by this process
                 preexec_fn=None if self._outlive else before_exec,  # noqa: PLW1509 - one system call, safe beside threads
             )
         (self.folder / PID_FILE).write_text(f"{self._process.pid}\n", encoding="ascii")
@@ -71,7 +71,7 @@ class ServerProcess:
         return self._process.poll() if self._process else None
 
     def stop(self, timeout: float = 30.0) -> bool:
-        """Ends the process: asks first, and kills after `timeout` seconds. Says whether there was one to end."""
+        """Stops the process, and kills it after `timeout` seconds. Returns True if it was running."""
         if self._process is None:
             return stop_from_pidfile(self.folder, stop_signal=self._stop_signal, timeout=timeout)
         running = self._process.poll() is None
@@ -93,7 +93,7 @@ class ServerProcess:
 
 
 def running_pid(folder: Path) -> int | None:
-    """Returns the pid in the folder's pid file if that process lives and its command line names the folder."""
+    """Returns the pid in the folder's pid file if that process runs and its command line has the folder."""
     try:
         pid = int((folder / PID_FILE).read_text(encoding="ascii"))
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
@@ -103,12 +103,12 @@ def running_pid(folder: Path) -> int | None:
 
 
 def stop_from_pidfile(folder: Path, *, stop_signal: signal.Signals | None = None, timeout: float = 30.0) -> bool:
-    """Stops a server that any process started in this folder; says whether there was one.
+    """Stops a server that any process started in this folder; returns True if one was running.
 
     Args:
-        folder: The folder that was given to the server.
-        stop_signal: The signal that it takes; by default the one that fits the program.
-        timeout: Seconds until it is killed.
+        folder: The server's folder.
+        stop_signal: The stop signal; by default the one of the program.
+        timeout: Seconds until the server is killed.
     """
     pid = running_pid(folder)
     if pid is not None:
@@ -120,17 +120,17 @@ def stop_from_pidfile(folder: Path, *, stop_signal: signal.Signals | None = None
 
 
 def free_port() -> int:
-    """Returns a TCP port on the loopback address that nobody listens on now."""
+    """Returns a free TCP port on the loopback address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def run_tool(command: Sequence[str], *, what: str, user: str | None = None) -> None:
-    """Runs a set-up command to its end.
+    """Runs a set-up command and waits for its end.
 
     Raises:
-        EnvironmentSetupError: If it fails; carries the end of its output.
+        EnvironmentSetupError: the command failed; the error has the end of its output.
     """
     group = _main_group(user) if user else None
     done = subprocess.run(
@@ -155,7 +155,7 @@ def run_tool(command: Sequence[str], *, what: str, user: str | None = None) -> N
 
 
 def _usual_signal(pid: int) -> signal.Signals:
-    """Postgres takes SIGTERM as "when the last client has left"; SIGINT is its fast and clean end."""
+    """Returns SIGINT for Postgres, its fast shutdown, else SIGTERM: Postgres waits for all clients after SIGTERM."""
     program = Path(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()).name
     return signal.SIGINT if program == "postgres" else signal.SIGTERM
 
@@ -164,7 +164,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
     try:
         os.kill(pid, number)
     except ProcessLookupError:
-        return  # it ended by itself in between, which is what we want
+        return  # it ended meanwhile, as wanted
 
 
 def _main_group(user: str) -> int:
@@ -172,13 +172,13 @@ def _main_group(user: str) -> int:
 
 
 def wait_until(look: Callable[[], T], timeout: float, *, every: float = 0.05, hopeless: Callable[[], bool] = lambda: False) -> T:
-    """Calls `look` until its result is true; returns the last result, which is false if the wait was in vain.
+    """Calls `look` until its result is true, or `timeout` is over; returns the last result.
 
     Args:
-        look: Returns what the caller waits for, or a false value. Its errors end the wait.
+        look: Returns the awaited value, or a false value. An error ends the wait.
         timeout: Seconds until the wait ends.
         every: Seconds between two calls.
-        hopeless: Ends the wait early after a call, when it returns True.
+        hopeless: Called after each false result; True ends the wait.
     """
     late = tenacity.stop_after_delay(timeout)
     retrying = tenacity.Retrying(

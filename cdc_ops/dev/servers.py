@@ -1,14 +1,14 @@
-"""Real database servers, each started in a folder of its own; outside the data path, for tests, the demo and authors of sources.
+"""Real database servers, each in a separate folder; outside the data path, for tests, the demo and authors of sources.
 
     with MariaDBServer(folder) as server:
         server.create_database("shop")
         server.execute("CREATE TABLE shop.orders (id INT PRIMARY KEY)")
         engine = sqlalchemy.create_engine(server.url("shop"))
 
-A server listens on the loopback address only, on a free port, and knows two logins with generated passwords: an administrator,
-which `execute` uses, and `cdc`, which everything under test should use.
+A server listens on the loopback address only, on a free port. It has two logins with generated passwords: an administrator for `execute`,
+and `cdc` for the code under test.
 
-Run as `python -m cdc_ops.dev.servers` it brings the servers' programs onto this machine and starts nothing.
+`python -m cdc_ops.dev.servers` only installs or downloads the servers' programs.
 """
 
 import sys
@@ -25,11 +25,11 @@ __all__ = ["DatabaseServer", "MariaDBServer", "MySQLServer", "PostgresServer", "
 
 NEEDED: tuple[type[DatabaseServer], ...] = (MariaDBServer, PostgresServer)
 OPTIONAL: tuple[type[DatabaseServer], ...] = (MySQLServer,)
-"""Not to be had on every machine; tests that need one are skipped there, and say so."""
+"""Servers that not every machine can run; tests that need one are skipped there, with a message."""
 
 
 def main() -> int:
-    """Makes sure that every kind of server can be started here; one that is optional may be missing."""
+    """Installs or downloads every kind of server; optional ones may be missing."""
     for kind in NEEDED + OPTIONAL:
         try:
             print(f"{kind.name}: {kind.ensure_installed()}", file=sys.stderr, flush=True)

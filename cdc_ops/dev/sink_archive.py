@@ -1,9 +1,9 @@
-"""An archive as Kafka Connect's S3 sink writes it: JSON lines, one file per so many records of a topic; outside the data path, for tests.
+"""Writes an archive as Kafka Connect's S3 sink does: JSON lines, one file per so many records of a topic; outside the data path, for tests.
 
-    <root>/<topic>/partition=0/<topic>+0+<offset of its first record, 10 digits>.json
+    <root>/<topic>/partition=0/<topic>+0+<offset of the first record, 10 digits>.json
 
-Each topic has one partition, whose offsets count from 0. Files appear whole: on a disk under another name first, in an object store by one
-PUT. A folder of its own remembers the offsets, so that a sink which is opened again goes on where the last one ended.
+Each topic has one partition, whose offsets count from 0. Files appear complete: on a disk by a rename, in an object store by one PUT. A
+separate folder holds the offsets, so that a sink which is opened again continues where the last one ended.
 """
 
 import json
@@ -19,21 +19,21 @@ from cdc_ops.dev.avro import avro_file, by_schema
 
 _PROGRESS: Final = "sink.json"
 NO_VALUE: Final = "null"
-"""How a record without value is written, where it is."""
+"""How a record without a value is written, if it is."""
 
 
 class SinkArchive:
-    """Takes records, and writes a file whenever enough of a topic are there.
+    """Collects records, and writes a file as soon as a topic has enough of them.
 
-    What was put and is not in a file yet is lost when the process dies.
+    Records that are not in a file yet are lost when the process dies.
 
     Args:
         root: A folder, or a URL of fsspec such as `s3://bucket/prefix`.
-        state: A folder outside the archive, on the same disk: remembers offsets, and holds files that are not whole yet.
+        state: A folder outside the archive, on the same disk, for offsets and incomplete files.
         records_per_file: `flush.size` of the sink.
-        tombstones: Whether records without value are written, as a line `null`; otherwise their offsets are in no file
+        tombstones: True to write records without a value as a line `null`; False to skip them and their offsets
             (`behavior.on.null.values` = `write` or `ignore`).
-        one_topic: Puts the records of all topics into one of that name; None keeps them apart.
+        one_topic: The name of one topic for all records; None keeps topics apart.
         options: For fsspec's file system.
     """
 
@@ -61,7 +61,7 @@ class SinkArchive:
         self._next: dict[str, int] = json.loads(known.read_text("utf-8")) if known.exists() else {}
 
     def put(self, records: Iterable[tuple[str, str | None]]) -> None:
-        """Appends records, each with its topic; None is a record without value."""
+        """Adds records, each with its topic; None is a record without a value."""
         with self._lock:
             for named, value in records:
                 topic = self._one_topic or named
@@ -74,13 +74,13 @@ class SinkArchive:
                     self._write(topic)
 
     def flush(self) -> None:
-        """Writes what waits into files, as the sink does after `rotate.schedule.interval.ms`."""
+        """Writes the collected records into files, as the sink does after `rotate.schedule.interval.ms`."""
         with self._lock:
             for topic in list(self._open):
                 self._write(topic)
 
     def offsets(self) -> Mapping[str, int]:
-        """Returns the offset that the next record of each topic gets."""
+        """Returns the offset of the next record of each topic."""
         with self._lock:
             return dict(self._next)
 
@@ -89,13 +89,13 @@ class SinkArchive:
         for offset, extension, content in self._files_of(waiting):
             self._place(f"{self._root}/{topic}/partition=0/{topic}+0+{offset:010d}.{extension}", content)
         partial = self._state / f"{_PROGRESS}.new"
-        # What waits in other topics is not there yet: after a crash their offsets are given again.
+        # Collected records of other topics do not count yet: after a crash their offsets are given again.
         written = {**self._next, **{name: records[0][0] for name, records in self._open.items() if records}}
         partial.write_text(json.dumps(written), "utf-8")
         os.replace(partial, self._state / _PROGRESS)
 
     def _files_of(self, waiting: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str, bytes]]:
-        """Yields the files that records become: the offset of the first one, the extension, the content."""
+        """Yields the files for records: the offset of the first one, the extension, the content."""
         if waiting:
             yield waiting[0][0], "json", "".join(f"{value}\n" for _, value in waiting).encode()
 
@@ -110,9 +110,9 @@ class SinkArchive:
 
 
 class AvroSinkArchive(SinkArchive):
-    """The same with `format.class` AvroFormat: of records as JsonConverter writes them with their schemas, a file for each schema in turn.
+    """A sink with `format.class` AvroFormat. It takes JsonConverter's records with schemas; each change of schema starts a file.
 
-    Its files are those that Confluent's documentation and source describe; no sink wrote them. A record without value cannot be written.
+    The files follow Confluent's documentation and source; no real sink wrote them. Records without a value cannot be written.
     """
 
     def _files_of(self, waiting: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str, bytes]]:

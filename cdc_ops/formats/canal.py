@@ -3,8 +3,8 @@
     {"id": 1, "database": "shop", "table": "orders", "pkNames": ["id"], "isDdl": false, "type": "UPDATE", "es": 1709283600000, "ts": …,
      "sql": "", "mysqlType": {…}, "data": [{"id": "1", …}, …], "old": [{"name": "Lee"}, …]}
 
-One message may hold many rows; all values are text. Canal itself writes no place in the log: the message's offset in Kafka is the order,
-and an archive has to keep it. TiCDC (`_tidb.commitTs`) does not need it. Field layouts: Canal's FlatMessage, TiCDC's Canal-JSON protocol.
+One message may hold many rows; all values are text. Canal's messages have no position in the log, so the order is the message's offset in
+Kafka, which the archive has to keep. TiCDC has `_tidb.commitTs` instead. Field layouts: Canal's FlatMessage, TiCDC's Canal-JSON protocol.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class CanalJson:
         """See `Format`."""
         record = F.col("r")
         rows = F.when(record["isDdl"], None).otherwise(record["data"])
-        # A message without rows is a record too.
+        # A message without rows makes one envelope too.
         frame = parsed(records, _LAYOUT).select("*", F.posexplode_outer(rows).alias("element", "data"))
         kind, data = record["type"], F.col("data")
         old = F.try_element_at(record["old"], F.col("element") + 1)
@@ -90,19 +90,19 @@ class CanalJson:
 
 
 def _is_cut(record: Expr) -> Expr:
-    """True for a message that TiCDC cut to its key, or put elsewhere, because it was too large (`large-message-handle-option`)."""
+    """True for a message that was too large: TiCDC cut it to its key, or stored it elsewhere (`large-message-handle-option`)."""
     marks = record["_tidb"]
     return F.coalesce(marks["onlyHandleKey"], F.lit(False)) | F.coalesce(marks["claimCheckLocation"] != "", F.lit(False))
 
 
 def _latin1(text: Expr) -> Expr:
-    """Returns bytes that were written as characters, one each; NULL if there are other characters in them."""
+    """Returns bytes that were written as one character each; NULL if the text has characters beyond one byte."""
     plain = F.when(text.rlike(r"(?s)^[\x00-\xff]*$"), text)
     return F.encode(plain, "ISO-8859-1")
 
 
 def _of_labels(column: Column, text: Expr) -> Expr:
-    """True for text made of the labels that the column declares: some versions write numbers in their place."""
+    """True for text made of the column's declared labels: some versions write their numbers instead."""
     known = F.array(*(F.lit(label) for label in ("", *labels_of(column))))
     return F.size(F.array_except(F.split(text, "," if logical_type_of(column) is LogicalType.SET else "\x00"), known)) == 0
 

@@ -5,7 +5,7 @@
     shop/orders/2024/03/01/20240301-090000123.csv   Op,id,name,AR_H_CHANGE_SEQ,BI_id
                                                     U,1,Ann,20240301090000000000000000000000017,1
 
-A format is given each row as a JSON object. Rows do not name their table; their file's folders do, if it lies in folders of the archive.
+The format gets each row as a JSON object. Rows do not name their table; the folders of their file do, if the archive has such folders.
 Field layouts: AWS DMS user guide, Amazon S3 as a target, and transformation rules.
 """
 
@@ -37,7 +37,7 @@ _OPERATIONS: Final = {"I": EventOperation.CREATE, "U": EventOperation.UPDATE, "D
 _LOAD: Final = r"(?:^|/)LOAD[0-9A-Fa-f]{5,}\.[^/]*$"
 _CDC: Final = r"(?:^|/)(\d{8})-(\d{6})(\d{0,9})\.[^/]*$"
 _FOLDERS: Final = r"(?:^|/)(?![0-9_-]+/)([^/]+)/(?![0-9_-]+/)([^/]+)/(?:[0-9_-]+/)*[^/]+$"
-"""Schema and table; folders of digits are those of dates."""
+"""Matches schema and table; folders of digits are dates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ class Dms:
         return values.from_text(column, text, chosen.time_zone)
 
     def _images(self, row: Expr, chosen: FormatOptions) -> tuple[Expr, Expr]:
-        """Returns the row, and what before-image columns say of the one before."""
+        """Returns the row, and the before image from the before-image columns."""
         own = (_OP, *(setting(self.facts, chosen, name) for name in (CHANGE_SEQ, TIMESTAMP)))
         image = F.map_filter(row, lambda name, _: ~name.isin(*own))
         if setting(self.facts, chosen, BEFORE) == NONE:

@@ -3,8 +3,8 @@
     {"table": "PDB.SHOP.ORDERS", "op_type": "U", "op_ts": "2024-03-01 09:00:00.000000", "current_ts": "…", "pos": "00000000020000001444",
      "primary_keys": ["ID"], "tokens": {…}, "before": {…}, "after": {…}}
 
-Updates hold the columns that the trail has: of a compressed one, the key and what changed. What is not in an image is missing, not NULL;
-some versions say so by a member `<column>_isMissing`. Field layouts: GoldenGate for Big Data, pluggable formatters, JSON.
+Updates have the columns of the trail: of a compressed one, the key and the changed columns. A column that an image lacks is missing, not
+NULL; some versions mark it by a member `<column>_isMissing`. Field layouts: GoldenGate for Big Data, pluggable formatters, JSON.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _LAYOUT: Final = (
 _OPERATIONS: Final = {"I": EventOperation.CREATE, "U": EventOperation.UPDATE, "D": EventOperation.DELETE, "T": EventOperation.TRUNCATE}
 _MISSING: Final = "_isMissing"
 _TRANSACTION: Final = "6"
-"""The token that has the number of the transaction at the source."""
+"""The token that holds the source's transaction number."""
 _MOMENT: Final = r"^(\d{4}-\d\d-\d\d)[ :T](\d\d:\d\d:\d\d)(?:(\.\d{1,6})0*)?$"
 _MIDNIGHT: Final = r"^(\d{4}-\d\d-\d\d)[ :T]00:00:00(?:\.0+)?$"
 
@@ -87,12 +87,12 @@ class GoldenGateJson:
 
 
 def _moment(text: Expr) -> Expr:
-    """Returns date and time with a blank between them, and at most six digits of a second; a seventh that is not zero stays."""
+    """Returns date and time with a blank between them, without zeros behind the sixth digit of a second; other texts stay unchanged."""
     return F.regexp_replace(text, _MOMENT, "$1 $2$3")
 
 
 def _known(image: Expr) -> Expr:
-    """Returns an image without the members that say which columns are missing, and without those columns."""
+    """Returns an image without the columns that are missing, and without the members that mark these."""
 
     def is_mark(name: Expr) -> Expr:
         return name.endswith(_MISSING) & F.map_contains_key(image, F.replace(name, F.lit(_MISSING), F.lit("")))

@@ -59,7 +59,7 @@ class HudiCdc:
 
 
 def _image(side: str) -> Expr:
-    """Returns an image without Hudi's own columns; it is an object, or the text of one."""
+    """Returns an image without Hudi's metadata columns; the record has it as an object, or as the JSON text of an object."""
     text = F.try_variant_get(F.col("r")[side], "$", "string")
     members = F.from_json(F.when(text.startswith("{"), text), "map<string, variant>")
     return F.map_filter(variant_texts(members), lambda name, _: ~name.startswith(_META))

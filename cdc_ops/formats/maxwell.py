@@ -3,7 +3,7 @@
     {"database": "shop", "table": "orders", "type": "update", "ts": 1709283600, "xid": 77, "commit": true, "position": "binlog.000003:700",
      "data": {…}, "old": {…}}
 
-`old` holds the columns that changed, as they were. Field layouts: Maxwell's documentation of its data format.
+`old` holds the previous values of changed columns. Field layouts: Maxwell's documentation of its data format.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ _OPERATIONS: Final = {
 }
 _CONTROL: Final = ("bootstrap-start", "bootstrap-complete", "heartbeat")
 _LAST_OF_TRANSACTION: Final = 2**62
-"""Maxwell numbers the rows of a transaction, but for the last, which carries `commit` instead."""
+"""Stands for the number of a transaction's last row: that row has `commit` instead of a number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

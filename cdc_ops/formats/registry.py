@@ -45,10 +45,10 @@ def format_names() -> tuple[str, ...]:
 
 
 def open_format(name: str) -> Format:
-    """Returns the format of that name; `module:callable` names one of somebody else.
+    """Returns the format of that name; `module:callable` names a third party's format.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is no format of that name.
     """
     place = name if is_own_format(name) else _FORMATS[format_spec(name).name]
     module, _, factory = place.partition(":")

@@ -223,7 +223,7 @@ class StateStore(StateReader, ArchiveStore):
         refused.
 
         Raises:
-            LeaseHeldError: somebody else holds it; the message says who, what for and until when.
+            LeaseHeldError: another holder has it; the message has the holder, its purpose and the time of expiry.
         """
 
     @abstractmethod

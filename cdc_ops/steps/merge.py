@@ -79,7 +79,7 @@ def merge(spark: SparkSession, source: Source, spec: Operation) -> OperationResu
         DataError: rows without key, or with values that cannot be stored and must not become NULL.
         IncompleteRowError: an event changes some columns of a row that the table does not have.
         DeletesRefusedError: a comparison would delete more rows than may be.
-        LakeError: the table is not what the operation expects, or somebody else committed.
+        LakeError: the table is not what the operation expects, or another writer committed.
     """
     with measured(RunPhase.COPY if _reads_while_it_writes(spec) else RunPhase.MERGE):
         return _merge(spark, source, spec)

@@ -2,7 +2,7 @@
 
     catch_up             settles the operations that the lake has committed and the ledger still holds as open
     abandon_exhausted    gives up backfills, resyncs and repairs that have failed too often
-    rebuild_table        writes the ledger's state anew from the newest commit record in the Delta log
+    rebuild_table        writes the ledger's state again, from the newest commit record in the Delta log
 
 The Delta log decides, not the report of a job: a Spark application that died after its commit left no report, yet its operation is done.
 """

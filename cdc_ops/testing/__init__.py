@@ -1,1 +1,1 @@
-"""Servers and suites for tests of sources and formats, for third parties too."""
+"""Suites and servers for tests of sources and formats, also for third parties."""

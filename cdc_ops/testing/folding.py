@@ -1,7 +1,7 @@
-"""The fold of change events in plain Python: what `formats.feed.fold` has to come to; outside the data path.
+"""Folds change events in plain Python, as the reference for `formats.feed.fold`; outside the data path.
 
-`replay` applies one event after the other, in their order: that is what a feed means. `fold` is what a batch does, key by key, and `apply`
-what a MERGE makes of it; `replay` of a history and `fold` + `apply` of any cut of it into batches end in the same rows.
+`replay` applies one event after the other, in their order: that defines the right result. `fold` does what a batch does per key, and
+`apply` what its MERGE does. `fold` and `apply` must give the same rows as `replay`, however a history is split into batches.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,11 +19,11 @@ class Change:
     """One change of the canonical feed.
 
     Args:
-        op: What it does.
-        position: Its place in the total order.
+        op: The operation.
+        position: The position in the total order.
         key: The key after it; empty for a truncate.
         previous_key: The key before it, if it changed.
-        values: The columns that it speaks of.
+        values: The columns that the change has.
     """
 
     op: EventOperation
@@ -35,13 +35,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a batch comes to for one key.
+    """The result of a batch for one key.
 
     Args:
-        deleted: The row is gone.
-        whole: Columns without a value are NULL, not as they were.
-        values: The columns that the batch has a value of.
-        position: Of the last event.
+        deleted: True if the batch deletes the row.
+        whole: True if columns without a value become NULL; False if they keep their values.
+        values: The columns for which the batch has a value.
+        position: The position of the last event.
     """
 
     deleted: bool
@@ -55,8 +55,8 @@ class Batch:
     """A folded batch.
 
     Args:
-        truncated: All rows that were there go first.
-        outcomes: By key.
+        truncated: True if the batch first deletes all existing rows.
+        outcomes: The result for each key.
     """
 
     truncated: bool
@@ -82,11 +82,11 @@ def replay(history: Iterable[Change], columns: tuple[str, ...]) -> Rows:
 
 
 def fold(batch: Iterable[Change], after: tuple[int, ...] | None = None) -> Batch:
-    """Folds a batch in any order, duplicates included.
+    """Folds a batch; its changes may be in any order, and duplicated.
 
     Args:
         batch: The changes.
-        after: The watermark: what is not beyond it has been applied before, and was delivered again.
+        after: The watermark: changes at or below it were applied before, and are skipped.
     """
     fresh = [change for change in batch if after is None or change.position > after]
     cuts = [change.position for change in fresh if change.op is EventOperation.TRUNCATE]
@@ -100,7 +100,7 @@ def fold(batch: Iterable[Change], after: tuple[int, ...] | None = None) -> Batch
 
 
 def apply(rows: Rows, batch: Batch, columns: tuple[str, ...]) -> Rows:
-    """Returns the rows after a batch."""
+    """Returns the rows after a batch was applied to `rows`."""
     changed: Rows = {} if batch.truncated else dict(rows)
     for key, outcome in batch.outcomes.items():
         before = {} if outcome.whole else changed.get(key, {})

@@ -1,18 +1,17 @@
-"""The conformance suite for formats: what every implementation of `Format` has to prove; outside the data path, for third parties too.
+"""The conformance suite for formats: what every implementation of `Format` has to prove; for third parties too; outside the data path.
 
     class TestMyFormat(FormatSuite):
         name = "my_package.my_format:make"
         folder = Path(__file__).parent / "golden" / "my-format"
 
-The folder holds `table.json` (columns, keys, settings of the format), a pair of files per case of `CASES`, and `cannot.json` with a reason
-for each case that the format has no way to say. `<case>.jsonl` is what the tool writes, one record a line; `<case>.expected.json` what the
-canonical feed has of it. Fields that are NULL, false or empty are left out of that. Where a folder beside this one expects the same feed
-of a case, `expected_in` in `table.json` names that folder and the case, in place of a copy. A fixture `spark` gives the session, in UTC.
+The folder holds `table.json` (columns, keys, settings of the format), two files per case of `CASES`, and `cannot.json` with a reason for
+each case that the format cannot express. `<case>.jsonl` has the tool's records, one per line; `<case>.expected.json` has the rows of the
+canonical feed, without fields that are NULL, false or empty. If a folder beside this one expects the same feed for a case, `expected_in`
+in `table.json` names that folder and case instead of a copy. A fixture `spark` provides a session with the time zone UTC.
 
-Of CSV there is `<case>.csv`, a whole file; of Parquet `<case>.jsonl` has each row as the JSON object that a format is given. Where the
-names of files mean something, `files` in `table.json` says them: for a case, or for all others as `*`. Of Avro `<case>.avro.json` is a list
-of files, each as `{"schema": …, "records": […]}`, which are written and read: see `cdc_ops.dev.avro`. A schema may be in a
-file of its own, then its name stands there.
+For CSV, `<case>.csv` is a whole file. For Parquet, `<case>.jsonl` has each row as the JSON object that a format gets. If file names matter,
+`files` in `table.json` has the name for each case, or under `*` for all others. For Avro, `<case>.avro.json` is a list of files, each as
+`{"schema": …, "records": […]}`; the suite writes and reads these, see `cdc_ops.dev.avro`. `schema` may be the name of a file with it.
 """
 
 import json
@@ -44,7 +43,7 @@ CASES: Final = (
     *("insert", "update", "delete", "tombstone", "update_pk", "truncate", "null_vs_missing", "unsigned_bigint", "decimal", "zero_date"),
     *("json", "enum_set", "ddl", "out_of_order", "duplicate", "snapshot"),
 )
-"""The same names for every format."""
+"""The names of the cases, the same for every format."""
 
 _NOT_A_RECORD: Final = '{"half": "a rec'
 _RECORDS: Final = ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS)
@@ -54,8 +53,8 @@ class GoldenFolder:
     """The golden files of one format.
 
     Args:
-        folder: Where they are.
-        container: What the format's files hold records in.
+        folder: The folder of the files.
+        container: The format's kind of files.
     """
 
     def __init__(self, folder: Path, container: Container = Container.LINES) -> None:
@@ -78,13 +77,13 @@ class GoldenFolder:
 
     @property
     def cases(self) -> tuple[str, ...]:
-        """The cases that there are files of."""
+        """Returns the names of the cases that have files."""
         return tuple(sorted(path.name.removesuffix(self._suffix) for path in self.folder.glob(f"*{self._suffix}")))
 
     def records(self) -> Iterator[tuple[str | None, str, int, int | None, int | None]]:
-        """Yields the lines of all cases, in files whose names begin with the case; an empty line is a record without value.
+        """Yields the lines of all cases, in files whose names begin with the case; an empty line is a record without a value.
 
-        If `table.json` says `offsets`, the number of the line is the record's offset in partition 0 of its topic.
+        If `offsets` is set in `table.json`, a record's line number is its offset in partition 0 of its topic.
         """
         for case in self.cases:
             name = self.names.get(case) or self.names.get("*")
@@ -93,7 +92,7 @@ class GoldenFolder:
                 yield (line or None, file, number, *((0, number) if self.has_offsets else (None, None)))
 
     def _lines(self, case: str) -> list[str]:
-        text = (self.folder / f"{case}{self._suffix}").read_bytes().decode("utf-8")  # read_text would take CR LF for LF
+        text = (self.folder / f"{case}{self._suffix}").read_bytes().decode("utf-8")  # read_text would read CR LF as LF
         return text.removesuffix("\n").split("\n")
 
     @property
@@ -101,7 +100,7 @@ class GoldenFolder:
         return {Container.CSV: ".csv", Container.AVRO: ".avro.json"}.get(self.container, ".jsonl")
 
     def write_avro(self, root: Path) -> tuple[RecordFile, ...]:
-        """Writes the files of all cases below a folder; of a case they follow each other, in partition 0 if `table.json` says `offsets`."""
+        """Writes the Avro files of all cases below a folder; with `offsets` in `table.json`, file names have partition 0 and offsets."""
         found = []
         for case in self.cases:
             offset = 0
@@ -117,16 +116,16 @@ class GoldenFolder:
         return tuple(found)
 
     def expected(self, case: str) -> Any:
-        """Returns what the feed of a case has to be; `expected_file` says where that is written."""
+        """Returns the expected feed of a case."""
         return json.loads(self.expected_file(case).read_text("utf-8"))
 
     def expected_file(self, case: str) -> Path:
-        """Returns the file with the expected feed of a case: of this folder, or of the one that `expected_in` names for it."""
+        """Returns the file with the expected feed of a case: in this folder, or in the one that `expected_in` names."""
         return self.folder.parent / self._owners.get(case, self.folder.name) / f"{case}.expected.json"
 
 
 def shown(feed: DataFrame) -> list[tuple[str, dict[str, Any]]]:
-    """Returns the rows of a feed as plain data, with the file that they came from; what is NULL, false or empty is left out."""
+    """Returns the rows of a feed as plain data by the file that they came from, without values that are NULL, false or empty."""
     rows = []
     formats = """map('timestampFormat', "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", 'timestampNTZFormat', "yyyy-MM-dd'T'HH:mm:ss.SSSSSS")"""
     text = feed.selectExpr("file", "line", f"to_json(struct(*), {formats}) AS text")
@@ -139,7 +138,7 @@ def shown(feed: DataFrame) -> list[tuple[str, dict[str, Any]]]:
 
 
 def feed_of(spark: SparkSession, form: Format, golden: GoldenFolder, root: Path, extra: tuple[Any, ...] = ()) -> DataFrame:
-    """Returns the canonical feed of all cases of a folder, in one pass; files are written below `root`, which has to stay."""
+    """Returns the canonical feed of all cases of a folder. Its files are written below `root`, which must exist while the feed is used."""
     if golden.container is Container.AVRO:
         ends, files = LocalArchive(str(root)), golden.write_avro(root)
         records = open_files(spark, files, form.facts, golden.chosen, ends).records().union(spark.createDataFrame([*extra], _RECORDS))
@@ -190,7 +189,7 @@ class FormatSuite:
             check_format(form.facts, golden.chosen, golden.schema, ())
 
     def test_all_cases_come_out_as_they_are_expected(self, spark: SparkSession, form: Format, golden: GoldenFolder, tmp_path: Path) -> None:
-        """The feed has the promised columns, every case's rows are those expected, and what is no record is marked bad with a reason."""
+        """The feed has the promised columns and the expected rows of every case; other records are bad, with a reason."""
         feed = feed_of(spark, form, golden, tmp_path, ((_NOT_A_RECORD, "half written", 0, None, None),))
         promised = ", ".join(f"{name} {kind}" for name, kind in feed_columns(form.facts, golden.schema, golden.keys))
         assert feed.dtypes == spark.createDataFrame([], promised).dtypes

@@ -1,4 +1,4 @@
-"""The reproduction by which loaders lose rows, for any source: a row that is written early and committed late. Outside the data path."""
+"""Reproduces how loaders lose rows, for any source: a row is written early and committed late. Outside the data path."""
 
 import time
 from collections.abc import Sequence
@@ -13,26 +13,26 @@ from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.sources.base import Source
 
 EARLY: Final = 100
-"""What A writes first and commits last."""
+"""The value that A writes first and commits last."""
 LATER: Final = 200
-"""What B writes and commits in between."""
+"""The value that B writes and commits in between."""
 
 _PAUSE_SECONDS: Final = 0.05
 _COARSE_PAUSE_SECONDS: Final = 1.6
-"""So that the cursor has moved on; some servers round a column of whole seconds."""
+"""Long enough for the cursor to move on: some servers round a cursor of whole seconds."""
 
 
 class Connection(Protocol):
-    """A connection of somebody else to the server, each statement committed unless a transaction is open."""
+    """Another application's connection to the server; each statement is committed unless a transaction is open."""
 
     def run(self, *statements: str) -> Sequence[tuple[Any, ...]]:
-        """Runs the statements, returns the rows of the last."""
+        """Runs the statements, and returns the rows of the last one."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windowed:
-    """Windows of `v` of a table `events`, each from where the one before it ended."""
+    """Reads windows of the column `v` of a table `events`, each from where the previous one ended."""
 
     source: Source
     schema: TableSchema
@@ -40,13 +40,13 @@ class Windowed:
     lookback: timedelta
 
     def start(self) -> CursorValue:
-        """Returns the bound with which a first load begins."""
+        """Returns the watermark with which the first window begins."""
         return self.source.safe_bound(self.schema, self.cursor, self.lookback, None).value
 
     def read(
         self, reader: Connection, watermark: CursorValue, readings: CounterSamples | None = None
     ) -> tuple[CursorValue, list[int], CounterSamples | None]:
-        """Returns the next watermark, the values of the next window, and what the source wants to be given next time."""
+        """Returns the next watermark, the values of the next window, and the argument for the next call."""
         bound = self.source.safe_bound(self.schema, self.cursor, self.lookback, watermark, readings)
         window = next_window(self.cursor, watermark, bound)
         if window is None:
@@ -56,10 +56,10 @@ class Windowed:
 
 
 def read_around_a_late_commit(windows: Windowed, a: Connection, b: Connection) -> tuple[list[int], list[int]]:
-    """A writes and waits, B writes later and commits, a window is read, A commits, a window is read.
+    """Reads two windows around a late commit: A writes, B writes and commits, the first window is read, A commits, the second is read.
 
     Returns:
-        The values of the first window and of the second: `EARLY` is in the second, and lost if it is in neither.
+        The values of the first and of the second window. `EARLY` must be in the second; in neither, the row is lost.
     """
     pause = _COARSE_PAUSE_SECONDS if windows.cursor.lead.is_coarse else _PAUSE_SECONDS
     watermark = windows.start()

@@ -1,6 +1,6 @@
-"""SCD types 1 and 2 in plain Python: what a table has to hold after a history, however it was delivered.
+"""SCD types 1 and 2 in plain Python: the rows that a table must have after a history, in whatever order it was delivered.
 
-The definition that the Spark code is held against; sources and formats of others may be tested with it too.
+Tests compare the Spark code with it; third parties can test their sources and formats with it too.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ Place = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """One change of one key; `values` is None for a delete. Of two at one place the later in the history counts."""
+    """One change of one key; `values` is None for a delete. Of two changes at one position, the later one in the history counts."""
 
     key: Any
     place: Place
@@ -23,7 +23,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """A row of type 2: it holds from `start` up to, not including, `end`."""
+    """A row of type 2, valid from `start` (inclusive) to `end` (exclusive)."""
 
     key: Any
     start: Place
@@ -32,7 +32,7 @@ class Version:
 
 
 def current_rows(history: Iterable[Told]) -> dict[Any, Values]:
-    """Returns type 1: the last values of each key that is not deleted."""
+    """Returns type 1: the last values of each key that is not deleted, by key."""
     return {version.key: version.values for version in all_versions(history) if version.end is None}
 
 
@@ -41,7 +41,7 @@ def all_versions(history: Iterable[Told], tracked: tuple[str, ...] = ()) -> list
 
     Args:
         history: Changes in any order.
-        tracked: Columns whose changes begin a version; empty = all. A version has the last values of the others.
+        tracked: Columns whose changes start a new version; empty = all. A version has the last values of the other columns.
     """
     by_key: dict[Any, dict[Place, Values | None]] = {}
     for one in history:
@@ -50,7 +50,7 @@ def all_versions(history: Iterable[Told], tracked: tuple[str, ...] = ()) -> list
 
 
 def completed(history: Iterable[Told]) -> list[Told]:
-    """Returns the history in which a NULL is the value from before it (`ignore_null_updates`): of changes that come in their order."""
+    """Returns a history in which each NULL is replaced by the value before it (`ignore_null_updates`). Changes must be in order."""
     known: dict[Any, Values | None] = {}
     found = []
     for one in sorted(history, key=lambda change: change.place):
@@ -63,17 +63,17 @@ def completed(history: Iterable[Told]) -> list[Told]:
 
 
 def known_after(batches: Iterable[tuple[datetime, Iterable[Told]]], tombstone_retention: timedelta, *, keeps_versions: bool) -> list[Told]:
-    """Returns the changes that a table still knows after batches: `current_rows` or `all_versions` of these is what it has to hold.
+    """Returns the changes that a table still knows after batches: `current_rows` or `all_versions` of them are its expected rows.
 
-    A delete is remembered for `tombstone_retention` from the last batch on that told it. After that
+    A delete is remembered for `tombstone_retention`, counted from the last batch that contained it. After that
 
-    - a table of current rows knows nothing of the key from before the delete: an older change that comes now brings the row back;
-    - a table of versions knows the deletes that ended a version, by its end, for ever. One that ended none is as if it had not been told.
+    - a table of type 1 has forgotten the delete: an older change of the key that arrives now brings the row back;
+    - a table of type 2 still knows each delete that ended a version, by the version's end. A delete that ended none is forgotten.
 
     Args:
-        batches: When each was planned, ascending, and what it told.
-        tombstone_retention: For how long deletes are remembered.
-        keeps_versions: True for type 2. Into a table of type 1 goes of each key only the newest change of a batch.
+        batches: Pairs of the time when a batch was planned, ascending, and its changes.
+        tombstone_retention: How long deletes are remembered.
+        keeps_versions: True for type 2. A table of type 1 gets only the newest change per key of each batch.
     """
     known: dict[Any, dict[Place, Values | None]] = {}
     noted: dict[tuple[Any, Place], datetime] = {}
@@ -94,7 +94,7 @@ def _newest(told: Iterable[Told]) -> Iterable[Told]:
 
 
 def _since_deleted(events: Mapping[Place, Values | None], remembered: set[Place]) -> dict[Place, Values | None]:
-    """What is after the last delete that is not remembered any more, and the deletes before it that still are."""
+    """Returns the changes after the last forgotten delete, and the remembered deletes before it."""
     last = max((place for place, values in events.items() if values is None and place not in remembered), default=())
     return {place: values for place, values in events.items() if place > last or place in remembered}
 

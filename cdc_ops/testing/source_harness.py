@@ -1,10 +1,10 @@
-"""What the conformance suite for sources needs of a server: statements in its dialect, second connections, sources; outside the data path.
+"""What the conformance suite for sources needs of a server: SQL in its dialect, further connections, sources; outside the data path.
 
 The author of a source writes one `SourceHarness`; `cdc_ops.testing.source_suite` has the tests. The tables of the suite are:
 
 - `numbers`: a key `id` (64 bits), `v` (32 bits, nullable) and `u`, an indexed time without zone with microseconds, never NULL;
-- `events`: a key `id` that counts by itself, `v` (32 bits) and `at`, a time with microseconds that the server sets at each insert;
-- `keyed`: a key of `t` (text that tells all texts apart), `n` (decimal with two places) and `b` (bytes), and `d` (a date).
+- `events`: an auto-increment key `id`, `v` (32 bits) and `at`, a time with microseconds that the server sets at each insert;
+- `keyed`: a key of `t` (text with a binary collation), `n` (decimal with two places) and `b` (bytes), and `d` (a date).
 """
 
 import threading
@@ -22,19 +22,19 @@ PATIENCE_SECONDS: Final = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteStatements:
-    """The suite's statements in one dialect; identifiers in braces are filled in by the suite.
+    """The suite's statements in one SQL dialect; the suite fills in identifiers in braces.
 
     Args:
-        tables: Create `numbers`, `events` and `keyed` anew, whatever is there.
-        types: Declared type and the type in the lake of columns that the server can have, the hostile ones included.
-        not_orderable: A declared type that is no cursor.
+        tables: Drop and create `numbers`, `events` and `keyed`.
+        types: Declared types of the server and their types in the lake, including the hostile ones.
+        not_orderable: A declared type that cannot be a cursor.
         touch: Changes the row `{id}` of `events` and moves its `at`, as an application of this server would.
-        shown: An expression that prints the time `{column}` as `YYYY-MM-DD hh:mm:ss.ffffff`, in UTC if it is an instant.
+        shown: An SQL expression that prints the time `{column}` as `YYYY-MM-DD hh:mm:ss.ffffff`, in UTC if it is an instant.
         moment: A literal of the time `{text}` for `u`.
-        prepare: Starts a transaction, and prepares it under the name `{name}`; () where the server cannot.
-        rollback_prepared: Ends what was prepared.
-        readers_hold: Whether a transaction that has only read so far may later write with its old clock, and so holds the bound.
-        quote: What stands around a name.
+        prepare: Starts a transaction, and prepares it under the name `{name}`; () if the server has no prepared transactions.
+        rollback_prepared: Rolls the prepared transaction back.
+        readers_hold: Whether a transaction that has only read so far may later write with an old clock, and so holds the bound back.
+        quote: The quote character of names.
     """
 
     tables: tuple[str, ...]
@@ -49,24 +49,24 @@ class SuiteStatements:
     quote: str
 
     def name(self, identifier: str) -> str:
-        """Quotes a name."""
+        """Returns a name in quotes."""
         return f"{self.quote}{identifier.replace(self.quote, self.quote * 2)}{self.quote}"
 
 
 class Application(Protocol):
-    """A connection of somebody else to the server, each statement committed unless a transaction is open."""
+    """Another application's connection to the server; each statement is committed unless a transaction is open."""
 
     def run(self, *statements: str) -> list[tuple[Any, ...]]:
-        """Runs the statements, returns the rows of the last."""
+        """Runs the statements, and returns the rows of the last one."""
         ...
 
     def is_running(self) -> bool:
-        """True while the server executes a statement of this connection; asked from another thread."""
+        """True while the server executes a statement of this connection; called from another thread."""
         ...
 
     @property
     def label(self) -> str:
-        """What a bound that this connection holds back says of it, its number, say."""
+        """Returns the text by which a bound names this connection when it holds the bound back, such as its number."""
         ...
 
     def close(self) -> None:
@@ -75,33 +75,33 @@ class Application(Protocol):
 
 
 class SourceHarness(Protocol):
-    """A server with a database of the suite's own, and the source under test on it."""
+    """A server with a database for the suite, and the source under test on it."""
 
     statements: SuiteStatements
 
     def table(self, name: str) -> TableName:
-        """Returns the full name of a table of the suite."""
+        """Returns the full name of a table of the suite, with its schema."""
         ...
 
     def open_source(self, *, password: str = "", port: int = 0) -> Source:
-        """Opens the source under test, which may see open transactions; with a wrong password or port if one is given."""
+        """Returns the source under test, with the grants to see open transactions; with another password or port if one is given."""
         ...
 
     def connect(self) -> Application:
-        """Opens another application's connection."""
+        """Returns a new connection of another application."""
         ...
 
     @property
     def secret(self) -> str:
-        """The password with which the source logs in."""
+        """Returns the password with which the source logs in."""
         ...
 
 
 def wait_until(condition: Callable[[], object], what: str) -> None:
-    """Waits for something that another thread or the server does.
+    """Waits until `condition` is true; another thread or the server makes it so.
 
     Raises:
-        AssertionError: It did not come true within `PATIENCE_SECONDS`.
+        AssertionError: the condition was not true within `PATIENCE_SECONDS`.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
@@ -112,7 +112,7 @@ def wait_until(condition: Callable[[], object], what: str) -> None:
 
 @contextmanager
 def background(action: Callable[[], object]) -> Iterator[None]:
-    """Runs something that waits for the body of the `with`; its error is raised at the end."""
+    """Runs a function in a thread during the `with`, and raises its error at the end."""
     errors: list[BaseException] = []
 
     def run() -> None:

@@ -1,11 +1,11 @@
-"""The conformance suite for sources: what every implementation of `Source` has to prove; outside the data path, for third parties too.
+"""The conformance suite for sources: what every implementation of `Source` has to prove; for third parties too; outside the data path.
 
     class TestMyServer(SourceSuite):
         @pytest.fixture
         def harness(self) -> SourceHarness:
             return MyHarness()
 
-It needs pytest and a real server, no Spark. The bounds have a module of their own, `source_suite_bounds`.
+It needs pytest and a real server, no Spark. The tests of bounds are in `source_suite_bounds`.
 """
 
 import random
@@ -38,7 +38,7 @@ class SourceSuite(SourceBoundSuite):
 
     @pytest.fixture
     def harness(self) -> SourceHarness:
-        """The server and the source under test: for subclasses to override."""
+        """The server and the source under test. Subclasses override this fixture."""
         raise NotImplementedError("a subclass of SourceSuite must override the fixture 'harness'")
 
     @pytest.fixture
@@ -83,12 +83,12 @@ class SourceSuite(SourceBoundSuite):
         assert (schema.columns[0].delta_type, schema.columns[0].nullable, schema.primary_key) == ("int", False, ("id",))
         [relation] = source.jdbc_read(schema, ("",)).relations
         [row] = tables.run(f"SELECT * FROM {relation}")
-        assert len(row) >= len(schema.columns)  # a source may select more, for its decoders
+        assert len(row) >= len(schema.columns)  # a source may select further columns for its decoders
         assert [value for value in row if value is not None] == [7]
         tables.run(f"DROP TABLE {quoted}")
 
     def test_a_fingerprint_changes_with_the_columns_only(self, harness: SourceHarness, source: Source, tables: Application) -> None:
-        """A schema's fingerprint stays when rows change, and differs when columns do."""
+        """A schema's fingerprint stays when rows change, and changes with the columns."""
         table = harness.table("numbers")
         before = source.schema(table)
         tables.run("INSERT INTO numbers (id, v, u) VALUES (1, 2, " + harness.statements.moment.format(text=_MOMENTS[0]) + ")")

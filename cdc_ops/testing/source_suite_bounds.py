@@ -20,7 +20,7 @@ _CURSORS: Final = (("at",), ("at", "id"), ("id",))
 
 
 class SourceBoundSuite:
-    """What holds a bound back, what does not, and what a bound promises; its fixtures are in `SourceSuite`."""
+    """Tests what holds a bound back, what does not, and what a bound promises; the fixtures are in `SourceSuite`."""
 
     @pytest.fixture
     def connect(self, harness: SourceHarness, tables: Application) -> Iterator[Callable[[], Application]]:
@@ -70,7 +70,7 @@ class SourceBoundSuite:
         wait_until(lambda: source.now() > begun, "the next instant of the server's clock")
         before = source.now()
         reader.run(harness.statements.touch.format(id=1))
-        # What the answer above relies on: where a reader does not hold back, what it writes later is stamped later.
+        # The test above relies on this: where a reader does not hold the bound back, its later writes have later times.
         stamped_late = _stamp(harness, reader, 1) >= format_datetime(before.replace(tzinfo=None))
         assert stamped_late is not harness.statements.readers_hold
         reader.run("ROLLBACK")
@@ -136,7 +136,7 @@ class SourceBoundSuite:
     def test_without_the_bound_the_late_commit_would_be_lost(
         self, harness: SourceHarness, source: Source, connect: Callable[[], Application]
     ) -> None:
-        """The same with the clock as bound: proof that the reproduction can fail on this server."""
+        """The same with the clock as bound: the row is lost, so the reproduction works on this server."""
         a, b = connect(), connect()
         schema, cursor = _table(harness, source, "at")
         a.run("BEGIN", _INSERT.format(100))
@@ -149,7 +149,7 @@ class SourceBoundSuite:
     def test_a_counter_stays_where_it_is_while_an_insert_is_open(
         self, harness: SourceHarness, source: Source, connect: Callable[[], Application]
     ) -> None:
-        """The bound of a counter waits for an open insert; after its rollback the next window reads beyond the hole."""
+        """The bound of a counter waits for an open insert; after its rollback the next window reads beyond the missing number."""
         a, b = connect(), connect()
         a.run("BEGIN", _INSERT.format(4))
         b.run(_INSERT.format(5))
@@ -166,7 +166,7 @@ class SourceBoundSuite:
     def test_a_counter_follows_writers_that_overlap_for_ever_and_loses_none_of_them(
         self, harness: SourceHarness, source: Source, connect: Callable[[], Application]
     ) -> None:
-        """The bound of a counter moves on although one writer is always open, and every row is read once."""
+        """The bound of a counter moves on although a writer is always open, and every row is read once."""
         schema, cursor = _table(harness, source, "id")
         windows = Windowed(source=source, schema=schema, cursor=cursor, lookback=timedelta(0))
         watermark, readings, passed = CursorValue(parts=("4",)), None, 0
@@ -174,7 +174,7 @@ class SourceBoundSuite:
         writer.run("BEGIN", _INSERT.format(EARLY))
         for turn in range(1, _MOST_TURNS):
             following = connect()
-            following.run("BEGIN", _INSERT.format(EARLY + turn))  # from before the other ends: one is always open
+            following.run("BEGIN", _INSERT.format(EARLY + turn))  # before the other ends, so that one is always open
             writer.run("COMMIT")
             writer, before = following, watermark
             watermark, values, readings = windows.read(reader, watermark, readings)
@@ -190,7 +190,7 @@ class SourceBoundSuite:
     def test_a_counter_that_has_not_moved_asks_nobody(
         self, harness: SourceHarness, source: Source, connect: Callable[[], Application]
     ) -> None:
-        """The bound of a counter without new numbers is the watermark, whoever is writing."""
+        """The bound of a counter without new numbers is the watermark, and needs no look at open transactions."""
         since = _bound(harness, source, "id").value
         connect().run("BEGIN", harness.statements.touch.format(id=1))
         bound = _bound(harness, source, "id", since=since)

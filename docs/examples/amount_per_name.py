@@ -1,4 +1,4 @@
-"""A gold job that keeps an aggregate in step with a table of cdc-ops: what changed is added and taken off, nothing is computed anew.
+"""A gold job that keeps an aggregate in step with a table of cdc-ops: changes are added and subtracted, and no group is computed again.
 
     spark-submit amount_per_name.py s3a://bucket/lake/shop/orders s3a://bucket/gold/amount_per_name
 

@@ -1,4 +1,4 @@
-"""The event history of a table: what the source had at any time, and the table made anew from it, whatever came between."""
+"""The event history of a table: what the source had at any time, and the table rebuilt from it, whatever came between."""
 
 import json
 from collections.abc import Iterable
@@ -211,7 +211,7 @@ def test_a_table_is_made_anew_from_events_and_what_else_was_read(mariadb: MariaD
     shop.deliver(shop.events[-1:])  # which the history will never know
     with pytest.raises(ChangesUnavailableError, match="the events of operation 7 were not recorded"):
         cdc_ops.as_of(spark, world.path("items"), datetime.now(UTC))
-    world.configure(event_history=True)  # so it begins anew
+    world.configure(event_history=True)  # so it starts again
     shop.happen(1)
     shop.deliver(shop.events[-1:])
     assert told(cdc_ops.as_of(spark, world.path("items"), datetime.now(UTC))) == lake(shop)

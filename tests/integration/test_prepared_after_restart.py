@@ -26,7 +26,7 @@ EVENTS = "CREATE TABLE events (id INT PRIMARY KEY, fine DATETIME(6) NOT NULL DEF
 
 @pytest.fixture(params=["mariadb", "mysql"])
 def server(request: pytest.FixtureRequest, server_folder: Path) -> Iterator[DatabaseServer]:
-    """A server of this test's own: it is started anew."""
+    """A server for this test only: the test restarts it."""
     kind: type[DatabaseServer] = type(request.getfixturevalue(request.param))
     with kind(server_folder / f"{request.param}-restarted") as server:
         server.create_database(DB)

@@ -142,7 +142,7 @@ def markdown(table: Iterable[Mechanism]) -> str:
 
 
 def with_table(page: str, table: Iterable[Mechanism]) -> str:
-    """Returns a page with its generated part made anew."""
+    """Returns a page with its generated part replaced."""
     head, _, rest = page.partition(BEGIN)
     _, _, tail = rest.partition(END)
     return head + markdown(table) + tail

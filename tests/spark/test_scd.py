@@ -353,4 +353,4 @@ def test_deletes_are_remembered_for_the_tombstone_retention_and_by_the_generatio
     assert remembered() == [(7, [5])]
     assert remembered(planned_at=spec.planned_at + timedelta(days=1)) == [(7, [5])]
     assert remembered(planned_at=spec.planned_at + timedelta(days=1, microseconds=1)) == []
-    assert remembered(generation=spec.generation + 1) == [], "a table that was made anew has its rows from the source"
+    assert remembered(generation=spec.generation + 1) == [], "a table that was created again has its rows from the source"

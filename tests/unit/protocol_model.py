@@ -241,9 +241,9 @@ class World:
         worker.verb = Verb.EXTRACT
 
     def _extract(self, worker: Worker) -> None:
-        """Lands one operation; a complete landing is never redone, and a direct one is read anew by each try.
+        """Lands one operation; a complete landing is never redone, and a direct one is read again by each try.
 
-        A comparison is read anew, too: two that extract at the same time may each find something else, and here they always do.
+        A comparison is read again, too: two extracts at the same time may find different rows, and here they always do.
         """
         spec = worker.operations[len(worker.batches)]
         if isinstance(spec.read, CompareRead) and Mechanism.SEALED not in self.off:

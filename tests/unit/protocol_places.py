@@ -259,7 +259,7 @@ class Lake:
 
 @dataclass(slots=True)
 class Ledger:
-    """The ledger of one table, with the semantics of `cdc_ops.state.base.StateStore`; losing it starts its lease tokens anew, too."""
+    """The ledger of one table, with the semantics of `cdc_ops.state.base.StateStore`; losing it also starts its lease tokens again."""
 
     off: frozenset[Mechanism]
     state: TableState = field(default_factory=lambda: TableState(pipeline=PIPELINE, table=TABLE))

@@ -1,6 +1,6 @@
 """What a pipeline file may say, for editors (JSON Schema) and for readers (docs/configuration.md); both are made from the same shape.
 
-`python -m cdc_ops.config.fields.json_schema > docs/configuration.md` writes the reference anew.
+`python -m cdc_ops.config.fields.json_schema > docs/configuration.md` writes the reference.
 """
 
 from collections.abc import Iterator

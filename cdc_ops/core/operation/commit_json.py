@@ -2,7 +2,7 @@
 
 A record is JSON with the marker `"cdc_ops": 1`. The number is raised only for a change that an older reader must not overlook; a record
 with
-a higher number is refused, because to take it for somebody else's would lose the watermark. Within one number a newer version may add
+a higher number is refused, because reading it as another writer's text would lose the watermark. Within one number a newer version may add
 fields: an older reader leaves them out, so that workers of two versions can share a table during an upgrade.
 """
 
@@ -30,7 +30,7 @@ def parse_record(user_metadata: str | None) -> CommitRecord | None:
     """Reads a commit's userMetadata.
 
     Returns:
-        The record, or None if the text is somebody else's.
+        The record, or None if another writer wrote the text.
 
     Raises:
         StateError: it is a record of ours that this version cannot read.

@@ -124,7 +124,7 @@ def null_keys_error(spec: Operation, rows: int) -> NullKeyError:
     aside = " Or set 'bad_records: quarantine'." if spec.apply.stored_as.sequence and spec.apply.stored_as.sequence.columns else ""
     return NullKeyError(
         f"{rows} rows of {spec.table} have NULL in key columns {', '.join(spec.source_keys)}.",
-        why="A NULL never equals a NULL, so every run would insert these rows anew.",
+        why="A NULL never equals a NULL, so every run would insert these rows again.",
         data="Nothing of this batch was written; the watermark stays.",
         next=f"Choose 'keys' that are NOT NULL at the source, or repair the rows there; they are read again.{aside}",
     )

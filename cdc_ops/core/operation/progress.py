@@ -13,8 +13,8 @@ from cdc_ops.core.cursor.late_rows import RangeChecksum
 class SnapshotProgress:
     """How far a snapshot is; it travels in every commit until the last chunk, and its size does not grow with the number of chunks.
 
-    The chunks themselves are frozen in the ledger, as operations. If it is lost, `rest` is all that another run needs: what is left is
-    cut anew, and no row lies on both sides of that border or on none.
+    The ledger holds the open chunks, as operations. If the ledger is lost, `rest` is enough for another run: it splits the remaining rows
+    into new chunks, and each row is either below the border of `rest` or above it.
 
     Args:
         bound: The safe bound taken before the first chunk; it becomes the watermark with the last one.

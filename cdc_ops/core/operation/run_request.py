@@ -79,7 +79,7 @@ class RunRequest:
 
     @property
     def replaces_table(self) -> bool:
-        """True if the table is made anew, whatever it is like now."""
+        """True if the request replaces the whole table."""
         return self.mode is ResyncMode.FULL or (self.mode is ResyncMode.REPLAY and self.since is None)
 
     def checked(self) -> "RunRequest":

@@ -1,1 +1,1 @@
-"""The demo's Airflow: settings, processes, REST API."""
+"""The demo's Airflow: settings, processes and REST API."""

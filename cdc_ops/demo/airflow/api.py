@@ -1,4 +1,4 @@
-"""Airflow's REST API, as far as the demo needs it; outside the data path."""
+"""The part of Airflow's REST API that the demo needs; outside the data path."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskState:
-    """How one task of a run stands; `map_index` is -1 for tasks that are not mapped."""
+    """The state of one task of a run; `map_index` is -1 for tasks that are not mapped."""
 
     task: str
     map_index: int
@@ -27,11 +27,11 @@ class TaskState:
 
 
 class AirflowApi:
-    """A client that is logged in.
+    """A client with a valid login.
 
     Args:
         login: Address and password.
-        alive: Called while waiting; raises if a process of Airflow has ended.
+        alive: Called while waiting; raises an error if a process of Airflow has ended.
     """
 
     def __init__(self, login: Login, alive: Callable[[], None]) -> None:
@@ -44,10 +44,10 @@ class AirflowApi:
         self._http.close()
 
     def wait_until_healthy(self, timeout: float = 180.0) -> None:
-        """Returns when API server, scheduler and DAG processor work.
+        """Waits until API server, scheduler and DAG processor work.
 
         Raises:
-            EnvironmentSetupError: they do not in time, or one has ended.
+            EnvironmentSetupError: one of them has ended, or the wait took too long.
         """
         self._until(self._healthy, timeout, "Airflow does not start")
         answer = self._http.post("/auth/token", json={"username": USER, "password": self._login.password})
@@ -55,10 +55,10 @@ class AirflowApi:
         self._http.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
 
     def wait_for_dag(self, dag_id: str, timeout: float = 90.0) -> dict[str, Any]:
-        """Returns a DAG's details as soon as Airflow has parsed it.
+        """Waits until Airflow has parsed a DAG, and returns the DAG's details.
 
         Raises:
-            EnvironmentSetupError: it does not come; carries Airflow's import errors.
+            EnvironmentSetupError: Airflow does not find the DAG; the error has Airflow's import errors.
         """
 
         def find() -> dict[str, Any] | None:
@@ -76,11 +76,11 @@ class AirflowApi:
         return self._until(find, timeout, f"Airflow does not see the DAG {dag_id}")
 
     def import_errors(self) -> str:
-        """Returns what Airflow could not import, or nothing."""
+        """Returns Airflow's import errors as text, "" if there are none."""
         return "\n".join(str(one["stack_trace"]) for one in self._get("/api/v2/importErrors")["import_errors"])
 
     def unpause(self, dag_id: str) -> None:
-        """Lets Airflow run the DAG."""
+        """Enables the DAG."""
         self._http.patch(f"/api/v2/dags/{dag_id}", json={"is_paused": False}).raise_for_status()
 
     def trigger(self, dag_id: str, params: Mapping[str, Any], note: str) -> str:
@@ -94,7 +94,7 @@ class AirflowApi:
 
         def create() -> int | None:
             answer = self._http.post("/api/v2/backfills", json=body)
-            # On SQLite Airflow gives up at once when the scheduler writes at the same moment, and takes its own part back.
+            # On SQLite, Airflow gives up at once when the scheduler writes at the same moment, and rolls its part back.
             return None if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE else int(self._read(answer)["id"])
 
         return self._until(create, 60.0, "Airflow does not create the backfill")
@@ -110,16 +110,16 @@ class AirflowApi:
         return [str(run["dag_run_id"]) for run in answer["dag_runs"]]
 
     def wait_for_new_run(self, dag_id: str, run_type: str, known: Sequence[str], timeout: float = 60.0) -> str:
-        """Returns the id of the first run of a type that is not among the known ones.
+        """Waits for a new run, and returns the id of the first run of a type that is not among the known ones.
 
         Raises:
-            EnvironmentSetupError: none comes.
+            EnvironmentSetupError: no such run starts.
         """
         what = f"Airflow starts no {run_type} run of {dag_id}"
         return self._until(lambda: next((run for run in self.runs(dag_id, run_type) if run not in known), None), timeout, what)
 
     def intervals(self, dag_id: str, since: datetime, until: datetime) -> list[datetime]:
-        """Returns the starts of the schedule's intervals in [since, until], as a backfill would take them."""
+        """Returns the starts of the schedule's intervals in [since, until], which a backfill would run."""
         body = self._backfill_body(dag_id, since, until)
         return [datetime.fromisoformat(one["logical_date"]) for one in self._post("/api/v2/backfills/dry_run", body)["backfills"]]
 
@@ -142,10 +142,10 @@ class AirflowApi:
         return "\n".join("\n".join(_log_text(one) for one in content).splitlines()[-lines:])
 
     def wait_for_run(self, dag_id: str, run_id: str, show: Callable[[tuple[TaskState, ...]], None], timeout: float = 600.0) -> None:
-        """Returns when a run has succeeded, showing its tasks meanwhile.
+        """Waits until a run has succeeded, and shows its tasks meanwhile.
 
         Raises:
-            JobError: it failed, or takes too long; carries the failed task's log.
+            JobError: the run failed or takes too long; the error has the failed task's log.
         """
 
         def ended() -> str | None:
@@ -180,7 +180,7 @@ class AirflowApi:
             try:
                 return look()
             except httpx.TransportError:
-                return None  # too busy to answer in time, or it has just ended: the next call of `alive` raises that
+                return None  # Airflow is too busy to answer in time, or has just ended: then the next call of `alive` raises an error
 
         if found := wait_until(answer, timeout, every=POLL_SECONDS):
             return found
@@ -200,7 +200,7 @@ class AirflowApi:
 
 
 def _log_text(entry: dict[str, Any] | str) -> str:
-    """Returns a log entry's message, with the errors that belong to it but without their stack traces."""
+    """Returns the message of a log entry with its errors, without their stack traces."""
     if isinstance(entry, str):
         return entry
     errors = (f"{one['exc_type']}: {one['exc_value']}" for one in entry.get("error_detail") or ())

@@ -1,7 +1,7 @@
-"""Airflow in a folder of its own: settings, processes, login; outside the data path, driven by processes and REST only.
+"""Airflow in a separate folder: settings, processes, login; outside the data path, controlled by processes and REST only.
 
-What makes it quick on a small machine is said in `airflow.cfg` beside each setting. Nothing of the way a run works is left out: the
-scheduler schedules, the DAG processor parses, LocalExecutor runs the tasks, tasks start spark-submit.
+`airflow.cfg` explains each setting that saves time on a small machine. Runs work as in production: the scheduler schedules, the DAG
+processor parses, LocalExecutor runs the tasks, tasks start spark-submit.
 """
 
 import json
@@ -72,11 +72,11 @@ colored_console_log = False
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """Where Airflow is and how to get in.
+    """The address and the login of Airflow.
 
     Args:
-        port: On the loopback address.
-        password: Of the user `demo`, made for this demo.
+        port: The port on the loopback address.
+        password: The generated password of the user `demo`.
     """
 
     port: int
@@ -84,7 +84,7 @@ class Login:
 
     @property
     def address(self) -> str:
-        """The address of UI and API."""
+        """Returns the URL of UI and API."""
         return f"http://127.0.0.1:{self.port}"
 
 
@@ -92,9 +92,9 @@ class AirflowHome:
     """The demo's Airflow: its folder and its processes.
 
     Args:
-        layout: Where everything is.
-        outlive: Whether the processes go on when the one that started them ends.
-        dags: Another DAG folder than the clone's.
+        layout: The demo's folders and files.
+        outlive: True if the processes keep running after the one that started them.
+        dags: A DAG folder in place of the clone's.
     """
 
     def __init__(self, layout: Layout, *, outlive: bool = False, dags: Path | None = None) -> None:
@@ -103,10 +103,10 @@ class AirflowHome:
         self.services = tuple(Service(name, layout.services, layout.logs, outlive=outlive) for name in PROCESSES)
 
     def prepare(self) -> Login:
-        """Writes the settings and provides an empty database, copied from the one that the first demo made.
+        """Writes the settings, and creates an empty database as a copy of the first demo's.
 
         Raises:
-            EnvironmentSetupError: Airflow cannot create its database.
+            EnvironmentSetupError: Airflow cannot create the database.
         """
         home = self._layout.airflow
         home.mkdir(parents=True, mode=0o700)
@@ -126,12 +126,12 @@ class AirflowHome:
         return login
 
     def start(self, *names: str, connection: str = "") -> None:
-        """Starts some of the processes and returns at once.
+        """Starts some of the processes, without waiting for them.
 
         Args:
-            names: Of `PROCESSES`.
-            connection: The source's connection as Airflow's JSON, with the password; it goes into the environment of these processes and
-                nowhere else. Only the scheduler needs it: its tasks have it from there.
+            names: Names from `PROCESSES`.
+            connection: The source's connection as Airflow's JSON, with the password. It is only in the environment of these processes.
+                Only the scheduler needs it, and passes it to its tasks.
         """
         secret = {f"AIRFLOW_CONN_{CONNECTION.upper()}": connection} if connection else {}
         for service in self.services:
@@ -141,10 +141,10 @@ class AirflowHome:
                 service.start(command, {**self.environment(), **secret}, self._layout.airflow)
 
     def check(self) -> None:
-        """Makes sure that no process has ended.
+        """Raises an error if one of the processes has ended.
 
         Raises:
-            EnvironmentSetupError: One has; carries the end of its log.
+            EnvironmentSetupError: a process has ended; the error has the end of its log.
         """
         for service in self.services:
             if service.exit_code() is not None:
@@ -156,14 +156,14 @@ class AirflowHome:
                 )
 
     def environment(self) -> dict[str, str]:
-        """Returns the environment of the processes, without the source's connection."""
+        """Returns the environment variables of the processes, without the source's connection."""
         return {
             **own_environment(os.environ),
             **self._layout.settings(),
             "AIRFLOW_HOME": str(self._layout.airflow),
             "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[2]"}',
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
-            "SPARK_LOCAL_IP": "127.0.0.1",  # the driver would listen on the machine's first address
+            "SPARK_LOCAL_IP": "127.0.0.1",  # otherwise the driver would listen on the machine's first address
             "SPARK_SUBMIT_OPTS": jvm.options(self._layout),
             "PYTHONUNBUFFERED": "1",
         }
@@ -194,5 +194,5 @@ class AirflowHome:
 
 
 def own_environment(outer: Mapping[str, str]) -> dict[str, str]:
-    """Returns an environment without what an outer Airflow, Spark or Python set-up would change in the demo."""
+    """Returns an environment without variables of another Airflow, Spark or Python set-up."""
     return {name: value for name, value in outer.items() if not name.startswith(_FOREIGN)}

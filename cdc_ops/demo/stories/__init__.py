@@ -1,1 +1,1 @@
-"""What the demo tells, phase by phase."""
+"""The demo's stories: their phases, each a real Airflow run and a comparison."""

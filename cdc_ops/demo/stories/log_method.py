@@ -1,4 +1,4 @@
-"""The demo's archive: Debezium's own engine follows the shop, its events are files on an S3 endpoint, and Airflow runs the log method."""
+"""The story of the log method: Debezium's engine captures the shop, an S3 endpoint holds its events, and Airflow merges them."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,11 +17,11 @@ RECORDS_PER_FILE: Final = 1000
 
 
 class ArchiveStory(Play):
-    """The pipeline `shop_events`: a table without a column that says what has changed, fed from archived events.
+    """The pipeline `shop_events`: a table that no cursor can follow, loaded from archived events.
 
     Args:
-        stage, layout, screen: As of every play.
-        engine: Debezium, following the source.
+        stage, layout, screen: See `Play`.
+        engine: Debezium's engine on the source.
     """
 
     def __init__(self, stage: Stage, layout: Layout, screen: Screen, engine: DebeziumEngine) -> None:
@@ -29,12 +29,12 @@ class ArchiveStory(Play):
         self._engine = engine
 
     def settle(self) -> None:
-        """Waits until all that was committed is in files of the archive."""
+        """Waits until the archive's files have all committed changes."""
         with self._screen.step("Debezium writes what has changed into the archive"):
             self._engine.catch_up()
 
     def tell(self) -> bool:
-        """Plays all phases, and returns whether everything that had to be equal was."""
+        """Runs all phases; returns True if source and lake were equal wherever they should be."""
         outcomes = [phase() for phase in (self._first_events, self._changes)]
         return all(outcomes)
 
@@ -53,12 +53,12 @@ class ArchiveStory(Play):
 
 @contextmanager
 def following(stage: Stage, layout: Layout, screen: Screen) -> Iterator[DebeziumEngine]:
-    """Runs Debezium beside the shop until the end of the `with`; the first time its jars are fetched (40 MB).
+    """Runs Debezium beside the shop during the `with`; the first time its jars are downloaded (40 MB).
 
     Args:
-        stage: Whose server is followed.
-        layout: Where the engine keeps its place, and which store gets the events, as Kafka Connect's S3 sink writes them.
-        screen: Shows how it goes.
+        stage: The stage with the captured server.
+        layout: Has the engine's folder, and the store that gets the events, in the layout of Kafka Connect's S3 sink.
+        screen: Shows the progress.
 
     Raises:
         EnvironmentSetupError: the engine does not start.

@@ -1,4 +1,4 @@
-"""A phase of a demo: a real Airflow run, followed by a comparison of source and lake; what all stories share."""
+"""The common part of all stories: a phase is a real Airflow run, followed by a comparison of source and lake."""
 
 import time
 from abc import ABC, abstractmethod
@@ -17,10 +17,10 @@ from cdc_ops.state.sql import open_reader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excuse:
-    """A difference that is right at this point of the story.
+    """A difference that is expected at this point of the story.
 
     Args:
-        only_in_lake: How many keys only the lake has; nothing else may differ.
+        only_in_lake: The number of keys that only the lake has; there may be no other difference.
         why: The reason, for the report.
     """
 
@@ -28,18 +28,18 @@ class Excuse:
     why: str
 
     def covers(self, check: TableCheck) -> bool:
-        """True if the table differs by exactly this."""
+        """True if the table has exactly this difference."""
         others = check.only_in_source or check.different or check.duplicates
         return not others and check.only_in_lake == self.only_in_lake
 
 
 class Play(ABC):
-    """Tells a story on a stage.
+    """Runs the phases of a story on a stage.
 
     Args:
-        stage: What runs.
-        layout: Where everything is.
-        screen: Shows it.
+        stage: The running processes.
+        layout: The demo's folders and files.
+        screen: Shows the progress.
     """
 
     def __init__(self, stage: Stage, layout: Layout, screen: Screen) -> None:
@@ -50,7 +50,7 @@ class Play(ABC):
 
     @abstractmethod
     def settle(self) -> None:
-        """Brings the source, and what is written of it, to rest, so that both sides can be compared after the run."""
+        """Waits until the source, and its archive if there is one, no longer change, so that both sides can be compared after the run."""
 
     def _phase(self, title: str, start: Callable[[], str], excuses: Mapping[str, Excuse]) -> bool:
         stage, started = self._stage, time.monotonic()
@@ -86,14 +86,14 @@ class Play(ABC):
         return [replace(one, message=self._news(one.message)) for one in reports]
 
     def _news(self, message: str) -> str:
-        """Returns the parts of a message that no phase has told yet; warnings come with every run."""
+        """Returns the parts of a message that no earlier phase has shown: warnings come with every run."""
         parts = [part for part in message.split("; ") if part not in self._told]
         self._told.update(parts)
         return "; ".join(parts)
 
 
 def task_line(tasks: tuple[TaskState, ...]) -> str:
-    """Returns how a run stands, in one line: what works now, and how much is done."""
+    """Returns one line with the number of finished tasks of a run, and the states of its active ones."""
     done = sum(task.state in {"success", "skipped"} for task in tasks)
     active = [task for task in tasks if task.state in {"running", "queued", "scheduled", "up_for_retry", "failed"}]
     names = ", ".join(f"{task.task.rpartition('.')[2]} {task.state}" for task in active)

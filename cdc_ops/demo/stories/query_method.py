@@ -1,4 +1,4 @@
-"""The demo's phases: snapshot, increment, backfill, resync."""
+"""The story of the query method: snapshot, increment, backfill, resync."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ UNSEEN: Final = {"shop.sales": Excuse(only_in_lake=1, why=UNSEEN_DELETE)}
 
 
 class Story(Play):
-    """The pipeline `shop`: tables that are read by query."""
+    """The pipeline `shop`, whose tables are read by query."""
 
     def __init__(self, stage: Stage, layout: Layout, screen: Screen) -> None:
         super().__init__(stage, layout, screen)
@@ -28,9 +28,9 @@ class Story(Play):
         self._writer = stage.writer
 
     def tell(self) -> bool:
-        """Plays all phases, and returns whether everything that had to be equal was."""
+        """Runs all phases; returns True if source and lake were equal wherever they should be."""
         phases = (self._snapshot, self._increment, self._backfill, self._resync)
-        outcomes = [phase() for phase in phases]  # a difference does not end the story: what follows shows more of it
+        outcomes = [phase() for phase in phases]  # a difference does not end the story: later phases show more of it
         return all(outcomes)
 
     def _snapshot(self) -> bool:
@@ -74,7 +74,7 @@ class Story(Play):
         shop.let_bound_pass(self._stage.server)
 
     def _first_run(self) -> str:
-        """Lets Airflow run the DAG; one with a schedule starts by itself, with the interval that ended last."""
+        """Waits for the DAG's first run: a DAG with a schedule starts by itself, with the latest complete interval."""
         stage = self._stage
         stage.api.unpause(self._layout.dag_id)
         if not stage.dag.get("timetable_summary"):
@@ -88,7 +88,7 @@ class Story(Play):
         return api.wait_for_new_run(self._layout.dag_id, "backfill", known)
 
     def _interval(self) -> tuple[datetime, datetime]:
-        """Returns an interval of the DAG's schedule, some days ago, as Airflow cuts it."""
+        """Returns an interval of the DAG's schedule some days ago, as Airflow splits it."""
         day = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=BACKFILL_DAYS_AGO)
         first, second, *_ = self._stage.api.intervals(self._layout.dag_id, day, day + timedelta(days=1))
         return first, second

@@ -2,8 +2,8 @@
 
     topics/shop.orders/partition=0/shop.orders+0+0000000000.avro
 
-Each file has its own schema, with Kafka Connect's types in it, so that a record says how its values are written as one of JsonConverter
-with `schemas.enable` does. Nothing else differs from JSON: see `formats.files.avro`.
+Each file has its own schema with Kafka Connect's types, so each record has the same types as one that JsonConverter writes with
+`schemas.enable=true`. `formats.files.avro` makes such JSON of it; the rest is the same as for JSON.
 """
 
 from dataclasses import replace
@@ -43,7 +43,7 @@ def debezium_oracle_avro() -> Format:
 
 
 def debezium_mongodb_avro() -> Format:
-    """The format `debezium-mongodb-avro`: documents are texts in Avro too, so that neither converter nor sink changes what they say."""
+    """The format `debezium-mongodb-avro`; documents are text in Avro too, so neither the converter nor the sink changes them."""
     return DebeziumMongoDb(facts=format_spec("debezium-mongodb-avro"))
 
 

@@ -3,7 +3,7 @@
     {"before": {…}, "after": {…}, "source": {…}, "op": "u", "ts_ms": …}                       schemas.enable=false
     {"schema": {…}, "payload": {"before": {…}, "after": {…}, "source": {…}, "op": "u", …}}    schemas.enable=true
 
-Both may stand in one file. Field layouts: Debezium's documentation of the MySQL, MariaDB and Postgres connectors.
+One file may have both. Field layouts: Debezium's documentation of the MySQL, MariaDB and Postgres connectors.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _UNCHANGED_FORMS: Final = (
     *(UNCHANGED, "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==", '["X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="]'),
     UNCHANGED.encode().hex(),
 )
-"""As text, and as the base64 or the digits of its bytes: a value that the log does not have because it did not change."""
+"""Debezium's placeholder for a value that the log lacks because it did not change: as text, as base64, and as hexadecimal digits."""
 
 INCOMPLETE: Final = (
     "the update changes the key, and its after image lacks values: let the database log whole rows (Postgres: REPLICA IDENTITY FULL)"
@@ -50,7 +50,7 @@ _FIELDS: Final = (
 _LAYOUT: Final = f"{_BODY}, schema struct<{_FIELDS}>, payload struct<{_BODY}>"
 
 _INCOMPLETE: Final = "__incomplete"
-"""Column of a parsed frame, see `lacks_values`: computed once."""
+"""Column of a parsed frame that holds the result of `lacks_values`, so that it is computed once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +58,9 @@ class DebeziumJson:
     """Debezium's envelope as JSON.
 
     Args:
-        facts: Of the connector.
-        place: Makes the position of an event of its body and whether it was streamed, not read by a snapshot.
-        schemas: True if tables are in schemas of a database, False if databases are the schemas.
+        facts: The format's declaration.
+        place: Returns the position of an event, from its body and from a flag: True if it was streamed, False if a snapshot read it.
+        schemas: True if `source.schema` is the table's schema, False if `source.db` is (MySQL, MariaDB).
     """
 
     facts: FormatSpec
@@ -113,16 +113,16 @@ def _postgres_place(body: Expr, streamed: Expr) -> Expr:
 
 
 def is_mariadb(source: Expr) -> Expr:
-    """True for events of MariaDB, also from MySQL's connector; only MySQL's GTIDs have a colon.
+    """True for events of MariaDB, also through MySQL's connector: only MySQL's GTIDs have a colon.
 
-    From 11.4 on MariaDB does not write into its binlog where the rows of a transaction are: all of them have the place where the
-    transaction begins. The number of a row counts anew with each statement, so it does not tell which of two comes first.
+    From 11.4 on, all rows of a MariaDB transaction have the binlog position of the transaction's start. The row number starts again with
+    each statement. So neither tells which of two rows comes first.
     """
     return F.coalesce(source["connector"] == "mariadb", F.lit(False)) | F.coalesce(~source["gtid"].contains(":"), F.lit(False))
 
 
 def mysql_position(file: Expr, pos: Expr, streamed: Expr, total: Expr, row: Expr) -> Expr:
-    """Returns the position of an event of MySQL or MariaDB; NULL in a part of it makes the event bad."""
+    """Returns the position of an event of MySQL or MariaDB. A NULL field makes the event bad."""
     return F.struct(
         F.regexp_extract(file, r"(\d+)$", 1).try_cast("bigint").alias("file_no"),
         pos.cast("bigint").alias("pos"),
@@ -136,8 +136,8 @@ def mysql_position(file: Expr, pos: Expr, streamed: Expr, total: Expr, row: Expr
 def postgres_position(sequence: Expr, lsn: Expr, streamed: Expr, total: Expr) -> Expr:
     """Returns the position of an event of Postgres.
 
-    Before the first commit that a connector sees there is none to name. The change's own LSN stands for it then: it is above every commit
-    before it, and below the one of its own transaction.
+    Events before the first commit that the connector sees have no commit LSN. Their own LSN replaces it: it is above all earlier commits,
+    and below the commit of its own transaction.
     """
     committed = F.regexp_extract(sequence, r'^\["?(\d+)"?', 1).try_cast("bigint")
     return F.struct(
@@ -150,18 +150,18 @@ def postgres_position(sequence: Expr, lsn: Expr, streamed: Expr, total: Expr) ->
 
 
 def is_snapshot(op: Expr, mark: Expr) -> Expr:
-    """True for rows of a snapshot, first or incremental."""
+    """True for rows of an initial or incremental snapshot."""
     return F.coalesce((op == EventOperation.READ) | ~mark.isin("false", ""), F.lit(False))
 
 
 def unchanged_left_out(image: Expr) -> Expr:
-    """Returns an image without the columns for which Debezium says that they did not change."""
+    """Returns an image without the columns that Debezium marks as unchanged."""
     known = F.map_filter(image, lambda _, value: ~F.coalesce(value.isin(*_UNCHANGED_FORMS), F.lit(False)))
     return F.when(_has_unchanged(image), known).otherwise(image)
 
 
 def lacks_values(op: Expr, after: Expr) -> Expr:
-    """True for a new row of which values are missing: that of a changed key, which has the large values of the old key's row.
+    """True for an insert without some of its values: an update that changed the key, and did not change large values of the row.
 
     Args:
         op: The operation.
@@ -171,19 +171,19 @@ def lacks_values(op: Expr, after: Expr) -> Expr:
 
 
 def _has_unchanged(image: Expr) -> Expr:
-    """True for the few images with a value that did not change: Spark compiles this look, but no function that is given a function."""
+    """True for the few images with an unchanged value. Unlike a lambda over the entries, this check is compiled by Spark."""
     return any_of([F.array_contains(F.map_values(image), form) for form in _UNCHANGED_FORMS])
 
 
 def _body(document: Expr) -> Expr:
-    """Returns the event of a record with a schema around it or without, and the schema's fields."""
+    """Returns the event of a record, with or without a schema around it, and the fields of that schema."""
     names = ("op", "before", "after", "source", "ts_ms", "ddl", "databaseName", "status", "id", "transaction")
     bare = F.struct(*(document[name].alias(name) for name in names))
     return F.struct(F.coalesce(document["payload"], bare).alias("body"), document["schema"]["fields"].alias("fields"))
 
 
 def _kind(body: Expr) -> Expr:
-    """What a record is. Events of `pg_logical_emit_message` (op m), borders of transactions and heartbeats change no row."""
+    """Returns the kind of a record. Messages (op m, `pg_logical_emit_message`), transaction borders and heartbeats change no row."""
     without_row = (
         F.coalesce(body["op"] == "m", F.lit(False)) | body["status"].isNotNull() | (body["source"].isNull() & body["ts_ms"].isNotNull())
     )
@@ -196,7 +196,7 @@ def _kind(body: Expr) -> Expr:
 
 
 def _one_table(body: Expr) -> Expr:
-    """Returns the table of an event; NULL for a statement of several, whose names Debezium 3.5 joins with commas."""
+    """Returns the table of an event; NULL for a statement of several tables, whose names Debezium 3.5 joins with commas."""
     name = body["source"]["table"]
     return F.when(body["ddl"].isNotNull() & name.contains(","), None).otherwise(name)
 
@@ -208,7 +208,7 @@ def _types(fields: Expr) -> Expr:
 
 
 def types_of(fields: Expr) -> Expr:
-    """Returns the schemas of fields by their names; of decimals with the scale."""
+    """Returns a map from field to its schema: type, name, and for decimals the scale."""
     entries = F.transform(
         fields,
         lambda field: F.struct(

@@ -3,11 +3,11 @@
     {"op": "u", "before": "{…}", "after": "{…}", "updateDescription": {"updatedFields": "{…}", "removedFields": ["a"],
      "truncatedArrays": [{"field": "b", "size": 2}]}, "source": {"db": "shop", "collection": "orders", "ord": 1, …}, …}
 
-Documents are texts of extended JSON. An update has the whole document, or only what changed, as `capture.mode` says. The event itself does
-not name its document: `_id` is in one of the documents, or in the record's key, where archives hold records as {"key": …, "value": …}.
+Documents are text in extended JSON. An update has the whole document or only its changes, depending on `capture.mode`. Events have no field
+for the document's `_id`: it is in one of the documents, or in the record's key where archives hold records as {"key": …, "value": …}.
 
-The order is the offset in Kafka. `source.ts_ms` is the clock of the server that wrote (`wallTime`), `ord` counts within a second of another
-clock, and all changes of a transaction have the same of both. Field layouts: Debezium's documentation and source of the connector.
+The order is the offset in Kafka. `source.ts_ms` is the clock of the server that wrote (`wallTime`); `ord` counts within a second of another
+clock; both are the same for all changes of a transaction. Field layouts: Debezium's documentation and source of the connector.
 """
 
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ class DebeziumMongoDb:
                 .when(update & after.isNull() & self._gone(patch, chosen), RecordKind.CONTROL.value)
                 .otherwise(_kind(body, F.col("r.id"))),
                 "reason": F.coalesce(reason, F.lit("the record has no operation")),
-                # What has the whole document replaces the one before: fields that it lacks are gone.
+                # An event with the whole document replaces the one before: fields that it lacks are gone.
                 "op": F.when(whole, EventOperation.CREATE.value).otherwise(op),
                 "snapshot": is_snapshot(op, source["snapshot"]),
                 "table": name_of(source["db"], source["collection"]),
@@ -81,7 +81,7 @@ class DebeziumMongoDb:
         )
 
     def _gone(self, patch: Expr, chosen: FormatOptions) -> Expr:
-        """True for an update that cannot be applied, of a document that is not there any more when it is looked up: its delete follows."""
+        """True for an update whose document was deleted before the connector looked it up: it cannot be applied, and the delete follows."""
         looks_up = "update_full" in setting(self.facts, chosen, CAPTURE_MODE) and setting(self.facts, chosen, FULL_UPDATE) == "lookup"
         return F.exists(F.map_values(patch), lambda value: F.coalesce(value.startswith(spelled.IN_PART), F.lit(False))) & F.lit(looks_up)
 
@@ -91,13 +91,13 @@ class DebeziumMongoDb:
 
 
 def _reason(body: Expr, nameless: Expr) -> Expr:
-    """Returns why an event cannot be applied; NULL if it can."""
+    """Returns the reason why an event cannot be applied; NULL if it can."""
     silent = (body["op"] == EventOperation.UPDATE) & body["after"].isNull() & body["updateDescription"].isNull()
     return F.when(silent, SILENT).when(body["op"].isin(EventOperation.UPDATE, EventOperation.DELETE) & nameless, NAMELESS)
 
 
 def _event(document: Expr) -> Expr:
-    """Returns the event of a record, with a schema around it or without, with its key beside it or without, and the key."""
+    """Returns the event of a record, with or without a schema around it and a key beside it, and that key."""
     value = document["value"]
 
     def bare(of: Expr) -> Expr:
@@ -108,7 +108,7 @@ def _event(document: Expr) -> Expr:
 
 
 def _with_document(document: Expr, name: str) -> Expr:
-    """Returns the fields of a document, and itself under a name of the user's choice."""
+    """Returns the fields of a document, and the whole document as the column that the table declares for it."""
     fields = spelled.fields_of(document)
     if not name:
         return fields
@@ -116,20 +116,20 @@ def _with_document(document: Expr, name: str) -> Expr:
 
 
 def _patch(body: Expr, document: str) -> Expr:
-    """Returns what an update changed, see `patch_of`."""
+    """Returns the changed fields of an update, see `patch_of`."""
     told = body["updateDescription"]
     fields = spelled.fields_of(F.coalesce(told["updatedFields"], F.lit("{}")))
     return patch_of(fields, told["removedFields"], told["truncatedArrays"]["field"], (document,) if document else ())
 
 
 def patch_of(fields: Expr, removed: Expr, cut: Expr, always: tuple[str, ...] = ()) -> Expr:
-    """Returns what an update changed: top-level fields as they are now, NULL for those that are gone, and what it has a part of only.
+    """Returns the top-level fields that an update changed: their new values, NULL for removed fields, `IN_PART` for partly known ones.
 
     Args:
-        fields: What was set, by names or by paths with dots.
-        removed: What was removed, likewise; NULL = nothing.
-        cut: Arrays that became shorter; NULL = none.
-        always: Columns of which each update changes a part.
+        fields: The fields that were set, by name or by path with dots.
+        removed: The names or paths of fields that were removed; NULL = none.
+        cut: Arrays that were truncated; NULL = none.
+        always: Columns that every update changes in part, such as the whole document.
     """
     none = F.array().cast("array<string>")
     removed, cut = F.coalesce(removed, none), F.coalesce(cut, none)
@@ -161,7 +161,7 @@ def _without(image: Expr, other: Expr) -> Expr:
 
 
 def _kind(body: Expr, key: Expr) -> Expr:
-    """What a record is; borders of transactions, heartbeats and tombstones beside their key change nothing."""
+    """Returns the kind of a record. Transaction borders, heartbeats, and tombstones beside their key change nothing."""
     without_row = body["status"].isNotNull() | (body["source"].isNull() & (body["ts_ms"].isNotNull() | key.isNotNull()))
     return (
         F.when(without_row & body["op"].isNull(), RecordKind.CONTROL.value)

@@ -3,10 +3,10 @@ r"""Debezium's change events of MongoDB flattened by ExtractNewDocumentState, as
     {"_id": "596e…", "n": 7, "__deleted": false, "__op": "u", "__updateDescription_updatedFields": "{\"n\": 7}",
      "__updateDescription_removedFields": ["a"]}
 
-The transformation makes Kafka Connect's types of BSON's: dates are milliseconds, decimals and ids texts, bytes base64. What is within
-documents and arrays loses its types, so that no column can have one. An update comes with the whole document or with what changed, and
-nothing tells which; but what changed is told by `updateDescription`, and applying that is right for both. A document that was replaced
-has none. Field layouts: Debezium's documentation and source of the transformation.
+The transformation converts BSON types to Kafka Connect's: dates are milliseconds, decimals and ids are text, bytes are base64. Values in
+documents and arrays lose their types, so no column may hold a document or an array. A record of an update has the whole document or only
+its changes, and does not say which. `updateDescription` has the changes in both cases, so it is applied. Replaced documents have no
+`updateDescription`. Field layouts: Debezium's documentation and source of the transformation.
 """
 
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class DebeziumMongoDbUnwrapped:
             {
                 "kind": F.when(reason.isNotNull(), RecordKind.BAD.value).otherwise(kind_of(row, op, wrapped)),
                 "reason": F.coalesce(reason, unknown(op)),
-                # A document that was replaced has all of its fields in the record.
+                # The record of a replaced document has all of its fields.
                 "op": F.when((op == EventOperation.UPDATE) & F.col("patch").isNull(), EventOperation.CREATE.value).otherwise(op),
                 "snapshot": is_snapshot(op, F.lit("false")),
                 "table": name_of(F.when(named, database), F.when(named, collection)),
@@ -81,7 +81,7 @@ class DebeziumMongoDbUnwrapped:
 
 
 def _reason(added: Added, op: Expr, deleted: Expr, image: Expr) -> Expr:
-    """Returns why an event cannot be applied; NULL if it can."""
+    """Returns the reason why an event cannot be applied; NULL if it can."""
     told = added.has(UPDATED) & added.has(REMOVED)
     silent = ((op == EventOperation.UPDATE) & ~told) | (deleted & (added.field("op") != EventOperation.DELETE))
     nameless = (op == EventOperation.DELETE) & ~F.map_contains_key(image, _ID)

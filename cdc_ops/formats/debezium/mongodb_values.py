@@ -1,10 +1,10 @@
-"""Values of MongoDB's documents, in all spellings of extended JSON that Debezium's connector writes; Spark expressions only.
+"""Reads values of MongoDB's documents, in all spellings of extended JSON that Debezium's connector writes; Spark expressions only.
 
     v1 strict      {"$numberLong": "5"}   {"$date": 1709283600000}                     {"$binary": "AP8=", "$type": "00"}
     v2 relaxed     5                      {"$date": "2024-03-01T09:00:00Z"}            {"$binary": {"base64": "AP8=", "subType": "00"}}
     v2 canonical   {"$numberLong": "5"}   {"$date": {"$numberLong": "1709283600000"}}  {"$binary": {"base64": "AP8=", "subType": "00"}}
 
-Each value is read by its declared type, and one of another type cannot be read: the text "5" is no number, and the number 0.5 no decimal.
+Each value is read by its declared type; a value of another type cannot be read: the text "5" is not a number, the number 0.5 not a decimal.
 Layouts: MongoDB's documentation of extended JSON, and the settings with which the connector prints documents.
 """
 
@@ -20,9 +20,9 @@ from cdc_ops.formats.feed import values
 from cdc_ops.formats.feed.format import Reading
 
 TEXT: Final = '"'
-"""What stands before the value of a field that is a text; nothing stands behind it, and nothing in it is escaped."""
+"""Prefix of a field's value that is a text; the text follows without quotes or escapes."""
 IN_PART: Final = "changed in part: "
-"""Stands for the value of a field of which a record has a part only."""
+"""Replaces the value of a field of which the record has only a part."""
 
 _NUMBERS: Final = ("int32", "int64")
 _CONNECT: Final[dict[str, tuple[str, ...]]] = {
@@ -33,10 +33,10 @@ _CONNECT: Final[dict[str, tuple[str, ...]]] = {
     "date": ("int64",),
     "bindata": ("bytes",),
 }
-"""Kafka Connect's types of values of a declared type; those of all others are texts."""
+"""The Kafka Connect types of values of a declared type; values of all other types are text."""
 _TIMESTAMP: Final = "org.apache.kafka.connect.data.Timestamp"
 _EXACT_DIGITS: Final = 15
-"""Whole numbers of so many digits are doubles exactly."""
+"""Whole numbers of up to so many digits are exact as doubles."""
 _LAST_MILLI: Final = 9223372036854775
 _SPECIAL: Final = ("NaN", "Infinity", "-Infinity")
 _WHOLE: Final = r"^-?\d+$"
@@ -44,7 +44,7 @@ _DECIMAL: Final = r"^(-?\d+(\.\d+)?(E[+-]?\d+)?|NaN|-?Infinity)$"
 
 
 def fields_of(document: Expr) -> Expr:
-    """Returns the top-level fields of a document as a map of their JSON text, texts marked by `TEXT`; NULL for what is no document."""
+    """Returns the top-level fields of a document as a map of JSON text, with the prefix `TEXT` for texts; NULL if it is not a document."""
     spelled, kinds = F.from_json(document, "map<string, string>"), F.from_json(document, "map<string, variant>")
 
     def marked(_: Expr, text: Expr, kind: Expr) -> Expr:
@@ -54,11 +54,11 @@ def fields_of(document: Expr) -> Expr:
 
 
 def read(column: Column, text: Expr) -> Reading:
-    """Reads one value of a document.
+    """Reads one value of a document. The result is NULL if the value has another type than the column declares.
 
     Args:
-        column: Whose value, declared in MongoDB's own types.
-        text: As `fields_of` has it.
+        column: The value's column, declared in MongoDB's types.
+        text: The value as `fields_of` returns it.
     """
     plain = F.when(~text.startswith(IN_PART), text)
     readers: dict[str, Callable[[], Reading]] = {
@@ -77,11 +77,11 @@ def read(column: Column, text: Expr) -> Reading:
 
 
 def read_flat(column: Column, text: Expr, kind: Expr) -> Reading:
-    """Reads one value of a document that `ExtractNewDocumentState` made of Kafka Connect's types.
+    """Reads one value of a document that `ExtractNewDocumentState` converted to Kafka Connect's types.
 
     Args:
-        column: Whose value, declared in MongoDB's own types; none that may hold a document or an array.
-        text: As `fields_of` has it.
+        column: The value's column, declared in MongoDB's types, except documents and arrays.
+        text: The value as `fields_of` returns it.
         kind: The field's schema, NULL if the record has none.
     """
     base = DeclaredType.parse(column.source_type).base
@@ -103,7 +103,7 @@ def read_flat(column: Column, text: Expr, kind: Expr) -> Reading:
 
 
 def _of(text: Expr, name: str, value: str) -> Expr:
-    """Returns what stands in {"$name": value}, NULL for anything else."""
+    """Returns the value in {"$name": value}, NULL for any other text."""
     pattern = rf'^\{{\s*"\${name}"\s*:\s*{value}\s*\}}$'
     return F.when(text.rlike(pattern), F.regexp_extract(text, pattern, 1))
 
@@ -114,7 +114,7 @@ def _whole(text: Expr) -> Expr:
 
 
 def _double(text: Expr) -> Expr:
-    """Doubles; whole numbers only if a double is exactly that number."""
+    """Reads doubles, and whole numbers that a double holds exactly."""
     whole = _whole(text)
     exact = F.when(F.length(F.translate(whole, "-", "")) <= _EXACT_DIGITS, whole)
     fraction = F.when(text.rlike(r"^-?\d+(\.\d+)?([eE][+-]?\d+)?$") & whole.isNull(), text)
@@ -123,7 +123,7 @@ def _double(text: Expr) -> Expr:
 
 
 def _decimal(column: Column, text: Expr) -> Reading:
-    """Decimals and whole numbers; NaN and the infinities have no stored form but as text."""
+    """Reads decimals and whole numbers; NaN and the infinities have only a text form."""
     return _digits(column, F.coalesce(_of(text, "numberDecimal", r'"([^"]+)"'), _whole(text)))
 
 
@@ -144,13 +144,13 @@ def _since_1970(millis: Expr) -> Expr:
 
 
 def _bytes(text: Expr) -> Expr:
-    """Returns bytes in base64; what kind of bytes they are (`subType`) is not kept."""
+    """Reads bytes in base64; their kind (`subType`) is dropped."""
     second = r'\{\s*"base64"\s*:\s*"([^"]*)"\s*,\s*"subType"\s*:\s*"[0-9a-fA-F]{1,2}"\s*\}'
     first = r'^\{\s*"\$binary"\s*:\s*"([^"]*)"\s*,\s*"\$type"\s*:\s*"[0-9a-fA-F]{1,2}"\s*\}$'
     return F.coalesce(_of(text, "binary", second), F.when(text.rlike(first), F.regexp_extract(text, first, 1)))
 
 
 def _json(text: Expr) -> Expr:
-    """Returns any value as its extended JSON, as the connector spells it."""
+    """Returns any value as extended JSON, in the connector's spelling."""
     quoted = F.to_json(F.array(F.substring(text, 2, 2**31 - 1)))
     return F.when(text.startswith(TEXT), F.substring(quoted, F.lit(2), F.length(quoted) - 2)).otherwise(text)

@@ -22,20 +22,20 @@ _LSN: Final = r"^[0-9A-Fa-f]{8}:[0-9A-Fa-f]{8}:[0-9A-Fa-f]{4}$"
 
 
 def _lsn(text: Expr) -> Expr:
-    """Returns the number that an LSN of SQL Server is: 80 bits, in hexadecimal digits."""
+    """Returns the number of a SQL Server LSN: 80 bits, written in hexadecimal digits."""
     digits = F.translate(F.when(text.rlike(_LSN), text), ":", "")
     high, low = (F.conv(F.substring(digits, start, length), 16, 10).cast("decimal(20,0)") for start, length in ((1, 16), (17, 4)))
     return (high * F.lit(65536).cast("decimal(5,0)") + low).cast(LSN_TYPE)
 
 
 def sql_server_position(commit: Expr, change: Expr, serial: Expr, streamed: Expr) -> Expr:
-    """Returns the position of an event of SQL Server; NULL in a part of it makes the event bad.
+    """Returns the position of an event of SQL Server. A NULL field makes the event bad.
 
     Args:
         commit: LSN of the commit, as text.
-        change: LSN of the change, as text; of rows of a snapshot it is not looked at.
-        serial: Number of the event of a change that makes several, NULL if it makes one.
-        streamed: Whether it was streamed, not read by a snapshot.
+        change: LSN of the change, as text; ignored for rows of a snapshot.
+        serial: Number of the event within its change, NULL if the change has one event.
+        streamed: True if the event was streamed, False if a snapshot read it.
     """
     none = F.lit(LANDED_NUMBER)
     return F.struct(
@@ -48,13 +48,13 @@ def sql_server_position(commit: Expr, change: Expr, serial: Expr, streamed: Expr
 
 
 def oracle_position(commit: Expr, scn: Expr, number: Expr, streamed: Expr) -> Expr:
-    """Returns the position of an event of Oracle; NULL in a part of it makes the event bad.
+    """Returns the position of an event of Oracle. A NULL field makes the event bad.
 
     Args:
         commit: SCN of the commit, as text; NULL for rows of a snapshot.
-        scn: SCN of the change, or the one that a snapshot was read at, as text.
-        number: Number of the change in its transaction, NULL if the record does not say: then its offset in Kafka stands for it.
-        streamed: Whether it was streamed, not read by a snapshot.
+        scn: SCN of the change, or the SCN of the snapshot, as text.
+        number: Number of the change in its transaction, NULL if the record has none: then its offset in Kafka is used.
+        streamed: True if the event was streamed, False if a snapshot read it.
     """
     return F.struct(
         F.when(streamed, commit).otherwise(F.coalesce(commit, scn)).try_cast(SCN_TYPE).alias("commit_scn"),

@@ -2,8 +2,9 @@
 
     {"id": 1, "name": "Lee", "__deleted": "false", "__op": "u", "__source_file": "binlog.000003", "__source_pos": 400, "__source_row": 0}
 
-The transformation leaves the row before out, and of the envelope it keeps what `add.fields` names: place and operation have to be among
-that, and deletes have to be rewritten, or there are none. Field layouts: Debezium's documentation of event flattening.
+The transformation drops the before image, and of the envelope it keeps the fields in `add.fields`. These must include the operation and
+the fields of the position. Deletes must be rewritten, or there are no records of deletes.
+Field layouts: Debezium's documentation of event flattening.
 """
 
 from collections.abc import Callable
@@ -42,9 +43,9 @@ class DebeziumUnwrapped:
     """Debezium's flat records as JSON.
 
     Args:
-        facts: Of the connector.
-        place: Makes the position of an event of its added fields and its operation.
-        schemas: True if tables are in schemas of a database, False if databases are the schemas.
+        facts: The format's declaration.
+        place: Returns the position of an event, from its added fields and its operation.
+        schemas: True if `source.schema` is the table's schema, False if `source.db` is (MySQL, MariaDB).
     """
 
     facts: FormatSpec
@@ -85,7 +86,7 @@ class DebeziumUnwrapped:
 
 
 class Added:
-    """The fields of the envelope that `add.fields` keeps beside the row."""
+    """The fields of the envelope that `add.fields` adds to the row."""
 
     def __init__(self, row: Expr, facts: FormatSpec, chosen: FormatOptions) -> None:
         declared = [name.strip() for name in setting(facts, chosen, FIELDS).split(",") if name.strip()]
@@ -95,31 +96,31 @@ class Added:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """As records name them."""
+        """Returns the names that the fields have in records."""
         return tuple(self._by_field.values())
 
     def field(self, name: str, *, top: bool = True) -> Expr:
-        """Returns the text of a field of the envelope or of its `source`, NULL if there is none.
+        """Returns the text of a field of the envelope or of its `source`, NULL if the record lacks it.
 
         Args:
             name: The field.
-            top: False if one of that name in the envelope itself is another one.
+            top: False if the envelope has another field of that name.
         """
         found = [self._by_field[each] for each in ((name,) if top else ()) + (f"source.{name}",) if each in self._by_field]
         return F.try_element_at(self._row, F.lit(found[0])) if found else F.lit(None).cast("string")
 
     def number(self, name: str) -> Expr:
-        """As `field`, read as a number."""
+        """Returns a field as a whole number, NULL if the record lacks it or it is not a number."""
         return self.field(name).try_cast("bigint")
 
     def has(self, name: str) -> Expr:
-        """True for records that have a field, NULL or not."""
+        """True for records that have a field, even if it is NULL."""
         found = [self._by_field[each] for each in (name, f"source.{name}") if each in self._by_field]
         return F.coalesce(F.map_contains_key(self._row, found[0]), F.lit(False)) if found else F.lit(False)
 
 
 def opened(records: DataFrame) -> tuple[DataFrame, Expr, Expr]:
-    """Returns records with their members `m` and those of the flat record `b`, whether there is a schema around it, and its fields."""
+    """Returns records with their members `m` and their flat record `b`; True for records with a schema around it; the schema's fields."""
     frame = parsed_members(records, lower=False).withColumn("r", F.when(F.col("m").isNotNull(), F.struct("m")))
     whole = F.col("m")
     wrapped = F.coalesce(F.array_sort(F.map_keys(whole)) == F.array(F.lit("payload"), F.lit("schema")), F.lit(False))
@@ -129,12 +130,12 @@ def opened(records: DataFrame) -> tuple[DataFrame, Expr, Expr]:
 
 
 def unknown(op: Expr) -> Expr:
-    """Returns why a record with such an operation is bad."""
+    """Returns the reason why a record with an unknown operation is bad."""
     return F.concat(F.lit("the record has an unknown operation: "), F.coalesce(op, F.lit("NULL")))
 
 
 def kind_of(row: Expr, op: Expr, wrapped: Expr) -> Expr:
-    """What a record is. Heartbeats and borders of transactions are not flattened; they have no operation."""
+    """Returns the kind of a record. Heartbeats and transaction borders are not flattened; they have no operation."""
     names = F.map_keys(row)
     heartbeat = (F.size(names) == 1) & F.array_contains(names, "ts_ms")
     border = F.array_contains(names, "status") & F.array_contains(names, "event_count") & F.array_contains(names, "data_collections")
@@ -147,12 +148,12 @@ def kind_of(row: Expr, op: Expr, wrapped: Expr) -> Expr:
 
 
 def _streamed(op: Expr) -> Expr:
-    """True for events that were streamed, not read by a snapshot."""
+    """True for events that were streamed, False for those that a snapshot read."""
     return ~is_snapshot(op, F.lit("false"))
 
 
 def _mysql_place(added: Added, op: Expr) -> Expr:
-    # Who does not say that it is MySQL may be MariaDB, whose places do not tell the statements of a transaction apart.
+    # A connector that does not say MySQL may read MariaDB, whose positions do not order the statements of a transaction.
     connector, gtid = added.field("connector"), added.field("gtid")
     source = F.struct(connector.alias("connector"), gtid.alias("gtid"))
     vague = op.isNotNull() & _streamed(op) & (is_mariadb(source) | (connector.isNull() & gtid.isNull()))

@@ -1,7 +1,7 @@
-"""How Debezium writes values, by the names of its Kafka Connect schemas; Spark expressions only.
+"""Reads values as Debezium writes them, by the names of their Kafka Connect schemas; Spark expressions only.
 
-With schemas in the records (`schemas.enable=true`) each record says how each of its values is written, line by line. Without them the
-connector's settings do, which the pipeline file repeats where they are not the defaults.
+With schemas in the records (`schemas.enable=true`), each record has the encoding of its values. Without them, the connector's settings
+determine it, and the pipeline file has to repeat those that are not the defaults.
 """
 
 from collections.abc import Callable
@@ -25,20 +25,20 @@ _TIME: Final = "io.debezium.time."
 PRECISE: Final = f"{_CONNECT}Decimal"
 VARIABLE: Final = "io.debezium.data.VariableScaleDecimal"
 _YEAR_ZERO: Final = 1900
-"""What the connectors make of the year 0000 in the log: YEAR has 1901 to 2155, and 0."""
+"""The year that the connectors write for the year 0000 in the log: YEAR holds 1901 to 2155, and 0."""
 _INFINITE: Final = {9223372036825200000: "infinity", -9223372036832400000: "-infinity"}
-"""What Postgres's driver makes of them, in microseconds as which Debezium writes them."""
+"""The numbers that Postgres's driver, and so Debezium, writes for infinite values, in microseconds."""
 _LAST_MICRO: Final = 9223372036854775807
 _FIRST_DAY, _LAST_DAY = -2_440_588, 2_145_031_948
-"""The days of Postgres, since 1970: an infinite one comes as a number beyond them, which does not say of which of the two."""
+"""The first and last day of Postgres, since 1970. An infinite date is a number beyond them; it does not say which infinity."""
 _SPECIAL: Final = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
 _BETWEEN: Final = r'(?s)\G((?:[^",:]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+)([,:]) ?+'
-"""What separates members of a JSON document, and all before it since the last one; possessive, so that long texts need no stack.
+"""Matches a separator of members in a JSON document, with the text since the last one; possessive, so that long texts need no stack.
 
-The connector writes MySQL's documents anew, without the blanks that the server prints behind separators.
+The connector writes MySQL's documents without the blanks that the server prints behind separators.
 """
 _FLATTENED: Final = r'^\[\s*(null|"\[[A-Z]?[^"]*;@[0-9a-f]+")(\s*,\s*(null|"\[[A-Z]?[^"]*;@[0-9a-f]+"))*\s*\]$'
-"""What Debezium makes of arrays of arrays: NULLs, or names of Java's own objects. Nobody can tell arrays of nothing but NULL from it."""
+"""Matches what Debezium writes for arrays of arrays: NULLs, or names of Java objects. An array of NULLs alone looks the same."""
 
 _ISO: Final = r"^(\d{4})-(\d\d)-(\d\d)[T ](\d\d:\d\d:\d\d(?:\.\d{1,6})?)\d*Z?$"
 
@@ -47,11 +47,11 @@ def read(facts: FormatSpec, column: Column, text: Expr, kind: Expr, chosen: Form
     """Reads one value.
 
     Args:
-        facts: Of the connector.
-        column: Whose value.
-        text: As the record spells it.
+        facts: The format's declaration.
+        column: The value's column.
+        text: The value's text in the record.
         kind: The field's schema, NULL if the record has none.
-        chosen: Settings of the connector.
+        chosen: The format's options, including settings of the connector.
     """
     reading = _read(facts, column, text, kind, chosen)
     said_by = META_DATA if facts.files.container is Container.AVRO else SCHEMAS
@@ -61,7 +61,7 @@ def read(facts: FormatSpec, column: Column, text: Expr, kind: Expr, chosen: Form
 
 
 def _untyped(column: Column, said_by: str) -> str:
-    """What to do about a value whose record does not say how it is written, although the pipeline file says that records do."""
+    """Returns the advice for a value whose record lacks its schema, although the pipeline file says that records have schemas."""
     unsaid = ", because the record does not say how it is written: set"
     if said_by == META_DATA:
         return f"{unsaid} connect.meta.data=true in the sink"
@@ -71,7 +71,7 @@ def _untyped(column: Column, said_by: str) -> str:
 
 
 def only_typed(reading: Reading, kind: Expr) -> Reading:
-    """Returns a reading of those values alone whose record says how they are written."""
+    """Returns a reading that is NULL for values whose record has no schema."""
     lost = None if reading.unstorable is None else kind.isNotNull() & reading.unstorable
     return Reading(value=F.when(kind.isNotNull(), reading.value), unstorable=lost)
 
@@ -105,17 +105,17 @@ def _unsigned(facts: FormatSpec, text: Expr, kind: Expr, chosen: FormatOptions) 
 
 
 def _json(facts: FormatSpec, text: Expr) -> Reading:
-    """Documents of MySQL with the blanks that the server prints; others are as they were written."""
+    """Returns MySQL's documents with the blanks that the server prints; documents of other servers unchanged."""
     return Reading(value=F.regexp_replace(text, _BETWEEN, "$1$2 ") if UNSIGNED_MODE in facts.settings else text)
 
 
 def _named(kind: Expr, name: str, *, otherwise: bool) -> Expr:
-    """True if the record's schema has that name; where there is no schema, what the settings say."""
+    """True if the record's schema has that name; without a schema, True if the settings imply it."""
     return F.when(kind.isNull(), F.lit(otherwise)).otherwise(F.coalesce(kind["name"], F.lit("")) == name)
 
 
 def _digits(column: Column, text: Expr, scale: Expr) -> Expr:
-    """Returns the decimal text of Connect's Decimal: unscaled bytes in base64."""
+    """Returns the decimal text of Connect's Decimal, which is the unscaled number's bytes in base64."""
     return values.bind(F.try_to_binary(text, F.lit("base64")), lambda found: values.scaled_bytes(column, found, scale))
 
 
@@ -166,7 +166,7 @@ def _temporal(facts: FormatSpec, column: Column, text: Expr, kind: Expr, chosen:
 
 
 def _moment(column: Column, micros: Expr) -> Reading:
-    """Local time of microseconds; only Postgres has infinite ones, and years that no number of microseconds reaches."""
+    """Reads local time in microseconds. Only Postgres has infinite times, and years beyond the range of microseconds."""
     moment = values.moment_of_micros(column, micros)
     if not column.source_type.lower().endswith("without time zone"):
         return Reading(value=moment)
@@ -178,7 +178,7 @@ def _moment(column: Column, micros: Expr) -> Reading:
 
 
 def _day(column: Column, text: Expr, name: Expr) -> Reading:
-    """Days; infinite ones of Postgres do not say which of the two they are, so that they have no text either."""
+    """Reads days since 1970. Infinite dates of Postgres do not say which infinity they are, so they have no text either."""
     number, iso = text.try_cast("int"), F.regexp_replace(text, "Z$", "")
     endless = ~number.between(_FIRST_DAY, _LAST_DAY)
     days = F.when(~endless, F.date_from_unix_date(number))
@@ -187,7 +187,7 @@ def _day(column: Column, text: Expr, name: Expr) -> Reading:
 
 
 def _instant(column: Column, text: Expr) -> Reading:
-    """Instants, also those that the lake keeps as the server's text, in UTC; of MySQL's TIMESTAMP the zero date comes as second 0."""
+    """Reads instants, also those that the lake keeps as the server's text, in UTC. MySQL's zero TIMESTAMP has second 0."""
     found, as_text = values.zoned_instant(text).value, logical_type_of(column) is LogicalType.MOMENT_TEXT
     if "time zone" in column.source_type.lower():
         lost, spelled, offset = text.isin("infinity", "-infinity"), text, "+00"
@@ -214,7 +214,7 @@ def _time_of_day(column: Column, text: Expr, number: Expr, name: Expr) -> Readin
 
 
 def _declared(column: Column, mode: str) -> str:
-    """Returns the schema that a connector uses for a column under a `time.precision.mode`."""
+    """Returns the schema name that a connector uses for a column under a `time.precision.mode`."""
     base, fine = DeclaredType.parse(column.source_type).base, fraction_digits(column) > 3
     is_time = logical_type_of(column) is LogicalType.TIME
     if base == "date":
@@ -238,7 +238,7 @@ def _declared(column: Column, mode: str) -> str:
 
 
 def _bits(column: Column, text: Expr) -> Reading:
-    """BIT(1) is true or false, longer ones are bytes, least significant first."""
+    """Reads bits: BIT(1) is true or false, longer ones are bytes, least significant first."""
     number = F.when(text == "true", "1").when(text == "false", "0")
     number = number.otherwise(values.little_endian(F.try_to_binary(text, F.lit("base64"))))
     if logical_type_of(column) is LogicalType.BIT:
@@ -248,7 +248,7 @@ def _bits(column: Column, text: Expr) -> Reading:
 
 
 def _other(column: Column, text: Expr) -> Reading:
-    """Types kept as text: an address without a mask is cast with one; objects are values of types that the server prints otherwise."""
+    """Reads types that are kept as text. A cast adds the mask to an address without one; objects cannot be read."""
     if column.source_type.strip().lower() == "inet":
         bits = F.when(text.contains(":"), "/128").otherwise("/32")
         text = F.when(text.contains("/"), text).otherwise(F.concat(text, bits))
@@ -256,7 +256,7 @@ def _other(column: Column, text: Expr) -> Reading:
 
 
 def _binary(column: Column, text: Expr, kind: Expr, mode: str) -> Reading:
-    """Bytes as `binary.handling.mode` says. A record with schemas that says otherwise is not read: digits may look like base64."""
+    """Reads bytes as `binary.handling.mode` declares; NULL if the record's schema differs, because hexadecimal may look like base64."""
     if mode == "bytes":
         return Reading(value=F.when(~_of_type(kind, "string"), values.base64(column, text).value))
     spelled = {"hex": values.hexadecimal(column, text), "base64-url-safe": values.base64(column, F.translate(text, "-_", "+/"))}
@@ -265,7 +265,7 @@ def _binary(column: Column, text: Expr, kind: Expr, mode: str) -> Reading:
 
 
 def _of_type(kind: Expr, name: str) -> Expr:
-    """True if the record's schema says that type."""
+    """True if the record's schema has that type."""
     return F.coalesce(kind["type"] == name, F.lit(False))
 
 

@@ -1,1 +1,1 @@
-"""Alibaba Cloud DTS: as JSON, and in its own Avro records."""
+"""Alibaba Cloud DTS: as JSON, and in DTS's Avro records."""

@@ -1,10 +1,10 @@
-"""Alibaba Cloud DTS in its own Avro records, archived in Avro files; inside Spark.
+"""Alibaba Cloud DTS's Avro records, archived in Avro files; inside Spark.
 
     {"id": 7, "operation": "UPDATE", "objectName": "shop.orders", "fields": [{"name": "id", "dataTypeNumber": 8}, …],
      "beforeImages": [{"precision": 8, "value": "1"}, …], "afterImages": …}
 
-An image is a list of values in the order of `fields`, each of one of a dozen types. `fields` tells the type of a column by MySQL's number.
-Source: `Record.avsc` and the converter for MySQL in the example that DTS's documentation refers to. What is named milliseconds there is
+An image is a list of values in the order of `fields`, each of one of a dozen types. `fields` has the number of each column's MySQL type.
+Source: `Record.avsc` and the converter for MySQL in the example that DTS's documentation refers to. The fields called `millis` there hold
 microseconds.
 """
 
@@ -39,9 +39,9 @@ _LAYOUT: Final = (
 _MYSQL: Final = ("MySQL", "DRDS")
 _UTF8: Final = ("utf8", "utf8mb3", "utf8mb4", "utf-8", "ascii", "us-ascii")
 _DATE, _TIME, _YEAR = 10, 11, 13
-"""MySQL's numbers of types."""
+"""MySQL's type numbers."""
 _POINT: Final = r"\u002E"
-"""How a point in a name is written, by these six characters."""
+"""The six characters that stand for a point within a name."""
 _CHARACTER, _BYTES, _TEXT, _UNKNOWN = "Character", "BinaryObject", "text", "unknown"
 _CHANGES: Final = ("INIT", "INSERT", "UPDATE", "DELETE")
 
@@ -64,7 +64,7 @@ class DtsAvro:
         op = F.when(truncates, EventOperation.TRUNCATE.value)
         for theirs, ours in json_records.OPERATIONS.items():
             op = op.when(kind == theirs, ours.value)
-        fine = F.col("reason").isNull()  # else names may be there twice, of which Spark makes no map but an error
+        fine = F.col("reason").isNull()  # a bad record may have a field twice, for which Spark raises an error instead of making a map
         before, after = (F.when(fine, _image(F.col(name))) for name in ("before", "after"))
         return envelopes(
             frame,
@@ -99,7 +99,7 @@ class DtsAvro:
 
 
 def _values(record: Expr, name: str) -> Expr:
-    """Returns the values of an image with the names of their columns, as text and how that is to be read."""
+    """Returns the entries of an image: for each column its name, its text, and how the text is encoded."""
 
     def entry(field: Expr, value: Expr) -> Expr:
         character, content = value["member_Character"], value["member_BinaryObject"]
@@ -127,14 +127,14 @@ def _values(record: Expr, name: str) -> Expr:
 
 
 def _instant(value: Expr) -> Expr:
-    """Prints a TIMESTAMP in UTC. Second 0 is none that MySQL stores: it is what stands for 0000-00-00 00:00:00."""
+    """Prints a TIMESTAMP in UTC. MySQL does not store second 0: it stands for 0000-00-00 00:00:00."""
     micros = value["timestamp"] * 1_000_000 + F.coalesce(value["millis"], F.lit(0))
     printed = F.date_format(F.timestamp_micros(micros), "yyyy-MM-dd HH:mm:ss.SSSSSS")
     return F.when(micros == 0, "0000-00-00 00:00:00").otherwise(printed)
 
 
 def _date_time(value: Expr, number: Expr) -> Expr:
-    """Prints a date, a time or both as MySQL does, by the number of the column's type; a negative time has no part above zero."""
+    """Prints a date, a time or both as MySQL does, by the column's type number. A time with a negative part is negative."""
     year, month, day, hour, minute, second = (
         F.lpad(F.abs(value[part]).cast("string"), 4 if part == "year" else 2, "0") for part in _PARTS[:-1]
     )
@@ -151,13 +151,13 @@ def _date_time(value: Expr, number: Expr) -> Expr:
 
 
 def _image(entries: Expr) -> Expr:
-    """Returns what an image says of columns; those that it marks as missing are left out."""
+    """Returns an image as a map from column to text, without the columns that are marked as missing."""
     said = F.filter(entries, lambda entry: ~entry["is_missing"])
     return F.map_from_arrays(F.transform(said, lambda entry: entry["name"]), F.transform(said, lambda entry: entry["text"]))
 
 
 def _written(before: Expr, after: Expr) -> Expr:
-    """Returns how the values of both images are written, by column: entries for a map."""
+    """Returns map entries from column to encoding, for the values of both images."""
     none = F.array().cast("array<struct<name: string, text: string, kind: string, charset: string, is_missing: boolean>>")
     both = F.filter(F.concat(F.coalesce(after, none), F.coalesce(before, none)), lambda entry: entry["kind"].isNotNull())
 
@@ -169,7 +169,7 @@ def _written(before: Expr, after: Expr) -> Expr:
 
 
 def _reason(record: Expr, before: Expr, after: Expr, written: Expr) -> Expr:
-    """Says why nothing can be made of a record of a change, if so."""
+    """Returns why a change record is bad; NULL if it is not."""
     kind, names = record["operation"], record["fields"]["member_array"]["name"]
     is_change = kind.isin(*_CHANGES)
 

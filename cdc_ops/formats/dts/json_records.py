@@ -21,7 +21,7 @@ from cdc_ops.formats.feed.envelopes import envelopes, is_truncate, parsed_member
 from cdc_ops.formats.feed.format import Format, Reading
 
 _FIELDS: Final = ("recordid", "dbtable", "recordtype", "recordtimestamp", "beforeimages", "afterimages")
-"""In lower case: so are the names in exports through tables, which are read too."""
+"""In lower case, because exports through tables have lower-case names; both are read."""
 OPERATIONS: Final = {
     "INIT": EventOperation.READ,
     "INSERT": EventOperation.CREATE,

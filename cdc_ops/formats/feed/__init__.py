@@ -1,1 +1,1 @@
-"""What all formats share: from envelopes over typed values to one row per key."""
+"""What all formats share: envelopes, typed values, and the fold to one row per key."""

@@ -25,7 +25,7 @@ _CARRIED: Final = ("snapshot", "transaction", "source_time", "ddl", "raw", "file
 
 
 def records_of(envelopes: DataFrame, table: TableName) -> DataFrame:
-    """Returns what concerns one table: its own records, and those that no table could be found for."""
+    """Returns the envelopes of one table, and those whose table is unknown."""
     return envelopes.where(is_tableless() | is_of(table))
 
 
@@ -36,14 +36,14 @@ def is_of(table: TableName) -> Expr:
 
 
 def is_tableless() -> Expr:
-    """True for what no table could be found for: `bad` records that are no JSON, statements and `control` records without a table."""
+    """True for envelopes without a table: `bad` records that are not JSON, and statements and `control` records that do not name one."""
     return F.coalesce(F.col("table")["name"], F.lit("")) == ""
 
 
 def canonical_feed(
     form: Format, envelopes: DataFrame, schema: TableSchema, keys: Iterable[str], chosen: FormatOptions, *, before: bool = True
 ) -> DataFrame:
-    """Types the envelopes of one table.
+    """Types the envelopes of one table by its columns.
 
     A record whose images, key or position cannot be read exactly becomes `bad`, with the columns and the reason; nothing of it is applied.
 
@@ -53,10 +53,10 @@ def canonical_feed(
         schema: The table, as the source has it.
         keys: The columns that identify a row.
         chosen: What the pipeline file says of the format.
-        before: False if nobody wants the rows before: then nothing is read of them but the key, and `before` is NULL.
+        before: False if the caller does not need before images: only their key is read, and `before` is NULL.
 
     Raises:
-        ConfigError: settings that lose data are not accepted.
+        ConfigError: the archive has settings that lose data, and `accept_losses` does not name them.
         SourceTableError: the table cannot be fed from this format.
     """
     names = tuple(keys)
@@ -92,7 +92,7 @@ def canonical_feed(
 
 
 def _present(after: "_Side", *, sparse: bool) -> Expr:
-    """Returns the columns that a row speaks of; a whole row of a sparse format speaks of all."""
+    """Returns the names of the columns that an image has; a whole row of a sparse format has all columns."""
     if not sparse:
         return after.present
     every = all_names(after.schema.columns)
@@ -100,16 +100,16 @@ def _present(after: "_Side", *, sparse: bool) -> Expr:
 
 
 def _given(name: str) -> Expr:
-    """Returns a column of an envelope once its images have been read."""
+    """Returns an envelope's column for the feed, once its images have been read."""
     return F.col(f"__e_{name}")
 
 
 def _aligned(envelopes: DataFrame, schema: TableSchema) -> DataFrame:
-    """Puts what images say into the order of the table, and keeps an image as it is only where it is not just that.
+    """Puts the entries of images into the order of the table's columns; an image is kept as a map only where its names differ from them.
 
-    Records name the columns of the table in its order, nearly always: their names are compared once, and not looked for one by one.
-    A stage of its own, as the following one: what is used in many places is computed once. They have few columns, because each stage
-    copies all of them.
+    Nearly all records name the columns of the table in its order, so all names are compared at once instead of looked up one by one.
+    Each stage is a separate projection, so that an expression with many uses is computed once. A stage has few columns, because each
+    stage copies all of them.
     """
     given = [F.col(name).alias(f"__e_{name}") for name in envelopes.columns if name not in (*_SIDES, "types")]
     columns = []
@@ -134,7 +134,7 @@ def _read(aligned: DataFrame, sides: dict[str, "_Side"]) -> DataFrame:
 
 
 def _side(schema: TableSchema, name: str, form: Format, chosen: FormatOptions, wanted: Iterable[Column]) -> "_Side":
-    """Returns an image of which the wanted columns are read."""
+    """Returns an image and the columns that are read of it."""
     texts, types, read = F.col(f"__in_order_{name}"), F.col("__in_order_types"), []
     for index, column in enumerate(schema.columns):
         if column in wanted:
@@ -145,7 +145,7 @@ def _side(schema: TableSchema, name: str, form: Format, chosen: FormatOptions, w
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One image of a row, before or after; what it says is in the order of the table, see `_aligned`.
+    """One image of a row, before or after. Its entries are in the order of the table's columns, see `_aligned`.
 
     Args:
         schema: The table.
@@ -158,7 +158,7 @@ class _Side:
     read: tuple[tuple[Column, Expr, Reading], ...]
 
     def columns(self) -> list[Expr]:
-        """What is read of an image: its row, how many of the table's columns it has, and what is lost."""
+        """Returns three columns: the image's row, the number of columns that it has, and the names of its nullified columns."""
         texts, known = F.col(f"__in_order_{self.name}"), len(self.schema.columns)
         rows = [reading.value.cast(column.delta_type).alias(column.name) for column, _, reading in self.read]
         lost = {column: F.coalesce(reading.unstorable, F.lit(False)) for column, _, reading in self.read if reading.unstorable is not None}
@@ -172,43 +172,43 @@ class _Side:
 
     @property
     def image(self) -> Expr:
-        """The image as a struct; NULL if there is none."""
+        """Returns the image as a struct of the table's columns; NULL if the record has no such image."""
         return F.col(f"__image_{self.name}")
 
     @property
     def lost(self) -> Expr:
-        """Names of the columns for which NULL stands because no stored type holds the value."""
+        """Returns the names of columns that are NULL because the stored type cannot hold their value."""
         return F.col(f"__lost_{self.name}")
 
     @property
     def is_plain(self) -> Expr:
-        """True if all entries of the image are of the table's columns, each of another: what nearly all images are."""
+        """True if the image has each of the table's columns once and no others, as nearly all images have."""
         return self._is_plain | (F.coalesce(F.size(_given(self.name)), F.lit(0)) == F.col(f"__known_{self.name}"))
 
     @property
     def doubled(self) -> Expr:
-        """True for an image that names a column twice."""
+        """True for an image that has a column twice."""
         return ~self.is_plain & uncompiled(F.lit(True), is_doubled(_given(self.name)))
 
     @property
     def present(self) -> Expr:
-        """Names of the columns that the image has."""
+        """Returns the names of the columns that the image has."""
         every = all_names(self.schema.columns)
         some = F.coalesce(uncompiled(F.lit(True), self._found), F.array().cast("array<string>"))
         return F.when(F.col(f"__known_{self.name}") == len(self.schema.columns), every).otherwise(some)
 
     @property
     def _is_plain(self) -> Expr:
-        """True for an image that is as the table is; it is kept in the table's order only."""
+        """True for an image with exactly the table's columns; only its values are kept, in the table's order."""
         return F.col(f"__plain_{self.name}")
 
     @property
     def _found(self) -> Expr:
-        """Names of the columns that an image has which is not plain, in the order of the table."""
+        """Returns the names of the columns that an image has whose names differ from the table's, in the order of the table."""
         return F.array_intersect(all_names(self.schema.columns), F.map_keys(_given(self.name)))
 
     def problems(self) -> list[tuple[Expr, Expr]]:
-        """Returns for each column that is wanted whether something is wrong with its value, and what."""
+        """Returns pairs of a condition and a reason: the condition is true if a column's value cannot be stored."""
         return [found for column, text, reading in self.read for found in self._problems(column, text, reading)]
 
     def _problems(self, column: Column, text: Expr, reading: Reading) -> list[tuple[Expr, Expr]]:
@@ -231,7 +231,7 @@ def all_names(columns: Iterable[Column]) -> Expr:
 
 
 def names_of(conditions: list[Expr], columns: Iterable[Column]) -> Expr:
-    """Returns the names of the columns whose condition is true, in their order; nearly always these are all of them, or none."""
+    """Returns the names of the columns whose condition is true, in the order of the table: for nearly all rows, all columns or none."""
     names = [column.name for column in columns]
     if not names:
         return F.array().cast("array<string>")
@@ -248,7 +248,7 @@ def _must_not_be_lost(schema: TableSchema, column: Column) -> bool:
 
 
 def _keys(schema: TableSchema, keys: tuple[str, ...]) -> dict[str, Expr]:
-    """Returns the key after an event, of a delete as it was, and the one before an update; NULL if it is not known."""
+    """Returns two keys: the one after an event (of a delete, the deleted one), and the one before an update; NULL if it is unknown."""
     op = _given("op")
     before, after = (_key_of(F.col(f"__image_{side}"), schema, keys) for side in ("before", "after"))
     key = F.when(op == EventOperation.DELETE, before).otherwise(F.coalesce(after, before))
@@ -256,14 +256,14 @@ def _keys(schema: TableSchema, keys: tuple[str, ...]) -> dict[str, Expr]:
 
 
 def _key_of(image: Expr, schema: TableSchema, keys: tuple[str, ...]) -> Expr:
-    """Returns the key of an image, NULL if it lacks a part of it."""
+    """Returns the key columns of an image as a struct, NULL if the image lacks one of them."""
     parts = [image[column.name].alias(column.name) for column in key_columns(schema, keys)]
     missing = any_of([part.isNull() for part in parts])
     return F.when(image.isNotNull() & ~missing, F.struct(*parts))
 
 
 def _problems(sides: dict[str, _Side], form: Format) -> list[tuple[Expr, Expr]]:
-    """Returns what may be wrong with a record: whether it is, and how that is told."""
+    """Returns pairs of a condition and a reason: the condition is true if the record is bad for this reason."""
     op, key, position = _given("op"), F.col("__key"), _given("position")
     keyless = (op != EventOperation.TRUNCATE) & key.isNull()
     moved = (F.col("__old_key") != key) & (F.col("__known_after") < len(sides["after"].schema.columns))

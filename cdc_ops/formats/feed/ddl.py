@@ -1,6 +1,6 @@
-"""Statements of MySQL and MariaDB among change events: what one did to a table. No Spark here; sqlglot parses.
+"""Reads the DDL statements of MySQL and MariaDB among change events: what each statement did to a table. sqlglot parses; no Spark here.
 
-What sqlglot does not take apart is not understood, and so is a statement one part of which it does not: nothing is guessed.
+A statement that sqlglot cannot parse in full counts as not understood, as a whole: nothing is guessed.
 """
 
 import logging
@@ -17,31 +17,31 @@ from cdc_ops.core.events.ddl_changes import DdlChange, TableChangeKind
 from cdc_ops.core.events.format_spec import MYSQL
 from cdc_ops.core.schema.tables import TableName
 
-# It warns of each statement that it does not take apart; the run says it.
+# sqlglot warns of each statement that it cannot parse; the run reports these statements itself.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 _EXECUTED: Final = re.compile(r"/\*M?!")
-"""Comments whose text the server executes, and the parser does not see."""
+"""Comments whose text the server executes, but which sqlglot skips."""
 _WITHOUT_EFFECT: Final = (exp.AddConstraint, exp.AlterColumn, exp.DropPrimaryKey, exp.ForceProperty, exp.RenameIndex)
-"""Parts of ALTER TABLE that change neither a column nor a row: keys, indexes, checks, defaults of rows to come."""
+"""Actions of ALTER TABLE that change neither a column nor a stored row: keys, indexes, checks, defaults of future rows."""
 _NOT_COLUMNS: Final = ("INDEX", "FOREIGN KEY", "CONSTRAINT", "CHECK", "KEY")
 _NEVER_NULL: Final = ("SERIAL", "TIMESTAMP")
-"""Types of columns that may be NOT NULL without saying so."""
+"""Types whose columns are NOT NULL even where the statement does not say NOT NULL."""
 
 
 class _NotUnderstoodError(Exception):
-    """A part of a statement that nothing is known of."""
+    """A statement, or an action in it, that cdc-ops does not understand."""
 
 
 def table_changes(text: str, table: TableName, schema: str = "") -> tuple[DdlChange, ...] | None:
-    """Returns what a statement did to a table, () if nothing, None if it is not understood.
+    """Returns what a statement did to a table: () if nothing, None if the statement is not understood.
 
     Names are compared without case, as many servers do.
 
     Args:
         text: The statement.
         table: The table.
-        schema: The database of names without one; "" = nobody knows, and they are taken to be of the table's.
+        schema: The database of table names without a database; "" = unknown, then the table's own database is assumed.
     """
     if _EXECUTED.search(text):
         return None
@@ -57,17 +57,17 @@ class _Reader:
 
     Args:
         table: The table.
-        schema: The database of names without one, "" = the table's.
+        schema: The database of table names without a database, "" = the table's.
     """
 
     def __init__(self, table: TableName, schema: str) -> None:
         self._table, self._schema = table, schema
 
     def changes(self, statement: exp.Expr) -> tuple[DdlChange, ...]:
-        """Returns what a statement did to the table.
+        """Returns the changes that a statement made to the table.
 
         Raises:
-            _NotUnderstoodError: it may have done something that this knows nothing of.
+            _NotUnderstoodError: the statement has an action that may have changed the table, and that is not understood.
         """
         match statement:
             case exp.Alter() if statement.args.get("kind") == "TABLE":
@@ -156,7 +156,7 @@ def _added(column: exp.ColumnDef) -> DdlChange:
 
 
 def _given(column: exp.ColumnDef) -> str:
-    """Returns what rows that were there got in an added column, "" = NULL."""
+    """Returns the value that existing rows got in an added column, "" = NULL."""
     constraints = [one.args.get("kind") for one in column.args.get("constraints") or ()]
     kind = column.args.get("kind")
     for one in constraints:
@@ -183,7 +183,7 @@ def _modified(action: exp.ModifyColumn) -> tuple[DdlChange, ...]:
 
 
 def _renamed_tables(text: str) -> Iterator[tuple[exp.Expr, exp.Expr]]:
-    """Yields the names before and after of RENAME TABLE, which sqlglot takes apart into words only."""
+    """Yields pairs of old and new table names of a RENAME TABLE statement, which sqlglot only splits into words."""
     words = sqlglot.tokenize(text, read=MYSQL)
     plain = ["" if word.token_type in (TokenType.IDENTIFIER, TokenType.STRING) else word.text.upper() for word in words]
     if not plain or plain[0] not in ("TABLE", "TABLES"):

@@ -1,4 +1,4 @@
-"""JSON text of records into columns, and the pieces of envelopes that formats share; Spark expressions only."""
+"""Parses the JSON text of records into columns, and builds the parts of envelopes that formats share; Spark expressions only."""
 
 from collections.abc import Callable
 from typing import Final
@@ -21,22 +21,22 @@ _NOT_UTF8: Final = "the record is not valid UTF-8; 'raw' has its bytes as base64
 
 
 def parsed(records: DataFrame, layout: str, take: Callable[[Expr], Expr] = lambda document: document) -> DataFrame:
-    """Parses `value` into a struct `r` of the given layout, or into what `take` makes of that: of what is used in many places once.
+    """Parses `value` into a struct `r` of the given layout; `take` converts the parsed document once, where many columns use the result.
 
-    Fields declared as string keep their JSON text as it is, numbers digit by digit. What is no JSON, does not fit, or has anything but
-    blanks behind its JSON, has no `r`.
+    Fields declared as string keep their JSON text, with all digits of numbers. `r` is NULL if the text is not JSON, does not fit the
+    layout, or has more than blanks after the document.
 
-    A record is parsed once. Spark moves expressions to where they are used: a filter would parse each record once, each column that has a
-    condition once more. And parsers stop where a document ends, whatever follows: within brackets, with a mark behind it, it has to end
-    there.
+    Each record is parsed once. Without care Spark would copy the parser into each filter and each condition that uses its result.
+    Parsers also ignore text after a document. So the text is parsed as an array of the document and an end mark: any other text between
+    them makes it invalid.
     """
     return _parsed_once(records, f"struct<{layout}, {_END} boolean>", "r", lambda first, last: first[_END].isNull() & last[_END], take)
 
 
 def parsed_members(records: DataFrame, *, lower: bool = True) -> DataFrame:
-    """Parses `value` into a map `m` of the texts of its members, by their names in lower case or as they are; otherwise as `parsed`.
+    """Parses `value` into a map `m` of the texts of its members. Keys are the members' names, in lower case unless `lower` is False.
 
-    An object that has two members of one name has no `m`.
+    `m` is NULL for text that `parsed` rejects, and for an object that has two members of one name.
     """
     frame = _parsed_once(records, "map<string, string>", "__m", lambda first, last: F.try_element_at(last, F.lit(_END)) == "true")
     names = F.transform(F.map_keys("__m"), F.lower) if lower else F.map_keys("__m")
@@ -51,14 +51,14 @@ def _parsed_once(
     is_marked: Callable[[Expr, Expr], Expr],
     take: Callable[[Expr], Expr] = lambda document: document,
 ) -> DataFrame:
-    """Returns records with their document as a column of that name and type, NULL if a record is not just one.
+    """Returns records with their document as a column of the given name and type, NULL if a record is not exactly one document.
 
     Args:
         records: With their text in `value`.
         kind: Type of a document, and of the mark behind it.
         name: Of the new column.
-        is_marked: True if of two documents, only the second one is the mark.
-        take: What becomes of the document.
+        is_marked: Given two array elements: True if only the second is the end mark.
+        take: Converts the parsed document into the column's value.
     """
     marked = F.concat(F.lit('{"d":['), F.col("value"), F.lit(f',{{"{_END}":true}}]}}'))
     options = {"columnNameOfCorruptRecord": _CORRUPT, "mode": "PERMISSIVE"}
@@ -73,39 +73,39 @@ def _parsed_once(
 
 
 def _kept(value: Expr) -> Expr:
-    """Returns a value that is computed where it stands, and once: Spark moves and repeats nothing that has a running number in it."""
+    """Returns a value that Spark computes once, in this place: Spark neither moves nor repeats expressions with a running number."""
     return F.when(F.monotonically_increasing_id() >= 0, value)
 
 
 def is_doubled(image: Expr) -> Expr:
-    """True for an image that names a column twice: a parser of JSON takes the last of both, a look into a map the first."""
+    """True for an image that has a column twice: a JSON parser would take the last value, a map look-up the first."""
     return F.size(F.array_distinct(F.map_keys(image))) < F.size(image)
 
 
 def is_tombstone() -> Expr:
-    """True for records without a value: after a delete, Kafka's way to forget a key."""
+    """True for records without a value (none, blanks, or `null`), which follow a delete so that Kafka's compaction forgets the key."""
     return F.col("value").isNull() | F.trim(F.col("value")).isin("", "null")
 
 
 def is_corrupt() -> Expr:
-    """True for records that are no JSON of the layout, or more than that."""
+    """True for records that are not JSON of the layout, or have text after it."""
     return F.col("r").isNull()
 
 
 def is_garbled() -> Expr:
-    """True for records whose bytes are no UTF-8: parsers put U+FFFD for such bytes, and nothing would show that they did."""
+    """True for records whose bytes are not UTF-8: a parser would replace these bytes by U+FFFD in silence."""
     return ~F.coalesce(F.is_valid_utf8("value"), F.lit(True))
 
 
 def kafka_offset() -> Expr:
-    """The record's offset in its Kafka partition, where the archive keeps it: the last tie-break of re-delivered events."""
+    """Returns the record's offset in its Kafka partition, -1 without one: it orders deliveries of the same event."""
     return F.coalesce(F.col("offset"), F.lit(LANDED_NUMBER)).cast("bigint")
 
 
 def envelopes(frame: DataFrame, facts: FormatSpec, columns: dict[str, Expr]) -> DataFrame:
-    """Returns the envelopes of a parsed frame; what a format does not say is NULL.
+    """Returns the envelopes of a parsed frame. Columns that the format does not give are NULL.
 
-    Records that are no JSON of the layout, or no text, become `bad`, tombstones `control`, whatever the format says of them.
+    Records that are not JSON of the layout, or not UTF-8, become `bad`, and tombstones `control`, whatever kind the format gives them.
     """
     frame, garbled = frame.withColumn("__garbled", is_garbled()), F.col("__garbled")
     raw = F.when(garbled, F.base64("value")).otherwise(F.col("value"))
@@ -123,12 +123,12 @@ def envelopes(frame: DataFrame, facts: FormatSpec, columns: dict[str, Expr]) -> 
 
 
 def name_of(schema: Expr, name: Expr) -> Expr:
-    """Returns the `table` of an envelope."""
+    """Returns the `table` struct of an envelope."""
     return F.struct(schema.cast("string").alias("schema"), name.cast("string").alias("name"))
 
 
 def completed(before: Expr, after: Expr) -> Expr:
-    """Returns an image with what it leaves out taken from the row before: columns that an update does not name kept their values."""
+    """Returns an image with its missing columns filled from the before image: an update keeps values that it does not name."""
     lacking = F.map_filter(before, lambda name, _: ~F.map_contains_key(after, name))
     return F.when((F.size(before) > F.size(after)) & ~is_doubled(after) & ~is_doubled(before), F.map_concat(lacking, after)).otherwise(
         after
@@ -139,12 +139,12 @@ _COMMENTS: Final = r"(?is)^(?:\s|/\*.*?\*/|(?:--\s|#)[^\n]*\n)*"
 
 
 def is_truncate(statement: Expr) -> Expr:
-    """True for the text of a TRUNCATE, which some tools write as one statement among others."""
+    """True for the text of a TRUNCATE statement, which some tools write as DDL."""
     return F.coalesce(statement.rlike(_COMMENTS + r"truncate\b"), F.lit(False))
 
 
 def split_name(name: Expr) -> Expr:
-    """Returns the `table` of an envelope from `schema.table`, cut at the first dot."""
+    """Returns the `table` struct of an envelope from `schema.table`, split at the first dot."""
     return name_of(F.regexp_extract(name, r"^([^.]*)\.", 1), F.regexp_replace(name, r"^[^.]*\.", ""))
 
 
@@ -154,13 +154,13 @@ def texts(json: Expr) -> Expr:
 
 
 def binlog_place(position: Expr) -> tuple[Expr, Expr]:
-    """Returns number and offset of `binlog.000123:4567`."""
+    """Returns file number and offset of a place such as `binlog.000123:4567`."""
     number, offset = (F.regexp_extract(position, r"(\d+):(\d+)$", group).try_cast("bigint") for group in (1, 2))
     return number, offset
 
 
 def variant_texts(image: Expr) -> Expr:
-    """Returns the members of an image that was parsed as variants as text.
+    """Returns an image of variants as a map of text.
 
     As strings, Spark's parser would pass numbers with a fraction through 64-bit ones; as variants it keeps 38 digits.
     """

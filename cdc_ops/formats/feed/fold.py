@@ -1,11 +1,11 @@
-"""The canonical feed of one table, folded: what each key comes to; inside Spark.
+"""Folds the canonical feed of one table into one row per key; inside Spark.
 
-    changed keys -> a delete and an insert      before anything is left out, else the old row stays
-    TRUNCATE     -> a barrier                   what is older is gone
-    duplicates   -> one                         same key, same place, same content
-    each column  -> its last value              of the events that speak of it; a whole row or a delete speaks of all
+    changed keys -> a delete and an insert      before anything is left out, so that the row of the old key goes
+    TRUNCATE     -> a barrier                   older changes are dropped
+    duplicates   -> one                         same key, same position, same content
+    each column  -> its last value              of the events that have it; a whole row or a delete has all columns
 
-`testing.folding` is the same in plain Python, one event after the other; tests hold the two against each other.
+`testing.folding` does the same in plain Python, event by event; tests compare the two.
 """
 
 from collections.abc import Iterable
@@ -31,9 +31,9 @@ _BUCKET: Final = "__bucket"
 
 
 def barrier(feed: DataFrame) -> DataFrame:
-    """Returns one row with the `position` of the last TRUNCATE, NULL if there is none.
+    """Returns one row with the `position` of the last TRUNCATE, NULL if the feed has none.
 
-    If there is one, all rows that the lake has go before the rows of `latest_per_key` come.
+    If there is a TRUNCATE, the batch deletes all rows of the lake before it applies the rows of `latest_per_key`.
     """
     truncates = (F.col("kind") == RecordKind.CHANGE) & (F.col("op") == EventOperation.TRUNCATE)
     return feed.where(truncates).agg(F.max("position").alias("position"))
@@ -42,28 +42,28 @@ def barrier(feed: DataFrame) -> DataFrame:
 def latest_per_key(
     feed: DataFrame, schema: TableSchema, *, truncated: bool = True, deletes: bool = True, nulls: bool = True, partial: bool = True
 ) -> DataFrame:
-    """Folds the changes of a feed, each key by itself, in the order of `position`.
+    """Folds the changes of a feed per key, in the order of `position`.
 
-    Records that are `bad` are left out: a caller that goes on has put them elsewhere before. In any order of the rows of the feed, and with
-    any of them twice, the result is the same.
+    `bad` records are left out: a caller that goes on has written them to quarantine before. The result does not depend on the order of
+    the feed's rows, nor on duplicates among them.
 
     Args:
         feed: The canonical feed of one table.
         schema: The table.
-        truncated: False if the feed is known to have no TRUNCATE: it is not searched for one then, which reads all of it once more.
-        deletes: False if deletes and TRUNCATEs are to be ignored, and what left its key counts as new only.
+        truncated: False if the feed is known to have no TRUNCATE. The search for one reads the whole feed once more.
+        deletes: False to ignore deletes and TRUNCATEs; an update that changes a key is then only an insert of the new key.
         nulls: False if the feed comes from `without_nulls`.
-        partial: False if each update of the feed is known to speak of all columns: no value is looked for in the events before the last.
+        partial: False if each update of the feed is known to have all columns: then only the last event of a key is read.
 
     Returns:
         One row per key:
             key       struct   the key
             deleted   boolean  the row is gone
-            whole     boolean  the batch says all of the row: columns that are not `present` are NULL, not as they were
+            whole     boolean  the batch has the whole row: columns that are not `present` are NULL; otherwise they keep their values
             row       struct   the columns; NULL where not `present`
-            present   array    the columns that the batch has a value of
+            present   array    the columns for which the batch has a value
             position  struct   of the last event
-            tied      boolean  two events at one place say different things; see `refuse_ties`
+            tied      boolean  two different events have the same position; see `refuse_ties`
     """
     names = [column.name for column in schema.columns]
     every = all_names(schema.columns)
@@ -87,16 +87,16 @@ def latest_per_key(
 
 
 def changes_per_key(feed: DataFrame, *, deletes: bool = True) -> DataFrame:
-    """Returns every change of a feed, those of its keys apart: what a table that keeps all versions is made from.
+    """Returns every change of a feed, with key changes as a delete and an insert: the input of tables that keep all versions.
 
-    A TRUNCATE is no change of a key, and nothing that came before it is left out.
+    TRUNCATEs are left out, and changes before them stay.
 
     Args:
         feed: The canonical feed of one table.
-        deletes: False if deletes are to be ignored.
+        deletes: False to ignore deletes.
 
     Returns:
-        Columns as those of `latest_per_key`, a row per change; duplicates are one.
+        The columns of `latest_per_key`, one row per change, without duplicates.
     """
     changes = _once(_expanded(feed, deletes=deletes))
     return changes.select(
@@ -111,15 +111,15 @@ def changes_per_key(feed: DataFrame, *, deletes: bool = True) -> DataFrame:
 
 
 def without_nulls(feed: DataFrame, schema: TableSchema, columns: tuple[str, ...]) -> DataFrame:
-    """Returns a feed whose updates do not speak of columns that are NULL in them, as if they had not been sent.
+    """Returns a feed in which an update does not have the columns that are NULL in it (`ignore_null_updates`).
 
-    `REST_IS_NULL` in `present` tells that the event named all columns: where there is no row yet, it can be inserted. A value that became
-    NULL because nothing stored can hold it was no NULL; nor is a row that gets another key an update of one that is there.
+    `REST_IS_NULL` in `present` marks an event that had all columns: if the key has no row yet, it can be inserted. A value that was
+    nullified because the stored type cannot hold it does not count as NULL, and an update that changes the key keeps its NULLs.
 
     Args:
         feed: The canonical feed of one table.
         schema: The table.
-        columns: Those of its columns in which NULLs are ignored.
+        columns: The columns whose NULLs are ignored.
     """
     known = [column.name for column in schema.columns if column.name in columns]
     silent = [F.when(F.col("after")[name].isNull() & ~F.array_contains("nulled", name), F.lit(name)) for name in known]
@@ -131,19 +131,19 @@ def without_nulls(feed: DataFrame, schema: TableSchema, columns: tuple[str, ...]
 
 
 def identity_of(rows: DataFrame, facts: FormatSpec) -> Expr:
-    """Returns numbers that are the same for an event of a key however often it is delivered, and others for any other event of that key."""
+    """Returns numbers that identify an event of a key: the same for each delivery of the event, different for other events of that key."""
     content = F.xxhash64("op", "previous_key", "after", "present")
     return F.concat(place_of(rows, [field.name for field in facts.order if field.of_delivery]), F.array(content))
 
 
 def place_of(rows: DataFrame, without: Iterable[str] = ()) -> Expr:
-    """Returns the numbers of `position`, most significant first, as an array of bigint: one type for all formats.
+    """Returns the fields of `position`, most significant first, as an array of bigint: one type for all formats.
 
-    A decimal that has more digits than a bigint becomes two numbers, its last 18 digits and what is before them.
+    A decimal with more digits than a bigint becomes two numbers: the leading digits, and the last 18 digits.
 
     Args:
         rows: Rows with `position`.
-        without: Fields of it that are left out.
+        without: Fields of `position` to leave out.
     """
     numbers: list[Expr] = []
     for field in rows.select("position.*").schema.fields:
@@ -159,7 +159,7 @@ def place_of(rows: DataFrame, without: Iterable[str] = ()) -> Expr:
 
 
 def refuse_ties(latest: DataFrame, schema: TableSchema) -> None:
-    """Checks that the order was total: an action.
+    """Raises an error if two different events have the same position: an action.
 
     Raises:
         TiedEventsError: two different events of one key have the same position.
@@ -176,15 +176,15 @@ def refuse_ties(latest: DataFrame, schema: TableSchema) -> None:
 
 
 def speaks_of_part(schema: TableSchema) -> Expr:
-    """True for an update of a feed that does not speak of all columns."""
+    """True for an update of a feed that does not have all columns."""
     every = all_names(schema.columns)
     return (F.col("kind") == RecordKind.CHANGE) & (F.col("op") == EventOperation.UPDATE) & (F.col("present") != every)
 
 
 def _once(changes: DataFrame) -> DataFrame:
-    """One row per key and place: duplicates fall out, and two events at one place are seen whichever of them would have won.
+    """Returns one row per key and position: duplicates are dropped, and `tied` marks two different events at one position.
 
-    Rows are sorted by a hash of the key first: Spark compares numbers at once, and structs member by member.
+    Rows are sorted by a hash of the key first, because Spark compares numbers faster than structs.
     """
     content = F.xxhash64("op", "image", "present")
     placed = changes.repartition(F.col("key")).select("*", content.alias("content"), F.xxhash64("key").alias(_BUCKET))
@@ -195,19 +195,19 @@ def _once(changes: DataFrame) -> DataFrame:
 
 
 def _expanded(feed: DataFrame, *, deletes: bool, every: Expr | None = None) -> DataFrame:
-    """Returns the changes of single rows: a delete of the old key and an insert of the new one in place of an update that changed it.
+    """Returns the changes of single rows. An update that changes the key becomes a delete of the old key and an insert of the new one.
 
     Args:
         feed: The canonical feed of one table.
         deletes: False if deletes are to be ignored.
-        every: If given, the names of all columns, for which NULL stands in `present`: what nearly all events have is not moved about.
+        every: The names of all columns, if `present` is to be NULL for events that have all of them: then Spark copies less per row.
     """
     applied = (F.col("kind") == RecordKind.CHANGE) & ~F.col("op").isin(
         EventOperation.TRUNCATE, *(() if deletes else (EventOperation.DELETE,))
     )
     moved, left = F.col("previous_key").isNotNull(), F.col("left")
-    # Of a changed row once, of a moved one also the place that it left. No filter: Spark would move it to where the feed is made, and
-    # find out twice what is wrong with each record.
+    # Once for a changed row; for a moved one also once for its old key. No filter: Spark would move it to where the feed is made, and
+    # check each record twice.
     both = applied & moved & F.lit(deletes)
     places = F.when(both, F.array(F.lit(False), F.lit(True))).when(applied, F.array(F.lit(False)))
     rows = feed.select("*", F.explode(F.coalesce(places, F.array().cast("array<boolean>"))).alias("left"))
@@ -228,7 +228,7 @@ def _after_barrier(changes: DataFrame, feed: DataFrame) -> DataFrame:
 
 
 def _last_values(once: GroupedData, common: Iterable[Expr], whole: Expr, schema: TableSchema) -> tuple[DataFrame, list[Expr], Expr]:
-    """Returns the fold of each column by itself, its values, and the names of those that have one."""
+    """Returns the fold of each column: its values, and the names of the columns that have one."""
     columns = [_last_value(column.name, whole).alias(f"c{index}") for index, column in enumerate(schema.columns)]
     folded = once.agg(F.max_by(F.col("event.op"), F.col("position")).alias("op"), *common, *columns)
     values = [F.col(f"c{index}")["value"].alias(column.name) for index, column in enumerate(schema.columns)]
@@ -236,7 +236,7 @@ def _last_values(once: GroupedData, common: Iterable[Expr], whole: Expr, schema:
 
 
 def _last_value(name: str, whole: Expr) -> Expr:
-    """Returns the last that any event said of a column; a whole row that does not name it, and a delete, say that there is none."""
+    """Returns the last value that any event has for a column. A delete, and a whole row without the column, end the values before them."""
     has = _names(F.col("event"), name)
     said = F.struct(has.alias("present"), F.when(has, F.col("event.image")[name]).alias("value"))
     return F.max_by(said, F.when(has | whole, F.col("position")))
@@ -248,5 +248,5 @@ def _values_of_event(names: Iterable[str]) -> list[Expr]:
 
 
 def _names(event: Expr, name: str) -> Expr:
-    """True for an event that speaks of a column."""
+    """True for an event that has a column."""
     return event["present"].isNull() | F.array_contains(event["present"], name)

@@ -1,7 +1,7 @@
-"""What a format has to offer, and the registry of formats; inside Spark, expressions only.
+"""The protocol of formats, and the registry's types; inside Spark, expressions only.
 
-A format reads records in two steps, so that a topic with many tables is parsed once: `envelopes` takes each record apart without knowing
-any table, `reading` turns the text of one value into what a column stores. `formats.feed.canonical` puts the two together for one table.
+A format reads records in two steps, so that a topic with many tables is parsed once: `envelopes` parses each record without knowing
+any table, `reading` converts the text of one value into the stored value of a column. `formats.feed.canonical` does both for one table.
 """
 
 from dataclasses import dataclass
@@ -29,18 +29,19 @@ ENVELOPE: Final = (
     ("file", "string"),
     ("line", "bigint"),
 )
-"""What `envelopes` returns, with `position` beside it. The images hold each value as the record spells it; a column that is not in an image
-is not there, one that is NULL is there. `types` says how a value is written, where records say so themselves."""
+"""The columns that `envelopes` returns, besides `position`. Images map columns to the text in the record; a column that the record lacks
+has no entry, a NULL has one. `types` has the encoding of each value, for records that carry it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How the text of one value becomes what its column stores.
+    """How the text of one value becomes the stored value of its column.
 
     Args:
         value: The stored value; NULL for text that cannot be read.
-        unstorable: True for values of the source that no stored type holds, such as the date 0000-00-00; None = there are none.
-        untyped: Why text of a record without `types` cannot be read, and what to do about it, for people; empty = that does not matter.
+        unstorable: True for values that are valid in the source but that the stored type cannot hold, such as the date 0000-00-00; None =
+            the type has no such values.
+        untyped: The reason and advice shown where a record lacks the `types` without which the text cannot be read; empty = not needed.
     """
 
     value: Expr
@@ -49,7 +50,7 @@ class Reading:
 
 
 class Format(Protocol):
-    """A format of change records."""
+    """A format of change records. Third parties implement this protocol; `cdc_ops.testing.format_suite` checks them."""
 
     @property
     def facts(self) -> FormatSpec:
@@ -57,24 +58,24 @@ class Format(Protocol):
         ...
 
     def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
-        """Takes records apart.
+        """Parses records into envelopes.
 
         Args:
             records: Columns as in `core.events.change_feed.RECORD_COLUMNS`.
-            chosen: What the pipeline file says of the format.
+            chosen: The format's options from the pipeline file.
 
         Returns:
-            Columns as in `ENVELOPE`, and `position` of the type that the facts declare; at least one row per record.
+            The columns of `ENVELOPE`, and `position` of the type that `facts` declares; at least one row per record.
         """
         ...
 
     def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
-        """Reads one value.
+        """Returns the stored value of one text.
 
         Args:
-            column: Whose value; the stored value is of its stored type.
+            column: The value's column; the result has its stored type.
             text: The value as the record spells it, NULL for NULL.
-            kind: What the record says of how it is written: a struct of type, name and scale, NULL if it says nothing.
-            chosen: What the pipeline file says of the format.
+            kind: The value's encoding as the record declares it: a struct of type, name and scale, NULL if the record does not.
+            chosen: The format's options from the pipeline file.
         """
         ...

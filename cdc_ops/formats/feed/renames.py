@@ -1,4 +1,4 @@
-"""Images of events that name a column as it was called when they were written; Spark expressions only."""
+"""Maps the column names that events had when they were written to the table's current names; Spark expressions only."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -16,17 +16,17 @@ from cdc_ops.formats.feed.fold import place_of
 from cdc_ops.formats.feed.values import uncompiled
 
 _NAMED: Final = ("before", "after", "types")
-"""What an envelope has by names of columns."""
+"""The fields of an envelope that are maps by column name."""
 
 
 def with_names_of_now(envelopes: DataFrame, renamed: Iterable[tuple[str, str]], schema: TableSchema) -> DataFrame:
-    """Gives values under a column's old name to the column that it is now.
+    """Renames the entries of a column's old name to its current name, in images.
 
-    A pair counts where the table has the new name and not the old one, in images that have the old name and not the new one.
+    A pair of names applies if the table has the new name and not the old one, in images that have the old name and not the new one.
 
     Args:
         envelopes: What a format makes of records.
-        renamed: Old and new names, as the pipeline file says.
+        renamed: Pairs of old and new names, from the pipeline file.
         schema: The table, as the source has it.
     """
     pairs = [(old, new) for old, new in renamed if schema.column(new) is not None and schema.column(old) is None]
@@ -38,12 +38,12 @@ def with_names_of_now(envelopes: DataFrame, renamed: Iterable[tuple[str, str]], 
 
 
 def with_names_from_before(envelopes: DataFrame, renamings: Iterable[Renaming], facts: FormatSpec) -> DataFrame:
-    """Gives values under the name that a column had before a statement to the column, in images that do not have its new name.
+    """Renames entries in images that were written before a RENAME COLUMN statement, and that do not have the column's new name.
 
     Args:
         envelopes: What a format makes of records.
-        renamings: What statements among them say.
-        facts: Of the format.
+        renamings: The renames of statements among the records, each with the positions between which it applies.
+        facts: The format's declaration.
     """
     place = place_of(envelopes, tuple(field.name for field in facts.order if field.of_delivery))
     for one in renamings:
@@ -61,13 +61,13 @@ def _renamed(entries: Expr, old: str, new: str) -> Expr:
 
 
 def _renamed_alike(entries: Expr, old: str, new: str) -> Expr:
-    """The same for names whose case may differ, as statements spell them."""
+    """As `_renamed`, without regard to case, because statements may spell names in another case."""
     names = F.transform(F.map_keys(entries), F.lower)
     applies = F.array_contains(names, old) & ~F.array_contains(names, new.lower())
     return _moved(entries, applies, lambda name: F.when(F.lower(name) == old, new).otherwise(name))
 
 
 def _moved(entries: Expr, applies: Expr, name_of: Callable[[Expr], Expr]) -> Expr:
-    """Returns entries under other names where that applies; what names a column twice stays as it is, and is bad later on."""
+    """Returns entries under new names where `applies` is true. An image with a column twice stays unchanged, and becomes bad later."""
     moved = F.transform_keys(entries, lambda name, _: name_of(name))
     return F.when(applies & ~is_doubled(entries), uncompiled(F.lit(True), moved)).otherwise(entries)

@@ -1,7 +1,7 @@
-"""Text of single values into stored values, exactly or not at all: what all formats share; Spark expressions only.
+"""Converts the text of single values to stored values, exactly or not at all: shared by all formats; Spark expressions only.
 
-Nothing here rounds, wraps or guesses: text that is not a value of the type becomes NULL, which `formats.feed.canonical` takes for a bad
-record.
+Nothing here rounds, wraps or guesses: text that is not a value of the type becomes NULL, and `formats.feed.canonical` then makes the
+record bad.
 """
 
 from collections.abc import Callable
@@ -24,60 +24,60 @@ _TIME: Final = r"^(-?)(\d{1,3}):(\d\d):(\d\d)(?:\.(\d{1,6}))?$"
 _TWO_TO_64: Final = "18446744073709551616"
 _TOO_HIGH: Final = f"{10**38:032X}"
 _TOO_LOW: Final = f"{10**38 - 1:032X}"
-"""The first numbers of 39 digits, as big_number has their size: of a negative one, its size less one."""
+"""Absolute values of the first numbers with 39 digits, in hexadecimal as `big_number` has them: of a negative number, less one."""
 
 
 def integer(column: Column, text: Expr) -> Reading:
-    """Whole numbers; converters of some tools write TINYINT(1) and BIT(1) as true and false."""
+    """Reads whole numbers; also `true` and `false`, which converters of some tools write for TINYINT(1) and BIT(1)."""
     spelled = F.when(text == "true", 1).when(text == "false", 0).cast(column.delta_type)
     return Reading(value=F.coalesce(text.try_cast(column.delta_type), spelled))
 
 
 def unsigned_bigint(text: Expr) -> Reading:
-    """All 64 bits; a negative number is one that wrapped around, and stands for exactly one value."""
+    """Reads unsigned 64-bit numbers; a negative number stands for the value that wrapped around to it (-1 = 2**64 - 1)."""
     small, number = text.try_cast("bigint"), text.try_cast("decimal(20,0)")
     large = F.when(number < 0, number + F.lit(_TWO_TO_64).cast("decimal(20,0)")).otherwise(number).try_cast("decimal(20,0)")
-    # What nearly all are is read at a tenth of the cost.
+    # Nearly all values are small; this reads them at a tenth of the cost.
     return Reading(value=F.when(small >= 0, small.cast("decimal(20,0)")).otherwise(large))
 
 
 def decimal(column: Column, text: Expr) -> Reading:
-    """Decimals with all their digits: more digits after the point than are declared are no value of the column."""
+    """Reads decimals with all their digits; NULL if the text has more digits after the point than the column declares."""
     kind = DeclaredType.parse(column.delta_type)
     precision, scale = (*kind.numbers, 0)[:2]
     plain = rf"^[+-]?\d*\.?\d{{0,{scale}}}0*$"
 
-    wide = text.try_cast(f"decimal(38,{38 - (precision - scale)})")  # what is written with an exponent
+    wide = text.try_cast(f"decimal(38,{38 - (precision - scale)})")  # values with an exponent
     narrow = text.try_cast(column.delta_type)
-    as_printed = narrow.cast("string") == text  # what nearly all values are
+    as_printed = narrow.cast("string") == text  # nearly all values
     exact = F.when(text.rlike(plain) | (text.rlike("[eE]") & (wide == narrow)), narrow)
     return Reading(value=F.when(as_printed, narrow).otherwise(uncompiled(narrow.isNotNull(), exact)))
 
 
 def floating(column: Column, text: Expr) -> Reading:
-    """Binary numbers from their shortest text."""
+    """Reads floating-point numbers from their shortest text."""
     return Reading(value=text.try_cast(column.delta_type))
 
 
 def boolean(text: Expr) -> Reading:
-    """`true`, `false`, `t`, `f`, `1`, `0`."""
+    """Reads `true`, `false`, `t`, `f`, `1`, `0`."""
     return Reading(value=text.try_cast("boolean"))
 
 
 def date(text: Expr) -> Reading:
-    """Dates as the servers print them; 0000-00-00 and 2024-02-31 look like dates and are none."""
+    """Reads dates as the servers print them; 0000-00-00 and 2024-02-31 are unstorable."""
     value = F.when(text.rlike(_DATE), text.try_cast("date"))
     return Reading(value=value, unstorable=text.rlike(_DATE) & value.isNull())
 
 
 def wall_clock(text: Expr) -> Reading:
-    """Local date and time, without a zone."""
+    """Reads local date and time, without a zone."""
     value = F.when(text.rlike(_DATE_TIME), text.try_cast("timestamp_ntz"))
     return Reading(value=value, unstorable=text.rlike(_DATE_TIME) & value.isNull())
 
 
 def instant(text: Expr, zone: str) -> Reading:
-    """Instants written as local time of a zone."""
+    """Reads instants that are written as local time of a zone."""
     value = F.when(
         text.rlike(_DATE_TIME), F.concat(text, F.lit(f" {zone}" if "/" in zone else zone.replace("UTC", "Z"))).try_cast("timestamp")
     )
@@ -85,13 +85,13 @@ def instant(text: Expr, zone: str) -> Reading:
 
 
 def zoned_instant(text: Expr) -> Reading:
-    """Instants that name their offset, as ISO 8601 prints them."""
+    """Reads instants with an offset, as ISO 8601 prints them."""
     value = F.when(text.rlike(r"^\d{4,6}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d(:?\d\d)?)$"), text.try_cast("timestamp"))
     return Reading(value=value)
 
 
 def moment_of_micros(column: Column, micros: Expr) -> Expr:
-    """Returns date, local time or instant of microseconds since 1970, whatever the session's zone is."""
+    """Returns date, local time or instant from microseconds since 1970, whatever the session's zone is."""
     local = F.timestamp_add("MICROSECOND", micros, F.expr(_EPOCH))
     match logical_type_of(column):
         case LogicalType.INSTANT:
@@ -109,7 +109,7 @@ def moment_text(column: Column, local: Expr) -> Expr:
 
 
 def time(column: Column, text: Expr) -> Reading:
-    """Times as the source prints them, with as many digits as the column declares; of either sign, beyond 24 hours too."""
+    """Reads times and prints them as the source does, with the column's digits of fraction; negative ones and those beyond 24 hours too."""
     parts = [F.regexp_extract(text, _TIME, index) for index in range(1, 6)]
     sign, hours, minutes, seconds, fraction = parts
     padded = F.when(F.length(hours) < 2, F.lpad(hours, 2, "0")).otherwise(hours)
@@ -118,7 +118,7 @@ def time(column: Column, text: Expr) -> Reading:
 
 
 def time_of_micros(column: Column, micros: Expr) -> Expr:
-    """Returns the text of a time that is a number of microseconds."""
+    """Returns the text of a time from its microseconds."""
     return bind(micros, lambda found: _time_of(column, found))
 
 
@@ -143,18 +143,18 @@ def _fraction(column: Column, six_digits: Expr) -> Expr:
 
 
 def binary(column: Column, value: Expr) -> Expr:
-    """Fills BINARY(n) up: the log leaves zeros at the end out, the server gives them back."""
+    """Pads BINARY(n) with zero bytes: the log leaves trailing zeros out, the server returns them."""
     length = byte_length(column)
     return F.when(F.length(value) < length, F.rpad(value, length, F.lit(bytes(1)))).otherwise(value) if length else value
 
 
 def base64(column: Column, text: Expr) -> Reading:
-    """Bytes in base64."""
+    """Reads bytes in base64."""
     return Reading(value=binary(column, F.try_to_binary(text, F.lit("base64"))))
 
 
 def hexadecimal(column: Column, text: Expr) -> Reading:
-    """Bytes in hexadecimal digits."""
+    """Reads bytes in hexadecimal digits."""
     return Reading(value=binary(column, F.try_to_binary(text, F.lit("hex"))))
 
 
@@ -164,11 +164,11 @@ def bind(value: Expr, use: Callable[[Expr], Expr]) -> Expr:
 
 
 def uncompiled(condition: Expr, value: Expr) -> Expr:
-    """Returns a value where a condition is true, and NULL elsewhere: for what few rows need.
+    """Returns `value` where `condition` is true, and NULL elsewhere, for expressions that few rows need.
 
-    Spark generates no code for what a function of functions is given, but looks it up when it is wanted. What is generated for the rows
-    that need nothing stays small, and is cut into methods: in a stage that has no such function all of it is one method, and Java
-    compiles none of more than 8,000 bytes, but interprets it for each row.
+    Spark generates no code for the lambda of a higher-order function but interprets it when needed, so the generated code of the stage
+    stays small and is split into methods. Without one, Spark generates a single method for the stage; if that exceeds 8,000 bytes of
+    bytecode, the JVM does not compile it but interprets it for each row.
     """
     return F.when(condition, bind(F.lit(True), lambda _: value))
 
@@ -177,7 +177,7 @@ def scaled_bytes(column: Column, value: Expr, scale: Expr) -> Expr:
     """Returns a decimal from the bytes of its digits as one whole number, two's complement, most significant byte first.
 
     Args:
-        column: Whose value: of a decimal's type, or of text.
+        column: The value's column: a decimal, or text.
         value: The bytes; at most 16.
         scale: Digits after the point.
     """
@@ -187,27 +187,27 @@ def scaled_bytes(column: Column, value: Expr, scale: Expr) -> Expr:
         return exact
     digits = scale_of(column)
     unit = F.lit("0." + "1".rjust(digits, "0") if digits else "1").cast(f"decimal({digits + 1},{digits})")
-    # What nearly all columns are: eight bytes at most, and the scale that is declared.
+    # Nearly all columns: eight bytes at most, and the declared scale.
     quick = (short_number(value).cast("decimal(19,0)") * unit).try_cast(column.delta_type).cast("string")
     return F.when((F.length(value) <= 8) & (scale == digits), quick).otherwise(exact)
 
 
 def short_number(value: Expr) -> Expr:
-    """Returns the digits of a whole number of at most eight bytes, two's complement, most significant byte first."""
+    """Returns the decimal digits of a whole number of at most eight bytes, two's complement, most significant byte first."""
     return F.conv(F.lpad(F.hex(value), 16, F.when(F.hex(value) >= "8", "F").otherwise("0")), 16, -10)
 
 
 def big_number(value: Expr) -> Expr:
-    """Returns the digits of a whole number of at most 16 bytes, two's complement, most significant byte first; NULL for others."""
+    """Returns the decimal digits of a number of at most 16 bytes, two's complement, most significant byte first; NULL for longer ones."""
 
     def of_size(size: Expr, negative: Expr) -> Expr:
         """Returns the digits from 32 hex digits of the absolute value, NULL beyond 38 decimal digits."""
         high, low = (F.conv(F.substring(size, start, 16), 16, 10).cast("decimal(20,0)") for start in (1, 17))
         wide = (high * F.lit(_TWO_TO_64).cast("decimal(20,0)")).cast("decimal(38,0)") + low
-        # Its sign is text: Spark rounds to 34 digits when it negates a decimal.
+        # The sign is added as text: Spark rounds to 34 digits when it negates a decimal.
         digits = F.when(negative, wide + 1).otherwise(wide).cast("decimal(38,0)").cast("string")
         number = F.concat(F.when(negative, "-").otherwise(""), digits)
-        # 16 bytes hold a little more than 38 digits: such a number is NULL, and not the end of the job.
+        # 16 bytes can hold a little more than 38 digits: such a number becomes NULL, and does not fail the job.
         return F.when(size < F.when(negative, _TOO_LOW).otherwise(_TOO_HIGH), number)
 
     negative = F.hex(value) >= "8"
@@ -217,7 +217,7 @@ def big_number(value: Expr) -> Expr:
 
 
 def with_point(digits: Expr, scale: Expr) -> Expr:
-    """Sets the point into the digits of a whole number: 12345 with scale 2 is 123.45."""
+    """Returns the digits of a whole number with a decimal point: 12345 with scale 2 is 123.45."""
 
     def set_into(filled: Expr) -> Expr:
         cut = F.length(filled) - scale
@@ -240,7 +240,7 @@ def little_endian(value: Expr) -> Expr:
 
 
 def from_text(column: Column, text: Expr, zone: str) -> Reading:
-    """Reads a value that is written as the server itself prints it; bytes are the caller's."""
+    """Reads a value that is written as the server prints it. The caller reads bytes itself."""
     readers: dict[LogicalType, Callable[[], Reading]] = {
         **dict.fromkeys((LogicalType.INTEGER, LogicalType.YEAR, LogicalType.BIT), lambda: integer(column, text)),
         LogicalType.UNSIGNED_BIGINT: lambda: unsigned_bigint(text),
@@ -257,5 +257,5 @@ def from_text(column: Column, text: Expr, zone: str) -> Reading:
 
 
 def any_of(conditions: list[Expr]) -> Expr:
-    """True if one of the conditions is; NULL counts as false."""
+    """True if one of the conditions is true; NULL counts as false."""
     return F.coalesce(balanced_reduce(or_, conditions, F.lit(False)), F.lit(False))

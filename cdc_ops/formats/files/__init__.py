@@ -1,1 +1,1 @@
-"""Files of archives as records: JSON lines, CSV, Parquet, Avro."""
+"""Reads files of archives as records: JSON lines, CSV, Parquet, Avro."""

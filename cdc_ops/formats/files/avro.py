@@ -1,11 +1,11 @@
-"""Avro files -> records, each as the JSON document that Kafka Connect's JsonConverter makes of it; inside Spark.
+"""Reads Avro files as records, each as the JSON document that Kafka Connect's JsonConverter writes for it; inside Spark.
 
     RecordFile ... -> open_avro (headers; one scan that counts) -> AvroFiles -> avro_records
 
-Files are read in groups of the same schema, each by that schema: a common one would make a column that a file does not have one that is
-NULL there. Logical types are left out of it, so that Spark bends no value: numbers stay numbers, decimals stay the bytes that they are.
+Files with the same schema are read together, with that schema: with a merged schema, a column that a file lacks would look like NULL.
+Logical types are removed from the schema, so that Spark converts no value: numbers stay numbers, decimals stay bytes.
 
-Spark cuts files at their blocks and numbers nothing, so rows are numbered, and their numbers checked, as lines are: see
+Spark splits files at their blocks and has no row numbers, so rows get checked numbers in the same way as lines: see
 `formats.files.json_lines`.
 """
 
@@ -48,7 +48,7 @@ _AT_ONCE: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """Files of one schema."""
+    """Files with the same schema."""
 
     schema: Mapping[str, Any]
     uris: tuple[str, ...]
@@ -59,9 +59,9 @@ class AvroFiles:
     """Files whose records have been counted.
 
     Args:
-        files: One each, in the order in which they were given.
-        groups: The files that have records, by their schemas.
-        places: What makes numbers of records of running numbers.
+        files: The counts of each file, in the order of the request.
+        groups: The files that have records, by schema.
+        places: The blocks of all files, from which a record's number follows.
     """
 
     files: tuple[FileLines, ...]
@@ -70,15 +70,15 @@ class AvroFiles:
 
 
 def open_avro(spark: SparkSession, files: Sequence[RecordFile], ends: FileEnds) -> AvroFiles:
-    """Counts the records of files: an action, one scan that takes no record apart.
+    """Counts the records of files: an action, one scan that decodes as little of each record as it can.
 
     Args:
         spark: The session, in which the records are read too.
-        files: Which.
-        ends: Shows their first and last bytes.
+        files: The files to open.
+        ends: Reads the first and last bytes of a file.
 
     Raises:
-        ArchiveFileError: a file is not Avro's, ends in the middle, or cannot be read.
+        ArchiveFileError: a file is not an Avro file, is incomplete, or cannot be read.
         ValueError: a URI is not absolute, or two files have the same one.
     """
     at = by_place(files)
@@ -96,11 +96,11 @@ def open_avro(spark: SparkSession, files: Sequence[RecordFile], ends: FileEnds) 
 def avro_records(spark: SparkSession, opened: AvroFiles) -> DataFrame:
     """Returns the records of files as JSON documents, with the columns of `core.events.change_feed.RECORD_COLUMNS`.
 
-    A document is `{"schema": …, "payload": …}` as JsonConverter writes it; only the payload, where the file does not say Kafka Connect's
-    types. Bytes are base64. `line` counts records from 0 in their file; `offset` is the file's first one plus that.
+    A document is `{"schema": …, "payload": …}` as JsonConverter writes it, or only the payload if the file lacks Kafka Connect's types.
+    Bytes are base64. `line` counts records from 0 in their file; `offset` is the file's first offset plus `line`.
 
-    A value of a union of several types is an object with one member, `member_<name of the type>`; in records with such values
-    what is NULL is left out.
+    A value of a union of several types is an object with one member, `member_<name of the type>`; records with such values have no NULL
+    members.
     """
     if not opened.groups:
         return spark.createDataFrame([], ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS))
@@ -109,7 +109,7 @@ def avro_records(spark: SparkSession, opened: AvroFiles) -> DataFrame:
 
 
 def _header(file: RecordFile, ends: FileEnds) -> AvroHeader:
-    """Returns the header of a file that is whole, as far as its two ends show."""
+    """Returns the header of a file, after a check of both ends of the file that it is complete."""
     try:
         return header_of(ends, file.path, file.size)
     except (EOFError, ValueError) as error:
@@ -124,12 +124,12 @@ def _group(text: str, files: Sequence[RecordFile]) -> _Group:
 
 
 def _counted(spark: SparkSession, groups: Sequence[_Group], files: Sequence[RecordFile]) -> tuple[dict[str, int], tuple[Place, ...]]:
-    """Returns how many records each file holds, and the parts of all files."""
+    """Returns the number of records of each file, and the blocks of all files."""
     scans = (_scan(spark, for_counting(group.schema), group.uris).select(*SCAN_KEY, "__id") for group in groups)
     counted = reduce(DataFrame.unionAll, scans).groupBy(*SCAN_KEY).agg(F.min("__id"), F.count("*"), F.max("__id"))
     try:
         blocks = counted.collect()
-    except Exception as error:  # what a failed task becomes has another class in each kind of session
+    except Exception as error:  # each kind of session raises another class for a failed task
         if "FAILED_READ_FILE" in str(error):
             raise _damaged(files, str(error)) from error
         raise
@@ -144,7 +144,7 @@ def _counted(spark: SparkSession, groups: Sequence[_Group], files: Sequence[Reco
 
 
 def _scan(spark: SparkSession, schema: Mapping[str, Any], uris: Sequence[str]) -> DataFrame:
-    """Returns the records of files, with the block that each lies in and a running number."""
+    """Returns the records of files, each with its block and a running number."""
     options = {
         "avroSchema": json.dumps(without_logical_types(schema)),
         "enableStableIdentifiersForUnionType": "true",
@@ -156,18 +156,18 @@ def _scan(spark: SparkSession, schema: Mapping[str, Any], uris: Sequence[str]) -
 
 def _documents(scan: DataFrame, schema: Mapping[str, Any]) -> DataFrame:
     described = connect_schema(schema)
-    # Of a value of one of several types, Spark makes a struct with a member for each; only the one that it is of is of interest.
+    # Spark reads a value of one of several types as a struct with a member per type; only the member that is not NULL matters.
     payload = F.to_json(F.col("__row"), {"ignoreNullFields": str(has_choices(schema)).lower()})
     document = payload if described is None else F.concat(F.lit(f'{{"schema":{described},"payload":'), payload, F.lit("}"))
     texts = list(_texts(scan.schema["__row"].dataType, F.col("__row")))
-    if texts:  # to_json writes U+FFFD for what is no UTF-8, and nothing would show that it did
+    if texts:  # to_json would replace bytes that are not UTF-8 by U+FFFD in silence
         joined = F.concat_ws(",", *texts)
         document = F.when(~F.is_valid_utf8(joined), joined).otherwise(document)
     return scan.select(document.alias("value"), *SCAN_KEY, "__id")
 
 
 def _texts(kind: T.DataType, value: Expr) -> Iterator[Expr]:
-    """Yields the texts of a record, those of records in it too."""
+    """Yields the text columns of a record, also those in nested records."""
     match kind:
         case T.StringType():
             yield value

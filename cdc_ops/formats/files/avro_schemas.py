@@ -1,10 +1,10 @@
-"""What the schema of an Avro file says of its values, as a Kafka Connect sink wrote it there; plain Python, no Spark.
+"""Reads Kafka Connect's types from the schema of an Avro file that a Kafka Connect sink wrote; plain Python, no Spark.
 
     {"type": "long", "connect.version": 1, "connect.name": "io.debezium.time.MicroTimestamp"}
     {"type": "bytes", "logicalType": "decimal", "scale": 2, "connect.name": "org.apache.kafka.connect.data.Decimal", ...}
 
-Kafka Connect's own types are in properties that Avro's readers pass over. They are made what JsonConverter writes beside each record under
-`schemas.enable`, so that records of Avro files are read as those are. Source: Confluent's AvroData, which sinks and converters share.
+Kafka Connect's types are in properties that Avro readers ignore. This module writes them as JsonConverter does beside each record with
+`schemas.enable=true`, so that both are read alike. Source: Confluent's AvroData, which sinks and converters share.
 """
 
 import json
@@ -18,15 +18,15 @@ _INNER: Final = ("items", "values")
 _TYPES: Final = {"int": "int32", "long": "int64", "record": "struct", "enum": "string", "fixed": "bytes"}
 _PRIMITIVE: Final = ("boolean", "int", "long", "float", "double", "string", "bytes")
 _DESCRIBED: Final = ("before", "after")
-"""The images of a row, of which readers look at the fields of the first: a description of all others would only be parsed."""
+"""The images of a row. Only the first has its fields described: readers need no more, and a longer description costs parsing."""
 _NAMED: Final = ("record", "enum", "fixed")
 
 _Named = tuple[Mapping[str, Any], str]
-"""A type, and the namespace in which names within it are meant."""
+"""A type, and the namespace of the names within it."""
 
 
 def without_logical_types(schema: Any) -> Any:
-    """Returns a schema by which values are read as they are in the file: numbers and bytes, no dates, times or decimals."""
+    """Returns a schema with which values are read as stored: numbers and bytes, no dates, times or decimals."""
     match schema:
         case list():
             return [without_logical_types(branch) for branch in schema]
@@ -45,20 +45,20 @@ def without_logical_types(schema: Any) -> Any:
 
 
 def for_counting(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns a schema of one field that is quick to read: counting records passes over the others."""
+    """Returns a schema with one field that is quick to read: counting records skips the others."""
     quick = [field for field in schema["fields"] if not isinstance(field["type"], list) and _kind(field["type"]) in _PRIMITIVE]
     return {**schema, "fields": quick[:1]} if quick else schema
 
 
 def has_choices(schema: Any) -> bool:
-    """True if somewhere in a schema a value is of one of several types, NULL not counted."""
+    """True if a value somewhere in a schema can have one of several types, NULL not counted."""
     return (isinstance(schema, list) and sum(branch != "null" for branch in schema) > 1) or any(map(has_choices, _inside(schema)))
 
 
 def connect_schema(schema: Mapping[str, Any]) -> str | None:
-    """Returns the schema of a file's records as JsonConverter writes it, as far as readers look at it.
+    """Returns the schema of a file's records as JsonConverter writes it, with the parts that readers need.
 
-    None for a schema that says nothing of Kafka Connect's types (`connect.meta.data=false`): a time is a number of nobody knows what then.
+    None for a schema without Kafka Connect's types (`connect.meta.data=false`): the unit of a time is then unknown.
     """
     if _NAME not in schema:
         return None
@@ -71,7 +71,7 @@ def connect_schema(schema: Mapping[str, Any]) -> str | None:
 
 
 def _kind(schema: Any) -> str:
-    """Returns the name of a type that is no union."""
+    """Returns the name of a type that is not a union."""
     return _kind(schema["type"]) if isinstance(schema, dict) else str(schema)
 
 
@@ -90,7 +90,7 @@ def _described(field: Mapping[str, Any], named: Mapping[str, _Named], space: str
 
 
 def _resolved(kind: Any, named: Mapping[str, _Named], space: str) -> _Named:
-    """Returns the one type of an optional field, looked up if it is a name, and the namespace of what is in it."""
+    """Returns the one type of an optional field, looked up if it is a name, and the namespace of names within it."""
     if isinstance(kind, list):
         branches = [branch for branch in kind if branch != "null"]
         return _resolved(branches[0], named, space) if len(branches) == 1 else ({"type": "union"}, space)
@@ -102,7 +102,7 @@ def _resolved(kind: Any, named: Mapping[str, _Named], space: str) -> _Named:
 
 
 def _note_names(schema: Any, space: str, named: dict[str, _Named]) -> None:
-    """Collects the named types by their full names."""
+    """Adds the named types of a schema to `named`, by their full names."""
     if isinstance(schema, dict) and schema.get("type") in _NAMED:
         space = _space(schema, space)
         named[f"{space}.{schema['name'].rpartition('.')[2]}".lstrip(".")] = (schema, space)
@@ -123,5 +123,5 @@ def _inside(schema: Any) -> Iterable[Any]:
 
 
 def _space(schema: Mapping[str, Any], outer: str) -> str:
-    """Returns the namespace of a type: the one in its name, its own, or that of the type around it."""
+    """Returns the namespace of a type: that in its name, its `namespace`, or that of the surrounding type."""
     return str(schema.get("name", "")).rpartition(".")[0] or str(schema.get("namespace") or outer)

@@ -1,6 +1,6 @@
-"""What the files of an archive hold, by the container that a format declares; inside Spark.
+"""Opens the files of an archive by the container that a format declares: JSON lines, CSV, Parquet or Avro; inside Spark.
 
-RecordFile ... -> open_files -> OpenFiles: how many records each holds, and the records
+RecordFile ... -> open_files -> OpenFiles: the number of records of each file, and the records
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from cdc_ops.formats.files.json_lines import FileLines, RecordFile, count_lines,
 from cdc_ops.formats.files.parquet import open_parquet, parquet_records
 
 COLUMN_SETTINGS = ("AR_H_CHANGE_SEQ", "TimestampColumnName")
-"""Settings of DMS that name a column which every file has."""
+"""Settings of DMS whose value is the name of a column that every file has."""
 NO_COLUMN = ("none", "")
 
 
@@ -26,8 +26,8 @@ class OpenFiles:
     """Files whose records have been counted.
 
     Args:
-        files: One each, in the order in which they were given; of CSV, lines are counted, the one with the names too.
-        records: Makes the records, with the columns of `core.events.change_feed.RECORD_COLUMNS`; each knows its file and its number in it.
+        files: The counts of each file, in the order of the request; for CSV these are lines, including the line of column names.
+        records: Returns the records, with the columns of `core.events.change_feed.RECORD_COLUMNS`.
     """
 
     files: tuple[FileLines, ...]
@@ -39,13 +39,13 @@ def open_files(spark: SparkSession, files: Sequence[RecordFile], facts: FormatSp
 
     Args:
         spark: The session, in which the records are read too.
-        files: Which.
-        facts: What the format declares.
-        chosen: What the pipeline file says of it.
-        ends: The archive, for the first and last bytes of files.
+        files: The files to open.
+        facts: The format's declaration.
+        chosen: The format's options from the pipeline file.
+        ends: Reads the first and last bytes of a file.
 
     Raises:
-        ArchiveFileError: a file is not what its container says, Spark cannot read a file of that name, or saw nothing of it.
+        ArchiveFileError: a file is not of its container, or Spark cannot read a file of that name, or found no data in it.
     """
     match facts.files.container:
         case Container.LINES:
@@ -63,7 +63,7 @@ def open_files(spark: SparkSession, files: Sequence[RecordFile], facts: FormatSp
 
 
 def dialect(facts: FormatSpec, chosen: FormatOptions) -> CsvDialect:
-    """Returns how a format writes CSV."""
+    """Returns the CSV dialect of a format."""
     delimiter, null, missing = (setting(facts, chosen, name) for name in (CSV_DELIMITER, CSV_NULL, CSV_MISSING))
     columns = (setting(facts, chosen, name) for name in COLUMN_SETTINGS)
     return CsvDialect(delimiter=delimiter, null=null, missing=missing, columns=tuple(name for name in columns if name not in NO_COLUMN))

@@ -1,10 +1,10 @@
-"""Lines of CSV files -> records, each row as a JSON object by the names in its file's first record; inside Spark, expressions only.
+"""Reads lines of CSV files as records, each row as a JSON object with the names in its file's first record; inside Spark, expressions only.
 
     read_records (a row per line, numbered exactly) -> csv_records (a row per record, `line` is where it begins)
 
-A value between quotes may hold ends of lines: a record goes on until its quotes are even. Whether one is, only what stands before it in its
-file can tell, so the lines of a file are put together by one task, as a `.gz` file is read by one. Spark's own reader of CSV is not used:
-it takes an empty text for NULL, and tells neither which line a record comes from nor whether a value stood between quotes.
+A quoted value may contain line ends, so a record ends with the first line after which its quotes are balanced. That depends on all lines
+before it, so one task joins the lines of a file. Spark's CSV reader is not used: it reads an empty text as NULL, and does not report the
+line of a record nor whether a value had quotes.
 """
 
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ _MARK: Final = "\x02"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsvDialect:
-    """How a tool writes CSV, otherwise as RFC 4180 says.
+    """How a tool writes CSV, where that differs from RFC 4180.
 
     Args:
         delimiter: One character.
-        null: What stands for NULL, without quotes.
-        missing: What stands for a value that the tool does not know, "" = nothing does.
-        columns: Names that every file has among those of its columns. A file without them has no names in its first record.
+        null: The text for NULL, without quotes.
+        missing: The text for a value that the tool does not have, "" = there is no such text.
+        columns: Column names that every file has. If the first record of a file lacks them, the file has no line of column names.
     """
 
     delimiter: str = ","
@@ -39,14 +39,14 @@ class CsvDialect:
 
 
 def csv_records(lines: DataFrame, dialect: CsvDialect) -> DataFrame:
-    """Returns the rows of CSV files as JSON objects; the first record of each file has the names of its columns.
+    """Returns the rows of CSV files as JSON objects; the first record of each file has the column names.
 
-    What is no row of its file's columns (more or fewer values, quotes that do not end, bytes that are no UTF-8, no names) stays the text
-    that it is, which no format takes for a record: it becomes bad, and is not left out.
+    A record that does not fit its file's columns (more or fewer values, open quotes, bytes that are not UTF-8, no column names) stays text.
+    Formats then make it a bad record.
 
     Args:
-        lines: Columns as in `core.events.change_feed.RECORD_COLUMNS`; all lines of each file.
-        dialect: How they are written.
+        lines: All lines of each file, with the columns of `core.events.change_feed.RECORD_COLUMNS`.
+        dialect: How the tool writes CSV.
     """
     in_file = Window.partitionBy("file").orderBy("line")
     quotes = F.length("value") - F.length(F.replace("value", F.lit('"'), F.lit("")))
@@ -75,10 +75,10 @@ def _is(value: Expr, mark: str) -> Expr:
 
 
 def _values(text: Expr, dialect: CsvDialect) -> Expr:
-    """Returns the values of a record, NULL for NULL; no array if its quotes are not where they have to be.
+    """Returns the values of a record as an array, with NULL for NULL; the array is NULL if quotes are misplaced.
 
-    Every second piece between quotes lies inside of them, and a quote that is written twice makes an empty piece outside. So delimiters
-    outside are found without a regular expression, which would need a stack as deep as a value has quotes.
+    Split at quotes, every second piece is inside quotes, and a doubled quote is an empty piece outside. So delimiters outside are found
+    without a regular expression, whose stack would grow with the number of quotes in a value.
     """
     marked = F.replace(F.replace(text, F.lit(_MARK), F.lit(f"{_MARK}b")), F.lit(_CUT), F.lit(f"{_MARK}a"))
     pieces = F.split(marked, '"')

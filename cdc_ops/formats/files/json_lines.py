@@ -1,11 +1,11 @@
-"""Archived files of JSON lines -> records, each with the number of its line; inside Spark, expressions only.
+"""Reads archived files of JSON lines as records, each with the number of its line; inside Spark, expressions only.
 
     RecordFile ... -> count_lines (one scan of text, nothing is parsed) -> LineCounts -> read_records -> records -> envelopes
 
-Spark's text source tells no line numbers and cuts files into blocks, which run side by side. The first scan counts the lines of each block
-and keeps the running number that its first row had in the scan. The second one numbers rows by that, and *checks* each of them: a row
-whose running number lies outside of its block's interval fails the job. The rows of a block always are one interval of as many running
-numbers, so none lies outside of it only if all are where they were; there is no way to number lines wrongly and go on.
+Spark's text source has no line numbers, and splits files into blocks that are read in parallel. The first scan counts the lines of each
+block, and records the running number of the block's first row. The second scan computes line numbers from these, and *checks* each row: a
+row whose running number is outside its block's interval fails the job. The rows of a block always have consecutive running numbers, so if
+the check passes for all rows, each row has its right number.
 """
 
 import re
@@ -23,8 +23,9 @@ from cdc_ops.core.events.change_feed import RECORD_COLUMNS
 from cdc_ops.errors import ArchiveFileError
 
 READABLE_SUFFIXES: Final = ("gz", "bz2", "zst")
-"""Suffixes of compressed files that Spark 4.2 takes for what they are. It reads `.lz4` and `.snappy` by a layout of Hadoop's own, which
-other tools do not write: a file of theirs is no error to it, but an allocation that ends the process."""
+"""Suffixes of compressed files that Spark 4.2 reads correctly. Spark expects Hadoop's own layout behind `.lz4` and `.snappy`, which
+other tools do not write: with their files it allocates until the process ends.
+"""
 
 SCAN_KEY: Final = ("__uri", "__start", "__length")
 _TYPES: Final = dict(RECORD_COLUMNS)
@@ -45,11 +46,11 @@ class RecordFile:
     """A file of JSON lines.
 
     Args:
-        path: Relative to the archive's root: what the feed's `file` says.
-        uri: What Spark reads: an absolute path, or a URI such as `s3a://bucket/key`, written as it is and not percent-encoded.
-        size: Bytes, as listed. Of a file without any nothing is read.
-        partition: Kafka's, None where the name does not tell.
-        start_offset: Kafka's offset of the first record, None where the name does not tell.
+        path: Relative to the archive's root; the feed's column `file`.
+        uri: The path for Spark: absolute, or a URI such as `s3a://bucket/key`, not percent-encoded.
+        size: Bytes, as listed. A file of 0 bytes is not read.
+        partition: Kafka's partition, None if the file's name does not have it.
+        start_offset: Kafka's offset of the first record, None if the file's name does not have it.
     """
 
     path: str
@@ -61,12 +62,12 @@ class RecordFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLines:
-    """What a file was found to hold.
+    """The number of records that a file holds.
 
     Args:
         path, partition, start_offset: As in `RecordFile`.
-        lines: Its records; empty lines at the end are none.
-        blank: Of these, those that are empty: records without a value.
+        lines: The number of records, without empty lines at the end of the file.
+        blank: The number of empty lines among them: records without a value.
     """
 
     path: str
@@ -77,15 +78,20 @@ class FileLines:
 
     @property
     def end_offset(self) -> int | None:
-        """Kafka's offset after its last record, if offsets have no holes; None where the first one is not known."""
+        """Returns Kafka's offset after the last record, if offsets have no gaps; None if the first offset is unknown."""
         return None if self.start_offset is None else self.start_offset + self.lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A part of a file that one task reads: `rows` records, whose running numbers begin with `first`; the last that counts is `last`.
+    """A part of a file that one task reads.
 
-    `blank` of them are empty.
+    Args:
+        uri, start, length: The file, and the block's bytes in it.
+        first: The running number of its first record.
+        rows: The number of its records.
+        last: The running number of its last record that is not empty, None if all are.
+        blank: The number of empty records.
     """
 
     uri: str
@@ -98,7 +104,7 @@ class Block:
 
 
 class Place(NamedTuple):
-    """A block as `numbered` needs it: `base` records are before it in its file, and `records` count in all of that."""
+    """A block as `numbered` needs it: `base` records come before it in its file, and the file has `records` in all."""
 
     uri: str
     start: int
@@ -117,9 +123,9 @@ class LineCounts:
     """Files whose lines have been counted.
 
     Args:
-        files: One each, in the order in which they were given: plain values, to prove that none is missing.
-        scan: Their lines with running numbers; None if no file has a byte.
-        places: A row per block: what makes numbers of lines of running numbers.
+        files: The counts of each file, in the order of the request.
+        scan: The files' lines with running numbers; None if all files are empty.
+        places: One row per block, from which a line's number follows.
     """
 
     files: tuple[FileLines, ...]
@@ -131,7 +137,7 @@ def count_lines(spark: SparkSession, files: Sequence[RecordFile]) -> LineCounts:
     """Counts the lines of files: an action, one scan of their text.
 
     Raises:
-        ArchiveFileError: Spark cannot read a file of that name, or saw nothing of it.
+        ArchiveFileError: Spark cannot read a file of that name, or found no data in it.
         ValueError: a URI is not absolute, or two files have the same one.
     """
     at = by_place(files)
@@ -150,12 +156,12 @@ def count_lines(spark: SparkSession, files: Sequence[RecordFile]) -> LineCounts:
 
 
 def blocks_of(at: Mapping[str, RecordFile], counted: Iterable[Row]) -> Iterator[tuple[RecordFile, list[Block]]]:
-    """Yields each file with its blocks, in their order.
+    """Yields each file with its blocks, in the order of the file.
 
     Args:
         at: The files by the paths in their URIs.
-        counted: Of each block its `SCAN_KEY`, the first of its running numbers, how many there are, the last one that counts, and of
-            lines how many are empty.
+        counted: One tuple per block: its `SCAN_KEY`, first running number, number of rows, last running number that counts, and for lines
+            the number of empty ones.
     """
     of_file: dict[str, list[Block]] = {}
     for uri, start, length, first, rows, last, *blank in counted:
@@ -170,16 +176,17 @@ def blocks_of(at: Mapping[str, RecordFile], counted: Iterable[Row]) -> Iterator[
 def read_records(spark: SparkSession, files: Sequence[RecordFile], counts: LineCounts | None = None) -> DataFrame:
     """Returns the records of files of JSON lines, with the columns of `core.events.change_feed.RECORD_COLUMNS`.
 
-    One row per line, ended by LF or CR LF. `line` counts from 0 in its file and is the same in every try. `offset` is the file's first
-    offset plus `line`, which is Kafka's own where its offsets have no holes. An empty line between others is a record without value, a
-    tombstone of a sink that writes it so: it counts, or all offsets behind it would be wrong. Empty lines at the end of a file are no
-    records; if they were tombstones, the next file begins behind a gap, and the proof says so. Text is not checked or changed here:
-    `formats.feed.envelopes` makes a record bad whose bytes are no UTF-8.
+    One row per line; lines end with LF or CR LF. `line` counts from 0 in its file and is the same in every try. `offset` is the file's
+    first offset plus `line`, which equals Kafka's offset if offsets have no gaps.
+
+    An empty line between others is a record without a value: some sinks write tombstones so. It counts, because all offsets behind it
+    would be wrong otherwise. Empty lines at the end of a file are not records; if they were tombstones, the check of offsets reports a gap
+    before the next file. Text is neither checked nor changed here: `formats.feed.envelopes` makes a record bad whose bytes are not UTF-8.
 
     Args:
         spark: The session.
-        files: Which; all in one scan. Suffixes tell the compression, see `READABLE_SUFFIXES`; a `.gz` or `.zst` file is read by one task.
-        counts: What `count_lines` of the same files returned, in the same session; None = they are counted here, which is an action.
+        files: The files, all read in one scan. One task reads a `.gz` or `.zst` file; see `READABLE_SUFFIXES`.
+        counts: The result of `count_lines` for the same files and session; None = the lines are counted here, by an action.
 
     Raises:
         ArchiveFileError, ValueError: as `count_lines`.
@@ -191,18 +198,18 @@ def read_records(spark: SparkSession, files: Sequence[RecordFile], counts: LineC
 
 
 def numbered(spark: SparkSession, scan: DataFrame, places: Sequence[Place], what: str) -> DataFrame:
-    """Returns the records of a scan with the columns that all scans have (`RECORD_COLUMNS`); one that is elsewhere fails the job.
+    """Returns the records of a scan with the columns `RECORD_COLUMNS`. A record outside its counted block fails the job.
 
     Args:
         spark: The session of the scan.
         scan: `value`, `SCAN_KEY`, and the running number `__id`.
-        places: What `places_of` returned for its blocks.
-        what: What was counted: `lines` or `records`.
+        places: The blocks, from `places_of`.
+        what: `lines` or `records`, for the message.
     """
     broadcast = F.broadcast(spark.createDataFrame([*places], _PLACES))
     number = F.col("__id") - F.col("__first")
     moved = F.col("__first").isNull() | (number < 0) | (number >= F.col("__rows"))
-    # Rows without a place must pass the filter, or it would make an inner join of this one, which leaves them out in silence.
+    # Rows without a place must pass the filter: otherwise Spark would make an inner join of this one, and drop them in silence.
     rows = scan.join(broadcast, [*SCAN_KEY], "left").where(moved | (F.col("__base") + number < F.col("__records")))
     checked = F.when(moved, F.raise_error(F.concat(F.lit(_MOVED.format(what=what)), F.col("__uri"))))
     rows = rows.withColumns({"value": checked.otherwise(F.col("value")), "line": checked.otherwise(F.col("__base") + number)})
@@ -211,15 +218,15 @@ def numbered(spark: SparkSession, scan: DataFrame, places: Sequence[Place], what
 
 
 def _scan(spark: SparkSession, uris: Iterable[str]) -> DataFrame:
-    """Returns the lines of files as they are, with the block that they lie in and a running number."""
-    # LF alone: by default a CR inside a line would end it too. No look at folders: `partition=0` is none of Spark's business here.
+    """Returns the lines of files, each with its block and a running number."""
+    # LF only: by default a CR within a line would end it too. No partition discovery: `partition=0` in a path is not a column here.
     options = {"lineSep": "\n", "recursiveFileLookup": "true", "ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
     lines = spark.read.options(**options).text([escaped(uri) for uri in uris])
     return lines.select("value", *scan_place())
 
 
 def scan_place() -> tuple[Expr, ...]:
-    """Returns what tells the records of a scan apart: `SCAN_KEY`, the block that each lies in, and a running number."""
+    """Returns the columns that identify a record in a scan: its block (`SCAN_KEY`), and a running number."""
     return (
         F.col("_metadata.file_path").alias("__uri"),
         F.col("_metadata.file_block_start").alias("__start"),
@@ -229,7 +236,7 @@ def scan_place() -> tuple[Expr, ...]:
 
 
 def escaped(uri: str) -> str:
-    """Returns a path for Spark, which takes brackets and stars for patterns."""
+    """Returns a path with its brackets and stars escaped, because Spark reads them as patterns."""
     return _GLOB.sub(r"\\\1", uri)
 
 
@@ -238,7 +245,7 @@ def _is_blank(value: Expr) -> Expr:
 
 
 def by_place(files: Sequence[RecordFile]) -> dict[str, RecordFile]:
-    """Returns the files that have a byte by the path in their URI, which is how rows are told apart.
+    """Returns the files that are not empty, by the path in their URI. Rows are matched to files by this path.
 
     Raises:
         ArchiveFileError: Spark cannot read a file of that name.
@@ -256,10 +263,10 @@ def by_place(files: Sequence[RecordFile]) -> dict[str, RecordFile]:
 
 
 def path_of(uri: str) -> str:
-    """Returns the path in a URI, as it is written there.
+    """Returns the path in a URI, without decoding it.
 
     Raises:
-        ValueError: it is not absolute.
+        ValueError: the URI is not absolute.
     """
     match = _PATH.match(uri)
     if not match:
@@ -305,7 +312,7 @@ def _lines(file: RecordFile, blocks: Sequence[Block]) -> int:
 
 
 def _blank_between(blocks: Sequence[Block], lines: int) -> int:
-    """Returns how many of the first lines of a file are empty; all behind these are."""
+    """Returns the number of empty lines among the records of a file."""
     return sum(block.blank for block in blocks) - (sum(block.rows for block in blocks) - lines)
 
 
@@ -318,7 +325,7 @@ def places_of(file: RecordFile, blocks: Sequence[Block], records: int) -> Iterat
 
 
 def file_lines(files: Iterable[RecordFile], counted: Mapping[str, int], blank: Mapping[str, int] | None = None) -> tuple[FileLines, ...]:
-    """Returns what files were found to hold, by the counts of their paths; those without one hold nothing."""
+    """Returns the counts of each file; a file without a count has no records."""
     return tuple(
         FileLines(
             path=one.path,

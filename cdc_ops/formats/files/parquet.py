@@ -1,9 +1,9 @@
-"""Parquet files -> records, each row as a JSON object; inside Spark.
+"""Reads Parquet files as records, each row as a JSON object; inside Spark.
 
     RecordFile ... -> open_parquet (footers only: columns and number of rows of each file) -> ParquetFiles -> records
 
-A row's number is the one that Spark's reader counts in the file, however the file is cut. Files are read in groups of the same columns:
-under one common schema, a column that a file does not have would look like one that is NULL there.
+Spark's reader numbers the rows of a file, however it splits the file. Files with the same columns are read together: with a merged schema,
+a column that a file lacks would look like NULL.
 """
 
 from collections.abc import Sequence
@@ -40,9 +40,9 @@ class ParquetFiles:
     """Files whose footers have been read.
 
     Args:
-        files: One each, in the order in which they were given.
-        groups: Schema and URIs of the files that have it.
-        places: A row per file that has rows: what makes paths of URIs.
+        files: The counts of each file, in the order of the request.
+        groups: Each schema, with the URIs of its files.
+        places: One row per file that has rows: its URI, number of rows, path, partition and first offset.
     """
 
     files: tuple[FileLines, ...]
@@ -51,10 +51,10 @@ class ParquetFiles:
 
 
 def open_parquet(spark: SparkSession, files: Sequence[RecordFile]) -> ParquetFiles:
-    """Reads the footers of files: actions, which read no row.
+    """Reads the footers of files: actions that read no rows.
 
     Raises:
-        ArchiveFileError: a name does not say Parquet, or says that the whole file is compressed.
+        ArchiveFileError: a file's name does not end with `.parquet`.
         ValueError: a URI is not absolute, or two files have the same one.
     """
     at = by_place(files)
@@ -83,7 +83,7 @@ def open_parquet(spark: SparkSession, files: Sequence[RecordFile]) -> ParquetFil
 def parquet_records(spark: SparkSession, opened: ParquetFiles) -> DataFrame:
     """Returns the rows of files as JSON objects, with the columns of `core.events.change_feed.RECORD_COLUMNS`.
 
-    Instants are written as UTC without naming it, bytes as base64. A row with text that is no UTF-8 stays that text, which becomes bad.
+    Instants are written in UTC without a zone, bytes as base64. A row with text that is not UTF-8 stays that text, and becomes bad.
     """
     if not opened.places:
         return spark.createDataFrame([], ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS))
@@ -102,7 +102,7 @@ def _read(spark: SparkSession, schema: T.StructType, uris: Sequence[str]) -> Dat
 
 
 def _rows(frame: DataFrame, schema: T.StructType) -> DataFrame:
-    # Decimals as text: readers of JSON pass numbers with a fraction through 64-bit ones.
+    # Decimals as text: JSON readers read numbers with a fraction as 64-bit doubles.
     columns = [
         _named(field.name).cast("string").alias(field.name) if isinstance(field.dataType, T.DecimalType) else _named(field.name)
         for field in schema.fields

@@ -1,7 +1,7 @@
 """Writes the events of a table into its history by an insert-only MERGE, before the commit of the resulting rows. Runs in Spark.
 
 Written before, so that what is in the table is in its history, whenever a process dies. An event that is there already is not inserted
-again: a try that is repeated, files that were frozen anew, records that were delivered twice change nothing. What something else than an
+again: a try that is repeated, files that were frozen again, records that were delivered twice change nothing. What something else than an
 event has changed in the table since the last batch comes with it, as states (`core.events.event_history`).
 """
 
@@ -44,7 +44,7 @@ def append_events(spark: SparkSession, spec: Operation, history: EventHistory, e
         again: Some of them may have come with an earlier batch.
 
     Raises:
-        LakeConflictError: somebody else changes the history.
+        LakeConflictError: another process changes the history.
     """
     with translated_conflicts(f"the event history of {spec.table}"):
         fields, version = _follow(spark, spec, history.path), _version(spec.target.path)
@@ -84,7 +84,7 @@ def _states_before(spark: SparkSession, spec: Operation, path: str, events: Data
         try:
             states = later_states(spark, Kept.of(spec), since, version)
         except ChangesUnavailableError:
-            since = None  # events were not kept for a while, or the last were months ago: it begins anew, from the rows as they are
+            since = None  # events were not kept for a while, or the last were months ago: it starts again, from the current rows
         else:
             if states is not None:
                 yield placed(states, spark.read.format("delta").load(path))

@@ -2,7 +2,7 @@
 
 The statement runs in a session of its own, which carries the transaction id (txnAppId, txnVersion = op_seq) and the commit record. Delta
 skips it if the table already has this number or a larger one; then the log tells whose commit that was. What surrounds the statement is
-read from the log without Spark: computing a table's state anew costs more than a small batch.
+read from the log without Spark: computing a table's state again costs more than a small batch.
 """
 
 import time
@@ -37,7 +37,7 @@ from cdc_ops.lake.table.create import ensure_table, table_stats, translated_conf
 _LAST_COMMIT: Final = "spark.databricks.delta.lastCommitVersionInSession"
 _DELTA_MERGE: Final = "spark.databricks.delta.merge"
 _COMPUTED: Final = {f"{_DELTA_MERGE}.materializeSource": "none", f"{_DELTA_MERGE}.failSourceCachedAfterMaterialization": "false"}
-"""A source that is kept by ourselves, and computed from what does not change: computed anew, it would be the same."""
+"""A source that cdc-ops stores, computed from data that does not change: a second computation would give the same rows."""
 _AMBIGUOUS: Final = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
 
 
@@ -58,7 +58,7 @@ def apply(spec: Operation, batch: Batch) -> OperationResult:
 
     Raises:
         DuplicateKeyError: two rows of the batch change the same row of the table.
-        LakeConflictError: somebody else committed meanwhile, and not this operation; nothing was written.
+        LakeConflictError: another writer committed meanwhile, and not this operation; nothing was written.
         LakeError: the table cannot take the batch.
     """
     started = time.monotonic()

@@ -230,7 +230,7 @@ def _completed(shape: _Shape, events: DataFrame) -> DataFrame:
     values = []
     for index, (name, _) in enumerate(shape.columns):
         said = F.col("image").isNotNull() & (F.col("has").isNull() | F.array_contains("has", name))
-        # An end says of every column that there is nothing: what comes after it begins anew.
+        # An end removes the value of every column: a later change starts without values.
         told = F.when(said | F.col("image").isNull(), F.struct(F.col("image")[f"c{index}"].alias("value")))
         value = F.last(told, ignorenulls=True).over(so_far)
         values.append(value["value"].alias(f"c{index}"))

@@ -18,7 +18,7 @@ from cdc_ops.lake.table.create import translated_conflicts
 
 _AT: Final = "__cdc_deleted_at"
 COMPACTED: Final = 32
-"""Every so many versions the table is written anew, with one row a key and without what is out of date."""
+"""After this number of versions the table is rewritten with one row per key, without expired rows."""
 
 
 def remember(spark: SparkSession, spec: Operation, deleted: DataFrame, sequence: str, truncates: Iterable[str] = ()) -> None:
@@ -32,7 +32,7 @@ def remember(spark: SparkSession, spec: Operation, deleted: DataFrame, sequence:
         truncates: Places where all rows went, as Spark SQL literals.
 
     Raises:
-        LakeConflictError: somebody else changes that table.
+        LakeConflictError: another process changes that table.
     """
     path = spec.apply.stored_as.tombstones
     rows = deleted.select(_key(spec).alias("key"), F.col(quoted(sequence)).alias("sequence"))

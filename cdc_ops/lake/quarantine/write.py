@@ -28,7 +28,7 @@ def set_aside(spark: SparkSession, spec: Operation, path: str, feed: str) -> Non
         feed: Folder of the landed feed.
 
     Raises:
-        LakeConflictError: somebody else changes that table.
+        LakeConflictError: another process changes that table.
     """
     with _writing(spark, spec) as session:
         unknown = (F.col("kind") == RecordKind.UNKNOWN) & F.col("raw").isNotNull()
@@ -55,7 +55,7 @@ def resolve(spark: SparkSession, spec: Operation, path: str, feed: str) -> None:
         feed: Folder of the landed feed.
 
     Raises:
-        LakeConflictError: somebody else changes that table.
+        LakeConflictError: another process changes that table.
     """
     with _writing(spark, spec) as session:
         bad = F.bool_or(F.col("kind").isin(RecordKind.BAD, RecordKind.UNKNOWN)).alias("bad")
@@ -77,7 +77,7 @@ def set_rows_aside(spark: SparkSession, spec: Operation, path: str, rows: DataFr
         reason: What is wrong with each.
 
     Raises:
-        LakeConflictError: somebody else changes that table.
+        LakeConflictError: another process changes that table.
     """
     names = [F.col(quoted(column.name)) for column in spec.full_schema.columns]
     cursor = [F.col(quoted(name)) for name in spec.source.cursor.column_names]

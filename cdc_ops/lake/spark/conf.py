@@ -44,7 +44,7 @@ def usual_conf() -> dict[str, str]:
         # Small batches become few files: merge shuffle partitions up to the advisory size instead of one file a core.
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
-        # Spark keeps 100 generated classes, Delta's own plans need more for one table: each small MERGE compiled 43 of them anew, now 6.
+        # Spark keeps 100 generated classes, Delta's own plans need more for one table: each small MERGE compiled 43 of them again, now 6.
         "spark.sql.codegen.cache.maxEntries": "1000",
         # PySpark would look up the line of Python of each Column function, and tell Java: half of the time that a feed takes to be planned.
         "spark.python.sql.dataFrameDebugging.enabled": "false",

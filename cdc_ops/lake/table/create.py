@@ -116,7 +116,7 @@ def translated_conflicts(doing: str) -> Iterator[None]:
     """Turns Delta's conflict exceptions into ours.
 
     Raises:
-        LakeConflictError: somebody else committed to the table during a statement.
+        LakeConflictError: another writer committed to the table during a statement.
     """
     try:
         yield

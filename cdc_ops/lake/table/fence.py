@@ -29,7 +29,7 @@ def fence_abandoned(spark: SparkSession, spec: Operation, given_up: AbandonedOpe
         given_up: The last operation that was given up before it.
 
     Raises:
-        LakeConflictError: somebody else committed meanwhile, perhaps that operation; nothing was written.
+        LakeConflictError: another writer committed meanwhile, perhaps that operation; nothing was written.
     """
     head = read_head(spec.target.path, spec.pipeline, spec.table)
     if head is None or head.record is None or (head.txn_version or 0) >= given_up.op_seq:

@@ -28,7 +28,7 @@ def maintain(spark: SparkSession, task: MaintenanceTask, now: datetime) -> Table
         The table's numbers afterwards.
 
     Raises:
-        LakeConflictError: somebody else wrote the table meanwhile.
+        LakeConflictError: another writer wrote the table meanwhile.
     """
     stats = task.stats
     with private_session(spark, {}) as session, translated_conflicts(f"the maintenance of {task.table}"):

@@ -162,7 +162,7 @@ def _sqlite_engine(url: URL, read_only: bool, patience: timedelta, options: dict
         seconds = patience.total_seconds()
         return sqlite3.connect(target, uri=True, timeout=seconds, check_same_thread=False, isolation_level=None)
 
-    # Without a pool a reader sees a ledger that was removed and made anew.
+    # Without a pool, a reader sees a ledger that was removed and created again.
     engine = create_engine(url, creator=connect, **options, **({"poolclass": NullPool} if read_only else {}))
 
     @event.listens_for(engine, "connect")

@@ -1,4 +1,4 @@
-"""replay: a table made anew from its event history, or events applied over it once more; nothing is read at the source. Runs in Spark."""
+"""replay: rebuilds a table from its event history, or applies some events to it again; the source is not read. Runs in Spark."""
 
 from dataclasses import replace
 
@@ -102,7 +102,7 @@ def _living(batch: DataFrame, spec: Operation) -> DataFrame:
 def _check_versions(spec: Operation, history: History) -> None:
     if START in history.begin.columns:
         raise RequestError(
-            f"Table {spec.table} cannot be made anew from its event history: it has versions from before that.",
+            f"Table {spec.table} cannot be rebuilt from its event history: it has versions from before that.",
             why=f"The history begins at {history.begin.at:%Y-%m-%d %H:%M:%S} UTC with the rows of that time; older versions would be lost.",
             data="Nothing was written; the watermark stays.",
             next="Replay from a time on (--since), which keeps them.",

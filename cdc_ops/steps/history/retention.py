@@ -35,7 +35,7 @@ def maintain_history(spark: SparkSession, history: EventHistory, table: TableNam
         now: The time, UTC.
 
     Raises:
-        LakeConflictError: somebody else changes the history.
+        LakeConflictError: another process changes the history.
     """
     if DeltaLog(history.path).newest() is None:
         return

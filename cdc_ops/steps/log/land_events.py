@@ -75,7 +75,7 @@ def land_events(
         reread: Why this is done although it had been landed before, "" if it had not.
 
     Raises:
-        ArchiveChangedError: a file is not what it was when it was frozen; the next run freezes anew.
+        ArchiveChangedError: a file has changed since it was frozen; the next run freezes the files again.
         ArchiveGapError: something is missing before all of the files.
         BadRecordsError: records cannot be read exactly.
         TiedEventsError: two events at one place say different things.

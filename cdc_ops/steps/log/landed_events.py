@@ -33,7 +33,7 @@ def set_aside_bad_records(spec: Operation, batch: Batch) -> Batch:
     """Writes records that cannot be read, or are of unknown tables, to the quarantine; their rows stay as they are.
 
     Raises:
-        LakeConflictError: somebody else changes the quarantine.
+        LakeConflictError: another process changes the quarantine.
     """
     match spec.read:
         case ArchiveRead(batch=log) if not log.again:

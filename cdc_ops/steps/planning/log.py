@@ -73,7 +73,7 @@ def position_after_resync(request: TableRequest) -> ArchiveWatermark:
     Raises:
         ArchiveError: as `archive_position`.
     """
-    before = replace(request.state.progress.archive or ArchiveWatermark(), newest=())  # rows that are read anew are older than any event
+    before = replace(request.state.progress.archive or ArchiveWatermark(), newest=())  # rows of a new snapshot are older than any event
     return advanced(before, archive_position(request).streams)
 
 
@@ -244,7 +244,7 @@ def with_current_archive(request: TableRequest, spec: Operation, log: LogBatch) 
     now = _configured(request, log)
     elsewhere = _layout_of(now) != _layout_of(log)
     if not now.again:
-        now = _list_again(request, spec, now, anew=elsewhere)
+        now = _list_again(request, spec, now, again=elsewhere)
     if _reading_key(now) == _reading_key(log):
         return replace(spec, read=ArchiveRead(batch=now))
     named = hashlib.sha256(_reading_key(now).encode()).hexdigest()[:8]
@@ -270,14 +270,14 @@ def _configured(request: TableRequest, log: LogBatch) -> LogBatch:
     )
 
 
-def _list_again(request: TableRequest, spec: Operation, log: LogBatch, *, anew: bool) -> LogBatch:
-    """Returns a batch with the current files, if one of its files has changed or is gone, or if `anew` asks for another listing.
+def _list_again(request: TableRequest, spec: Operation, log: LogBatch, *, again: bool) -> LogBatch:
+    """Returns a batch with the current files, if one of its files has changed or is gone, or if `again` asks for another listing.
 
     A try that has read the old files and still lands them does no harm: one manifest has the rows and the watermark of a try.
     """
     with measured(RunPhase.LISTING), closing(open_archive(log.url, dict(log.archive.options))) as opened:
         try:
-            if not anew:
+            if not again:
                 check_unchanged(opened, FrozenFiles(files=log.files))
                 return log
         except ArchiveChangedError:

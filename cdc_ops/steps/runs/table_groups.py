@@ -22,7 +22,7 @@ from cdc_ops.steps.plan import KIND_OF_RUN, TablePlan, freeze_table
 from cdc_ops.steps.reporting.told_before import still_told
 
 POLL_SECONDS = 2.0
-"""Pause between two looks at a lease that somebody else holds."""
+"""Pause between two tries to take a lease that another holder has."""
 
 
 _IN_LAKE = (Outcome.APPLIED, Outcome.ALREADY_APPLIED)
@@ -98,7 +98,7 @@ def hold(context: Context, request: RunRequest, configs: tuple[TableConfig, ...]
     """Takes or renews the leases of tables that this run has planned.
 
     Raises:
-        LeaseHeldError: a lease had expired and somebody else took it.
+        LeaseHeldError: a lease had expired, and another holder took it.
     """
     acquire = context.store.acquire
     return tuple(

@@ -60,19 +60,19 @@ def latest_rows(rows: DataFrame, spec: Operation) -> DataFrame:
     places = [F.when(gone | F.col(quoted(name)).isNotNull(), place) for name in kept]
     last = [F.max_by(value, at).alias(f"__last_{index}") for index, (value, at) in enumerate(zip(said, places, strict=True))]
     row = F.max_by(F.struct(*(F.col(quoted(name)) for name in rows.columns), gone.alias("__gone")), place).alias("__row")
-    folded = rows.groupBy(*numbered_keys(spec.apply.keys)).agg(row, F.bool_or(gone).alias("__anew"), *last)
+    folded = rows.groupBy(*numbered_keys(spec.apply.keys)).agg(row, F.bool_or(gone).alias("__is_new"), *last)
     own = {name: F.col(f"__row.{quoted(name)}") for name in rows.columns}
     found = {name: F.col(f"__last_{index}.value") for index, name in enumerate(kept)}
     values = {name: F.when(F.col("__row.__gone"), value).otherwise(found.get(name, value)) for name, value in own.items()}
-    present = _present(spec, {name: values[name] for name in kept}, F.col("__anew"))
+    present = _present(spec, {name: values[name] for name in kept}, F.col("__is_new"))
     return folded.select(*(value.alias(name) for name, value in values.items()), present.alias(PRESENT))
 
 
-def _present(spec: Operation, kept: dict[str, Column], anew: Column) -> Column:
-    """Returns the names of the columns that a row speaks of; NULL if of all, as a row does that begins anew."""
+def _present(spec: Operation, kept: dict[str, Column], is_new: Column) -> Column:
+    """Returns the names of the columns that a row has; NULL for a row with all columns, such as one after a delete."""
     names = [F.when(kept[name].isNotNull(), F.lit(name)) if name in kept else F.lit(name) for name in spec.source.schema.names]
     silent = balanced_reduce(or_, (value.isNull() for value in kept.values()), F.lit(False))
-    return F.when(silent & ~anew, F.array_compact(F.array(*names, F.lit(REST_IS_NULL))))
+    return F.when(silent & ~is_new, F.array_compact(F.array(*names, F.lit(REST_IS_NULL))))
 
 
 def place_in(rows: DataFrame, spec: Operation) -> Column:

@@ -50,7 +50,7 @@ def set_aside_unordered_rows(spec: Operation, batch: Batch) -> Batch:
     """Writes landed rows that have no place to the quarantine, and leaves them out.
 
     Raises:
-        LakeConflictError: somebody else changes the quarantine.
+        LakeConflictError: another process changes the quarantine.
     """
     if not spec.lands_rows or batch.manifest is None or not batch.manifest.quarantined:
         return batch

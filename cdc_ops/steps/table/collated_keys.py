@@ -24,13 +24,13 @@ def with_collated_keys(facts: SourceTable, head: LakeHead | None, request: RunRe
     if facts.config.settings.method is Method.LOG:
         return facts  # events do not carry what the source would compute
     stored = {name.lower() for name, _ in head.columns} if head else set()
-    anew = head is None or request.mode is ResyncMode.FULL
+    replaces_table = head is None or request.mode is ResyncMode.FULL
 
     def stands_for(key: str) -> bool:
         column = facts.schema.column(key)
         name = (PREFIX + key).lower()
         possible = column is not None and bool(column.loose and column.normal) and facts.schema.column(name) is None
-        return possible and (anew or name in stored)
+        return possible and (replaces_table or name in stored)
 
     chosen = tuple(key for key in facts.keys if stands_for(key))
     if not chosen:

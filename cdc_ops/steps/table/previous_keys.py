@@ -2,7 +2,7 @@
 
     keys: [id]    previous_key: [old_id]        id 7 becomes 9  ->  one MERGE deletes 7 and inserts 9
 
-The column usually keeps the old key for ever, and somebody else may get that key. So the read that brings the row asks in the same
+The column usually keeps the old key for ever, and another row may get that key. So the read that brings the row asks in the same
 statement whether the source has a row with that key, and brings the old key only if it has none.
 """
 

@@ -78,7 +78,7 @@ def apply_schema_policy(facts: SourceTable, head: LakeHead | None, request: RunR
 def rebase_on_current_columns(spec: Operation, facts: SourceTable, head: LakeHead | None, request: RunRequest) -> Operation:
     """Brings a frozen operation to the columns that the source has now, if it could not be read any more as it was frozen.
 
-    So is one that reads an archive and lacks columns that were added: files that have changed meanwhile are frozen anew, and their events
+    So is one that reads an archive and lacks columns that were added: files that have changed meanwhile are frozen again, and their events
     may speak of these.
 
     Number, identity, window and slices stay: it is the same operation, whose rows are read with other columns.
