@@ -104,23 +104,23 @@ def test_a_small_file_on_an_object_store_is_written_whole_and_makes_no_bucket(
     assert "misspelled-too" not in filesystem.ls("", refresh=True)
 
 
-def of(found: list[dict[str, Any]], what: str, verdict: str) -> list[dict[str, Any]]:
+def findings_of(found: list[dict[str, Any]], what: str, verdict: str) -> list[dict[str, Any]]:
     return [one for one in found if one["what"].rpartition(".")[2] == what and one["verdict"] == verdict]
 
 
 def test_everything_is_told_at_once_for_a_user_with_all_rights(server: DatabaseServer, check: Callable[..., Any]) -> None:
     code, found = check()
-    [source] = of(found, "source", "ok")
+    [source] = findings_of(found, "source", "ok")
     assert server.user in source["seen"]
     assert str(server.port) in source["seen"]
     for what in ("ledger", "open writers", "clock", "target", "staging", "archive"):
-        assert of(found, what, "ok"), what
-    [indexless] = [one for one in of(found, "slow", "warning") if "No index" in one["seen"]]
+        assert findings_of(found, what, "ok"), what
+    [indexless] = [one for one in findings_of(found, "slow", "warning") if "No index" in one["seen"]]
     assert indexless["next"].startswith("Create one: CREATE INDEX")
     assert not [one for one in found if one["what"].endswith(".orders") and "No index" in one["seen"]]
-    [compared] = of(found, "no cursor", "ok")
+    [compared] = findings_of(found, "no cursor", "ok")
     assert ".plain: each run compares the whole table" in compared["seen"]
-    [gone] = of(found, "gone", "failed")
+    [gone] = findings_of(found, "gone", "failed")
     assert (gone["error"], code) == ("ConfigError", 2)
 
 
@@ -136,17 +136,17 @@ def test_a_user_without_grants_gets_the_statements_that_are_missing(
         server.execute(f"CREATE USER '{user}'@'%' IDENTIFIED BY '{PASSWORD}'", f"GRANT SELECT ON {database}.orders TO '{user}'@'%'")
         grant = "GRANT PROCESS ON *.*"
     code, found = check(user, PASSWORD)
-    [writers] = of(found, "open writers", "warning")
+    [writers] = findings_of(found, "open writers", "warning")
     assert grant in writers["next"]
     for hidden in ("slow", "plain", "events"):
-        [refused] = of(found, hidden, "failed")
+        [refused] = findings_of(found, hidden, "failed")
         assert "SELECT" in refused["next"]
     assert code == 2
-    assert not of(found, "orders", "failed")
+    assert not findings_of(found, "orders", "failed")
 
 
 def test_a_wrong_password_is_one_failure_among_checks_that_go_on(server: DatabaseServer, check: Callable[..., Any]) -> None:
     code, found = check(server.user, "not-the-password")
-    [refused] = of(found, "source", "failed")
+    [refused] = findings_of(found, "source", "failed")
     assert (code, refused["error"]) == (3, "SourceAccessError")
-    assert of(found, "staging", "ok")
+    assert findings_of(found, "staging", "ok")

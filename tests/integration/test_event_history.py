@@ -110,20 +110,20 @@ def followed(mariadb: MariaDBServer, spark: SparkSession, tmp_path_factory: pyte
     return shop
 
 
-def told(rows: DataFrame) -> Rows:
+def plain_rows(rows: DataFrame) -> Rows:
     return {row["id"]: (row["name"], str(row["price"])) for row in rows.collect()}
 
 
 def lake(shop: Shop) -> Rows:
-    return told(shop.world.spark.read.format("delta").load(shop.world.path("items")))
+    return plain_rows(shop.world.spark.read.format("delta").load(shop.world.path("items")))
 
 
 def test_as_of_a_time_is_the_state_that_the_source_had_then(followed: Shop) -> None:
     assert lake(followed) == followed.rows
     for pos in followed.random.sample(sorted(followed.states), 20):
-        assert told(followed.as_of(pos)) == followed.states[pos], pos
+        assert plain_rows(followed.as_of(pos)) == followed.states[pos], pos
     place = cdc_ops.as_of(followed.world.spark, followed.world.path("items"), "position:3,300")
-    assert told(place) == followed.states[300]
+    assert plain_rows(place) == followed.states[300]
     with pytest.raises(HistoryUnavailableError, match="its event history begins at 2023-11-14 22:13:20"):
         followed.as_of(9)
 
@@ -157,7 +157,7 @@ def test_what_is_older_than_the_retention_becomes_states_of_rows(followed: Shop)
     assert not shorten(spark, kept, cut - timedelta(days=1))
     assert shorten(spark, kept, cut + timedelta(days=1))
     assert spark.read.format("delta").load(path).where("kind = 'change'").isEmpty()
-    assert told(cdc_ops.as_of(spark, followed.world.path("items"), cut + timedelta(days=1))) == followed.rows
+    assert plain_rows(cdc_ops.as_of(spark, followed.world.path("items"), cut + timedelta(days=1))) == followed.rows
     with pytest.raises(HistoryUnavailableError, match="begins at 2023-11-16"):
         followed.as_of(100)
     followed.happen(10)
@@ -187,8 +187,8 @@ def test_a_table_is_made_anew_from_events_and_what_else_was_read(mariadb: MariaD
     world.sql("INSERT INTO items VALUES (99, 'read', 1)")  # never in the archive
     assert not world.resync(ResyncMode.KEYS, tables=(str(world.name("items")),), keys=(("99",),)).failures
     expected = {**shop.rows, 99: ("read", "1.00")}
-    assert told(cdc_ops.as_of(spark, world.path("items"), begun)) == shop.rows
-    assert told(cdc_ops.as_of(spark, world.path("items"), datetime.now(UTC))) == expected  # not noted yet
+    assert plain_rows(cdc_ops.as_of(spark, world.path("items"), begun)) == shop.rows
+    assert plain_rows(cdc_ops.as_of(spark, world.path("items"), datetime.now(UTC))) == expected  # not noted yet
     shop.happen(1)
     shop.deliver(shop.events[-1:])
     expected = {**shop.rows, 99: ("read", "1.00")}
@@ -214,7 +214,7 @@ def test_a_table_is_made_anew_from_events_and_what_else_was_read(mariadb: MariaD
     world.configure(event_history=True)  # so it starts again
     shop.happen(1)
     shop.deliver(shop.events[-1:])
-    assert told(cdc_ops.as_of(spark, world.path("items"), datetime.now(UTC))) == lake(shop)
+    assert plain_rows(cdc_ops.as_of(spark, world.path("items"), datetime.now(UTC))) == lake(shop)
 
 
 def killed(*_: object) -> None:

@@ -35,7 +35,7 @@ def done(report: RunReport) -> None:
     assert not report.failures, [str(failure.error) for failure in report.failures]
 
 
-def told(world: World) -> dict[object, tuple[object, ...]]:
+def metadata_of(world: World) -> dict[object, tuple[object, ...]]:
     return {row[0]: row[1:] for row in world.lake("items", "id, did, batch, is_gone, gone_at = seen_at")}
 
 
@@ -47,7 +47,7 @@ def test_each_row_says_what_the_commit_that_wrote_it_last_did_to_it(world: World
     world.configure(change_feed=True, deletes=Deletes.SOFT, metadata_columns=OWN)
     world.sql("UPDATE items SET name = 'new' WHERE id = 2", "INSERT INTO items (id, name) VALUES (6, 'v6')")
     done(world.run())
-    assert told(world) == {
+    assert metadata_of(world) == {
         **dict.fromkeys((1, 3, 4, 5), (None, None, None, None)),
         2: ("u", 2, False, None),
         6: ("i", 2, False, None),
@@ -55,13 +55,21 @@ def test_each_row_says_what_the_commit_that_wrote_it_last_did_to_it(world: World
     world.sql("DELETE FROM items WHERE id IN (1, 2)")
     done(world.run(kind=RunKind.RECONCILE))
     first = world.lake("items", "id, seen_at, gone_at")
-    assert {key: told(world)[key] for key in (1, 2)} == {1: ("d", 3, True, True), 2: ("d", 3, True, True)}
+    assert {key: metadata_of(world)[key] for key in (1, 2)} == {1: ("d", 3, True, True), 2: ("d", 3, True, True)}
     world.sql("DELETE FROM items WHERE id = 3", "INSERT INTO items (id, name) VALUES (2, 'back')")
     done(world.run(kind=RunKind.RECONCILE))
-    assert {key: told(world)[key] for key in (1, 2, 3)} == {1: ("d", 3, True, True), 2: ("u", 4, False, None), 3: ("d", 4, True, True)}
+    assert {key: metadata_of(world)[key] for key in (1, 2, 3)} == {
+        1: ("d", 3, True, True),
+        2: ("u", 4, False, None),
+        3: ("d", 4, True, True),
+    }
     # A new generation is written as a whole; what only the lake has stays as it was.
     done(world.resync(ResyncMode.FULL))
-    assert told(world) == {**dict.fromkeys((2, 4, 5, 6), ("r", 5, False, None)), 1: ("d", 3, True, True), 3: ("d", 4, True, True)}
+    assert metadata_of(world) == {
+        **dict.fromkeys((2, 4, 5, 6), ("r", 5, False, None)),
+        1: ("d", 3, True, True),
+        3: ("d", 4, True, True),
+    }
     assert world.lake("items", "id, seen_at, gone_at")[0] == first[0]
     [start] = world.spark.sql(f"SELECT max(seen_at) FROM delta.`{path}`").first() or ()
     assert abs((start - world.source("items", "NOW(6)")[0][0]).total_seconds()) < 86_400  # an instant of the source's clock

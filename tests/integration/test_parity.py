@@ -238,7 +238,7 @@ def test_a_table_holds_the_same_values_by_either_method(
     }
     assert ours.keys() == theirs.keys() - {row for row in aside if row < PHASES["update"]}
 
-    def found(probe: Probe, row: int) -> str:
+    def comparison(probe: Probe, row: int) -> str:
         if row in aside:
             return ASIDE
         different = {name for name in types_of_log if ours[row][name] != theirs[row][name]}
@@ -246,7 +246,7 @@ def test_a_table_holds_the_same_values_by_either_method(
         return DIFFERS if different else EQUAL
 
     compared = {
-        (probe, phase): (found(probe, base + probe.row), probe.outcome(server, phase))
+        (probe, phase): (comparison(probe, base + probe.row), probe.outcome(server, phase))
         for probe in probes
         if probe.column not in left_out
         for phase, base in PHASES.items()

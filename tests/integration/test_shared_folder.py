@@ -72,7 +72,7 @@ def test_records_of_unknown_tables_are_set_aside_once_and_a_run_after_a_failure_
     assert not report.failures
     assert not [text for text in report.warnings if "elsewhere.tmp" in text]  # the table that looks after them has passed them
     assert (world.lake("a", "id"), world.lake("b", "id")) == ([(1,)], [(1,), (2,)])
-    reason = "it is of elsewhere.tmp, of which the pipeline file does not speak"
+    reason = "the record is of table elsewhere.tmp, which the pipeline file does not name"
     assert (set_aside("a"), set_aside("b")) == ([(2, reason), (4, reason)], [])
     # A table that is known by now is in quarantine no longer.
     with_policy(world, OnUnknownTable.QUARANTINE, TableRule(pattern="elsewhere.*", settings=world.settings, exclude=True))

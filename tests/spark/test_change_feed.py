@@ -59,7 +59,7 @@ class Followed:
         low, high = (self.versions.get(str(bound), bound) for bound in (begin, end))
         return cdc_ops.changes(self.spark, self.case.path, begin=low, end=high, mode=mode)
 
-    def told(self, begin: str | int, end: str | int) -> list[Told]:
+    def sorted_changes(self, begin: str | int, end: str | int) -> list[Told]:
         rows = self.changes(begin, end).selectExpr("op", "key.id", "before.name", "after.name", "version").collect()
         return [(row[0], row[1], row[2], row[3]) for row in sorted(rows, key=lambda row: (row[4], row[1]))]
 
@@ -87,10 +87,10 @@ def test_each_commit_tells_what_became_of_its_rows_and_nothing_of_rows_written_a
     merged = [("d", 2, "b", None), ("u", 3, "c", "C"), ("d", 4, "d", None), ("i", 5, None, "e"), ("i", 7, None, "b")]
     replaced = [("u", 5, "e", "E"), ("d", 7, "b", None), ("i", 9, None, "z")]
     # A changed key is a delete and an insert; a new generation is told as what it changed; the last commit lies behind a widened column.
-    assert table.told("loaded", "wider") == [*merged, *replaced, ("u", 1, "a", "A")]
-    assert table.told("replaced", "replaced") == []
+    assert table.sorted_changes("loaded", "wider") == [*merged, *replaced, ("u", 1, "a", "A")]
+    assert table.sorted_changes("replaced", "replaced") == []
     last = table.versions["wider"]
-    assert table.told(last, last + 2) == [], "a later event that leaves all values as they were"
+    assert table.sorted_changes(last, last + 2) == [], "a later event that leaves all values as they were"
 
 
 def test_images_are_those_of_deltas_own_feed(table: Followed) -> None:
@@ -184,4 +184,4 @@ def test_changes_that_vacuum_has_removed_are_refused_before_they_are_read(table:
         file.unlink()
     with pytest.raises(ChangesUnavailableError, match="VACUUM removed files with the changes of version 3 and earlier"):
         table.changes("loaded", "replaced")
-    assert table.told("merged", "replaced")
+    assert table.sorted_changes("merged", "replaced")

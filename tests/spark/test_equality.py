@@ -193,14 +193,14 @@ def test_verify_reconcile_and_lookback_find_the_same_rows_different(spark: Spark
     expected = {number for number, left, right in rows if not are_equal(left, right)}
     assert 100 < len(expected) < len(rows) - 100
 
-    def told(numbers: set[int]) -> list[str]:
+    def described(numbers: set[int]) -> list[str]:
         chosen = [(number, zip(COLUMNS, left, right, strict=True)) for number, left, right in rows if number in numbers]
         cells = [(number, pair, s, x) for number, row in chosen for pair, s, x in row if s is not None or x is not None]
         return [f"{n}: {p.source_type} {means(p.source, s)} | {p.lake_type} {means(p.lake, x)}" for n, p, s, x in cells][:20]
 
     for found in (found_by_verify, found_by_reconcile, found_by_lookback):
         different = found(source, lake)
-        assert told(different ^ expected) == [], found.__name__
+        assert described(different ^ expected) == [], found.__name__
 
 
 def test_tables_without_keys_are_the_same_if_their_rows_are_equal_and_as_many(spark: SparkSession) -> None:

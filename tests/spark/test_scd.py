@@ -61,12 +61,12 @@ EMPLOYEES = (
 )
 
 
-def told(key: int, place: int, name: str | None, role: str = "") -> Told:
+def change(key: int, place: int, name: str | None, role: str = "") -> Told:
     return Told(key=key, place=(place,), values=None if name is None else {"id": key, "name": name, "role": role})
 
 
 def employees() -> list[Told]:
-    return [told(key, place, None if kind == "DELETE" else name, role) for key, name, role, kind, place in EMPLOYEES]
+    return [change(key, place, None if kind == "DELETE" else name, role) for key, name, role, kind, place in EMPLOYEES]
 
 
 class Lake:
@@ -123,7 +123,7 @@ def random_histories(dice: random.Random, keys: int) -> list[Told]:
     events = []
     for key in range(keys):
         places = dice.sample(range(1, 40), dice.randint(1, 7))
-        events += [told(key, place, dice.choice(("a", "b", "c", None)), dice.choice(("x", "y"))) for place in places]
+        events += [change(key, place, dice.choice(("a", "b", "c", None)), dice.choice(("x", "y"))) for place in places]
     return events
 
 
@@ -162,8 +162,8 @@ def test_the_documented_feed_of_employees_gives_the_documented_versions_and_tell
         f" WHERE `{END}` IS NULL;\n"
     )
     # All rows go at 10; what comes later and is from before ends there too.
-    [emptied] = historical.give([told(7, 11, "Eve", "chef")], truncates=((10,),))
-    [last] = historical.give([told(1, 9, "Alex", "owner"), told(8, 10, "Max", "chef")])
+    [emptied] = historical.give([change(7, 11, "Eve", "chef")], truncates=((10,),))
+    [last] = historical.give([change(1, 9, "Alex", "owner"), change(8, 10, "Max", "chef")])
     late = [(1, "chef", (1,), (9,)), (1, "owner", (9,), (10,)), (7, "chef", (11,), None), (8, "chef", (10,), None)]
     ended = [row if row[3] else (*row[:3], (10,)) for row in versions[1:]]
     assert historical.rows("id", "role", START, END) == sorted([*late, *ended], key=str)
@@ -232,7 +232,7 @@ class Accounts:
     def __init__(self, spark: SparkSession, folder: Path, scd_type: int) -> None:
         self.lake, self.dice = Lake(spark, folder, scd_type), random.Random(scd_type)
         self.places, self.balances = iter(range(1, 1000)), dict.fromkeys(range(8), 100)
-        self.lake.give([told(key, next(self.places), "100") for key in self.balances], mode=ApplyMode.APPEND)
+        self.lake.give([change(key, next(self.places), "100") for key in self.balances], mode=ApplyMode.APPEND)
 
     def moved(self) -> list[Told]:
         """The changes of a batch: what left accounts, and then what came to another."""
@@ -242,7 +242,7 @@ class Accounts:
         for key, amount in zip(givers, given, strict=True):
             self.balances[key] -= amount
         self.balances[taker] += sum(given)
-        return [told(key, next(self.places), str(self.balances[key]) if self.balances[key] else None) for key in (*givers, taker)]
+        return [change(key, next(self.places), str(self.balances[key]) if self.balances[key] else None) for key in (*givers, taker)]
 
     def seen(self, session: SparkSession) -> tuple[int, int]:
         """The sum of the current rows, and how many rows of a key hold at the same time."""
@@ -285,7 +285,7 @@ def test_a_reader_never_sees_half_a_batch(spark: SparkSession, tmp_path: Path) -
 
 def test_a_replay_of_an_operation_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(spark, tmp_path, 2)
-    first, again = lake.give([told(1, 1, "a"), told(1, 2, "b"), told(2, 1, "c"), told(2, 3, None)], times=2)
+    first, again = lake.give([change(1, 1, "a"), change(1, 2, "b"), change(2, 1, "c"), change(2, 3, None)], times=2)
     assert (first.outcome, again.outcome) == (Outcome.APPLIED, Outcome.ALREADY_APPLIED)
     assert (again.delta_version, again.counts) == (first.delta_version, first.counts)
     assert spark.read.format("delta").load(lake.stored.tombstones).count() == 1

@@ -153,7 +153,7 @@ def test_tables_of_a_folder_are_read_once_and_come_to_what_they_come_to_alone(
     unknown = UnknownTables(shown=(UnknownTable(name="shop.d", records=1), UnknownTable(name="shop.other", records=1)), tables=2, records=2)
     assert [found[0][0].unknown for found in together[:2]] == [unknown, NONE_UNKNOWN]
     assert [found[0][0].counts.quarantined for found in together[:2]] == [5, 1]
-    assert together[0][2][1][2:] == ("it is of shop.other, of which the pipeline file does not speak", event("other", 25, 1))
+    assert together[0][2][1][2:] == ("the record is of table shop.other, which the pipeline file does not name", event("other", 25, 1))
     # What is landed already needs no reading; who is left over reads for himself.
     later = SharedScans(spark, operations[:2], "again", said.append)
     assert later.part_of(spark, operations[0]) is None

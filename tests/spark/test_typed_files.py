@@ -54,7 +54,7 @@ def csv_bytes(rows: list[list[str]], delimiter: str = ",") -> bytes:
     return text.getvalue().encode()
 
 
-def found(records: DataFrame) -> dict[tuple[str, int], Any]:
+def records_by_line(records: DataFrame) -> dict[tuple[str, int], Any]:
     rows = records.collect()
     assert len({(row.file, row.line) for row in rows}) == len(rows)
     return {(row.file, row.line): row.value for row in rows}
@@ -72,7 +72,7 @@ def test_rows_of_csv_are_those_that_pythons_reader_finds_each_at_its_line(spark:
     ]
     spark.conf.set("spark.sql.files.maxPartitionBytes", "512")
     try:
-        records = found(csv_records(read_records(spark, files), CsvDialect(null="\\N", missing="~", columns=("id",))))
+        records = records_by_line(csv_records(read_records(spark, files), CsvDialect(null="\\N", missing="~", columns=("id",))))
     finally:
         spark.conf.unset("spark.sql.files.maxPartitionBytes")
     line, expected = 1, {}

@@ -18,7 +18,7 @@ A_TO_B = "ALTER TABLE items RENAME COLUMN a TO b"
 PLACE = (3, 300, 1, -1, 0)
 
 
-def found(*statements: tuple[str, tuple[int | None, ...]], facts: FormatSpec = MYSQL, schema: str = "shop") -> Any:
+def collected_statements(*statements: tuple[str, tuple[int | None, ...]], facts: FormatSpec = MYSQL, schema: str = "shop") -> Any:
     """Statements as they are collected of two files that both have all of them."""
     rows = [{"statements": [{"text": text, "schema": schema, "place": list(place)} for text, place in statements]}] * 2
     return statements_of(cast(Any, rows), ITEMS, facts)
@@ -29,22 +29,22 @@ def altered(columns: str, *texts: str, facts: FormatSpec = MYSQL, renamed: tuple
     named = tuple(Column(name=name, source_type="int", delta_type="int", nullable=True, expression=f"`{name}`") for name in columns.split())
     schema = TableSchema(table=ITEMS, columns=named, primary_key=("id",))
     placed = ((text, (3, 300 + number, 1, -1, 0)) for number, text in enumerate(texts))
-    return AlteredTable(schema=schema, facts=facts, statements=found(*placed, facts=facts), renamed=renamed)
+    return AlteredTable(schema=schema, facts=facts, statements=collected_statements(*placed, facts=facts), renamed=renamed)
 
 
 def test_a_statement_that_was_delivered_twice_is_one() -> None:
-    [one] = found((A_TO_B, PLACE), (A_TO_B, PLACE))
+    [one] = collected_statements((A_TO_B, PLACE), (A_TO_B, PLACE))
     assert (one.text, one.place) == (A_TO_B, PLACE)
 
 
 def test_statements_of_other_tables_and_databases_are_left_out() -> None:
-    assert found(("DROP TABLE other", PLACE), ("DROP DATABASE other", PLACE)) == ()
-    assert found(("DROP TABLE items", PLACE), schema="other") == ()
+    assert collected_statements(("DROP TABLE other", PLACE), ("DROP DATABASE other", PLACE)) == ()
+    assert collected_statements(("DROP TABLE items", PLACE), schema="other") == ()
 
 
 def test_a_statement_that_may_be_cut_or_is_of_another_dialect_is_not_understood() -> None:
-    [cut] = found(("ALTER TABLE items ADD a INT DEFAULT 1" + " " * 20_000, PLACE))
-    [other] = found((A_TO_B, (300,)), facts=open_format("debezium-sqlserver").facts)
+    [cut] = collected_statements(("ALTER TABLE items ADD a INT DEFAULT 1" + " " * 20_000, PLACE))
+    [other] = collected_statements((A_TO_B, (300,)), facts=open_format("debezium-sqlserver").facts)
     assert cut.changes is None
     assert other.changes is None
     news = altered("id b", "ALTER TABLE items DISABLE KEYS" + " " * 1000).news([], ())

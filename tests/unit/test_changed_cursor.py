@@ -19,7 +19,7 @@ BY_ID = Cursor(columns=(CursorColumn(name="id", type=CursorType.INTEGER),))
 WITHOUT = Cursor(columns=())
 
 
-def facts(cursor: Cursor, renamed: tuple[tuple[str, str], ...] = ()) -> SourceTable:
+def source_table(cursor: Cursor, renamed: tuple[tuple[str, str], ...] = ()) -> SourceTable:
     pipeline = Pipeline(
         name=PIPELINE, source=SourceConfig(kind=SourceKind.MARIADB, connection="c"), target=TargetConfig(root="/l", staging="/s"), tables=()
     )
@@ -44,17 +44,17 @@ def test_another_cursor_than_the_watermarks_stops_the_table(recorded: tuple[str,
     with pytest.raises(
         SchemaChangedError, match=r"The cursor of shop\.orders is now id; at the last commit (it was updated_at|there was none)"
     ):
-        apply_schema_policy(facts(BY_ID), head(recorded), REQUEST)
+        apply_schema_policy(source_table(BY_ID), head(recorded), REQUEST)
 
 
 @pytest.mark.parametrize("recorded", [("updated_at",), ("UPDATED_AT", "id"), None])
 def test_the_same_lead_goes_on_whatever_stands_behind_it(recorded: tuple[str, ...] | None) -> None:
-    apply_schema_policy(facts(CURSOR), head(recorded), REQUEST)
+    apply_schema_policy(source_table(CURSOR), head(recorded), REQUEST)
 
 
 def test_a_renamed_cursor_column_is_the_same_cursor() -> None:
-    apply_schema_policy(facts(CURSOR, renamed=(("changed_at", "updated_at"),)), head(("changed_at",)), REQUEST)
+    apply_schema_policy(source_table(CURSOR, renamed=(("changed_at", "updated_at"),)), head(("changed_at",)), REQUEST)
 
 
 def test_a_table_may_be_compared_as_a_whole_from_now_on() -> None:
-    apply_schema_policy(facts(WITHOUT), head(("updated_at",)), REQUEST)
+    apply_schema_policy(source_table(WITHOUT), head(("updated_at",)), REQUEST)

@@ -40,7 +40,7 @@ def schema(*declared: str) -> TableSchema:
     return TableSchema(table=TableName(schema="shop", name="orders"), columns=columns, primary_key=("id",))
 
 
-def facts(*lossy: LossySetting, **changes: object) -> FormatSpec:
+def spec_with(*lossy: LossySetting, **changes: object) -> FormatSpec:
     known = {
         "name": "mine", "tool": "Mine", "order": (OrderField(name="pos", type="bigint", meaning="a number"),), "images": RowImage.FULL,
         "marks": EventMarks(snapshot="", delete="", key_change="", truncate="", ddl=""), "lossy": lossy, **changes,
@@ -126,18 +126,18 @@ def test_fractions_are_those_that_the_source_prints() -> None:
 
 def test_a_loss_is_refused_with_name_reason_and_what_to_set() -> None:
     with pytest.raises(ConfigError, match=r"decimals=rounded \(c0\) loses data of shop\.orders") as caught:
-        check_format(facts(ROUNDS), FormatOptions(name="mine"), schema("decimal(10,2)"), ("id",))
+        check_format(spec_with(ROUNDS), FormatOptions(name="mine"), schema("decimal(10,2)"), ("id",))
     assert caught.value.why == "Digits."
     assert "Set decimals=exact." in caught.value.next
     assert "'decimals=rounded'" in caught.value.next
 
 
 def test_a_loss_is_no_matter_where_it_does_not_touch_a_column_or_is_accepted_or_declared_away() -> None:
-    check_format(facts(ROUNDS, CUTS), FormatOptions(name="mine"), schema("double", "timestamp"), ("id",))
-    check_format(facts(ROUNDS), FormatOptions(name="mine", accept_losses=("decimals=rounded",)), schema("decimal(10,2)"), ("id",))
-    check_format(facts(ROUNDS), FormatOptions(name="mine", settings={"decimals": "exact"}), schema("decimal(10,2)"), ("id",))
+    check_format(spec_with(ROUNDS, CUTS), FormatOptions(name="mine"), schema("double", "timestamp"), ("id",))
+    check_format(spec_with(ROUNDS), FormatOptions(name="mine", accept_losses=("decimals=rounded",)), schema("decimal(10,2)"), ("id",))
+    check_format(spec_with(ROUNDS), FormatOptions(name="mine", settings={"decimals": "exact"}), schema("decimal(10,2)"), ("id",))
     with pytest.raises(ConfigError, match="fractions=cut"):
-        check_format(facts(CUTS), FormatOptions(name="mine"), schema("timestamp(3)"), ("id",))
+        check_format(spec_with(CUTS), FormatOptions(name="mine"), schema("timestamp(3)"), ("id",))
 
 
 def test_maxwells_null_for_the_error_value_of_an_enum_is_a_loss_that_is_accepted_or_ruled_out() -> None:
@@ -164,15 +164,15 @@ def test_a_loss_may_hang_on_a_mark_on_a_list_and_on_the_declared_type() -> None:
 
 def test_unknown_settings_and_columns_that_cannot_be_carried_are_refused_by_name() -> None:
     with pytest.raises(ConfigError, match="does not know the setting decimal"):
-        check_format(facts(ROUNDS), FormatOptions(name="mine", settings={"decimal": "exact"}), schema(), ("id",))
-    blind = facts(unreadable={LogicalType.BINARY: "Bytes are left out."})
+        check_format(spec_with(ROUNDS), FormatOptions(name="mine", settings={"decimal": "exact"}), schema(), ("id",))
+    blind = spec_with(unreadable={LogicalType.BINARY: "Bytes are left out."})
     with pytest.raises(SourceTableError, match="'c0'") as caught:
         check_format(blind, FormatOptions(name="mine"), schema("blob"), ("id",))
     assert caught.value.why == "Bytes are left out."
 
 
 def test_local_instants_need_a_zone_that_is_not_ambiguous() -> None:
-    local = facts(local_instants=True)
+    local = spec_with(local_instants=True)
     check_format(local, FormatOptions(name="mine"), schema("datetime"), ("id",))
     with pytest.raises(ConfigError, match="time_zone"):
         check_format(local, FormatOptions(name="mine"), schema("timestamp"), ("id",))
@@ -183,13 +183,13 @@ def test_local_instants_need_a_zone_that_is_not_ambiguous() -> None:
 
 
 def test_settings_fall_back_to_the_defaults_of_the_tool() -> None:
-    assert setting(facts(ROUNDS), FormatOptions(name="mine"), "decimals") == "rounded"
-    assert setting(facts(settings={"bytes": "hex"}), FormatOptions(name="mine"), "bytes") == "hex"
-    assert setting(facts(ROUNDS), FormatOptions(name="mine", settings={"decimals": "exact"}), "decimals") == "exact"
+    assert setting(spec_with(ROUNDS), FormatOptions(name="mine"), "decimals") == "rounded"
+    assert setting(spec_with(settings={"bytes": "hex"}), FormatOptions(name="mine"), "bytes") == "hex"
+    assert setting(spec_with(ROUNDS), FormatOptions(name="mine", settings={"decimals": "exact"}), "decimals") == "exact"
 
 
 def test_the_feed_has_typed_images_and_a_position_of_numbers() -> None:
-    columns = dict(feed_columns(facts(), schema("decimal(10,2)"), ("id",)))
+    columns = dict(feed_columns(spec_with(), schema("decimal(10,2)"), ("id",)))
     assert columns["after"] == "struct<`id`: int, `c0`: decimal(10,2)>"
     assert columns["key"] == "struct<`id`: int>"
     assert columns["position"] == "struct<pos: bigint>"

@@ -49,7 +49,7 @@ def stated(facts: FormatSpec, **more: str) -> FormatOptions:
     return FormatOptions(name=facts.name, settings={**archive_settings(facts), **more}, accept_losses=accept, time_zone="UTC")
 
 
-def told(folder: Path, name: str, settings: dict[str, str], accept_losses: tuple[str, ...] = (), method: str = "log") -> str:
+def error_text(folder: Path, name: str, settings: dict[str, str], accept_losses: tuple[str, ...] = (), method: str = "log") -> str:
     """What a file is told; nothing for one that is right."""
     path, cursor = folder / "shop.yaml", "" if method == "log" else ", cursor: []"
     path.write_text(
@@ -73,7 +73,7 @@ def test_what_formats_show_prints_is_enough_for_every_table(name: str, tmp_path:
     facts = format_spec(name)
     chosen = stated(facts)
     check_settings(facts, chosen)
-    assert not told(tmp_path, name, dict(chosen.settings), chosen.accept_losses)
+    assert not error_text(tmp_path, name, dict(chosen.settings), chosen.accept_losses)
     if "mongodb" in name or name.startswith("hudi"):
         return
     table = schema(id="bigint", price="decimal(10,2)", at="datetime(6)", born="date", name="varchar(20)", raw="int")
@@ -180,14 +180,14 @@ def test_all_that_is_wrong_with_a_table_is_told_at_once() -> None:
 
 
 def test_validate_names_a_format_that_there_is_not_with_its_line_and_the_nearest(tmp_path: Path) -> None:
-    text = told(tmp_path, "debezium-msql", {})
+    text = error_text(tmp_path, "debezium-msql", {})
     assert "shop.yaml:6" in text
     assert "Format 'debezium-msql' does not exist. Did you mean 'debezium-mysql'?" in text
-    assert not told(tmp_path, "my_package.my_format:make", {"anything": "goes"})
+    assert not error_text(tmp_path, "my_package.my_format:make", {"anything": "goes"})
 
 
 def test_validate_names_all_settings_that_are_unknown_missing_or_accepted_in_vain(tmp_path: Path) -> None:
-    text = told(tmp_path, "debezium-mysql", {"skiped.operations": "none"}, ("truncate=dropped",))
+    text = error_text(tmp_path, "debezium-mysql", {"skiped.operations": "none"}, ("truncate=dropped",))
     expected = (
         *("does not know the setting 'skiped.operations'. Did you mean 'skipped.operations'?", "'truncate=dropped'"),
         *("skipped.operations=t:", "converter.replace.null.with.default=true:", "event.converting.failure.handling.mode=warn:"),
@@ -197,7 +197,7 @@ def test_validate_names_all_settings_that_are_unknown_missing_or_accepted_in_vai
 
 
 def test_validate_demands_nothing_of_an_archive_that_no_table_reads(tmp_path: Path) -> None:
-    assert not told(tmp_path, "debezium-mysql", {}, method="query")
+    assert not error_text(tmp_path, "debezium-mysql", {}, method="query")
 
 
 def test_a_value_to_copy_is_one_that_loses_nothing() -> None:

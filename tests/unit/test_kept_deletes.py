@@ -29,7 +29,7 @@ FULL = replace(RUN, kind=RunKind.RESYNC, mode=ResyncMode.FULL)
 MARKED = (*SCHEMA_DDL, (DELETED_COLUMN, "boolean"))
 
 
-def facts(deletes: Deletes, columns: TableSchema = SCHEMA, keys: tuple[str, ...] = ("id",), policy: str = "evolve") -> SourceTable:
+def source_table(deletes: Deletes, columns: TableSchema = SCHEMA, keys: tuple[str, ...] = ("id",), policy: str = "evolve") -> SourceTable:
     pipeline = Pipeline(
         name=PIPELINE, source=SourceConfig(kind=SourceKind.MARIADB, connection="c"), target=TargetConfig(root="/l", staging="/s"), tables=()
     )
@@ -72,7 +72,7 @@ def test_rows_that_a_resync_of_keys_does_not_find_are_marked_once() -> None:
 
 @pytest.mark.parametrize("policy", ["evolve", "freeze", "fail"])
 def test_a_hard_table_gets_the_column_whatever_its_policy_for_the_sources_changes(policy: str) -> None:
-    planned = apply_schema_policy(facts(Deletes.SOFT, policy=policy), head(SCHEMA_DDL), RUN)
+    planned = apply_schema_policy(source_table(Deletes.SOFT, policy=policy), head(SCHEMA_DDL), RUN)
     assert [(change.column, change.after) for change in planned.changes] == [(DELETED_COLUMN, "boolean")]
     assert "backfill --pipeline shop --table shop.orders --columns _deleted" in planned.notes[-1]
     assert planned.schema == SCHEMA
@@ -80,7 +80,7 @@ def test_a_hard_table_gets_the_column_whatever_its_policy_for_the_sources_change
 
 @pytest.mark.parametrize("recorded", [True, False])
 def test_a_soft_table_is_altered_no_further_and_its_mark_is_no_dropped_column(recorded: bool) -> None:
-    planned = apply_schema_policy(facts(Deletes.SOFT), head(MARKED, deleted_column=DELETED_COLUMN, recorded=recorded), RUN)
+    planned = apply_schema_policy(source_table(Deletes.SOFT), head(MARKED, deleted_column=DELETED_COLUMN, recorded=recorded), RUN)
     assert (planned.changes, planned.notes) == ((), ())
 
 
@@ -88,31 +88,31 @@ def test_a_soft_table_is_altered_no_further_and_its_mark_is_no_dropped_column(re
 def test_from_soft_to_hard_is_the_way_of_a_full_resync_only(recorded: bool) -> None:
     soft = head(MARKED, deleted_column=DELETED_COLUMN, recorded=recorded)
     with pytest.raises(SchemaChangedError, match="keeps deleted rows") as caught:
-        apply_schema_policy(facts(Deletes.HARD), soft, RUN)
+        apply_schema_policy(source_table(Deletes.HARD), soft, RUN)
     assert "resync --pipeline shop --table shop.orders --mode full" in caught.value.next
-    assert apply_schema_policy(facts(Deletes.HARD), soft, FULL).schema == SCHEMA
+    assert apply_schema_policy(source_table(Deletes.HARD), soft, FULL).schema == SCHEMA
     with pytest.raises(SchemaChangedError, match="deletes: ignore"):
-        apply_schema_policy(facts(Deletes.IGNORE), soft, RUN)
+        apply_schema_policy(source_table(Deletes.IGNORE), soft, RUN)
 
 
 def test_a_sources_own_column_of_that_name_is_no_mark_while_deletes_are_hard() -> None:
     own = schema(*MARKED)
-    apply_schema_policy(facts(Deletes.HARD, own), head(MARKED), RUN)
+    apply_schema_policy(source_table(Deletes.HARD, own), head(MARKED), RUN)
     with pytest.raises(SourceTableError, match="column '_deleted' of its own"):
-        apply_schema_policy(facts(Deletes.SOFT, own), head(MARKED), RUN)
+        apply_schema_policy(source_table(Deletes.SOFT, own), head(MARKED), RUN)
 
 
 def test_without_keys_nothing_can_be_marked() -> None:
     for kept in (Deletes.SOFT, Deletes.IGNORE):
         with pytest.raises(SourceTableError, match=f"has no keys.*deletes: {kept}"):
-            apply_schema_policy(facts(kept, keys=()), None, RUN)
+            apply_schema_policy(source_table(kept, keys=()), None, RUN)
 
 
 def test_a_full_resync_keeps_types_that_hold_what_is_kept() -> None:
     stored = (("id", "bigint"), ("name", "string"), ("amount", "decimal(12,2)"), ("updated_at", "timestamp"))
-    assert apply_schema_policy(facts(Deletes.HARD), head(stored), FULL).schema == SCHEMA
+    assert apply_schema_policy(source_table(Deletes.HARD), head(stored), FULL).schema == SCHEMA
     for deletes in (Deletes.SOFT, Deletes.IGNORE):
-        kept = apply_schema_policy(facts(deletes), head(stored), FULL).schema.column("amount")
+        kept = apply_schema_policy(source_table(deletes), head(stored), FULL).schema.column("amount")
         assert kept is not None
         assert kept.delta_type == "decimal(12,2)"
 
@@ -120,16 +120,16 @@ def test_a_full_resync_keeps_types_that_hold_what_is_kept() -> None:
 def test_a_full_resync_that_could_not_keep_deleted_rows_is_refused() -> None:
     stored = (("id", "bigint"), ("name", "date"), ("amount", "decimal(10,2)"), ("updated_at", "timestamp"))
     with pytest.raises(SchemaChangedError, match="cannot keep its deleted rows: name retyped"):
-        apply_schema_policy(facts(Deletes.SOFT), head(stored), FULL)
+        apply_schema_policy(source_table(Deletes.SOFT), head(stored), FULL)
     with pytest.raises(SchemaChangedError, match="keys changed from \\(id\\) to \\(name\\)"):
-        apply_schema_policy(facts(Deletes.SOFT, keys=("name",)), head(SCHEMA_DDL), FULL)
+        apply_schema_policy(source_table(Deletes.SOFT, keys=("name",)), head(SCHEMA_DDL), FULL)
 
 
 def test_the_mark_can_be_filled_like_a_column_and_only_where_there_is_one() -> None:
     backfill = replace(RUN, kind=RunKind.BACKFILL, columns=(DELETED_COLUMN,))
-    apply_schema_policy(facts(Deletes.SOFT), head(SCHEMA_DDL), backfill)
+    apply_schema_policy(source_table(Deletes.SOFT), head(SCHEMA_DDL), backfill)
     with pytest.raises(Exception, match="no column '_deleted'"):
-        apply_schema_policy(facts(Deletes.HARD), head(SCHEMA_DDL), backfill)
+        apply_schema_policy(source_table(Deletes.HARD), head(SCHEMA_DDL), backfill)
 
 
 def test_what_was_frozen_before_the_table_kept_deleted_rows_keeps_them_too() -> None:
@@ -152,7 +152,7 @@ def test_the_mark_is_not_a_column_of_the_source() -> None:
 
 @pytest.mark.parametrize("setting", [{"apply_as_deletes": "`Gone` = 1"}, {"previous_key": ("gone",)}])
 def test_a_column_that_a_setting_needs_is_not_frozen_out(setting: dict[str, Any]) -> None:
-    added = facts(Deletes.HARD, schema(*SCHEMA_DDL, ("gone", "int")), policy="freeze")
+    added = source_table(Deletes.HARD, schema(*SCHEMA_DDL, ("gone", "int")), policy="freeze")
     assert apply_schema_policy(added, head(SCHEMA_DDL), RUN).schema.names == SCHEMA.names
     needed = replace(added, config=replace(added.config, settings=added.config.settings.changed(**setting)))
     with pytest.raises(SchemaChangedError, match="'freeze' does not follow: gone added"):

@@ -30,7 +30,7 @@ def loose(collation: str = "general_ci", normal: str = "weight") -> TableSchema:
     return replace(plain, columns=(code, *plain.columns[1:]))
 
 
-def facts(columns: TableSchema) -> SourceTable:
+def source_table(columns: TableSchema) -> SourceTable:
     pipeline = Pipeline(
         name=PIPELINE, source=SourceConfig(kind=SourceKind.MARIADB, connection="c"), target=TargetConfig(root="/l", staging="/s"), tables=()
     )
@@ -48,7 +48,10 @@ NORMALISED = with_key_columns(loose(), ("code",))
 
 
 def test_a_new_table_and_a_new_generation_match_rows_as_the_source_does() -> None:
-    for planned in (apply_schema_policy(facts(loose()), None, RUN), apply_schema_policy(facts(loose()), head(loose(), ("code",)), FULL)):
+    for planned in (
+        apply_schema_policy(source_table(loose()), None, RUN),
+        apply_schema_policy(source_table(loose()), head(loose(), ("code",)), FULL),
+    ):
         assert planned.keys == ("_key_code",)
         assert planned.source_keys == ("code",)
         assert planned.keys_are_primary
@@ -59,7 +62,7 @@ def test_a_new_table_and_a_new_generation_match_rows_as_the_source_does() -> Non
 
 def test_only_tables_whose_rows_are_read_by_query_are_warned_of_spellings() -> None:
     """An event of a changed key names the old one too, as it was written: nothing is left under it."""
-    read, new = facts(loose()), TableState(pipeline=PIPELINE, table=TABLE)
+    read, new = source_table(loose()), TableState(pipeline=PIPELINE, table=TABLE)
     [warning] = key_warnings(read, new)
     assert "'code'" in warning
     followed = replace(read, config=replace(read.config, settings=TableSettings.of(method=Method.LOG)))
@@ -67,12 +70,12 @@ def test_only_tables_whose_rows_are_read_by_query_are_warned_of_spellings() -> N
 
 
 def test_a_table_that_was_made_without_goes_on_without() -> None:
-    planned = apply_schema_policy(facts(loose()), head(loose(), ("code",)), RUN)
+    planned = apply_schema_policy(source_table(loose()), head(loose(), ("code",)), RUN)
     assert (planned.keys, planned.schema.names, planned.notes) == (("code",), ("code", "n", "updated_at"), ())
 
 
 def test_a_table_that_was_made_with_it_goes_on_with_it_and_reports_no_change() -> None:
-    planned = apply_schema_policy(facts(loose()), head(NORMALISED, ("_key_code",)), RUN)
+    planned = apply_schema_policy(source_table(loose()), head(NORMALISED, ("_key_code",)), RUN)
     assert (planned.keys, planned.notes, planned.changes) == (("_key_code",), (), ())
 
 
@@ -80,23 +83,23 @@ def test_a_table_that_was_made_with_it_goes_on_with_it_and_reports_no_change() -
 def test_another_rule_of_the_source_stops_the_table_until_everything_is_read_again(now: TableSchema) -> None:
     lake = head(NORMALISED, ("_key_code",))
     with pytest.raises(SchemaChangedError, match="keys changed"):
-        apply_schema_policy(facts(now), lake, RUN)
-    apply_schema_policy(facts(now), lake, FULL)
+        apply_schema_policy(source_table(now), lake, RUN)
+    apply_schema_policy(source_table(now), lake, FULL)
 
 
 def test_without_a_normal_text_or_with_a_column_of_that_name_keys_are_compared_exactly() -> None:
-    assert apply_schema_policy(facts(loose(normal="")), None, RUN).keys == ("code",)
+    assert apply_schema_policy(source_table(loose(normal="")), None, RUN).keys == ("code",)
     taken = replace(loose(), columns=(*loose().columns, *schema(("_key_code", "int")).columns))
-    assert apply_schema_policy(facts(taken), None, RUN).keys == ("code",)
+    assert apply_schema_policy(source_table(taken), None, RUN).keys == ("code",)
 
 
 def test_a_frozen_operation_is_compared_with_its_key_columns_and_not_read_under_another_collation() -> None:
     spec = Case(root="x").operation(1, schema=NORMALISED, keys=("_key_code",))
-    assert rebase_on_current_columns(spec, facts(loose()), head(NORMALISED, ("_key_code",)), RUN) is spec
+    assert rebase_on_current_columns(spec, source_table(loose()), head(NORMALISED, ("_key_code",)), RUN) is spec
     assert spec.source_keys == ("code",)
     assert drift(NORMALISED, alike(loose("unicode_ci"), NORMALISED)) == ("code is compared by another collation",)
     with pytest.raises(SchemaChangedError):
-        rebase_on_current_columns(spec, facts(loose("unicode_ci")), head(NORMALISED, ("_key_code",)), RUN)
+        rebase_on_current_columns(spec, source_table(loose("unicode_ci")), head(NORMALISED, ("_key_code",)), RUN)
 
 
 def test_rules_are_recorded_and_compared_by_column() -> None:

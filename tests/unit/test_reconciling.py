@@ -42,7 +42,7 @@ class Digests:
         return tuple(name for name in columns if name in self.missing)
 
 
-def facts(*, cursor: bool, keys: bool = True) -> SourceTable:
+def source_table(*, cursor: bool, keys: bool = True) -> SourceTable:
     lead = (CursorColumn(name="at", type=CursorType.TIMESTAMP, precision=6),) if cursor else ()
     config = TableConfig(pipeline="shop", table=TABLE, settings=TableSettings(), path="/lake/shop/orders")
     return SourceTable(
@@ -64,11 +64,11 @@ def test_the_method_follows_from_cursor_keys_and_columns(
     cursor: bool, keys: bool, missing: tuple[str, ...], wanted: CompareLevel | None, strength: CompareLevel, said: str
 ) -> None:
     source = cast(Source, Digests(*missing))
-    given = facts(cursor=cursor, keys=keys)
+    given = source_table(cursor=cursor, keys=keys)
     assert compare_level(source, given, wanted)[0] is strength
     assert said in method_summary(source, given)
 
 
 def test_a_table_with_a_cursor_and_no_keys_cannot_be_compared() -> None:
     with pytest.raises(SourceTableError):
-        compare_level(cast(Source, Digests()), facts(cursor=True, keys=False))
+        compare_level(cast(Source, Digests()), source_table(cursor=True, keys=False))

@@ -16,7 +16,7 @@ FORM: dict[str, Any] = {"tables": [], "mode": "increment", "since": None, "until
 RUN_TYPES = ("scheduled", "manual", "asset_triggered", "operator_triggered", "asset_materialization")
 
 
-def facts(run_type: str = "manual", interval: Any = None, run_id: str = "manual__1", **conf: Any) -> DagRunFacts:
+def dag_run(run_type: str = "manual", interval: Any = None, run_id: str = "manual__1", **conf: Any) -> DagRunFacts:
     return DagRunFacts(dag_id="cdc_shop", run_id=run_id, run_type=run_type, conf=conf, interval=interval)
 
 
@@ -26,7 +26,7 @@ def facts(run_type: str = "manual", interval: Any = None, run_id: str = "manual_
 def test_a_run_without_parameters_carries_forward_whatever_its_type_and_interval(
     run_type: str, interval: Any, conf: dict[str, Any]
 ) -> None:
-    request = run_request(facts(run_type, interval, **conf))
+    request = run_request(dag_run(run_type, interval, **conf))
     assert request.kind is RunKind.INCREMENT
     assert (request.tables, request.since, request.until, request.keys, request.mode) == ((), None, None, (), None)
     assert (request.trigger, request.holder) == (run_type, "airflow:cdc_shop:manual__1")
@@ -34,34 +34,34 @@ def test_a_run_without_parameters_carries_forward_whatever_its_type_and_interval
 
 @pytest.mark.parametrize("run_id", ["backfill__2026-01-01T06:00:00+00:00", "scheduled__2026-01-01T06:00:00+00:00"])
 def test_a_backfill_reads_its_interval_also_where_airflow_rewrote_an_older_run(run_id: str) -> None:
-    request = run_request(facts("backfill", HOUR, run_id, tables=["shop.orders"]))
+    request = run_request(dag_run("backfill", HOUR, run_id, tables=["shop.orders"]))
     assert (request.kind, request.since, request.until, request.tables) == (RunKind.BACKFILL, *HOUR, ("shop.orders",))
 
 
 @pytest.mark.parametrize("conf", [{"mode": "full"}, {"since": "2026-01-01T00:00:00Z"}, {"keys": ["1"]}])
 def test_a_backfill_with_a_range_or_mode_of_its_own_is_refused(conf: dict[str, Any]) -> None:
     with pytest.raises(RequestError, match="takes its range from the dates"):
-        run_request(facts("backfill", HOUR, **conf))
+        run_request(dag_run("backfill", HOUR, **conf))
 
 
 def test_columns_are_a_backfill_of_them_of_all_rows_or_of_a_range() -> None:
-    request = run_request(facts("manual", columns=["note"], tables=["shop.orders"]))
+    request = run_request(dag_run("manual", columns=["note"], tables=["shop.orders"]))
     assert (request.kind, request.columns, request.since) == (RunKind.BACKFILL, ("note",), None)
-    odd = run_request(facts("manual", columns=['" note"', "a,b ", 'q"uote'], tables=['shop. odd "t"']))
+    odd = run_request(dag_run("manual", columns=['" note"', "a,b ", 'q"uote'], tables=['shop. odd "t"']))
     assert (odd.columns, odd.tables) == ((" note", "a,b", 'q"uote'), ('shop. odd "t"',))
-    keys = run_request(facts("manual", mode="keys", keys=['1, " b, c "', ["2", " d "]], tables=["shop.orders"])).keys
+    keys = run_request(dag_run("manual", mode="keys", keys=['1, " b, c "', ["2", " d "]], tables=["shop.orders"])).keys
     assert keys == (("1", " b, c "), ("2", " d "))
     with pytest.raises(RequestError, match="Only a backfill takes columns"):
-        run_request(facts("manual", columns=["note"], mode="full"))
+        run_request(dag_run("manual", columns=["note"], mode="full"))
 
 
 def test_a_backfill_without_interval_is_refused() -> None:
     with pytest.raises(RequestError, match="no data interval"):
-        run_request(facts("backfill"))
+        run_request(dag_run("backfill"))
 
 
 def test_a_range_is_taken_from_the_parameters_never_from_the_interval() -> None:
-    request = run_request(facts("manual", HOUR, mode="range", since="2025-12-01T00:00:00Z", until="2025-12-02T00:00:00+02:00"))
+    request = run_request(dag_run("manual", HOUR, mode="range", since="2025-12-01T00:00:00Z", until="2025-12-02T00:00:00+02:00"))
     assert (request.kind, request.mode) == (RunKind.RESYNC, ResyncMode.RANGE)
     assert (request.since, request.until) == (datetime(2025, 12, 1, tzinfo=UTC), datetime(2025, 12, 1, 22, tzinfo=UTC))
 
@@ -77,7 +77,7 @@ def test_a_range_is_taken_from_the_parameters_never_from_the_interval() -> None:
     ],
 )
 def test_keys_are_values_or_the_parts_of_composite_ones(given: list[Any], keys: tuple[tuple[str, ...], ...]) -> None:
-    assert run_request(facts(mode="keys", tables=["shop.orders"], keys=given)).keys == keys
+    assert run_request(dag_run(mode="keys", tables=["shop.orders"], keys=given)).keys == keys
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_keys_are_values_or_the_parts_of_composite_ones(given: list[Any], keys: 
 )
 def test_what_cannot_be_meant_is_refused_and_named(conf: dict[str, Any], says: str) -> None:
     with pytest.raises(RequestError) as caught:
-        run_request(facts(**conf))
+        run_request(dag_run(**conf))
     assert says in str(caught.value)
     assert "the watermark stays" in str(caught.value)
 
@@ -115,10 +115,10 @@ def test_run_requests_need_no_airflow() -> None:
 
 
 def test_the_mode_reconcile_and_every_run_of_the_reconcile_dag_compare_by_checksums() -> None:
-    asked = run_request(facts(mode="reconcile", tables=["shop.orders"], accept_deletes=7))
+    asked = run_request(dag_run(mode="reconcile", tables=["shop.orders"], accept_deletes=7))
     assert (asked.kind, asked.tables, asked.accept_deletes) == (RunKind.RECONCILE, ("shop.orders",), 7)
     for written, number, ratio in (("7", 7, 0.0), ("30%", 0, 0.3), ("", 0, 0.0)):
-        asked = run_request(facts(mode="reconcile", tables=["shop.orders"], accept_deletes=written))
+        asked = run_request(dag_run(mode="reconcile", tables=["shop.orders"], accept_deletes=written))
         assert (asked.accept_deletes, asked.accept_delete_ratio) == (number, ratio)
     for run_type in (*RUN_TYPES, "backfill"):
         own = DagRunFacts(dag_id="cdc_shop_reconcile", run_id="r", run_type=run_type, conf={}, interval=HOUR, reconcile=True)
@@ -139,4 +139,4 @@ def test_the_mode_reconcile_and_every_run_of_the_reconcile_dag_compare_by_checks
 )
 def test_a_reconcile_that_cannot_be_meant_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(RequestError):
-        run_request(facts(**wrong))
+        run_request(dag_run(**wrong))

@@ -14,31 +14,31 @@ from cdc_ops.core.pipeline.unknown_tables import SHOWN, KnownTables, UnknownTabl
 KNOWN = KnownTables(entries=("shop.orders", "shop.order_*", "crm.[ab]?"))
 
 
-def found(*items: tuple[str, int]) -> UnknownTables:
+def unknown_tables(*items: tuple[str, int]) -> UnknownTables:
     return UnknownTables.of(items, KNOWN)
 
 
 def test_nothing_is_said_of_nothing() -> None:
-    assert found().warning == found().told == ""
-    assert UnknownTables.total([]) == UnknownTables.total([found(), found()]) == found()
+    assert unknown_tables().warning == unknown_tables().told == ""
+    assert UnknownTables.total([]) == UnknownTables.total([unknown_tables(), unknown_tables()]) == unknown_tables()
 
 
 def test_the_tables_with_the_most_records_are_named_and_the_others_counted() -> None:
-    assert found(("shop.tmp", 3), ("shop.audit", 1200)).told == "1,200 of shop.audit, 3 of shop.tmp"
-    many = found(*((f"shop.t{number:02}", 1) for number in range(SHOWN + 2)))
+    assert unknown_tables(("shop.tmp", 3), ("shop.audit", 1200)).told == "1,200 of shop.audit, 3 of shop.tmp"
+    many = unknown_tables(*((f"shop.t{number:02}", 1) for number in range(SHOWN + 2)))
     assert (many.tables, many.records, len(many.shown)) == (SHOWN + 2, SHOWN + 2, SHOWN)
     assert many.told.endswith("1 of shop.t09, and others of 2 more tables")
     assert "'exclude: true'" in many.warning
 
 
 def test_a_name_that_differs_in_case_only_says_so() -> None:
-    assert found(("Shop.Orders", 2)).told == "2 of Shop.Orders (the pipeline file has 'shop.orders'; upper and lower case count)"
-    assert found(("shop.Order_1", 2)).shown[0].like == "shop.order_*"
-    assert found(("shop.else", 2)).shown[0].like == ""
+    assert unknown_tables(("Shop.Orders", 2)).told == "2 of Shop.Orders (the pipeline file has 'shop.orders'; upper and lower case count)"
+    assert unknown_tables(("shop.Order_1", 2)).shown[0].like == "shop.order_*"
+    assert unknown_tables(("shop.else", 2)).shown[0].like == ""
 
 
 def test_what_several_operations_found_adds_up() -> None:
-    both = UnknownTables.total([found(("shop.a", 1), ("Shop.Orders", 5)), found(), found(("shop.a", 9))])
+    both = UnknownTables.total([unknown_tables(("shop.a", 1), ("Shop.Orders", 5)), unknown_tables(), unknown_tables(("shop.a", 9))])
     assert [(item.name, item.records) for item in both.shown] == [("shop.a", 10), ("Shop.Orders", 5)]
     assert (both.tables, both.records, both.shown[1].like) == (2, 15, "shop.orders")
     assert json_codec.loads(UnknownTables, json_codec.dumps(both)) == both
@@ -57,7 +57,7 @@ def test_a_file_without_patterns_needs_no_expression() -> None:
 
 
 def test_the_error_names_the_tables_and_what_to_do() -> None:
-    error = str(unknown_tables_error("shop.orders", "s3://b/topic", found(("shop.tmp", 3))))
+    error = str(unknown_tables_error("shop.orders", "s3://b/topic", unknown_tables(("shop.tmp", 3))))
     assert "3 of shop.tmp" in error
     assert "exclude: true" in error
     assert OnUnknownTable.QUARANTINE.value in error

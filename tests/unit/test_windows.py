@@ -24,12 +24,12 @@ times = st.integers(-2, 12).map(lambda n: format_datetime(datetime(2026, 1, 1) +
 
 
 def values(cursor: Cursor, *, whole: bool = False) -> st.SearchStrategy[CursorValue]:
-    def of(size: int) -> st.SearchStrategy[CursorValue]:
+    def values_of_size(size: int) -> st.SearchStrategy[CursorValue]:
         parts = (times if column.type.is_temporal else numbers for column in cursor.columns[:size])
         return st.tuples(*parts).map(lambda literals: CursorValue(parts=literals))
 
     sizes = [len(cursor.columns)] if whole else range(1, len(cursor.columns) + 1)
-    return st.one_of(*map(of, sizes))
+    return st.one_of(*map(values_of_size, sizes))
 
 
 def bound(value: CursorValue, clock: CursorValue | None = None) -> SafeBound:

@@ -58,7 +58,7 @@ class UnknownTableFilter:
         strange = F.when(mine, 0).when(self.is_unknown(), 1).otherwise(2)
         found = envelopes.withColumn(_STRANGE, strange).where(F.lit(self.log.again) | (F.col(_STRANGE) < 2))
         kind = F.when(F.col(_STRANGE) == 1, RecordKind.UNKNOWN.value).when(F.col(_STRANGE) == 2, RecordKind.CONTROL.value)
-        reason = F.concat(F.lit("it is of "), _name(F.col("table")), F.lit(", of which the pipeline file does not speak"))
+        reason = F.concat(F.lit("the record is of table "), _name(F.col("table")), F.lit(", which the pipeline file does not name"))
         told = {"kind": F.coalesce(kind, F.col("kind")), "reason": F.when(F.col(_STRANGE) == 1, reason).otherwise(F.col("reason"))}
         return found.withColumns(told).drop(_STRANGE)
 
