@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial, reduce
-from typing import Final
+from typing import Final, assert_never
 
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Counts, Manifest, Operation, OperationResult, Outcome
-from cdc_ops.core.operation.reads import ArchiveRead, CompareRead, ReplayRead
+from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, CompareRead, KeysRead, ReplayRead, WindowRead
 from cdc_ops.core.operation.table_state import check_base
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.errors import LandedRowsLostError
@@ -35,6 +35,7 @@ from cdc_ops.steps.log.landed_events import keep_events, read_events, resolve_re
 from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
 from cdc_ops.steps.reconcile.landed_differences import read_differences
 from cdc_ops.steps.reporting.stopwatch import measured
+from cdc_ops.steps.stage.batch_request import BatchRequest
 from cdc_ops.steps.stage.deletes import drop_ignored_deletes, mark_deletes
 from cdc_ops.steps.stage.incomplete_rows import incomplete_row
 from cdc_ops.steps.stage.invalid_values import unstorable_value
@@ -96,7 +97,9 @@ def _merge(spark: SparkSession, source: Source, spec: Operation) -> OperationRes
     if _reads_while_it_writes(spec):
         check_columns_unchanged(source, spec)
     with _translated_errors(source, spec):
-        batch = _read_batch(spark, source, spec, manifest, taken=taken)
+        plan = plan_merge(spec, manifest)
+        request = BatchRequest(spark=spark, source=source, operation=spec, plan=plan, manifest=manifest, number_taken=taken)
+        batch = _read_batch(request)
         result = _unchanged(spec, manifest) if batch is None else _apply(spec, batch)
     return result if manifest is None else replace(result, counts=result.counts.with_landed(manifest))
 
@@ -109,21 +112,30 @@ def _apply(spec: Operation, batch: Batch) -> OperationResult:
     return result
 
 
-def _read_batch(spark: SparkSession, source: Source, spec: Operation, manifest: Manifest | None, *, taken: bool) -> Batch | None:
-    """Returns what was landed, or what is read now, as a batch; None if source and lake were compared and are the same."""
-    match spec.read:
-        case ReplayRead(replay=wanted):
-            return read_history(spark, spec, wanted)
-        case _ if manifest is None:
-            rows = read_with_null_counts(spark, source.jdbc_read(spec.full_schema, spec.slices), spec.full_schema, spec.source_keys)
-            return Batch(rows=rows, plan=plan_merge(spec, None))
-        case CompareRead():
-            return read_differences(spark, spec, manifest, taken=taken)
+def _read_batch(request: BatchRequest) -> Batch | None:
+    """Returns what was landed, or what is read now, as a batch; None if source and lake were compared and are equal."""
+    match request.operation.read:
+        case ReplayRead(replay=replay):
+            return read_history(request, replay)
+        case CompareRead(compare=compare):
+            return read_differences(request, compare)
         case ArchiveRead():
-            return read_events(spark, spec, manifest)
+            return read_events(request)
+        case WindowRead() | ChunkRead() | KeysRead():
+            return _read_landed(request) if request.manifest else _read_directly(request)
         case _:
-            rows = read_landed(spark, spec, manifest)
-            return Batch(rows=rows, plan=plan_merge(spec, manifest), manifest=manifest, read_rows=manifest.landed.rows)
+            assert_never(request.operation.read)
+
+
+def _read_landed(request: BatchRequest) -> Batch:
+    return request.batch_of(read_landed(request.spark, request.operation, request.landed))
+
+
+def _read_directly(request: BatchRequest) -> Batch:
+    """Returns rows of the source that the statement reads while it writes."""
+    operation = request.operation
+    read = request.source.jdbc_read(operation.full_schema, operation.slices)
+    return request.batch_of(read_with_null_counts(request.spark, read, operation.full_schema, operation.source_keys))
 
 
 def _reads_while_it_writes(spec: Operation) -> bool:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.deletes import DELETE_MARK
@@ -19,38 +19,37 @@ from cdc_ops.lake.history.read import History, as_feed, open_history, place_in_f
 from cdc_ops.lake.history.rows import Kept
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.merge.sql import INCOMPLETE
+from cdc_ops.steps.stage.batch_request import BatchRequest
 from cdc_ops.steps.stage.folded_events import fold_events, landed_rows
 
 
-def read_history(spark: SparkSession, spec: Operation, wanted: Replay) -> Batch:
+def read_history(request: BatchRequest, replay: Replay) -> Batch:
     """Returns the events of a table's history as a batch: they replace the table, or are merged from some time on.
 
     Args:
-        spark: A session of its own.
-        spec: The frozen operation.
-        wanted: Which events.
+        request: The operation.
+        replay: Which events.
 
     Raises:
         HistoryUnavailableError: there is no history.
         RequestError: the table has versions from before its history, which would be lost.
         ChangesUnavailableError: rows were changed by something else than events since the last one, and what was changed is gone.
     """
-    history = open_history(spark, wanted.path)
-    rows = with_pending(spark, Kept.of(spec), history)
-    if wanted.since is not None:
-        rows = rows.where((F.col("kind") != HistoryKind.STATE.value) & (F.col("happened_at") >= F.lit(wanted.since)))
+    spec, plan = request.operation, request.plan
+    history = open_history(request.spark, replay.path)
+    rows = with_pending(request.spark, Kept.of(spec), history)
+    if replay.since is not None:
+        rows = rows.where((F.col("kind") != HistoryKind.STATE.value) & (F.col("happened_at") >= F.lit(replay.since)))
     emptied = () if spec.apply.stored_as.ignores_deletes else truncates(rows)
     folded = fold_events(_of_today(as_feed(rows), spec), spec, truncated=bool(emptied))
     if spec.apply.stored_as.keeps_versions:
         folded = _last_of_place(folded)
-    if wanted.since is not None:
+    if replay.since is not None:
         plan = plan_merge(spec, _manifest(spec, emptied))
     elif spec.apply.stored_as.keeps_versions:
         _check_versions(spec, history)
-        plan = replace(plan_merge(spec, None), deleted_flag=DELETE_MARK, present=PRESENT, truncates=tuple(map(position_literal, emptied)))
-    else:
-        plan = plan_merge(spec, None)
-    return Batch(rows=landed_rows(folded, spec, place_in_feed()), plan=plan)
+        plan = replace(plan, deleted_flag=DELETE_MARK, present=PRESENT, truncates=tuple(map(position_literal, emptied)))
+    return replace(request.batch_of(landed_rows(folded, spec, place_in_feed())), plan=plan)
 
 
 def keep_whole_rows(spec: Operation, batch: Batch) -> Batch:

@@ -1,11 +1,8 @@
 """merge of the log method: landed events as a batch, what is set aside of them, and what the table's event history keeps. Runs in Spark."""
 
-from pyspark.sql import SparkSession
-
 from cdc_ops.core.events.event_history import may_be_noted
 from cdc_ops.core.operation.log_batch import LogBatchResult
-from cdc_ops.core.operation.merge_plan import plan_merge
-from cdc_ops.core.operation.operation import Manifest, Operation
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.errors import StateError
 from cdc_ops.formats.feed.fold import identity_of, place_of
@@ -16,17 +13,17 @@ from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.quarantine.write import resolve, set_aside
 from cdc_ops.lake.staging.landing import check_feed, read_landed
 from cdc_ops.steps.log.land_events import feed_folder
+from cdc_ops.steps.stage.batch_request import BatchRequest
 
 
-def read_events(spark: SparkSession, spec: Operation, manifest: Manifest) -> Batch:
+def read_events(request: BatchRequest) -> Batch:
     """Returns landed events as a batch; its commit carries up to where the table has everything of its archive then.
 
     Raises:
         LandedRowsLostError: files of them are gone.
     """
-    check_feed(spec, manifest)
-    rows = read_landed(spark, spec, manifest)
-    return Batch(rows=rows, plan=plan_merge(spec, manifest), manifest=manifest, read_rows=manifest.landed.rows)
+    check_feed(request.operation, request.landed)
+    return request.batch_of(read_landed(request.spark, request.operation, request.landed))
 
 
 def set_aside_bad_records(spec: Operation, batch: Batch) -> Batch:
