@@ -22,7 +22,8 @@ from cdc_ops.core.apply.scd import POSITION_TYPE, Sequence, SequenceKind, TableS
 from cdc_ops.core.archive.offsets import ArchiveWatermark
 from cdc_ops.core.operation.log_batch import LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge
-from cdc_ops.core.operation.operation import Manifest, Operation
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.results import Manifest
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.spark import jars

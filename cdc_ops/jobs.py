@@ -21,7 +21,8 @@ from cdc_ops import __version__
 from cdc_ops.core import json_codec
 from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.operation.job import JobSpec, MaintenanceTask, Step, StepResult, TableResult
-from cdc_ops.core.operation.operation import Operation, OperationResult
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.results import OperationResult
 from cdc_ops.core.phases import RunPhase, phases_text
 from cdc_ops.core.pipeline.connections import variable_name
 from cdc_ops.core.schema.tables import TableName
@@ -38,7 +39,7 @@ from cdc_ops.steps.merge import merge
 from cdc_ops.steps.query.connection_limit import ConnectionLimit, connections_of
 from cdc_ops.steps.query.load_guard import LoadGuard
 from cdc_ops.steps.query.replica_reads import ReplicaReads
-from cdc_ops.steps.reporting.progress import Pace, chunk_line, merge_line
+from cdc_ops.steps.reporting.progress_lines import Pace, chunk_line, merge_line
 from cdc_ops.steps.reporting.stopwatch import Stopwatch, measured, stopwatch
 
 PARALLEL_TABLES = 4

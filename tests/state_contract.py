@@ -13,7 +13,8 @@ import sqlalchemy as sa
 
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operation.operation import OperationKind, Outcome
+from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.results import Outcome
 from cdc_ops.core.operation.table_state import abandoned, committed, scanned, unchanged
 from cdc_ops.core.reconcile.diff import AbandonedOperation, CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.core.schema.tables import TableName

@@ -15,12 +15,13 @@ from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operation.operation import Counts, Operation, OperationKind, OperationResult, Outcome
+from cdc_ops.core.operation.operation import Operation, OperationKind
+from cdc_ops.core.operation.results import Counts, OperationResult, Outcome
 from cdc_ops.core.operation.table_state import TableState, committed
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
-from cdc_ops.state.base import TableRun, TableRunStatus
 from cdc_ops.state.lease import Lease
 from cdc_ops.state.sql import SqlStateStore, open_store
+from cdc_ops.state.table_run import TableRun, TableRunStatus
 from tests.operations import made, operation
 
 T = TypeVar("T")

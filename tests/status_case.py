@@ -6,14 +6,15 @@ from pathlib import Path
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operation.operation import Counts, OperationKind
-from cdc_ops.core.operation.progress import SnapshotProgress
+from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.results import Counts
+from cdc_ops.core.operation.table_progress import SnapshotProgress
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.phases import PhaseSeconds, RunPhase
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import SourceAccessError
-from cdc_ops.state.base import TableRun, TableRunStatus
 from cdc_ops.state.sql import SqlStateStore, open_store
+from cdc_ops.state.table_run import TableRun, TableRunStatus
 from tests.operations import made
 
 TTL = timedelta(minutes=5)

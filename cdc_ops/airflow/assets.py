@@ -12,7 +12,7 @@ from airflow.sdk import Asset, AssetAlias
 
 from cdc_ops.core import json_codec
 from cdc_ops.core.pipeline.pipeline import TableConfig
-from cdc_ops.state.base import TableRun
+from cdc_ops.state.table_run import TableRun
 
 
 def pipeline_alias(pipeline: str) -> AssetAlias:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from cdc_ops.core import json_codec
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult, TableResult
-from cdc_ops.core.operation.operation import OperationResult, Outcome
+from cdc_ops.core.operation.results import OperationResult, Outcome
 from cdc_ops.core.phases import Phases, PhaseSeconds, RunPhase, added
 from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.core.schema.tables import TableName

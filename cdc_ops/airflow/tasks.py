@@ -22,7 +22,7 @@ from cdc_ops.config.settings import load_settings
 from cdc_ops.core.phases import phases_text
 from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.lake.spark import jars
-from cdc_ops.state.base import TableRun, TableRunStatus
+from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.discovery import discover_all
 from cdc_ops.steps.plan import group_tables
 from cdc_ops.steps.reporting.told_before import unchanged_text, warned_before

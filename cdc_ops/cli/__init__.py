@@ -5,19 +5,13 @@ table is not ours, 5 some tables failed and need somebody, 6 failed in a way tha
 failed, but one waits at a gap in its archive for somebody, 1 anything unforeseen.
 """
 
-from cdc_ops.cli.commands import (  # noqa: F401  each module registers its commands
-    changes,
-    check,
-    formats,
-    gaps,
-    history,
-    ledger,
-    quarantine,
-    unlock,
-    verify,
-    version,
-    view,
-)
+from importlib import import_module
+from pkgutil import iter_modules
+
+from cdc_ops.cli import commands
 from cdc_ops.cli.commands.pipelines import app, main
+
+for _module in iter_modules(commands.__path__):  # each registers its commands
+    import_module(f"{commands.__name__}.{_module.name}")
 
 __all__ = ["app", "main"]

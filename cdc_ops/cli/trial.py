@@ -10,14 +10,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from cdc_ops.cli.output import render
-from cdc_ops.cli.output.progress import progress
+from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, connect
 from cdc_ops.cli.tables import free_folder
 from cdc_ops.core import json_codec
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.pipeline.table_selection import select_tables
 from cdc_ops.errors import CdcError
-from cdc_ops.steps.reporting.progress import rows_text
+from cdc_ops.steps.reporting.progress_lines import rows_text
 from cdc_ops.steps.table.entries import matched_entries
 
 if TYPE_CHECKING:

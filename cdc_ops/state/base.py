@@ -3,130 +3,19 @@
 The ledger is a cache of the Delta log plus the frozen plans; core.operation.table_state says how states move, this says how they are kept.
 """
 
-import enum
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import ClassVar
 
-from cdc_ops.core.archive.completeness import MissingEvents
-from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operation.operation import Counts, Operation, OperationKind, OperationResult
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.results import OperationResult
 from cdc_ops.core.operation.table_state import TableState
-from cdc_ops.core.phases import Phases
 from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.archive_base import ArchiveReader, ArchiveStore
 from cdc_ops.state.lease import Lease
-
-
-class TableRunStatus(enum.StrEnum):
-    """How one table fared in one run."""
-
-    PLANNED = "planned"
-    IDLE = "idle"
-    LANDED = "landed"
-    MERGED = "merged"
-    COMMITTED = "committed"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunTiming:
-    """When a run worked on a table.
-
-    Args:
-        started_at, finished_at: By the ledger's clock, UTC; `finished_at` is None while the run works.
-        phases: What the run spent its time on.
-    """
-
-    started_at: datetime
-    finished_at: datetime | None = None
-    phases: Phases = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunResult:
-    """What a run read from a table's source and wrote to the lake.
-
-    Args:
-        window: The window that was read, None if none was.
-        op_seq: Always None; the stored JSON has it.
-        delta_version: Of the table after the run.
-        counts: Rows read and written, and what was set aside.
-        late_rows: Rows that turned up below the watermark, and were merged.
-        max_commit_lag: How far below the watermark the oldest late row was, in seconds; None without late rows, and for numeric cursors.
-    """
-
-    window: Window | None = None
-    op_seq: int | None = None
-    delta_version: int | None = None
-    counts: Counts = field(default_factory=Counts)
-    late_rows: int = 0
-    max_commit_lag: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunMessages:
-    """What a run says to people about a table; "" or empty where there is nothing to say.
-
-    Args:
-        message: One line: why the table is idle, the error's text, warnings.
-        alert: What somebody has to look at although the run goes on.
-        advice: Which setting to change because of late rows.
-        note: Why rows were committed by something other than this run's own statement.
-        warnings: Warnings of the plan; the next run shows only new ones.
-        schema_changes: One sentence per change of columns at the source that the run has to report.
-    """
-
-    message: str = ""
-    alert: str = ""
-    advice: str = ""
-    note: str = ""
-    warnings: tuple[str, ...] = ()
-    schema_changes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableRun:
-    """One table in one run, for people: what was asked, what happened. In its JSON the fields of the groups stand beside the others.
-
-    Args:
-        pipeline, table: Which table.
-        run_id: The run (Airflow's run id, or the CLI's own).
-        trigger: `scheduled`, `manual`, `backfill`, `cli`, ...
-        kind: Why the table was written.
-        status: How the table fared.
-        timing: When the run worked on the table.
-        result: What it read and wrote.
-        messages: What it says to people.
-        told_before: Delta version up to which the asset events of earlier runs have told of the table, None if of nothing.
-        missing: What the table's archive misses, as the alert says; None if nothing is missing.
-    """
-
-    JSON_INLINE: ClassVar[tuple[str, ...]] = ("timing", "result", "messages")
-    pipeline: str
-    table: TableName
-    run_id: str
-    trigger: str
-    kind: OperationKind
-    status: TableRunStatus
-    timing: RunTiming
-    result: RunResult = RunResult()
-    messages: RunMessages = RunMessages()
-    told_before: int | None = None
-    missing: MissingEvents | None = None
-
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """What is to be said of the run besides its status, most urgent first."""
-        return tuple(text for text in (self.messages.alert, self.messages.advice) if text)
-
-    @property
-    def waits_for_somebody(self) -> bool:
-        """True if the table has come through up to a gap in its archive, and goes on only when somebody has acted."""
-        return self.missing is not None and not self.missing.healing
+from cdc_ops.state.table_run import TableRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,19 +15,21 @@ from sqlalchemy import Connection, Row, select, update
 
 from cdc_ops.core import json_codec
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operation.operation import Operation, OperationResult, Outcome
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.results import OperationResult, Outcome
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import LeaseHeldError, StaleStateError
-from cdc_ops.state.base import OpenNumber, StateReader, StateStore, TableOverview, TableRun
-from cdc_ops.state.db import leases, operations, pruning, rows, runs
+from cdc_ops.state.base import OpenNumber, StateReader, StateStore, TableOverview
+from cdc_ops.state.db import leases, operations, pruning, runs, table_rows
 from cdc_ops.state.db.archives import SqlArchiveReader, SqlArchiveStore
 from cdc_ops.state.db.database import PATIENCE, Database
 from cdc_ops.state.db.operations import OperationStatus
 from cdc_ops.state.db.schema import tables
 from cdc_ops.state.lease import Lease
 from cdc_ops.state.migrate import is_current, ledger_version, outdated, upgrade
+from cdc_ops.state.table_run import TableRun
 
 T = TypeVar("T")
 
@@ -143,7 +145,7 @@ class SqlStateReader(SqlArchiveReader, StateReader):
         return self._read(lambda connection: runs.overview(connection, pipeline), ())
 
     def _table_row(self, pipeline: str, table: TableName) -> Row[Any] | None:
-        query = select(tables).where(rows.of(tables, pipeline, table))
+        query = select(tables).where(table_rows.of(tables, pipeline, table))
         return self._read(lambda connection: connection.execute(query).first(), None)
 
     def _read(self, query: Callable[[Connection], T], empty: T) -> T:
@@ -252,7 +254,7 @@ class SqlStateStore(SqlArchiveStore, SqlStateReader, StateStore):
         _check_table(lease, (TableState(pipeline=pipeline, table=table),))
         with self._database.write() as connection:
             leases.hold(connection, lease)
-            connection.execute(update(tables).where(rows.of(tables, pipeline, table)).values(stats=json_codec.dumps(stats)))
+            connection.execute(update(tables).where(table_rows.of(tables, pipeline, table)).values(stats=json_codec.dumps(stats)))
 
     def prune(self, pipeline: str, table: TableName, before: datetime) -> int:
         """See `StateStore`. Nothing is locked where nothing is old."""
@@ -302,4 +304,4 @@ def _check_numbers(connection: Connection, expected: TableState, specs: tuple[Op
 
 def _store(connection: Connection, lease: Lease, new: TableState, stats: TableStats | None) -> None:
     values = {"state": json_codec.dumps(new)} | ({"stats": json_codec.dumps(stats)} if stats else {})
-    connection.execute(update(tables).where(rows.of(tables, lease.pipeline, lease.table)).values(values))
+    connection.execute(update(tables).where(table_rows.of(tables, lease.pipeline, lease.table)).values(values))

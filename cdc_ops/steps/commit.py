@@ -6,8 +6,9 @@ from datetime import timedelta
 
 from cdc_ops.core.events.column_drift import ColumnDrift
 from cdc_ops.core.operation.job import TableResult
-from cdc_ops.core.operation.operation import Counts, Operation, OperationKind, OperationResult, Outcome
+from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.reads import CompareRead
+from cdc_ops.core.operation.results import Counts, OperationResult, Outcome
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.operation.table_state import abandoned
 from cdc_ops.core.phases import PLANNING, Phases, RunPhase, added
@@ -17,8 +18,8 @@ from cdc_ops.core.pipeline.unknown_tables import UnknownTables
 from cdc_ops.core.schema.value_policies import NullifiedValues
 from cdc_ops.errors import CdcError, DeletesRefusedError, JobLostError, StaleStateError, from_payload
 from cdc_ops.lake.staging.manifests import expire
-from cdc_ops.state.base import RunMessages, RunTiming, TableRun, TableRunStatus
 from cdc_ops.state.lease import Lease
+from cdc_ops.state.table_run import RunMessages, RunTiming, TableRun, TableRunStatus
 from cdc_ops.steps.archive.gaps import with_missing_events
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.recover import catch_up, follow_lake, settle_unchanged

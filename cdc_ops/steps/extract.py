@@ -11,8 +11,9 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.apply.apply_spec import Landing
-from cdc_ops.core.operation.operation import Counts, Manifest, Operation, OperationResult, Outcome
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
+from cdc_ops.core.operation.results import Counts, Manifest, OperationResult, Outcome
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.lake.staging.landing import land
 from cdc_ops.lake.staging.manifests import find_landed

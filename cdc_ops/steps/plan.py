@@ -17,8 +17,9 @@ from cdc_ops.core.cursor.auto_increment import CounterSamples
 from cdc_ops.core.cursor.windows import fresh_instant
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.job import JobSpec, Step
-from cdc_ops.core.operation.operation import Operation, OperationKind, OperationResult
+from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.reads import ArchiveRead
+from cdc_ops.core.operation.results import OperationResult
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
 from cdc_ops.core.operation.table_state import LedgerStatus, TableState, compare, projected, scanned
 from cdc_ops.core.phases import RunPhase
@@ -30,8 +31,9 @@ from cdc_ops.errors import RequestError
 from cdc_ops.lake.log.head import read_head
 from cdc_ops.lake.staging.manifests import find_landed, is_landed
 from cdc_ops.sources.base import Source
-from cdc_ops.state.base import RunMessages, RunResult, RunTiming, StateReader, TableRun, TableRunStatus
+from cdc_ops.state.base import StateReader
 from cdc_ops.state.lease import Lease
+from cdc_ops.state.table_run import RunMessages, RunResult, RunTiming, TableRun, TableRunStatus
 from cdc_ops.steps.archive.frozen_files import record_frozen, record_scan, with_hashes
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.planning.draft import draft_operations, with_current_settings

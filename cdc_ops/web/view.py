@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 
 from cdc_ops.core.operation.table_state import Phase
 from cdc_ops.core.phases import phases_text
-from cdc_ops.state.base import TableOverview, TableRun, TableRunStatus
+from cdc_ops.state.base import TableOverview
+from cdc_ops.state.table_run import TableRun, TableRunStatus
 
 LATE_DEFAULT = timedelta(hours=24)
 """A table counts as late after this time where nothing is known of its schedule."""

@@ -20,7 +20,8 @@ from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.commit_json import render_record
 from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult, TableResult
-from cdc_ops.core.operation.operation import Counts, Manifest, Operation, OperationResult, Outcome, app_id
+from cdc_ops.core.operation.operation import Operation, app_id
+from cdc_ops.core.operation.results import Counts, Manifest, OperationResult, Outcome
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, LakeConflictError, NullKeyError
 from cdc_ops.lake.file_io import read_text, write_text

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 
 import cdc_ops
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult
-from cdc_ops.core.operation.operation import Manifest, Operation
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.results import Manifest
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import JobLostError
 from cdc_ops.jobs import execute

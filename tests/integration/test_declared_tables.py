@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core.operation.job import JobSpec, StepResult
-from cdc_ops.core.operation.operation import Outcome
 from cdc_ops.core.operation.reads import ArchiveRead
+from cdc_ops.core.operation.results import Outcome
 from cdc_ops.errors import JobLostError
 from cdc_ops.jobs import execute
 from cdc_ops.sources.base import open_source

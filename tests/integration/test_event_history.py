@@ -132,7 +132,7 @@ def test_the_command_tells_the_rows_of_a_time(followed: Shop, tmp_path: Path, mo
     table = f"{followed.world.name('items')}"
     file = PIPELINE.format(folder=tmp_path, path=followed.world.path("items"), table=table)
     (tmp_path / "shop.yaml").write_text(file.replace(f"{tmp_path}/lake", followed.world.pipeline.target.root))
-    monkeypatch.setattr("cdc_ops.cli.commands.history.LocalSpark.session", lambda _: followed.world.spark)
+    monkeypatch.setattr("cdc_ops.cli.commands.event_history.LocalSpark.session", lambda _: followed.world.spark)
     shown = CliRunner().invoke(app, ["as-of", table, "--at", followed.at(300).isoformat(), "--pipelines", str(tmp_path)])
     assert shown.exit_code == 0, shown.output
     rows = (json.loads(line) for line in shown.stdout.splitlines())

@@ -17,9 +17,9 @@ from cdc_ops.core.pipeline.table_settings import NullCursor, TableSettings
 from cdc_ops.dev.servers import MariaDBServer, PostgresServer
 from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.bounds.activity import ServerActivity
-from cdc_ops.sources.mysql import bounds as mysql_bounds
-from cdc_ops.sources.postgres import bounds as postgres_bounds
-from cdc_ops.state.base import TableRun, TableRunStatus
+from cdc_ops.sources.mysql import bound_probe as mysql_bounds
+from cdc_ops.sources.postgres import bound_probe as postgres_bounds
+from cdc_ops.state.table_run import TableRun, TableRunStatus
 from tests.world import World
 
 MINUTE = timedelta(minutes=1)

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.archive.file_names import Layout
 from cdc_ops.core.operation.job import JobSpec, StepResult
-from cdc_ops.core.operation.operation import Operation, Outcome
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.results import Outcome
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, InitialLoad, OnBadRecord, OnGap
 from cdc_ops.core.pipeline.paths import quarantine_path, quarantine_root

@@ -21,7 +21,7 @@ from cdc_ops.dev.servers import DatabaseServer, MariaDBServer, MySQLServer, Post
 from cdc_ops.errors import LedgerUnavailableError, SourceInterruptedError, SourceUnreachableError
 from cdc_ops.sources.base import open_source
 from cdc_ops.sources.sql_source import SqlSource
-from cdc_ops.state.base import TableRunStatus
+from cdc_ops.state.table_run import TableRunStatus
 from cdc_ops.testing.source_harness import background, wait_until
 from tests.world import World
 

@@ -11,7 +11,7 @@ from cdc_ops.core.pipeline.dropped_tables import DroppedTables
 from cdc_ops.core.pipeline.pipeline import TableRule
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import ConfigError, SourceTableError
-from cdc_ops.state.base import TableRunStatus
+from cdc_ops.state.table_run import TableRunStatus
 from cdc_ops.steps.discovery import discover_all
 from cdc_ops.steps.plan import TablePlan, plan_table
 from cdc_ops.steps.runs.run import RunReport

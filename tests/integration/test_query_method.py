@@ -17,8 +17,8 @@ from cdc_ops.core.phases import RunPhase
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import JobLostError, LeaseHeldError, LedgerBehindError, RequestError, TargetForeignError, TargetNotDeltaError
 from cdc_ops.lake.log.head import read_head
-from cdc_ops.state.base import TableRunStatus
 from cdc_ops.state.sql import open_store
+from cdc_ops.state.table_run import TableRunStatus
 from cdc_ops.steps.runs.run import RunReport
 from tests.stores import at
 from tests.world import ORDERS, World, request

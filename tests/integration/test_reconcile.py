@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult
-from cdc_ops.core.operation.operation import Outcome
+from cdc_ops.core.operation.results import Outcome
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
 from cdc_ops.dev.servers import MariaDBServer, PostgresServer
 from cdc_ops.errors import DeletesRefusedError, JobLostError
-from cdc_ops.state.base import TableRunStatus
+from cdc_ops.state.table_run import TableRunStatus
 from cdc_ops.steps.reconcile.differing_buckets import DifferingBuckets, TableChecksums
 from cdc_ops.steps.runs.run import RunReport
 from tests.world import ORDERS, World

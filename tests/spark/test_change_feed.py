@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import cdc_ops
 from cdc_ops.cli import app
 from cdc_ops.core.apply.apply_spec import ApplyMode
-from cdc_ops.core.operation.change_range import parse_bound
+from cdc_ops.core.change_range import parse_bound
 from cdc_ops.core.operation.merge_plan import keys_condition, plan_merge
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.errors import ChangesUnavailableError

@@ -24,7 +24,8 @@ from cdc_ops.core.archive.offsets import ArchiveWatermark
 from cdc_ops.core.cursor.cursors import Cursor
 from cdc_ops.core.operation.log_batch import LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge
-from cdc_ops.core.operation.operation import Manifest, Operation, OperationResult, Outcome
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.results import Manifest, OperationResult, Outcome
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.merge import tombstones
 from cdc_ops.lake.merge.apply import apply

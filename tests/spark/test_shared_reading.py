@@ -14,8 +14,9 @@ from pyspark.sql import functions as F
 from cdc_ops.archives.registry import open_archive
 from cdc_ops.core.archive.offsets import ArchiveWatermark, PartitionWatermark
 from cdc_ops.core.operation.log_batch import LogBatch
-from cdc_ops.core.operation.operation import Manifest, Operation
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
+from cdc_ops.core.operation.results import Manifest
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnUnknownTable
 from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN, KnownTables, UnknownTable, UnknownTables
 from cdc_ops.core.schema.tables import TableName

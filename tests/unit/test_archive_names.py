@@ -2,7 +2,6 @@
 
 import pytest
 
-from cdc_ops.core.archive.file_endings import TAIL, has_valid_footer
 from cdc_ops.core.archive.file_names import (
     BinlogName,
     Compression,
@@ -14,6 +13,7 @@ from cdc_ops.core.archive.file_names import (
     UnrecognizedFile,
     parse_name,
 )
+from cdc_ops.core.archive.finished_files import TAIL, has_valid_footer
 from cdc_ops.errors import ConfigError
 
 KAFKA = Layout.KAFKA_CONNECT

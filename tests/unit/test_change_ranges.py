@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 import cdc_ops
 from cdc_ops.cli import app
 from cdc_ops.core.archive.offsets import ArchiveWatermark, PartitionWatermark
+from cdc_ops.core.change_range import CHANGE_FEED, Bound, BoundKind, ChangeMode, LoggedCommit, parse_bound, version_at
 from cdc_ops.core.cursor.cursors import CursorValue
-from cdc_ops.core.operation.change_range import CHANGE_FEED, Bound, BoundKind, ChangeMode, LoggedCommit, parse_bound, version_at
 from cdc_ops.core.operation.commit_json import render_record
 from cdc_ops.core.operation.commit_record import CommitRecord
 from cdc_ops.core.operation.operation import OperationKind

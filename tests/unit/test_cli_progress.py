@@ -9,7 +9,7 @@ from rich.progress import Progress, TextColumn
 
 from cdc_ops.cli.commands.pipelines import run_all
 from cdc_ops.cli.output import render
-from cdc_ops.cli.output.progress import MOST_LINES, MovingLines, progress
+from cdc_ops.cli.output.moving_lines import MOST_LINES, MovingLines, progress
 from cdc_ops.steps.runs.run import RunReport
 from tests.operations import changed
 from tests.unit.test_phases import RUN

@@ -18,7 +18,7 @@ from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import RequestError
-from cdc_ops.state.base import TableRun, TableRunStatus
+from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.plan import TablePlan
 from cdc_ops.steps.planning.request import Draft
 from cdc_ops.steps.planning.warnings import foreign_warnings

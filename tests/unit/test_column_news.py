@@ -6,7 +6,7 @@ from dataclasses import replace
 from cdc_ops.core.events.column_drift import NO_DRIFT, SHOWN, ColumnDrift
 from cdc_ops.core.events.ddl_changes import DdlChange, TableChangeKind
 from cdc_ops.core.json_codec import dumps, loads
-from cdc_ops.core.operation.operation import Counts
+from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.schema.schema_evolution import COPY_ANEW
 from cdc_ops.formats.registry import open_format
 

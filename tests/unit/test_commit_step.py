@@ -10,15 +10,16 @@ import pytest
 from cdc_ops.core.operation.commit_json import render_record
 from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.job import StepResult, TableResult
-from cdc_ops.core.operation.operation import Counts, Manifest, Operation, OperationKind, OperationResult, Outcome
+from cdc_ops.core.operation.operation import Operation, OperationKind
+from cdc_ops.core.operation.results import Counts, Manifest, OperationResult, Outcome
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TargetConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.errors import LakeConflictError, LeaseHeldError
 from cdc_ops.lake.staging.manifests import write_manifest
-from cdc_ops.state.base import TableRun, TableRunStatus
 from cdc_ops.state.sql import SqlStateStore, open_store
+from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.runs.table_groups import TableFailure, commit_group
 from tests.lake_case import PIPELINE, TABLE, Case

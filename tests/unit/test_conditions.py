@@ -2,7 +2,7 @@
 
 import pytest
 
-from cdc_ops.config.expressions.conditions import check_condition, named_columns
+from cdc_ops.config.expressions.spark_conditions import check_condition, named_columns
 from cdc_ops.errors import ConfigError
 
 COLUMNS = ("id", "is_deleted", "Status", "deleted_at", "date", "we`ird", "操作", "net price", "a.b", "user", "values", "comment")

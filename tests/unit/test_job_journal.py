@@ -7,7 +7,8 @@ from pathlib import Path
 from cdc_ops.airflow.job_files import JobFiles, open_journal, summary, written
 from cdc_ops.core import json_codec
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult, TableResult
-from cdc_ops.core.operation.operation import Counts, Operation, OperationResult, Outcome
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.results import Counts, OperationResult, Outcome
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TargetConfig
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import LakeConflictError

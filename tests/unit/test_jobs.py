@@ -6,7 +6,8 @@ import pytest
 
 from cdc_ops import jobs
 from cdc_ops.core.operation.job import JobSpec, Step
-from cdc_ops.core.operation.operation import Operation, OperationResult, Outcome
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.results import OperationResult, Outcome
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.schema.tables import TableName
 from tests.state_values import spec

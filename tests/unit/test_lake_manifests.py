@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from cdc_ops.core import json_codec
-from cdc_ops.core.operation.operation import KeyRange, Manifest, Operation
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.results import KeyRange, Manifest
 from cdc_ops.errors import StateError
 from cdc_ops.lake.file_io import open_filesystem, read_text, write_text
 from cdc_ops.lake.staging.manifests import (

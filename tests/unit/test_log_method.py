@@ -17,8 +17,9 @@ from cdc_ops.core.operation.commit_json import parse_record, render_record
 from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.log_batch import PRESENT, LogBatch, LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge
-from cdc_ops.core.operation.operation import Manifest, Operation
-from cdc_ops.core.operation.progress import TableProgress
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.results import Manifest
+from cdc_ops.core.operation.table_progress import TableProgress
 from cdc_ops.core.operation.table_state import Phase, TableState, committed, rebuilt
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnGap
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableRule, TargetConfig

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType
 from cdc_ops.core.operation.merge_plan import keys_condition, plan_merge, spark_literal
-from cdc_ops.core.operation.operation import KeyRange, Manifest, OperationKind
+from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.results import KeyRange, Manifest
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import NullKeyError

@@ -10,7 +10,7 @@ from cdc_ops.cli.commands.pipelines import ARCHIVE_GAP, _exit_after
 from cdc_ops.core.archive.completeness import GapRecord, GapStatus
 from cdc_ops.core.pipeline.archive_config import OnGap
 from cdc_ops.errors import ArchiveGapError
-from cdc_ops.state.base import TableRun, TableRunStatus
+from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.runs.run import RunReport
 from tests.declared_world import DeclaredWorld
 

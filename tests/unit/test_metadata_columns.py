@@ -39,7 +39,7 @@ def test_some_columns_of_a_row_say_nothing_of_its_delete() -> None:
 
 def test_without_names_a_statement_writes_what_it_wrote_before() -> None:
     plan = plan_merge(Case(root="/r").operation(7), None)
-    assert plan.stamps.columns == ()
+    assert plan.metadata.columns == ()
     assert plan.batch_columns == plan.columns
 
 

@@ -19,8 +19,8 @@ from cdc_ops.core.schema.declared_tables import DeclaredTable
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ConfigError, JobLostError, SourceTableError
 from cdc_ops.sources.base import Source, open_source
-from cdc_ops.state.base import TableRunStatus
 from cdc_ops.state.sql import open_store
+from cdc_ops.state.table_run import TableRunStatus
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.discovery import discover_all
 from cdc_ops.steps.runs.run import RunReport, run_pipeline

@@ -14,16 +14,18 @@ from cdc_ops.cli.output import render
 from cdc_ops.cli.output.verbosity import verbose_option
 from cdc_ops.core.cursor.cursors import Cursor, CursorValue
 from cdc_ops.core.cursor.windows import Window
-from cdc_ops.core.operation.operation import Counts, OperationKind
-from cdc_ops.core.operation.progress import SnapshotProgress
+from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.reads import WindowRead
+from cdc_ops.core.operation.results import Counts
+from cdc_ops.core.operation.table_progress import SnapshotProgress
 from cdc_ops.core.operation.table_state import TableState, committed
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import UnforeseenJobError
-from cdc_ops.state.base import TableOverview, TableRun, TableRunStatus
+from cdc_ops.state.base import TableOverview
 from cdc_ops.state.lease import Lease
+from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.plan import TablePlan
 from cdc_ops.steps.planning.request import Draft
 from cdc_ops.steps.runs.run import RunReport

@@ -13,12 +13,12 @@ from cdc_ops.cli.output import render
 from cdc_ops.cli.output.phases import print_phases
 from cdc_ops.core import json_codec
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult, TableResult
-from cdc_ops.core.operation.operation import OperationResult, Outcome
+from cdc_ops.core.operation.results import OperationResult, Outcome
 from cdc_ops.core.phases import PhaseSeconds, RunPhase, added, phases_text
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.lake.file_io import write_text
-from cdc_ops.state.base import TableRun, TableRunStatus
+from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.reporting import stopwatch as clock
 from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
 from cdc_ops.steps.runs.run import RunReport

@@ -9,9 +9,9 @@ from sqlglot import exp
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.apply.metadata_columns import START, MetadataColumns
-from cdc_ops.core.operation.audit_values import AuditValues
 from cdc_ops.core.operation.merge_plan import FROM, GONE, REUSED, MergePlan, keys_condition, older_than, position_literal
-from cdc_ops.core.operation.operation import KeyRange
+from cdc_ops.core.operation.metadata_values import MetadataValues
+from cdc_ops.core.operation.results import KeyRange
 from cdc_ops.core.schema.tables import TableName, folder_name, name_of_folder
 from cdc_ops.core.text import split_list
 from cdc_ops.lake.merge.sql import merge_statement, versions_statement
@@ -30,7 +30,7 @@ PLAN = MergePlan(
     columns=(*KEYS, *VALUES),
     prune=(KeyRange(column=KEYS[0], low="1", high="9"),),
     deleted_flag=OWN[0],
-    stamps=AuditValues(own=STAMPS, at="TIMESTAMP '2026-01-01'", operation=1),
+    metadata=MetadataValues(own=STAMPS, at="TIMESTAMP '2026-01-01'", operation=1),
 )
 
 
@@ -45,7 +45,7 @@ def test_a_merge_has_the_names_of_its_plan_and_no_others(present: bool, sequence
         present=OWN[1] if present else "",
         sequence=OWN[2] if sequence else "",
         deleted_column=OWN[3] if marker else "",
-        stamps=replace(PLAN.stamps, marker=OWN[3] if marker else ""),
+        metadata=replace(PLAN.metadata, marker=OWN[3] if marker else ""),
         columns=(*PLAN.columns, *(OWN[3:] if marker else ())),
         update_only=VALUES[:2] if only else (),
         delete_missing_where=keys_condition(KEYS, ("int", "string"), (("1", "it's \\"),)) + f" OR {older_than(OWN[2], 'array(1L)')}",

@@ -15,11 +15,12 @@ from cdc_ops.core.cursor.late_rows import LateRows
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.commit_json import parse_record, render_record
 from cdc_ops.core.operation.commit_record import CommitRecord
-from cdc_ops.core.operation.operation import Counts, OperationKind
+from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.phases import PhaseSeconds, RunPhase
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import StateError
-from cdc_ops.state.base import TableRun, TableRunStatus
+from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.runs.run import RunReport
 from tests.operations import made
 

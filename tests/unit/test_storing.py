@@ -16,7 +16,8 @@ from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.log_batch import LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge
-from cdc_ops.core.operation.operation import Manifest, OperationKind
+from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.results import Manifest
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.archive_config import OnBadRecord

@@ -5,7 +5,7 @@ import pytest
 from cdc_ops.core.events.column_drift import ColumnDrift
 from cdc_ops.core.events.ddl_changes import DdlChange, Renaming, Statement, TableChangeKind, renamings, told
 from cdc_ops.core.json_codec import dumps, loads
-from cdc_ops.core.operation.operation import Counts
+from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.formats.feed.ddl import table_changes
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.state.base import TableRun, TableRunStatus
 from cdc_ops.state.sql import open_store
+from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.reporting.told_before import last_announced_version, unchanged_text, warned_before
 from tests.declared_world import DeclaredWorld
 from tests.operations import changed, made

@@ -6,7 +6,7 @@ import pytest
 
 from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core import json_codec
-from cdc_ops.core.operation.operation import Counts
+from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableRule, TargetConfig, current_settings
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.mysql_types import TypeMapping, mysql_mapping

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdc_ops.core.archive.files import FileStatus, FileStatusChange
-from cdc_ops.state.base import TableRunStatus
+from cdc_ops.state.table_run import TableRunStatus
 from tests.declared_world import DeclaredWorld
 
 HALF = b'{"id": 1}\n{"id": '

@@ -17,13 +17,15 @@ from cdc_ops.core.cursor.cursors import CursorType, CursorValue
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.commit_record import CommitRecord
 from cdc_ops.core.operation.job import JobSpec, StepResult, TableResult
-from cdc_ops.core.operation.operation import Manifest, Operation, OperationResult
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ChunkRead, KeysRead, Read
+from cdc_ops.core.operation.results import Manifest, OperationResult
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import StateError
-from cdc_ops.state.base import TableOverview, TableRun
+from cdc_ops.state.base import TableOverview
 from cdc_ops.state.lease import Lease
+from cdc_ops.state.table_run import TableRun
 from tests.operations import made
 
 ZONES = st.sampled_from([UTC, timezone(timedelta(hours=2)), timezone(timedelta(hours=-9, minutes=-30))])

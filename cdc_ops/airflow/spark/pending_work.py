@@ -15,8 +15,8 @@ from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.errors import CdcError, LeaseHeldError, from_payload
 from cdc_ops.lake.staging.manifests import find_landed, is_landed
-from cdc_ops.state.base import TableRunStatus
 from cdc_ops.state.lease import Lease
+from cdc_ops.state.table_run import TableRunStatus
 from cdc_ops.steps.runs.run import start_attempts
 from cdc_ops.steps.runs.table_groups import hold
 

@@ -6,11 +6,11 @@ import typer
 
 from cdc_ops.cli.commands.pipelines import Folder, app, guarded
 from cdc_ops.cli.output import render
-from cdc_ops.cli.output.progress import progress
+from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.output.verbosity import verbose_option
 from cdc_ops.cli.session import LocalSpark
 from cdc_ops.cli.tables import free_folder, place_of_table, write_rows
-from cdc_ops.core.operation.change_range import ChangeMode, parse_bound
+from cdc_ops.core.change_range import ChangeMode, parse_bound
 from cdc_ops.lake.log.change_feed_log import find_range
 
 _END = "a Delta version, an instant with its zone (ISO 8601), or watermark:VALUE"

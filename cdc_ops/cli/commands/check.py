@@ -12,7 +12,7 @@ from rich.table import Table
 
 from cdc_ops.cli.commands.pipelines import Folder, Given, Json, Names, app, exit_code, guarded
 from cdc_ops.cli.output import render
-from cdc_ops.cli.output.progress import progress
+from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.output.verbosity import verbose_option
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, connect
 from cdc_ops.config.settings import load_settings

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from cdc_ops.cli.application import Application
 from cdc_ops.cli.commands.pipelines import Json, One, app, guarded
+from cdc_ops.cli.help_format import Application
 from cdc_ops.cli.output import render
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core import json_codec

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from cdc_ops.cli.application import WHICH_COMMAND, Application
+from cdc_ops.cli.help_format import WHICH_COMMAND, Application
 from cdc_ops.cli.output import render
+from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.output.phases import print_phases
-from cdc_ops.cli.output.progress import progress
 from cdc_ops.cli.output.verbosity import verbose_option
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opened
 from cdc_ops.cli.trial import Trial, print_trial, try_pipelines

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from cdc_ops.cli.application import WHICH_COMMAND, Application
 from cdc_ops.cli.commands.pipelines import Folder, Json, Names, One, Quiet, Tables, app, guarded, run_all
+from cdc_ops.cli.help_format import WHICH_COMMAND, Application
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.verbosity import verbose_option
 from cdc_ops.cli.session import chosen_pipelines, new_request

@@ -17,7 +17,8 @@ from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, WindowRead
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError
-from cdc_ops.state.base import TableOverview, TableRun, TableRunStatus
+from cdc_ops.state.base import TableOverview
+from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.plan import TablePlan
 from cdc_ops.steps.reporting.told_before import unchanged_text
 from cdc_ops.steps.runs.run import RunReport

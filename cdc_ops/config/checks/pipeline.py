@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final
 
-from cdc_ops.config.checks.archive import check_archive_format
+from cdc_ops.config.checks.archive_format import check_archive_format
 from cdc_ops.config.checks.source import check_source
 from cdc_ops.config.checks.tables import check_tables
 from cdc_ops.config.reading.diagnostics import Mark, Problem, is_secret_conf

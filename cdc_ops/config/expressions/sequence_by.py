@@ -13,7 +13,7 @@ sqlglot checks an expression, and says where its parts begin and end. What it wo
 from collections.abc import Iterable
 from typing import Final
 
-from cdc_ops.config.expressions.conditions import check_condition, named_columns, tokens_of
+from cdc_ops.config.expressions.spark_conditions import check_condition, named_columns, tokens_of
 from cdc_ops.core.apply.sequence_by import SequencePart, is_sortable
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.core.schema.type_widening import canonical_type

@@ -53,15 +53,15 @@ class MetadataColumns:
     sequence: str = SEQUENCE
 
     @property
-    def stamps(self) -> tuple[tuple[str, str], ...]:
+    def commit_columns(self) -> tuple[tuple[str, str], ...]:
         """Name and type of the columns that record the commit which last wrote a row; they change even if the row's values do not."""
         told = ((self.op, OP_TYPE), (self.synced_at, INSTANT_TYPE), (self.operation, NUMBER_TYPE))
         return tuple((name, kind) for name, kind in told if name)
 
-    def told(self, *, marks_deleted: bool) -> tuple[tuple[str, str], ...]:
+    def typed_columns(self, *, marks_deleted: bool) -> tuple[tuple[str, str], ...]:
         """Returns name and type of all that say what a commit did to a row, with `deleted_at` where deleted rows are marked."""
         at = ((self.deleted_at, INSTANT_TYPE),) if marks_deleted and self.deleted_at else ()
-        return (*at, *self.stamps)
+        return (*at, *self.commit_columns)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -116,7 +116,7 @@ class TableStorage:
 
     def columns(self, deleted_column: str) -> tuple[tuple[str, str], ...]:
         """Returns name and type of the columns of the Delta table that the source has not, but for `deleted_column` itself."""
-        return (*self.order_columns, *self.own.told(marks_deleted=bool(deleted_column)))
+        return (*self.order_columns, *self.own.typed_columns(marks_deleted=bool(deleted_column)))
 
 
 LATEST: Final = TableStorage()

@@ -8,7 +8,7 @@ from cdc_ops.core.archive.offsets import ArchiveWatermark
 from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.operation import Operation, OperationKind
-from cdc_ops.core.operation.progress import NO_PROGRESS, TableProgress
+from cdc_ops.core.operation.table_progress import NO_PROGRESS, TableProgress
 from cdc_ops.core.schema.collated_keys import rules_of
 from cdc_ops.core.schema.tables import TableName
 

@@ -6,7 +6,8 @@ from datetime import datetime
 
 from cdc_ops.core.events.event_history import EventHistory
 from cdc_ops.core.maintenance import MaintenancePlan, TableStats
-from cdc_ops.core.operation.operation import Operation, OperationResult
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.results import OperationResult
 from cdc_ops.core.phases import Phases
 from cdc_ops.core.pipeline.pipeline import SourceConfig
 from cdc_ops.core.pipeline.unknown_tables import KnownTables

@@ -8,10 +8,11 @@ from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.apply.metadata_columns import END, START, TOUCHED
 from cdc_ops.core.apply.scd import SequenceKind
-from cdc_ops.core.operation.audit_values import NO_STAMPS, AuditValues, stamps_of
 from cdc_ops.core.operation.log_batch import PRESENT, LogBatchResult
-from cdc_ops.core.operation.operation import KeyRange, Manifest, Operation, OperationKind
+from cdc_ops.core.operation.metadata_values import NO_METADATA_VALUES, MetadataValues, metadata_values_of
+from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.reads import CompareRead, WindowRead
+from cdc_ops.core.operation.results import KeyRange, Manifest
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import NullKeyError
 
@@ -37,7 +38,7 @@ class MergePlan:
         deletes: The batch may have rows that are deleted, told by change events or by `apply_as_deletes`.
         truncates: Places in the order of changes at which the table was emptied, ascending, as Spark SQL literals.
         versions: The batch is what becomes of the table's versions (`lake.merge.scd2`), not one row a key.
-        stamps: What is written into the columns that say which commit last wrote a row.
+        metadata: What is written into the columns that say which commit last wrote a row.
     """
 
     mode: ApplyMode
@@ -53,16 +54,16 @@ class MergePlan:
     deletes: bool = False
     truncates: tuple[str, ...] = ()
     versions: bool = False
-    stamps: AuditValues = NO_STAMPS
+    metadata: MetadataValues = NO_METADATA_VALUES
 
     @property
     def batch_columns(self) -> tuple[str, ...]:
         """What the statement needs of the batch."""
         # A MERGE says by itself which commit it is.
-        stamps = self.stamps.names if self.mode is not ApplyMode.MERGE else ()
+        metadata = self.metadata.names if self.mode is not ApplyMode.MERGE else ()
         if self.versions:
-            return (*self.columns, *VERSION_MARKS, *stamps)
-        return (*self.columns, *(name for name in (self.deleted_flag, self.present) if name), *stamps)
+            return (*self.columns, *VERSION_MARKS, *metadata)
+        return (*self.columns, *(name for name in (self.deleted_flag, self.present) if name), *metadata)
 
     @property
     def condition(self) -> str:
@@ -115,7 +116,7 @@ def plan_merge(spec: Operation, manifest: Manifest | None) -> MergePlan:
         else "",
         deletes=reading.counts.deletes > 0 or bool(spec.apply.delete_where) if reading else bool(spec.apply.delete_where),
         truncates=tuple(position_literal(place) for place in reading.truncates) if reading else (),
-        stamps=stamps_of(spec),
+        metadata=metadata_values_of(spec),
     )
 
 

@@ -16,8 +16,8 @@ from cdc_ops.core.cursor.auto_increment import CounterSamples
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead
 from cdc_ops.core.operation.operation import Operation, app_id
-from cdc_ops.core.operation.progress import NO_PROGRESS, SnapshotProgress, TableProgress
 from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
+from cdc_ops.core.operation.table_progress import NO_PROGRESS, SnapshotProgress, TableProgress
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import LakeBehindError, LedgerBehindError, StaleStateError, TargetForeignError
 

@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.operation.merge_plan import spark_literal
-from cdc_ops.core.operation.operation import KeyRange, Operation
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.results import KeyRange
 from cdc_ops.core.reconcile.diff import SAMPLES
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.diff.equality import Equality

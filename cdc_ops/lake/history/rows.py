@@ -24,10 +24,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.metadata_columns import END, SEQUENCE, START, TOUCHED
+from cdc_ops.core.change_range import Bound, BoundKind
 from cdc_ops.core.events.change_feed import key_columns, struct_type
 from cdc_ops.core.events.event_history import Begin, HistoryKind, Noted
 from cdc_ops.core.events.format_spec import EventOperation, RecordKind
-from cdc_ops.core.operation.change_range import Bound, BoundKind
 from cdc_ops.core.operation.commit_json import parse_record
 from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.schema.tables import Column as TableColumn

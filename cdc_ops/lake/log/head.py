@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from cdc_ops.core.operation.commit_json import parse_record
 from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead
-from cdc_ops.core.operation.operation import Counts, app_id
+from cdc_ops.core.operation.operation import app_id
+from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import TargetNotDeltaError
 from cdc_ops.lake.log.delta_log import DeltaLog, LogState

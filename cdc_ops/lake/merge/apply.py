@@ -19,7 +19,8 @@ from cdc_ops import __version__
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.operation.commit_json import render_record
 from cdc_ops.core.operation.commit_record import CommitRecord, commit_record
-from cdc_ops.core.operation.operation import Operation, OperationResult, Outcome, app_id
+from cdc_ops.core.operation.operation import Operation, app_id
+from cdc_ops.core.operation.results import OperationResult, Outcome
 from cdc_ops.core.schema.value_policies import NullifiedValues
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import DuplicateKeyError, LakeConflictError

@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame
 
 from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows
 from cdc_ops.core.operation.merge_plan import MergePlan
-from cdc_ops.core.operation.operation import Manifest, Operation
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.results import Manifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

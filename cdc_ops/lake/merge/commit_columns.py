@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.operation.merge_plan import MergePlan
 from cdc_ops.lake.merge.batch import Batch
-from cdc_ops.lake.merge.sql import stamp_values
+from cdc_ops.lake.merge.sql import commit_values
 
 
 def add_commit_columns(batch: Batch) -> Batch:
@@ -21,5 +21,5 @@ def add_commit_columns(batch: Batch) -> Batch:
 
 def with_commit_columns(rows: DataFrame, plan: MergePlan) -> DataFrame:
     """Returns rows with the columns that they lack; rows of the table that stay have theirs."""
-    kinds, present = dict(plan.stamps.columns), set(rows.columns)
-    return rows.withColumns({name: F.expr(value).cast(kinds[name]) for name, value in stamp_values(plan).items() if name not in present})
+    kinds, present = dict(plan.metadata.columns), set(rows.columns)
+    return rows.withColumns({name: F.expr(value).cast(kinds[name]) for name, value in commit_values(plan).items() if name not in present})

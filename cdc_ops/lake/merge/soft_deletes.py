@@ -71,7 +71,7 @@ def _with_kept(spec: Operation, batch: DataFrame, plan: MergePlan) -> DataFrame:
         (F.col(quoted(column.name)) if column.name.lower() in stored else F.lit(None)).cast(column.delta_type).alias(column.name)
         for column in spec.source.schema.columns
     ]
-    own = [(F.col(quoted(name)) if name.lower() in stored else F.lit(None)).cast(kind).alias(name) for name, kind in plan.stamps.columns]
+    own = [(F.col(quoted(name)) if name.lower() in stored else F.lit(None)).cast(kind).alias(name) for name, kind in plan.metadata.columns]
     gone = lake.join(read, same_key(_keys(spec)), "left_anti").select(*kept, *marks, *own)
     return with_commit_columns(batch, plan).select(*(F.col(quoted(name)) for name in gone.columns)).unionByName(gone)
 

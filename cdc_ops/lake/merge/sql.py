@@ -3,9 +3,9 @@
 from typing import Final
 
 from cdc_ops.core.apply.metadata_columns import START
-from cdc_ops.core.operation.audit_values import RowOp
 from cdc_ops.core.operation.log_batch import REST_IS_NULL
 from cdc_ops.core.operation.merge_plan import FROM, GONE, REUSED, MergePlan
+from cdc_ops.core.operation.metadata_values import RowOp
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.sql_text import text_literal
 
@@ -70,21 +70,21 @@ def versions_statement(target: str, source: str, plan: MergePlan) -> str:
     )
 
 
-def stamp_values(plan: MergePlan) -> dict[str, str]:
+def commit_values(plan: MergePlan) -> dict[str, str]:
     """Returns the columns that say which commit wrote a row, each with its Spark SQL, for rows that are written with the whole table."""
     marked = quoted(plan.deleted_column) if plan.deleted_column else ""
-    return dict(plan.stamps.values(RowOp.READ, marked=marked))
+    return dict(plan.metadata.values(RowOp.READ, marked=marked))
 
 
 def _insert(plan: MergePlan, values: dict[str, str], marked: str = "") -> str:
     """Returns the INSERT of a row of these values, with what says which commit wrote it."""
-    told = {**values, **dict(plan.stamps.values(RowOp.INSERT, marked=marked))}
+    told = {**values, **dict(plan.metadata.values(RowOp.INSERT, marked=marked))}
     return f"INSERT ({', '.join(map(quoted, told))}) VALUES ({', '.join(told.values())})"
 
 
 def _stamped(plan: MergePlan, op: RowOp, marked: str = "", *, marks: bool = True) -> str:
     """Returns what an UPDATE sets of these columns, behind the others."""
-    return "".join(f", t.{quoted(name)} = {value}" for name, value in plan.stamps.values(op, marked=marked, marks=marks))
+    return "".join(f", t.{quoted(name)} = {value}" for name, value in plan.metadata.values(op, marked=marked, marks=marks))
 
 
 INCOMPLETE: Final = "CDC_OPS_INCOMPLETE:"

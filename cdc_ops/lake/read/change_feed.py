@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, START, TOUCHED
-from cdc_ops.core.operation.change_range import ChangeMode, parse_bound
+from cdc_ops.core.change_range import ChangeMode, parse_bound
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import ChangesUnavailableError, RequestError
 from cdc_ops.lake.log.change_feed_log import FeedRange, find_range
@@ -64,7 +64,7 @@ def read_changes(spark: "SparkSession", table: str, found: FeedRange, mode: Chan
     feed = raw_feed(spark, table, found)
     own = found.record.columns.own if found.record is not None else DEFAULT_COLUMNS
     # Of our own columns, those that change with every event, also with one that leaves the row as it was.
-    left_out = {name.lower() for name in (*_LEFT_OUT, own.sequence, TOUCHED, *(name for name, _ in own.stamps))}
+    left_out = {name.lower() for name in (*_LEFT_OUT, own.sequence, TOUCHED, *(name for name, _ in own.commit_columns))}
     columns = [name for name in feed.columns if name.lower() not in left_out]
     keys = _keys(found, columns, mode, table)
     row = F.struct(*(F.col(quoted(name)) for name in columns)).alias("row")

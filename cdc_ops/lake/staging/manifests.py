@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cdc_ops.core import json_codec
-from cdc_ops.core.operation.operation import Manifest, Operation
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.results import Manifest
 from cdc_ops.errors import StateError
 from cdc_ops.lake.file_io import open_filesystem, read_text, write_text
 

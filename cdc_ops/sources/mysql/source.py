@@ -9,7 +9,7 @@ from cdc_ops.core.pipeline.pipeline import SourceConfig
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.sources.base import JdbcRead
 from cdc_ops.sources.checksums import DigestSql
-from cdc_ops.sources.mysql.bounds import MySQLProbe
+from cdc_ops.sources.mysql.bound_probe import MySQLProbe
 from cdc_ops.sources.mysql.catalog import Catalog
 from cdc_ops.sources.mysql.cursors import cursor_warnings, is_stamped, type_cursor
 from cdc_ops.sources.mysql.jdbc import build_read

@@ -8,7 +8,7 @@ from cdc_ops.core.pipeline.pipeline import SourceConfig
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.sources.base import JdbcRead
 from cdc_ops.sources.checksums import PostgresDigestSql
-from cdc_ops.sources.postgres.bounds import PostgresProbe
+from cdc_ops.sources.postgres.bound_probe import PostgresProbe
 from cdc_ops.sources.postgres.catalog import PostgresCatalog
 from cdc_ops.sources.postgres.cursors import cursor_warnings, type_cursor
 from cdc_ops.sources.postgres.dialect import PostgresDialect

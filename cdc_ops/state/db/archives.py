@@ -15,7 +15,7 @@ from cdc_ops.core.archive.offsets import AcceptedGap, Gap
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import RequestError
 from cdc_ops.state.archive_base import ArchiveReader, ArchiveStore
-from cdc_ops.state.db import leases, rows
+from cdc_ops.state.db import leases, table_rows
 from cdc_ops.state.db.database import Database
 from cdc_ops.state.db.schema import archive_files, archive_gaps, archive_marks
 from cdc_ops.state.lease import Lease
@@ -41,12 +41,12 @@ class SqlArchiveReader(ArchiveReader):
     def pending_files(self: "_Reading", pipeline: str, table: TableName) -> Mapping[str, FileRecord]:
         """See `ArchiveReader`."""
         pending = archive_files.c.status.in_([FileStatus.WAITING.value, FileStatus.FROZEN.value])
-        query = select(archive_files.c.body).where(rows.of(archive_files, pipeline, table), pending)
+        query = select(archive_files.c.body).where(table_rows.of(archive_files, pipeline, table), pending)
         return self._read(lambda connection: _by_path(map(_file, connection.scalars(query))), {})
 
     def frozen_files(self: "_Reading", pipeline: str, table: TableName, operation_id: str) -> tuple[FileRecord, ...]:
         """See `ArchiveReader`."""
-        mine = (rows.of(archive_files, pipeline, table), archive_files.c.operation_id == operation_id)
+        mine = (table_rows.of(archive_files, pipeline, table), archive_files.c.operation_id == operation_id)
         query = select(archive_files.c.body).where(*mine)
         none: tuple[FileRecord, ...] = ()
         records = self._read(lambda connection: tuple(map(_file, connection.scalars(query))), none)
@@ -54,7 +54,7 @@ class SqlArchiveReader(ArchiveReader):
 
     def listing_mark(self: "_Reading", pipeline: str, table: TableName) -> ListingMark | None:
         """See `ArchiveReader`."""
-        query = select(archive_marks.c.body).where(rows.of(archive_marks, pipeline, table))
+        query = select(archive_marks.c.body).where(table_rows.of(archive_marks, pipeline, table))
         text: str | None = self._read(lambda connection: connection.scalar(query), None)
         return None if text is None else json_codec.loads(ListingMark, text)
 
@@ -80,7 +80,7 @@ class SqlArchiveStore(SqlArchiveReader, ArchiveStore):
             return
         with self._database.write() as connection:
             leases.hold(connection, lease)
-            mine = rows.of(archive_files, lease.pipeline, lease.table)
+            mine = table_rows.of(archive_files, lease.pipeline, lease.table)
             for hashes in _portions(sorted(values.keys() | forgotten)):
                 connection.execute(delete(archive_files).where(mine, archive_files.c.path_hash.in_(hashes)))
             for some in _portions(list(values.values())):
@@ -90,14 +90,14 @@ class SqlArchiveStore(SqlArchiveReader, ArchiveStore):
         """See `ArchiveStore`."""
         with self._database.write() as connection:
             leases.hold(connection, lease)
-            rows.upsert(connection, archive_marks, rows.key(lease.pipeline, lease.table) | {"body": json_codec.dumps(mark)})
+            table_rows.upsert(connection, archive_marks, table_rows.key(lease.pipeline, lease.table) | {"body": json_codec.dumps(mark)})
 
     def report_gaps(self: "_Reading", lease: Lease, gaps: Iterable[Gap]) -> tuple[GapRecord, ...]:
         """See `ArchiveStore`."""
         with self._database.write() as connection:
             leases.hold(connection, lease)
             now = leases.clock(connection)
-            mine = rows.of(archive_gaps, lease.pipeline, lease.table)
+            mine = table_rows.of(archive_gaps, lease.pipeline, lease.table)
             texts = connection.scalars(select(archive_gaps.c.body).where(mine))
             known = {record.gap_id: record for record in (json_codec.loads(GapRecord, text) for text in texts)}
             fresh = {
@@ -158,7 +158,7 @@ class SqlArchiveStore(SqlArchiveReader, ArchiveStore):
 
 
 def _records(connection: Connection, pipeline: str, table: TableName, paths: Iterable[str] | None) -> Iterator[FileRecord]:
-    mine = select(archive_files.c.body).where(rows.of(archive_files, pipeline, table))
+    mine = select(archive_files.c.body).where(table_rows.of(archive_files, pipeline, table))
     if paths is None:
         yield from map(_file, connection.scalars(mine))
         return
@@ -179,7 +179,7 @@ def _hash(path: str) -> str:
 
 
 def _row(lease: Lease, record: FileRecord) -> dict[str, Any]:
-    return rows.key(lease.pipeline, lease.table) | {
+    return table_rows.key(lease.pipeline, lease.table) | {
         "path_hash": _hash(record.file.path),
         "status": record.status.value,
         "operation_id": record.operation_id,
@@ -189,7 +189,7 @@ def _row(lease: Lease, record: FileRecord) -> dict[str, Any]:
 
 def _put_gap(connection: Connection, record: GapRecord) -> None:
     values = {"gap_id": record.gap_id, "status": record.status.value, "found_at": record.found_at, "body": json_codec.dumps(record)}
-    rows.upsert(connection, archive_gaps, rows.key(record.pipeline, record.table) | values)
+    table_rows.upsert(connection, archive_gaps, table_rows.key(record.pipeline, record.table) | values)
 
 
 def _portions(items: list[T]) -> Iterator[list[T]]:

@@ -7,12 +7,13 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 
 from cdc_ops.core import json_codec
-from cdc_ops.core.operation.operation import Operation, OperationResult
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.results import OperationResult
 from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import StaleStateError, StateError
 from cdc_ops.state.base import OpenNumber
-from cdc_ops.state.db import rows
+from cdc_ops.state.db import table_rows
 from cdc_ops.state.db.schema import operations, utc_now
 
 
@@ -144,9 +145,9 @@ def not_open(spec: Operation, status: OperationStatus | None) -> StaleStateError
 
 
 def _with_status(pipeline: str, table: TableName, status: OperationStatus) -> ColumnElement[bool]:
-    return rows.of(operations, pipeline, table) & (operations.c.status == status.value)
+    return table_rows.of(operations, pipeline, table) & (operations.c.status == status.value)
 
 
 def _row(spec: Operation) -> dict[str, Any]:
     fixed = {"op_seq": spec.op_seq, "status": OperationStatus.OPEN.value, "attempts": 0, "spec": json_codec.dumps(spec)}
-    return rows.key(spec.pipeline, spec.table) | {"operation_id": spec.operation_id} | fixed
+    return table_rows.key(spec.pipeline, spec.table) | {"operation_id": spec.operation_id} | fixed

@@ -8,18 +8,19 @@ from cdc_ops.core import json_codec
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.state.base import TableOverview, TableRun
-from cdc_ops.state.db import rows
+from cdc_ops.state.base import TableOverview
+from cdc_ops.state.db import table_rows
 from cdc_ops.state.db.leases import lease_of
 from cdc_ops.state.db.schema import KEY, runs, tables, utc_now
+from cdc_ops.state.table_run import TableRun
 
 
 def record(connection: Connection, run: TableRun) -> None:
     """Writes or replaces a line."""
-    rows.register(connection, run.pipeline, run.table)
+    table_rows.register(connection, run.pipeline, run.table)
     line = {"run_id": run.run_id, "status": run.status.value, "started_at": run.timing.started_at, "body": json_codec.dumps(run)}
     searched = {"late_rows": run.result.late_rows, "max_commit_lag": run.result.max_commit_lag, "alert": run.messages.alert or None}
-    rows.upsert(connection, runs, rows.key(run.pipeline, run.table) | line | searched)
+    table_rows.upsert(connection, runs, table_rows.key(run.pipeline, run.table) | line | searched)
 
 
 def newest(connection: Connection, pipeline: str | None, run_id: str | None, limit: int) -> tuple[TableRun, ...]:
@@ -34,13 +35,13 @@ def newest(connection: Connection, pipeline: str | None, run_id: str | None, lim
 
 def history(connection: Connection, pipeline: str, table: TableName, limit: int) -> tuple[TableRun, ...]:
     """Returns one table's lines, newest first."""
-    query = select(runs.c.body).where(rows.of(runs, pipeline, table)).order_by(runs.c.started_at.desc(), runs.c.run_id).limit(limit)
+    query = select(runs.c.body).where(table_rows.of(runs, pipeline, table)).order_by(runs.c.started_at.desc(), runs.c.run_id).limit(limit)
     return tuple(json_codec.loads(TableRun, text) for text in connection.scalars(query))
 
 
 def table_run(connection: Connection, pipeline: str, table: TableName, run_id: str) -> TableRun | None:
     """Returns one line."""
-    text = connection.scalar(select(runs.c.body).where(rows.of(runs, pipeline, table), runs.c.run_id == run_id))
+    text = connection.scalar(select(runs.c.body).where(table_rows.of(runs, pipeline, table), runs.c.run_id == run_id))
     return None if text is None else json_codec.loads(TableRun, text)
 
 

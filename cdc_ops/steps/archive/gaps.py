@@ -10,8 +10,9 @@ from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
 from cdc_ops.core.operation.table_state import Phase, TableState
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnGap
 from cdc_ops.core.pipeline.pipeline import TableConfig
-from cdc_ops.state.base import StateStore, TableRun
+from cdc_ops.state.base import StateStore
 from cdc_ops.state.lease import Lease
+from cdc_ops.state.table_run import TableRun
 from cdc_ops.steps.context import Context
 
 

@@ -12,7 +12,6 @@ from typing import Final
 
 from cdc_ops.archives.base import HASHED, Archive, Listing
 from cdc_ops.core.archive.completeness import Completeness, check_completeness, covers_of, origin
-from cdc_ops.core.archive.file_endings import is_complete
 from cdc_ops.core.archive.file_names import (
     BinlogName,
     Compression,
@@ -36,6 +35,7 @@ from cdc_ops.core.archive.files import (
     files_below,
     freeze,
 )
+from cdc_ops.core.archive.finished_files import is_complete
 from cdc_ops.core.archive.listing import EVERYTHING, ListingMark, Scope, due_scope, merged_ranges, new_folders, next_ranges, parents
 from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Gap, OffsetRange, Position
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnUnrecognizedFile

@@ -11,8 +11,9 @@ from cdc_ops.core.archive.offsets import ArchiveWatermark
 from cdc_ops.core.events.event_history import HistoryKind, Replay
 from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL, LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge, position_literal
-from cdc_ops.core.operation.operation import Manifest, Operation
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ReplayRead
+from cdc_ops.core.operation.results import Manifest
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import RequestError
 from cdc_ops.lake.history.read import History, as_feed, open_history, place_in_feed, truncates, with_pending

@@ -21,8 +21,9 @@ from cdc_ops.core.archive.files import FrozenFiles
 from cdc_ops.core.events.ddl_changes import Renaming
 from cdc_ops.core.events.format_spec import EventOperation, RecordKind
 from cdc_ops.core.operation.log_batch import PRESENT, LogBatch, LogBatchResult
-from cdc_ops.core.operation.operation import Manifest, Operation
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
+from cdc_ops.core.operation.results import Manifest
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN
 from cdc_ops.core.schema.declared_tables import next_step

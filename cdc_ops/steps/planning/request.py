@@ -11,9 +11,9 @@ from typing import Final
 
 from cdc_ops.core.apply.apply_spec import ApplyMode, ApplySpec, Landing
 from cdc_ops.core.archive.completeness import MissingEvents
+from cdc_ops.core.change_range import CHANGE_FEED
 from cdc_ops.core.cursor.windows import SafeBound, Window
 from cdc_ops.core.events.event_history import EVENT_HISTORY
-from cdc_ops.core.operation.change_range import CHANGE_FEED
 from cdc_ops.core.operation.operation import Operation, OperationKind, SourceColumns, Target
 from cdc_ops.core.operation.reads import ArchiveRead, Read, WindowRead
 from cdc_ops.core.operation.run_request import RunRequest

@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.operation.operation import Manifest, Operation
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import CompareRead
+from cdc_ops.core.operation.results import Manifest
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec
 from cdc_ops.core.reconcile.key_buckets import WHOLE, BucketSelection

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from cdc_ops.core.cursor.late_rows import LateRows, advice, commit_lag, deepest
-from cdc_ops.core.operation.operation import Operation, OperationResult
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import WindowRead
+from cdc_ops.core.operation.results import OperationResult
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.lake.log.head import find_commit
-from cdc_ops.state.base import TableRun
+from cdc_ops.state.table_run import TableRun
 
 
 def with_late_rows(run: TableRun, config: TableConfig, specs: tuple[Operation, ...], reported: Mapping[str, OperationResult]) -> TableRun:

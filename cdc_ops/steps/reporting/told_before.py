@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.state.base import StateReader, TableRun, TableRunStatus
+from cdc_ops.state.base import StateReader
+from cdc_ops.state.table_run import TableRun, TableRunStatus
 
 
 def last_announced_version(lines: Sequence[TableRun], run_id: str, settled: int | None) -> int | None:

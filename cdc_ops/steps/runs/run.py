@@ -10,8 +10,8 @@ from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, LedgerUnavailableError
 from cdc_ops.sources.base import Source
-from cdc_ops.state.base import TableRun, TableRunStatus
 from cdc_ops.state.lease import Lease
+from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.discovery import discover_all
 from cdc_ops.steps.maintain import due_maintenance, lease_maintenance

@@ -9,13 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from cdc_ops.core.operation.job import StepResult, TableResult
-from cdc_ops.core.operation.operation import Operation, Outcome
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.results import Outcome
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.errors import CdcError, LeaseHeldError, LedgerUnavailableError
 from cdc_ops.sources.base import Source
-from cdc_ops.state.base import RunMessages, RunTiming, TableRun, TableRunStatus
 from cdc_ops.state.lease import Lease
+from cdc_ops.state.table_run import RunMessages, RunTiming, TableRun, TableRunStatus
 from cdc_ops.steps.commit import commit_table
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.plan import KIND_OF_RUN, TablePlan, freeze_table

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.core.operation.merge_plan import MergePlan
-from cdc_ops.core.operation.operation import Manifest, Operation
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.results import Manifest
 from cdc_ops.errors import StateError
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.sources.base import Source

@@ -9,7 +9,8 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.scd import UNPLACED
 from cdc_ops.core.operation.merge_plan import null_keys_error
-from cdc_ops.core.operation.operation import Manifest, Operation
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.results import Manifest
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import NullSequenceError
 from cdc_ops.lake.merge.batch import Batch

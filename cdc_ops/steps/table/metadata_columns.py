@@ -31,7 +31,7 @@ def check_names(stored: TableStorage, config: TableConfig, head: LakeHead | None
             "Its values of existing rows would be lost, and the old column would count as a column of the source.",
             _SETTING,
         )
-    for name, kind in stored.own.told(marks_deleted=bool(config.settings.deleted_column)):
+    for name, kind in stored.own.typed_columns(marks_deleted=bool(config.settings.deleted_column)):
         found = have.get(name.lower(), canonical_type(kind))
         if found != canonical_type(kind):
             why = f"As a metadata column it must be {kind}."

@@ -6,8 +6,8 @@ now; a read whose columns are no longer those that were planned is refused.
 
 from dataclasses import replace
 
-from cdc_ops.config.expressions.conditions import named_columns
 from cdc_ops.config.expressions.sequence_by import order_names
+from cdc_ops.config.expressions.spark_conditions import named_columns
 from cdc_ops.core.apply.deletes import source_columns
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.operation import Operation

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from cdc_ops.config.expressions.conditions import check_condition
+from cdc_ops.config.expressions.spark_conditions import check_condition
 from cdc_ops.core.apply.scd import LATEST, TableStorage
 from cdc_ops.core.cursor.cursors import Cursor
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig

@@ -7,8 +7,8 @@ They are read and landed with each row, behind the columns of the table, and end
 
 from collections.abc import Iterable
 
-from cdc_ops.config.expressions.conditions import named_columns
 from cdc_ops.config.expressions.sequence_by import order_names
+from cdc_ops.config.expressions.spark_conditions import named_columns
 from cdc_ops.core.apply.deletes import Deletes
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.schema.collated_keys import source_names

@@ -29,7 +29,7 @@ class RowOp(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditValues:
+class MetadataValues:
     """The values of one statement.
 
     Args:
@@ -47,7 +47,7 @@ class AuditValues:
     @property
     def columns(self) -> tuple[tuple[str, str], ...]:
         """Name and type of the columns that are written."""
-        return self.own.told(marks_deleted=bool(self.marker))
+        return self.own.typed_columns(marks_deleted=bool(self.marker))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -75,10 +75,10 @@ class AuditValues:
             yield own.deleted_at, f"IF({marked}, {at}, NULL)" if marked else f"CAST(NULL AS {INSTANT_TYPE})"
 
 
-def stamps_of(spec: Operation) -> AuditValues:
+def metadata_values_of(spec: Operation) -> MetadataValues:
     """Returns what the statement of an operation writes."""
     at = f"TIMESTAMP '{spec.planned_at.astimezone(UTC).strftime('%Y-%m-%d %H:%M:%S.%f')}Z'"
-    return AuditValues(own=spec.apply.stored_as.own, at=at, operation=spec.op_seq, marker=spec.apply.deleted_column)
+    return MetadataValues(own=spec.apply.stored_as.own, at=at, operation=spec.op_seq, marker=spec.apply.deleted_column)
 
 
-NO_STAMPS: Final = AuditValues(own=MetadataColumns(), at="NULL", operation=0)
+NO_METADATA_VALUES: Final = MetadataValues(own=MetadataColumns(), at="NULL", operation=0)

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from cdc_ops.core.operation.operation import Counts, Operation
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.results import Counts
 
 
 @dataclass(slots=True)

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from cdc_ops.cli.application import WHICH_COMMAND
 from cdc_ops.cli.commands.pipelines import Folder, Json, One, Quiet, app, guarded, run_all
-from cdc_ops.cli.output.progress import progress
+from cdc_ops.cli.help_format import WHICH_COMMAND
+from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.output.verbosity import verbose_option
 from cdc_ops.cli.session import LocalSpark, new_request
 from cdc_ops.cli.tables import free_folder, place_of_table, write_rows
