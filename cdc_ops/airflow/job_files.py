@@ -62,13 +62,13 @@ class JobFiles:
             return None
         return json_codec.loads(StepResult, text)
 
-    def told(self, result: StepResult, attempt: int, seconds: float) -> StepResult:
-        """Puts into the result of a try how long starting and ending its application took, which only its caller can know.
+    def with_start_seconds(self, result: StepResult, attempt: int, seconds: float) -> StepResult:
+        """Adds the seconds for start and end of the Spark application to a result, and writes the result; only the caller knows them.
 
         Args:
-            result: As the application wrote it.
-            attempt: The try.
-            seconds: From the submission of the application to its end.
+            result: The result that the application wrote.
+            attempt: The number of the try.
+            seconds: Seconds from the submission of the application to its end.
         """
         around = max(round(seconds - result.seconds, 3), 0.0)
         complete = replace(result, phases=(PhaseSeconds(phase=RunPhase.SPARK_START, seconds=around),))

@@ -1,4 +1,4 @@
-"""What an Airflow run asks for: from the facts of a DAG run to a `RunRequest`. Pure; it imports no Airflow.
+"""Converts the facts of a DAG run to a `RunRequest`. Pure; it imports no Airflow.
 
     run type                                   mode          request
     backfill (also of a rewritten older run)   -             backfill of [interval start, interval end); the watermark stays
@@ -52,61 +52,61 @@ class DagRunFacts:
     reconcile: bool = False
 
 
-def run_request(facts: DagRunFacts) -> RunRequest:
+def run_request(dag_run: DagRunFacts) -> RunRequest:
     """Returns what a run has to do, checked.
 
     Raises:
         RequestError: the conf has unknown keys, values of a wrong type, naive instants, or parts that contradict each other.
     """
-    _check_known(facts.conf)
-    if facts.reconcile or facts.conf.get("mode") == RECONCILE:
-        return _reconcile(facts)
-    if facts.conf.get("accept_deletes"):
+    _check_known(dag_run.conf)
+    if dag_run.reconcile or dag_run.conf.get("mode") == RECONCILE:
+        return _reconcile(dag_run)
+    if dag_run.conf.get("accept_deletes"):
         _refuse("Only a reconcile accepts deletes.", "Choose the mode 'reconcile', or drop accept_deletes.")
-    mode = _mode(facts.conf)
-    backfill = facts.run_type == _BACKFILL
+    mode = _mode(dag_run.conf)
+    backfill = dag_run.run_type == _BACKFILL
     if backfill:
-        _check_backfill(facts, mode)
-    since, until = facts.interval if backfill and facts.interval else (_instant(facts.conf, "since"), _instant(facts.conf, "until"))
+        _check_backfill(dag_run, mode)
+    since, until = dag_run.interval if backfill and dag_run.interval else (_instant(dag_run.conf, "since"), _instant(dag_run.conf, "until"))
     return RunRequest(
-        run_id=facts.run_id,
-        trigger=facts.run_type,
-        holder=f"airflow:{facts.dag_id}:{facts.run_id}",
-        kind=_kind(facts, mode),
-        tables=_names(facts.conf, "tables", "Give a list of schema.table names."),
+        run_id=dag_run.run_id,
+        trigger=dag_run.run_type,
+        holder=f"airflow:{dag_run.dag_id}:{dag_run.run_id}",
+        kind=_kind(dag_run, mode),
+        tables=_names(dag_run.conf, "tables", "Give a list of schema.table names."),
         mode=mode,
         since=since,
         until=until,
-        keys=_keys(facts.conf),
-        columns=_names(facts.conf, "columns", "Give a list of column names."),
+        keys=_keys(dag_run.conf),
+        columns=_names(dag_run.conf, "columns", "Give a list of column names."),
     ).checked()
 
 
-def _kind(facts: DagRunFacts, mode: ResyncMode | None) -> RunKind:
-    if facts.run_type == _BACKFILL or (facts.conf.get("columns") and mode is None):
+def _kind(dag_run: DagRunFacts, mode: ResyncMode | None) -> RunKind:
+    if dag_run.run_type == _BACKFILL or (dag_run.conf.get("columns") and mode is None):
         return RunKind.BACKFILL
     return RunKind.RESYNC if mode else RunKind.INCREMENT
 
 
-def _reconcile(facts: DagRunFacts) -> RunRequest:
-    if facts.run_type == _BACKFILL and not facts.reconcile:
+def _reconcile(dag_run: DagRunFacts) -> RunRequest:
+    if dag_run.run_type == _BACKFILL and not dag_run.reconcile:
         _refuse("A backfill reads a range, and a reconcile compares whole tables.", "Remove the mode, or trigger a run with it.")
-    if facts.conf.get("mode") not in (None, INCREMENT, RECONCILE):
-        _refuse(f"mode={facts.conf['mode']!r} is not possible in the DAG that reconciles.", "Trigger the pipeline's other DAG.")
-    accepted = facts.conf.get("accept_deletes") or ""
+    if dag_run.conf.get("mode") not in (None, INCREMENT, RECONCILE):
+        _refuse(f"mode={dag_run.conf['mode']!r} is not possible in the DAG that reconciles.", "Trigger the pipeline's other DAG.")
+    accepted = dag_run.conf.get("accept_deletes") or ""
     if isinstance(accepted, bool) or not isinstance(accepted, int | str):
         _refuse(f"accept_deletes={accepted!r} is neither a number of rows nor a share.", "Write 500 for rows, or 30% for a share of them.")
     number, ratio = parse_accepted(str(accepted))
     return RunRequest(
-        run_id=facts.run_id,
-        trigger=facts.run_type,
-        holder=f"airflow:{facts.dag_id}:{facts.run_id}",
+        run_id=dag_run.run_id,
+        trigger=dag_run.run_type,
+        holder=f"airflow:{dag_run.dag_id}:{dag_run.run_id}",
         kind=RunKind.RECONCILE,
-        tables=_names(facts.conf, "tables", "Give a list of schema.table names."),
-        since=_instant(facts.conf, "since"),
-        until=_instant(facts.conf, "until"),
-        keys=_keys(facts.conf),
-        columns=_names(facts.conf, "columns", "Give a list of column names."),
+        tables=_names(dag_run.conf, "tables", "Give a list of schema.table names."),
+        since=_instant(dag_run.conf, "since"),
+        until=_instant(dag_run.conf, "until"),
+        keys=_keys(dag_run.conf),
+        columns=_names(dag_run.conf, "columns", "Give a list of column names."),
         accept_deletes=number,
         accept_delete_ratio=ratio,
     ).checked()
@@ -123,10 +123,10 @@ def _check_known(conf: Mapping[str, Any]) -> None:
             )
 
 
-def _check_backfill(facts: DagRunFacts, mode: ResyncMode | None) -> None:
-    if mode or any(facts.conf.get(name) for name in ("since", "until", "keys", "columns")):
+def _check_backfill(dag_run: DagRunFacts, mode: ResyncMode | None) -> None:
+    if mode or any(dag_run.conf.get(name) for name in ("since", "until", "keys", "columns")):
         _refuse("A backfill takes its range from the dates of the backfill; of the conf it takes 'tables' only.", "Remove the other keys.")
-    if facts.interval is None:
+    if dag_run.interval is None:
         _refuse("This backfill run has no data interval.", "Give the DAG a schedule with intervals, or resync a range instead.")
 
 

@@ -60,8 +60,8 @@ def opened(pipeline: Pipeline, airflow: Mapping[str, Any], tables: Iterable[str]
         RequestError: the run's conf cannot be meant.
         ConfigError, LedgerUnavailableError: there is no ledger.
     """
-    facts = run_facts(airflow)
-    request = run_request(replace(facts, reconcile=facts.dag_id == reconcile_dag_id(pipeline.name)))
+    dag_run = run_facts(airflow)
+    request = run_request(replace(dag_run, reconcile=dag_run.dag_id == reconcile_dag_id(pipeline.name)))
     instance = airflow["ti"]
     store = open_store(ledger_url())
     try:

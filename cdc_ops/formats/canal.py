@@ -35,9 +35,9 @@ _OPERATIONS: Final = {"INSERT": EventOperation.CREATE, "UPDATE": EventOperation.
 class CanalJson:
     """The formats `canal` and `ticdc-canal`."""
 
-    facts: FormatSpec
+    spec: FormatSpec
 
-    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
+    def envelopes(self, records: DataFrame, options: FormatOptions) -> DataFrame:
         """See `Format`."""
         record = F.col("r")
         rows = F.when(record["isDdl"], None).otherwise(record["data"])
@@ -51,7 +51,7 @@ class CanalJson:
             op = op.when((kind == theirs) & data.isNotNull(), ours.value)
         return envelopes(
             frame,
-            self.facts,
+            self.spec,
             {
                 "kind": F.when(_is_cut(record), RecordKind.BAD.value)
                 .when(op.isNotNull(), RecordKind.CHANGE.value)
@@ -72,7 +72,7 @@ class CanalJson:
             },
         )
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, options: FormatOptions) -> Reading:
         """See `Format`."""
         match logical_type_of(column):
             case LogicalType.BINARY:
@@ -80,11 +80,11 @@ class CanalJson:
             case LogicalType.ENUM | LogicalType.SET:
                 return Reading(value=F.when(_of_labels(column, text), text))
             case _:
-                return values.from_text(column, text, chosen.time_zone)
+                return values.from_text(column, text, options.time_zone)
 
     def _position(self, record: Expr) -> Expr:
         element = F.coalesce(F.col("element"), F.lit(0)).alias("element")
-        if self.facts.name == "ticdc-canal":
+        if self.spec.name == "ticdc-canal":
             return F.struct(record["_tidb"]["commitTs"].alias("commit_ts"), kafka_offset().alias("offset"), element)
         return F.struct(F.col("offset").cast("bigint").alias("offset"), element)
 
@@ -109,9 +109,9 @@ def _of_labels(column: Column, text: Expr) -> Expr:
 
 def canal() -> Format:
     """The format `canal`."""
-    return CanalJson(facts=format_spec("canal"))
+    return CanalJson(spec=format_spec("canal"))
 
 
 def ticdc_canal() -> Format:
     """The format `ticdc-canal`."""
-    return CanalJson(facts=format_spec("ticdc-canal"))
+    return CanalJson(spec=format_spec("ticdc-canal"))

@@ -44,22 +44,22 @@ _FOLDERS: Final = r"(?:^|/)(?![0-9_-]+/)([^/]+)/(?![0-9_-]+/)([^/]+)/(?:[0-9_-]+
 class Dms:
     """The formats `aws-dms-csv` and `aws-dms-parquet`."""
 
-    facts: FormatSpec
+    spec: FormatSpec
 
-    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
+    def envelopes(self, records: DataFrame, options: FormatOptions) -> DataFrame:
         """See `Format`."""
         frame = parsed_members(records, lower=False).withColumn("r", F.when(F.col("m").isNotNull(), F.struct("m")))
         row, load = F.col("m"), F.col("file").rlike(_LOAD)
-        letter, moment = F.try_element_at(row, F.lit(_OP)), F.try_element_at(row, F.lit(setting(self.facts, chosen, TIMESTAMP)))
+        letter, moment = F.try_element_at(row, F.lit(_OP)), F.try_element_at(row, F.lit(setting(self.spec, options, TIMESTAMP)))
         op = F.when(load & F.coalesce(letter == "I", F.lit(True)), EventOperation.READ.value)
         for theirs, ours in _OPERATIONS.items():
             op = op.when(~load & (letter == theirs), ours.value)
-        image, before = self._images(row, chosen)
-        blind = (op == EventOperation.UPDATE) & (F.size(before) == 0) if setting(self.facts, chosen, BEFORE) != NONE else F.lit(False)
+        image, before = self._images(row, options)
+        blind = (op == EventOperation.UPDATE) & (F.size(before) == 0) if setting(self.spec, options, BEFORE) != NONE else F.lit(False)
         known = op.isNotNull() & ~blind
         return envelopes(
             frame,
-            self.facts,
+            self.spec,
             {
                 "kind": F.when(known, RecordKind.CHANGE.value).otherwise(RecordKind.BAD.value),
                 "reason": F.when(blind, "the record has no before-image columns").otherwise(
@@ -72,30 +72,30 @@ class Dms:
                     (op == EventOperation.UPDATE) & (F.size(before) > 0), completed(image, before)
                 ),
                 "after": F.when(op != EventOperation.DELETE, image),
-                "source_time": F.when(~load, values.instant(moment, chosen.time_zone or "UTC").value),
-                "position": self._position(row, load, chosen),
+                "source_time": F.when(~load, values.instant(moment, options.time_zone or "UTC").value),
+                "position": self._position(row, load, options),
             },
         )
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, options: FormatOptions) -> Reading:
         """See `Format`."""
         if logical_type_of(column) is LogicalType.BINARY:
             return values.base64(column, text)
-        return values.from_text(column, text, chosen.time_zone)
+        return values.from_text(column, text, options.time_zone)
 
-    def _images(self, row: Expr, chosen: FormatOptions) -> tuple[Expr, Expr]:
+    def _images(self, row: Expr, options: FormatOptions) -> tuple[Expr, Expr]:
         """Returns the row, and the before image from the before-image columns."""
-        own = (_OP, *(setting(self.facts, chosen, name) for name in (CHANGE_SEQ, TIMESTAMP)))
+        own = (_OP, *(setting(self.spec, options, name) for name in (CHANGE_SEQ, TIMESTAMP)))
         image = F.map_filter(row, lambda name, _: ~name.isin(*own))
-        if setting(self.facts, chosen, BEFORE) == NONE:
+        if setting(self.spec, options, BEFORE) == NONE:
             return image, F.lit(None).cast("map<string, string>")
-        prefix = setting(self.facts, chosen, PREFIX)
+        prefix = setting(self.spec, options, PREFIX)
         marked = F.map_filter(image, lambda name, _: name.startswith(prefix))
         before = F.transform_keys(marked, lambda name, _: F.substring(name, F.lit(len(prefix) + 1), F.length(name)))
         return F.map_filter(image, lambda name, _: ~name.startswith(prefix)), before
 
-    def _position(self, row: Expr, load: Expr, chosen: FormatOptions) -> Expr:
-        sequence, none = setting(self.facts, chosen, CHANGE_SEQ), F.lit(LANDED_NUMBER).cast("decimal(35,0)")
+    def _position(self, row: Expr, load: Expr, options: FormatOptions) -> Expr:
+        sequence, none = setting(self.spec, options, CHANGE_SEQ), F.lit(LANDED_NUMBER).cast("decimal(35,0)")
         number = none if sequence == NONE else F.try_element_at(row, F.lit(sequence)).try_cast("decimal(35,0)")
         day, time, fraction = (F.regexp_extract("file", _CDC, group) for group in (1, 2, 3))
         written = F.concat(day, time, F.rpad(fraction, 9, "0")).try_cast("decimal(23,0)")
@@ -109,9 +109,9 @@ class Dms:
 
 def aws_dms_csv() -> Format:
     """The format `aws-dms-csv`."""
-    return Dms(facts=format_spec("aws-dms-csv"))
+    return Dms(spec=format_spec("aws-dms-csv"))
 
 
 def aws_dms_parquet() -> Format:
     """The format `aws-dms-parquet`."""
-    return Dms(facts=format_spec("aws-dms-parquet"))
+    return Dms(spec=format_spec("aws-dms-parquet"))

@@ -38,9 +38,9 @@ _MIDNIGHT: Final = r"^(\d{4}-\d\d-\d\d)[ :T]00:00:00(?:\.0+)?$"
 class GoldenGateJson:
     """The format `goldengate-json`."""
 
-    facts: FormatSpec
+    spec: FormatSpec
 
-    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
+    def envelopes(self, records: DataFrame, options: FormatOptions) -> DataFrame:
         """See `Format`."""
         record = F.col("r")
         images = {name: _known(variant_texts(record[name])) for name in ("before", "after")}
@@ -49,11 +49,11 @@ class GoldenGateJson:
         op = F.lit(None).cast("string")
         for theirs, ours in _OPERATIONS.items():
             op = F.when(letter == theirs, ours.value).otherwise(op)
-        blind = (op == EventOperation.UPDATE) & before.isNull() & F.lit("GETUPDATEBEFORES=false" not in chosen.accept_losses)
+        blind = (op == EventOperation.UPDATE) & before.isNull() & F.lit("GETUPDATEBEFORES=false" not in options.accept_losses)
         parts = F.split(record["table"], r"\.")
         return envelopes(
             frame,
-            self.facts,
+            self.spec,
             {
                 "kind": F.when(op.isNotNull() & ~blind, RecordKind.CHANGE.value).otherwise(RecordKind.BAD.value),
                 "reason": F.when(blind, "the record has no before image").otherwise(
@@ -69,12 +69,12 @@ class GoldenGateJson:
                     op == EventOperation.CREATE, after
                 ),
                 "transaction": F.try_element_at(record["tokens"], F.lit(_TRANSACTION)),
-                "source_time": values.instant(_moment(record["op_ts"]), chosen.time_zone or "UTC").value,
+                "source_time": values.instant(_moment(record["op_ts"]), options.time_zone or "UTC").value,
                 "position": F.struct(F.when(record["pos"].rlike(r"^\d{1,20}$"), record["pos"]).try_cast("decimal(20,0)").alias("pos")),
             },
         )
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, options: FormatOptions) -> Reading:
         """See `Format`."""
         match logical_type_of(column):
             case LogicalType.DATE:
@@ -83,7 +83,7 @@ class GoldenGateJson:
                 text = _moment(text)
             case _:
                 pass
-        return values.from_text(column, text, chosen.time_zone)
+        return values.from_text(column, text, options.time_zone)
 
 
 def _moment(text: Expr) -> Expr:
@@ -106,4 +106,4 @@ def _known(image: Expr) -> Expr:
 
 def goldengate_json() -> Format:
     """The format `goldengate-json`."""
-    return GoldenGateJson(facts=format_spec("goldengate-json"))
+    return GoldenGateJson(spec=format_spec("goldengate-json"))

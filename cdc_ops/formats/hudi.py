@@ -29,9 +29,9 @@ _META: Final = "_hoodie_"
 class HudiCdc:
     """The format `hudi-cdc`."""
 
-    facts: FormatSpec
+    spec: FormatSpec
 
-    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
+    def envelopes(self, records: DataFrame, options: FormatOptions) -> DataFrame:
         """See `Format`."""
         frame = parsed(records, _LAYOUT).withColumns({"before": _image("before"), "after": _image("after")})
         record = F.col("r")
@@ -41,7 +41,7 @@ class HudiCdc:
         instant = F.when(record["ts_ms"].rlike(r"^\d{14}(\d{3})?$"), F.rpad(record["ts_ms"], 17, "0").cast("bigint"))
         return envelopes(
             frame,
-            self.facts,
+            self.spec,
             {
                 "kind": F.when(op.isNotNull(), RecordKind.CHANGE.value).otherwise(RecordKind.BAD.value),
                 "reason": F.concat(F.lit("unknown op "), F.coalesce(record["op"], F.lit("NULL"))),
@@ -53,9 +53,9 @@ class HudiCdc:
             },
         )
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, options: FormatOptions) -> Reading:
         """See `Format`."""
-        return values.from_text(column, text, chosen.time_zone)
+        return values.from_text(column, text, options.time_zone)
 
 
 def _image(side: str) -> Expr:
@@ -67,4 +67,4 @@ def _image(side: str) -> Expr:
 
 def hudi_cdc() -> Format:
     """The format `hudi-cdc`."""
-    return HudiCdc(facts=format_spec("hudi-cdc"))
+    return HudiCdc(spec=format_spec("hudi-cdc"))

@@ -40,9 +40,9 @@ _LAST_OF_TRANSACTION: Final = 2**62
 class Maxwell:
     """The format `maxwell`."""
 
-    facts: FormatSpec
+    spec: FormatSpec
 
-    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
+    def envelopes(self, records: DataFrame, options: FormatOptions) -> DataFrame:
         """See `Format`."""
         frame = parsed(records, _LAYOUT).withColumns({"data": variant_texts(F.col("r.data")), "old": variant_texts(F.col("r.old"))})
         record, data = F.col("r"), F.col("data")
@@ -53,7 +53,7 @@ class Maxwell:
         statement = kind.rlike("^(table|database)-(create|alter|drop)$")
         return envelopes(
             frame,
-            self.facts,
+            self.spec,
             {
                 "kind": F.when(op.isNotNull(), RecordKind.CHANGE.value)
                 .when(statement, RecordKind.DDL.value)
@@ -73,7 +73,7 @@ class Maxwell:
             },
         )
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, options: FormatOptions) -> Reading:
         """See `Format`."""
         match logical_type_of(column):
             case LogicalType.BINARY:
@@ -81,7 +81,7 @@ class Maxwell:
             case LogicalType.SET:
                 return Reading(value=F.when(text.startswith("["), F.array_join(F.from_json(text, "array<string>"), ",")).otherwise(text))
             case _:
-                return values.from_text(column, text, chosen.time_zone)
+                return values.from_text(column, text, options.time_zone)
 
 
 def _position(record: Expr, kind: Expr) -> Expr:
@@ -103,4 +103,4 @@ def _position(record: Expr, kind: Expr) -> Expr:
 
 def maxwell() -> Format:
     """The format `maxwell`."""
-    return Maxwell(facts=format_spec("maxwell"))
+    return Maxwell(spec=format_spec("maxwell"))

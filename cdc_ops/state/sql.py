@@ -145,7 +145,7 @@ class SqlStateReader(SqlArchiveReader, StateReader):
         return self._read(lambda connection: runs.overview(connection, pipeline), ())
 
     def _table_row(self, pipeline: str, table: TableName) -> Row[Any] | None:
-        query = select(tables).where(table_rows.of(tables, pipeline, table))
+        query = select(tables).where(table_rows.of_table(tables, pipeline, table))
         return self._read(lambda connection: connection.execute(query).first(), None)
 
     def _read(self, query: Callable[[Connection], T], empty: T) -> T:
@@ -254,7 +254,7 @@ class SqlStateStore(SqlArchiveStore, SqlStateReader, StateStore):
         _check_table(lease, (TableState(pipeline=pipeline, table=table),))
         with self._database.write() as connection:
             leases.hold(connection, lease)
-            connection.execute(update(tables).where(table_rows.of(tables, pipeline, table)).values(stats=json_codec.dumps(stats)))
+            connection.execute(update(tables).where(table_rows.of_table(tables, pipeline, table)).values(stats=json_codec.dumps(stats)))
 
     def prune(self, pipeline: str, table: TableName, before: datetime) -> int:
         """See `StateStore`. Nothing is locked where nothing is old."""
@@ -304,4 +304,4 @@ def _check_numbers(connection: Connection, expected: TableState, specs: tuple[Op
 
 def _store(connection: Connection, lease: Lease, new: TableState, stats: TableStats | None) -> None:
     values = {"state": json_codec.dumps(new)} | ({"stats": json_codec.dumps(stats)} if stats else {})
-    connection.execute(update(tables).where(table_rows.of(tables, lease.pipeline, lease.table)).values(values))
+    connection.execute(update(tables).where(table_rows.of_table(tables, lease.pipeline, lease.table)).values(values))

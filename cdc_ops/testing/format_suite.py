@@ -64,7 +64,7 @@ class GoldenFolder:
         table = TableName.parse(described["table"])
         self.keys = tuple(described["keys"])
         self.schema = TableSchema(table=table, columns=tuple(columns), primary_key=self.keys)
-        self.chosen = FormatOptions(
+        self.options = FormatOptions(
             name=described["format"],
             settings=described.get("settings", {}),
             accept_losses=tuple(described.get("accept_losses", ())),
@@ -141,13 +141,13 @@ def feed_of(spark: SparkSession, form: Format, golden: GoldenFolder, root: Path,
     """Returns the canonical feed of all cases of a folder. Its files are written below `root`, which must exist while the feed is used."""
     if golden.container is Container.AVRO:
         ends, files = LocalArchive(str(root)), golden.write_avro(root)
-        records = open_files(spark, files, form.facts, golden.chosen, ends).records().union(spark.createDataFrame([*extra], _RECORDS))
+        records = open_files(spark, files, form.spec, golden.options, ends).records().union(spark.createDataFrame([*extra], _RECORDS))
     else:
         records = spark.createDataFrame([*golden.records(), *extra], _RECORDS)
     if golden.container is Container.CSV:
-        records = csv_records(records, dialect(form.facts, golden.chosen))
-    envelopes = records_of(form.envelopes(records, golden.chosen), golden.schema.table)
-    return canonical_feed(form, envelopes, golden.schema, golden.keys, golden.chosen)
+        records = csv_records(records, dialect(form.spec, golden.options))
+    envelopes = records_of(form.envelopes(records, golden.options), golden.schema.table)
+    return canonical_feed(form, envelopes, golden.schema, golden.keys, golden.options)
 
 
 class FormatSuite:
@@ -159,7 +159,7 @@ class FormatSuite:
     @pytest.fixture
     def golden(self) -> GoldenFolder:
         """The golden files."""
-        return GoldenFolder(self.folder, open_format(self.name).facts.files.container)
+        return GoldenFolder(self.folder, open_format(self.name).spec.files.container)
 
     @pytest.fixture
     def form(self) -> Format:
@@ -174,24 +174,24 @@ class FormatSuite:
 
     def test_the_order_is_declared_and_made_of_numbers(self, form: Format) -> None:
         """A format declares its order key, and all parts of it are numbers."""
-        assert form.facts.order
-        assert {part.type.partition("(")[0] for part in form.facts.order} <= {"tinyint", "int", "bigint", "decimal"}
+        assert form.spec.order
+        assert {part.type.partition("(")[0] for part in form.spec.order} <= {"tinyint", "int", "bigint", "decimal"}
 
     def test_each_loss_is_refused_by_name_and_can_be_accepted(self, form: Format, golden: GoldenFolder) -> None:
         """`check_format` raises ConfigError for each lossy setting by its name, unless it is accepted."""
-        for item in form.facts.lossy:
+        for item in form.spec.lossy:
             if not item.families or any(item.touches(column) for column in golden.schema.columns):
-                _assert_refused(form.facts, item, golden)
+                _assert_refused(form.spec, item, golden)
 
     def test_a_table_without_key_is_refused(self, form: Format, golden: GoldenFolder) -> None:
         """`check_format` raises SourceTableError for a table without keys."""
         with pytest.raises(SourceTableError, match="key"):
-            check_format(form.facts, golden.chosen, golden.schema, ())
+            check_format(form.spec, golden.options, golden.schema, ())
 
     def test_all_cases_come_out_as_they_are_expected(self, spark: SparkSession, form: Format, golden: GoldenFolder, tmp_path: Path) -> None:
         """The feed has the promised columns and the expected rows of every case; other records are bad, with a reason."""
         feed = feed_of(spark, form, golden, tmp_path, ((_NOT_A_RECORD, "half written", 0, None, None),))
-        promised = ", ".join(f"{name} {kind}" for name, kind in feed_columns(form.facts, golden.schema, golden.keys))
+        promised = ", ".join(f"{name} {kind}" for name, kind in feed_columns(form.spec, golden.schema, golden.keys))
         assert feed.dtypes == spark.createDataFrame([], promised).dtypes
         found: dict[str, list[Any]] = {}
         for case, row in shown(feed):
@@ -212,19 +212,19 @@ def _column(name: str, declared: str, source: str) -> Column:
     return Column(name=name, source_type=declared, delta_type=mapping.delta_type, nullable=True, expression=name, lossy=mapping.lossy)
 
 
-def _assert_refused(facts: FormatSpec, item: LossySetting, golden: GoldenFolder) -> None:
+def _assert_refused(spec: FormatSpec, item: LossySetting, golden: GoldenFolder) -> None:
     value = item.default if item.loses_at(item.default) else "anything else"
-    base = golden.chosen
-    stated = {other.name: other.default for other in facts.lossy if other.stated_without}
+    base = golden.options
+    stated = {other.name: other.default for other in spec.lossy if other.stated_without}
     settings = {**stated, **base.settings, item.name: value}
     refused = FormatOptions(name=base.name, settings=settings, accept_losses=(), time_zone=base.time_zone or "UTC")
-    others = tuple(other.accepted_by(settings.get(other.name, other.default)) for other in facts.lossy if other is not item)
+    others = tuple(other.accepted_by(settings.get(other.name, other.default)) for other in spec.lossy if other is not item)
     lone = FormatOptions(name=base.name, settings=settings, accept_losses=others, time_zone=base.time_zone or "UTC")
     with pytest.raises(ConfigError, match=item.name.replace(".", r"\.")):
-        check_format(facts, lone, golden.schema, golden.keys)
+        check_format(spec, lone, golden.schema, golden.keys)
     everything = (*others, item.accepted_by(value))
     check_format(
-        facts,
+        spec,
         FormatOptions(name=base.name, settings=settings, accept_losses=everything, time_zone=refused.time_zone),
         golden.schema,
         golden.keys,

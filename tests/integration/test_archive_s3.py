@@ -107,7 +107,7 @@ def test_runs_on_s3_read_what_is_new_and_see_gaps_longer_and_removed_files(
         with pytest.raises(ArchiveChangedError, match="2 of 3 files"):
             check_unchanged(archive, first.files)
         second = scan_archive(archive, rules, store, (PIPELINE, name), watermark)
-        assert (second.scope, second.stock.of(FileStatusChange.LONGER)[0].size) == (Scope.INCREMENTAL, 15)
+        assert (second.scope, second.stock.with_status(FileStatusChange.LONGER)[0].size) == (Scope.INCREMENTAL, 15)
         record_scan(store, lease, second)
 
         object_store.put_many({key(50, prefix="runs"): b"x"})

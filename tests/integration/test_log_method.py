@@ -191,7 +191,7 @@ def test_events_are_followed_from_run_to_run_and_read_once(mariadb: MariaDBServe
     assert str(a_price) == "1.50"
     state = world.state("items")
     assert state.progress.archive is not None
-    assert state.progress.archive.of(f"{sink.topic}/0") == (sink.offset,)
+    assert state.progress.archive.position_of(f"{sink.topic}/0") == (sink.offset,)
     assert state.progress.fresh_at is not None
     assert state.progress.fresh_at.timestamp() == pytest.approx(1700000000.31)
 
@@ -441,7 +441,7 @@ def test_a_snapshot_hands_over_to_the_log_while_rows_change(mariadb: MariaDBServ
     assert world.state("items").progress.watermark is not None
     begun = world.state("items").progress.archive
     assert begun is not None
-    assert begun.of(f"{sink.topic}/0") == (1,)  # where the archive was before the first chunk, not when it was finished
+    assert begun.position_of(f"{sink.topic}/0") == (1,)  # where the archive was before the first chunk, not when it was finished
     sink.write(event("d", 7, "short"), event("d", 5, "old"))
     assert not world.run().failures
     assert world.lake("items", "id, name") == world.source("items", "id, name")

@@ -182,11 +182,11 @@ def event_format(server: DatabaseServer, accept_losses: tuple[str, ...] = ()) ->
 
 def refused(server: DatabaseServer, schema: TableSchema, accept_losses: tuple[str, ...]) -> set[str]:
     """The columns of which the format refuses the table by name."""
-    chosen = event_format(server, accept_losses)
+    options = event_format(server, accept_losses)
     found = set()
     for column in schema.columns:
         try:
-            check_format(open_format(chosen.name).facts, chosen, replace(schema, columns=(schema.columns[0], column)), ("id",))
+            check_format(open_format(options.name).spec, options, replace(schema, columns=(schema.columns[0], column)), ("id",))
         except (ConfigError, SourceTableError) as error:
             found.update([column.name] if column.name in str(error) else ["not by name"])
     return found
@@ -218,12 +218,12 @@ def test_a_table_holds_the_same_values_by_either_method(
     left_out = refused(server, schema, ACCEPTED[server.name])
 
     world.configure(method=Method.LOG, cursor=(), except_column_list=tuple(left_out))
-    chosen = event_format(server, ACCEPTED[server.name])
+    options = event_format(server, ACCEPTED[server.name])
     rules = ArchiveConfig.of(
         url=str(tmp_path / "archive" / "cdc.{schema}.{table}"),
-        format=chosen.name,
-        settings=tuple(chosen.settings.items()),
-        accept_losses=chosen.accept_losses,
+        format=options.name,
+        settings=tuple(options.settings.items()),
+        accept_losses=options.accept_losses,
         min_file_age=timedelta(0),
         bad_records=OnBadRecord.QUARANTINE,
     )

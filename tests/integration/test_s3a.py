@@ -120,4 +120,4 @@ def test_a_table_follows_an_archive_with_everything_on_s3_and_waits_at_a_gap(
     assert DeltaLog(world.path("items")).newest() is not None
     state = world.state("items")
     assert state.progress.archive is not None
-    assert state.progress.archive.of(f"{topic}/0") == (4,)
+    assert state.progress.archive.position_of(f"{topic}/0") == (4,)

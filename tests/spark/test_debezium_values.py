@@ -45,11 +45,11 @@ def values(
     accept_losses: tuple[str, ...] = (),
 ) -> list[str | None]:
     """What is stored of texts, as text; `LOST` for those that no stored type holds."""
-    facts = POSTGRES if "zone" in one.source_type or one.source_type.startswith("numeric") else MYSQL
+    spec = POSTGRES if "zone" in one.source_type or one.source_type.startswith("numeric") else MYSQL
     rows = [(number, text, kind) for number, (text, kind) in enumerate(spelled)]
     frame = spark.createDataFrame(rows, "n int, text string, kind struct<type: string, name: string, scale: int>")
-    chosen = FormatOptions(name=facts.name, settings=settings or {}, accept_losses=accept_losses)
-    reading = read(facts, one, F.col("text"), F.col("kind"), chosen)
+    options = FormatOptions(name=spec.name, settings=settings or {}, accept_losses=accept_losses)
+    reading = read(spec, one, F.col("text"), F.col("kind"), options)
     value = F.hex(reading.value) if one.delta_type == "binary" else reading.value.cast("string")
     lost = F.lit(False) if reading.unstorable is None else F.coalesce(reading.unstorable, F.lit(False))
     return [row[0] for row in frame.orderBy("n").select(F.when(lost, "LOST").otherwise(value)).collect()]
@@ -130,7 +130,7 @@ def test_a_zero_date_is_what_the_policy_of_its_table_says(spark: SparkSession, p
     born, key = replace(column("date", types=types), name="born"), replace(column("int"), name="id")
     schema = TableSchema(table=TableName(schema="shop", name="t"), columns=(key, born), primary_key=("id",), types=types)
     settings = {"output_binlog_position": "true", "output_xoffset": "true", "ignore_producer_error": "false"}
-    chosen = FormatOptions(name="maxwell", settings=settings, accept_losses=("truncate=dropped",), time_zone="UTC")
+    options = FormatOptions(name="maxwell", settings=settings, accept_losses=("truncate=dropped",), time_zone="UTC")
     form = open_format("maxwell")
     texts = [
         f'{{"database":"shop","table":"t","type":"insert","ts":1,"xid":{n},"commit":true,"position":"b.000001:{n}","data":{{"id":{n},"born":"{day}"}}}}'
@@ -139,7 +139,7 @@ def test_a_zero_date_is_what_the_policy_of_its_table_says(spark: SparkSession, p
     records = spark.createDataFrame(
         [(text, "f", n, None, None) for n, text in enumerate(texts)], "value string, file string, line bigint, partition int, offset bigint"
     )
-    feed = canonical_feed(form, records_of(form.envelopes(records, chosen), schema.table), schema, ("id",), chosen)
+    feed = canonical_feed(form, records_of(form.envelopes(records, options), schema.table), schema, ("id",), options)
     found = [(row["kind"], row["after"] and str(row["after"]["born"]), list(row["nulled"] or ())) for row in feed.orderBy("line").collect()]
     change = RecordKind.CHANGE.value
     match policy:

@@ -168,8 +168,8 @@ def test_a_document_that_was_gone_when_it_was_looked_up_changes_nothing_and_a_co
 
     def fed(lookup: str, mode: str = "change_streams_update_full") -> list[tuple[object, ...]]:
         settings = {"capture.mode": mode, "capture.mode.full.update.type": lookup, "document.column": "all"}
-        chosen = FormatOptions(name="debezium-mongodb", settings=settings, accept_losses=("capture.mode=change_streams_update_full",))
-        feed = canonical_feed(form, form.envelopes(records, chosen), schema, ("_id",), chosen)
+        options = FormatOptions(name="debezium-mongodb", settings=settings, accept_losses=("capture.mode=change_streams_update_full",))
+        feed = canonical_feed(form, form.envelopes(records, options), schema, ("_id",), options)
         return [tuple(row) for row in feed.select("kind", "op", "after.all", "reason").collect()]
 
     def record(op: str, **parts: object) -> str:
@@ -190,10 +190,10 @@ def test_flattened_documents_without_schemas_are_read_by_their_columns_where_tha
         open_format("debezium-mongodb-unwrapped"),
         {"int": "7", "date": "1709283600123", "decimal(10,2)": '"12.50', "binData": '"AP8='},
     )
-    chosen = FormatOptions(name="debezium-mongodb-unwrapped", settings={"schemas.enable": "false"})
+    options = FormatOptions(name="debezium-mongodb-unwrapped", settings={"schemas.enable": "false"})
     none = F.lit(None).cast("struct<type: string, name: string, scale: int>")
     columns = [declared_column("c", kind, TypeDialect.MONGODB)[0] for kind in texts]
-    read = [form.reading(column, F.lit(text), none, chosen).value for column, text in zip(columns, texts.values(), strict=True)]
+    read = [form.reading(column, F.lit(text), none, options).value for column, text in zip(columns, texts.values(), strict=True)]
     [row] = spark.range(1).select(read[0], F.unix_millis(read[1]), read[2], read[3]).collect()
     assert tuple(row) == (7, 1709283600123, Decimal("12.50"), b"\x00\xff")
 

@@ -161,12 +161,12 @@ def test_the_sales_table_of_the_worked_example_ends_with_its_four_rows(spark: Sp
         sales_record(7, "UPDATE", {**lee, "sales": "150.0"}, {**lee, "sales": "175.0"}),
         sales_record(8, "INSERT", None, sale(5, "2019-11-14", "Robert", "233.0")),
     ]
-    chosen = FormatOptions(name="dts-json", time_zone="+08:00")
-    form = open_format(chosen.name)
+    options = FormatOptions(name="dts-json", time_zone="+08:00")
+    form = open_format(options.name)
     names = ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS)
     # In any order: the number of the record decides.
     raw = spark.createDataFrame([(text, "sales.json", line, None, None) for line, text in enumerate(reversed(records))], names)
-    feed = canonical_feed(form, records_of(form.envelopes(raw, chosen), SALES.table), SALES, ("id",), chosen)
+    feed = canonical_feed(form, records_of(form.envelopes(raw, options), SALES.table), SALES, ("id",), options)
     latest = latest_per_key(feed, SALES)
     kept = latest.where("NOT deleted").selectExpr("row.*").orderBy("id").collect()
     assert [(row["id"], str(row["date"]), row["name"], row["sales"]) for row in kept] == [

@@ -105,7 +105,7 @@ def test_events_before_a_statement_are_read_under_the_name_of_now_and_no_others(
     first = Renaming(old="name", new="c0", since=(), until=(1, 300, 1, -1, 0))
     second = Renaming(old="c", new="c0", since=(1, 300, 1, -1, 0), until=(1, 400, 1, -1, 0))
     by_setting = with_names_of_now(envelopes, [("other", "c0")], schema("int"))
-    named = with_names_from_before(by_setting, (first, second), form.facts)
+    named = with_names_from_before(by_setting, (first, second), form.spec)
     feed = canonical_feed(form, named, schema("int"), ("id",), CHOSEN).orderBy("line").collect()
     assert [(row.kind, row.after and row.after.c0) for row in feed] == [
         *(("change", 7), ("change", 7), ("change", 7), ("change", None)),

@@ -48,16 +48,16 @@ def text_of(form: str, column: Column, literal: str, expected: Any) -> str:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_texts_of_the_server_become_what_the_query_method_stores(form: str, spark: SparkSession) -> None:
-    opened, chosen = open_format(form), FormatOptions(name=form, time_zone="UTC")
+    opened, options = open_format(form), FormatOptions(name=form, time_zone="UTC")
     columns = [(column_of(number, declared), literal, expected) for number, (declared, literal, expected) in enumerate(CASES)]
     readable = [
-        (column, literal, expected) for column, literal, expected in columns if logical_type_of(column) not in opened.facts.unreadable
+        (column, literal, expected) for column, literal, expected in columns if logical_type_of(column) not in opened.spec.unreadable
     ]
     written = {column.name: text_of(form, column, literal, expected) for column, literal, expected in readable}
     texts = spark.createDataFrame([Row(**written)])
     read, none = [], F.lit(None).cast("string")
     for column, _, _ in readable:
-        reading = opened.reading(column, F.col(column.name), none, chosen)
+        reading = opened.reading(column, F.col(column.name), none, options)
         lost = F.lit(False) if reading.unstorable is None else F.coalesce(reading.unstorable, F.lit(False))
         read += [reading.value.cast(column.delta_type).alias(column.name), lost.alias(f"lost_{column.name}")]
     row = texts.select(*read).first()

@@ -13,23 +13,23 @@ from cdc_ops.formats.registry import open_format
 from cdc_ops.steps.log.column_drift import AlteredTable, statements_of
 
 ITEMS = TableName(schema="shop", name="items")
-MYSQL = open_format("debezium-mysql").facts
+MYSQL = open_format("debezium-mysql").spec
 A_TO_B = "ALTER TABLE items RENAME COLUMN a TO b"
 PLACE = (3, 300, 1, -1, 0)
 
 
-def collected_statements(*statements: tuple[str, tuple[int | None, ...]], facts: FormatSpec = MYSQL, schema: str = "shop") -> Any:
+def collected_statements(*statements: tuple[str, tuple[int | None, ...]], spec: FormatSpec = MYSQL, schema: str = "shop") -> Any:
     """Statements as they are collected of two files that both have all of them."""
     rows = [{"statements": [{"text": text, "schema": schema, "place": list(place)} for text, place in statements]}] * 2
-    return statements_of(cast(Any, rows), ITEMS, facts)
+    return statements_of(cast(Any, rows), ITEMS, spec)
 
 
-def altered(columns: str, *texts: str, facts: FormatSpec = MYSQL, renamed: tuple[tuple[str, str], ...] = ()) -> AlteredTable:
+def altered(columns: str, *texts: str, spec: FormatSpec = MYSQL, renamed: tuple[tuple[str, str], ...] = ()) -> AlteredTable:
     """A table with columns, altered by statements at the places 3:300, 3:301, ..."""
     named = tuple(Column(name=name, source_type="int", delta_type="int", nullable=True, expression=f"`{name}`") for name in columns.split())
     schema = TableSchema(table=ITEMS, columns=named, primary_key=("id",))
     placed = ((text, (3, 300 + number, 1, -1, 0)) for number, text in enumerate(texts))
-    return AlteredTable(schema=schema, facts=facts, statements=collected_statements(*placed, facts=facts), renamed=renamed)
+    return AlteredTable(schema=schema, spec=spec, statements=collected_statements(*placed, spec=spec), renamed=renamed)
 
 
 def test_a_statement_that_was_delivered_twice_is_one() -> None:
@@ -44,7 +44,7 @@ def test_statements_of_other_tables_and_databases_are_left_out() -> None:
 
 def test_a_statement_that_may_be_cut_or_is_of_another_dialect_is_not_understood() -> None:
     [cut] = collected_statements(("ALTER TABLE items ADD a INT DEFAULT 1" + " " * 20_000, PLACE))
-    [other] = collected_statements((A_TO_B, (300,)), facts=open_format("debezium-sqlserver").facts)
+    [other] = collected_statements((A_TO_B, (300,)), spec=open_format("debezium-sqlserver").spec)
     assert cut.changes is None
     assert other.changes is None
     news = altered("id b", "ALTER TABLE items DISABLE KEYS" + " " * 1000).news([], ())
@@ -60,8 +60,8 @@ def test_what_the_pipeline_file_says_of_a_column_is_not_said_again() -> None:
 
 
 def test_events_without_one_order_are_left_as_they_are_and_the_run_says_so() -> None:
-    facts = replace(MYSQL, one_order=False)
-    table = altered("id b", A_TO_B, facts=facts)
+    spec = replace(MYSQL, one_order=False)
+    table = altered("id b", A_TO_B, spec=spec)
     assert table.renamings == ()
     [change] = table.news([], ()).changes
     assert change.unread == ("b",)

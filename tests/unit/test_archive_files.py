@@ -107,9 +107,9 @@ def test_a_consumed_file_that_grows_waits_and_is_read_again_when_it_has_settled(
     before = {"a": known(listed())}
     grown = listed(size=20, etag="e2", modified=NOON)
     stock = diff_listing([grown], before, NOON, RULES)
-    assert stock.of(FileStatusChange.WAIT) == (grown,)
+    assert stock.with_status(FileStatusChange.WAIT) == (grown,)
     assert ledger_records(stock, before, NOON) == ()  # what was consumed stays on record, to tell later that it is longer
-    assert diff_listing([grown], before, NOON + timedelta(minutes=1), RULES).of(FileStatusChange.LONGER) == (grown,)
+    assert diff_listing([grown], before, NOON + timedelta(minutes=1), RULES).with_status(FileStatusChange.LONGER) == (grown,)
 
 
 def test_a_stock_counts_what_is_known_once_and_warns_of_what_should_not_happen() -> None:

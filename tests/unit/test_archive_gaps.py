@@ -17,8 +17,8 @@ from cdc_ops.core.archive.offsets import (
     PartitionWatermark,
     Position,
     advanced,
+    format_position,
     parse_position,
-    shown,
 )
 from cdc_ops.core.schema.tables import TableName
 
@@ -193,7 +193,7 @@ def test_a_position_that_is_none_is_refused(text: str) -> None:
 
 
 def test_positions_are_written_the_way_they_are_read() -> None:
-    assert [parse_position(shown(position)) for position in ((5,), (123, 4))] == [(5,), (123, 4)]
+    assert [parse_position(format_position(position)) for position in ((5,), (123, 4))] == [(5,), (123, 4)]
 
 
 # ---------------------------------------------------------------------------------------------- properties

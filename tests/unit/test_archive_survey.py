@@ -160,7 +160,7 @@ def test_a_gap_that_only_contents_show_is_not_passed_and_is_found_by_the_next_pl
     found = table.look()
     assert found.gaps == ()
     proven = after_reading(batch_of(found, None), table.read(found), table="shop.t")
-    assert (proven.merged, proven.watermark.of("t/0")) == (("t/partition=0/t+0+0000000000.json",), (8,))
+    assert (proven.merged, proven.watermark.position_of("t/0")) == (("t/partition=0/t+0+0000000000.json",), (8,))
     table.run()
     assert table.reached == {"t/0": 8}
     again = table.look()
@@ -177,7 +177,7 @@ def test_the_hole_that_a_topic_has_by_nature_is_allowed_by_size(table: Table) ->
     table.write(23, 30)
     found = table.look()
     proven = after_reading(batch_of(found, None, max_offset_gap=2), table.read(found), table="t")
-    assert proven.watermark.of("t/0") == (20,)
+    assert proven.watermark.position_of("t/0") == (20,)
 
 
 def test_a_rotated_sink_may_write_records_twice(table: Table) -> None:
@@ -229,8 +229,8 @@ def test_a_file_that_is_being_written_holds_back_those_behind_it(table: Table) -
     table.write(0, 5, partition=1)
     found = table.run()
     assert (read_of(found), found.gaps) == (["0000000000.json"], ())
-    assert len(found.stock.of(FileStatusChange.WAIT)) == 2
-    assert set(table.store.pending_files(PIPELINE, table.name)) == {file.path for file in found.stock.of(FileStatusChange.WAIT)}
+    assert len(found.stock.with_status(FileStatusChange.WAIT)) == 2
+    assert set(table.store.pending_files(PIPELINE, table.name)) == {file.path for file in found.stock.with_status(FileStatusChange.WAIT)}
     os.utime(table.write(10, 20), (1_700_000_000, 1_700_000_000))
     assert read_of(table.run()) == ["0000000010.json", "0000000020.json"]
 
@@ -283,9 +283,9 @@ def test_endings_are_looked_at_where_files_are_written_in_place(table: Table) ->
     table.rules = RULES.changed(check_file_footers=True)
     path = table.write(0, 10)
     path.write_bytes(b'{"a":1}\n{"a')
-    assert table.look().stock.of(FileStatusChange.WAIT)
+    assert table.look().stock.with_status(FileStatusChange.WAIT)
     path.write_bytes(b'{"a":1}\n')
-    assert table.look().stock.of(FileStatusChange.NEW)
+    assert table.look().stock.with_status(FileStatusChange.NEW)
 
 
 def test_an_avro_file_waits_until_it_ends_with_its_mark(table: Table) -> None:
@@ -293,14 +293,14 @@ def test_an_avro_file_waits_until_it_ends_with_its_mark(table: Table) -> None:
     path = table.folder / "t/partition=0/t+0+0000000000.avro"
     path.parent.mkdir(parents=True)
     path.write_bytes(content[:-1])
-    assert table.look().stock.of(FileStatusChange.NEW)  # it is found out when it is read
+    assert table.look().stock.with_status(FileStatusChange.NEW)  # it is found out when it is read
     table.rules = RULES.changed(check_file_footers=True)
     for length in (2, len(content) - 1):
         path.write_bytes(content[:length])
-        assert table.look().stock.of(FileStatusChange.WAIT)
+        assert table.look().stock.with_status(FileStatusChange.WAIT)
     for written in (content, b"no Avro at all"):
         path.write_bytes(written)
-        assert table.look().stock.of(FileStatusChange.NEW)
+        assert table.look().stock.with_status(FileStatusChange.NEW)
 
 
 def test_an_empty_file_is_nothing_to_read_and_no_excuse_for_a_gap(table: Table) -> None:

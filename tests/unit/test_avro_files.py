@@ -203,4 +203,4 @@ def test_a_table_with_a_column_that_avro_cannot_name_is_refused() -> None:
     schema = TableSchema(table=TableName.parse("shop.t"), columns=(column,), primary_key=("a name",))
     settings = {"skipped.operations": "none", "event.converting.failure.handling.mode": "fail", "ignore.default.for.nullables": "true"}
     with pytest.raises(SourceTableError, match=r"cannot carry some column names of shop\.t: 'a name'"):
-        check_format(open_format("debezium-mysql-avro").facts, FormatOptions(name="x", settings=settings), schema, ("a name",))
+        check_format(open_format("debezium-mysql-avro").spec, FormatOptions(name="x", settings=settings), schema, ("a name",))

@@ -58,8 +58,8 @@ def test_empty_lines_are_said() -> None:
     assert "1 line of the files is empty" in Counts(blank=1).warning
     assert "1,200 lines of the files are empty" in Counts(blank=1200).warning
     assert Counts().warning == ""
-    assert not open_format("maxwell").facts.writes_tombstones  # where it is said
-    assert open_format("debezium-mysql").facts.writes_tombstones
+    assert not open_format("maxwell").spec.writes_tombstones  # where it is said
+    assert open_format("debezium-mysql").spec.writes_tombstones
 
 
 def test_operations_add_up() -> None:

@@ -161,16 +161,16 @@ def test_a_field_of_mongodb_with_a_dot_in_its_name_is_refused() -> None:
 @pytest.mark.parametrize("kind", ["object", "array", "json"])
 def test_flattened_documents_have_no_columns_whose_values_lose_their_types(kind: str) -> None:
     declared = DeclaredTable(name="shop.orders", columns=(("_id", "objectId primary key"), ("inner", kind)))
-    facts = open_format("debezium-mongodb-unwrapped").facts
-    chosen = FormatOptions(name=facts.name, accept_losses=tuple(item.accepted_by(item.default) for item in facts.lossy))
+    spec = open_format("debezium-mongodb-unwrapped").spec
+    options = FormatOptions(name=spec.name, accept_losses=tuple(item.accepted_by(item.default) for item in spec.lossy))
     with pytest.raises(SourceTableError, match="cannot carry column 'inner'") as caught:
-        check_format(facts, chosen, declared_schema(declared, MONGODB), ("_id",))
+        check_format(spec, options, declared_schema(declared, MONGODB), ("_id",))
     assert "dates as numbers" in caught.value.why
-    check_format(facts, chosen, declared_schema(replace(declared, columns=declared.columns[:1]), MONGODB), ("_id",))
+    check_format(spec, options, declared_schema(replace(declared, columns=declared.columns[:1]), MONGODB), ("_id",))
 
 
 def test_flattened_records_of_a_server_without_truncate_need_not_accept_that_it_is_left_out() -> None:
-    lossy = {name: {item.name for item in open_format(f"debezium-{name}-unwrapped").facts.lossy} for name in ("sqlserver", "oracle")}
+    lossy = {name: {item.name for item in open_format(f"debezium-{name}-unwrapped").spec.lossy} for name in ("sqlserver", "oracle")}
     assert [name for name, settings in lossy.items() if "truncate" in settings] == ["oracle"]
 
 

@@ -13,7 +13,7 @@ import typer
 
 from cdc_ops import errors
 from cdc_ops.config.loading import load_pipeline
-from cdc_ops.core.formats.catalog import FORMAT_FACTS
+from cdc_ops.core.formats.catalog import FORMAT_SPECS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
@@ -181,13 +181,13 @@ def test_the_page_of_errors_explains_every_public_error_and_no_other() -> None:
 
 def test_the_page_of_formats_names_every_format_once_and_links_the_page_of_its_tool() -> None:
     table = rows("docs/formats.md")
-    assert sorted(name for cells in table for name in re.findall(r"`([\w-]+)`", cells[0])) == sorted(FORMAT_FACTS)
+    assert sorted(name for cells in table for name in re.findall(r"`([\w-]+)`", cells[0])) == sorted(FORMAT_SPECS)
     linked = {target for cells in table for target in LINK.findall(cells[1])}
     assert linked == {f"formats/{page.name}" for page in (ROOT / "docs/formats").glob("*.md")}
 
 
 def test_the_readme_counts_the_formats() -> None:
-    assert re.findall(r"\[(\d+) formats\]\(docs/formats.md\)", text_of(ROOT / "README.md")) == [str(len(FORMAT_FACTS))]
+    assert re.findall(r"\[(\d+) formats\]\(docs/formats.md\)", text_of(ROOT / "README.md")) == [str(len(FORMAT_SPECS))]
 
 
 @pytest.mark.parametrize("script", sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py")))

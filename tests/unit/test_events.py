@@ -144,11 +144,11 @@ def test_maxwells_null_for_the_error_value_of_an_enum_is_a_loss_that_is_accepted
     form = open_format("maxwell")
     settings = {"output_binlog_position": "true", "output_xoffset": "true", "ignore_producer_error": "false"}
     given = FormatOptions(name="maxwell", settings=settings, accept_losses=("truncate=dropped",), time_zone="UTC")
-    check_format(form.facts, given, schema("int"), ("id",))
+    check_format(form.spec, given, schema("int"), ("id",))
     with pytest.raises(ConfigError, match=r"enum_errors=null \(c0\) loses data of") as caught:
-        check_format(form.facts, given, schema("enum('new','paid')"), ("id",))
+        check_format(form.spec, given, schema("enum('new','paid')"), ("id",))
     assert "sql_mode" in caught.value.next
-    check_format(form.facts, replace(given, settings={**settings, "enum_errors": "none"}), schema("enum('new','paid')"), ("id",))
+    check_format(form.spec, replace(given, settings={**settings, "enum_errors": "none"}), schema("enum('new','paid')"), ("id",))
 
 
 def test_a_loss_may_hang_on_a_mark_on_a_list_and_on_the_declared_type() -> None:

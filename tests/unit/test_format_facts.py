@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from cdc_ops.cli import app
 from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, Where
-from cdc_ops.core.formats.catalog import FORMAT_FACTS, format_spec
+from cdc_ops.core.formats.catalog import FORMAT_SPECS, format_spec
 from cdc_ops.core.formats.checks import check_format, check_settings, losses
 from cdc_ops.core.formats.connector_settings import archive_settings, only_accepted, sink_settings, tool_settings
 from cdc_ops.core.schema.mysql_types import mysql_mapping
@@ -18,8 +18,8 @@ from cdc_ops.errors import ConfigError
 from cdc_ops.formats.registry import format_names, open_format
 from tests.declared_world import MAXWELL, DeclaredWorld
 
-FLAT = [name for name in FORMAT_FACTS if "-unwrapped" in name and "mongodb" not in name]
-RELATIONAL = [name for name in FORMAT_FACTS if name.startswith("debezium-") and "mongodb" not in name]
+FLAT = [name for name in FORMAT_SPECS if "-unwrapped" in name and "mongodb" not in name]
+RELATIONAL = [name for name in FORMAT_SPECS if name.startswith("debezium-") and "mongodb" not in name]
 FILE = """\
 pipeline: shop
 source: {{kind: mysql, connection: shop_db}}
@@ -43,10 +43,10 @@ def schema(**columns: str) -> TableSchema:
     return TableSchema(table=TableName(schema="shop", name="orders"), columns=tuple(found), primary_key=("id",))
 
 
-def stated(facts: FormatSpec, **more: str) -> FormatOptions:
+def stated(spec: FormatSpec, **more: str) -> FormatOptions:
     """All that `formats show` prints, and settings besides."""
-    accept = tuple(item.accepted_by(item.default) for item in only_accepted(facts))
-    return FormatOptions(name=facts.name, settings={**archive_settings(facts), **more}, accept_losses=accept, time_zone="UTC")
+    accept = tuple(item.accepted_by(item.default) for item in only_accepted(spec))
+    return FormatOptions(name=spec.name, settings={**archive_settings(spec), **more}, accept_losses=accept, time_zone="UTC")
 
 
 def error_text(folder: Path, name: str, settings: dict[str, str], accept_losses: tuple[str, ...] = (), method: str = "log") -> str:
@@ -63,32 +63,32 @@ def error_text(folder: Path, name: str, settings: dict[str, str], accept_losses:
 
 
 def test_the_code_that_reads_a_format_goes_by_the_same_facts() -> None:
-    assert set(format_names()) == set(FORMAT_FACTS)
+    assert set(format_names()) == set(FORMAT_SPECS)
     for name in format_names():
-        assert open_format(name).facts is format_spec(name), name
+        assert open_format(name).spec is format_spec(name), name
 
 
-@pytest.mark.parametrize("name", FORMAT_FACTS)
+@pytest.mark.parametrize("name", FORMAT_SPECS)
 def test_what_formats_show_prints_is_enough_for_every_table(name: str, tmp_path: Path) -> None:
-    facts = format_spec(name)
-    chosen = stated(facts)
-    check_settings(facts, chosen)
-    assert not error_text(tmp_path, name, dict(chosen.settings), chosen.accept_losses)
+    spec = format_spec(name)
+    options = stated(spec)
+    check_settings(spec, options)
+    assert not error_text(tmp_path, name, dict(options.settings), options.accept_losses)
     if "mongodb" in name or name.startswith("hudi"):
         return
     table = schema(id="bigint", price="decimal(10,2)", at="datetime(6)", born="date", name="varchar(20)", raw="int")
-    check_format(facts, chosen, table, ("id",))
+    check_format(spec, options, table, ("id",))
 
 
 @pytest.mark.parametrize("name", FLAT)
 def test_a_flattened_format_demands_that_the_transformation_keeps_null(name: str) -> None:
-    facts, table = format_spec(name), schema(id="bigint")
-    chosen = stated(facts)
-    without = {key: value for key, value in chosen.settings.items() if key != "replace.null.with.default"}
+    spec, table = format_spec(name), schema(id="bigint")
+    options = stated(spec)
+    without = {key: value for key, value in options.settings.items() if key != "replace.null.with.default"}
     for settings in (without, without | {"replace.null.with.default": "true"}):
         with pytest.raises(ConfigError, match=r"replace\.null\.with\.default=true loses data"):
-            check_format(facts, FormatOptions(name=name, settings=settings, accept_losses=chosen.accept_losses), table, ("id",))
-    check_format(facts, chosen, table, ("id",))
+            check_format(spec, FormatOptions(name=name, settings=settings, accept_losses=options.accept_losses), table, ("id",))
+    check_format(spec, options, table, ("id",))
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_a_flattened_format_demands_that_the_transformation_keeps_null(name: str
     ],
 )
 def test_a_plan_warns_of_keys_whose_changes_no_event_shows(tmp_path: Path, name: str, keys: str, warned: bool) -> None:
-    world, chosen = DeclaredWorld(tmp_path), stated(format_spec(name))
-    world.correct(MAXWELL, f"format: {name}, settings: {json.dumps(chosen.settings)}, accept_losses: {json.dumps(chosen.accept_losses)}")
+    world, options = DeclaredWorld(tmp_path), stated(format_spec(name))
+    world.correct(MAXWELL, f"format: {name}, settings: {json.dumps(options.settings)}, accept_losses: {json.dumps(options.accept_losses)}")
     world.correct("dialect: mysql", f"dialect: {'postgres' if 'postgres' in name else 'mysql'}")
     world.correct("  shop.orders:\n", f"  shop.orders: {{keys: {keys.lower()}}}\n")
     world.archive(0)
@@ -124,52 +124,52 @@ def test_what_a_format_loses_of_a_column_is_refused_by_the_plan(tmp_path: Path) 
 
 
 def test_the_converters_setting_of_that_name_is_not_taken_for_the_transformations() -> None:
-    facts = format_spec("debezium-mysql-unwrapped")
-    assert {"converter.replace.null.with.default", "replace.null.with.default"} <= set(archive_settings(facts))
-    block = tool_settings(facts)
+    spec = format_spec("debezium-mysql-unwrapped")
+    assert {"converter.replace.null.with.default", "replace.null.with.default"} <= set(archive_settings(spec))
+    block = tool_settings(spec)
     assert block["transforms.unwrap.replace.null.with.default"] == "false"
     assert block["value.converter.replace.null.with.default"] == "false"
 
 
 @pytest.mark.parametrize("name", RELATIONAL)
 def test_a_connector_that_goes_on_after_a_value_it_cannot_convert_is_refused(name: str) -> None:
-    facts, table = format_spec(name), schema(id="bigint")
-    chosen = stated(facts)
-    without = {key: value for key, value in chosen.settings.items() if key != "event.converting.failure.handling.mode"}
+    spec, table = format_spec(name), schema(id="bigint")
+    options = stated(spec)
+    without = {key: value for key, value in options.settings.items() if key != "event.converting.failure.handling.mode"}
     with pytest.raises(ConfigError, match=r"event\.converting\.failure\.handling\.mode=warn"):
-        check_format(facts, FormatOptions(name=name, settings=without, accept_losses=chosen.accept_losses), table, ("id",))
+        check_format(spec, FormatOptions(name=name, settings=without, accept_losses=options.accept_losses), table, ("id",))
 
 
 @pytest.mark.parametrize("setting", ["column.mask.with.8.chars", "column.mask.hash.v2.SHA-256.with.salt.x", "column.truncate.to.20.chars"])
 def test_settings_that_change_values_are_refused_whatever_their_names_end_with(setting: str) -> None:
-    facts, table = format_spec("debezium-mysql"), schema(id="bigint", name="varchar(20)")
-    chosen = stated(facts, **{setting: "shop.orders.name"})
+    spec, table = format_spec("debezium-mysql"), schema(id="bigint", name="varchar(20)")
+    options = stated(spec, **{setting: "shop.orders.name"})
     with pytest.raises(ConfigError, match=setting.replace(".", r"\.")):
-        check_format(facts, chosen, table, ("id",))
-    accepted = FormatOptions(name=chosen.name, settings=chosen.settings, accept_losses=(f"{setting}=shop.orders.name",))
-    check_format(facts, accepted, table, ("id",))
+        check_format(spec, options, table, ("id",))
+    accepted = FormatOptions(name=options.name, settings=options.settings, accept_losses=(f"{setting}=shop.orders.name",))
+    check_format(spec, accepted, table, ("id",))
 
 
 def test_without_schemas_what_no_record_shows_has_to_be_stated() -> None:
-    facts, table = format_spec("debezium-mysql"), schema(id="bigint", price="decimal(10,0)", at="datetime(6)", code="binary(4)")
-    base = stated(facts, **{"schemas.enable": "false"})
+    spec, table = format_spec("debezium-mysql"), schema(id="bigint", price="decimal(10,0)", at="datetime(6)", code="binary(4)")
+    base = stated(spec, **{"schemas.enable": "false"})
     accept = (*base.accept_losses, "schemas.enable=false")
     bare = FormatOptions(name=base.name, settings=base.settings, accept_losses=accept)
     names = {"decimal.handling.mode", "time.precision.mode", "binary.handling.mode"}
-    assert {one.name for one in losses(facts, bare, table)} == names
+    assert {one.name for one in losses(spec, bare, table)} == names
     said = {"decimal.handling.mode": "string", "time.precision.mode": "adaptive_time_microseconds", "binary.handling.mode": "hex"}
-    check_format(facts, FormatOptions(name=base.name, settings={**base.settings, **said}, accept_losses=accept), table, ("id",))
-    check_format(facts, FormatOptions(name=base.name, settings=base.settings, accept_losses=accept), schema(id="bigint"), ("id",))
+    check_format(spec, FormatOptions(name=base.name, settings={**base.settings, **said}, accept_losses=accept), table, ("id",))
+    check_format(spec, FormatOptions(name=base.name, settings=base.settings, accept_losses=accept), schema(id="bigint"), ("id",))
 
 
 def test_all_that_is_wrong_with_a_table_is_told_at_once() -> None:
-    facts = format_spec("debezium-mysql")
+    spec = format_spec("debezium-mysql")
     table = schema(id="bigint", price="decimal(10,2)", share="float", at="datetime(3)", spot="vector(3)")
-    chosen = FormatOptions(
-        name=facts.name, settings={"skiped.operations": "none", "decimal.handling.mode": "double", "time.precision.mode": "connect"}
+    options = FormatOptions(
+        name=spec.name, settings={"skiped.operations": "none", "decimal.handling.mode": "double", "time.precision.mode": "connect"}
     )
     with pytest.raises(ConfigError) as caught:
-        check_format(facts, chosen, table, ("id",))
+        check_format(spec, options, table, ("id",))
     text = str(caught.value)
     expected = (
         *("skiped.operations", "Did you mean 'skipped.operations'?", "skipped.operations=t", "decimal.handling.mode=double (price)"),
@@ -202,19 +202,19 @@ def test_validate_demands_nothing_of_an_archive_that_no_table_reads(tmp_path: Pa
 
 def test_a_value_to_copy_is_one_that_loses_nothing() -> None:
     looked_at = 0
-    for facts in FORMAT_FACTS.values():
-        for name, value in archive_settings(facts).items():
-            [item] = [item for item in facts.lossy if item.name == name]
-            assert not item.loses_at(value), (facts.name, name)
+    for spec in FORMAT_SPECS.values():
+        for name, value in archive_settings(spec).items():
+            [item] = [item for item in spec.lossy if item.name == name]
+            assert not item.loses_at(value), (spec.name, name)
             looked_at += 1
     assert looked_at > 50
 
 
 def test_blocks_for_connectors_hold_what_is_demanded_of_each() -> None:
     for name in RELATIONAL:
-        facts = format_spec(name)
-        blocks = {**sink_settings(facts), **tool_settings(facts)}
-        for item in facts.lossy:
+        spec = format_spec(name)
+        blocks = {**sink_settings(spec), **tool_settings(spec)}
+        for item in spec.lossy:
             if item.loses_at(item.default) and not item.only.declared and item.where is not Where.NOWHERE:
                 assert not item.loses_at(blocks[item.written or item.name]), (name, item.name)
 
@@ -222,7 +222,7 @@ def test_blocks_for_connectors_hold_what_is_demanded_of_each() -> None:
 def test_the_command_line_shows_formats_with_blocks_that_are_json() -> None:
     listed = CliRunner().invoke(app, ["formats", "list"])
     assert listed.exit_code == 0
-    assert all(name in listed.output for name in FORMAT_FACTS)
+    assert all(name in listed.output for name in FORMAT_SPECS)
     shown = CliRunner().invoke(app, ["formats", "show", "debezium-mysql"])
     assert shown.exit_code == 0
     for part in ("format: debezium-mysql", 'skipped.operations: "none"', "MySqlConnector", "S3SinkConnector", "vector"):

@@ -133,7 +133,7 @@ def test_phases_of_all_tries_of_a_run_are_added_up(tmp_path: Path) -> None:
         tables = (TableResult(table=TABLE, operations=done, phases=phases, error=None if done else {"type": "LakeConflictError"}),)
         result = StepResult(step=step, run_id="r", tables=tables, started_at=NOW, finished_at=NOW, phases=spent(spark_start=1), seconds=5)
         write_text(job.result_path, json_codec.dumps(result))
-        journal.told(result, number, 15.5)
+        journal.with_start_seconds(result, number, 15.5)
     found = summary(journal.tries())
     assert found is not None
     assert found.phases == spent(spark_start=31.5)

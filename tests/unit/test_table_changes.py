@@ -3,7 +3,7 @@
 import pytest
 
 from cdc_ops.core.events.column_drift import ColumnDrift
-from cdc_ops.core.events.ddl_changes import DdlChange, Renaming, Statement, TableChangeKind, renamings, told
+from cdc_ops.core.events.ddl_changes import DdlChange, Renaming, Statement, TableChangeKind, renamings, reportable_changes
 from cdc_ops.core.json_codec import dumps, loads
 from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.schema.tables import TableName
@@ -28,7 +28,7 @@ def spoken(columns: str, *texts: str) -> list[str]:
     """What a run says, and in brackets which columns are to be read again."""
     found = statements(*texts)
     read = {(one.old, one.until) for one in renamings(found, columns.split())}
-    return [f"{change.kind} {change.column} {list(change.unread)}" for _, change in told(found, columns.split(), read)]
+    return [f"{change.kind} {change.column} {list(change.unread)}" for _, change in reportable_changes(found, columns.split(), read)]
 
 
 RENAME = "ALTER TABLE items RENAME COLUMN {} TO {}"
@@ -99,9 +99,9 @@ def test_only_what_leaves_rows_wrong_asks_for_columns_to_be_read_again() -> None
 
 def test_a_truncate_is_said_unless_an_event_of_it_empties_the_table() -> None:
     found = statements("TRUNCATE TABLE items")
-    assert [change.kind for _, change in told(found, ["id"], ())] == [KIND.TRUNCATED]
-    assert told(found, ["id"], (), (10,)) == ()
-    assert [change.kind for _, change in told(found, ["id"], (), (9,))] == [KIND.TRUNCATED]
+    assert [change.kind for _, change in reportable_changes(found, ["id"], ())] == [KIND.TRUNCATED]
+    assert reportable_changes(found, ["id"], (), (10,)) == ()
+    assert [change.kind for _, change in reportable_changes(found, ["id"], (), (9,))] == [KIND.TRUNCATED]
 
 
 def test_a_run_says_what_happened_to_columns_and_how_to_read_them() -> None:

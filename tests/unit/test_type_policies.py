@@ -57,8 +57,8 @@ def test_a_decimal_of_too_many_digits_is_text_or_refused() -> None:
 
 def test_a_cursor_keeps_its_type_because_rows_are_ordered_by_it() -> None:
     types = TableSettings.of(zero_dates=OnUnstorable.STRING, cursor=("Updated_At", "id")).types
-    assert mysql("datetime(6)", types.of("updated_at")).delta_type == "timestamp_ntz"
-    assert mysql("datetime(6)", types.of("born")).delta_type == "string"
+    assert mysql("datetime(6)", types.for_column("updated_at")).delta_type == "timestamp_ntz"
+    assert mysql("datetime(6)", types.for_column("born")).delta_type == "string"
 
 
 def test_a_decoder_makes_null_of_what_cannot_be_stored() -> None:

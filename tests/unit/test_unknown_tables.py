@@ -19,20 +19,22 @@ def unknown_tables(*items: tuple[str, int]) -> UnknownTables:
 
 
 def test_nothing_is_said_of_nothing() -> None:
-    assert unknown_tables().warning == unknown_tables().told == ""
+    assert unknown_tables().warning == unknown_tables().summary == ""
     assert UnknownTables.total([]) == UnknownTables.total([unknown_tables(), unknown_tables()]) == unknown_tables()
 
 
 def test_the_tables_with_the_most_records_are_named_and_the_others_counted() -> None:
-    assert unknown_tables(("shop.tmp", 3), ("shop.audit", 1200)).told == "1,200 of shop.audit, 3 of shop.tmp"
+    assert unknown_tables(("shop.tmp", 3), ("shop.audit", 1200)).summary == "1,200 of shop.audit, 3 of shop.tmp"
     many = unknown_tables(*((f"shop.t{number:02}", 1) for number in range(SHOWN + 2)))
     assert (many.tables, many.records, len(many.shown)) == (SHOWN + 2, SHOWN + 2, SHOWN)
-    assert many.told.endswith("1 of shop.t09, and others of 2 more tables")
+    assert many.summary.endswith("1 of shop.t09, and others of 2 more tables")
     assert "'exclude: true'" in many.warning
 
 
 def test_a_name_that_differs_in_case_only_says_so() -> None:
-    assert unknown_tables(("Shop.Orders", 2)).told == "2 of Shop.Orders (the pipeline file has 'shop.orders'; upper and lower case count)"
+    assert (
+        unknown_tables(("Shop.Orders", 2)).summary == "2 of Shop.Orders (the pipeline file has 'shop.orders'; upper and lower case count)"
+    )
     assert unknown_tables(("shop.Order_1", 2)).shown[0].like == "shop.order_*"
     assert unknown_tables(("shop.else", 2)).shown[0].like == ""
 

@@ -79,7 +79,7 @@ def test_a_file_of_the_same_size_with_other_bytes_is_read_again_and_said(world: 
     os.utime(path, (LONG_AGO, LONG_AGO))
     plan = world.plan()
     assert plan.new.scan is not None
-    assert len(plan.new.scan.stock.of(FileStatusChange.REPLACED)) == 1
+    assert len(plan.new.scan.stock.with_status(FileStatusChange.REPLACED)) == 1
     assert any("same size and other contents" in text for text in plan.warnings)
 
 

@@ -119,7 +119,7 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
                 _close_output(self._hook)
         result = task.journal.result(job.step, task.attempt)
         if result is not None:
-            return task.journal.told(result, task.attempt, time.monotonic() - began)
+            return task.journal.with_start_seconds(result, task.attempt, time.monotonic() - began)
         raise _lease_lost(lost[0]) if lost else _job_lost(self.step, failure)
 
     def _prepare(self, spec_path: str, step: Step) -> None:

@@ -9,7 +9,7 @@ from rich.markup import escape
 from cdc_ops.cli.commands.pipelines import Json, app, guarded
 from cdc_ops.cli.output import render
 from cdc_ops.core.events.format_spec import Container, FormatSpec
-from cdc_ops.core.formats.catalog import FORMAT_FACTS, format_spec
+from cdc_ops.core.formats.catalog import FORMAT_SPECS, format_spec
 from cdc_ops.core.formats.connector_settings import (
     advised,
     archive_settings,
@@ -36,86 +36,86 @@ _HOLDS = {
 def list_formats(as_json: Json = False) -> None:
     """Show the formats that can be read."""
     if as_json:
-        render.print_json([{"name": facts.name, "tool": facts.tool, "files": facts.files.container} for facts in FORMAT_FACTS.values()])
+        render.print_json([{"name": spec.name, "tool": spec.tool, "files": spec.files.container} for spec in FORMAT_SPECS.values()])
         return
-    for facts in FORMAT_FACTS.values():
-        render.out.print(f"{facts.name:<34} {facts.tool}: {_HOLDS[facts.files.container]}", highlight=False, soft_wrap=True)
+    for spec in FORMAT_SPECS.values():
+        render.out.print(f"{spec.name:<34} {spec.tool}: {_HOLDS[spec.files.container]}", highlight=False, soft_wrap=True)
 
 
 @formats_app.command("show")
 def show(name: Annotated[str, typer.Argument(help="The format's name, from 'formats list'.")], as_json: Json = False) -> None:
     """Show what a format reads and demands, what it refuses, and blocks of settings to copy into the tool and the pipeline file."""
     with guarded(as_json):
-        facts = format_spec(name)
+        spec = format_spec(name)
     if as_json:
-        render.print_json(_data(facts))
+        render.print_json(_data(spec))
         return
-    for line in _lines(facts):
+    for line in _lines(spec):
         render.out.print(escape(line), highlight=False, soft_wrap=True)
 
 
-def _data(facts: FormatSpec) -> dict[str, Any]:
+def _data(spec: FormatSpec) -> dict[str, Any]:
     settings = [
         {
             "name": item.name,
             "default": item.default,
-            "safe": advised(item, facts),
+            "safe": advised(item, spec),
             "where": item.where,
             "loses": item.loses,
             "types": list(item.only.declared),
             "demanded": item.loses_at(item.default),
         }
-        for item in facts.lossy
+        for item in spec.lossy
     ]
-    blocks = {"archive": archive_settings(facts), "tool": tool_settings(facts), "sink": sink_settings(facts)}
-    refuses = [{"values": str(family), "why": why} for family, why in facts.unreadable.items()]
+    blocks = {"archive": archive_settings(spec), "tool": tool_settings(spec), "sink": sink_settings(spec)}
+    refuses = [{"values": str(family), "why": why} for family, why in spec.unreadable.items()]
     return {
-        "name": facts.name,
-        "tool": facts.tool,
-        "files": facts.files.container,
+        "name": spec.name,
+        "tool": spec.tool,
+        "files": spec.files.container,
         "settings": settings,
         "blocks": blocks,
         "refuses": refuses,
     }
 
 
-def _lines(facts: FormatSpec) -> list[str]:
-    marks = facts.marks
+def _lines(spec: FormatSpec) -> list[str]:
+    marks = spec.marks
     events = {"deletes": marks.delete, "changed keys": marks.key_change, "TRUNCATE": marks.truncate, "snapshot": marks.snapshot}
-    lines = [f"{facts.name}: {facts.tool}, {_HOLDS[facts.files.container]}", ""]
+    lines = [f"{spec.name}: {spec.tool}, {_HOLDS[spec.files.container]}", ""]
     lines += [f"  {title + ':':<14} {text}" for title, text in {**events, "changed tables": marks.ddl}.items()]
-    lines += [f"  {'order:':<14} {', '.join(part.name for part in facts.order)}", ""]
-    lines += _blocks(facts)
-    if items := demanded(facts):
+    lines += [f"  {'order:':<14} {', '.join(part.name for part in spec.order)}", ""]
+    lines += _blocks(spec)
+    if items := demanded(spec):
         lines += ["Required, because the tool's default loses data:"]
         lines += [f"  {item.name} (default {item.default or 'unset'}; {item.where}): {item.loses}" for item in items]
-    if items := for_some_types(facts):
+    if items := for_some_types(spec):
         lines += ["Required for columns of some types:"]
         lines += [f"  {item.name}={item.safe[0]} ({', '.join(item.only.declared)}): {item.loses} {item.remedy}" for item in items]
-    if items := left_at_default(facts):
+    if items := left_at_default(spec):
         lines += ["Safe by default; refused where 'settings' says otherwise:"]
         lines += [f"  {item.name} ({' or '.join(item.safe) or 'unset'}): {item.loses}" for item in items]
-    if facts.unreadable:
+    if spec.unreadable:
         lines += ["Columns that are not supported:"]
-        lines += [f"  {family}: {why}" for family, why in facts.unreadable.items()]
-    if facts.local_instants:
+        lines += [f"  {family}: {why}" for family, why in spec.unreadable.items()]
+    if spec.local_instants:
         lines += ["'time_zone' is required for tables with instants: the tool writes them as local time."]
     return lines
 
 
-def _blocks(facts: FormatSpec) -> list[str]:
-    lines = ["Pipeline file:", "", "archive:", f"  format: {facts.name}"]
-    if settings := archive_settings(facts):
+def _blocks(spec: FormatSpec) -> list[str]:
+    lines = ["Pipeline file:", "", "archive:", f"  format: {spec.name}"]
+    if settings := archive_settings(spec):
         lines += ["  settings:", *(f"    {name}: {json.dumps(value)}" for name, value in settings.items())]
-    if accepted := only_accepted(facts):
+    if accepted := only_accepted(spec):
         lines += [f"  accept_losses: [{', '.join(item.accepted_by(item.default) for item in accepted)}]"]
-    sink = sink_settings(facts)
-    tool = tool_settings(facts)
+    sink = sink_settings(spec)
+    tool = tool_settings(spec)
     if sink:
         lines += ["", "Source connector (add the database's address, login and tables):", "", *_json({"name": "cdc", "config": tool})]
         lines += ["", "Sink connector (Confluent's S3 sink):", "", *_json({"name": "archive", "config": sink})]
     elif tool:
-        lines += ["", f"Settings of {facts.tool}:", "", *(f"{name}={value}" for name, value in tool.items())]
+        lines += ["", f"Settings of {spec.tool}:", "", *(f"{name}={value}" for name, value in tool.items())]
     return [*lines, ""]
 
 

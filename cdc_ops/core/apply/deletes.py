@@ -22,14 +22,16 @@ DELETE_MARK: Final = "__cdc_delete"
 """Column of a batch, never of a table: true for rows to delete."""
 
 
-def source_columns(stored: Iterable[tuple[str, str]], deleted_column: str, own: Iterable[MetadataColumns]) -> tuple[tuple[str, str], ...]:
+def source_columns(
+    stored: Iterable[tuple[str, str]], deleted_column: str, metadata: Iterable[MetadataColumns]
+) -> tuple[tuple[str, str], ...]:
     """Returns name and type of the columns of a Delta table that come from the source.
 
     Args:
         stored: All of them.
         deleted_column: The column that marks deleted rows, "" if there is none.
-        own: What the others are called that cdc-ops adds, or were before.
+        metadata: What the others are called that cdc-ops adds, or were before.
     """
-    names = tuple(own)
+    names = tuple(metadata)
     from_source = (one for one in stored if one[0].lower() != deleted_column.lower())
     return tuple((name, kind) for name, kind in from_source if not any(one.is_own(name) for one in names))

@@ -59,7 +59,7 @@ class MetadataColumns:
         return tuple((name, kind) for name, kind in told if name)
 
     def typed_columns(self, *, marks_deleted: bool) -> tuple[tuple[str, str], ...]:
-        """Returns name and type of all that say what a commit did to a row, with `deleted_at` where deleted rows are marked."""
+        """Returns name and type of the columns that record a commit; with `deleted_at` if the table marks deleted rows."""
         at = ((self.deleted_at, INSTANT_TYPE),) if marks_deleted and self.deleted_at else ()
         return (*at, *self.commit_columns)
 

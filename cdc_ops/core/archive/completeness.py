@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Final
 
 from cdc_ops.core.archive.file_names import BinlogName, FileName, KafkaName
-from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Gap, OffsetRange, PartitionWatermark, Position, shown
+from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Gap, OffsetRange, PartitionWatermark, Position, format_position
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ArchiveGapError
 
@@ -232,7 +232,7 @@ class GapRecord:
     @property
     def gap_id(self) -> str:
         """Returns the id of a missing range; it is the same in every ledger."""
-        text = f"{self.gap.stream}\0{shown(self.gap.low)}\0{shown(self.gap.high)}"
+        text = f"{self.gap.stream}\0{format_position(self.gap.low)}\0{format_position(self.gap.high)}"
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -264,7 +264,7 @@ def _listed(gaps: tuple[Gap, ...]) -> str:
 
 def gap_error(table: str, gaps: tuple[Gap, ...], to: tuple[PartitionWatermark, ...]) -> ArchiveGapError:
     """Returns the error that stops a table whose archive has a gap."""
-    safe = ", ".join(f"{item.stream} {shown(item.to)}" for item in to) or "nowhere"
+    safe = ", ".join(f"{item.stream} {format_position(item.to)}" for item in to) or "nowhere"
     return ArchiveGapError(
         f"The archive of {table} has a gap: {_listed(gaps)}.",
         why="No listed file holds these positions, but a later file exists.",

@@ -123,8 +123,8 @@ class ListingDiff:
     lost: tuple[FileRecord, ...] = ()
     touched: tuple[FileRecord, ...] = ()
 
-    def of(self, *verdicts: FileStatusChange) -> tuple[ListedFile, ...]:
-        """Returns the files with one of these actions."""
+    def with_status(self, *verdicts: FileStatusChange) -> tuple[ListedFile, ...]:
+        """Returns the files whose change has one of these statuses."""
         return tuple(arrival.file for arrival in self.arrivals if arrival.verdict in verdicts)
 
     @property
@@ -328,7 +328,7 @@ def files_below(names: Iterable[FileName], watermark: ArchiveWatermark) -> froze
         elif isinstance(name, BinlogName):
             by_stream.setdefault(name.stream, []).append(((name.number, 0), name.path))
     for stream, starts in by_stream.items():
-        reached = watermark.of(stream)
+        reached = watermark.position_of(stream)
         if reached is None:
             continue
         begun = [start for start, _ in starts if start <= reached]

@@ -78,7 +78,7 @@ def next_ranges(names: Iterable[FileName], watermark: ArchiveWatermark, lookback
 
 def _after_watermark(folder: str, names: list[KafkaName | BinlogName], watermark: ArchiveWatermark) -> ListedRange:
     prefix = f"{folder}/" if folder else ""
-    reached = watermark.of(names[0].stream)
+    reached = watermark.position_of(names[0].stream)
     widest = max(name.digits for name in names)
     passed = [name for name in names if reached is not None and _start(name) <= reached and name.digits == widest and name.digits]
     if not passed:
@@ -165,17 +165,17 @@ def merged_ranges(old: Iterable[ListedRange], new: Iterable[ListedRange], scope:
     return tuple(part for _, part in sorted((kept | found).items()))
 
 
-def new_folders(found: Iterable[str], ranges: Iterable[ListedRange]) -> tuple[ListedRange, ...]:
+def new_folders(folders: Iterable[str], ranges: Iterable[ListedRange]) -> tuple[ListedRange, ...]:
     """Returns the ranges of folders that no known range reaches into or covers: partitions, topics and tables that have appeared.
 
     Args:
-        found: Folders that exist, with a `/` at the end.
+        folders: Folders that exist, with a `/` at the end.
         ranges: What is listed anyway.
     """
     known = tuple(part.prefix for part in ranges)
     return tuple(
         ListedRange(prefix=folder)
-        for folder in sorted(set(found))
+        for folder in sorted(set(folders))
         if not any(prefix.startswith(folder) or folder.startswith(prefix) for prefix in known)
     )
 

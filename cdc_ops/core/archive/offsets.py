@@ -47,7 +47,8 @@ class Gap:
 
     def __str__(self) -> str:
         after = f"after {self.after_file}" if self.after_file else "after the watermark"
-        return f"{self.stream}: {shown(self.low)} up to, not including, {shown(self.high)} ({after}, before {self.before_file})"
+        low, high = format_position(self.low), format_position(self.high)
+        return f"{self.stream}: {low} up to, not including, {high} ({after}, before {self.before_file})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +117,7 @@ class ArchiveWatermark:
     accepted: tuple[AcceptedGap, ...] = ()
     newest: tuple[LastEvent, ...] = ()
 
-    def of(self, stream: str) -> Position | None:
+    def position_of(self, stream: str) -> Position | None:
         """Returns the position up to which a stream is complete, None if none of it was read yet."""
         return next((reached.to for reached in self.streams if reached.stream == stream), None)
 
@@ -125,7 +126,7 @@ class ArchiveWatermark:
         return next((reached.since for reached in self.streams if reached.stream == stream), None)
 
 
-def shown(position: Position) -> str:
+def format_position(position: Position) -> str:
     """Returns a position as text: an offset, or `file number:offset`.
 
     >>> shown((4711,)), shown((3, 120))

@@ -93,10 +93,10 @@ def measured(cursor: Cursor, rows: int, oldest: str, watermark: CursorValue) -> 
     return LateRows(rows=rows, oldest=oldest, below=below)
 
 
-def deepest(found: tuple[LateRows, ...]) -> LateRows:
+def deepest(parts: tuple[LateRows, ...]) -> LateRows:
     """Returns the late rows of several operations as one value: their sum, and the lowest of them."""
-    last = max(found, key=lambda late: late.below, default=NONE_LATE)
-    return LateRows(rows=sum(late.rows for late in found), oldest=last.oldest, below=last.below)
+    last = max(parts, key=lambda late: late.below, default=NONE_LATE)
+    return LateRows(rows=sum(late.rows for late in parts), oldest=last.oldest, below=last.below)
 
 
 def commit_lag(cursor: Cursor, late: LateRows) -> timedelta | None:

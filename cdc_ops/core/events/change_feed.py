@@ -54,7 +54,7 @@ def key_columns(schema: TableSchema, keys: Iterable[str]) -> tuple[Column, ...]:
     return tuple(column for column in found if column is not None)
 
 
-def feed_columns(facts: FormatSpec, schema: TableSchema, keys: Iterable[str]) -> tuple[tuple[str, str], ...]:
+def feed_columns(spec: FormatSpec, schema: TableSchema, keys: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """Returns name and type of the columns of a table's canonical feed."""
     row, key = struct_type(schema.columns), struct_type(key_columns(schema, tuple(keys)))
     return (
@@ -69,7 +69,7 @@ def feed_columns(facts: FormatSpec, schema: TableSchema, keys: Iterable[str]) ->
         ("present", "array<string>"),
         ("nulled", "array<string>"),
         ("unmapped", "array<string>"),
-        ("position", facts.position_type),
+        ("position", spec.position_type),
         ("transaction", "string"),
         ("source_time", "timestamp"),
         ("ddl", "string"),

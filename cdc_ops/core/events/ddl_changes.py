@@ -147,7 +147,7 @@ def renamings(statements: Iterable[Statement], columns: Iterable[str]) -> tuple[
     return tuple(found)
 
 
-def told(
+def reportable_changes(
     statements: Iterable[Statement],
     columns: Iterable[str],
     understood: Iterable[tuple[str, tuple[int, ...]]],

@@ -273,7 +273,7 @@ class FormatOptions:
     time_zone: str = ""
 
 
-def setting(facts: FormatSpec, chosen: FormatOptions, name: str) -> str:
+def setting(spec: FormatSpec, options: FormatOptions, name: str) -> str:
     """Returns the value of a tool's setting from the pipeline file, else the tool's default."""
-    defaults = {item.name: item.default for item in facts.lossy} | facts.settings
-    return chosen.settings.get(name, defaults[name])
+    defaults = {item.name: item.default for item in spec.lossy} | spec.settings
+    return options.settings.get(name, defaults[name])

@@ -6,7 +6,7 @@
 from typing import Final
 
 from cdc_ops.core.events.format_spec import FormatSpec
-from cdc_ops.core.formats.debezium import ORACLE, SQL_SERVER, mysql_facts, postgres_facts
+from cdc_ops.core.formats.debezium import ORACLE, SQL_SERVER, mysql_spec, postgres_spec
 from cdc_ops.core.formats.debezium_flat import MYSQL_UNWRAPPED, ORACLE_UNWRAPPED, POSTGRES_UNWRAPPED, SQL_SERVER_UNWRAPPED, in_avro
 from cdc_ops.core.formats.dms import DMS_CSV, DMS_PARQUET
 from cdc_ops.core.formats.mongodb import MONGODB, MONGODB_AVRO, MONGODB_UNWRAPPED
@@ -14,19 +14,19 @@ from cdc_ops.core.formats.tools import CANAL, DTS_AVRO, DTS_JSON, GOLDENGATE, HU
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import ConfigError
 
-_RELATIONAL: Final = (mysql_facts("debezium-mysql"), postgres_facts("debezium-postgres"), SQL_SERVER, ORACLE)
+_RELATIONAL: Final = (mysql_spec("debezium-mysql"), postgres_spec("debezium-postgres"), SQL_SERVER, ORACLE)
 _UNWRAPPED: Final = (MYSQL_UNWRAPPED, POSTGRES_UNWRAPPED, SQL_SERVER_UNWRAPPED, ORACLE_UNWRAPPED)
 
-FORMAT_FACTS: Final[dict[str, FormatSpec]] = {
-    facts.name: facts
-    for facts in (
+FORMAT_SPECS: Final[dict[str, FormatSpec]] = {
+    spec.name: spec
+    for spec in (
         *_RELATIONAL,
         MONGODB,
         *_UNWRAPPED,
         MONGODB_UNWRAPPED,
-        *(in_avro(facts) for facts in _RELATIONAL),
+        *(in_avro(spec) for spec in _RELATIONAL),
         MONGODB_AVRO,
-        *(in_avro(facts) for facts in _UNWRAPPED),
+        *(in_avro(spec) for spec in _UNWRAPPED),
         *(DTS_JSON, DTS_AVRO, MAXWELL, CANAL, TICDC, DMS_CSV, DMS_PARQUET, GOLDENGATE, HUDI),
     )
 }
@@ -44,11 +44,11 @@ def format_spec(name: str) -> FormatSpec:
     Raises:
         ConfigError: there is none of that name.
     """
-    if name in FORMAT_FACTS:
-        return FORMAT_FACTS[name]
+    if name in FORMAT_SPECS:
+        return FORMAT_SPECS[name]
     raise ConfigError(
-        f"Format {name!r} does not exist. {did_you_mean(name, FORMAT_FACTS)}",
-        why=f"Valid names are: {', '.join(FORMAT_FACTS)}; 'module:callable' names a custom format.",
+        f"Format {name!r} does not exist. {did_you_mean(name, FORMAT_SPECS)}",
+        why=f"Valid names are: {', '.join(FORMAT_SPECS)}; 'module:callable' names a custom format.",
         data="Nothing was read or written.",
         next="Correct the name of the format; 'cdc-ops formats list' shows all formats.",
     )

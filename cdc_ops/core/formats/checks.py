@@ -56,60 +56,60 @@ class LossFound:
         return f"State {self.name} as configured in the connector (its default is {self.value})." if self.unstated else self.item.remedy
 
 
-def unknown_settings(facts: FormatSpec, chosen: FormatOptions) -> dict[str, str]:
+def unknown_settings(spec: FormatSpec, options: FormatOptions) -> dict[str, str]:
     """Returns the unknown settings, each with a sentence that suggests the nearest known one."""
-    known = {item.name for item in facts.lossy} | set(facts.settings)
+    known = {item.name for item in spec.lossy} | set(spec.settings)
     families = tuple(name for name in known if name.endswith("."))
-    strange = sorted(name for name in chosen.settings if name not in known and not name.startswith(families or ("\0",)))
+    strange = sorted(name for name in options.settings if name not in known and not name.startswith(families or ("\0",)))
     return {name: did_you_mean(name, known, limit=40) for name in strange}
 
 
-def losses(facts: FormatSpec, chosen: FormatOptions, schema: TableSchema | None) -> Iterator[LossFound]:
+def losses(spec: FormatSpec, options: FormatOptions, schema: TableSchema | None) -> Iterator[LossFound]:
     """Yields the settings that lose data and are not accepted.
 
     Args:
-        facts: What the format declares.
-        chosen: What the pipeline file says of it.
+        spec: The format's declaration.
+        options: The format's options from the pipeline file.
         schema: The table; None = only what is lost of every table.
     """
-    for item in facts.lossy:
+    for item in spec.lossy:
         columns = tuple(column.name for column in schema.columns if item.touches(column)) if schema and item.families else ()
         if item.families and not columns:
             continue
-        for name, value in _stated(item, facts, chosen):
+        for name, value in _stated(item, spec, options):
             if item.loses_at(value):
-                if item.accepted_by(value, name) not in chosen.accept_losses:
+                if item.accepted_by(value, name) not in options.accept_losses:
                     yield LossFound(item=item, name=name, value=value, columns=columns)
-            elif _is_unstated(item, facts, chosen):
+            elif _is_unstated(item, spec, options):
                 yield LossFound(item=item, name=name, value=value, columns=columns, unstated=True)
 
 
-def _stated(item: LossySetting, facts: FormatSpec, chosen: FormatOptions) -> list[tuple[str, str]]:
+def _stated(item: LossySetting, spec: FormatSpec, options: FormatOptions) -> list[tuple[str, str]]:
     if item.name.endswith("."):
-        return [(name, value) for name, value in chosen.settings.items() if name.startswith(item.name)]
-    return [(item.name, setting(facts, chosen, item.name))]
+        return [(name, value) for name, value in options.settings.items() if name.startswith(item.name)]
+    return [(item.name, setting(spec, options, item.name))]
 
 
-def _is_unstated(item: LossySetting, facts: FormatSpec, chosen: FormatOptions) -> bool:
-    shown = not item.stated_without or setting(facts, chosen, item.stated_without) == "true"
-    return not shown and item.name not in chosen.settings
+def _is_unstated(item: LossySetting, spec: FormatSpec, options: FormatOptions) -> bool:
+    shown = not item.stated_without or setting(spec, options, item.stated_without) == "true"
+    return not shown and item.name not in options.settings
 
 
-def check_settings(facts: FormatSpec, chosen: FormatOptions) -> None:
+def check_settings(spec: FormatSpec, options: FormatOptions) -> None:
     """Refuses unknown settings, and settings that lose data of every table.
 
     Raises:
         ConfigError: names all of them.
     """
-    _raise(facts, None, [*_unknown(facts, chosen), *_as_errors(facts, "every table", list(losses(facts, chosen, None)))])
+    _raise(spec, None, [*_unknown(spec, options), *_as_errors(spec, "every table", list(losses(spec, options, None)))])
 
 
-def check_format(facts: FormatSpec, chosen: FormatOptions, schema: TableSchema, keys: Iterable[str]) -> None:
+def check_format(spec: FormatSpec, options: FormatOptions, schema: TableSchema, keys: Iterable[str]) -> None:
     """Refuses settings and columns that would lose data, before anything is read.
 
     Args:
-        facts: What the format says of itself.
-        chosen: What the pipeline file says of it.
+        spec: The format's declaration.
+        options: The format's options from the pipeline file.
         schema: The table.
         keys: The columns that identify its rows.
 
@@ -118,15 +118,15 @@ def check_format(facts: FormatSpec, chosen: FormatOptions, schema: TableSchema, 
         SourceTableError: the table has no key, or columns that the format cannot carry.
     """
     names = tuple(keys)
-    problems: list[ConfigError | SourceTableError] = [*_unknown(facts, chosen)]
+    problems: list[ConfigError | SourceTableError] = [*_unknown(spec, options)]
     if not names:
         problems.append(_keyless(schema))
-    problems += _as_errors(facts, str(schema.table), list(losses(facts, chosen, schema)))
-    problems += _of_columns(facts, chosen, schema)
-    _raise(facts, schema, problems)
+    problems += _as_errors(spec, str(schema.table), list(losses(spec, options, schema)))
+    problems += _of_columns(spec, options, schema)
+    _raise(spec, schema, problems)
 
 
-def _raise(facts: FormatSpec, schema: TableSchema | None, problems: list[ConfigError | SourceTableError]) -> None:
+def _raise(spec: FormatSpec, schema: TableSchema | None, problems: list[ConfigError | SourceTableError]) -> None:
     """Raises the problem, or one error for several problems."""
     if not problems:
         return
@@ -134,7 +134,7 @@ def _raise(facts: FormatSpec, schema: TableSchema | None, problems: list[ConfigE
         raise problems[0]
     kind = ConfigError if any(isinstance(problem, ConfigError) for problem in problems) else SourceTableError
     raise kind(
-        f"{schema.table if schema else 'Tables'} cannot be fed by format {facts.name!r} for {len(problems)} reasons: "
+        f"{schema.table if schema else 'Tables'} cannot be fed by format {spec.name!r} for {len(problems)} reasons: "
         + " ".join(problem.what for problem in problems),
         why=" ".join(f"({number}) {problem.why}" for number, problem in enumerate(problems, 1)),
         data=_NOTHING_DONE,
@@ -142,14 +142,14 @@ def _raise(facts: FormatSpec, schema: TableSchema | None, problems: list[ConfigE
     )
 
 
-def _unknown(facts: FormatSpec, chosen: FormatOptions) -> Iterator[ConfigError]:
-    unknown = unknown_settings(facts, chosen)
+def _unknown(spec: FormatSpec, options: FormatOptions) -> Iterator[ConfigError]:
+    unknown = unknown_settings(spec, options)
     if unknown:
         yield ConfigError(
-            f"Format {facts.name!r} does not know the setting {', '.join(unknown)}.",
+            f"Format {spec.name!r} does not know the setting {', '.join(unknown)}.",
             why=" ".join(f"{name}: {hint}" for name, hint in unknown.items()),
             data=_NOTHING_DONE,
-            next=f"Correct 'settings' of the format; 'cdc-ops formats show {facts.name}' lists them.",
+            next=f"Correct 'settings' of the format; 'cdc-ops formats show {spec.name}' lists them.",
         )
 
 
@@ -162,7 +162,7 @@ def _keyless(schema: TableSchema) -> SourceTableError:
     )
 
 
-def _as_errors(facts: FormatSpec, table: str, found: list[LossFound]) -> list[ConfigError]:
+def _as_errors(spec: FormatSpec, table: str, found: list[LossFound]) -> list[ConfigError]:
     """Returns the losses as one error, each with its remedy."""
     if not found:
         return []
@@ -170,12 +170,12 @@ def _as_errors(facts: FormatSpec, table: str, found: list[LossFound]) -> list[Co
     accepted = ", ".join(repr(one.accepted_by) for one in found if one.accepted_by)
     many = len(found) > 1
     anyway = f" To accept the loss, add {accepted} to 'accept_losses'." if accepted else ""
-    shown = f" 'cdc-ops formats show {facts.name}' prints all of these settings to copy." if many else ""
+    shown = f" 'cdc-ops formats show {spec.name}' prints all of these settings to copy." if many else ""
     state = "If they are already set this way, state them" if many else "If it is already set this way, state it"
     verb = "loses" if not all(one.unstated for one in found) else "may lose"
     return [
         ConfigError(
-            f"{facts.tool} with {'; '.join(told)} {verb} data of {table}.",
+            f"{spec.tool} with {'; '.join(told)} {verb} data of {table}.",
             why=" ".join(f"{one.name}: {one.loses}" if many else one.loses for one in found),
             data=_NOTHING_DONE,
             next=f"{' '.join(dict.fromkeys(one.remedy for one in found))} {state} in 'settings' of the archive.{anyway}{shown}",
@@ -183,39 +183,39 @@ def _as_errors(facts: FormatSpec, table: str, found: list[LossFound]) -> list[Co
     ]
 
 
-def _of_columns(facts: FormatSpec, chosen: FormatOptions, schema: TableSchema) -> Iterator[ConfigError | SourceTableError]:
+def _of_columns(spec: FormatSpec, options: FormatOptions, schema: TableSchema) -> Iterator[ConfigError | SourceTableError]:
     families = {column.name: logical_type_of(column) for column in schema.columns}
     for name, family in families.items():
-        if family in facts.unreadable:
+        if family in spec.unreadable:
             yield SourceTableError(
-                f"Format {facts.name!r} cannot carry column {name!r} of {schema.table} exactly.",
-                why=facts.unreadable[family],
+                f"Format {spec.name!r} cannot carry column {name!r} of {schema.table} exactly.",
+                why=spec.unreadable[family],
                 data=_NOTHING_DONE,
                 next="Exclude the column ('except_column_list'), or use the query method for this table.",
             )
-    strange = [name for name in families if facts.files.column_names and not re.fullmatch(facts.files.column_names, name)]
+    strange = [name for name in families if spec.files.column_names and not re.fullmatch(spec.files.column_names, name)]
     if strange:
         yield SourceTableError(
-            f"Format {facts.name!r} cannot carry some column names of {schema.table}: {', '.join(map(repr, strange))}.",
-            why=f"Names in its files have only letters, digits and underscores, so {facts.tool} renames these columns.",
+            f"Format {spec.name!r} cannot carry some column names of {schema.table}: {', '.join(map(repr, strange))}.",
+            why=f"Names in its files have only letters, digits and underscores, so {spec.tool} renames these columns.",
             data=_NOTHING_DONE,
             next="Exclude the columns ('except_column_list'), or archive this table as JSON.",
         )
-    if facts.local_instants and LogicalType.INSTANT in families.values():
-        yield from _zone_problems(facts, chosen, schema)
+    if spec.local_instants and LogicalType.INSTANT in families.values():
+        yield from _zone_problems(spec, options, schema)
 
 
-def _zone_problems(facts: FormatSpec, chosen: FormatOptions, schema: TableSchema) -> Iterator[ConfigError]:
-    if not chosen.time_zone:
+def _zone_problems(spec: FormatSpec, options: FormatOptions, schema: TableSchema) -> Iterator[ConfigError]:
+    if not options.time_zone:
         yield ConfigError(
-            f"Format {facts.name!r} needs 'time_zone' for the instants of {schema.table}.",
-            why=f"{facts.tool} writes them as local time without the time zone.",
+            f"Format {spec.name!r} needs 'time_zone' for the instants of {schema.table}.",
+            why=f"{spec.tool} writes them as local time without the time zone.",
             data=_NOTHING_DONE,
             next="Set 'time_zone' to the time zone of the process that writes the events; UTC is best.",
         )
-    elif not _FIXED_ZONE.match(chosen.time_zone) and _AMBIGUOUS not in chosen.accept_losses:
+    elif not _FIXED_ZONE.match(options.time_zone) and _AMBIGUOUS not in options.accept_losses:
         yield ConfigError(
-            f"Instants of {schema.table} written in {chosen.time_zone} are ambiguous when clocks are set back.",
+            f"Instants of {schema.table} written in {options.time_zone} are ambiguous when clocks are set back.",
             why="Two instants then have the same local time, and records do not distinguish them.",
             data=_NOTHING_DONE,
             next=f"Run the writing process in UTC or at a fixed offset such as '+08:00'; or add {_AMBIGUOUS!r} to 'accept_losses'.",

@@ -28,51 +28,51 @@ _TABLE_FIELDS: Final = {"debezium-mysql": ("source.db", "source.table", "source.
 _NAMED: Final = ("source.schema", "source.table")
 
 
-def advised(item: LossySetting, facts: FormatSpec) -> str:
+def advised(item: LossySetting, spec: FormatSpec) -> str:
     """Returns a value of a setting that loses no data; empty if there is none."""
     if item.name == FIELDS:
-        return ",".join((*(_qualified(name) for name in item.needs), *_of_family(facts, _TABLE_FIELDS, _NAMED)))
+        return ",".join((*(_qualified(name) for name in item.needs), *_of_family(spec, _TABLE_FIELDS, _NAMED)))
     if item.where is Where.NOWHERE:
         return ""
     return item.advised or next(iter(item.safe), "")
 
 
-def demanded(facts: FormatSpec) -> tuple[LossySetting, ...]:
+def demanded(spec: FormatSpec) -> tuple[LossySetting, ...]:
     """Returns the settings that must be set and stated because the tool's default loses data."""
-    return tuple(item for item in facts.lossy if item.loses_at(item.default) and not item.only.declared)
+    return tuple(item for item in spec.lossy if item.loses_at(item.default) and not item.only.declared)
 
 
-def only_accepted(facts: FormatSpec) -> tuple[LossySetting, ...]:
+def only_accepted(spec: FormatSpec) -> tuple[LossySetting, ...]:
     """Returns the losses that no setting prevents; they can only be accepted."""
-    return tuple(item for item in demanded(facts) if not advised(item, facts))
+    return tuple(item for item in demanded(spec) if not advised(item, spec))
 
 
-def for_some_types(facts: FormatSpec) -> tuple[LossySetting, ...]:
+def for_some_types(spec: FormatSpec) -> tuple[LossySetting, ...]:
     """Returns the settings that only tables with certain column types need."""
-    return tuple(item for item in facts.lossy if item.loses_at(item.default) and item.only.declared)
+    return tuple(item for item in spec.lossy if item.loses_at(item.default) and item.only.declared)
 
 
-def left_at_default(facts: FormatSpec) -> tuple[LossySetting, ...]:
+def left_at_default(spec: FormatSpec) -> tuple[LossySetting, ...]:
     """Returns the settings whose default loses no data, while other values do."""
-    return tuple(item for item in facts.lossy if not item.loses_at(item.default))
+    return tuple(item for item in spec.lossy if not item.loses_at(item.default))
 
 
-def archive_settings(facts: FormatSpec) -> dict[str, str]:
+def archive_settings(spec: FormatSpec) -> dict[str, str]:
     """Returns the settings to state in `archive.settings`."""
-    return {item.name: advised(item, facts) for item in demanded(facts) if advised(item, facts)}
+    return {item.name: advised(item, spec) for item in demanded(spec) if advised(item, spec)}
 
 
-def tool_settings(facts: FormatSpec) -> dict[str, str]:
+def tool_settings(spec: FormatSpec) -> dict[str, str]:
     """Returns the settings of the tool, by its own names; for Kafka Connect the whole configuration without the login."""
-    found = {item.written or item.name: advised(item, facts) for item in demanded(facts) if item.where is not Where.SINK}
+    found = {item.written or item.name: advised(item, spec) for item in demanded(spec) if item.where is not Where.SINK}
     kept = {name: value for name, value in found.items() if value}
-    connector = _of_family(facts, _CLASSES, "")
+    connector = _of_family(spec, _CLASSES, "")
     if not connector:
         return kept
     flat = (
-        {"transforms": "unwrap", "transforms.unwrap.type": _TRANSFORMATIONS.get(facts.name, _FLATTEN)} if "-unwrapped" in facts.name else {}
+        {"transforms": "unwrap", "transforms.unwrap.type": _TRANSFORMATIONS.get(spec.name, _FLATTEN)} if "-unwrapped" in spec.name else {}
     )
-    avro = facts.files.container is Container.AVRO
+    avro = spec.files.container is Container.AVRO
     return {
         "connector.class": connector,
         "topic.prefix": "cdc",
@@ -88,9 +88,9 @@ def tool_settings(facts: FormatSpec) -> dict[str, str]:
     }
 
 
-def sink_settings(facts: FormatSpec) -> dict[str, str]:
+def sink_settings(spec: FormatSpec) -> dict[str, str]:
     """Returns the configuration of Confluent's S3 sink for such records; empty for tools outside Kafka Connect."""
-    if not _of_family(facts, _CLASSES, ""):
+    if not _of_family(spec, _CLASSES, ""):
         return {}
     common = {
         "connector.class": "io.confluent.connect.s3.S3SinkConnector",
@@ -106,7 +106,7 @@ def sink_settings(facts: FormatSpec) -> dict[str, str]:
         "errors.tolerance": "none",
         "key.converter": _BYTES,
     }
-    if facts.files.container is Container.AVRO:
+    if spec.files.container is Container.AVRO:
         nulls = {"value.converter.ignore.default.for.nullables": "true", "ignore.default.for.nullables": "true"}
         avro = {"format.class": "io.confluent.connect.s3.format.avro.AvroFormat", "value.converter": _AVRO, "connect.meta.data": "true"}
         return {**common, **avro, **nulls}
@@ -119,5 +119,5 @@ def _qualified(name: str) -> str:
     return name if name == "op" or "." in name else f"source.{name}"
 
 
-def _of_family(facts: FormatSpec, by_prefix: Mapping[str, Value], otherwise: Value) -> Value:
-    return next((value for prefix, value in by_prefix.items() if facts.name.startswith(prefix)), otherwise)
+def _of_family(spec: FormatSpec, by_prefix: Mapping[str, Value], otherwise: Value) -> Value:
+    return next((value for prefix, value in by_prefix.items() if spec.name.startswith(prefix)), otherwise)

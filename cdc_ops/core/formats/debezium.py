@@ -50,7 +50,7 @@ _POSTGRES_UNREADABLE: Final = {
 }
 
 
-def mysql_facts(name: str) -> FormatSpec:
+def mysql_spec(name: str) -> FormatSpec:
     """Returns the declared properties of events of MySQL and MariaDB."""
     return FormatSpec(
         name=name,
@@ -71,7 +71,7 @@ def mysql_facts(name: str) -> FormatSpec:
     )
 
 
-def postgres_facts(name: str) -> FormatSpec:
+def postgres_spec(name: str) -> FormatSpec:
     """Returns the declared properties of events of Postgres."""
     return FormatSpec(
         name=name,

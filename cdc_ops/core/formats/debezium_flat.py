@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from cdc_ops.core.events.format_spec import Container, FileKind, FormatSpec, LossySetting, Where
-from cdc_ops.core.formats.debezium import ORACLE, SQL_SERVER, mysql_facts, postgres_facts
+from cdc_ops.core.formats.debezium import ORACLE, SQL_SERVER, mysql_spec, postgres_spec
 from cdc_ops.core.formats.debezium_losses import BINARY_MODE, META_DATA, NEED_SCHEMAS, OF_KEYS, OF_TRANSFORMATION, SCHEMAS, SKIPPED
 from cdc_ops.core.formats.known_losses import NO_TRUNCATE
 
@@ -38,21 +38,21 @@ def flat_losses(needs: tuple[str, ...]) -> tuple[LossySetting, ...]:
     )
 
 
-def _flattened(facts: FormatSpec, needs: tuple[str, ...]) -> FormatSpec:
-    kept = tuple(item for item in facts.lossy if item.name != SKIPPED)
-    truncates = len(kept) < len(facts.lossy)
+def _flattened(spec: FormatSpec, needs: tuple[str, ...]) -> FormatSpec:
+    kept = tuple(item for item in spec.lossy if item.name != SKIPPED)
+    truncates = len(kept) < len(spec.lossy)
     return replace(
-        facts,
-        name=f"{facts.name}-unwrapped",
+        spec,
+        name=f"{spec.name}-unwrapped",
         marks=replace(
-            facts.marks,
+            spec.marks,
             snapshot="__op r",
             delete="__deleted true, with the row before; a tombstone may follow",
-            truncate="not at all: the transformation leaves it out" if truncates else facts.marks.truncate,
+            truncate="not at all: the transformation leaves it out" if truncates else spec.marks.truncate,
             hidden_keys="flat records have no row before the change",
         ),
         lossy=(*kept, OF_KEYS, *flat_losses(needs), *OF_TRANSFORMATION, *((NO_TRUNCATE,) if truncates else ())),
-        settings={**facts.settings, PREFIX: "__"},
+        settings={**spec.settings, PREFIX: "__"},
         names_table=False,
     )
 
@@ -91,20 +91,20 @@ _OF_AVRO: Final = (
 )
 
 
-def in_avro(facts: FormatSpec) -> FormatSpec:
+def in_avro(spec: FormatSpec) -> FormatSpec:
     """Returns the declared properties of the same events in Avro files."""
-    kept = (item for item in facts.lossy if item.name not in _OF_JSON)
+    kept = (item for item in spec.lossy if item.name not in _OF_JSON)
     # Bytes are Avro's own, whether a file has Kafka Connect's types or not.
     lossy = (replace(item, stated_without=META_DATA if item.name != BINARY_MODE else "") if item.stated_without else item for item in kept)
     return replace(
-        facts,
-        name=f"{facts.name}-avro",
+        spec,
+        name=f"{spec.name}-avro",
         lossy=(*lossy, *_OF_AVRO),
         files=FileKind(container=Container.AVRO, column_names="[A-Za-z_][A-Za-z0-9_]*"),
     )
 
 
-MYSQL_UNWRAPPED: Final = _flattened(mysql_facts("debezium-mysql"), ("op", "file", "pos", "row"))
-POSTGRES_UNWRAPPED: Final = _flattened(postgres_facts("debezium-postgres"), ("op", "lsn", "sequence"))
+MYSQL_UNWRAPPED: Final = _flattened(mysql_spec("debezium-mysql"), ("op", "file", "pos", "row"))
+POSTGRES_UNWRAPPED: Final = _flattened(postgres_spec("debezium-postgres"), ("op", "lsn", "sequence"))
 SQL_SERVER_UNWRAPPED: Final = _flattened(SQL_SERVER, ("op", "commit_lsn", "change_lsn", "event_serial_no"))
 ORACLE_UNWRAPPED: Final = _flattened(ORACLE, ("op", "scn", "commit_scn"))

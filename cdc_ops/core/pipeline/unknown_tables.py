@@ -73,9 +73,9 @@ class UnknownTables:
     records: int = 0
 
     @classmethod
-    def of(cls, found: Iterable[tuple[str, int]], known: KnownTables) -> "UnknownTables":
-        """Returns the value for some names and numbers of records."""
-        every = sorted(found, key=lambda item: (-item[1], item[0]))
+    def of(cls, counts: Iterable[tuple[str, int]], known: KnownTables) -> "UnknownTables":
+        """Returns the unknown tables of pairs of a table's name and its number of records."""
+        every = sorted(counts, key=lambda item: (-item[1], item[0]))
         shown = tuple(UnknownTable(name=name, records=records, like=known.like(name)) for name, records in every[:SHOWN])
         return cls(shown=shown, tables=len(every), records=sum(records for _, records in every))
 
@@ -96,8 +96,8 @@ class UnknownTables:
         return cls(shown=shown[:SHOWN], tables=len(records) + unseen, records=sum(part.records for part in found))
 
     @property
-    def told(self) -> str:
-        """The numbers in words; "" without records."""
+    def summary(self) -> str:
+        """Returns the numbers of records by table, as text; "" without records."""
         if not self.tables:
             return ""
         named = [f"{item.records:,} of {item.name}{_exactly(item)}" for item in self.shown]
@@ -110,7 +110,7 @@ class UnknownTables:
         if not self.tables:
             return ""
         return (
-            f"the archive has records of tables that the pipeline file does not name: {self.told}; to end this warning, add the table to"
+            f"the archive has records of tables that the pipeline file does not name: {self.summary}; to end this warning, add the table to"
             " 'tables', with 'exclude: true' if it is not wanted"
         )
 
@@ -118,10 +118,10 @@ class UnknownTables:
 NONE_UNKNOWN: Final = UnknownTables()
 
 
-def unknown_tables_error(table: str, url: str, found: UnknownTables) -> UnknownTablesError:
+def unknown_tables_error(table: str, url: str, unknown: UnknownTables) -> UnknownTablesError:
     """Returns the error of a table whose folder has records of tables that the pipeline file does not name."""
     return UnknownTablesError(
-        f"The files of {table} hold records of tables that the pipeline file does not name: {found.told}.",
+        f"The files of {table} hold records of tables that the pipeline file does not name: {unknown.summary}.",
         why=f"'unknown_tables: fail' of 'archive' stops all tables of {url} in this case.",
         data="Nothing of this batch was written; the watermark stays.",
         next="Add these tables to 'tables', with 'exclude: true' if they are not wanted, and run again: the run reads the same files."

@@ -191,7 +191,7 @@ def declared_schema(declared: DeclaredTable, dialect: TypeDialect, types: TypePo
     """
     columns, primary_key = [], []
     for name, text in declared.columns:
-        column, is_key = declared_column(name, text, dialect, types.of(name))
+        column, is_key = declared_column(name, text, dialect, types.for_column(name))
         columns.append(column)
         primary_key += [name] if is_key else []
     return TableSchema(table=TableName.parse(declared.name), columns=tuple(columns), primary_key=tuple(primary_key), types=types)

@@ -43,7 +43,7 @@ class TypePolicies:
     decimal_overflow: OnOverflow = OnOverflow.STRING
     ordering: tuple[str, ...] = ()
 
-    def of(self, column: str) -> "TypePolicies":
+    def for_column(self, column: str) -> "TypePolicies":
         """Returns the policy of one column."""
         if column.lower() in self.ordering and self.zero_dates is OnUnstorable.STRING:
             return replace(self, zero_dates=OnUnstorable.NULL)

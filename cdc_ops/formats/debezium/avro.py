@@ -19,7 +19,7 @@ from cdc_ops.formats.feed.format import Format
 def _of(form: Format) -> Format:
     if not isinstance(form, DebeziumJson | DebeziumUnwrapped):
         raise TypeError(f"{form!r} is none of Debezium's formats")
-    return replace(form, facts=format_spec(f"{form.facts.name}-avro"))
+    return replace(form, spec=format_spec(f"{form.spec.name}-avro"))
 
 
 def debezium_mysql_avro() -> Format:
@@ -44,7 +44,7 @@ def debezium_oracle_avro() -> Format:
 
 def debezium_mongodb_avro() -> Format:
     """The format `debezium-mongodb-avro`; documents are text in Avro too, so neither the converter nor the sink changes them."""
-    return DebeziumMongoDb(facts=format_spec("debezium-mongodb-avro"))
+    return DebeziumMongoDb(spec=format_spec("debezium-mongodb-avro"))
 
 
 def debezium_mysql_unwrapped_avro() -> Format:

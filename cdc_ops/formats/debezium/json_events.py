@@ -58,16 +58,16 @@ class DebeziumJson:
     """Debezium's envelope as JSON.
 
     Args:
-        facts: The format's declaration.
+        spec: The format's declaration.
         place: Returns the position of an event, from its body and from a flag: True if it was streamed, False if a snapshot read it.
         schemas: True if `source.schema` is the table's schema, False if `source.db` is (MySQL, MariaDB).
     """
 
-    facts: FormatSpec
+    spec: FormatSpec
     place: Callable[[Expr, Expr], Expr]
     schemas: bool = True
 
-    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
+    def envelopes(self, records: DataFrame, options: FormatOptions) -> DataFrame:
         """See `Format`."""
         frame = parsed(records, _LAYOUT, _body)
         body, before, after = F.col("r.body"), F.col("before"), F.col("after")
@@ -78,7 +78,7 @@ class DebeziumJson:
         schema = source["schema"] if self.schemas else source["db"]
         return envelopes(
             frame,
-            self.facts,
+            self.spec,
             {
                 "kind": F.when(incomplete, RecordKind.BAD.value).otherwise(_kind(body)),
                 "reason": F.when(incomplete, INCOMPLETE).otherwise("the record has neither an operation nor a statement"),
@@ -95,9 +95,9 @@ class DebeziumJson:
             },
         )
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, options: FormatOptions) -> Reading:
         """See `Format`."""
-        return spelled.read(self.facts, column, text, kind, chosen)
+        return spelled.read(self.spec, column, text, kind, options)
 
 
 def _mysql_place(body: Expr, streamed: Expr) -> Expr:
@@ -225,9 +225,9 @@ def types_of(fields: Expr) -> Expr:
 
 def debezium_mysql() -> Format:
     """The format `debezium-mysql`."""
-    return DebeziumJson(facts=format_spec("debezium-mysql"), place=_mysql_place, schemas=False)
+    return DebeziumJson(spec=format_spec("debezium-mysql"), place=_mysql_place, schemas=False)
 
 
 def debezium_postgres() -> Format:
     """The format `debezium-postgres`."""
-    return DebeziumJson(facts=format_spec("debezium-postgres"), place=_postgres_place)
+    return DebeziumJson(spec=format_spec("debezium-postgres"), place=_postgres_place)

@@ -43,13 +43,13 @@ NAMELESS: Final = "the record does not identify its document: it has neither a b
 class DebeziumMongoDb:
     """The format `debezium-mongodb`."""
 
-    facts: FormatSpec
+    spec: FormatSpec
 
-    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
+    def envelopes(self, records: DataFrame, options: FormatOptions) -> DataFrame:
         """See `Format`."""
         frame = parsed(records, _LAYOUT, _event)
         body, source, op = F.col("r.body"), F.col("r.body.source"), F.col("r.body.op")
-        document = setting(self.facts, chosen, DOCUMENT_COLUMN)
+        document = setting(self.spec, options, DOCUMENT_COLUMN)
         frame = frame.withColumns({name: _with_document(body[name], document) for name in ("before", "after")})
         key = spelled.fields_of(F.concat(F.lit('{"_id":'), F.col("r.id"), F.lit("}")))
         frame = frame.withColumns({"key": key, "patch": _patch(body, document)})
@@ -60,10 +60,10 @@ class DebeziumMongoDb:
         reason = _reason(body, F.coalesce(after, before, F.col("key")).isNull())
         return envelopes(
             frame,
-            self.facts,
+            self.spec,
             {
                 "kind": F.when(reason.isNotNull(), RecordKind.BAD.value)
-                .when(update & after.isNull() & self._gone(patch, chosen), RecordKind.CONTROL.value)
+                .when(update & after.isNull() & self._gone(patch, options), RecordKind.CONTROL.value)
                 .otherwise(_kind(body, F.col("r.id"))),
                 "reason": F.coalesce(reason, F.lit("the record has no operation")),
                 # An event with the whole document replaces the one before: fields that it lacks are gone.
@@ -80,12 +80,12 @@ class DebeziumMongoDb:
             },
         )
 
-    def _gone(self, patch: Expr, chosen: FormatOptions) -> Expr:
+    def _gone(self, patch: Expr, options: FormatOptions) -> Expr:
         """True for an update whose document was deleted before the connector looked it up: it cannot be applied, and the delete follows."""
-        looks_up = "update_full" in setting(self.facts, chosen, CAPTURE_MODE) and setting(self.facts, chosen, FULL_UPDATE) == "lookup"
+        looks_up = "update_full" in setting(self.spec, options, CAPTURE_MODE) and setting(self.spec, options, FULL_UPDATE) == "lookup"
         return F.exists(F.map_values(patch), lambda value: F.coalesce(value.startswith(spelled.IN_PART), F.lit(False))) & F.lit(looks_up)
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, options: FormatOptions) -> Reading:
         """See `Format`."""
         return spelled.read(column, text)
 
@@ -172,4 +172,4 @@ def _kind(body: Expr, key: Expr) -> Expr:
 
 def debezium_mongodb() -> Format:
     """The format `debezium-mongodb`."""
-    return DebeziumMongoDb(facts=format_spec("debezium-mongodb"))
+    return DebeziumMongoDb(spec=format_spec("debezium-mongodb"))

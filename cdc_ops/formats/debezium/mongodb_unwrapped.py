@@ -37,12 +37,12 @@ _ID: Final = "_id"
 class DebeziumMongoDbUnwrapped:
     """The format `debezium-mongodb-unwrapped`."""
 
-    facts: FormatSpec
+    spec: FormatSpec
 
-    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
+    def envelopes(self, records: DataFrame, options: FormatOptions) -> DataFrame:
         """See `Format`."""
         frame, wrapped, fields = opened(records)
-        row, added = F.col("b"), Added(F.col("b"), self.facts, chosen)
+        row, added = F.col("b"), Added(F.col("b"), self.spec, options)
         deleted = F.coalesce(F.try_element_at(row, F.lit(DELETED)) == "true", F.lit(False))
         op = F.when(deleted, EventOperation.DELETE.value).otherwise(added.field("op"))
         document = mongodb_values.fields_of(F.when(wrapped, F.try_element_at(F.col("m"), F.lit("payload"))).otherwise(F.col("value")))
@@ -55,7 +55,7 @@ class DebeziumMongoDbUnwrapped:
         reason = _reason(added, op, deleted, image)
         return envelopes(
             frame,
-            self.facts,
+            self.spec,
             {
                 "kind": F.when(reason.isNotNull(), RecordKind.BAD.value).otherwise(kind_of(row, op, wrapped)),
                 "reason": F.coalesce(reason, unknown(op)),
@@ -74,10 +74,10 @@ class DebeziumMongoDbUnwrapped:
             },
         )
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, options: FormatOptions) -> Reading:
         """See `Format`."""
         reading = mongodb_values.read_flat(column, text, kind)
-        return only_typed(reading, kind) if setting(self.facts, chosen, SCHEMAS) == "true" else reading
+        return only_typed(reading, kind) if setting(self.spec, options, SCHEMAS) == "true" else reading
 
 
 def _reason(added: Added, op: Expr, deleted: Expr, image: Expr) -> Expr:
@@ -90,4 +90,4 @@ def _reason(added: Added, op: Expr, deleted: Expr, image: Expr) -> Expr:
 
 def debezium_mongodb_unwrapped() -> Format:
     """The format `debezium-mongodb-unwrapped`."""
-    return DebeziumMongoDbUnwrapped(facts=format_spec("debezium-mongodb-unwrapped"))
+    return DebeziumMongoDbUnwrapped(spec=format_spec("debezium-mongodb-unwrapped"))

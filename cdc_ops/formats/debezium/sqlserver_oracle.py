@@ -77,9 +77,9 @@ def _oracle_place(body: Expr, streamed: Expr) -> Expr:
 
 def debezium_sqlserver() -> Format:
     """The format `debezium-sqlserver`."""
-    return DebeziumJson(facts=format_spec("debezium-sqlserver"), place=_sql_server_place)
+    return DebeziumJson(spec=format_spec("debezium-sqlserver"), place=_sql_server_place)
 
 
 def debezium_oracle() -> Format:
     """The format `debezium-oracle`."""
-    return DebeziumJson(facts=format_spec("debezium-oracle"), place=_oracle_place)
+    return DebeziumJson(spec=format_spec("debezium-oracle"), place=_oracle_place)

@@ -43,19 +43,19 @@ class DebeziumUnwrapped:
     """Debezium's flat records as JSON.
 
     Args:
-        facts: The format's declaration.
+        spec: The format's declaration.
         place: Returns the position of an event, from its added fields and its operation.
         schemas: True if `source.schema` is the table's schema, False if `source.db` is (MySQL, MariaDB).
     """
 
-    facts: FormatSpec
+    spec: FormatSpec
     place: Callable[["Added", Expr], Expr]
     schemas: bool = True
 
-    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
+    def envelopes(self, records: DataFrame, options: FormatOptions) -> DataFrame:
         """See `Format`."""
         frame, wrapped, fields = opened(records)
-        row, added = F.col("b"), Added(F.col("b"), self.facts, chosen)
+        row, added = F.col("b"), Added(F.col("b"), self.spec, options)
         deleted = F.coalesce(F.try_element_at(row, F.lit(DELETED)) == "true", F.lit(False))
         op = F.when(deleted, EventOperation.DELETE.value).otherwise(added.field("op"))
         frame = frame.withColumn("said", F.map_filter(row, lambda name, _: ~name.isin(DELETED, *added.names)))
@@ -64,7 +64,7 @@ class DebeziumUnwrapped:
         named = schema.isNotNull() & table.isNotNull()
         return envelopes(
             frame,
-            self.facts,
+            self.spec,
             {
                 "kind": F.when(incomplete, RecordKind.BAD.value).otherwise(kind_of(row, op, wrapped)),
                 "reason": F.when(incomplete, INCOMPLETE).otherwise(unknown(op)),
@@ -80,17 +80,17 @@ class DebeziumUnwrapped:
             },
         )
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, options: FormatOptions) -> Reading:
         """See `Format`."""
-        return spelled.read(self.facts, column, text, kind, chosen)
+        return spelled.read(self.spec, column, text, kind, options)
 
 
 class Added:
     """The fields of the envelope that `add.fields` adds to the row."""
 
-    def __init__(self, row: Expr, facts: FormatSpec, chosen: FormatOptions) -> None:
-        declared = [name.strip() for name in setting(facts, chosen, FIELDS).split(",") if name.strip()]
-        prefix = setting(facts, chosen, PREFIX)
+    def __init__(self, row: Expr, spec: FormatSpec, options: FormatOptions) -> None:
+        declared = [name.strip() for name in setting(spec, options, FIELDS).split(",") if name.strip()]
+        prefix = setting(spec, options, PREFIX)
         self._row = row
         self._by_field = {name: f"{prefix}{name.replace('.', '_')}" for name in declared}
 
@@ -179,19 +179,19 @@ def _oracle_place(added: Added, op: Expr) -> Expr:
 
 def debezium_mysql_unwrapped() -> Format:
     """The format `debezium-mysql-unwrapped`."""
-    return DebeziumUnwrapped(facts=format_spec("debezium-mysql-unwrapped"), place=_mysql_place, schemas=False)
+    return DebeziumUnwrapped(spec=format_spec("debezium-mysql-unwrapped"), place=_mysql_place, schemas=False)
 
 
 def debezium_postgres_unwrapped() -> Format:
     """The format `debezium-postgres-unwrapped`."""
-    return DebeziumUnwrapped(facts=format_spec("debezium-postgres-unwrapped"), place=_postgres_place)
+    return DebeziumUnwrapped(spec=format_spec("debezium-postgres-unwrapped"), place=_postgres_place)
 
 
 def debezium_sqlserver_unwrapped() -> Format:
     """The format `debezium-sqlserver-unwrapped`."""
-    return DebeziumUnwrapped(facts=format_spec("debezium-sqlserver-unwrapped"), place=_sql_server_place)
+    return DebeziumUnwrapped(spec=format_spec("debezium-sqlserver-unwrapped"), place=_sql_server_place)
 
 
 def debezium_oracle_unwrapped() -> Format:
     """The format `debezium-oracle-unwrapped`."""
-    return DebeziumUnwrapped(facts=format_spec("debezium-oracle-unwrapped"), place=_oracle_place)
+    return DebeziumUnwrapped(spec=format_spec("debezium-oracle-unwrapped"), place=_oracle_place)

@@ -43,19 +43,19 @@ _FLATTENED: Final = r'^\[\s*(null|"\[[A-Z]?[^"]*;@[0-9a-f]+")(\s*,\s*(null|"\[[A
 _ISO: Final = r"^(\d{4})-(\d\d)-(\d\d)[T ](\d\d:\d\d:\d\d(?:\.\d{1,6})?)\d*Z?$"
 
 
-def read(facts: FormatSpec, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
+def read(spec: FormatSpec, column: Column, text: Expr, kind: Expr, options: FormatOptions) -> Reading:
     """Reads one value.
 
     Args:
-        facts: The format's declaration.
+        spec: The format's declaration.
         column: The value's column.
         text: The value's text in the record.
         kind: The field's schema, NULL if the record has none.
-        chosen: The format's options, including settings of the connector.
+        options: The format's options, including settings of the connector.
     """
-    reading = _read(facts, column, text, kind, chosen)
-    said_by = META_DATA if facts.files.container is Container.AVRO else SCHEMAS
-    if logical_type_of(column) in NEED_SCHEMAS and setting(facts, chosen, said_by) == "true":
+    reading = _read(spec, column, text, kind, options)
+    said_by = META_DATA if spec.files.container is Container.AVRO else SCHEMAS
+    if logical_type_of(column) in NEED_SCHEMAS and setting(spec, options, said_by) == "true":
         return replace(only_typed(reading, kind), untyped=_untyped(column, said_by))
     return reading
 
@@ -76,18 +76,18 @@ def only_typed(reading: Reading, kind: Expr) -> Reading:
     return Reading(value=F.when(kind.isNotNull(), reading.value), unstorable=lost)
 
 
-def _read(facts: FormatSpec, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
+def _read(spec: FormatSpec, column: Column, text: Expr, kind: Expr, options: FormatOptions) -> Reading:
     temporal = (LogicalType.DATE, LogicalType.WALL_CLOCK, LogicalType.INSTANT, LogicalType.MOMENT_TEXT, LogicalType.TIME)
     readers: dict[LogicalType, Callable[[], Reading]] = {
         LogicalType.INTEGER: lambda: values.integer(column, text),
         LogicalType.YEAR: lambda: _year(column, text),
-        LogicalType.UNSIGNED_BIGINT: lambda: _unsigned(facts, text, kind, chosen),
-        **dict.fromkeys((LogicalType.DECIMAL, LogicalType.DECIMAL_TEXT), lambda: _decimal(facts, column, text, kind, chosen)),
-        **dict.fromkeys(temporal, lambda: _temporal(facts, column, text, kind, chosen)),
+        LogicalType.UNSIGNED_BIGINT: lambda: _unsigned(spec, text, kind, options),
+        **dict.fromkeys((LogicalType.DECIMAL, LogicalType.DECIMAL_TEXT), lambda: _decimal(spec, column, text, kind, options)),
+        **dict.fromkeys(temporal, lambda: _temporal(spec, column, text, kind, options)),
         **dict.fromkeys((LogicalType.BIT, LogicalType.BIT_TEXT), lambda: _bits(column, text)),
-        LogicalType.BINARY: lambda: _binary(column, text, kind, setting(facts, chosen, BINARY_MODE)),
+        LogicalType.BINARY: lambda: _binary(column, text, kind, setting(spec, options, BINARY_MODE)),
         LogicalType.GEOMETRY: lambda: _geometry(text),
-        LogicalType.JSON: lambda: _json(facts, text),
+        LogicalType.JSON: lambda: _json(spec, text),
         LogicalType.ARRAY: lambda: Reading(value=F.when(~text.rlike(_FLATTENED), text)),
         LogicalType.OTHER: lambda: _other(column, text),
     }
@@ -99,14 +99,14 @@ def _year(column: Column, text: Expr) -> Reading:
     return Reading(value=F.when(year == _YEAR_ZERO, 0).otherwise(year).cast(column.delta_type))
 
 
-def _unsigned(facts: FormatSpec, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
-    precise = _named(kind, PRECISE, otherwise=setting(facts, chosen, UNSIGNED_MODE) == "precise")
+def _unsigned(spec: FormatSpec, text: Expr, kind: Expr, options: FormatOptions) -> Reading:
+    precise = _named(kind, PRECISE, otherwise=setting(spec, options, UNSIGNED_MODE) == "precise")
     return values.unsigned_bigint(F.when(precise, values.bind(F.try_to_binary(text, F.lit("base64")), values.big_number)).otherwise(text))
 
 
-def _json(facts: FormatSpec, text: Expr) -> Reading:
+def _json(spec: FormatSpec, text: Expr) -> Reading:
     """Returns MySQL's documents with the blanks that the server prints; documents of other servers unchanged."""
-    return Reading(value=F.regexp_replace(text, _BETWEEN, "$1$2 ") if UNSIGNED_MODE in facts.settings else text)
+    return Reading(value=F.regexp_replace(text, _BETWEEN, "$1$2 ") if UNSIGNED_MODE in spec.settings else text)
 
 
 def _named(kind: Expr, name: str, *, otherwise: bool) -> Expr:
@@ -119,8 +119,8 @@ def _digits(column: Column, text: Expr, scale: Expr) -> Expr:
     return values.bind(F.try_to_binary(text, F.lit("base64")), lambda found: values.scaled_bytes(column, found, scale))
 
 
-def _decimal(facts: FormatSpec, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
-    mode = setting(facts, chosen, DECIMAL_MODE)
+def _decimal(spec: FormatSpec, column: Column, text: Expr, kind: Expr, options: FormatOptions) -> Reading:
+    mode = setting(spec, options, DECIMAL_MODE)
     unbounded = not DeclaredType.parse(column.source_type).numbers and logical_type_of(column) is LogicalType.DECIMAL_TEXT
     precise = _named(kind, PRECISE, otherwise=mode == "precise" and not unbounded)
     variable = _named(kind, VARIABLE, otherwise=mode == "precise" and unbounded)
@@ -136,13 +136,13 @@ def _decimal(facts: FormatSpec, column: Column, text: Expr, kind: Expr, chosen: 
     if logical_type_of(column) is LogicalType.DECIMAL_TEXT:
         named = F.coalesce(*(F.when(text == word, printed) for word, printed in _SPECIAL.items()))
         value = F.when(special, values.uncompiled(F.lit(True), named)).otherwise(value)
-    if f"{DECIMAL_MODE}=double" not in chosen.accept_losses:
+    if f"{DECIMAL_MODE}=double" not in options.accept_losses:
         value = F.when(~F.coalesce(kind["type"], F.lit("")).isin("double", "float64"), value)
     return Reading(value=value, unstorable=special & (text == "NAN") if logical_type_of(column) is LogicalType.DECIMAL else None)
 
 
-def _temporal(facts: FormatSpec, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
-    name = F.coalesce(kind["name"], F.lit(_declared(column, setting(facts, chosen, TIME_MODE))))
+def _temporal(spec: FormatSpec, column: Column, text: Expr, kind: Expr, options: FormatOptions) -> Reading:
+    name = F.coalesce(kind["name"], F.lit(_declared(column, setting(spec, options, TIME_MODE))))
     declared = DeclaredType.parse(column.source_type)
     number = text.try_cast("bigint")
     if logical_type_of(column) is LogicalType.TIME:

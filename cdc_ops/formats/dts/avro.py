@@ -50,9 +50,9 @@ _CHANGES: Final = ("INIT", "INSERT", "UPDATE", "DELETE")
 class DtsAvro:
     """The format `dts-avro`."""
 
-    facts: FormatSpec
+    spec: FormatSpec
 
-    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
+    def envelopes(self, records: DataFrame, options: FormatOptions) -> DataFrame:
         """See `Format`."""
         frame = parsed(records, _LAYOUT)
         record, kind = F.col("r"), F.col("r.operation")
@@ -68,7 +68,7 @@ class DtsAvro:
         before, after = (F.when(fine, _image(F.col(name))) for name in ("before", "after"))
         return envelopes(
             frame,
-            self.facts,
+            self.spec,
             {
                 "kind": F.when(F.col("reason").isNotNull(), RecordKind.BAD.value)
                 .when(op.isNotNull(), RecordKind.CHANGE.value)
@@ -89,7 +89,7 @@ class DtsAvro:
             },
         )
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, options: FormatOptions) -> Reading:
         """See `Format`."""
         content = F.try_to_binary(text, F.lit("base64"))
         if logical_type_of(column) is LogicalType.BINARY:
@@ -196,4 +196,4 @@ def _name(name: Expr) -> Expr:
 
 def dts_avro() -> Format:
     """The format `dts-avro`."""
-    return DtsAvro(facts=format_spec("dts-avro"))
+    return DtsAvro(spec=format_spec("dts-avro"))

@@ -35,9 +35,9 @@ CONTROL: Final = ("BEGIN", "COMMIT", "ROLLBACK", "ABORT", "HEARTBEAT", "CHECKPOI
 class DtsJson:
     """The format `dts-json`."""
 
-    facts: FormatSpec
+    spec: FormatSpec
 
-    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
+    def envelopes(self, records: DataFrame, options: FormatOptions) -> DataFrame:
         """See `Format`."""
         fields = (F.try_element_at(F.col("m"), F.lit(name)).alias(name) for name in _FIELDS)
         frame = parsed_members(records).withColumn("r", F.when(F.col("m").isNotNull(), F.struct(*fields)))
@@ -49,7 +49,7 @@ class DtsJson:
             op = op.when(kind == theirs, ours.value)
         return envelopes(
             frame,
-            self.facts,
+            self.spec,
             {
                 "kind": F.when(op.isNotNull(), RecordKind.CHANGE.value)
                 .when(statement.isNotNull(), RecordKind.DDL.value)
@@ -61,17 +61,17 @@ class DtsJson:
                 "table": split_name(name),
                 "before": F.when(kind.isin("UPDATE", "DELETE"), texts(before)),
                 "after": F.when(kind.isin("INIT", "INSERT", "UPDATE"), texts(after)),
-                "source_time": values.instant(time, chosen.time_zone or "UTC").value,
+                "source_time": values.instant(time, options.time_zone or "UTC").value,
                 "ddl": F.when(~truncates, statement),
                 "position": F.struct((kind != "INIT").cast("tinyint").alias("streamed"), number.try_cast("bigint").alias("record_id")),
             },
         )
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, options: FormatOptions) -> Reading:
         """See `Format`."""
-        return values.from_text(column, text, chosen.time_zone)
+        return values.from_text(column, text, options.time_zone)
 
 
 def dts_json() -> Format:
     """The format `dts-json`."""
-    return DtsJson(facts=format_spec("dts-json"))
+    return DtsJson(spec=format_spec("dts-json"))

@@ -41,7 +41,7 @@ def is_tableless() -> Expr:
 
 
 def canonical_feed(
-    form: Format, envelopes: DataFrame, schema: TableSchema, keys: Iterable[str], chosen: FormatOptions, *, before: bool = True
+    form: Format, envelopes: DataFrame, schema: TableSchema, keys: Iterable[str], options: FormatOptions, *, before: bool = True
 ) -> DataFrame:
     """Types the envelopes of one table by its columns.
 
@@ -52,7 +52,7 @@ def canonical_feed(
         envelopes: What `form.envelopes` returned, of this table only: see `records_of`.
         schema: The table, as the source has it.
         keys: The columns that identify a row.
-        chosen: What the pipeline file says of the format.
+        options: The format's options from the pipeline file.
         before: False if the caller does not need before images: only their key is read, and `before` is NULL.
 
     Raises:
@@ -60,10 +60,10 @@ def canonical_feed(
         SourceTableError: the table cannot be fed from this format.
     """
     names = tuple(keys)
-    check_format(form.facts, chosen, schema, names)
+    check_format(form.spec, options, schema, names)
     in_key = key_columns(schema, names)
     wanted = schema.columns if before else tuple(column for column in schema.columns if column in in_key)
-    sides = {name: _side(schema, name, form, chosen, columns) for name, columns in (("before", wanted), ("after", schema.columns))}
+    sides = {name: _side(schema, name, form, options, columns) for name, columns in (("before", wanted), ("after", schema.columns))}
     kind, op = _given("kind"), _given("op")
     key, old_key, problems = F.col("__key"), F.col("__old_key"), _problems(sides, form)
     keyed = _read(_aligned(envelopes, schema), sides).withColumns(_keys(schema, names))
@@ -81,14 +81,14 @@ def canonical_feed(
         "previous_key": F.when(good & (old_key != key), old_key),
         "before": F.when(good, sides["before"].image) if before else F.lit(None),
         "after": F.when(row, sides["after"].image),
-        "present": F.when(row, _present(sides["after"], sparse=form.facts.sparse)).otherwise(none),
+        "present": F.when(row, _present(sides["after"], sparse=form.spec.sparse)).otherwise(none),
         "nulled": F.when(row, sides["after"].lost).otherwise(none),
         "unmapped": F.when(good, _unmapped(sides, schema)).otherwise(none),
         "position": _given("position"),
         "reason": F.coalesce(uncompiled(wrong, told), _given("reason")),
         **{name: _given(name) for name in _CARRIED},
     }
-    return checked.select(*(columns[name].cast(its_type).alias(name) for name, its_type in feed_columns(form.facts, schema, names)))
+    return checked.select(*(columns[name].cast(its_type).alias(name) for name, its_type in feed_columns(form.spec, schema, names)))
 
 
 def _present(after: "_Side", *, sparse: bool) -> Expr:
@@ -133,13 +133,13 @@ def _read(aligned: DataFrame, sides: dict[str, "_Side"]) -> DataFrame:
     return aligned.select(*given, *(column for side in sides.values() for column in side.columns()))
 
 
-def _side(schema: TableSchema, name: str, form: Format, chosen: FormatOptions, wanted: Iterable[Column]) -> "_Side":
+def _side(schema: TableSchema, name: str, form: Format, options: FormatOptions, wanted: Iterable[Column]) -> "_Side":
     """Returns an image and the columns that are read of it."""
     texts, types, read = F.col(f"__in_order_{name}"), F.col("__in_order_types"), []
     for index, column in enumerate(schema.columns):
         if column in wanted:
             text, kind = F.get(texts, F.lit(index)), F.get(types, F.lit(index))
-            read.append((column, text, form.reading(column, text, kind, chosen)))
+            read.append((column, text, form.reading(column, text, kind, options)))
     return _Side(schema, name, tuple(read))
 
 
@@ -268,9 +268,9 @@ def _problems(sides: dict[str, _Side], form: Format) -> list[tuple[Expr, Expr]]:
     keyless = (op != EventOperation.TRUNCATE) & key.isNull()
     moved = (F.col("__old_key") != key) & (F.col("__known_after") < len(sides["after"].schema.columns))
     imageless = op.isin(EventOperation.READ, EventOperation.CREATE, EventOperation.UPDATE) & sides["after"].image.isNull()
-    unplaced = any_of([position[part.name].isNull() for part in form.facts.order]) | position.isNull()
-    tableless = (F.coalesce(_given("table")["name"], F.lit("")) == "") & F.lit(form.facts.names_table)
-    whole_row = moved & F.lit(form.facts.images is RowImage.PARTIAL)
+    unplaced = any_of([position[part.name].isNull() for part in form.spec.order]) | position.isNull()
+    tableless = (F.coalesce(_given("table")["name"], F.lit("")) == "") & F.lit(form.spec.names_table)
+    whole_row = moved & F.lit(form.spec.images is RowImage.PARTIAL)
     return [
         (~op.isin(*EventOperation) | op.isNull(), F.concat(F.lit("unknown operation "), F.coalesce(op, F.lit("NULL")))),
         (tableless, F.lit("the record has no table name")),

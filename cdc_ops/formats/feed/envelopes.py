@@ -102,7 +102,7 @@ def kafka_offset() -> Expr:
     return F.coalesce(F.col("offset"), F.lit(LANDED_NUMBER)).cast("bigint")
 
 
-def envelopes(frame: DataFrame, facts: FormatSpec, columns: dict[str, Expr]) -> DataFrame:
+def envelopes(frame: DataFrame, spec: FormatSpec, columns: dict[str, Expr]) -> DataFrame:
     """Returns the envelopes of a parsed frame. Columns that the format does not give are NULL.
 
     Records that are not JSON of the layout, or not UTF-8, become `bad`, and tombstones `control`, whatever kind the format gives them.
@@ -119,7 +119,7 @@ def envelopes(frame: DataFrame, facts: FormatSpec, columns: dict[str, Expr]) -> 
         given[name] = F.when(change, columns[name]) if name in columns else F.lit(None)
     given["snapshot"] = F.coalesce(columns.get("snapshot", F.lit(False)), F.lit(False))
     shown = [given.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in _TYPES.items()]
-    return frame.select(*shown, columns["position"].cast(facts.position_type).alias("position"))
+    return frame.select(*shown, columns["position"].cast(spec.position_type).alias("position"))
 
 
 def name_of(schema: Expr, name: Expr) -> Expr:

@@ -130,10 +130,10 @@ def without_nulls(feed: DataFrame, schema: TableSchema, columns: tuple[str, ...]
     return feed.withColumn("present", F.when(update & (F.size(nulls) > 0), named).otherwise(F.col("present")))
 
 
-def identity_of(rows: DataFrame, facts: FormatSpec) -> Expr:
+def identity_of(rows: DataFrame, spec: FormatSpec) -> Expr:
     """Returns numbers that identify an event of a key: the same for each delivery of the event, different for other events of that key."""
     content = F.xxhash64("op", "previous_key", "after", "present")
-    return F.concat(place_of(rows, [field.name for field in facts.order if field.of_delivery]), F.array(content))
+    return F.concat(place_of(rows, [field.name for field in spec.order if field.of_delivery]), F.array(content))
 
 
 def place_of(rows: DataFrame, without: Iterable[str] = ()) -> Expr:

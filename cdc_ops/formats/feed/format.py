@@ -53,29 +53,29 @@ class Format(Protocol):
     """A format of change records. Third parties implement this protocol; `cdc_ops.testing.format_suite` checks them."""
 
     @property
-    def facts(self) -> FormatSpec:
+    def spec(self) -> FormatSpec:
         """What the format declares of itself."""
         ...
 
-    def envelopes(self, records: DataFrame, chosen: FormatOptions) -> DataFrame:
+    def envelopes(self, records: DataFrame, options: FormatOptions) -> DataFrame:
         """Parses records into envelopes.
 
         Args:
             records: Columns as in `core.events.change_feed.RECORD_COLUMNS`.
-            chosen: The format's options from the pipeline file.
+            options: The format's options from the pipeline file.
 
         Returns:
-            The columns of `ENVELOPE`, and `position` of the type that `facts` declares; at least one row per record.
+            The columns of `ENVELOPE`, and `position` of the type that `spec` declares; at least one row per record.
         """
         ...
 
-    def reading(self, column: Column, text: Expr, kind: Expr, chosen: FormatOptions) -> Reading:
+    def reading(self, column: Column, text: Expr, kind: Expr, options: FormatOptions) -> Reading:
         """Returns the stored value of one text.
 
         Args:
             column: The value's column; the result has its stored type.
             text: The value as the record spells it, NULL for NULL.
             kind: The value's encoding as the record declares it: a struct of type, name and scale, NULL if the record does not.
-            chosen: The format's options from the pipeline file.
+            options: The format's options from the pipeline file.
         """
         ...

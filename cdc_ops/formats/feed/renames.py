@@ -37,15 +37,15 @@ def with_names_of_now(envelopes: DataFrame, renamed: Iterable[tuple[str, str]], 
     return envelopes
 
 
-def with_names_from_before(envelopes: DataFrame, renamings: Iterable[Renaming], facts: FormatSpec) -> DataFrame:
+def with_names_from_before(envelopes: DataFrame, renamings: Iterable[Renaming], spec: FormatSpec) -> DataFrame:
     """Renames entries in images that were written before a RENAME COLUMN statement, and that do not have the column's new name.
 
     Args:
         envelopes: What a format makes of records.
         renamings: The renames of statements among the records, each with the positions between which it applies.
-        facts: The format's declaration.
+        spec: The format's declaration.
     """
-    place = place_of(envelopes, tuple(field.name for field in facts.order if field.of_delivery))
+    place = place_of(envelopes, tuple(field.name for field in spec.order if field.of_delivery))
     for one in renamings:
         within = place < F.expr(position_literal(one.until))
         if one.since:

@@ -34,26 +34,26 @@ class OpenFiles:
     records: Callable[[], DataFrame]
 
 
-def open_files(spark: SparkSession, files: Sequence[RecordFile], facts: FormatSpec, chosen: FormatOptions, ends: FileEnds) -> OpenFiles:
+def open_files(spark: SparkSession, files: Sequence[RecordFile], spec: FormatSpec, options: FormatOptions, ends: FileEnds) -> OpenFiles:
     """Counts the records of files: an action.
 
     Args:
         spark: The session, in which the records are read too.
         files: The files to open.
-        facts: The format's declaration.
-        chosen: The format's options from the pipeline file.
+        spec: The format's declaration.
+        options: The format's options from the pipeline file.
         ends: Reads the first and last bytes of a file.
 
     Raises:
         ArchiveFileError: a file is not of its container, or Spark cannot read a file of that name, or found no data in it.
     """
-    match facts.files.container:
+    match spec.files.container:
         case Container.LINES:
             counts = count_lines(spark, files)
             return OpenFiles(files=counts.files, records=lambda: read_records(spark, files, counts))
         case Container.CSV:
             counts = count_lines(spark, files)
-            return OpenFiles(files=counts.files, records=lambda: csv_records(read_records(spark, files, counts), dialect(facts, chosen)))
+            return OpenFiles(files=counts.files, records=lambda: csv_records(read_records(spark, files, counts), dialect(spec, options)))
         case Container.PARQUET:
             opened = open_parquet(spark, files)
             return OpenFiles(files=opened.files, records=lambda: parquet_records(spark, opened))
@@ -62,8 +62,8 @@ def open_files(spark: SparkSession, files: Sequence[RecordFile], facts: FormatSp
             return OpenFiles(files=avro.files, records=lambda: avro_records(spark, avro))
 
 
-def dialect(facts: FormatSpec, chosen: FormatOptions) -> CsvDialect:
+def dialect(spec: FormatSpec, options: FormatOptions) -> CsvDialect:
     """Returns the CSV dialect of a format."""
-    delimiter, null, missing = (setting(facts, chosen, name) for name in (CSV_DELIMITER, CSV_NULL, CSV_MISSING))
-    columns = (setting(facts, chosen, name) for name in COLUMN_SETTINGS)
+    delimiter, null, missing = (setting(spec, options, name) for name in (CSV_DELIMITER, CSV_NULL, CSV_MISSING))
+    columns = (setting(spec, options, name) for name in COLUMN_SETTINGS)
     return CsvDialect(delimiter=delimiter, null=null, missing=missing, columns=tuple(name for name in columns if name not in NO_COLUMN))

@@ -59,20 +59,20 @@ def changes(
     return read_changes(spark, table, found, chosen)
 
 
-def read_changes(spark: "SparkSession", table: str, found: FeedRange, mode: ChangeMode) -> "DataFrame":
+def read_changes(spark: "SparkSession", table: str, feed_range: FeedRange, mode: ChangeMode) -> "DataFrame":
     """Returns the changes of a range that was found to be there; see `changes`."""
-    feed = raw_feed(spark, table, found)
-    own = found.record.columns.own if found.record is not None else DEFAULT_COLUMNS
+    feed = raw_feed(spark, table, feed_range)
+    own = feed_range.record.columns.own if feed_range.record is not None else DEFAULT_COLUMNS
     # Of our own columns, those that change with every event, also with one that leaves the row as it was.
     left_out = {name.lower() for name in (*_LEFT_OUT, own.sequence, TOUCHED, *(name for name, _ in own.commit_columns))}
     columns = [name for name in feed.columns if name.lower() not in left_out]
-    keys = _keys(found, columns, mode, table)
+    keys = _keys(feed_range, columns, mode, table)
     row = F.struct(*(F.col(quoted(name)) for name in columns)).alias("row")
     told = feed.select(F.col(_VERSION).alias("version"), F.col(_TYPE).isin(*_BEFORE).alias("old"), row)
     images = _paired(told, keys) if keys else _counted(told)
     key = F.struct(*(F.coalesce(F.col("before"), F.col("after"))[name].alias(name) for name in keys)) if keys else F.lit(None)
     op = F.when(F.col("before").isNull(), "i").when(F.col("after").isNull(), "d").otherwise("u")
-    changed = images.where(~F.col("before").eqNullSafe(F.col("after"))).join(_times(spark, found), "version")
+    changed = images.where(~F.col("before").eqNullSafe(F.col("after"))).join(_times(spark, feed_range), "version")
     return changed.select(op.alias("op"), "ts_ms", "version", key.alias("key"), "before", "after").select(*mode.columns)
 
 
@@ -84,29 +84,29 @@ def _mode(mode: ChangeMode | str) -> ChangeMode:
         raise RequestError(f"{mode!r} is not a mode of changes.", data="Nothing was read.", next=f"Choose one of {names}.") from error
 
 
-def raw_feed(spark: "SparkSession", table: str, found: FeedRange) -> "DataFrame":
+def raw_feed(spark: "SparkSession", table: str, feed_range: FeedRange) -> "DataFrame":
     """Returns Delta's own feed of a range that was found to be there: the table's columns, and `_change_type` and the commit's."""
-    if found.begin == found.end:
+    if feed_range.begin == feed_range.end:
         none = (F.lit("").alias(_TYPE), F.lit(0).cast("bigint").alias(_VERSION), F.current_timestamp().alias(_TIME))
         return spark.read.format("delta").load(table).where(F.lit(False)).select("*", *none)
-    if not found.widened:
-        return _load(spark, table, found)
+    if not feed_range.widened:
+        return _load(spark, table, feed_range)
     # The relation keeps the session that it was made in, with its settings; the caller's own is left as it is.
     private = sibling_session(spark)
     private.conf.set(_WIDENED, "true")
-    with shared_view(_load(private, table, found)) as view:
+    with shared_view(_load(private, table, feed_range)) as view:
         return spark.table(view)
 
 
-def _load(spark: "SparkSession", table: str, found: FeedRange) -> "DataFrame":
-    options = {"readChangeFeed": "true", "startingVersion": str(found.begin + 1), "endingVersion": str(found.end)}
+def _load(spark: "SparkSession", table: str, feed_range: FeedRange) -> "DataFrame":
+    options = {"readChangeFeed": "true", "startingVersion": str(feed_range.begin + 1), "endingVersion": str(feed_range.end)}
     try:
         return spark.read.format("delta").options(**options).load(table)
     except AnalysisException as error:
         if "TIME_TRAVEL" not in str(error):
             raise
         raise ChangesUnavailableError(
-            f"Delta no longer has the changes of {table} after version {found.begin}.",
+            f"Delta no longer has the changes of {table} after version {feed_range.begin}.",
             why=str(error).splitlines()[0],
             data="Nothing was read; the table is unchanged.",
             next="Start later, or read the whole table and follow its changes from that version on. 'retention' of the table's"
@@ -114,8 +114,8 @@ def _load(spark: "SparkSession", table: str, found: FeedRange) -> "DataFrame":
         ) from error
 
 
-def _keys(found: FeedRange, columns: list[str], mode: ChangeMode, table: str) -> tuple[str, ...]:
-    keys = found.record.columns.keys if found.record is not None else ()
+def _keys(feed_range: FeedRange, columns: list[str], mode: ChangeMode, table: str) -> tuple[str, ...]:
+    keys = feed_range.record.columns.keys if feed_range.record is not None else ()
     keys = tuple(key for key in (*keys, START) if keys and key.lower() in {name.lower() for name in columns})
     if not keys and mode is not ChangeMode.DATA_BEFORE_AFTER:
         raise RequestError(
@@ -146,6 +146,6 @@ def _counted(told: "DataFrame") -> "DataFrame":
     return each.select("version", *images)
 
 
-def _times(spark: "SparkSession", found: FeedRange) -> "DataFrame":
-    rows = [(version, at.strftime("%Y%m%d%H%M%S") + f"{at.microsecond // 1000:03d}") for version, at in found.times]
+def _times(spark: "SparkSession", feed_range: FeedRange) -> "DataFrame":
+    rows = [(version, at.strftime("%Y%m%d%H%M%S") + f"{at.microsecond // 1000:03d}") for version, at in feed_range.times]
     return F.broadcast(spark.createDataFrame(rows, "version bigint, ts_ms string"))

@@ -109,7 +109,7 @@ class Catalog:
         return found
 
     def _column(self, table: TableName, row: Row, types: TypePolicies) -> Column:
-        mapping = check_mapping(table, row["name"], row["declared"], mysql_mapping(row["declared"], types.of(row["name"])))
+        mapping = check_mapping(table, row["name"], row["declared"], mysql_mapping(row["declared"], types.for_column(row["name"])))
         quoted, collation = self._dialect.name(row["name"]), row["collation"] or ""
         loose = _loose(row["declared"].lower(), collation)
         return Column(

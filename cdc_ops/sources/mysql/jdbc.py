@@ -93,4 +93,4 @@ def _security(driver: str, address: Address) -> dict[str, str]:
 
 
 def _mapping(schema: TableSchema, column: Column) -> TypeMapping:
-    return mysql_mapping(column.source_type, schema.types.of(column.name)) or TypeMapping(delta_type=column.delta_type)
+    return mysql_mapping(column.source_type, schema.types.for_column(column.name)) or TypeMapping(delta_type=column.delta_type)

@@ -195,7 +195,7 @@ class PostgresCatalog:
                 data=NOTHING,
                 next=f"Exclude the column: 'except_column_list: [{row['name']}]' in the pipeline file.",
             )
-        mapping = check_mapping(table, row["name"], row["declared"], postgres_mapping(row["declared"], types.of(row["name"])))
+        mapping = check_mapping(table, row["name"], row["declared"], postgres_mapping(row["declared"], types.for_column(row["name"])))
         kind, quoted = row["declared"].rpartition(".")[2], self._dialect.name(row["name"])
         loose = row["loose"] or _LOOSE.get(kind, "")
         return Column(

@@ -23,7 +23,7 @@ _FETCH_SIZE: Final = "10000"
 
 def build_read(address: PostgresAddress, dialect: Dialect, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:
     """Builds the read of some slices of a table; opens no connection."""
-    mappings = tuple(postgres_mapping(column.source_type, schema.types.of(column.name)) for column in schema.columns)
+    mappings = tuple(postgres_mapping(column.source_type, schema.types.for_column(column.name)) for column in schema.columns)
     # Spark does not double quotes within names, so columns travel under names of ours.
     names = tuple(f"c{number}" for number in range(1, len(mappings) + 1))
     flags = _Flags(dialect, schema, mappings)

@@ -41,12 +41,12 @@ class SqlArchiveReader(ArchiveReader):
     def pending_files(self: "_Reading", pipeline: str, table: TableName) -> Mapping[str, FileRecord]:
         """See `ArchiveReader`."""
         pending = archive_files.c.status.in_([FileStatus.WAITING.value, FileStatus.FROZEN.value])
-        query = select(archive_files.c.body).where(table_rows.of(archive_files, pipeline, table), pending)
+        query = select(archive_files.c.body).where(table_rows.of_table(archive_files, pipeline, table), pending)
         return self._read(lambda connection: _by_path(map(_file, connection.scalars(query))), {})
 
     def frozen_files(self: "_Reading", pipeline: str, table: TableName, operation_id: str) -> tuple[FileRecord, ...]:
         """See `ArchiveReader`."""
-        mine = (table_rows.of(archive_files, pipeline, table), archive_files.c.operation_id == operation_id)
+        mine = (table_rows.of_table(archive_files, pipeline, table), archive_files.c.operation_id == operation_id)
         query = select(archive_files.c.body).where(*mine)
         none: tuple[FileRecord, ...] = ()
         records = self._read(lambda connection: tuple(map(_file, connection.scalars(query))), none)
@@ -54,7 +54,7 @@ class SqlArchiveReader(ArchiveReader):
 
     def listing_mark(self: "_Reading", pipeline: str, table: TableName) -> ListingMark | None:
         """See `ArchiveReader`."""
-        query = select(archive_marks.c.body).where(table_rows.of(archive_marks, pipeline, table))
+        query = select(archive_marks.c.body).where(table_rows.of_table(archive_marks, pipeline, table))
         text: str | None = self._read(lambda connection: connection.scalar(query), None)
         return None if text is None else json_codec.loads(ListingMark, text)
 
@@ -80,7 +80,7 @@ class SqlArchiveStore(SqlArchiveReader, ArchiveStore):
             return
         with self._database.write() as connection:
             leases.hold(connection, lease)
-            mine = table_rows.of(archive_files, lease.pipeline, lease.table)
+            mine = table_rows.of_table(archive_files, lease.pipeline, lease.table)
             for hashes in _portions(sorted(values.keys() | forgotten)):
                 connection.execute(delete(archive_files).where(mine, archive_files.c.path_hash.in_(hashes)))
             for some in _portions(list(values.values())):
@@ -97,7 +97,7 @@ class SqlArchiveStore(SqlArchiveReader, ArchiveStore):
         with self._database.write() as connection:
             leases.hold(connection, lease)
             now = leases.clock(connection)
-            mine = table_rows.of(archive_gaps, lease.pipeline, lease.table)
+            mine = table_rows.of_table(archive_gaps, lease.pipeline, lease.table)
             texts = connection.scalars(select(archive_gaps.c.body).where(mine))
             known = {record.gap_id: record for record in (json_codec.loads(GapRecord, text) for text in texts)}
             fresh = {
@@ -158,7 +158,7 @@ class SqlArchiveStore(SqlArchiveReader, ArchiveStore):
 
 
 def _records(connection: Connection, pipeline: str, table: TableName, paths: Iterable[str] | None) -> Iterator[FileRecord]:
-    mine = select(archive_files.c.body).where(table_rows.of(archive_files, pipeline, table))
+    mine = select(archive_files.c.body).where(table_rows.of_table(archive_files, pipeline, table))
     if paths is None:
         yield from map(_file, connection.scalars(mine))
         return

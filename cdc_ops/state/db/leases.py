@@ -38,7 +38,7 @@ class Claim:
 
 def current(connection: Connection, pipeline: str, table: TableName) -> Lease | None:
     """Returns the unexpired lease of a table."""
-    query = select(tables).where(table_rows.of(tables, pipeline, table), tables.c.holder != "", tables.c.expires_at > utc_now())
+    query = select(tables).where(table_rows.of_table(tables, pipeline, table), tables.c.holder != "", tables.c.expires_at > utc_now())
     row = connection.execute(query).first()
     return None if row is None else lease_of(row)
 
@@ -80,13 +80,13 @@ def renew(connection: Connection, lease: Lease, ttl: timedelta) -> Lease:
 
 def release(connection: Connection, lease: Lease) -> None:
     """Gives a lease back if it is still the table's."""
-    ours = (table_rows.of(tables, lease.pipeline, lease.table), tables.c.holder == lease.holder, tables.c.token == lease.token)
+    ours = (table_rows.of_table(tables, lease.pipeline, lease.table), tables.c.holder == lease.holder, tables.c.token == lease.token)
     connection.execute(update(tables).where(*ours).values(holder="", purpose="", expires_at=None))
 
 
 def unlock(connection: Connection, lease: Lease) -> None:
     """Takes a lease away; see `StateStore.unlock`."""
-    row = connection.execute(select(tables).where(table_rows.of(tables, lease.pipeline, lease.table)).with_for_update()).first()
+    row = connection.execute(select(tables).where(table_rows.of_table(tables, lease.pipeline, lease.table)).with_for_update()).first()
     if row is None or (row.token, row.holder) != (lease.token, lease.holder):
         raise StaleStateError(
             f"Table {lease.table} of pipeline {lease.pipeline!r} is no longer held by {lease.holder_name}.",
@@ -95,7 +95,7 @@ def unlock(connection: Connection, lease: Lease) -> None:
             next="'cdc-ops status' shows who holds it.",
         )
     freed = {"holder": "", "purpose": "", "expires_at": None, "token": row.token + 1}
-    connection.execute(update(tables).where(table_rows.of(tables, lease.pipeline, lease.table)).values(freed))
+    connection.execute(update(tables).where(table_rows.of_table(tables, lease.pipeline, lease.table)).values(freed))
 
 
 def hold(connection: Connection, lease: Lease) -> Row[Any]:
@@ -104,7 +104,7 @@ def hold(connection: Connection, lease: Lease) -> Row[Any]:
     Raises:
         StaleStateError: the lease was released, or somebody has taken the table since.
     """
-    row = connection.execute(select(tables).where(table_rows.of(tables, lease.pipeline, lease.table)).with_for_update()).first()
+    row = connection.execute(select(tables).where(table_rows.of_table(tables, lease.pipeline, lease.table)).with_for_update()).first()
     if row is None or row.token != lease.token or row.holder != lease.holder:
         raise _lost(lease, row)
     return row
@@ -116,7 +116,7 @@ def clock(connection: Connection) -> datetime:
 
 
 def _lock(connection: Connection, pipeline: str, table: TableName) -> Row[Any]:
-    query = select(tables).where(table_rows.of(tables, pipeline, table)).with_for_update()
+    query = select(tables).where(table_rows.of_table(tables, pipeline, table)).with_for_update()
     row = connection.execute(query).first()
     if row is None:
         table_rows.register(connection, pipeline, table)
@@ -127,21 +127,23 @@ def _lock(connection: Connection, pipeline: str, table: TableName) -> Row[Any]:
 def _grant(connection: Connection, claim: Claim, token: int, now: datetime) -> Lease:
     expires_at = now + claim.ttl
     granted: dict[str, Any] = {"token": token, "holder": claim.holder, "expires_at": expires_at, "purpose": claim.purpose}
-    connection.execute(update(tables).where(table_rows.of(tables, claim.pipeline, claim.table)).values(granted))
-    mine = (table_rows.of(waiters, claim.pipeline, claim.table), waiters.c.waiter == _waiter(claim.holder))
+    connection.execute(update(tables).where(table_rows.of_table(tables, claim.pipeline, claim.table)).values(granted))
+    mine = (table_rows.of_table(waiters, claim.pipeline, claim.table), waiters.c.waiter == _waiter(claim.holder))
     connection.execute(delete(waiters).where(*mine))
     return Lease(pipeline=claim.pipeline, table=claim.table, **granted)
 
 
 def _mark_waiting(connection: Connection, claim: Claim, now: datetime) -> None:
-    stale = (table_rows.of(waiters, claim.pipeline, claim.table), waiters.c.until <= now)
+    stale = (table_rows.of_table(waiters, claim.pipeline, claim.table), waiters.c.until <= now)
     connection.execute(delete(waiters).where(*stale))
     mark = {"waiter": _waiter(claim.holder), "holder": claim.holder, "until": now + LIVE_WAIT}
     table_rows.upsert(connection, waiters, table_rows.key(claim.pipeline, claim.table) | mark)
 
 
 def _waiting(connection: Connection, claim: Claim, now: datetime) -> tuple[str, datetime] | None:
-    query = select(waiters.c.holder, waiters.c.until).where(table_rows.of(waiters, claim.pipeline, claim.table), waiters.c.until > now)
+    query = select(waiters.c.holder, waiters.c.until).where(
+        table_rows.of_table(waiters, claim.pipeline, claim.table), waiters.c.until > now
+    )
     waiting = connection.execute(query.order_by(waiters.c.until.desc()))
     return next(((row.holder, row.until) for row in waiting if not holder_is_gone(row.holder)), None)
 

@@ -145,7 +145,7 @@ def not_open(spec: Operation, status: OperationStatus | None) -> StaleStateError
 
 
 def _with_status(pipeline: str, table: TableName, status: OperationStatus) -> ColumnElement[bool]:
-    return table_rows.of(operations, pipeline, table) & (operations.c.status == status.value)
+    return table_rows.of_table(operations, pipeline, table) & (operations.c.status == status.value)
 
 
 def _row(spec: Operation) -> dict[str, Any]:

@@ -22,7 +22,7 @@ _SETTLED: Final = (OperationStatus.COMMITTED.value, OperationStatus.DISCARDED.va
 
 def old_runs(connection: Connection, pipeline: str, table: TableName, before: datetime) -> tuple[str, ...]:
     """Returns the runs of a table that began before an instant, oldest first; its newest is not among them."""
-    mine = table_rows.of(runs, pipeline, table)
+    mine = table_rows.of_table(runs, pipeline, table)
     newest = connection.scalar(select(runs.c.run_id).where(mine).order_by(runs.c.started_at.desc(), runs.c.run_id).limit(1))
     old = select(runs.c.run_id).where(mine, runs.c.started_at < before, runs.c.run_id != newest).order_by(runs.c.started_at).limit(AT_ONCE)
     return tuple(connection.scalars(old))
@@ -32,7 +32,7 @@ def old_operations(connection: Connection, pipeline: str, table: TableName, befo
     """Returns the operations of a table that were committed or discarded before an instant, lowest numbers first."""
     expired: list[str] = []
     for status in _SETTLED:
-        mine = (table_rows.of(operations, pipeline, table), operations.c.status == status)
+        mine = (table_rows.of_table(operations, pipeline, table), operations.c.status == status)
         lowest = select(operations.c.operation_id, operations.c.settled_at).where(*mine).order_by(operations.c.op_seq).limit(AT_ONCE)
         expired += [row.operation_id for row in connection.execute(lowest) if row.settled_at is not None and row.settled_at < before]
     return tuple(expired)
@@ -41,6 +41,6 @@ def old_operations(connection: Connection, pipeline: str, table: TableName, befo
 def remove(connection: Connection, pipeline: str, table: TableName, run_ids: tuple[str, ...], operation_ids: tuple[str, ...]) -> None:
     """Removes lines and operations by their ids."""
     if run_ids:
-        connection.execute(delete(runs).where(table_rows.of(runs, pipeline, table), runs.c.run_id.in_(run_ids)))
+        connection.execute(delete(runs).where(table_rows.of_table(runs, pipeline, table), runs.c.run_id.in_(run_ids)))
     if operation_ids:
         connection.execute(delete(operations).where(operations.c.operation_id.in_(operation_ids), operations.c.status.in_(_SETTLED)))

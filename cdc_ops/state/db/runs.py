@@ -35,13 +35,15 @@ def newest(connection: Connection, pipeline: str | None, run_id: str | None, lim
 
 def history(connection: Connection, pipeline: str, table: TableName, limit: int) -> tuple[TableRun, ...]:
     """Returns one table's lines, newest first."""
-    query = select(runs.c.body).where(table_rows.of(runs, pipeline, table)).order_by(runs.c.started_at.desc(), runs.c.run_id).limit(limit)
+    query = (
+        select(runs.c.body).where(table_rows.of_table(runs, pipeline, table)).order_by(runs.c.started_at.desc(), runs.c.run_id).limit(limit)
+    )
     return tuple(json_codec.loads(TableRun, text) for text in connection.scalars(query))
 
 
 def table_run(connection: Connection, pipeline: str, table: TableName, run_id: str) -> TableRun | None:
     """Returns one line."""
-    text = connection.scalar(select(runs.c.body).where(table_rows.of(runs, pipeline, table), runs.c.run_id == run_id))
+    text = connection.scalar(select(runs.c.body).where(table_rows.of_table(runs, pipeline, table), runs.c.run_id == run_id))
     return None if text is None else json_codec.loads(TableRun, text)
 
 

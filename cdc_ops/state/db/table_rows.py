@@ -14,7 +14,7 @@ def key(pipeline: str, table: TableName) -> dict[str, str]:
     return {"pipeline": pipeline, "table_schema": table.schema, "table_name": table.name}
 
 
-def of(target: Table, pipeline: str, table: TableName) -> ColumnElement[bool]:
+def of_table(target: Table, pipeline: str, table: TableName) -> ColumnElement[bool]:
     """Returns the condition that picks a source table's rows of one of the ledger's tables."""
     return and_(*(target.c[name] == value for name, value in key(pipeline, table).items()))
 

@@ -45,7 +45,7 @@ FEW: Final = 20
 """Files that are asked for one by one, a request each; a listing shows 1,000 for one."""
 
 
-def record_scan(store: StateStore, lease: Lease, found: ArchiveScan) -> tuple[GapRecord, ...]:
+def record_scan(store: StateStore, lease: Lease, scan: ArchiveScan) -> tuple[GapRecord, ...]:
     """Writes what a survey saw into the ledger, in steps that may each be lost: all of it can be found again by a survey.
 
     Returns:
@@ -56,13 +56,13 @@ def record_scan(store: StateStore, lease: Lease, found: ArchiveScan) -> tuple[Ga
     """
     missed = [
         replace(record, status=FileStatus.CONSUMED)
-        for path, record in found.known.items()
-        if path in found.passed and record.status is FileStatus.FROZEN
+        for path, record in scan.known.items()
+        if path in scan.passed and record.status is FileStatus.FROZEN
     ]
-    records = (*missed, *ledger_records(found.stock, found.known, found.listing.clock))
-    store.put_files(lease, records, (record.file.path for record in found.stock.gone))
-    store.put_listing_mark(lease, found.mark)
-    return store.report_gaps(lease, found.gaps)
+    records = (*missed, *ledger_records(scan.stock, scan.known, scan.listing.clock))
+    store.put_files(lease, records, (record.file.path for record in scan.stock.gone))
+    store.put_listing_mark(lease, scan.mark)
+    return store.report_gaps(lease, scan.gaps)
 
 
 def record_frozen(store: StateStore, lease: Lease, spec: Operation, clock: datetime) -> None:

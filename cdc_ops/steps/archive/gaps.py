@@ -16,7 +16,7 @@ from cdc_ops.state.table_run import TableRun
 from cdc_ops.steps.context import Context
 
 
-def keep_gaps(store: StateStore, lease: Lease, watermark: ArchiveWatermark | None, found: tuple[Gap, ...]) -> None:
+def keep_gaps(store: StateStore, lease: Lease, watermark: ArchiveWatermark | None, gaps: tuple[Gap, ...]) -> None:
     """Writes into the ledger what an operation's commit has shown of gaps: those that it met are open, those that it passed are closed.
 
     What was open besides stays so: an operation reads some files, and only a survey has looked at all of them.
@@ -24,18 +24,18 @@ def keep_gaps(store: StateStore, lease: Lease, watermark: ArchiveWatermark | Non
     Args:
         store, lease: The ledger, under the table's lease.
         watermark: Of the table's archive after the commit; None for tables without one.
-        found: What the files of the operation show to be missing.
+        gaps: The gaps in the files of the operation.
 
     Raises:
         StaleStateError: the lease is lost.
     """
     known = store.archive_gaps(lease.pipeline, lease.table) if watermark is not None else ()
-    if watermark is None or not (known or found):
+    if watermark is None or not (known or gaps):
         return
     passed = [record for record in known if _is_behind(record.gap, watermark)]
     store.close_gaps(lease, passed)
     left = (record.gap for record in known if record not in passed and record.status is GapStatus.OPEN)
-    store.report_gaps(lease, (*found, *(gap for gap in left if not any(_overlap(gap, other) for other in found))))
+    store.report_gaps(lease, (*gaps, *(gap for gap in left if not any(_overlap(gap, other) for other in gaps))))
 
 
 def with_missing_events(run: TableRun, context: Context, config: TableConfig, specs: tuple[Operation, ...]) -> TableRun:
@@ -59,7 +59,7 @@ def with_missing_events(run: TableRun, context: Context, config: TableConfig, sp
 
 
 def _is_behind(gap: Gap, watermark: ArchiveWatermark) -> bool:
-    reached = watermark.of(gap.stream)
+    reached = watermark.position_of(gap.stream)
     return reached is not None and gap.high <= reached
 
 

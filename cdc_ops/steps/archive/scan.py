@@ -105,7 +105,7 @@ class ArchiveScan:
     @property
     def waiting(self) -> str:
         """Which files are not finished yet, since when they wait and why, and how many they hold back; "" if none waits."""
-        waits = self.stock.of(FileStatusChange.WAIT)
+        waits = self.stock.with_status(FileStatusChange.WAIT)
         if not waits:
             return ""
         shown = ", ".join(self._why(file) for file in waits[:SHOWN]) + (f" and {len(waits) - SHOWN} more" if len(waits) > SHOWN else "")
@@ -124,7 +124,7 @@ class ArchiveScan:
 
     @property
     def _waiting(self) -> tuple[ListedFile, ...]:
-        return tuple(file for file in self.stock.of(FileStatusChange.WAIT) if file.modified or file.path in self.known)
+        return tuple(file for file in self.stock.with_status(FileStatusChange.WAIT) if file.modified or file.path in self.known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +243,7 @@ def _believed(known: Mapping[str, FileRecord], watermark: ArchiveWatermark) -> d
     """Leaves out what the ledger calls consumed although the table does not have it: its lake was restored, or the ledger is another's."""
 
     def goes_on(cover: OffsetRange) -> bool:
-        reached = watermark.of(cover.stream)
+        reached = watermark.position_of(cover.stream)
         return reached is None or (cover.high or cover.low) > reached
 
     return {
@@ -319,7 +319,7 @@ def _covers(
 ) -> tuple[OffsetRange, ...]:
     """What the files hold as far as it is known: by reading them, where the ledger knows them as they are; else by their names."""
     changed = {arrival.file.path: arrival for arrival in stock.arrivals}
-    empty = {file.path for file in stock.of(FileStatusChange.EMPTY)}
+    empty = {file.path for file in stock.with_status(FileStatusChange.EMPTY)}
     contents = {
         path: record.covers
         for path, record in known.items()
@@ -349,7 +349,7 @@ def proofs_of(
     origins = {name.stream: origin(name, watermark) for name in names if isinstance(name, KafkaName | BinlogName)}
     proofs = []
     for stream in sorted({cover.stream for cover in covers}):
-        reached = watermark.of(stream)
+        reached = watermark.position_of(stream)
         start: Position | None = reached if reached is not None else origins.get(stream)
         proofs.append(check_completeness(stream, start, covers, accepted=decisions, max_offset_gap=max_offset_gap))
     return tuple(proofs)
@@ -359,7 +359,7 @@ def _in_reach(path: str, names: tuple[FileName, ...], stock: ListingDiff, proofs
     """True if a file lies neither behind a gap nor behind one that waits: events are read in their order."""
     by_path = {name.path: name for name in names}
     name = by_path[path]
-    waiting = [by_path[file.path] for file in stock.of(FileStatusChange.WAIT)]
+    waiting = [by_path[file.path] for file in stock.with_status(FileStatusChange.WAIT)]
     match name:
         case KafkaName() | BinlogName():
             gaps = [gap.low for proof in proofs if proof.stream == name.stream for gap in proof.gaps[:1]]

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from cdc_ops.core.events.column_drift import STATEMENT_LENGTH, ColumnDrift
-from cdc_ops.core.events.ddl_changes import ONLY_TAKES_AWAY, DdlChange, Renaming, Statement, TableChangeKind, renamings, told
+from cdc_ops.core.events.ddl_changes import ONLY_TAKES_AWAY, DdlChange, Renaming, Statement, TableChangeKind, renamings, reportable_changes
 from cdc_ops.core.events.format_spec import MYSQL, WHOLE_ROW, FormatSpec, RecordKind
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN
@@ -39,13 +39,13 @@ def statement_of(table: TableName) -> Column:
     return F.when((F.col("kind") == RecordKind.DDL) & F.coalesce(mine, F.lit(False)), found).alias(STATEMENT)
 
 
-def news_columns(feed: DataFrame, schema: TableSchema, facts: FormatSpec, log: LogBatch) -> tuple[Column, ...]:
+def news_columns(feed: DataFrame, schema: TableSchema, spec: FormatSpec, log: LogBatch) -> tuple[Column, ...]:
     """Returns what `news_of` and `statements_of` need of each file: nearly always there is nothing to collect.
 
     Args:
         feed: The landed feed.
         schema: The table.
-        facts: Of the format.
+        spec: The format's declaration.
         log: Names all columns that the pipeline file declares; and maybe one that has all of a document, also what is not declared.
     """
     declared = () if dict(log.archive.events.settings).get(DOCUMENT_COLUMN) else log.declared
@@ -53,7 +53,7 @@ def news_columns(feed: DataFrame, schema: TableSchema, facts: FormatSpec, log: L
     every = all_names(schema.columns)
     lacks = (F.col("kind") == RecordKind.CHANGE) & F.col("op").isin(*WHOLE_ROW) & (F.col("present") != every)
     said = F.col(STATEMENT)
-    place = place_of(feed, _of_delivery(facts)).alias("place")
+    place = place_of(feed, _of_delivery(spec)).alias("place")
     return (
         F.flatten(F.collect_set(F.when(F.size(strange) > 0, strange))).alias("undeclared"),
         F.count_if(lacks).alias("lacking"),
@@ -65,15 +65,15 @@ def news_columns(feed: DataFrame, schema: TableSchema, facts: FormatSpec, log: L
     )
 
 
-def statements_of(rows: Iterable[Row], table: TableName, facts: FormatSpec) -> tuple[Statement, ...]:
+def statements_of(rows: Iterable[Row], table: TableName, spec: FormatSpec) -> tuple[Statement, ...]:
     """Returns the statements that were found in the files and are of the table, or not understood; of the same place each text once."""
     found = {(one["text"], one["schema"], tuple(one["place"])) for row in rows for one in row["statements"]}
-    read = [_statement(text, schema, place, table, facts) for text, schema, place in sorted(found, key=str)]
+    read = [_statement(text, schema, place, table, spec) for text, schema, place in sorted(found, key=str)]
     return tuple(one for one in read if one.changes != ())
 
 
-def _statement(text: str, schema: str, place: tuple[int | None, ...], table: TableName, facts: FormatSpec) -> Statement:
-    readable = facts.statements == MYSQL and len(text) < _READ_LENGTH
+def _statement(text: str, schema: str, place: tuple[int | None, ...], table: TableName, spec: FormatSpec) -> Statement:
+    readable = spec.statements == MYSQL and len(text) < _READ_LENGTH
     known = tuple(number for number in place if number is not None)
     return Statement(
         text=text, place=known if len(known) == len(place) else (), changes=table_changes(text, table, schema) if readable else None
@@ -86,7 +86,7 @@ class AlteredTable:
 
     Args:
         schema: The table, as the source has it.
-        facts: Of the format.
+        spec: The format's declaration.
         statements: Of the batch and the table, see `statements_of`.
         renamed: Old and new names in the pipeline file, by which events were read before.
         declared: The columns are those of the pipeline file, and there is no source.
@@ -96,7 +96,7 @@ class AlteredTable:
     """
 
     schema: TableSchema
-    facts: FormatSpec
+    spec: FormatSpec
     statements: tuple[Statement, ...]
     renamed: tuple[tuple[str, str], ...]
     declared: bool = False
@@ -107,7 +107,7 @@ class AlteredTable:
     @property
     def renamings(self) -> tuple[Renaming, ...]:
         """Which events have columns under other names, beyond what the pipeline file says; () where events have no one order."""
-        if not self.statements or not self.facts.one_order:
+        if not self.statements or not self.spec.one_order:
             return ()
         return tuple(one for one in renamings(self.statements, self.schema.names) if (one.old, one.new.lower()) not in self._by_setting)
 
@@ -147,9 +147,9 @@ class AlteredTable:
     def _changes(self, truncates: Iterable[tuple[int, ...]], lowest: tuple[int, ...]) -> tuple[DdlChange, ...]:
         by_setting = {(old, one.place) for old, _ in self._by_setting for one in self.statements}
         by_statement = {(one.old, one.until) for one in self.renamings}
-        kept = [index for index, field in enumerate(self.facts.order) if not field.of_delivery]
+        kept = [index for index, field in enumerate(self.spec.order) if not field.of_delivery]
         emptied = max((tuple(place[index] for index in kept) for place in truncates), default=())
-        found = told(self.statements, self.schema.names, by_setting | by_statement, emptied)
+        found = reportable_changes(self.statements, self.schema.names, by_setting | by_statement, emptied)
         first = tuple(lowest[index] for index in kept) if lowest else ()
         return tuple(
             replace(change, place=self._said(one.place))
@@ -163,9 +163,9 @@ class AlteredTable:
 
     def _said(self, place: tuple[int, ...]) -> str:
         """Returns a place for people: the numbers that tell anything."""
-        names = [field.name for field in self.facts.order if not field.of_delivery]
+        names = [field.name for field in self.spec.order if not field.of_delivery]
         return ", ".join(f"{name} {number}" for name, number in zip(names, place, strict=False) if name != "streamed" and number > 0)
 
 
-def _of_delivery(facts: FormatSpec) -> tuple[str, ...]:
-    return tuple(field.name for field in facts.order if field.of_delivery)
+def _of_delivery(spec: FormatSpec) -> tuple[str, ...]:
+    return tuple(field.name for field in spec.order if field.of_delivery)

@@ -46,11 +46,11 @@ def open_alone(spark: SparkSession, log: LogBatch, archive: Archive) -> CountedF
         ArchiveFileError: a file cannot be read.
     """
     check_unchanged(archive, FrozenFiles(files=log.files))
-    form, chosen = open_format(log.archive.events.format), chosen_format(log)
-    opened = open_files(spark, record_files(log), form.facts, chosen, archive)
+    form, options = open_format(log.archive.events.format), chosen_format(log)
+    opened = open_files(spark, record_files(log), form.spec, options, archive)
     paths = tuple(file.path for file in log.files)
     # What is not wanted is left out before it is parsed.
-    return CountedFiles(files=opened.files, read=paths, envelopes=lambda wanted: form.envelopes(wanted(opened.records()), chosen))
+    return CountedFiles(files=opened.files, read=paths, envelopes=lambda wanted: form.envelopes(wanted(opened.records()), options))
 
 
 def chosen_format(log: LogBatch) -> FormatOptions:
@@ -105,7 +105,7 @@ def unread(frame: DataFrame, read: Iterable[str], log: LogBatch, merged: Iterabl
         frame = frame.join(others, "file", "left_anti").select(*frame.columns)
     old = []
     for path, name in names.items():
-        reached = log.before.of(name.stream)
+        reached = log.before.position_of(name.stream)
         if path in wanted and reached is not None and name.start_offset < reached[0] and not _came_before(log, name):
             old.append((F.col("file") == path) & (F.col("line") < reached[0] - name.start_offset))
     return frame.where(~reduce(or_, old)) if old else frame

@@ -109,9 +109,9 @@ def land_events(
             events=seen.events,
             truncates=() if spec.apply.stored_as.ignores_deletes else seen.truncates,
             behind=behind,
-            ordered=open_format(log.archive.events.format).facts.one_order,
+            ordered=open_format(log.archive.events.format).spec.one_order,
             quarantined=seen.bad + (seen.unknown if log.again or (watch and watch.keeps_raw) else 0),
-            unknown=watch.found(feed, seen.unknown, spec.table) if watch else NONE_UNKNOWN,
+            unknown=watch.check_unknown(feed, seen.unknown, spec.table) if watch else NONE_UNKNOWN,
             last_change=seen.last_change,
             lowest=seen.lowest,
             columns=altered.news(rows_of_files, seen.truncates, seen.lowest),
@@ -154,7 +154,7 @@ def _envelopes(spark: SparkSession, spec: Operation, log: LogBatch, opened: Coun
 
 def _blank_lines(opened: CountedFiles, log: LogBatch, merged: tuple[str, ...]) -> int:
     """Returns how many lines of the files that are merged are empty, 0 for formats in which that may be the end of a delete."""
-    tombstones = open_format(log.archive.events.format).facts.writes_tombstones
+    tombstones = open_format(log.archive.events.format).spec.writes_tombstones
     return 0 if tombstones else sum(file.blank for file in opened.files if file.path in set(merged))
 
 
@@ -207,7 +207,7 @@ def _records_again(spark: SparkSession, spec: Operation, log: LogBatch) -> DataF
     Raises:
         RequestError: nobody could tell whether a record is older than its row.
     """
-    if not open_format(log.archive.events.format).facts.one_order:
+    if not open_format(log.archive.events.format).spec.one_order:
         raise RequestError(
             f"What is in quarantine of {spec.table} cannot be replayed: {log.archive.events.format} has an order within a partition only.",
             why="A record that was set aside may be older than its row, and would set it back.",
@@ -240,17 +240,17 @@ def _feed_by_names_of_now(
     Returns:
         The landed feed, what was seen of each of its files, and what its statements did.
     """
-    facts, schema = open_format(log.archive.events.format).facts, spec.full_schema
+    form, schema = open_format(log.archive.events.format).spec, spec.full_schema
     named = with_names_of_now(mine, log.renamed, schema)
 
     def looked_at(renamings: tuple[Renaming, ...]) -> tuple[DataFrame, list[Row], AlteredTable]:
-        feed = _landed_feed(spark, with_names_from_before(named, renamings, facts), spec, log, place)
-        looks = (*_seen_columns(feed, spec), *news_columns(feed, schema, facts, log), *order_columns(feed, log, kafka_names(log)))
+        feed = _landed_feed(spark, with_names_from_before(named, renamings, form), spec, log, place)
+        looks = (*_seen_columns(feed, spec), *news_columns(feed, schema, form, log), *order_columns(feed, log, kafka_names(log)))
         rows = feed.groupBy("file").agg(*looks).collect()
-        said, declared = statements_of(rows, spec.table, facts), bool(log.declared)
+        said, declared = statements_of(rows, spec.table, form), bool(log.declared)
         begins = spec.before.watermark is None and not log.before.streams
         table = AlteredTable(
-            schema=schema, facts=facts, statements=said, renamed=log.renamed, declared=declared, stored=log.stored, begins=begins,
+            schema=schema, spec=form, statements=said, renamed=log.renamed, declared=declared, stored=log.stored, begins=begins,
             keeps_versions=spec.apply.stored_as.keeps_versions,
         )  # fmt: skip
         return feed, rows, table

@@ -45,10 +45,10 @@ def keep_events(spec: Operation, batch: Batch) -> Batch:
     match spec.read:
         case ArchiveRead(batch=log) if (history := log.history) is not None:
             reading, folder = _landed(spec, batch)
-            feed, facts = batch.rows.sparkSession.read.parquet(folder), open_format(log.archive.events.format).facts
-            events = event_rows(feed, place_of(feed), identity_of(feed, facts), Kept.of(spec))
+            feed, form = batch.rows.sparkSession.read.parquet(folder), open_format(log.archive.events.format).spec
+            events = event_rows(feed, place_of(feed), identity_of(feed, form), Kept.of(spec))
             newest = (one.place for one in log.before.newest)
-            again = may_be_noted(reading.lowest, newest, sum(field.of_delivery for field in facts.order))
+            again = may_be_noted(reading.lowest, newest, sum(field.of_delivery for field in form.order))
             append_events(batch.rows.sparkSession, spec, history, events, again=again)
     return batch
 

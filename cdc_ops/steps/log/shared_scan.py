@@ -110,7 +110,7 @@ class SharedScans:
         """
         log = _batch_of(spec)
         group = self._groups.get((log.url, log.archive)) if log is not None else None
-        if log is None or group is None or log.again or not open_format(log.archive.events.format).facts.names_table:
+        if log is None or group is None or log.again or not open_format(log.archive.events.format).spec.names_table:
             return None
         with measured(RunPhase.SHARED_READING) if len(group.operations) > 1 else nullcontext():
             reading = group.reading(self._read)

@@ -62,13 +62,13 @@ class UnknownTableFilter:
         told = {"kind": F.coalesce(kind, F.col("kind")), "reason": F.when(F.col(_STRANGE) == 1, reason).otherwise(F.col("reason"))}
         return found.withColumns(told).drop(_STRANGE)
 
-    def found(self, feed: DataFrame, records: int, table: TableName) -> UnknownTables:
-        """Returns what a landed feed has of unknown tables.
+    def check_unknown(self, feed: DataFrame, records: int, table: TableName) -> UnknownTables:
+        """Returns the unknown tables in a landed feed, or raises an error if the policy is to fail.
 
         Args:
             feed: The feed, with `table`.
-            records: How many records of theirs it has: without any it is not read.
-            table: Whose feed.
+            records: The number of their records in the feed; the feed is not read if it is 0.
+            table: The table of the feed.
 
         Raises:
             UnknownTablesError: there are some, and the policy is to fail.
@@ -89,7 +89,7 @@ def watch_of(log: LogBatch, known: KnownTables | None) -> UnknownTableFilter | N
         log: What it reads.
         known: The tables that are known; None = that was not said.
     """
-    if known is None or not open_format(log.archive.events.format).facts.names_table:
+    if known is None or not open_format(log.archive.events.format).spec.names_table:
         return None
     looks = log.again or bool(log.unknown) or known.policy is OnUnknownTable.FAIL
     return UnknownTableFilter(known=known, log=log) if looks else None

@@ -70,9 +70,9 @@ def _check_events(request: TableRequest) -> None:
         ConfigError: there is no such format, or settings lose data that nobody accepted.
         SourceTableError: the format cannot carry a column.
     """
-    chosen = request.facts.pipeline.archive.format_options
-    if not is_own_format(chosen.name):  # which a job loads, and checks then
-        check_format(format_spec(chosen.name), chosen, request.facts.schema, request.facts.source_keys)
+    options = request.facts.pipeline.archive.format_options
+    if not is_own_format(options.name):  # which a job loads, and checks then
+        check_format(format_spec(options.name), options, request.facts.schema, request.facts.source_keys)
 
 
 def _check_needs_no_database(request: RunRequest, table: str) -> None:

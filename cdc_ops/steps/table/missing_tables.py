@@ -67,20 +67,20 @@ def _copied(ledger: StateReader, pipeline: Pipeline) -> dict[TableName, TableSta
     return {row.state.table: row.state for row in ledger.overview(pipeline.name) if row.state.committed_op_seq}
 
 
-def check_some_are_visible(pipeline: Pipeline, found: MatchedTables) -> None:
+def check_some_are_visible(pipeline: Pipeline, matched: MatchedTables) -> None:
     """Stops a run that would take a source that shows nothing for one whose tables were all dropped.
 
     Raises:
         SourceTableError: none of several tables is visible, and their policy is not to ignore that.
     """
     if (
-        found.present
-        or len(found.absent) < 2
-        or all(config.settings.apply.dropped_tables is DroppedTables.IGNORE for config in found.absent)
+        matched.present
+        or len(matched.absent) < 2
+        or all(config.settings.apply.dropped_tables is DroppedTables.IGNORE for config in matched.absent)
     ):
         return
     raise SourceTableError(
-        f"Pipeline {pipeline.name!r}: the source shows none of its {len(found.absent)} tables, {found.absent[0].table} among them.",
+        f"Pipeline {pipeline.name!r}: the source shows none of its {len(matched.absent)} tables, {matched.absent[0].table} among them.",
         why="The user lost the privileges on them, the connection points to another server or database, or all of them were dropped.",
         data="Nothing was read or written; the lake keeps its rows.",
         next="Check the connection and the user's grants. If the tables were dropped on purpose, set 'dropped_tables: ignore', or remove"
