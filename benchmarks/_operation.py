@@ -56,9 +56,9 @@ def main() -> None:
     for number in range(runs):
         path = folder / "table"
         shutil.rmtree(path, ignore_errors=True)
-        spec = snapshot(source, table, path, f"run-{number}")
+        operation = snapshot(source, table, path, f"run-{number}")
         started = time.monotonic()
-        merge(spark.newSession(), source, spec)
+        merge(spark.newSession(), source, operation)
         print(f"{time.monotonic() - started:.3f}", flush=True)
     source.close()
     spark.stop()

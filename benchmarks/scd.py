@@ -67,22 +67,22 @@ class Table:
         self.stored = TableStorage(scd_type=scd_type, sequence=ORDER, tombstones=f"{root}/tombstones")
         self.series = Series(name=f"type {scd_type}")
 
-    def spec(self, mode: ApplyMode) -> Operation:
+    def operation(self, mode: ApplyMode) -> Operation:
         self.number += 1
         return self.case.operation(self.number, mode, schema=schema(*COLUMNS), stored_as=self.stored)
 
     def fill(self, count: int, files: int) -> None:
         """Writes the current rows."""
-        spec = self.spec(ApplyMode.APPEND)
-        apply(spec, Batch(rows=rows(self.spark.range(0, count, 1, files), 0), plan=plan_merge(spec, None), read_rows=count))
+        operation = self.operation(ApplyMode.APPEND)
+        apply(operation, Batch(rows=rows(self.spark.range(0, count, 1, files), 0), plan=plan_merge(operation, None), read_rows=count))
 
     def merge(self, batch: DataFrame, count: int) -> float:
         """Merges a batch and returns the seconds that it took."""
-        spec = self.spec(ApplyMode.MERGE)
+        operation = self.operation(ApplyMode.MERGE)
         reading = LogBatchResult.of(watermark=ArchiveWatermark(), deletes=1)
-        manifest = Manifest.of(operation_id=spec.operation_id, attempt="a", rows=count, bytes=0, schema_fingerprint="", log=reading)
+        manifest = Manifest.of(operation_id=operation.operation_id, attempt="a", rows=count, bytes=0, schema_fingerprint="", log=reading)
         started = time.monotonic()
-        apply(spec, Batch(rows=batch, plan=replace(plan_merge(spec, manifest), prune=()), read_rows=count))
+        apply(operation, Batch(rows=batch, plan=replace(plan_merge(operation, manifest), prune=()), read_rows=count))
         return time.monotonic() - started
 
 

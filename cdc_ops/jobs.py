@@ -175,48 +175,53 @@ def _run_operations(context: JobContext, step: Step, table: TableName, operation
     try:
         # A source is one connection, which two threads must not ask at the same time.
         with closing(context.connect()) as source, closing(ReplicaReads(source, context.connect_replica, context.say)) as replica:
-            for spec in operations:
+            for operation in operations:
                 with stopwatch() as watch:
-                    reads = _reads(step, spec)
-                    if reads and spec.kind.is_snapshot and context.guard.limited:
+                    reads = _reads(step, operation)
+                    if reads and operation.kind.is_snapshot and context.guard.limited:
                         with measured(RunPhase.WAITING):
                             context.guard.wait(table)
-                    result = _run_operation(context, spark, replica.source_of(spec) if reads else source, step, spec)
-                done.append(_told(context, spec, result, watch))
+                    result = _run_operation(context, spark, replica.source_of(operation) if reads else source, step, operation)
+                done.append(_told(context, operation, result, watch))
                 pace.add(done[-1].counts, done[-1].seconds)
-                if line := chunk_line(spec, pace):
+                if line := chunk_line(operation, pace):
                     context.say(line)
     except Exception as error:  # the border of the application: every failure becomes its table's result
         return _failed(context, table, tuple(done), error)
     return TableResult(table=table, operations=tuple(done))
 
 
-def _reads(step: Step, spec: Operation) -> bool:
+def _reads(step: Step, operation: Operation) -> bool:
     """True if a step reads the rows of an operation at the source; a merge does so too if what was landed is damaged."""
-    return step is Step.SYNC or (step is Step.EXTRACT) == (spec.apply.landing is Landing.STAGED) or bool(damage_of(spec))
+    return step is Step.SYNC or (step is Step.EXTRACT) == (operation.apply.landing is Landing.STAGED) or bool(damage_of(operation))
 
 
-def _run_operation(context: JobContext, spark: SparkSession, source: Source, step: Step, spec: Operation) -> OperationResult:
+def _run_operation(context: JobContext, spark: SparkSession, source: Source, step: Step, operation: Operation) -> OperationResult:
     started = time.monotonic()
-    context.say(f"{spec.table}: {step} operation {spec.op_seq} ({spec.words}), {spec.extent}")
+    context.say(f"{operation.table}: {step} operation {operation.op_seq} ({operation.words}), {operation.extent}")
     attempt = uuid.uuid4().hex[:12]
-    staged, direct = (connections_of(spec) if spec.apply.landing is landing else 0 for landing in (Landing.STAGED, Landing.DIRECT))
-    if damage := damage_of(spec):
-        context.say(f"{spec.table}: the landed rows of operation {spec.op_seq} are damaged ({damage}); cdc-ops reads the same window again")
+    staged, direct = (
+        connections_of(operation) if operation.apply.landing is landing else 0 for landing in (Landing.STAGED, Landing.DIRECT)
+    )
+    if damage := damage_of(operation):
+        context.say(
+            f"{operation.table}: the landed rows of operation {operation.op_seq} are damaged ({damage}); cdc-ops reads the same"
+            " window again"
+        )
     if step is not Step.MERGE or damage:
-        with context.held(spec.table, staged):
-            result = extract(spark, source, spec, attempt, context.readings)
+        with context.held(operation.table, staged):
+            result = extract(spark, source, operation, attempt, context.readings)
     if step is not Step.EXTRACT:
-        if spec.apply.landing is Landing.STAGED and (manifest := read_manifest(spec.target.staging)) is not None:
-            context.say(merge_line(spec, manifest.landed.rows))
-        with context.held(spec.table, direct):
-            result = merge(spark, source, spec)
+        if operation.apply.landing is Landing.STAGED and (manifest := read_manifest(operation.target.staging)) is not None:
+            context.say(merge_line(operation, manifest.landed.rows))
+        with context.held(operation.table, direct):
+            result = merge(spark, source, operation)
     return replace(result, seconds=round(time.monotonic() - started, 3))
 
 
-def _told(context: JobContext, spec: Operation, result: OperationResult, watch: Stopwatch) -> OperationResult:
+def _told(context: JobContext, operation: Operation, result: OperationResult, watch: Stopwatch) -> OperationResult:
     """Says how an operation ended, and returns its result with the phases that were measured."""
-    ended = f"{spec.table}: operation {spec.op_seq} {result.outcome}, {result.counts.read:,} rows read"
+    ended = f"{operation.table}: operation {operation.op_seq} {result.outcome}, {result.counts.read:,} rows read"
     context.say(f"{ended}, {result.seconds:.1f} s ({phases_text(watch.phases)})" if watch.phases else f"{ended}, {result.seconds:.1f} s")
     return replace(result, phases=watch.phases)
 

@@ -118,7 +118,7 @@ class DeclaredWorld:
         """One whole run, with what Spark would do: files are counted, and a commit of the table stands in its Delta log."""
         plan = self.plan()
         pipeline = self._pipeline()
-        results = [self._apply(spec) for spec in plan.operations]
+        results = [self._apply(operation) for operation in plan.operations]
         with closing(self.store()) as store:
             context = Context(pipeline=pipeline, store=store, connect=lambda config: open_source(config, ""))
             done = TableResult(table=plan.table, operations=tuple(results))
@@ -126,33 +126,38 @@ class DeclaredWorld:
         assert settled.error is None
         return settled.run
 
-    def _apply(self, spec: Operation) -> OperationResult:
-        assert isinstance(spec.read, ArchiveRead)
+    def _apply(self, operation: Operation) -> OperationResult:
+        assert isinstance(operation.read, ArchiveRead)
         covers = []
-        for file in spec.read.batch.files:
+        for file in operation.read.batch.files:
             offset, lines = int(file.path[-15:-5]), (self.folder / "archive" / file.path).read_bytes().count(b"\n")
             covers.append(OffsetRange(file=file.path, stream="t/0", low=(offset,), high=(offset + lines,)))
-        proven = after_reading(spec.read.batch, covers, table=str(spec.table))
+        proven = after_reading(operation.read.batch, covers, table=str(operation.table))
         reading = LogBatchResult(watermark=proven.watermark, covers=tuple(covers), merged=proven.merged, gaps=proven.gaps)
         write_manifest(
-            spec.target.staging,
+            operation.target.staging,
             Manifest.of(
-                operation_id=spec.operation_id, attempt="a", rows=0, bytes=0, schema_fingerprint=spec.source.schema.fingerprint, log=reading
+                operation_id=operation.operation_id,
+                attempt="a",
+                rows=0,
+                bytes=0,
+                schema_fingerprint=operation.source.schema.fingerprint,
+                log=reading,
             ),
         )
-        log = Path(spec.target.path) / "_delta_log"
+        log = Path(operation.target.path) / "_delta_log"
         log.mkdir(parents=True, exist_ok=True)
-        record = commit_record(with_fields(spec, archive_after=proven.watermark), rows=0, package_version="1")
-        version = spec.op_seq - 1
+        record = commit_record(with_fields(operation, archive_after=proven.watermark), rows=0, package_version="1")
+        version = operation.op_seq - 1
         actions: list[dict[str, object]] = [
             {"commitInfo": {"timestamp": version, "operation": "MERGE", "userMetadata": render_record(record)}},
-            {"txn": {"appId": app_id(spec.pipeline, spec.table), "version": spec.op_seq, "lastUpdated": 1}},
+            {"txn": {"appId": app_id(operation.pipeline, operation.table), "version": operation.op_seq, "lastUpdated": 1}},
             {"add": {"path": f"part-{version}.parquet", "size": 1, "dataChange": True}},
         ]
         if not version:
             actions += [{"protocol": {"minReaderVersion": 1}}, {"metaData": {"id": "x", "schemaString": SCHEMA, "configuration": {}}}]
         (log / f"{version:020d}.json").write_text("".join(f"{json.dumps(action)}\n" for action in actions))
-        return OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.APPLIED, delta_version=version)
+        return OperationResult(op_seq=operation.op_seq, operation_id=operation.operation_id, outcome=Outcome.APPLIED, delta_version=version)
 
     def rebuild(self) -> Rebuilt:
         """`cdc-ops state rebuild`."""

@@ -10,7 +10,7 @@ from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue
 from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
-from tests.operations import operation, with_fields
+from tests.operations import operation_with, with_fields
 from tests.stores import place
 
 PIPELINE = "shop"
@@ -46,7 +46,7 @@ class Case:
 
     def operation(self, op_seq: int, mode: ApplyMode = ApplyMode.MERGE, **changes: Any) -> Operation:
         operation_id = changes.pop("operation_id", f"operation-{op_seq}")
-        spec = operation(
+        operation = operation_with(
             pipeline=PIPELINE,
             table=TABLE,
             op_seq=op_seq,
@@ -65,7 +65,7 @@ class Case:
             landing=Landing.STAGED,
             watermark_after=watermark(op_seq),
         )
-        return with_fields(spec, **changes)
+        return with_fields(operation, **changes)
 
 
 def history(spark: SparkSession, path: str, limit: int | None = None) -> list[Row]:

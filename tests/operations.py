@@ -47,7 +47,7 @@ def changed(value: T, **named: Any) -> T:
     return replace(cast(Any, value), **named)
 
 
-def operation(**named: Any) -> Operation:
+def operation_with(**named: Any) -> Operation:
     """Returns an operation with the given fields; what it reads follows from them."""
     plain = {name: value for name, value in named.items() if name not in _NAMED and name not in _READ}
     groups: dict[str, dict[str, Any]] = {name: {} for name in _GROUPS}
@@ -58,16 +58,16 @@ def operation(**named: Any) -> Operation:
     return Operation(**made, **plain, read=_read(plain, made, {field: named[name] for name, field in _READ.items() if name in named}))
 
 
-def with_fields(spec: Operation, **named: Any) -> Operation:
+def with_fields(operation: Operation, **named: Any) -> Operation:
     """Returns an operation with some fields changed; what it reads follows from them, as in `operation`."""
-    made = {name: getattr(spec, name) for name in _GROUPS}
+    made = {name: getattr(operation, name) for name in _GROUPS}
     for name in named.keys() & _NAMED.keys():
         group, field = _NAMED[name]
         made[group] = replace(made[group], **{field: named[name]})
     plain = {name: value for name, value in named.items() if name not in _NAMED and name not in _READ}
-    known = {name: getattr(spec.read, name) for name in _READ.values() if hasattr(spec.read, name)}
+    known = {name: getattr(operation.read, name) for name in _READ.values() if hasattr(operation.read, name)}
     wanted = {field: named[name] for name, field in _READ.items() if name in named}
-    moved = replace(spec, **made, **plain)
+    moved = replace(operation, **made, **plain)
     if not named.keys() & {*_READ, "kind", "mode", "update_only"}:
         return moved
     return replace(moved, read=_read({"kind": moved.kind}, made, known | wanted))

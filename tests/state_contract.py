@@ -24,7 +24,7 @@ from cdc_ops.state.sql import SqlStateStore, open_reader, open_store
 from tests.operations import changed, with_fields
 from tests.state_archive_contract import ArchiveContract
 from tests.state_lease_contract import LeaseContract
-from tests.state_values import NOON, ORDERS, PIPELINE, at_once, fresh, race, result, run, settle, spec, take
+from tests.state_values import NOON, ORDERS, PIPELINE, at_once, fresh, make_operation, race, result, run, settle, take
 
 
 class StateContract(LeaseContract, ArchiveContract):
@@ -108,24 +108,24 @@ class StateContract(LeaseContract, ArchiveContract):
 
     def test_what_is_frozen_comes_back_equal_and_in_order(self, store: SqlStateStore) -> None:
         lease = take(store)
-        big = with_fields(spec(2), slices=tuple(f"id = {number}" for number in range(20_000)))
-        store.freeze(lease, fresh(), (spec(1), big))
-        assert store.open_operations(PIPELINE, ORDERS) == (spec(1), big)
-        store.freeze(lease, fresh(), (spec(3),))
+        big = with_fields(make_operation(2), slices=tuple(f"id = {number}" for number in range(20_000)))
+        store.freeze(lease, fresh(), (make_operation(1), big))
+        assert store.open_operations(PIPELINE, ORDERS) == (make_operation(1), big)
+        store.freeze(lease, fresh(), (make_operation(3),))
         assert [item.op_seq for item in store.open_operations(PIPELINE, ORDERS)] == [1, 2, 3]
         assert store.abandoned_ids(PIPELINE, ORDERS) == frozenset()
 
     def test_nothing_is_planned_over_what_is_unfinished(self, store: SqlStateStore) -> None:
         lease = take(store)
-        store.freeze(lease, fresh(), (spec(1),))
-        for wrong in ((spec(1, name="other"),), (spec(3),), (spec(2), spec(4))):
+        store.freeze(lease, fresh(), (make_operation(1),))
+        for wrong in ((make_operation(1, name="other"),), (make_operation(3),), (make_operation(2), make_operation(4))):
             with pytest.raises(StaleStateError, match="do not follow operation 1"):
                 store.freeze(lease, fresh(), wrong)
-        assert store.open_operations(PIPELINE, ORDERS) == (spec(1),)
+        assert store.open_operations(PIPELINE, ORDERS) == (make_operation(1),)
 
     def test_of_two_plans_that_race_under_one_lease_one_is_frozen(self, store: SqlStateStore) -> None:
         lease = take(store)
-        answers = at_once(4, lambda index: store.freeze(lease, fresh(), (spec(1, name=f"plan-{index}"),)))
+        answers = at_once(4, lambda index: store.freeze(lease, fresh(), (make_operation(1, name=f"plan-{index}"),)))
         assert [type(answer) for answer in answers].count(type(None)) == 1, answers
         assert sum(isinstance(answer, StaleStateError) for answer in answers) == 3, answers
         assert len(store.open_operations(PIPELINE, ORDERS)) == 1
@@ -133,77 +133,79 @@ class StateContract(LeaseContract, ArchiveContract):
     def test_several_operations_are_frozen_all_or_none(self, store: SqlStateStore) -> None:
         lease = take(store)
         with pytest.raises(StateError):
-            store.freeze(lease, fresh(), (spec(1, name="same"), spec(2, name="same")))
+            store.freeze(lease, fresh(), (make_operation(1, name="same"), make_operation(2, name="same")))
         assert store.open_operations(PIPELINE, ORDERS) == ()
 
     def test_what_an_open_operation_reads_can_be_replaced_under_its_own_number_alone(self, store: SqlStateStore) -> None:
         lease = take(store)
-        store.freeze(lease, fresh(), (spec(1), spec(2)))
-        changed = with_fields(spec(2), source_fingerprint="new")
-        store.refreeze(lease, (spec(1), changed))
-        assert store.open_operations(PIPELINE, ORDERS) == (spec(1), changed)
+        store.freeze(lease, fresh(), (make_operation(1), make_operation(2)))
+        changed = with_fields(make_operation(2), source_fingerprint="new")
+        store.refreeze(lease, (make_operation(1), changed))
+        assert store.open_operations(PIPELINE, ORDERS) == (make_operation(1), changed)
         with pytest.raises(StaleStateError, match="not open"):
             store.refreeze(lease, (replace(changed, op_seq=3),))
-        settle(store, lease, spec(1))
+        settle(store, lease, make_operation(1))
         with pytest.raises(StaleStateError, match="committed"):
-            store.refreeze(lease, (with_fields(spec(1), source_fingerprint="late"),))
+            store.refreeze(lease, (with_fields(make_operation(1), source_fingerprint="late"),))
         assert store.open_operations(PIPELINE, ORDERS) == (changed,)
 
     def test_freezing_needs_the_state_that_was_planned_for(self, store: SqlStateStore) -> None:
         lease = take(store)
         with pytest.raises(StaleStateError, match="changed the ledger's state"):
-            store.freeze(lease, replace(fresh(), op_seq=1), (spec(2),))
+            store.freeze(lease, replace(fresh(), op_seq=1), (make_operation(2),))
 
     def test_settling_moves_state_operation_and_numbers_together(self, store: SqlStateStore) -> None:
         lease = take(store)
-        store.freeze(lease, fresh(), (spec(1),))
-        new = settle(store, lease, spec(1))
+        store.freeze(lease, fresh(), (make_operation(1),))
+        new = settle(store, lease, make_operation(1))
         assert store.table_state(PIPELINE, ORDERS) == new
-        assert new.progress.watermark == spec(1).after.watermark
+        assert new.progress.watermark == make_operation(1).after.watermark
         assert store.open_operations(PIPELINE, ORDERS) == ()
-        assert store.stats(PIPELINE, ORDERS) == result(spec(1)).stats
+        assert store.stats(PIPELINE, ORDERS) == result(make_operation(1)).stats
 
     def test_settling_twice_changes_nothing(self, store: SqlStateStore) -> None:
         lease = take(store)
-        store.freeze(lease, fresh(), (spec(1),))
-        new = settle(store, lease, spec(1))
+        store.freeze(lease, fresh(), (make_operation(1),))
+        new = settle(store, lease, make_operation(1))
         later = TableStats(delta_version=2, files=1, size_bytes=1)
         store.put_stats(lease, PIPELINE, ORDERS, later)
         for expected in (fresh(), new):
-            store.settle(lease, expected, new, spec(1), result(spec(1)))
+            store.settle(lease, expected, new, make_operation(1), result(make_operation(1)))
         assert store.table_state(PIPELINE, ORDERS) == new
         assert store.stats(PIPELINE, ORDERS) == later
 
     def test_settling_what_was_computed_from_an_old_state_is_refused_as_a_whole(self, store: SqlStateStore) -> None:
         lease = take(store)
-        store.freeze(lease, fresh(), (spec(1), spec(2)))
-        first = settle(store, lease, spec(1))
+        store.freeze(lease, fresh(), (make_operation(1), make_operation(2)))
+        first = settle(store, lease, make_operation(1))
         with pytest.raises(StaleStateError, match="changed the ledger's state"):
-            store.settle(lease, fresh(), changed(committed(first, spec(2), 2), fresh_at=None), spec(2), result(spec(2)))
+            store.settle(
+                lease, fresh(), changed(committed(first, make_operation(2), 2), fresh_at=None), make_operation(2), result(make_operation(2))
+            )
         assert store.table_state(PIPELINE, ORDERS) == first
-        assert store.open_operations(PIPELINE, ORDERS) == (spec(2),)
-        settle(store, lease, spec(2))
+        assert store.open_operations(PIPELINE, ORDERS) == (make_operation(2),)
+        settle(store, lease, make_operation(2))
         with pytest.raises(StaleStateError, match="not open: it is committed"):
-            store.settle(lease, fresh(), first, spec(1), result(spec(1)))
+            store.settle(lease, fresh(), first, make_operation(1), result(make_operation(1)))
 
     def test_an_operation_that_the_ledger_does_not_know_is_not_settled(self, store: SqlStateStore) -> None:
         lease = take(store)
         with pytest.raises(StaleStateError, match="unknown to the ledger"):
-            settle(store, lease, spec(1))
+            settle(store, lease, make_operation(1))
         with pytest.raises(StaleStateError, match="unknown to the ledger"):
-            store.start_attempt(lease, spec(1))
+            store.start_attempt(lease, make_operation(1))
 
     def test_a_holder_whose_lease_was_taken_writes_nothing_any_more(self, store: SqlStateStore, expire: Callable[..., None]) -> None:
         old = take(store, "a")
-        store.freeze(old, fresh(), (spec(1),))
+        store.freeze(old, fresh(), (make_operation(1),))
         expire(schema.tables, "expires_at")
         take(store, "b")
-        new = committed(fresh(), spec(1), 1)
+        new = committed(fresh(), make_operation(1), 1)
         stats = TableStats(delta_version=1, files=1, size_bytes=1)
         for write in (
-            lambda: store.settle(old, fresh(), new, spec(1), result(spec(1))),
-            lambda: store.freeze(old, fresh(), (spec(2),)),
-            lambda: store.start_attempt(old, spec(1)),
+            lambda: store.settle(old, fresh(), new, make_operation(1), result(make_operation(1))),
+            lambda: store.freeze(old, fresh(), (make_operation(2),)),
+            lambda: store.start_attempt(old, make_operation(1)),
             lambda: store.replace_state(old, new),
             lambda: store.put_stats(old, PIPELINE, ORDERS, stats),
         ):
@@ -211,34 +213,42 @@ class StateContract(LeaseContract, ArchiveContract):
                 write()
         assert store.table_state(PIPELINE, ORDERS) == fresh()
         assert store.stats(PIPELINE, ORDERS) is None
-        assert store.open_operations(PIPELINE, ORDERS) == (spec(1),)
+        assert store.open_operations(PIPELINE, ORDERS) == (make_operation(1),)
 
     def test_of_two_that_settle_at_once_both_are_content_and_one_has_written(self, store: SqlStateStore) -> None:
         lease = take(store)
-        store.freeze(lease, fresh(), (spec(1),))
-        assert at_once(4, lambda _: store.settle(lease, fresh(), committed(fresh(), spec(1), 1), spec(1), result(spec(1)))) == [None] * 4
-        assert store.table_state(PIPELINE, ORDERS) == committed(fresh(), spec(1), 1)
+        store.freeze(lease, fresh(), (make_operation(1),))
+        assert (
+            at_once(
+                4,
+                lambda _: store.settle(
+                    lease, fresh(), committed(fresh(), make_operation(1), 1), make_operation(1), result(make_operation(1))
+                ),
+            )
+            == [None] * 4
+        )
+        assert store.table_state(PIPELINE, ORDERS) == committed(fresh(), make_operation(1), 1)
 
     def test_a_run_that_died_between_freeze_and_settle_is_continued(
         self, url: str, store: SqlStateStore, expire: Callable[..., None]
     ) -> None:
         with open_store(url) as dead:
-            dead.freeze(take(dead, "dead"), fresh(), (spec(1),))
+            dead.freeze(take(dead, "dead"), fresh(), (make_operation(1),))
         expire(schema.tables, "expires_at")
         lease = take(store, "next")
         [frozen] = store.open_operations(PIPELINE, ORDERS)
-        assert frozen == spec(1)
+        assert frozen == make_operation(1)
         assert store.start_attempt(lease, frozen) == 1
         assert settle(store, lease, frozen).op_seq == 1
 
     def test_tries_are_counted(self, store: SqlStateStore) -> None:
         lease = take(store)
-        store.freeze(lease, fresh(), (spec(1), spec(2)))
-        assert [store.start_attempt(lease, spec(1)) for _ in range(3)] == [1, 2, 3]
-        assert (store.attempts(spec(1)), store.attempts(spec(2)), store.attempts(spec(9))) == (3, 0, 0)
+        store.freeze(lease, fresh(), (make_operation(1), make_operation(2)))
+        assert [store.start_attempt(lease, make_operation(1)) for _ in range(3)] == [1, 2, 3]
+        assert (store.attempts(make_operation(1)), store.attempts(make_operation(2)), store.attempts(make_operation(9))) == (3, 0, 0)
 
     def test_an_abandoned_operation_burns_its_number_and_is_remembered(self, store: SqlStateStore) -> None:
-        lease, hopeless = take(store), spec(1, OperationKind.BACKFILL)
+        lease, hopeless = take(store), make_operation(1, OperationKind.BACKFILL)
         store.freeze(lease, fresh(), (hopeless,))
         for _ in range(2):
             store.settle(lease, fresh(), abandoned(fresh(), hopeless), hopeless, None)
@@ -254,16 +264,16 @@ class StateContract(LeaseContract, ArchiveContract):
     def test_what_was_given_up_is_of_interest_until_a_later_number_is_committed_and_what_found_nothing_never(
         self, store: SqlStateStore
     ) -> None:
-        lease, hopeless, same = take(store), spec(1, OperationKind.BACKFILL), spec(2, OperationKind.RECONCILE)
+        lease, hopeless, same = take(store), make_operation(1, OperationKind.BACKFILL), make_operation(2, OperationKind.RECONCILE)
         same = with_fields(same, compare=CompareSpec(strength=CompareLevel.WHOLE, buckets=None, readers=1, guard=DeleteGuard()))
-        store.freeze(lease, fresh(), (hopeless, same, spec(3)))
+        store.freeze(lease, fresh(), (hopeless, same, make_operation(3)))
         store.settle(lease, fresh(), abandoned(fresh(), hopeless), hopeless, None)
         state = store.table_state(PIPELINE, ORDERS)
         store.settle(lease, state, unchanged(state, same), same, replace(result(same), outcome=Outcome.UNCHANGED))
         found = store.last_abandoned(PIPELINE, ORDERS)
         assert found is not None
         assert found.op_seq == 1
-        settle(store, lease, spec(3))
+        settle(store, lease, make_operation(3))
         assert store.last_abandoned(PIPELINE, ORDERS) is None
 
     def test_a_scan_that_found_nothing_moves_only_what_was_scanned(self, store: SqlStateStore) -> None:
@@ -274,35 +284,37 @@ class StateContract(LeaseContract, ArchiveContract):
 
     def test_a_rebuilt_state_discards_what_was_open(self, store: SqlStateStore) -> None:
         lease = take(store)
-        store.freeze(lease, fresh(), (spec(1), spec(2)))
+        store.freeze(lease, fresh(), (make_operation(1), make_operation(2)))
         rebuilt = replace(fresh(), op_seq=7, committed_op_seq=7, operation_id="from-the-lake", delta_version=9)
         store.replace_state(lease, rebuilt)
         assert store.table_state(PIPELINE, ORDERS) == rebuilt
         assert store.open_operations(PIPELINE, ORDERS) == ()
         assert store.abandoned_ids(PIPELINE, ORDERS) == frozenset()
         with pytest.raises(StaleStateError, match="not open: it is discarded"):
-            store.settle(lease, rebuilt, rebuilt, spec(1), result(spec(1)))
-        store.freeze(lease, rebuilt, (spec(8),))
+            store.settle(lease, rebuilt, rebuilt, make_operation(1), result(make_operation(1)))
+        store.freeze(lease, rebuilt, (make_operation(8),))
 
     def test_a_lease_is_no_right_to_write_another_table(self, store: SqlStateStore) -> None:
         lease, other = take(store), TableName(schema="shop", name="customers")
         with pytest.raises(ValueError, match=r"does not allow to write shop/shop\.customers"):
-            store.freeze(lease, fresh(other), (spec(1, table=other),))
+            store.freeze(lease, fresh(other), (make_operation(1, table=other),))
         with pytest.raises(ValueError, match="does not allow to write"):
             store.put_stats(lease, PIPELINE, other, TableStats(delta_version=1, files=1, size_bytes=1))
 
     def test_what_was_settled_long_ago_is_forgotten_and_what_is_open_or_abandoned_stays(self, store: SqlStateStore) -> None:
         lease = take(store)
-        store.freeze(lease, fresh(), (spec(1), spec(2, OperationKind.BACKFILL), spec(3)))
-        state = settle(store, lease, spec(1))
-        store.settle(lease, state, abandoned(state, spec(2, OperationKind.BACKFILL)), spec(2, OperationKind.BACKFILL), None)
+        store.freeze(lease, fresh(), (make_operation(1), make_operation(2, OperationKind.BACKFILL), make_operation(3)))
+        state = settle(store, lease, make_operation(1))
+        store.settle(
+            lease, state, abandoned(state, make_operation(2, OperationKind.BACKFILL)), make_operation(2, OperationKind.BACKFILL), None
+        )
         for index in range(3):
             store.record(run(f"run-{index}", NOON + timedelta(minutes=index)))
         assert store.prune(PIPELINE, ORDERS, NOON) == 0
         assert store.prune(PIPELINE, ORDERS, store.now() + timedelta(minutes=1)) == 3  # two lines and operation 1
         assert [item.run_id for item in store.table_runs()] == ["run-2"]
-        assert store.open_operations(PIPELINE, ORDERS) == (spec(3),)
-        assert store.abandoned_ids(PIPELINE, ORDERS) == {spec(2).operation_id}
+        assert store.open_operations(PIPELINE, ORDERS) == (make_operation(3),)
+        assert store.abandoned_ids(PIPELINE, ORDERS) == {make_operation(2).operation_id}
         assert store.prune(PIPELINE, ORDERS, store.now() + timedelta(minutes=1)) == 0
 
     # ---------------------------------------------------------------------------------------------- runs and overview
@@ -327,15 +339,15 @@ class StateContract(LeaseContract, ArchiveContract):
 
     def test_the_overview_shows_every_known_table_with_its_newest_run(self, store: SqlStateStore) -> None:
         lease = take(store)
-        store.freeze(lease, fresh(), (spec(1),))
-        state = settle(store, lease, spec(1))
+        store.freeze(lease, fresh(), (make_operation(1),))
+        state = settle(store, lease, make_operation(1))
         for index in range(3):
             store.record(run(f"run-{index}", NOON + timedelta(minutes=index)))
         store.record(run("run-0", table=TableName(schema="shop", name="customers"), message="refused"))
         store.record(run("run-0", pipeline="archive"))
         first, customers, orders = store.overview()
         assert (first.state.pipeline, customers.state.table.name, orders.state.table.name) == ("archive", "customers", "orders")
-        assert (orders.state, orders.stats, orders.lease) == (state, result(spec(1)).stats, lease)
+        assert (orders.state, orders.stats, orders.lease) == (state, result(make_operation(1)).stats, lease)
         assert orders.last_run is not None
         assert orders.last_run.run_id == "run-2"
         assert (customers.state.op_seq, customers.stats, customers.lease) == (0, None, None)

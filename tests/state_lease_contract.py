@@ -16,7 +16,7 @@ from cdc_ops.state.db import schema
 from cdc_ops.state.lease import Lease
 from cdc_ops.state.sql import SqlStateStore, open_store
 from tests.operations import changed
-from tests.state_values import ORDERS, PIPELINE, TTL, LedgerFixtures, at_once, fresh, race, run, spec, take
+from tests.state_values import ORDERS, PIPELINE, TTL, LedgerFixtures, at_once, fresh, make_operation, race, run, take
 
 
 class Holding:
@@ -162,7 +162,7 @@ class LeaseContract(LedgerFixtures):
         lease = take(store, "airflow:cdc_shop:manual")
         store.unlock(lease)
         assert store.lease(PIPELINE, ORDERS) is None
-        for late in (lambda: store.renew(lease, TTL), lambda: store.freeze(lease, fresh(), (spec(1),))):
+        for late in (lambda: store.renew(lease, TTL), lambda: store.freeze(lease, fresh(), (make_operation(1),))):
             with pytest.raises(StaleStateError, match="or it was unlocked"):
                 late()
         store.release(lease)
@@ -240,6 +240,6 @@ class LeaseContract(LedgerFixtures):
         store.release(old)
         new = take(store, "a")
         with pytest.raises(StaleStateError, match="its token was 1, the newest is 2"):
-            store.freeze(old, fresh(), (spec(1),))
+            store.freeze(old, fresh(), (make_operation(1),))
         store.release(old)
         assert store.lease(PIPELINE, ORDERS) == new

@@ -22,7 +22,7 @@ from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.state.lease import Lease
 from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.state.table_run import TableRun, TableRunStatus
-from tests.operations import made, operation
+from tests.operations import made, operation_with
 
 T = TypeVar("T")
 PIPELINE = "shop"
@@ -31,9 +31,11 @@ TTL = timedelta(minutes=5)
 NOON = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
 
 
-def spec(op_seq: int = 1, kind: OperationKind = OperationKind.INCREMENT, *, name: str = "", table: TableName = ORDERS) -> Operation:
+def make_operation(
+    op_seq: int = 1, kind: OperationKind = OperationKind.INCREMENT, *, name: str = "", table: TableName = ORDERS
+) -> Operation:
     column = Column(name="id", source_type="bigint", delta_type="bigint", nullable=False, expression="`id`")
-    return operation(
+    return operation_with(
         pipeline=PIPELINE,
         table=table,
         op_seq=op_seq,

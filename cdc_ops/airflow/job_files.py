@@ -125,7 +125,7 @@ def summary(tries: Iterable[tuple[JobSpec, StepResult | None]]) -> StepResult | 
     application: Phases = ()
     for job, result in tries:
         reported = {table.table: table for table in result.tables} if result else {}
-        for name in dict.fromkeys(spec.table for spec in job.operations):
+        for name in dict.fromkeys(operation.table for operation in job.operations):
             seen = reported.get(name, TableResult(table=name))
             before = tables.get(name, TableResult(table=name))
             phases = added(before.phases, seen.phases)

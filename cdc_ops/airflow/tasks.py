@@ -168,7 +168,7 @@ def line_of(run: TableRun) -> str:
 
 def _tell(here: TaskContext, planned: GroupPlan) -> None:
     for item in planned.plans:
-        rows = sum(spec.expected_rows for spec in item.operations)
+        rows = sum(operation.expected_rows for operation in item.operations)
         log.info(
             "%s: %s", item.table, f"{len(item.operations)} operations, about {rows:,} rows" if item.operations else f"idle, {item.new.idle}"
         )

@@ -69,7 +69,7 @@ class StateReader(ArchiveReader, ABC):
         """Returns the last operation that was given up, if nothing has been committed since; none that compared and found nothing."""
 
     @abstractmethod
-    def attempts(self, spec: Operation) -> int:
+    def attempts(self, operation: Operation) -> int:
         """Returns how many runs have tried the operation so far."""
 
     @abstractmethod
@@ -153,18 +153,20 @@ class StateStore(StateReader, ArchiveStore):
         """
 
     @abstractmethod
-    def start_attempt(self, lease: Lease, spec: Operation) -> int:
+    def start_attempt(self, lease: Lease, operation: Operation) -> int:
         """Counts a try of an operation and returns the number of tries including this one."""
 
     @abstractmethod
-    def settle(self, lease: Lease, expected: TableState, new: TableState, spec: Operation | None, result: OperationResult | None) -> None:
+    def settle(
+        self, lease: Lease, expected: TableState, new: TableState, operation: Operation | None, result: OperationResult | None
+    ) -> None:
         """Moves the table's state by compare-and-set, in one transaction with the operation's status.
 
         Args:
             lease: The right to do so.
             expected: The state that `new` was computed from.
             new: The state to store.
-            spec: The operation that this settles: committed if `result` is given, else abandoned, and so is one whose result is
+            operation: The operation that this settles: committed if `result` is given, else abandoned, and so is one whose result is
                 `UNCHANGED`; None for a scan that found nothing.
             result: What Spark reported; its stats become the table's.
 

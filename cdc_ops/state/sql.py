@@ -115,9 +115,9 @@ class SqlStateReader(SqlArchiveReader, StateReader):
         known = self.table_state(pipeline, table).committed_op_seq
         return self._read(lambda connection: operations.last_abandoned(connection, pipeline, table, above=known), None)
 
-    def attempts(self, spec: Operation) -> int:
+    def attempts(self, operation: Operation) -> int:
         """See `StateReader`."""
-        return self._read(lambda connection: operations.attempts(connection, spec), 0)
+        return self._read(lambda connection: operations.attempts(connection, operation), 0)
 
     def stats(self, pipeline: str, table: TableName) -> TableStats | None:
         """See `StateReader`."""
@@ -204,40 +204,42 @@ class SqlStateStore(SqlArchiveStore, SqlStateReader, StateStore):
         _check_table(lease, specs)
         if not specs:
             return
-        known = {spec.operation_id: spec for spec in self.open_operations(lease.pipeline, lease.table)}
-        changed = [spec for spec in specs if known.get(spec.operation_id) != spec]
+        known = {operation.operation_id: operation for operation in self.open_operations(lease.pipeline, lease.table)}
+        changed = [operation for operation in specs if known.get(operation.operation_id) != operation]
         if not changed:
             return
         with self._database.write() as connection:
             leases.hold(connection, lease)
-            for spec in changed:
-                operations.refreeze(connection, spec)
+            for operation in changed:
+                operations.refreeze(connection, operation)
 
-    def start_attempt(self, lease: Lease, spec: Operation) -> int:
+    def start_attempt(self, lease: Lease, operation: Operation) -> int:
         """See `StateStore`.
 
         Raises:
             StaleStateError: the lease is lost or the operation is not open any more.
         """
-        _check_table(lease, (spec,))
+        _check_table(lease, (operation,))
         with self._database.write() as connection:
             leases.hold(connection, lease)
-            return operations.count_attempt(connection, spec)
+            return operations.count_attempt(connection, operation)
 
-    def settle(self, lease: Lease, expected: TableState, new: TableState, spec: Operation | None, result: OperationResult | None) -> None:
+    def settle(
+        self, lease: Lease, expected: TableState, new: TableState, operation: Operation | None, result: OperationResult | None
+    ) -> None:
         """See `StateStore`. Settling again what is settled the same way changes nothing."""
-        _check_table(lease, (expected, new, *((spec,) if spec else ())))
+        _check_table(lease, (expected, new, *((operation,) if operation else ())))
         with self._database.write() as connection:
             row = leases.hold(connection, lease)
-            if spec is not None:
+            if operation is not None:
                 committed = result is not None and result.outcome is not Outcome.UNCHANGED
                 target = OperationStatus.COMMITTED if committed else OperationStatus.ABANDONED
-                status = operations.status_of(connection, spec)
+                status = operations.status_of(connection, operation)
                 if status is target and runs.state_of(row) == new:
                     return
                 if status is not OperationStatus.OPEN:
-                    raise operations.not_open(spec, status)
-                operations.settle(connection, spec, target, result)
+                    raise operations.not_open(operation, status)
+                operations.settle(connection, operation, target, result)
             _compare(row, expected)
             _store(connection, lease, new, result.stats if result else None)
 
@@ -292,7 +294,7 @@ def _compare(row: Row[Any], expected: TableState) -> None:
 
 def _check_numbers(connection: Connection, expected: TableState, specs: tuple[Operation, ...]) -> None:
     last = operations.last_open_number(connection, expected.pipeline, expected.table) or expected.op_seq
-    numbers = [spec.op_seq for spec in specs]
+    numbers = [operation.op_seq for operation in specs]
     if numbers != list(range(last + 1, last + 1 + len(specs))):
         raise StaleStateError(
             f"Operations {', '.join(map(str, numbers))} of {expected.table} do not follow operation {last}.",

@@ -224,10 +224,10 @@ def _missing(around: Surroundings, pipeline: Pipeline, there: tuple[TableName, .
 
 def _table(pipeline: Pipeline, source: Source, config: TableConfig) -> Iterator[Finding]:
     """Yields what is wrong with a table, or could be better; nothing for one that is fine."""
-    facts = read_source_table(pipeline, source, config)
+    source_table = read_source_table(pipeline, source, config)
     if not pipeline.source.is_declared:
         source.count(config.table, "", 1)  # what the catalog shows may still not be read
-    for text in facts.warnings:
+    for text in source_table.warnings:
         seen, mark, statement = text.partition(": every run reads the whole table. ")
         yield warning(str(config.table), f"{seen}{mark}".strip().rstrip(".:"), statement) if mark else warning(str(config.table), text)
 

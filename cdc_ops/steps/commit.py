@@ -111,11 +111,11 @@ def _settle(context: Context, lease: Lease, request: RunRequest, config: TableCo
 
 def _settle_without_commit(context: Context, lease: Lease, config: TableConfig, reported: dict[str, OperationResult]) -> None:
     """Settles comparisons that found no difference. They make no commit, so Spark's report decides; `catch_up` has read the lake before."""
-    for spec in context.store.open_operations(config.pipeline, config.table):
-        result = reported.get(spec.operation_id)
+    for operation in context.store.open_operations(config.pipeline, config.table):
+        result = reported.get(operation.operation_id)
         if result is None or result.outcome is not Outcome.UNCHANGED:
             return
-        settle_unchanged(context, lease, context.store.table_state(config.pipeline, config.table), spec, result)
+        settle_unchanged(context, lease, context.store.table_state(config.pipeline, config.table), operation, result)
 
 
 def _problem(config: TableConfig, result: TableResult | None) -> CdcError:
@@ -131,10 +131,10 @@ def _problem(config: TableConfig, result: TableResult | None) -> CdcError:
 
 def _give_up_refused(context: Context, lease: Lease, config: TableConfig) -> None:
     """Abandons a comparison whose deletes were refused: a person has to decide, and increments must not wait for that."""
-    for spec in context.store.open_operations(config.pipeline, config.table)[:1]:
-        if isinstance(spec.read, CompareRead):
+    for operation in context.store.open_operations(config.pipeline, config.table)[:1]:
+        if isinstance(operation.read, CompareRead):
             state = context.store.table_state(config.pipeline, config.table)
-            context.store.settle(lease, state, abandoned(state, spec), spec, None)
+            context.store.settle(lease, state, abandoned(state, operation), operation, None)
 
 
 def _opened_run(context: Context, request: RunRequest, config: TableConfig, frozen: tuple[Operation, ...]) -> TableRun:
@@ -187,7 +187,7 @@ def _note(frozen: tuple[Operation, ...], reported: dict[str, OperationResult], *
         lost: The Spark application left no report at all.
     """
     how = "was committed before its Spark application was lost" if lost else "was committed by another attempt"
-    known = (item for spec in frozen if (item := reported.get(spec.operation_id)))
+    known = (item for operation in frozen if (item := reported.get(operation.operation_id)))
     elsewhere = [item for item in known if item.outcome is Outcome.ALREADY_APPLIED]
     return "; ".join(
         f"operation {item.op_seq} {how} (Delta version {item.delta_version}); the counts are from that commit" for item in elsewhere
@@ -209,5 +209,5 @@ def _with_phases(settled: SettledTable, result: TableResult | None, others: Phas
 def _expire_staging(context: Context, config: TableConfig) -> None:
     """Removes rows that were landed longer than `STAGING_KEPT` ago, but not those that an open operation may still read."""
     store = context.store
-    keep = [spec.target.staging for spec in store.open_operations(config.pipeline, config.table)]
+    keep = [operation.target.staging for operation in store.open_operations(config.pipeline, config.table)]
     expire(staging_root(context.pipeline, config.table), store.now() - STAGING_KEPT, keep)

@@ -29,13 +29,15 @@ from cdc_ops.steps.stage.unordered_rows import check_places
 from cdc_ops.steps.table.schema_evolution import check_columns_unchanged
 
 
-def extract(spark: SparkSession, source: Source, spec: Operation, attempt: str, readings: SharedScans | None = None) -> OperationResult:
+def extract(
+    spark: SparkSession, source: Source, operation: Operation, attempt: str, readings: SharedScans | None = None
+) -> OperationResult:
     """Lands an operation's rows, unless they are landed already or do not stop in between.
 
     Args:
         spark: A session of its own.
         source: What to read from; asked for its columns before and after.
-        spec: The frozen operation.
+        operation: The frozen operation.
         attempt: Folder name of this try, unique.
         readings: What operations of the log method share with others of their job.
 
@@ -44,41 +46,43 @@ def extract(spark: SparkSession, source: Source, spec: Operation, attempt: str, 
         SourceError: the source refuses or breaks off the read.
         UnstorableValueError: a value cannot be stored, and the table's policy is to fail.
     """
-    if spec.apply.landing is Landing.DIRECT:
-        return _result(spec, None)
-    landed = find_landed(spec)
+    if operation.apply.landing is Landing.DIRECT:
+        return _result(operation, None)
+    landed = find_landed(operation)
     if landed.manifest is not None:
-        return _result(spec, landed.manifest)
+        return _result(operation, landed.manifest)
     with measured(RunPhase.LANDING):
-        return _result(spec, _land(spark, source, spec, attempt, readings, landed.damage))
+        return _result(operation, _land(spark, source, operation, attempt, readings, landed.damage))
 
 
-def damage_of(spec: Operation) -> str:
+def damage_of(operation: Operation) -> str:
     """Returns why the landed rows of an operation cannot be used, so that the next step reads its window again; "" if they can."""
-    return find_landed(spec).damage if spec.apply.landing is Landing.STAGED else ""
+    return find_landed(operation).damage if operation.apply.landing is Landing.STAGED else ""
 
 
-def _land(spark: SparkSession, source: Source, spec: Operation, attempt: str, readings: SharedScans | None, reread: str) -> Manifest:
+def _land(spark: SparkSession, source: Source, operation: Operation, attempt: str, readings: SharedScans | None, reread: str) -> Manifest:
     def finished(manifest: Manifest) -> Manifest:
-        return replace(check_places(spark, spec, manifest), reread=reread)
+        return replace(check_places(spark, operation, manifest), reread=reread)
 
-    if isinstance(spec.read, ArchiveRead):
-        return land_events(spark, spec, spec.read.batch, attempt, readings, reread)
-    check_columns_unchanged(source, spec)
+    if isinstance(operation.read, ArchiveRead):
+        return land_events(spark, operation, operation.read.batch, attempt, readings, reread)
+    check_columns_unchanged(source, operation)
     try:
-        with translated_row_errors(partial(unstorable_value, spec.table)):
-            if isinstance(spec.read, CompareRead):
-                return land_differences(spark, source, spec, attempt, lambda: check_columns_unchanged(source, spec), reread)
-            rows = read_with_null_counts(spark, source.jdbc_read(spec.read_schema, spec.slices), spec.read_schema, spec.source_keys)
-            return land(spark, rows, spec, attempt, lambda: check_columns_unchanged(source, spec), finished)
+        with translated_row_errors(partial(unstorable_value, operation.table)):
+            if isinstance(operation.read, CompareRead):
+                return land_differences(spark, source, operation, attempt, lambda: check_columns_unchanged(source, operation), reread)
+            rows = read_with_null_counts(
+                spark, source.jdbc_read(operation.read_schema, operation.slices), operation.read_schema, operation.source_keys
+            )
+            return land(spark, rows, operation, attempt, lambda: check_columns_unchanged(source, operation), finished)
     except Exception:  # a failing write raises Py4J's own error, not PySpark's
-        check_columns_unchanged(source, spec)  # says what a driver's message only hints at
+        check_columns_unchanged(source, operation)  # says what a driver's message only hints at
         raise
 
 
-def _result(spec: Operation, manifest: Manifest | None) -> OperationResult:
+def _result(operation: Operation, manifest: Manifest | None) -> OperationResult:
     counts = Counts()
     if manifest is not None:
         again = (manifest.reread,) if manifest.reread else ()
         counts = Counts(read=manifest.landed.rows, bytes=manifest.landed.bytes, nulled=manifest.nulled, reread=again)
-    return OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.LANDED, counts=counts)
+    return OperationResult(op_seq=operation.op_seq, operation_id=operation.operation_id, outcome=Outcome.LANDED, counts=counts)

@@ -67,13 +67,13 @@ Each step sees by the operation whether it has something to do. The statement it
 """
 
 
-def merge(spark: SparkSession, source: Source, spec: Operation) -> OperationResult:
+def merge(spark: SparkSession, source: Source, operation: Operation) -> OperationResult:
     """Applies an operation to its table; applying it again changes nothing.
 
     Args:
         spark: A session of its own: the transaction id is a session setting.
         source: How to read, for operations that land nowhere.
-        spec: The frozen operation.
+        operation: The frozen operation.
 
     Raises:
         SchemaChangedError: the table was altered at the source after the plan.
@@ -83,33 +83,33 @@ def merge(spark: SparkSession, source: Source, spec: Operation) -> OperationResu
         DeletesRefusedError: a comparison would delete more rows than may be.
         LakeError: the table is not what the operation expects, or another writer committed.
     """
-    with measured(RunPhase.COPY if _reads_while_it_writes(spec) else RunPhase.MERGE):
-        return _merge(spark, source, spec)
+    with measured(RunPhase.COPY if _reads_while_it_writes(operation) else RunPhase.MERGE):
+        return _merge(spark, source, operation)
 
 
-def _merge(spark: SparkSession, source: Source, spec: Operation) -> OperationResult:
-    head = read_head(spec.target.path, spec.pipeline, spec.table)
-    check_base(spec, head)
-    taken = head is not None and (head.txn_version or 0) >= spec.op_seq
+def _merge(spark: SparkSession, source: Source, operation: Operation) -> OperationResult:
+    head = read_head(operation.target.path, operation.pipeline, operation.table)
+    check_base(operation, head)
+    taken = head is not None and (head.txn_version or 0) >= operation.op_seq
     if taken:
-        spec = replace(spec, apply=replace(spec.apply, schema_changes=()))  # who comes too late alters nothing either
-    spec = with_stored_deletes(spec, head)
-    manifest = None if spec.apply.landing is Landing.DIRECT else _manifest_of(spec)
-    if _reads_while_it_writes(spec):
-        check_columns_unchanged(source, spec)
-    with _translated_errors(source, spec):
-        plan = plan_merge(spec, manifest)
-        request = BatchRequest(spark=spark, source=source, operation=spec, plan=plan, manifest=manifest, number_taken=taken)
+        operation = replace(operation, apply=replace(operation.apply, schema_changes=()))  # who comes too late alters nothing either
+    operation = with_stored_deletes(operation, head)
+    manifest = None if operation.apply.landing is Landing.DIRECT else _manifest_of(operation)
+    if _reads_while_it_writes(operation):
+        check_columns_unchanged(source, operation)
+    with _translated_errors(source, operation):
+        plan = plan_merge(operation, manifest)
+        request = BatchRequest(spark=spark, source=source, operation=operation, plan=plan, manifest=manifest, number_taken=taken)
         batch = _read_batch(request)
-        result = _unchanged(spec, manifest) if batch is None else _apply(spec, batch)
+        result = _unchanged(operation, manifest) if batch is None else _apply(operation, batch)
     return result if manifest is None else replace(result, counts=result.counts.with_landed(manifest))
 
 
-def _apply(spec: Operation, batch: Batch) -> OperationResult:
-    batch = reduce(lambda so_far, step: step(spec, so_far), BATCH_STEPS, batch)
-    result = apply(spec, batch)
+def _apply(operation: Operation, batch: Batch) -> OperationResult:
+    batch = reduce(lambda so_far, step: step(operation, so_far), BATCH_STEPS, batch)
+    result = apply(operation, batch)
     if result.outcome is not Outcome.NUMBER_TAKEN:  # else nothing of it was merged
-        resolve_records(spec, batch)
+        resolve_records(operation, batch)
     return result
 
 
@@ -139,15 +139,16 @@ def _read_directly(request: BatchRequest) -> Batch:
     return request.batch_of(read_with_null_counts(request.spark, read, operation.full_schema, operation.source_keys))
 
 
-def _reads_while_it_writes(spec: Operation) -> bool:
-    return spec.apply.landing is Landing.DIRECT and not isinstance(spec.read, ReplayRead)
+def _reads_while_it_writes(operation: Operation) -> bool:
+    return operation.apply.landing is Landing.DIRECT and not isinstance(operation.read, ReplayRead)
 
 
-def _manifest_of(spec: Operation) -> Manifest:
-    manifest = read_manifest(spec.target.staging)
-    if manifest is None or manifest.operation_id != spec.operation_id:
+def _manifest_of(operation: Operation) -> Manifest:
+    manifest = read_manifest(operation.target.staging)
+    if manifest is None or manifest.operation_id != operation.operation_id:
         raise LandedRowsLostError(
-            f"Operation {spec.op_seq} of {spec.table} has not been extracted: {spec.target.staging} holds no manifest of it.",
+            f"Operation {operation.op_seq} of {operation.table} has not been extracted: {operation.target.staging} holds no"
+            " manifest of it.",
             why="The extract step did not finish, or the staging area was emptied.",
             data="Nothing was written; the watermark stays.",
             next="Nothing to do: the next run reads the same window again.",
@@ -156,17 +157,19 @@ def _manifest_of(spec: Operation) -> Manifest:
 
 
 @contextmanager
-def _translated_errors(source: Source, spec: Operation) -> Iterator[None]:
+def _translated_errors(source: Source, operation: Operation) -> Iterator[None]:
     """Turns the failure of a statement at a row into the error that names it."""
     try:
-        with translated_row_errors(partial(unstorable_value, spec.table), partial(unordered_row, spec), partial(incomplete_row, spec)):
+        with translated_row_errors(
+            partial(unstorable_value, operation.table), partial(unordered_row, operation), partial(incomplete_row, operation)
+        ):
             yield
     except Exception:  # as in extract: says what a driver's message only hints at
-        if _reads_while_it_writes(spec):
-            check_columns_unchanged(source, spec)
+        if _reads_while_it_writes(operation):
+            check_columns_unchanged(source, operation)
         raise
 
 
-def _unchanged(spec: Operation, manifest: Manifest | None) -> OperationResult:
+def _unchanged(operation: Operation, manifest: Manifest | None) -> OperationResult:
     counts = Counts(read=manifest.landed.rows, bytes=manifest.landed.bytes) if manifest else Counts()
-    return OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.UNCHANGED, counts=counts)
+    return OperationResult(op_seq=operation.op_seq, operation_id=operation.operation_id, outcome=Outcome.UNCHANGED, counts=counts)

@@ -149,10 +149,10 @@ def _compare_with_lake(reader: StateReader, state: TableState, head: LakeHead | 
 
 def _damaged(unfinished: Iterable[Operation]) -> tuple[str, ...]:
     """Returns warnings about operations whose landed rows are damaged. A run warns of them itself, when it has read them again."""
-    damages = ((spec, find_landed(spec).damage) for spec in unfinished if spec.apply.landing is Landing.STAGED)
+    damages = ((operation, find_landed(operation).damage) for operation in unfinished if operation.apply.landing is Landing.STAGED)
     return tuple(
-        f"the landed rows of operation {spec.op_seq} are damaged ({damage}); a run reads the same window again"
-        for spec, damage in damages
+        f"the landed rows of operation {operation.op_seq} are damaged ({damage}); a run reads the same window again"
+        for operation, damage in damages
         if damage
     )
 
@@ -193,8 +193,8 @@ def _freeze(context: Context, source: Source, request: RunRequest, config: Table
     state = abandon_exhausted(context, lease, base.state)
     plan = _plan(context, source, request, config, replace(base, state=state))
     context.store.refreeze(lease, plan.unfinished)
-    for spec in plan.unfinished:
-        record_frozen(context.store, lease, spec, context.store.now())
+    for operation in plan.unfinished:
+        record_frozen(context.store, lease, operation, context.store.now())
     plan = plan.warned(f"an earlier run: {result.counts.warning}" for result in settled.values() if result.counts.warning)
     state = _record_observations(context, lease, state, plan)
     if plan.new.scan is not None:
@@ -204,8 +204,8 @@ def _freeze(context: Context, source: Source, request: RunRequest, config: Table
     if plan.new.operations:
         plan = replace(plan, new=replace(plan.new, operations=tuple(map(with_hashes, plan.new.operations))))
         context.store.freeze(lease, state, plan.new.operations)
-        for spec in plan.new.operations:
-            record_frozen(context.store, lease, spec, context.store.now())
+        for operation in plan.new.operations:
+            record_frozen(context.store, lease, operation, context.store.now())
     return plan
 
 
@@ -223,7 +223,7 @@ def _record_observations(context: Context, lease: Lease, state: TableState, plan
 def _plan(context: Context, source: Source, request: RunRequest, config: TableConfig, base: TableHead) -> TablePlan:
     """Plans one table: unfinished operations of an earlier run first, and new ones where they may queue behind them."""
     state, frozen = base.state, context.store.open_operations(config.pipeline, config.table)
-    landed = bool(frozen) and all(is_landed(spec) for spec in frozen)  # then a run does not need the source
+    landed = bool(frozen) and all(is_landed(operation) for operation in frozen)  # then a run does not need the source
     if not landed and (absence := find_absence(context, source, request, config, state)) is not None:
         new = Draft(idle=absence.idle, alert=absence.alert, error=absence.error)
         return TablePlan(config=config, state=state, new=new, missing_since=absence.since)
@@ -238,24 +238,24 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
             table_warnings=(*foreign_warnings(base.head), *news),
             missing_since=state.missing_since,
         )
-    facts = apply_schema_policy(read_source_table(context.pipeline, source, config), base.head, request)
-    table_request = _table_request(context, source, request, facts, projected(state, unfinished))
+    source_table = apply_schema_policy(read_source_table(context.pipeline, source, config), base.head, request)
+    table_request = _table_request(context, source, request, source_table, projected(state, unfinished))
     new = draft_operations(table_request)
     return TablePlan(
         config=config,
         state=state,
         unfinished=unfinished,
         new=new,
-        method=method_summary(source, facts),
+        method=method_summary(source, source_table),
         table_warnings=(
             *foreign_warnings(base.head),
             *returned_warnings(state),
-            *facts.warnings,
-            *key_warnings(facts, state),
-            *event_key_warnings(facts),
+            *source_table.warnings,
+            *key_warnings(source_table, state),
+            *event_key_warnings(source_table),
         ),
-        schema_changes=facts.notes,
-        fresh_at=_fresh_at(facts, state, new),
+        schema_changes=source_table.notes,
+        fresh_at=_fresh_at(source_table, state, new),
     )
 
 
@@ -263,21 +263,21 @@ def _brought_up_to_date(
     context: Context, source: Source, request: RunRequest, config: TableConfig, base: TableHead, frozen: tuple[Operation, ...]
 ) -> tuple[Operation, ...]:
     """Returns the unfinished operations. Those that have landed nothing get the current columns and the current archive settings."""
-    if all(is_landed(spec) for spec in frozen):
+    if all(is_landed(operation) for operation in frozen):
         return frozen
-    facts = read_source_table(context.pipeline, source, config)
-    table_request = _table_request(context, source, request, facts, base.state)
+    source_table = read_source_table(context.pipeline, source, config)
+    table_request = _table_request(context, source, request, source_table, base.state)
 
-    def current(spec: Operation) -> Operation:
-        rebased = rebase_on_current_columns(spec, facts, base.head, request)
-        return with_current_settings(table_request, with_current_quarantine(rebased, facts))
+    def current(operation: Operation) -> Operation:
+        rebased = rebase_on_current_columns(operation, source_table, base.head, request)
+        return with_current_settings(table_request, with_current_quarantine(rebased, source_table))
 
-    return tuple(spec if is_landed(spec) else current(spec) for spec in frozen)
+    return tuple(operation if is_landed(operation) else current(operation) for operation in frozen)
 
 
-def _table_request(context: Context, source: Source, request: RunRequest, facts: SourceTable, state: TableState) -> TableRequest:
+def _table_request(context: Context, source: Source, request: RunRequest, source_table: SourceTable, state: TableState) -> TableRequest:
     tables = partial(context.tables, source)
-    return TableRequest(source=source, run=request, facts=facts, state=state, ledger=context.store, tables=tables)
+    return TableRequest(source=source, run=request, source_table=source_table, state=state, ledger=context.store, tables=tables)
 
 
 def _queues_behind(request: RunRequest, config: TableConfig, unfinished: tuple[Operation, ...]) -> bool:
@@ -286,8 +286,8 @@ def _queues_behind(request: RunRequest, config: TableConfig, unfinished: tuple[O
     Raises:
         RequestError: `MAX_QUEUED` backfills and resyncs are unfinished.
     """
-    queued = [spec for spec in unfinished if not spec.kind.is_live]
-    if request.kind is RunKind.INCREMENT or any(spec.run_id == request.run_id for spec in queued):
+    queued = [operation for operation in unfinished if not operation.kind.is_live]
+    if request.kind is RunKind.INCREMENT or any(operation.run_id == request.run_id for operation in queued):
         return False
     if len(queued) >= MAX_QUEUED:
         raise RequestError(
@@ -310,20 +310,22 @@ def _corrected(frozen: Iterable[Operation], unfinished: Iterable[Operation]) -> 
 
 def _added_columns(unfinished: Iterable[Operation], config: TableConfig, *, declared: bool) -> tuple[str, ...]:
     """Returns a warning for each column that operations of an archive have got since their plan."""
-    logs = (spec for spec in unfinished if isinstance(spec.read, ArchiveRead))
+    logs = (operation for operation in unfinished if isinstance(operation.read, ArchiveRead))
     news = (
-        change.meaning(config.pipeline, config.table, declared=declared, fills=can_fill_columns(spec.apply.stored_as, spec.apply.keys))
-        for spec in logs
-        for change in spec.apply.schema_changes
+        change.meaning(
+            config.pipeline, config.table, declared=declared, fills=can_fill_columns(operation.apply.stored_as, operation.apply.keys)
+        )
+        for operation in logs
+        for change in operation.apply.schema_changes
     )
     return tuple(dict.fromkeys(news))
 
 
-def _fresh_at(facts: SourceTable, state: TableState, new: Draft) -> datetime | None:
+def _fresh_at(source_table: SourceTable, state: TableState, new: Draft) -> datetime | None:
     """Returns up to when an idle table is complete. The files of an archive do not show when the source last wrote to it."""
-    if facts.config.settings.method is Method.LOG:
+    if source_table.config.settings.method is Method.LOG:
         return state.progress.fresh_at
-    return fresh_instant(facts.cursor, new.bound) if new.bound and new.bound_advanced else None
+    return fresh_instant(source_table.cursor, new.bound) if new.bound and new.bound_advanced else None
 
 
 def _table_run(request: RunRequest, plan: TablePlan, warnings: tuple[str, ...], timing: RunTiming) -> TableRun:
@@ -355,8 +357,8 @@ def group_tables(tables: tuple[TableConfig, ...], per_job: int) -> tuple[tuple[T
 
 def build_job(pipeline: Pipeline, request: RunRequest, step: Step, operations: Iterable[Operation], result_path: str) -> JobSpec:
     """Returns the job of one Spark application for frozen operations of a group of tables."""
-    frozen = tuple(_relaxed(pipeline, spec) for spec in operations)
-    reads_archives = any(isinstance(spec.read, ArchiveRead) for spec in frozen)
+    frozen = tuple(_relaxed(pipeline, operation) for operation in operations)
+    reads_archives = any(isinstance(operation.read, ArchiveRead) for operation in frozen)
     return JobSpec(
         step=step,
         pipeline=pipeline.name,
@@ -369,11 +371,11 @@ def build_job(pipeline: Pipeline, request: RunRequest, step: Step, operations: I
     )
 
 
-def _relaxed(pipeline: Pipeline, spec: Operation) -> Operation:
+def _relaxed(pipeline: Pipeline, operation: Operation) -> Operation:
     """Returns a frozen operation with the current policies for values that the lake cannot store.
 
     Without them an operation that failed for such a value would fail again after the pipeline file was corrected.
     """
-    settings = current_settings(pipeline, spec.table)
-    relaxed = replace(spec.source, schema=spec.source.schema.relaxed(settings.types)) if settings else spec.source
-    return replace(spec, source=relaxed)
+    settings = current_settings(pipeline, operation.table)
+    relaxed = replace(operation.source, schema=operation.source.schema.relaxed(settings.types)) if settings else operation.source
+    return replace(operation, source=relaxed)

@@ -102,45 +102,48 @@ def catch_up(context: Context, lease: Lease, config: TableConfig, reported: dict
                 store.settle(lease, state, adopted(state, head.record, head.record_version), None, None)
 
 
-def _settle_committed(context: Context, lease: Lease, state: TableState, spec: Operation, reported: dict[str, OperationResult]) -> None:
+def _settle_committed(
+    context: Context, lease: Lease, state: TableState, operation: Operation, reported: dict[str, OperationResult]
+) -> None:
     """Settles the first open operation of a table whose lake has a commit of it, or of a later one."""
-    found = find_commit(spec.target.path, spec.operation_id)
-    if found is None and isinstance(spec.read, CompareRead):
+    found = find_commit(operation.target.path, operation.operation_id)
+    if found is None and isinstance(operation.read, CompareRead):
         # The lake has a later operation, so this one will never be committed: Delta skips its number.
-        settle_unchanged(context, lease, state, spec, reported.get(spec.operation_id))
+        settle_unchanged(context, lease, state, operation, reported.get(operation.operation_id))
         return
     if found is None:
         raise StateError(
-            f"Operation {spec.op_seq} of {spec.table} must be in the lake, because a later one is, but the Delta log lacks its commit.",
+            f"Operation {operation.op_seq} of {operation.table} must be in the lake, because a later one is, but the Delta log"
+            " lacks its commit.",
             why="The log was cleaned up, or others edited the table.",
             data="Nothing was written; the watermark stays.",
-            next=f"cdc-ops state rebuild --pipeline {spec.pipeline} --table {spec.table}",
+            next=f"cdc-ops state rebuild --pipeline {operation.pipeline} --table {operation.table}",
         )
-    result = reported.setdefault(spec.operation_id, _unreported(spec, found))
+    result = reported.setdefault(operation.operation_id, _unreported(operation, found))
     if result.stats is not None:
-        previous = context.store.stats(spec.pipeline, spec.table)
+        previous = context.store.stats(operation.pipeline, operation.table)
         result = replace(result, stats=carry_over(previous, result.stats, context.store.now()))
-    reading = manifest.log if isinstance(spec.read, ArchiveRead) and (manifest := find_manifest(spec.target.staging)) else None
+    reading = manifest.log if isinstance(operation.read, ArchiveRead) and (manifest := find_manifest(operation.target.staging)) else None
     if reading and reading.last_change:
-        spec = replace(spec, after=replace(spec.after, fresh_at=reading.last_change))
-    after = committed(state, spec, found.version, found.record.progress.archive)
-    context.store.settle(lease, state, after, spec, result)
+        operation = replace(operation, after=replace(operation.after, fresh_at=reading.last_change))
+    after = committed(state, operation, found.version, found.record.progress.archive)
+    context.store.settle(lease, state, after, operation, result)
     if reading:
-        record_consumed(context.store, lease, spec, reading, context.store.now())
+        record_consumed(context.store, lease, operation, reading, context.store.now())
     keep_gaps(context.store, lease, after.progress.archive, reading.gaps if reading else ())
 
 
-def _unreported(spec: Operation, found: FoundCommit) -> OperationResult:
+def _unreported(operation: Operation, found: FoundCommit) -> OperationResult:
     """Returns the result of an operation without a report, from its Delta commit and its manifest.
 
     Its Spark application ended after the commit, or another attempt committed the operation.
     """
-    manifest = find_manifest(spec.target.staging)
+    manifest = find_manifest(operation.target.staging)
     counts = commit_counts(found, found.record.counts.rows)
-    lossy = any(column.lossy for column in spec.source.schema.columns)
+    lossy = any(column.lossy for column in operation.source.schema.columns)
     return OperationResult(
-        op_seq=spec.op_seq,
-        operation_id=spec.operation_id,
+        op_seq=operation.op_seq,
+        operation_id=operation.operation_id,
         outcome=Outcome.ALREADY_APPLIED,
         delta_version=found.version,
         late=found.record.counts.late,
@@ -148,10 +151,10 @@ def _unreported(spec: Operation, found: FoundCommit) -> OperationResult:
     )
 
 
-def settle_unchanged(context: Context, lease: Lease, state: TableState, spec: Operation, reported: OperationResult | None) -> None:
+def settle_unchanged(context: Context, lease: Lease, state: TableState, operation: Operation, reported: OperationResult | None) -> None:
     """Settles a comparison that found source and lake equal, so that it made no commit; `reported` is None if Spark left no report."""
-    result = reported or OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.UNCHANGED)
-    context.store.settle(lease, state, unchanged(state, spec), spec, result)
+    result = reported or OperationResult(op_seq=operation.op_seq, operation_id=operation.operation_id, outcome=Outcome.UNCHANGED)
+    context.store.settle(lease, state, unchanged(state, operation), operation, result)
 
 
 def abandon_exhausted(context: Context, lease: Lease, state: TableState) -> TableState:
@@ -160,11 +163,11 @@ def abandon_exhausted(context: Context, lease: Lease, state: TableState) -> Tabl
     Returns:
         The table's state without them; their numbers are never used again.
     """
-    for spec in context.store.open_operations(state.pipeline, state.table):
-        if spec.kind.is_live or context.store.attempts(spec) < MAX_ATTEMPTS:
+    for operation in context.store.open_operations(state.pipeline, state.table):
+        if operation.kind.is_live or context.store.attempts(operation) < MAX_ATTEMPTS:
             break
-        new = abandoned(state, spec)
-        context.store.settle(lease, state, new, spec, None)
+        new = abandoned(state, operation)
+        context.store.settle(lease, state, new, operation, None)
         state = new
     return state
 

@@ -99,16 +99,18 @@ def try_table(spark: SparkSession, pipeline: Pipeline, source: Source, config: T
             data="Nothing was read.",
             next="'cdc-ops check' reads a file of its archive; 'files_per_run' of the archive bounds a first run.",
         )
-    facts = read_source_table(pipeline, source, config)
+    source_table = read_source_table(pipeline, source, config)
     path = f"{folder.rstrip('/')}/{config.table.schema}/{config.table.name}"
     try:
         with translated_row_errors(partial(unstorable_value, config.table)):
-            marked = read_with_null_counts(spark, source.first_rows(facts.schema, limit), facts.schema, facts.source_keys)
-            rows, nulled = observe_marks(marked, facts.schema)
-            mapped = {_MAPPING: "name"} if any(_SPECIAL.search(name) for name in facts.schema.names) else {}
+            marked = read_with_null_counts(
+                spark, source.first_rows(source_table.schema, limit), source_table.schema, source_table.source_keys
+            )
+            rows, nulled = observe_marks(marked, source_table.schema)
+            mapped = {_MAPPING: "name"} if any(_SPECIAL.search(name) for name in source_table.schema.names) else {}
             rows.write.format("delta").options(**mapped).save(path)
             lost = nulled().warning
-            return _tried(facts, spark.read.format("delta").load(path), path, lost)
+            return _tried(source_table, spark.read.format("delta").load(path), path, lost)
     except CdcError:
         raise
     except Exception as error:  # the border to Spark: a run would end with the same
@@ -117,8 +119,8 @@ def try_table(spark: SparkSession, pipeline: Pipeline, source: Source, config: T
         raise UnforeseenJobError(what, why="\n        ".join(lines[:6]), data="Ledger, lake and staging are as they were.") from error
 
 
-def _tried(facts: SourceTable, rows: DataFrame, path: str, lost: str) -> TriedTable:
-    first = rows.limit(SHOWN_ROWS).select(*(_text(column.name, column.delta_type) for column in facts.schema.columns)).collect()
+def _tried(source_table: SourceTable, rows: DataFrame, path: str, lost: str) -> TriedTable:
+    first = rows.limit(SHOWN_ROWS).select(*(_text(column.name, column.delta_type) for column in source_table.schema.columns)).collect()
     columns = tuple(
         TriedColumn(
             name=column.name,
@@ -126,17 +128,17 @@ def _tried(facts: SourceTable, rows: DataFrame, path: str, lost: str) -> TriedTa
             stored_as=column.delta_type,
             values=tuple(None if row[index] is None else str(row[index])[:_LONGEST] for row in first),
         )
-        for index, column in enumerate(facts.schema.columns)
+        for index, column in enumerate(source_table.schema.columns)
     )
     return TriedTable(
-        table=str(facts.config.table),
+        table=str(source_table.config.table),
         path=path,
         rows=rows.count(),
-        rows_at_source=facts.schema.approximate_rows,
-        keys=facts.source_keys,
-        cursor=facts.cursor.column_names,
+        rows_at_source=source_table.schema.approximate_rows,
+        keys=source_table.source_keys,
+        cursor=source_table.cursor.column_names,
         columns=columns,
-        remarks=(*facts.warnings, *_key_remarks(facts, rows), *filter(None, (lost,))),
+        remarks=(*source_table.warnings, *_key_remarks(source_table, rows), *filter(None, (lost,))),
     )
 
 
@@ -145,13 +147,13 @@ def _text(name: str, kind: str) -> Column:
     return (F.hex(value) if kind == "binary" else value.cast("string")).alias(name)
 
 
-def _key_remarks(facts: SourceTable, rows: DataFrame) -> Sequence[str]:
+def _key_remarks(source_table: SourceTable, rows: DataFrame) -> Sequence[str]:
     """Says what is wrong with keys that the source does not vouch for."""
-    if not facts.keys or facts.keys_are_primary or facts.reads_changes:
+    if not source_table.keys or source_table.keys_are_primary or source_table.reads_changes:
         return ()
-    missing = " OR ".join(f"{quoted(key)} IS NULL" for key in facts.keys)
-    nulls, repeated = rows.where(missing).count(), duplicate_keys(rows, facts.keys, facts.source_keys)
-    names = ", ".join(facts.source_keys)
+    missing = " OR ".join(f"{quoted(key)} IS NULL" for key in source_table.keys)
+    nulls, repeated = rows.where(missing).count(), duplicate_keys(rows, source_table.keys, source_table.source_keys)
+    names = ", ".join(source_table.source_keys)
     return (
         *((f"{nulls:,} of these rows have NULL in a key column ({names}); a run refuses them",) if nulls else ()),
         *((f"keys that several of these rows have ({names}): {'; '.join(repeated)}; a run refuses them",) if repeated else ()),

@@ -31,7 +31,12 @@ from cdc_ops.lake.staging.manifests import read_manifest, write_manifest
 def main() -> None:
     job = json_codec.loads(JobSpec, read_text(sys.argv[-1]))
     how = json.loads(Path(os.environ["STUB_PLAN"]).read_text()).get(job.step.value, {})
-    record = {"step": job.step.value, "argv": sys.argv, "environ": dict(os.environ), "tables": [str(spec.table) for spec in job.operations]}
+    record = {
+        "step": job.step.value,
+        "argv": sys.argv,
+        "environ": dict(os.environ),
+        "tables": [str(operation.table) for operation in job.operations],
+    }
     with Path(os.environ["STUB_CALLS"]).open("a") as calls:
         calls.write(json.dumps(record) + "\n")
     if "die" in how.values():
@@ -42,7 +47,7 @@ def main() -> None:
     if how.pop("once", False):
         Path(os.environ["STUB_PLAN"]).write_text("{}")
     started = datetime.now(UTC)
-    names = dict.fromkeys([spec.table for spec in job.operations] + [task.table for task in job.maintenance])
+    names = dict.fromkeys([operation.table for operation in job.operations] + [task.table for task in job.maintenance])
     tables = tuple(table_result(job, name, how.get(str(name), "")) for name in names)
     result = StepResult(step=job.step, run_id=job.run_id, tables=tables, started_at=started, finished_at=datetime.now(UTC))
     write_text(job.result_path, json_codec.dumps(result))
@@ -54,39 +59,44 @@ def table_result(job: JobSpec, name: TableName, how: str) -> TableResult:
         return TableResult(table=name, error=error.to_payload(), retryable=error.retryable)
     if job.step is Step.MAINTAIN:
         return TableResult(table=name, maintenance=TableStats(delta_version=9, files=1, size_bytes=1, optimized_at=datetime.now(UTC)))
-    results = tuple(operation_result(job.step, spec) for spec in job.operations if spec.table == name)
+    results = tuple(operation_result(job.step, operation) for operation in job.operations if operation.table == name)
     return TableResult(table=name, operations=results)
 
 
-def operation_result(step: Step, spec: Operation) -> OperationResult:
-    if step is Step.EXTRACT or (step is Step.SYNC and spec.apply.landing is Landing.STAGED):
+def operation_result(step: Step, operation: Operation) -> OperationResult:
+    if step is Step.EXTRACT or (step is Step.SYNC and operation.apply.landing is Landing.STAGED):
         manifest = Manifest.of(
-            operation_id=spec.operation_id,
+            operation_id=operation.operation_id,
             attempt="a",
-            rows=spec.expected_rows,
+            rows=operation.expected_rows,
             bytes=1,
             files=1,
-            schema_fingerprint=spec.source.schema.fingerprint,
+            schema_fingerprint=operation.source.schema.fingerprint,
         )
-        write_text(f"{spec.target.staging}/a/part-0.parquet", "1")
-        write_manifest(spec.target.staging, manifest)
-    counts = Counts(read=spec.expected_rows, updated=spec.expected_rows)
+        write_text(f"{operation.target.staging}/a/part-0.parquet", "1")
+        write_manifest(operation.target.staging, manifest)
+    counts = Counts(read=operation.expected_rows, updated=operation.expected_rows)
     if step is Step.EXTRACT:
-        return OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.LANDED, counts=counts)
-    assert spec.apply.landing is Landing.DIRECT or read_manifest(spec.target.staging), "merged what was not landed"
-    version = commit(spec)
+        return OperationResult(op_seq=operation.op_seq, operation_id=operation.operation_id, outcome=Outcome.LANDED, counts=counts)
+    assert operation.apply.landing is Landing.DIRECT or read_manifest(operation.target.staging), "merged what was not landed"
+    version = commit(operation)
     stats = TableStats(delta_version=version, files=version + 1, size_bytes=1000)
     return OperationResult(
-        op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.APPLIED, delta_version=version, counts=counts, stats=stats
+        op_seq=operation.op_seq,
+        operation_id=operation.operation_id,
+        outcome=Outcome.APPLIED,
+        delta_version=version,
+        counts=counts,
+        stats=stats,
     )
 
 
-def commit(spec: Operation) -> int:
-    log = Path(spec.target.path) / "_delta_log"
+def commit(operation: Operation) -> int:
+    log = Path(operation.target.path) / "_delta_log"
     log.mkdir(parents=True, exist_ok=True)
     version = len(list(log.glob("*.json")))
-    metadata = render_record(commit_record(spec, rows=spec.expected_rows, package_version=__version__))
-    owner = {"cdc_ops.pipeline": spec.pipeline, "cdc_ops.table": str(spec.table)}
+    metadata = render_record(commit_record(operation, rows=operation.expected_rows, package_version=__version__))
+    owner = {"cdc_ops.pipeline": operation.pipeline, "cdc_ops.table": str(operation.table)}
     schema = json.dumps({"type": "struct", "fields": []})
     actions = [
         {"commitInfo": {"timestamp": int(time.time() * 1000), "operation": "MERGE", "userMetadata": metadata}},
@@ -100,7 +110,7 @@ def commit(spec: Operation) -> int:
                 "configuration": owner,
             }
         },
-        {"txn": {"appId": app_id(spec.pipeline, spec.table), "version": spec.op_seq}},
+        {"txn": {"appId": app_id(operation.pipeline, operation.table), "version": operation.op_seq}},
         {"add": {"path": f"{version}.parquet", "size": 1, "partitionValues": {}, "modificationTime": 1, "dataChange": True}},
     ]
     (log / f"{version:020d}.json").write_text("\n".join(json.dumps(action) for action in actions))

@@ -25,30 +25,30 @@ from tests.world import ORDERS, World
 Harm = Callable[[Operation, Manifest], None]
 
 
-def one_file_gone(spec: Operation, manifest: Manifest) -> None:
-    at(parquet(spec, manifest)[0].path).unlink()
+def one_file_gone(operation: Operation, manifest: Manifest) -> None:
+    at(parquet(operation, manifest)[0].path).unlink()
 
 
-def one_file_cut_off(spec: Operation, manifest: Manifest) -> None:
-    path = at(parquet(spec, manifest)[-1].path)
+def one_file_cut_off(operation: Operation, manifest: Manifest) -> None:
+    path = at(parquet(operation, manifest)[-1].path)
     path.write_bytes(path.read_bytes()[:-5])
 
 
-def manifest_half_written(spec: Operation, manifest: Manifest) -> None:
-    path = at(f"{spec.target.staging}/manifest.json")
+def manifest_half_written(operation: Operation, manifest: Manifest) -> None:
+    path = at(f"{operation.target.staging}/manifest.json")
     path.write_bytes(path.read_bytes()[:-20])
 
 
-def parquet(spec: Operation, manifest: Manifest) -> tuple[LandedFile, ...]:
-    files = landed_files(spec.target.staging, manifest.attempt)
+def parquet(operation: Operation, manifest: Manifest) -> tuple[LandedFile, ...]:
+    files = landed_files(operation.target.staging, manifest.attempt)
     assert len(files) > 1, "else all of the window is gone"
     return files
 
 
 def open_operation(world: World) -> Operation:
     with open_store(world.ledger) as store:
-        [spec] = store.open_operations("shop", world.name("orders"))
-    return spec
+        [operation] = store.open_operations("shop", world.name("orders"))
+    return operation
 
 
 def step(world: World, job: JobSpec, which: Step) -> StepResult:
@@ -76,18 +76,18 @@ def test_a_window_that_was_damaged_after_a_kill_is_read_again_by_the_next_run(
         raise JobLostError("killed after extract")
 
     assert world.run(execute_with=killed).retryable
-    spec = open_operation(world)
-    first = read_manifest(spec.target.staging)
+    operation = open_operation(world)
+    first = read_manifest(operation.target.staging)
     assert first is not None
-    harm(spec, first)
+    harm(operation, first)
     world.sql("INSERT INTO orders (customer, amount) VALUES ('after the window', 2)")
     report = world.run()
     assert not report.failures, report.failures[0].error
     assert any("the landed rows were damaged" in text and "same window was read again" in text for text in report.warnings), report.warnings
     [run] = report.runs
     assert "the same window was read again" in run.messages.message
-    assert run.result.window == spec.window
-    again = read_manifest(spec.target.staging)
+    assert run.result.window == operation.window
+    again = read_manifest(operation.target.staging)
     assert again is not None
     assert again.attempt != first.attempt
     assert (again.landed.rows, bool(again.reread)) == (first.landed.rows, True)
@@ -105,13 +105,13 @@ def test_a_window_that_is_damaged_before_its_merge_is_read_again_by_the_merge(wo
     attempts: list[str] = []
 
     def apart(job: JobSpec) -> StepResult:
-        [spec] = job.operations
+        [operation] = job.operations
         step(world, job, Step.EXTRACT)
-        manifest: Any = read_manifest(spec.target.staging)
+        manifest: Any = read_manifest(operation.target.staging)
         attempts.append(manifest.attempt)
-        one_file_cut_off(spec, manifest)
+        one_file_cut_off(operation, manifest)
         result = step(world, job, Step.MERGE)
-        attempts.append(read_manifest(spec.target.staging).attempt)  # type: ignore[union-attr]
+        attempts.append(read_manifest(operation.target.staging).attempt)  # type: ignore[union-attr]
         return result
 
     report = world.run(execute_with=apart)
@@ -137,11 +137,11 @@ def test_events_whose_landed_feed_is_damaged_are_read_again_from_the_same_files(
     specs: list[Operation] = []
 
     def apart(job: JobSpec) -> StepResult:
-        [spec] = job.operations
-        specs.append(spec)
+        [operation] = job.operations
+        specs.append(operation)
         step(world, job, Step.EXTRACT)
-        manifest: Any = read_manifest(spec.target.staging)
-        for file in landed_files(spec.target.staging, feed_name(manifest.attempt)):
+        manifest: Any = read_manifest(operation.target.staging)
+        for file in landed_files(operation.target.staging, feed_name(manifest.attempt)):
             at(file.path).unlink()
         sink.write(change("d", 90, before=rows[0], database=world.database))  # a file that the operation has not frozen
         return step(world, job, Step.MERGE)

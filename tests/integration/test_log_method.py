@@ -327,7 +327,10 @@ def test_with_a_quarantine_the_rest_is_merged_and_what_was_set_aside_is_there_as
     assert counts(world.run()) == (0, 1, 0)
 
     def comes_under_a_number_that_is_taken_and_then_under_its_own(job: JobSpec) -> StepResult:
-        others = (with_fields(spec, op_seq=3, operation_id="another", staging=f"{spec.target.staging}-another") for spec in job.operations)
+        others = (
+            with_fields(operation, op_seq=3, operation_id="another", staging=f"{operation.target.staging}-another")
+            for operation in job.operations
+        )
         [told] = world.execute(replace(job, operations=tuple(others))).tables
         assert [one.outcome for one in told.operations] == [Outcome.NUMBER_TAKEN]
         assert len(read_quarantine(place)) == 3, "nothing of it was merged"

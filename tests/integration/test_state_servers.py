@@ -11,7 +11,7 @@ from cdc_ops.dev.servers import DatabaseServer
 from cdc_ops.errors import CdcError, ConfigError, LedgerUnavailableError, StateError
 from cdc_ops.state.sql import SqlStateStore, open_reader, open_store
 from tests.state_contract import StateContract
-from tests.state_values import fresh, run, spec, take
+from tests.state_values import fresh, make_operation, run, take
 
 
 @pytest.fixture(params=["postgres", "mariadb", "mysql"])
@@ -64,9 +64,9 @@ def test_a_table_locked_by_somebody_else_makes_the_ledger_unavailable(url: str) 
         with store._database.write() as connection:
             connection.execute(sa.text("UPDATE cdc_tables SET purpose = 'busy'"))
             with pytest.raises(LedgerUnavailableError) as caught:
-                hasty.freeze(lease, fresh(), (spec(1),))
+                hasty.freeze(lease, fresh(), (make_operation(1),))
             assert caught.value.retryable
-        hasty.freeze(lease, fresh(), (spec(1),))
+        hasty.freeze(lease, fresh(), (make_operation(1),))
 
 
 def test_a_store_goes_on_after_its_connections_were_cut(server: DatabaseServer, url: str) -> None:

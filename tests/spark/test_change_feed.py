@@ -48,12 +48,12 @@ class Followed:
     def name(self) -> str:
         return f"delta.`{self.case.path}`"
 
-    def apply(self, name: str, spec: Operation, rows: list[tuple[int, str]]) -> None:
+    def apply(self, name: str, operation: Operation, rows: list[tuple[int, str]]) -> None:
         columns = ("id", "name", "CAST(1.5 AS decimal(10, 2)) amount", "timestamp'2026-01-01 00:00:00' updated_at")
-        types = {column.name: column.delta_type for column in spec.source.schema.columns}
+        types = {column.name: column.delta_type for column in operation.source.schema.columns}
         batch = self.spark.createDataFrame(rows, "id bigint, name string").selectExpr(*columns)
         batch = batch.selectExpr("id", "name", f"CAST(amount AS {types['amount']}) amount", "updated_at")
-        self.versions[name] = apply(spec, Batch(rows=batch, plan=plan_merge(spec, None), read_rows=len(rows))).delta_version or 0
+        self.versions[name] = apply(operation, Batch(rows=batch, plan=plan_merge(operation, None), read_rows=len(rows))).delta_version or 0
 
     def changes(self, begin: str | int, end: str | int, mode: str = "data_before_after") -> DataFrame:
         low, high = (self.versions.get(str(bound), bound) for bound in (begin, end))

@@ -41,8 +41,8 @@ class Lake:
         columns = "id", "name", "CAST(1.5 AS decimal(10, 2)) amount", "timestamp'2026-01-01 00:00:00' updated_at"
         return self.spark.createDataFrame(rows, "id bigint, name string").selectExpr(*columns)
 
-    def apply(self, spec: Operation, rows: list[Row]) -> OperationResult:
-        return apply(spec, Batch(rows=self.frame(rows), plan=plan_merge(spec, None), read_rows=len(rows)))
+    def apply(self, operation: Operation, rows: list[Row]) -> OperationResult:
+        return apply(operation, Batch(rows=self.frame(rows), plan=plan_merge(operation, None), read_rows=len(rows)))
 
     def load(self, rows: list[Row]) -> OperationResult:
         return self.apply(self.case.operation(1, ApplyMode.APPEND), rows)
@@ -60,25 +60,25 @@ def lake(spark: SparkSession, tmp_path: Path) -> Lake:
 
 
 def test_a_first_load_makes_the_table_and_commits_rows_number_and_state_at_once(lake: Lake) -> None:
-    spec = lake.case.operation(1, ApplyMode.APPEND)
-    result = lake.apply(spec, [(1, "a"), (2, "b")])
+    operation = lake.case.operation(1, ApplyMode.APPEND)
+    result = lake.apply(operation, [(1, "a"), (2, "b")])
     assert (result.outcome, result.delta_version, result.counts.inserted, result.counts.read) == (Outcome.APPLIED, 1, 2, 2)
     assert result.stats is not None
     assert result.stats.delta_version == 1
     head = read_head(lake.path, PIPELINE, TABLE)
     assert head is not None
     assert (head.version, head.txn_version, head.record_version) == (1, 1, 1)
-    assert head.record == commit_record(spec, rows=2, package_version=head.record.package_version if head.record else "")
+    assert head.record == commit_record(operation, rows=2, package_version=head.record.package_version if head.record else "")
     assert head.columns == SCHEMA_DDL
 
 
 @pytest.mark.parametrize("mode", list(ApplyMode))
 def test_a_replay_changes_nothing_and_makes_no_version(lake: Lake, mode: ApplyMode) -> None:
     lake.load([(1, "a"), (2, "b")])
-    spec = lake.case.operation(2, mode)
-    first = lake.apply(spec, [(2, "c"), (3, "d")])
+    operation = lake.case.operation(2, mode)
+    first = lake.apply(operation, [(2, "c"), (3, "d")])
     before, versions = lake.rows(), lake.versions()
-    again = lake.apply(spec, [(2, "c"), (3, "d")])
+    again = lake.apply(operation, [(2, "c"), (3, "d")])
     assert (first.outcome, again.outcome) == (Outcome.APPLIED, Outcome.ALREADY_APPLIED)
     assert (again.delta_version, again.counts) == (first.delta_version, first.counts)
     assert (lake.rows(), lake.versions()) == (before, versions)
@@ -146,7 +146,7 @@ def test_tables_worked_on_side_by_side_do_not_mix_their_numbers(spark: SparkSess
     def run(index: int) -> list[Outcome]:
         lake, first = lakes[index], 10 * (index + 1)
         operations = [lake.case.operation(first, ApplyMode.APPEND), *(lake.case.operation(first + n) for n in (1, 2))]
-        return [lake.apply(spec, [(spec.op_seq, "x")]).outcome for spec in operations]
+        return [lake.apply(operation, [(operation.op_seq, "x")]).outcome for operation in operations]
 
     with ThreadPoolExecutor(3) as pool:
         assert list(pool.map(run, range(3))) == [[Outcome.APPLIED] * 3] * 3
@@ -155,23 +155,23 @@ def test_tables_worked_on_side_by_side_do_not_mix_their_numbers(spark: SparkSess
 
 def test_a_failed_statement_leaves_nothing_behind_and_may_be_repeated(lake: Lake) -> None:
     lake.load([(1, "a")])
-    spec, versions = lake.case.operation(2), lake.versions()
+    operation, versions = lake.case.operation(2), lake.versions()
     with pytest.raises(DuplicateKeyError) as caught:
-        lake.apply(spec, [(1, "x"), (1, "y"), (2, "b")])
+        lake.apply(operation, [(1, "x"), (1, "y"), (2, "b")])
     assert caught.value.what.endswith("have the same key (id): 1.")
     assert lake.versions() == versions
-    assert lake.apply(spec, [(1, "y"), (2, "b")]).outcome is Outcome.APPLIED
+    assert lake.apply(operation, [(1, "y"), (2, "b")]).outcome is Outcome.APPLIED
     assert lake.rows() == [(1, "y"), (2, "b")]
 
 
 def test_a_crash_between_creation_and_first_load_is_harmless(lake: Lake) -> None:
-    spec = lake.case.operation(1, ApplyMode.APPEND)
-    ensure_table(lake.spark, spec)
+    operation = lake.case.operation(1, ApplyMode.APPEND)
+    ensure_table(lake.spark, operation)
     head = read_head(lake.path, PIPELINE, TABLE)
     assert head is not None
     assert (head.created_by_us, head.txn_version, head.record) == (True, None, None)
-    ensure_table(lake.spark, spec)
-    assert lake.apply(spec, [(1, "a")]).delta_version == 1
+    ensure_table(lake.spark, operation)
+    assert lake.apply(operation, [(1, "a")]).delta_version == 1
     assert lake.rows() == [(1, "a")]
 
 
@@ -215,8 +215,8 @@ def test_a_property_that_would_break_replays_is_refused(lake: Lake) -> None:
 
 def test_a_new_table_has_the_properties_of_the_policy(lake: Lake) -> None:
     kept = ("delta.deletedFileRetentionDuration", "interval 1000 hours")
-    spec = lake.case.operation(1, ApplyMode.APPEND, properties=(("delta.enableDeletionVectors", "false"), ("note", "it's ours"), kept))
-    ensure_table(lake.spark, spec)
+    operation = lake.case.operation(1, ApplyMode.APPEND, properties=(("delta.enableDeletionVectors", "false"), ("note", "it's ours"), kept))
+    ensure_table(lake.spark, operation)
     properties = {row["key"]: row["value"] for row in lake.spark.sql(f"SHOW TBLPROPERTIES delta.`{lake.path}`").collect()}
     assert properties["delta.dataSkippingStatsColumns"] == "`id`,`updated_at`"
     assert properties["delta.enableTypeWidening"] == "true"
@@ -243,10 +243,10 @@ def test_a_table_that_is_there_follows_the_retention_of_the_policy(lake: Lake) -
 
 def test_odd_names_and_keys_without_statistics_make_a_table_too(lake: Lake) -> None:
     odd = schema(("a b", "int"), ("t`x", "timestamp"), ("bin", "binary"), keys=("a b", "bin"))
-    spec = lake.case.operation(1, ApplyMode.APPEND, schema=odd, keys=("a b", "bin"))
+    operation = lake.case.operation(1, ApplyMode.APPEND, schema=odd, keys=("a b", "bin"))
     batch = lake.spark.sql("SELECT 1 `a b`, timestamp'2026-01-01' `t``x`, X'01' bin")
-    assert apply(spec, Batch(rows=batch, plan=plan_merge(spec, None), read_rows=1)).counts.inserted == 1
-    merge = with_fields(spec, op_seq=2, operation_id="m", mode=ApplyMode.MERGE)
+    assert apply(operation, Batch(rows=batch, plan=plan_merge(operation, None), read_rows=1)).counts.inserted == 1
+    merge = with_fields(operation, op_seq=2, operation_id="m", mode=ApplyMode.MERGE)
     assert apply(merge, Batch(rows=batch, plan=plan_merge(merge, None), read_rows=1)).counts.updated == 1
 
 
@@ -254,9 +254,9 @@ def test_pruning_literals_keep_delta_from_opening_other_files(lake: Lake) -> Non
     lake.load([(1, "a"), (2, "b")])
     lake.apply(lake.case.operation(2, ApplyMode.APPEND), [(101, "c"), (102, "d")])
     _spoil_files(lake, lambda low: low > 100)
-    spec = lake.case.operation(3)
-    manifest = land(lake.spark, lake.frame([(2, "B"), (3, "C")]), spec, "a")
-    result = apply(spec, Batch(rows=read_landed(lake.spark, spec, manifest), plan=plan_merge(spec, manifest), read_rows=2))
+    operation = lake.case.operation(3)
+    manifest = land(lake.spark, lake.frame([(2, "B"), (3, "C")]), operation, "a")
+    result = apply(operation, Batch(rows=read_landed(lake.spark, operation, manifest), plan=plan_merge(operation, manifest), read_rows=2))
     assert (result.counts.updated, result.counts.inserted) == (1, 1)
     with pytest.raises(Exception, match="part-"):
         lake.apply(lake.case.operation(4), [(2, "B")])
@@ -297,8 +297,8 @@ def test_after_a_restore_the_older_record_counts_and_the_number_stays(lake: Lake
 @pytest.mark.parametrize("policy", ["classic", "v2"])
 def test_the_number_survives_when_delta_cleans_its_log(lake: Lake, policy: str) -> None:
     properties = ("delta.checkpointInterval", "3"), ("delta.checkpointPolicy", policy)
-    spec = lake.case.operation(1, ApplyMode.APPEND, properties=properties)
-    lake.apply(spec, [(1, "a")])
+    operation = lake.case.operation(1, ApplyMode.APPEND, properties=properties)
+    lake.apply(operation, [(1, "a")])
     for number in range(4):
         lake.spark.sql(f"ALTER TABLE delta.`{lake.path}` SET TBLPROPERTIES ('n' = '{number}')")
     log = at(lake.path).joinpath("_delta_log")
@@ -312,7 +312,7 @@ def test_the_number_survives_when_delta_cleans_its_log(lake: Lake, policy: str) 
     assert head is not None
     assert (head.version, head.txn_version, head.record) == (5, 1, None)
     assert head.columns == SCHEMA_DDL
-    assert find_commit(lake.path, spec.operation_id) is None
+    assert find_commit(lake.path, operation.operation_id) is None
 
 
 def test_log_and_history_tell_the_same_of_a_commit(lake: Lake) -> None:

@@ -30,109 +30,109 @@ ROWS = """
 
 
 @pytest.fixture
-def spec(tmp_path: Path) -> Operation:
+def operation(tmp_path: Path) -> Operation:
     names = tuple(column.name for column in TYPED.columns)
     return Case(root=str(tmp_path)).operation(1, schema=TYPED, keys=names)
 
 
-def test_the_manifest_counts_what_is_there_and_gives_the_range_of_each_key_as_literals(spark: SparkSession, spec: Operation) -> None:
+def test_the_manifest_counts_what_is_there_and_gives_the_range_of_each_key_as_literals(spark: SparkSession, operation: Operation) -> None:
     frame = spark.sql(
         f"SELECT {', '.join(f'CAST(col{i} AS {c.delta_type}) {c.name}' for i, c in enumerate(TYPED.columns, 1))} FROM ({ROWS})"
     )
-    manifest = land(spark, frame, spec, "first")
-    assert read_manifest(spec.target.staging) == manifest
-    assert (manifest.operation_id, manifest.attempt, manifest.landed.rows, manifest.null_keys) == (spec.operation_id, "first", 2, 0)
-    assert manifest.landed.files == len(landed_files(spec.target.staging, "first"))
+    manifest = land(spark, frame, operation, "first")
+    assert read_manifest(operation.target.staging) == manifest
+    assert (manifest.operation_id, manifest.attempt, manifest.landed.rows, manifest.null_keys) == (operation.operation_id, "first", 2, 0)
+    assert manifest.landed.files == len(landed_files(operation.target.staging, "first"))
     assert [item.column for item in manifest.key_ranges] == ["i", "l", "small", "wide", "d", "ts", "ntz", "s"]
     for item in manifest.key_ranges:
         low, high = frame.selectExpr(f"min(`{item.column}`) <=> {item.low}", f"max(`{item.column}`) <=> {item.high}").collect()[0]
         assert (low, high) == (True, True), item
-    back = read_landed(spark, spec, manifest)
+    back = read_landed(spark, operation, manifest)
     assert back.dtypes == [(column.name, column.delta_type) for column in TYPED.columns]
     assert back.exceptAll(frame).isEmpty()
     assert frame.exceptAll(back).isEmpty()
 
 
-def test_an_empty_window_is_landed_too(spark: SparkSession, spec: Operation) -> None:
+def test_an_empty_window_is_landed_too(spark: SparkSession, operation: Operation) -> None:
     empty = spark.createDataFrame([], ", ".join(f"{c.name} {c.delta_type}" for c in TYPED.columns))
-    manifest = land(spark, empty, spec, "first")
+    manifest = land(spark, empty, operation, "first")
     assert (manifest.landed.rows, manifest.key_ranges) == (0, ())
-    assert read_landed(spark, spec, manifest).isEmpty()
+    assert read_landed(spark, operation, manifest).isEmpty()
 
 
 def test_null_keys_are_counted_and_stop_the_merge(spark: SparkSession, tmp_path: Path) -> None:
     two = schema(("a", "bigint"), ("b", "string"), ("v", "int"), keys=("a", "b"))
-    spec = Case(root=str(tmp_path)).operation(1, schema=two, keys=("a", "b"))
+    operation = Case(root=str(tmp_path)).operation(1, schema=two, keys=("a", "b"))
     frame = spark.sql("SELECT * FROM VALUES (1L, 'x', 1), (NULL, 'y', 1), (3L, NULL, NULL) AS t(a, b, v)")
-    manifest = land(spark, frame, spec, "first")
+    manifest = land(spark, frame, operation, "first")
     assert manifest.null_keys == 2
     with pytest.raises(NullKeyError, match="2 rows"):
-        plan_merge(spec, manifest)
+        plan_merge(operation, manifest)
 
 
 def test_keys_too_long_for_statistics_are_counted_all_the_same(spark: SparkSession, tmp_path: Path) -> None:
-    spec = Case(root=str(tmp_path)).operation(1, schema=schema(("k", "string")), keys=("k",))
-    manifest = land(spark, spark.sql("SELECT repeat('x', 10000) k UNION ALL SELECT NULL"), spec, "first")
+    operation = Case(root=str(tmp_path)).operation(1, schema=schema(("k", "string")), keys=("k",))
+    manifest = land(spark, spark.sql("SELECT repeat('x', 10000) k UNION ALL SELECT NULL"), operation, "first")
     assert (manifest.null_keys, manifest.key_ranges) == (1, ())
-    manifest = land(spark, spark.sql("SELECT repeat('x', 100) k"), spec, "second")
+    manifest = land(spark, spark.sql("SELECT repeat('x', 100) k"), operation, "second")
     assert (manifest.null_keys, manifest.key_ranges) == (0, ())
 
 
 def test_a_killed_try_is_not_mixed_with_the_next_one(spark: SparkSession, tmp_path: Path) -> None:
-    spec = Case(root=str(tmp_path)).operation(1, schema=schema(("k", "bigint")))
-    spec = with_fields(spec, keys=("k",))
-    spark.range(5).toDF("k").write.parquet(f"{spec.target.staging}/killed")
-    assert read_manifest(spec.target.staging) is None
-    manifest = land(spark, spark.range(2).toDF("k"), spec, "second")
-    assert sorted(row["k"] for row in read_landed(spark, spec, manifest).collect()) == [0, 1]
+    operation = Case(root=str(tmp_path)).operation(1, schema=schema(("k", "bigint")))
+    operation = with_fields(operation, keys=("k",))
+    spark.range(5).toDF("k").write.parquet(f"{operation.target.staging}/killed")
+    assert read_manifest(operation.target.staging) is None
+    manifest = land(spark, spark.range(2).toDF("k"), operation, "second")
+    assert sorted(row["k"] for row in read_landed(spark, operation, manifest).collect()) == [0, 1]
 
 
 @pytest.mark.local_store
 def test_landed_rows_that_vanished_are_missed(spark: SparkSession, tmp_path: Path) -> None:
-    spec = Case(root=str(tmp_path)).operation(1, schema=schema(("k", "bigint")), keys=("k",))
-    manifest = land(spark, spark.range(100).repartition(2).toDF("k"), spec, "first")
-    Path(landed_files(spec.target.staging, "first")[0].path).unlink()
+    operation = Case(root=str(tmp_path)).operation(1, schema=schema(("k", "bigint")), keys=("k",))
+    manifest = land(spark, spark.range(100).repartition(2).toDF("k"), operation, "first")
+    Path(landed_files(operation.target.staging, "first")[0].path).unlink()
     with pytest.raises(LandedRowsLostError, match="not complete: 1 of 2 files"):
-        read_landed(spark, spec, manifest)
-    again = land(spark, spark.range(100).repartition(2).toDF("k"), spec, "second")
-    assert read_landed(spark, spec, again).count() == 100
+        read_landed(spark, operation, manifest)
+    again = land(spark, spark.range(100).repartition(2).toDF("k"), operation, "second")
+    assert read_landed(spark, operation, again).count() == 100
     with pytest.raises(LandedRowsLostError, match="1 of 2 files"):  # a zombie that still has the first manifest: the two never mix
-        read_landed(spark, spec, manifest)
-    shutil.rmtree(f"{spec.target.staging}/first")
+        read_landed(spark, operation, manifest)
+    shutil.rmtree(f"{operation.target.staging}/first")
     with pytest.raises(LandedRowsLostError, match="not complete: 0 of 2 files"):
-        read_landed(spark, spec, manifest)
+        read_landed(spark, operation, manifest)
 
 
 @pytest.mark.local_store
 def test_landed_rows_that_vanish_between_the_check_and_the_read_are_missed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec = Case(root=str(tmp_path)).operation(1, schema=schema(("k", "bigint")), keys=("k",))
-    manifest = land(spark, spark.range(100).repartition(2).toDF("k"), spec, "first")
+    operation = Case(root=str(tmp_path)).operation(1, schema=schema(("k", "bigint")), keys=("k",))
+    manifest = land(spark, spark.range(100).repartition(2).toDF("k"), operation, "first")
 
     def vanishing(*_: object) -> str:
-        Path(landed_files(spec.target.staging, "first")[0].path).unlink()
+        Path(landed_files(operation.target.staging, "first")[0].path).unlink()
         return ""
 
     monkeypatch.setattr(landing, "find_damage", vanishing)
     with pytest.raises(LandedRowsLostError, match="1 of 2 files"):
-        read_landed(spark, spec, manifest)
+        read_landed(spark, operation, manifest)
 
 
 @pytest.mark.parametrize("moment", ["writing", "checking", "finishing"])
 def test_a_try_that_fails_before_all_of_it_is_written_and_checked_has_not_landed(spark: SparkSession, tmp_path: Path, moment: str) -> None:
-    spec = Case(root=str(tmp_path)).operation(1, schema=schema(("k", "bigint")), keys=("k",))
+    operation = Case(root=str(tmp_path)).operation(1, schema=schema(("k", "bigint")), keys=("k",))
     rows = spark.range(2).toDF("k")
     seen: list[int] = []
 
     def fail(*_: object) -> Any:
-        seen.append(len(landed_files(spec.target.staging, "first")))
+        seen.append(len(landed_files(operation.target.staging, "first")))
         raise RuntimeError("killed here")
 
     steps = {"checking": {"check": fail}, "finishing": {"finish": fail}}
     failing = rows.withColumn("k", F.when(F.col("k") == 1, F.raise_error(F.lit("killed here"))).otherwise(F.col("k")))
     with pytest.raises(Exception, match="killed here"):
-        land(spark, failing if moment == "writing" else rows, spec, "first", **steps.get(moment, {}))
+        land(spark, failing if moment == "writing" else rows, operation, "first", **steps.get(moment, {}))
     assert moment == "writing" or min(seen) > 0, "the rows were written before"
-    assert find_landed(spec) == Landed()
-    assert read_manifest(spec.target.staging) is None
+    assert find_landed(operation) == Landed()
+    assert read_manifest(operation.target.staging) is None

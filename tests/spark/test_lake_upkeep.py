@@ -31,11 +31,11 @@ def test_upkeep_keeps_rows_and_record_and_leaves_the_numbers_of_the_table(
     kept = (("delta.deletedFileRetentionDuration", f"interval {hours} hours"), ("delta.logRetentionDuration", "interval 168 hours"))
     for number in (1, 2):
         mode = ApplyMode.APPEND if number == 1 else ApplyMode.MERGE
-        spec = case.operation(number, mode, properties=kept)
+        operation = case.operation(number, mode, properties=kept)
         batch = spark.range(10).selectExpr(
             "id", f"'v{number}' name", "CAST(1 AS decimal(10, 2)) amount", "timestamp'2026-01-01' updated_at"
         )
-        stats = apply(spec, Batch(rows=batch, plan=plan_merge(spec, None), read_rows=10)).stats
+        stats = apply(operation, Batch(rows=batch, plan=plan_merge(operation, None), read_rows=10)).stats
     assert stats is not None
     stats = replace(stats, commits_since_vacuum=2)
     at(case.path).joinpath("part-left-by-a-killed-writer.snappy.parquet").write_bytes(b"x")

@@ -20,9 +20,9 @@ def test_records_that_cannot_be_read_are_set_aside_with_their_bytes_and_place(sp
         ("control", None, "a.json", 3, None, None),
     ]
     spark.createDataFrame(rows, FEED).write.parquet(feed)
-    spec = Case(root=str(tmp_path)).operation(4)
+    operation = Case(root=str(tmp_path)).operation(4)
     for _ in range(2):  # a try that died before its commit, and the one that followed
-        set_aside(spark, spec, place, feed)
+        set_aside(spark, operation, place, feed)
     [record] = read_quarantine(place)
     assert record.raw == RAW.encode()
     assert (record.file, record.line, record.position, record.reason, record.op_seq) == ("a.json", 1, '{"tx":5}', "no JSON", 4)

@@ -77,7 +77,7 @@ class Lake:
         self.spark, self.case, self.number = spark, Case(root=str(folder)), 0
         self.stored = TableStorage(scd_type=scd_type, sequence=ORDER, tombstones=f"{stores.place(folder)}/tombstones", own=OWN, **stored)
 
-    def spec(self, **changes: Any) -> Operation:
+    def operation(self, **changes: Any) -> Operation:
         self.number += 1
         return self.case.operation(self.number, schema=TABLE, stored_as=self.stored, **changes)
 
@@ -95,12 +95,14 @@ class Lake:
             (one.key, *((one.values["name"], one.values["role"]) if one.values else (None, None)), one.values is None, list(one.place))
             for one in rows
         ]
-        spec = self.spec(**changes)
+        operation = self.operation(**changes)
         deletes = sum(one.values is None for one in rows)
         reading = LogBatchResult.of(watermark=ArchiveWatermark(), truncates=truncates, deletes=deletes)
-        manifest = Manifest.of(operation_id=spec.operation_id, attempt="a", rows=len(rows), bytes=0, schema_fingerprint="", log=reading)
+        manifest = Manifest.of(
+            operation_id=operation.operation_id, attempt="a", rows=len(rows), bytes=0, schema_fingerprint="", log=reading
+        )
         frame = self.spark.createDataFrame(data, COLUMNS)
-        return [apply(spec, Batch(rows=frame, plan=plan_merge(spec, manifest), read_rows=len(rows))) for _ in range(times)]
+        return [apply(operation, Batch(rows=frame, plan=plan_merge(operation, manifest), read_rows=len(rows))) for _ in range(times)]
 
     def rows(self, *columns: str) -> list[tuple[Any, ...]]:
         frame = self.spark.read.format("delta").load(self.case.path).select(*(columns or ("id", "name", "role")))
@@ -311,9 +313,12 @@ def test_nulls_of_updates_keep_what_was_there_however_the_changes_are_cut(spark:
             if low <= one.place[0] < high
         ]
         dice.shuffle(data)
-        spec = with_fields(lake.spec(), schema=table, delete_where="op = 'D'", cursor=Cursor(columns=()))
+        operation = with_fields(lake.operation(), schema=table, delete_where="op = 'D'", cursor=Cursor(columns=()))
         rows = spark.createDataFrame([*data, *data[:50]], "id bigint, name string, role string, op string, at bigint")
-        apply(spec, Batch(rows=marked_rows(latest_rows(rows, spec), spec), plan=plan_merge(spec, None), read_rows=len(data)))
+        apply(
+            operation,
+            Batch(rows=marked_rows(latest_rows(rows, operation), operation), plan=plan_merge(operation, None), read_rows=len(data)),
+        )
     if scd_type == 1:
         assert lake.rows() == expected_rows(completed(events))
     else:
@@ -323,12 +328,12 @@ def test_nulls_of_updates_keep_what_was_there_however_the_changes_are_cut(spark:
 
 def test_what_is_older_than_a_delete_that_is_remembered_does_not_bring_the_row_back(spark: SparkSession, tmp_path: Path) -> None:
     stored = TableStorage(tombstones=str(tmp_path / "tombstones"), tombstone_retention=timedelta(days=1))
-    spec = Case(root=str(tmp_path)).operation(1, stored_as=stored)
+    operation = Case(root=str(tmp_path)).operation(1, stored_as=stored)
     deleted = spark.sql("SELECT * FROM VALUES (7L, array(5L)), (7L, array(3L)), (9L, array(5L)) AS t(id, place)")
-    tombstones.remember(spark, spec, deleted, "place")
+    tombstones.remember(spark, operation, deleted, "place")
     rows = "(7L, array(4L), false), (7L, array(6L), false), (7L, array(2L), true), (8L, array(1L), false), (9L, array(5L), false)"
     batch = spark.sql(f"SELECT * FROM VALUES {rows} AS t(id, place, gone)")
-    later = replace(spec, op_seq=2)
+    later = replace(operation, op_seq=2)
 
     def left(deleted: str) -> list[tuple[int, list[int]]]:
         kept = tombstones.without_deleted(spark, later, batch, "place", deleted)
@@ -342,16 +347,16 @@ def test_deletes_are_remembered_for_the_tombstone_retention_and_by_the_generatio
     spark: SparkSession, tmp_path: Path
 ) -> None:
     stored = TableStorage(tombstones=str(tmp_path / "tombstones"), tombstone_retention=timedelta(days=1))
-    spec = Case(root=str(tmp_path)).operation(1, stored_as=stored)
-    tombstones.remember(spark, spec, spark.sql("SELECT 7L AS id, array(5L) AS place"), "place")
-    tombstones.remember(spark, spec, spark.sql("SELECT 8L AS id, array(6L) AS place"), "place")  # the same operation again
+    operation = Case(root=str(tmp_path)).operation(1, stored_as=stored)
+    tombstones.remember(spark, operation, spark.sql("SELECT 7L AS id, array(5L) AS place"), "place")
+    tombstones.remember(spark, operation, spark.sql("SELECT 8L AS id, array(6L) AS place"), "place")  # the same operation again
 
     def remembered(**changes: Any) -> list[tuple[int, list[int]]]:
-        found = tombstones.recalled(spark, with_fields(spec, op_seq=2, **changes))
+        found = tombstones.recalled(spark, with_fields(operation, op_seq=2, **changes))
         assert found is not None
         return [(row["key"]["k0"], row["sequence"]) for row in found.collect()]
 
     assert remembered() == [(7, [5])]
-    assert remembered(planned_at=spec.planned_at + timedelta(days=1)) == [(7, [5])]
-    assert remembered(planned_at=spec.planned_at + timedelta(days=1, microseconds=1)) == []
-    assert remembered(generation=spec.generation + 1) == [], "a table that was created again has its rows from the source"
+    assert remembered(planned_at=operation.planned_at + timedelta(days=1)) == [(7, [5])]
+    assert remembered(planned_at=operation.planned_at + timedelta(days=1, microseconds=1)) == []
+    assert remembered(generation=operation.generation + 1) == [], "a table that was created again has its rows from the source"

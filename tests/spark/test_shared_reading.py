@@ -26,7 +26,7 @@ from cdc_ops.steps.log.land_events import feed_folder, land_events
 from cdc_ops.steps.log.shared_scan import SharedScans
 from cdc_ops.steps.log.unknown_tables import UnknownTableFilter
 from tests.operations import with_fields
-from tests.state_values import spec
+from tests.state_values import make_operation
 from tests.unit.test_events import column
 
 STREAM = "all/0"
@@ -76,7 +76,7 @@ class Folder:
             quarantine="somewhere",
             **log_parts,
         )
-        base = spec(1, table=TableName(schema="shop", name=name))
+        base = make_operation(1, table=TableName(schema="shop", name=name))
         columns = (column("id", "int"), column("c0", "varchar(20)"))
         schema = replace(base.source.schema, columns=columns)
         return with_fields(base, schema=schema, log=log, staging=str(self.root / "staging" / name))

@@ -39,7 +39,7 @@ from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.errors import LeaseHeldError, LedgerBehindError, StaleStateError, StateError
 from cdc_ops.steps.planning.late_rows import lookback_window, next_range_checksum, window_to_read
 from cdc_ops.steps.table.source_table import SourceTable
-from tests.operations import operation, with_fields
+from tests.operations import operation_with, with_fields
 from tests.unit.protocol_places import (
     CURSOR,
     EPOCH,
@@ -195,13 +195,13 @@ class World:
             case LedgerStatus.EQUAL:
                 return None
             case LedgerStatus.AHEAD_OURS:
-                spec = self.ledger.operations[0]
-                version = self.lake.find(spec.operation_id)
-                if version is None and isinstance(spec.read, CompareRead):
-                    return unchanged(state, spec), spec
+                operation = self.ledger.operations[0]
+                version = self.lake.find(operation.operation_id)
+                if version is None and isinstance(operation.read, CompareRead):
+                    return unchanged(state, operation), operation
                 if version is None:
-                    raise StateError(f"operation {spec.op_seq} must be in the lake, and its log does not show it")
-                return committed(state, spec, version), spec
+                    raise StateError(f"operation {operation.op_seq} must be in the lake, and its log does not show it")
+                return committed(state, operation, version), operation
             case LedgerStatus.AHEAD_ABANDONED:
                 head = self.lake.head()
                 assert head is not None
@@ -213,11 +213,11 @@ class World:
         while (found := self._next_settlement()) is not None:
             self._settle(token, self.ledger.state, *found)
 
-    def _settle(self, token: int, expected: TableState, new: TableState, spec: Operation | None) -> None:
-        done = spec is None or new.operation_id == spec.operation_id or Mechanism.UNCHANGED_MAY_COMMIT in self.off
-        self.ledger.settle(token, expected, new, spec, done=done)
-        if spec is not None and _purges(spec):
-            self.purged |= self.absent_at_plan.get(spec.operation_id, {})
+    def _settle(self, token: int, expected: TableState, new: TableState, operation: Operation | None) -> None:
+        done = operation is None or new.operation_id == operation.operation_id or Mechanism.UNCHANGED_MAY_COMMIT in self.off
+        self.ledger.settle(token, expected, new, operation, done=done)
+        if operation is not None and _purges(operation):
+            self.purged |= self.absent_at_plan.get(operation.operation_id, {})
 
     def _plan(self, worker: Worker) -> None:
         worker.token = self.ledger.acquire(worker.holder)
@@ -235,10 +235,10 @@ class World:
     def _freeze(self, worker: Worker) -> None:
         assert worker.expected is not None
         self.ledger.freeze(worker.token, worker.expected, worker.planned)
-        for spec in worker.planned:
-            if _purges(spec):
+        for operation in worker.planned:
+            if _purges(operation):
                 gone = {key: at for key, at in self.source.deleted_at.items() if key not in self.source.rows}
-                self.absent_at_plan[spec.operation_id] = gone
+                self.absent_at_plan[operation.operation_id] = gone
         worker.verb = Verb.EXTRACT
 
     def _extract(self, worker: Worker) -> None:
@@ -246,13 +246,13 @@ class World:
 
         A comparison is read again, too: two extracts at the same time may find different rows, and here they always do.
         """
-        spec = worker.operations[len(worker.batches)]
-        if isinstance(spec.read, CompareRead) and Mechanism.SEALED not in self.off:
+        operation = worker.operations[len(worker.batches)]
+        if isinstance(operation.read, CompareRead) and Mechanism.SEALED not in self.off:
             self.lake.seal(worker.seals)
-        if spec.apply.landing is Landing.STAGED and not isinstance(spec.read, CompareRead):
-            batch = self.staging.setdefault(spec.operation_id, self.source.read(spec))
+        if operation.apply.landing is Landing.STAGED and not isinstance(operation.read, CompareRead):
+            batch = self.staging.setdefault(operation.operation_id, self.source.read(operation))
         else:
-            batch = self.source.read(spec)
+            batch = self.source.read(operation)
         worker.batches += (batch,)
         if len(worker.batches) == len(worker.operations):
             worker.verb = Verb.STAGE
@@ -260,38 +260,43 @@ class World:
     def _stage(self, worker: Worker) -> None:
         """Drops what the lake has already of the next operation's band; others may commit between this and the statement."""
         at = len(worker.outcomes)
-        spec, batch = worker.operations[at], worker.batches[at]
-        if isinstance(spec.read, WindowRead) and spec.read.lookback is not None:
-            known = {row for row in self.lake.rows if contains(CURSOR, spec.read.lookback, position(row.cursor))}
+        operation, batch = worker.operations[at], worker.batches[at]
+        if isinstance(operation.read, WindowRead) and operation.read.lookback is not None:
+            known = {row for row in self.lake.rows if contains(CURSOR, operation.read.lookback, position(row.cursor))}
             worker.batches = (*worker.batches[:at], batch - known, *worker.batches[at + 1 :])
-        if Mechanism.SEEN_BEFORE_READ in self.off and spec.after.seen is not None and spec.window is not None and spec.after.watermark:
-            seen = next_range_checksum(self.source, FACTS, spec.window, spec.after.watermark)  # type: ignore[arg-type]
-            self._replace(worker, at, with_fields(spec, seen_after=seen))
+        if (
+            Mechanism.SEEN_BEFORE_READ in self.off
+            and operation.after.seen is not None
+            and operation.window is not None
+            and operation.after.watermark
+        ):
+            seen = next_range_checksum(self.source, FACTS, operation.window, operation.after.watermark)  # type: ignore[arg-type]
+            self._replace(worker, at, with_fields(operation, seen_after=seen))
         worker.verb = Verb.MERGE
 
-    def _replace(self, worker: Worker, at: int, spec: Operation) -> None:
-        worker.operations = (*worker.operations[:at], spec, *worker.operations[at + 1 :])
-        self.ledger.operations = tuple(spec if one.operation_id == spec.operation_id else one for one in self.ledger.operations)
+    def _replace(self, worker: Worker, at: int, operation: Operation) -> None:
+        worker.operations = (*worker.operations[:at], operation, *worker.operations[at + 1 :])
+        self.ledger.operations = tuple(operation if one.operation_id == operation.operation_id else one for one in self.ledger.operations)
 
     def _merge(self, worker: Worker) -> None:
         at = len(worker.outcomes)
-        spec, batch = worker.operations[at], worker.batches[at]
-        if Mechanism.BOUND_AS_WATERMARK in self.off and spec.kind is OperationKind.INCREMENT and batch:
-            spec = with_fields(spec, watermark_after=position(max(row.cursor for row in batch)))
-            self._replace(worker, at, spec)
+        operation, batch = worker.operations[at], worker.batches[at]
+        if Mechanism.BOUND_AS_WATERMARK in self.off and operation.kind is OperationKind.INCREMENT and batch:
+            operation = with_fields(operation, watermark_after=position(max(row.cursor for row in batch)))
+            self._replace(worker, at, operation)
         worker.verb = Verb.COMMIT_READ
         if Mechanism.BASE_CHECK not in self.off:
             try:
-                check_base(spec, self.lake.head())
+                check_base(operation, self.lake.head())
             except StaleStateError:
                 return
         outcome = Outcome.APPLIED
-        if isinstance(spec.read, CompareRead) and frozenset(self.lake.rows) == batch and not self.lake.has(spec):
+        if isinstance(operation.read, CompareRead) and frozenset(self.lake.rows) == batch and not self.lake.has(operation):
             outcome = Outcome.UNCHANGED
-        elif self.lake.apply(spec, batch) is None:
-            ours = Mechanism.IDENTITY_CHECK in self.off or self.lake.find(spec.operation_id) is not None
+        elif self.lake.apply(operation, batch) is None:
+            ours = Mechanism.IDENTITY_CHECK in self.off or self.lake.find(operation.operation_id) is not None
             outcome = Outcome.ALREADY_APPLIED if ours else Outcome.NUMBER_TAKEN
-        elif isinstance(spec.read, CompareRead) and spec.operation_id in self.ledger.abandoned_ids:
+        elif isinstance(operation.read, CompareRead) and operation.operation_id in self.ledger.abandoned_ids:
             self._bring_back({row.key for row in batch})
         worker.outcomes += (outcome,)
         if outcome is not Outcome.NUMBER_TAKEN and len(worker.outcomes) < len(worker.operations):
@@ -303,10 +308,10 @@ class World:
         What it brings stays until the next comparison: docs/guarantees.md says so. Of a full resync nothing is taken back.
         """
         self.purged = {key: at for key, at in self.purged.items() if key not in keys}
-        for spec in self.ledger.operations:
-            if isinstance(spec.read, CompareRead):
-                gone = self.absent_at_plan.get(spec.operation_id, {})
-                self.absent_at_plan[spec.operation_id] = {key: at for key, at in gone.items() if key not in keys}
+        for operation in self.ledger.operations:
+            if isinstance(operation.read, CompareRead):
+                gone = self.absent_at_plan.get(operation.operation_id, {})
+                self.absent_at_plan[operation.operation_id] = {key: at for key, at in gone.items() if key not in keys}
 
     def _commit_read(self, worker: Worker) -> None:
         worker.token = self.ledger.acquire(worker.holder)
@@ -325,20 +330,20 @@ class World:
 
     def _nothing_to_do(self, worker: Worker) -> tuple[TableState, Operation | None] | None:
         """The first open operation, if this worker has compared for it and found nothing."""
-        reported = {spec.operation_id: outcome for spec, outcome in zip(worker.operations, worker.outcomes, strict=False)}
-        for spec in self.ledger.operations[:1]:
-            if reported.get(spec.operation_id) is Outcome.UNCHANGED:
+        reported = {operation.operation_id: outcome for operation, outcome in zip(worker.operations, worker.outcomes, strict=False)}
+        for operation in self.ledger.operations[:1]:
+            if reported.get(operation.operation_id) is Outcome.UNCHANGED:
                 state = self.ledger.state
                 burnt = Mechanism.UNCHANGED_IS_BURNT not in self.off
-                return (unchanged(state, spec) if burnt else committed(state, spec, state.delta_version or 0)), spec
+                return (unchanged(state, operation) if burnt else committed(state, operation, state.delta_version or 0)), operation
         return None
 
     def _believe(self, worker: Worker) -> tuple[TableState, Operation | None] | None:
         """What a commit step would do that takes Spark's word for it."""
-        mine = {spec.operation_id for spec in worker.operations[: len(worker.outcomes)]}
+        mine = {operation.operation_id for operation in worker.operations[: len(worker.outcomes)]}
         if self.ledger.operations and self.ledger.operations[0].operation_id in mine:
-            spec = self.ledger.operations[0]
-            return committed(self.ledger.state, spec, len(self.lake.commits) - 1), spec
+            operation = self.ledger.operations[0]
+            return committed(self.ledger.state, operation, len(self.lake.commits) - 1), operation
         return None
 
     def _commit_write(self, worker: Worker) -> None:
@@ -366,15 +371,15 @@ class World:
             return self._snapshot(state) if state.progress.watermark is None else self._increment(worker, state, state.progress.watermark)
         if state.phase is not Phase.READY:
             return ()
-        spec = self._spec(state, OperationKind.RESYNC)
+        operation = self._spec(state, OperationKind.RESYNC)
         if worker.request is Request.FULL:
-            return (with_fields(spec, generation=state.generation + 1, mode=ApplyMode.OVERWRITE, landing=Landing.DIRECT),)
+            return (with_fields(operation, generation=state.generation + 1, mode=ApplyMode.OVERWRITE, landing=Landing.DIRECT),)
         if worker.request is Request.RECONCILE:
-            return (with_fields(spec, kind=OperationKind.RECONCILE, compare=COMPARE),)
+            return (with_fields(operation, kind=OperationKind.RECONCILE, compare=COMPARE),)
         kind = OperationKind.BACKFILL if worker.request is Request.BACKFILL else OperationKind.RESYNC
         window = Window(low=position(worker.since), high=position(worker.until))
-        moved = position(min(worker.until, self.source.clock)) if Mechanism.STILL_WATERMARK in self.off else spec.after.watermark
-        return (with_fields(spec, kind=kind, window=window, watermark_after=moved),)
+        moved = position(min(worker.until, self.source.clock)) if Mechanism.STILL_WATERMARK in self.off else operation.after.watermark
+        return (with_fields(operation, kind=kind, window=window, watermark_after=moved),)
 
     def _snapshot(self, state: TableState) -> tuple[Operation, ...]:
         progress, seen = state.progress.snapshot, None
@@ -386,7 +391,7 @@ class World:
         specs = []
         for index in range(progress.done, progress.total):
             last = index + 1 == progress.total
-            spec = with_fields(
+            operation = with_fields(
                 self._spec(state, OperationKind.SNAPSHOT_CHUNK, ahead=index - progress.done),
                 generation=generation,
                 mode=ApplyMode.APPEND,
@@ -397,7 +402,7 @@ class World:
                 watermark_after=progress.bound if last else None,
                 seen_after=seen if last else None,
             )
-            specs.append(spec)
+            specs.append(operation)
         return tuple(specs)
 
     def _increment(self, worker: Worker, state: TableState, watermark: CursorValue) -> tuple[Operation, ...]:
@@ -414,15 +419,15 @@ class World:
         if window is None or read is None or not any(contains(CURSOR, read, position(row.cursor)) for row in self.source.rows.values()):
             self.ledger.settle(worker.token, state, scanned(state, bound.value, bound.observed_at), None, done=True)
             return ()
-        spec = with_fields(self._spec(state, OperationKind.INCREMENT), window=window, watermark_after=window.high or watermark)
+        operation = with_fields(self._spec(state, OperationKind.INCREMENT), window=window, watermark_after=window.high or watermark)
         if Mechanism.BAND in self.off or window.high is None:
-            return (spec,)
+            return (operation,)
         seen = next_range_checksum(self.source, FACTS, window, window.high)  # type: ignore[arg-type]
-        return (with_fields(spec, slices=(self.source.window_predicate(CURSOR, read),), band=band, seen_after=seen),)
+        return (with_fields(operation, slices=(self.source.window_predicate(CURSOR, read),), band=band, seen_after=seen),)
 
     def _spec(self, state: TableState, kind: OperationKind, ahead: int = 0) -> Operation:
         self.names += 1
-        return operation(
+        return operation_with(
             pipeline=PIPELINE,
             table=TABLE,
             op_seq=state.op_seq + 1 + ahead,
@@ -455,9 +460,9 @@ class World:
         try:
             self._catch_up(token)
             if self.ledger.operations and not self.ledger.operations[0].kind.is_live:
-                spec = self.ledger.operations[0]
-                self.ledger.settle(token, self.ledger.state, abandoned(self.ledger.state, spec), spec, done=False)
-                self.ledger.given_up += (spec,)
+                operation = self.ledger.operations[0]
+                self.ledger.settle(token, self.ledger.state, abandoned(self.ledger.state, operation), operation, done=False)
+                self.ledger.given_up += (operation,)
         except StateError as error:
             self._raise_alarm(error)
         finally:
@@ -474,7 +479,7 @@ class World:
     def _follow_table(self, token: int) -> None:
         head, state = self.lake.head(), self.ledger.state
         assert head is not None
-        taken, settled = head.txn_version, last_drawn(state, (spec.op_seq for spec in self.ledger.operations))
+        taken, settled = head.txn_version, last_drawn(state, (operation.op_seq for operation in self.ledger.operations))
         if Mechanism.NUMBERS_STAY_USED in self.off:
             taken, settled = None, 0
         if head.record is not None:
@@ -584,6 +589,6 @@ class World:
                 raise ViolationError(f"{here} was deleted before a full resync or reconcile that succeeded, and is back")
 
 
-def _purges(spec: Operation) -> bool:
+def _purges(operation: Operation) -> bool:
     """True for operations after which no row is there that was deleted before their plan."""
-    return spec.apply.mode is ApplyMode.OVERWRITE or isinstance(spec.read, CompareRead)
+    return operation.apply.mode is ApplyMode.OVERWRITE or isinstance(operation.read, CompareRead)

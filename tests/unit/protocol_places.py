@@ -122,12 +122,12 @@ class Source:
         safe = min((row.cursor for row in self.open.values() if row not in self.unseen), default=self.clock)
         return SafeBound(value=position(safe), clock=position(self.clock), method="oldest-writer", observed_at=EPOCH)
 
-    def read(self, spec: Operation) -> frozenset[Row]:
+    def read(self, operation: Operation) -> frozenset[Row]:
         rows: Iterable[Row] = self.rows.values()
-        if spec.kind is OperationKind.SNAPSHOT_CHUNK:
-            keys = {int(key) for key in spec.slices[0].split(",")}
+        if operation.kind is OperationKind.SNAPSHOT_CHUNK:
+            keys = {int(key) for key in operation.slices[0].split(",")}
             return frozenset(row for row in rows if row.key in keys)
-        window = json_codec.loads(Window, spec.slices[0]) if spec.slices else spec.window
+        window = json_codec.loads(Window, operation.slices[0]) if operation.slices else operation.window
         return frozenset(row for row in rows if window is None or contains(CURSOR, window, position(row.cursor)))
 
     def window_predicate(self, cursor: Cursor, window: Window) -> str:
@@ -175,14 +175,14 @@ class Lake:
         name = app_id(PIPELINE, TABLE)
         return name if Mechanism.ONE_APP_ID not in self.off else f"{name}/{generation}"
 
-    def apply(self, spec: Operation, batch: frozenset[Row]) -> int | None:
+    def apply(self, operation: Operation, batch: frozenset[Row]) -> int | None:
         """One statement, one commit; returns its version, None if Delta skips it."""
-        if self.has(spec):
+        if self.has(operation):
             return None
-        app = self.app_id(spec.generation)
+        app = self.app_id(operation.generation)
         replaced = {row.key for row in batch}
-        match spec.apply.mode:
-            case _ if isinstance(spec.read, CompareRead):
+        match operation.apply.mode:
+            case _ if isinstance(operation.read, CompareRead):
                 kept = ()  # what the read has not brought is deleted
             case ApplyMode.APPEND:
                 kept = self.rows
@@ -190,14 +190,14 @@ class Lake:
                 kept = tuple(row for row in self.rows if row.key not in replaced)
             case ApplyMode.OVERWRITE:
                 kept = ()
-        record = commit_record(spec, rows=len(batch), package_version="0")
+        record = commit_record(operation, rows=len(batch), package_version="0")
         self.commits.append(DeltaCommit(rows=tuple(sorted((*kept, *batch))), record=record))
-        self.txns[app] = spec.op_seq
+        self.txns[app] = operation.op_seq
         return len(self.commits) - 1
 
-    def has(self, spec: Operation) -> bool:
+    def has(self, operation: Operation) -> bool:
         """True if Delta would skip an operation."""
-        return self.txns.get(self.app_id(spec.generation), 0) >= spec.op_seq and Mechanism.TXN_CHECK not in self.off
+        return self.txns.get(self.app_id(operation.generation), 0) >= operation.op_seq and Mechanism.TXN_CHECK not in self.off
 
     def seal(self, given_up: tuple[Operation, ...]) -> None:
         """Takes the number of the last operation that was given up, without rows, as `lake.merge.fence` does."""
@@ -301,15 +301,15 @@ class Ledger:
             raise StaleStateError("the plan does not follow the ledger")
         self.operations += operations
 
-    def settle(self, token: int, expected: TableState, new: TableState, spec: Operation | None, *, done: bool) -> None:
+    def settle(self, token: int, expected: TableState, new: TableState, operation: Operation | None, *, done: bool) -> None:
         self._check_lease(token)
         if self.state != expected and Mechanism.COMPARE_AND_SET not in self.off:
             raise StaleStateError("the state is not the expected one")
         self.state = new
-        if spec is not None:
-            self.operations = tuple(one for one in self.operations if one.operation_id != spec.operation_id)
+        if operation is not None:
+            self.operations = tuple(one for one in self.operations if one.operation_id != operation.operation_id)
             if not done:
-                self.abandoned_ids |= {spec.operation_id}
+                self.abandoned_ids |= {operation.operation_id}
 
     def replace_state(self, token: int, new: TableState) -> None:
         self._check_lease(token)

@@ -27,7 +27,7 @@ from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.steps.archive.frozen_files import after_reading, check_unchanged, record_consumed, record_frozen, record_scan
 from cdc_ops.steps.archive.scan import ArchiveScan, scan_archive
 from tests.operations import with_fields
-from tests.state_values import PIPELINE, spec, take
+from tests.state_values import PIPELINE, make_operation, take
 
 RULES = ArchiveConfig.of(layout=Layout.KAFKA_CONNECT, min_file_age=timedelta(0))
 NUMBERS = count()
@@ -93,7 +93,9 @@ class Table:
         return found
 
     def operation(self, found: ArchiveScan) -> Operation:
-        return with_fields(spec(), operation_id="op", run_id="run", log=batch_of(found, self.watermark, self.rules.files.max_offset_gap))
+        return with_fields(
+            make_operation(), operation_id="op", run_id="run", log=batch_of(found, self.watermark, self.rules.files.max_offset_gap)
+        )
 
     @property
     def reached(self) -> dict[str, int]:

@@ -25,7 +25,7 @@ from cdc_ops.steps.context import Context
 from cdc_ops.steps.plan import build_job
 from cdc_ops.steps.recover import MAX_ATTEMPTS, abandon_exhausted
 from tests.operations import with_fields
-from tests.state_values import ORDERS, PIPELINE, fresh, spec, take
+from tests.state_values import ORDERS, PIPELINE, fresh, make_operation, take
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def tried(store: SqlStateStore, lease: Lease, operation: Operation, times: int) 
 
 
 def test_a_backfill_is_given_up_after_its_last_try_and_not_before_and_its_number_is_burnt(store: SqlStateStore, context: Context) -> None:
-    backfill = spec(1, OperationKind.BACKFILL)
+    backfill = make_operation(1, OperationKind.BACKFILL)
     lease = frozen(store, backfill)
     tried(store, lease, backfill, MAX_ATTEMPTS - 1)
     assert abandon_exhausted(context, lease, fresh()) == fresh()
@@ -74,7 +74,7 @@ def test_a_backfill_is_given_up_after_its_last_try_and_not_before_and_its_number
 def test_a_live_operation_is_never_given_up_and_holds_what_is_behind_it(
     store: SqlStateStore, context: Context, kind: OperationKind
 ) -> None:
-    live, behind = spec(1, kind), spec(2, OperationKind.BACKFILL)
+    live, behind = make_operation(1, kind), make_operation(2, OperationKind.BACKFILL)
     lease = frozen(store, live, behind)
     for one in (live, behind):
         tried(store, lease, one, MAX_ATTEMPTS + 1)
@@ -112,7 +112,7 @@ def land(operation: Operation) -> None:
 def test_each_run_counts_one_try_also_one_that_finds_its_rows_landed_and_fails_to_merge_them(
     store: SqlStateStore, context: Context, tmp_path: Path
 ) -> None:
-    backfill = with_fields(spec(1, OperationKind.BACKFILL), staging=str(tmp_path / "staging/1"))
+    backfill = with_fields(make_operation(1, OperationKind.BACKFILL), staging=str(tmp_path / "staging/1"))
     frozen(store, backfill)
     first = task(context, tmp_path, "one")
     assert work(first, Step.EXTRACT) == (backfill,)
@@ -131,7 +131,7 @@ def test_each_run_counts_one_try_also_one_that_finds_its_rows_landed_and_fails_t
 
 
 def test_a_run_counts_what_lands_nowhere_with_its_merge(store: SqlStateStore, context: Context, tmp_path: Path) -> None:
-    direct = with_fields(spec(1, OperationKind.RESYNC), landing=Landing.DIRECT)
+    direct = with_fields(make_operation(1, OperationKind.RESYNC), landing=Landing.DIRECT)
     frozen(store, direct)
     assert work(task(context, tmp_path, "one"), Step.EXTRACT) == ()
     assert work(task(context, tmp_path, "one"), Step.MERGE) == (direct,)

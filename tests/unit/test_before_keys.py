@@ -74,9 +74,13 @@ def test_a_loosely_compared_key_is_looked_for_as_the_lake_stores_it() -> None:
 
 
 def test_old_keys_are_read_for_merges_of_whole_rows_only() -> None:
-    spec = Case(root="x").operation(1, before=before_columns(SOURCE, COLUMNS, ("id",), ("old_id",)))
-    assert spec.reads_before
-    assert spec.read_schema.names == (*spec.source.schema.names, "__cdc_before_0")
-    for other in (with_fields(spec, mode=ApplyMode.APPEND), with_fields(spec, update_only=("name",)), with_fields(spec, before=())):
+    operation = Case(root="x").operation(1, before=before_columns(SOURCE, COLUMNS, ("id",), ("old_id",)))
+    assert operation.reads_before
+    assert operation.read_schema.names == (*operation.source.schema.names, "__cdc_before_0")
+    for other in (
+        with_fields(operation, mode=ApplyMode.APPEND),
+        with_fields(operation, update_only=("name",)),
+        with_fields(operation, before=()),
+    ):
         assert not other.reads_before
         assert other.read_schema is other.source.schema

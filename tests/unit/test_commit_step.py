@@ -44,13 +44,13 @@ class Shop:
     store: SqlStateStore
     context: Context
     config: TableConfig
-    spec: Operation
+    operation: Operation
     log: Log
 
     def commit_in_lake(self) -> None:
         """What Spark does: the operation's commit."""
-        record = render_record(commit_record(self.spec, rows=65_255, package_version="1"))
-        txn = {"txn": {"appId": OURS, "version": self.spec.op_seq, "lastUpdated": 1}}
+        record = render_record(commit_record(self.operation, rows=65_255, package_version="1"))
+        txn = {"txn": {"appId": OURS, "version": self.operation.op_seq, "lastUpdated": 1}}
         self.log.commit(1, "MERGE", txn, ADD, info={"userMetadata": record, "operationMetrics": METRICS})
 
     def settle(
@@ -65,14 +65,18 @@ class Shop:
 
     def done(self, outcome: Outcome, **counts: int) -> OperationResult:
         return OperationResult(
-            op_seq=self.spec.op_seq, operation_id=self.spec.operation_id, outcome=outcome, delta_version=1, counts=Counts(**counts)
+            op_seq=self.operation.op_seq,
+            operation_id=self.operation.operation_id,
+            outcome=outcome,
+            delta_version=1,
+            counts=Counts(**counts),
         )
 
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Shop]:
     case = Case(root=str(tmp_path))
-    spec = with_fields(case.operation(1), kind=OperationKind.INCREMENT, run_id="run")
+    operation = with_fields(case.operation(1), kind=OperationKind.INCREMENT, run_id="run")
     pipeline = Pipeline(
         name=PIPELINE,
         source=SourceConfig(kind=SourceKind.MYSQL, connection="c"),
@@ -81,11 +85,11 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     )
     with open_store(f"sqlite:///{tmp_path / 'ledger.db'}") as store:
         lease = store.acquire(PIPELINE, TABLE, REQUEST.holder, ttl=TTL, live=True)
-        store.freeze(lease, TableState(pipeline=PIPELINE, table=TABLE), (spec,))
+        store.freeze(lease, TableState(pipeline=PIPELINE, table=TABLE), (operation,))
         log = Log(case.path)
         log.create()
         context = Context(pipeline=pipeline, store=store, connect=lambda _: pytest.fail("nothing is asked of the source"))
-        yield Shop(store, context, TableConfig(pipeline=PIPELINE, table=TABLE, settings=TableSettings(), path=case.path), spec, log)
+        yield Shop(store, context, TableConfig(pipeline=PIPELINE, table=TABLE, settings=TableSettings(), path=case.path), operation, log)
 
 
 def test_an_attempt_that_failed_while_another_one_committed_has_the_counts_of_the_commit(shop: Shop) -> None:
@@ -122,14 +126,14 @@ def test_a_run_that_committed_itself_says_nothing_of_it(shop: Shop) -> None:
 def test_a_window_that_was_read_again_is_told_also_if_the_report_is_lost(shop: Shop) -> None:
     shop.commit_in_lake()
     manifest = Manifest.of(
-        operation_id=shop.spec.operation_id,
+        operation_id=shop.operation.operation_id,
         attempt="b",
         rows=3,
         bytes=9,
-        schema_fingerprint=shop.spec.source.schema.fingerprint,
+        schema_fingerprint=shop.operation.source.schema.fingerprint,
         reread="1 of 2 files",
     )
-    write_manifest(shop.spec.target.staging, manifest)
+    write_manifest(shop.operation.target.staging, manifest)
     run, _ = shop.settle(lost=True)
     assert run is not None
     assert "the landed rows were damaged (1 of 2 files), so the same window was read again" in run.messages.message
@@ -152,16 +156,16 @@ def test_a_run_that_lost_its_lease_says_whether_its_rows_are_in_the_table(shop: 
     said = "Committed, once: operation 1 in Delta version 1." if written else "This run committed nothing"
     assert failure.error.data.startswith(said)
     assert "Nothing was read or written" not in str(failure.error)
-    assert shop.store.open_operations(PIPELINE, TABLE) == (shop.spec,), "the ledger is the rival's to write"
+    assert shop.store.open_operations(PIPELINE, TABLE) == (shop.operation,), "the ledger is the rival's to write"
 
 
 def test_a_conflict_with_another_attempt_of_the_same_operation_is_no_failure_and_any_other_is(shop: Shop) -> None:
     from cdc_ops.lake.merge.apply import _found_committed
 
-    with pytest.raises(LakeConflictError), _found_committed(shop.spec):
+    with pytest.raises(LakeConflictError), _found_committed(shop.operation):
         raise LakeConflictError("Somebody else committed")
     shop.commit_in_lake()
-    with _found_committed(shop.spec):
+    with _found_committed(shop.operation):
         raise LakeConflictError("Somebody else committed")
-    with pytest.raises(LakeConflictError), _found_committed(replace(shop.spec, operation_id="of another plan")):
+    with pytest.raises(LakeConflictError), _found_committed(replace(shop.operation, operation_id="of another plan")):
         raise LakeConflictError("Somebody else committed")

@@ -29,10 +29,12 @@ def world(tmp_path: Path) -> DeclaredWorld:
     return world
 
 
-def land(spec: Operation) -> None:
+def land(operation: Operation) -> None:
     write_manifest(
-        spec.target.staging,
-        Manifest.of(operation_id=spec.operation_id, attempt="a", rows=0, bytes=0, schema_fingerprint=spec.source.schema.fingerprint),
+        operation.target.staging,
+        Manifest.of(
+            operation_id=operation.operation_id, attempt="a", rows=0, bytes=0, schema_fingerprint=operation.source.schema.fingerprint
+        ),
     )
 
 
@@ -130,10 +132,10 @@ def test_the_command_says_which_operation_the_table_holds_and_not_which_number_i
     monkeypatch.setenv("CDC_OPS_PIPELINES", str(world.folder))
     world.run()
     world.archive(1)
-    assert [spec.op_seq for spec in world.plan().new.operations] == [2]
+    assert [operation.op_seq for operation in world.plan().new.operations] == [2]
     told = CliRunner().invoke(app, ["state", "rebuild"]).output
     assert "operation 1, Delta version 0; 1 unfinished operation was discarded" in " ".join(told.split())
-    assert [spec.op_seq for spec in world.plan().new.operations] == [3]
+    assert [operation.op_seq for operation in world.plan().new.operations] == [3]
 
 
 def test_an_open_operation_of_another_version_is_refused_with_the_command_that_discards_it(world: DeclaredWorld) -> None:

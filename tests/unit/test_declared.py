@@ -262,13 +262,13 @@ def test_what_needs_a_database_is_refused_in_four_parts(file: Path, parts: dict[
     pipeline = load_pipeline(file, {})
     source = open_source(pipeline.source, "")
     config = resolve_tables(pipeline, source.tables())[1]
-    facts = read_source_table(pipeline, source, config)
+    source_table = read_source_table(pipeline, source, config)
     state = TableState(pipeline="shop", table=config.table)
     with closing(open_store(f"sqlite:///{file.parent / 'ledger.db'}")) as ledger:
         order = TableRequest(
             source=source,
             run=RunRequest(run_id="r", trigger="t", holder="h", **parts).checked(),
-            facts=facts,
+            source_table=source_table,
             state=state,
             ledger=ledger,
             tables=source.tables,
@@ -279,8 +279,8 @@ def test_what_needs_a_database_is_refused_in_four_parts(file: Path, parts: dict[
     assert caught.value.data
     assert "kind: mysql" in caught.value.next
     with pytest.raises(RequestError, match="no database"):
-        plan_verification(source, facts, 2)  # cdc-ops verify
-    assert "reconcile" not in method_summary(source, facts)
+        plan_verification(source, source_table, 2)  # cdc-ops verify
+    assert "reconcile" not in method_summary(source, source_table)
 
 
 def test_the_source_lists_its_tables_once_for_all_that_share_a_folder(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,7 +297,7 @@ def test_the_source_lists_its_tables_once_for_all_that_share_a_folder(file: Path
         configs = discover(pipeline, source, request)
         monkeypatch.setattr(DeclaredSource, "tables", lambda self: (asked.append("tables"), listed(self))[1])
         plans = [plan_table(context, source, request, config) for config in configs]
-    logs = [spec.read.batch for plan in plans for spec in plan.new.operations]
+    logs = [operation.read.batch for plan in plans for operation in plan.new.operations]
     assert [bool(log and log.unknown) for log in logs] == [True, False]  # each reads the folder, the first looks after strangers
     assert asked == ["tables"]
 

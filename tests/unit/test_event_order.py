@@ -72,7 +72,7 @@ def test_files_are_looked_at_in_the_order_of_their_offsets_whatever_their_names_
     """As rows of Spark: `check_order` finds the stream and the offset of each in its name."""
     offsets = {"t+0+9": 9, "t+0+10": 10, "t+0+8": 8}
     names = {path: KafkaName(path=path, topic="t", partition=0, start_offset=offset, digits=1) for path, offset in offsets.items()}
-    log, spec = cast(Any, SimpleNamespace(before=ArchiveWatermark(), declared=())), Case(root="/r").operation(1)
+    log, operation = cast(Any, SimpleNamespace(before=ArchiveWatermark(), declared=())), Case(root="/r").operation(1)
 
     def rows(places: dict[str, int]) -> Any:
         at = {"t+0+8": 1, "t+0+9": 2, "t+0+10": 3}
@@ -81,8 +81,8 @@ def test_files_are_looked_at_in_the_order_of_their_offsets_whatever_their_names_
             for path, place in places.items()
         ]
 
-    newest, behind = check_order(rows({"t+0+8": 100, "t+0+10": 300, "t+0+9": 200}), spec, log, names)
+    newest, behind = check_order(rows({"t+0+8": 100, "t+0+10": 300, "t+0+9": 200}), operation, log, names)
     assert newest == (LastEvent(stream="t/0", place=(300,), at=minute(3)),)
     assert behind == 600
     with pytest.raises(ArchiveOrderError, match=r"t\+0\+10 has changes"):  # the last file of them, and the first by name
-        check_order(rows({"t+0+8": 100, "t+0+10": 5, "t+0+9": 200}), spec, log, names)
+        check_order(rows({"t+0+8": 100, "t+0+10": 5, "t+0+9": 200}), operation, log, names)

@@ -72,14 +72,14 @@ def progress(done: int) -> SnapshotProgress:
 
 
 def test_a_line_per_chunk_says_rows_bytes_and_what_is_left() -> None:
-    spec = with_fields(
+    operation = with_fields(
         Case(root="x").operation(3), kind=OperationKind.SNAPSHOT_CHUNK, snapshot_before=progress(2), snapshot_after=progress(3)
     )
     pace = Pace()
     pace.add(Counts(read=100_000, bytes=5 * 1024**2), 10.0)
-    line = chunk_line(spec, pace)
+    line = chunk_line(operation, pace)
     assert line.endswith(": 3 of 10 parts, 300 k of about 1.0 M rows, 10 s, about 1 min 10 s left, 10,000 rows/s, 5 MiB written")
-    last = chunk_line(with_fields(spec, snapshot_before=progress(9), snapshot_after=None), pace)
+    last = chunk_line(with_fields(operation, snapshot_before=progress(9), snapshot_after=None), pace)
     assert ": 10 of 10 parts, 1.0 M of about 1.0 M rows" in last
     assert "left" not in last
 
@@ -95,9 +95,11 @@ def test_spans_and_numbers_of_rows_are_written_for_people() -> None:
 
 
 def test_a_merge_says_how_many_rows_go_into_what() -> None:
-    spec = Case(root="/lake").operation(3)
+    operation = Case(root="/lake").operation(3)
     assert (
-        merge_line(with_fields(spec, delta_version_before=7), 1234)
-        == f"{spec.table}: merges 1,234 rows into version 7 at {spec.target.path}"
+        merge_line(with_fields(operation, delta_version_before=7), 1234)
+        == f"{operation.table}: merges 1,234 rows into version 7 at {operation.target.path}"
     )
-    assert merge_line(with_fields(spec, delta_version_before=None), 1).startswith(f"{spec.table}: merges 1 row into a new table at ")
+    assert merge_line(with_fields(operation, delta_version_before=None), 1).startswith(
+        f"{operation.table}: merges 1 row into a new table at "
+    )

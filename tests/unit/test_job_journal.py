@@ -13,7 +13,7 @@ from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, T
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import LakeConflictError
 from cdc_ops.lake.file_io import write_text
-from tests.state_values import spec
+from tests.state_values import make_operation
 
 A, B = TableName(schema="shop", name="a"), TableName(schema="shop", name="b")
 SOURCE = SourceConfig(kind=SourceKind.MYSQL, connection="shop_db")
@@ -22,7 +22,7 @@ ERROR = LakeConflictError("conflict").to_payload()
 
 
 def operation(table: TableName) -> Operation:
-    return replace(spec(1), table=table, operation_id=f"op-{table}")
+    return replace(make_operation(1), table=table, operation_id=f"op-{table}")
 
 
 def done(table: TableName, outcome: Outcome, rows: int = 0) -> TableResult:

@@ -10,7 +10,7 @@ from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import OperationResult, Outcome
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.schema.tables import TableName
-from tests.state_values import spec
+from tests.state_values import make_operation
 
 TABLES = tuple(TableName(schema="shop", name=f"t{number}") for number in range(6))
 
@@ -36,7 +36,7 @@ def test_each_table_of_a_job_asks_a_source_of_its_own_which_is_closed(monkeypatc
         pipeline="shop",
         run_id="r",
         source=SourceConfig(kind=SourceKind.MARIADB, connection="shop_db"),
-        operations=tuple(spec(number, table=table) for table in TABLES for number in (1, 2)),
+        operations=tuple(make_operation(number, table=table) for table in TABLES for number in (1, 2)),
         result_path="",
         package_version="1",
     )

@@ -39,15 +39,15 @@ def source_table(deletes: Deletes, columns: TableSchema = SCHEMA, keys: tuple[st
 
 
 def head(columns: tuple[tuple[str, str], ...], *, deleted_column: str = "", recorded: bool = True) -> LakeHead:
-    spec = Case(root="x").operation(1, deleted_column=deleted_column, source_fingerprint=SCHEMA.fingerprint)
-    record = commit_record(spec, rows=0, package_version="1") if recorded else None
+    operation = Case(root="x").operation(1, deleted_column=deleted_column, source_fingerprint=SCHEMA.fingerprint)
+    record = commit_record(operation, rows=0, package_version="1") if recorded else None
     return LakeHead(version=1, txn_version=1, record=record, record_version=1, foreign_app_ids=(), columns=columns)
 
 
 def statement(**parts: object) -> str:
     flag = str(parts.pop("deleted_flag", ""))
-    spec = Case(root="x").operation(1, schema=schema(("id", "bigint"), ("name", "string")), deleted_column=DELETED_COLUMN, **parts)
-    return merge_statement("t", "s", replace(plan_merge(spec, None), deleted_flag=flag))
+    operation = Case(root="x").operation(1, schema=schema(("id", "bigint"), ("name", "string")), deleted_column=DELETED_COLUMN, **parts)
+    return merge_statement("t", "s", replace(plan_merge(operation, None), deleted_flag=flag))
 
 
 def test_every_row_of_a_batch_is_written_with_its_mark() -> None:
@@ -133,11 +133,11 @@ def test_the_mark_can_be_filled_like_a_column_and_only_where_there_is_one() -> N
 
 
 def test_what_was_frozen_before_the_table_kept_deleted_rows_keeps_them_too() -> None:
-    soft, spec = head(MARKED, deleted_column=DELETED_COLUMN), Case(root="x").operation(2)
-    assert with_stored_deletes(spec, soft).apply.deleted_column == DELETED_COLUMN
-    assert with_stored_deletes(with_fields(spec, replaces_schema=True), soft).apply.deleted_column == ""
-    assert with_stored_deletes(spec, head(SCHEMA_DDL)) is spec
-    assert with_stored_deletes(spec, None) is spec
+    soft, operation = head(MARKED, deleted_column=DELETED_COLUMN), Case(root="x").operation(2)
+    assert with_stored_deletes(operation, soft).apply.deleted_column == DELETED_COLUMN
+    assert with_stored_deletes(with_fields(operation, replaces_schema=True), soft).apply.deleted_column == ""
+    assert with_stored_deletes(operation, head(SCHEMA_DDL)) is operation
+    assert with_stored_deletes(operation, None) is operation
 
 
 def test_rows_are_current_in_a_table_of_a_pipeline_only(tmp_path: Path) -> None:

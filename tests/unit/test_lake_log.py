@@ -54,8 +54,8 @@ class Log:
         self.commit(0, "CREATE TABLE", {"metaData": self.metadata(properties)}, {"protocol": {"minReaderVersion": 1}})
 
     def data(self, version: int, op_seq: int, operation_id: str | None = None) -> CommitRecord:
-        spec = self.case.operation(op_seq, operation_id=operation_id or f"operation-{op_seq}")
-        record = commit_record(spec, rows=1, package_version="1")
+        operation = self.case.operation(op_seq, operation_id=operation_id or f"operation-{op_seq}")
+        record = commit_record(operation, rows=1, package_version="1")
         txn = {"txn": {"appId": OURS, "version": op_seq, "lastUpdated": 1}}
         self.commit(version, "MERGE", txn, ADD, info={"userMetadata": render_record(record)})
         return record

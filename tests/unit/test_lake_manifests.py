@@ -78,19 +78,19 @@ def test_a_write_that_was_killed_leaves_no_manifest(tmp_path: Path, moment: str)
 
 
 def test_a_landed_window_is_landed_as_long_as_its_files_are_what_was_written(root: str) -> None:
-    spec = Case(root="/nowhere").operation(1, staging=f"{root}/1")
-    assert find_landed(spec) == Landed()
-    write_manifest(spec.target.staging, landed(spec))
-    assert find_landed(spec) == Landed(manifest=landed(spec))
-    assert is_landed(spec)
+    operation = Case(root="/nowhere").operation(1, staging=f"{root}/1")
+    assert find_landed(operation) == Landed()
+    write_manifest(operation.target.staging, landed(operation))
+    assert find_landed(operation) == Landed(manifest=landed(operation))
+    assert is_landed(operation)
 
 
 def test_a_window_of_another_operation_or_of_other_columns_is_neither_landed_nor_damaged(root: str) -> None:
-    spec = Case(root="/nowhere").operation(1, staging=f"{root}/1")
-    manifest = landed(spec)
+    operation = Case(root="/nowhere").operation(1, staging=f"{root}/1")
+    manifest = landed(operation)
     for other in (replace(manifest, operation_id="x"), replace(manifest, schema_fingerprint="x")):
-        write_manifest(spec.target.staging, other)
-        assert find_landed(spec) == Landed()
+        write_manifest(operation.target.staging, other)
+        assert find_landed(operation) == Landed()
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_a_window_of_another_operation_or_of_other_columns_is_neither_landed_nor
     ],
 )
 def test_a_window_that_is_partly_gone_is_damaged_and_says_what_is_missing(root: str, harm: str, said: str) -> None:
-    spec = Case(root="/nowhere").operation(1, staging=f"{root}/1")
-    write_manifest(spec.target.staging, landed(spec))
-    filesystem, inner = open_filesystem(spec.target.staging)
+    operation = Case(root="/nowhere").operation(1, staging=f"{root}/1")
+    write_manifest(operation.target.staging, landed(operation))
+    filesystem, inner = open_filesystem(operation.target.staging)
     content = filesystem.cat_file(f"{inner}/manifest.json")
     match harm:
         case "some gone":
@@ -119,23 +119,25 @@ def test_a_window_that_is_partly_gone_is_damaged_and_says_what_is_missing(root: 
         case "truncated":
             filesystem.pipe_file(f"{inner}/a/part-1.parquet", b"1")
         case "one too many":
-            put(f"{spec.target.staging}/a/part-2.parquet")
+            put(f"{operation.target.staging}/a/part-2.parquet")
         case "feed gone":
             filesystem.rm(f"{inner}/a-feed/part-0.parquet")
         case _:
             wrong = {"manifest cut off": content[:-9], "manifest no text": b"\xff" + content, "manifest empty": b""}
             filesystem.pipe_file(f"{inner}/manifest.json", wrong[harm])
-    found = find_landed(spec)
+    found = find_landed(operation)
     assert found.manifest is None
     assert said in found.damage
-    assert not is_landed(spec)
+    assert not is_landed(operation)
 
 
-def landed(spec: Operation) -> Manifest:
+def landed(operation: Operation) -> Manifest:
     """Lands two files of three bytes, and a feed of one."""
     for name in ("a/part-0.parquet", "a/part-1.parquet", "a/_SUCCESS", "a-feed/part-0.parquet", "killed/part-0.parquet"):
-        put(f"{spec.target.staging}/{name}")
-    manifest = MANIFEST.changed(operation_id=spec.operation_id, schema_fingerprint=spec.source.schema.fingerprint, files=2, bytes=6)
+        put(f"{operation.target.staging}/{name}")
+    manifest = MANIFEST.changed(
+        operation_id=operation.operation_id, schema_fingerprint=operation.source.schema.fingerprint, files=2, bytes=6
+    )
     return manifest.changed(feed_files=1, feed_bytes=3)
 
 

@@ -53,10 +53,10 @@ def test_a_record_that_lacks_a_field_is_refused() -> None:
 
 
 def test_a_merge_names_its_columns_and_prunes_by_literals() -> None:
-    spec = Case(root="x").operation(1, schema=schema(("id", "bigint"), ("a`b", "string")))
+    operation = Case(root="x").operation(1, schema=schema(("id", "bigint"), ("a`b", "string")))
     ranges = (KeyRange(column="id", low="CAST('1' AS bigint)", high="CAST('9' AS bigint)"),)
     manifest = Manifest.of(operation_id="o", attempt="a", rows=1, bytes=1, schema_fingerprint="", key_ranges=ranges)
-    assert merge_statement("delta.`p`", "s1", plan_merge(spec, manifest)) == (
+    assert merge_statement("delta.`p`", "s1", plan_merge(operation, manifest)) == (
         "MERGE INTO delta.`p` t USING s1 s ON t.`id` = s.`id` AND t.`id` BETWEEN CAST('1' AS bigint) AND CAST('9' AS bigint)\n"
         "WHEN MATCHED THEN UPDATE SET t.`a``b` = s.`a``b`\n"
         "WHEN NOT MATCHED THEN INSERT (`id`, `a``b`) VALUES (s.`id`, s.`a``b`)"
@@ -64,26 +64,26 @@ def test_a_merge_names_its_columns_and_prunes_by_literals() -> None:
 
 
 def test_a_merge_of_keys_alone_only_inserts() -> None:
-    spec = Case(root="x").operation(1, schema=schema(("id", "bigint")), delete_missing_where="t.`id` = 4")
-    statement = merge_statement("t1", "s1", plan_merge(spec, None))
+    operation = Case(root="x").operation(1, schema=schema(("id", "bigint")), delete_missing_where="t.`id` = 4")
+    statement = merge_statement("t1", "s1", plan_merge(operation, None))
     assert "WHEN MATCHED" not in statement
     assert statement.endswith("WHEN NOT MATCHED BY SOURCE AND (t.`id` = 4) THEN DELETE")
 
 
 def test_marked_rows_are_deleted_before_others_are_updated_and_never_inserted() -> None:
-    spec = Case(root="x").operation(1, schema=schema(("id", "bigint"), ("name", "string")), delete_where="name IS NULL")
-    assert merge_statement("t1", "s1", plan_merge(spec, None)) == (
+    operation = Case(root="x").operation(1, schema=schema(("id", "bigint"), ("name", "string")), delete_where="name IS NULL")
+    assert merge_statement("t1", "s1", plan_merge(operation, None)) == (
         "MERGE INTO t1 t USING s1 s ON t.`id` = s.`id`\n"
         "WHEN MATCHED AND s.`__cdc_delete` THEN DELETE\n"
         "WHEN MATCHED THEN UPDATE SET t.`name` = s.`name`\n"
         "WHEN NOT MATCHED AND NOT s.`__cdc_delete` THEN INSERT (`id`, `name`) VALUES (s.`id`, s.`name`)"
     )
-    assert not plan_merge(with_fields(spec, mode=ApplyMode.APPEND), None).deleted_flag  # such rows are left out of the batch
+    assert not plan_merge(with_fields(operation, mode=ApplyMode.APPEND), None).deleted_flag  # such rows are left out of the batch
 
 
 def test_a_backfill_of_columns_sets_them_alone_and_inserts_nothing() -> None:
-    spec = Case(root="x").operation(1, update_only=("name",))
-    assert merge_statement("t1", "s1", plan_merge(spec, None)) == (
+    operation = Case(root="x").operation(1, update_only=("name",))
+    assert merge_statement("t1", "s1", plan_merge(operation, None)) == (
         "MERGE INTO t1 t USING s1 s ON t.`id` = s.`id`\nWHEN MATCHED THEN UPDATE SET t.`name` = s.`name`"
     )
 

@@ -36,7 +36,7 @@ from cdc_ops.steps.planning.gap_recovery import draft_gap_recovery, recovers_by_
 from cdc_ops.steps.planning.log import collects_unknown_tables, first_files
 from cdc_ops.steps.planning.request import Draft
 from tests.operations import with_fields
-from tests.state_values import NOON, PIPELINE, spec, take
+from tests.state_values import NOON, PIPELINE, make_operation, take
 
 AT_NINE = ArchiveWatermark(streams=(PartitionWatermark(stream="t/0", to=(9,)),))
 BATCH = LogBatch(archive=ArchiveConfig(url="/a"), url="/a", files=(), before=ArchiveWatermark())
@@ -49,12 +49,12 @@ def store(tmp_path: Path) -> Iterator[SqlStateStore]:
 
 
 def log_spec(**changes: object) -> Operation:
-    return with_fields(spec(), log=BATCH, **changes)
+    return with_fields(make_operation(), log=BATCH, **changes)
 
 
 def manifest(**reading: object) -> Manifest:
     return Manifest.of(
-        operation_id=spec().operation_id,
+        operation_id=make_operation().operation_id,
         attempt="a",
         rows=1,
         bytes=1,
@@ -64,7 +64,7 @@ def manifest(**reading: object) -> Manifest:
 
 
 def test_the_watermark_that_the_commit_carries_is_the_one_that_reading_proved() -> None:
-    state = TableState(pipeline=PIPELINE, table=spec().table)
+    state = TableState(pipeline=PIPELINE, table=make_operation().table)
     done = log_spec(archive_after=AT_NINE)
     record = parse_record(render_record(commit_record(done, rows=1, package_version="1")))
     assert record is not None
@@ -72,7 +72,7 @@ def test_the_watermark_that_the_commit_carries_is_the_one_that_reading_proved() 
     after = committed(state, log_spec(), 4, record.progress.archive)  # the ledger's own copy of the operation did not know it yet
     assert (after.progress.archive, rebuilt(record, 4).progress.archive) == (AT_NINE, AT_NINE)
     assert committed(after, log_spec(), 4, record.progress.archive) == after
-    later = committed(after, with_fields(spec(2), archive_after=AT_NINE), 5, AT_NINE)  # a resync leaves it where it is
+    later = committed(after, with_fields(make_operation(2), archive_after=AT_NINE), 5, AT_NINE)  # a resync leaves it where it is
     assert later.progress.archive == AT_NINE
 
 
@@ -88,8 +88,8 @@ def test_events_delete_rows_and_a_truncate_takes_all_others() -> None:
 
 
 def test_columns_that_no_event_spoke_of_stay_and_rows_that_are_not_known_as_a_whole_are_not_inserted() -> None:
-    named = replace(spec().source.schema.columns[0], name="it's")
-    wide = with_fields(log_spec(), schema=replace(spec().source.schema, columns=(*spec().source.schema.columns, named)))
+    named = replace(make_operation().source.schema.columns[0], name="it's")
+    wide = with_fields(log_spec(), schema=replace(make_operation().source.schema, columns=(*make_operation().source.schema.columns, named)))
     assert plan_merge(wide, manifest()).present == ""
     statement = merge_statement("t1", "s1", plan_merge(wide, manifest(partial=1)))
     known = rf"IF(s.`{PRESENT}` IS NULL OR array_contains(s.`{PRESENT}`, 'it\'s'), s.`it's`, t.`it's`)"
@@ -139,7 +139,7 @@ def test_what_the_ledger_calls_consumed_is_read_again_after_the_lake_was_set_bac
     lease = take(store, table=table)
     found = scan_archive(opened, rules, store, (PIPELINE, table), None)
     record_scan(store, lease, found)
-    operation = with_fields(spec(table=table), log=replace(BATCH, files=found.files.files))
+    operation = with_fields(make_operation(table=table), log=replace(BATCH, files=found.files.files))
     record_frozen(store, lease, operation, NOON)
     covers = tuple(
         OffsetRange(file=file.path, stream="t/0", low=(at,), high=(at + 10,))
@@ -158,7 +158,7 @@ def test_what_the_ledger_calls_consumed_is_read_again_after_the_lake_was_set_bac
 
 def test_files_behind_a_gap_wait_with_what_is_in_them(store: SqlStateStore) -> None:
     files = tuple(ListedFile(path=f"t/partition=0/t+0+{at:010}.json", size=1) for at in (0, 20))
-    operation = with_fields(spec(), log=replace(BATCH, files=files))
+    operation = with_fields(make_operation(), log=replace(BATCH, files=files))
     lease = take(store)
     record_frozen(store, lease, operation, NOON)
     covers = tuple(OffsetRange(file=file.path, stream="t/0", low=(at,), high=(at + 10,)) for file, at in zip(files, (0, 20), strict=True))
@@ -193,7 +193,7 @@ def test_one_table_of_each_folder_looks_after_records_of_unknown_tables(url: str
     for config in resolve_tables(pipeline, names):
         if config.settings.method is Method.LOG:
             facts = Mock(pipeline=pipeline, config=config)
-            looking += [str(config.table)] if collects_unknown_tables(Mock(facts=facts, tables=lambda: tuple(names))) else []
+            looking += [str(config.table)] if collects_unknown_tables(Mock(source_table=facts, tables=lambda: tuple(names))) else []
     assert looking == expected
 
 
@@ -203,8 +203,8 @@ def test_a_gap_is_healed_where_one_comparison_can_stand_for_it(gtids: str, versi
     state = Mock(progress=TableProgress(archive=replace(AT_NINE, gtids=gtids)), phase=Phase.READY)
     facts = Mock(stored_as=Mock(keeps_versions=versions), pipeline=Mock(archive=ArchiveConfig(on_gap=OnGap.RECONCILE)))
     gap = Gap(stream="t/0", low=(9,), high=(12,))
-    assert recovers_by_query(Mock(facts=facts, state=state), (gap,)) is expected
-    assert not recovers_by_query(Mock(facts=facts, state=state), ())
+    assert recovers_by_query(Mock(source_table=facts, state=state), (gap,)) is expected
+    assert not recovers_by_query(Mock(source_table=facts, state=state), ())
 
 
 def test_one_comparison_passes_the_first_gap_of_each_stream_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +213,7 @@ def test_one_comparison_passes_the_first_gap_of_each_stream_and_no_other(monkeyp
     monkeypatch.setattr(
         gap_recovery,
         "draft_comparison",
-        lambda order, heals: Draft(operations=(with_fields(spec(), compare=replace(compare, heals=heals)),)),
+        lambda order, heals: Draft(operations=(with_fields(make_operation(), compare=replace(compare, heals=heals)),)),
     )
     ranges = [("t/0", 30, 40), ("t/0", 9, 12), ("t/1", 5, 6), ("t/0", 20, 21)]
     gaps = tuple(Gap(stream=stream, low=(low,), high=(high,)) for stream, low, high in ranges)

@@ -94,12 +94,12 @@ def test_without_a_normal_text_or_with_a_column_of_that_name_keys_are_compared_e
 
 
 def test_a_frozen_operation_is_compared_with_its_key_columns_and_not_read_under_another_collation() -> None:
-    spec = Case(root="x").operation(1, schema=NORMALISED, keys=("_key_code",))
-    assert rebase_on_current_columns(spec, source_table(loose()), head(NORMALISED, ("_key_code",)), RUN) is spec
-    assert spec.source_keys == ("code",)
+    operation = Case(root="x").operation(1, schema=NORMALISED, keys=("_key_code",))
+    assert rebase_on_current_columns(operation, source_table(loose()), head(NORMALISED, ("_key_code",)), RUN) is operation
+    assert operation.source_keys == ("code",)
     assert drift(NORMALISED, alike(loose("unicode_ci"), NORMALISED)) == ("code is compared by another collation",)
     with pytest.raises(SchemaChangedError):
-        rebase_on_current_columns(spec, source_table(loose("unicode_ci")), head(NORMALISED, ("_key_code",)), RUN)
+        rebase_on_current_columns(operation, source_table(loose("unicode_ci")), head(NORMALISED, ("_key_code",)), RUN)
 
 
 def test_rules_are_recorded_and_compared_by_column() -> None:

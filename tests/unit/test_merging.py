@@ -17,13 +17,13 @@ from cdc_ops.core.operation.results import KeyRange, Manifest
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import NullKeyError
-from tests.operations import operation, with_fields
+from tests.operations import operation_with, with_fields
 
 TABLE = TableName(schema="shop", name="orders")
 COLUMNS = tuple(
     Column(name=name, source_type="int", delta_type="int", nullable=False, expression=f"`{name}`") for name in ("a", "b", "note")
 )
-SPEC = operation(
+SPEC = operation_with(
     pipeline="p",
     table=TABLE,
     op_seq=1,

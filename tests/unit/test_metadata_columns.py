@@ -17,9 +17,9 @@ OWN = MetadataColumns(op="op", synced_at="at", operation="number", deleted_at="g
 
 
 def test_a_statement_says_of_each_row_what_it_does_to_it() -> None:
-    spec = Case(root="/r").operation(7, stored_as=replace(LATEST, own=OWN), deleted_column="_deleted", delete_missing_where="true")
-    text = merge_statement("t", "s", plan_merge(spec, None))
-    at = f"TIMESTAMP '{spec.planned_at:%Y-%m-%d %H:%M:%S.%f}Z'"
+    operation = Case(root="/r").operation(7, stored_as=replace(LATEST, own=OWN), deleted_column="_deleted", delete_missing_where="true")
+    text = merge_statement("t", "s", plan_merge(operation, None))
+    at = f"TIMESTAMP '{operation.planned_at:%Y-%m-%d %H:%M:%S.%f}Z'"
     since = f"IF(t.`_deleted`, t.`gone_at`, {at})"
     update, insert, gone = text.splitlines()[1:]
     marked = "s.`_deleted`"
@@ -30,8 +30,8 @@ def test_a_statement_says_of_each_row_what_it_does_to_it() -> None:
 
 
 def test_some_columns_of_a_row_say_nothing_of_its_delete() -> None:
-    spec = Case(root="/r").operation(7, stored_as=replace(LATEST, own=OWN), deleted_column="_deleted", update_only=("name",))
-    text = merge_statement("t", "s", plan_merge(spec, None))
+    operation = Case(root="/r").operation(7, stored_as=replace(LATEST, own=OWN), deleted_column="_deleted", update_only=("name",))
+    text = merge_statement("t", "s", plan_merge(operation, None))
     assert "gone_at" not in text
     assert "t.`op`" not in text
     assert "t.`number` = 7L" in text

@@ -135,8 +135,8 @@ def test_the_schema_is_said_once_and_not_in_each_row(terminal: StringIO, show: C
 
 def bounded_plan(table: TableName) -> TablePlan:
     read = WindowRead(window=WINDOW, slices=("",), bound_method="oldest-writer")
-    spec = replace(Case(root="x").operation(1), read=read)
-    return TablePlan(config=config_of(table), state=TableState(pipeline="shop", table=table), new=Draft(operations=(spec,)))
+    operation = replace(Case(root="x").operation(1), read=read)
+    return TablePlan(config=config_of(table), state=TableState(pipeline="shop", table=table), new=Draft(operations=(operation,)))
 
 
 @pytest.mark.parametrize("terminal", [80], indirect=True)
@@ -195,10 +195,10 @@ def test_a_quiet_run_does_not_count_warnings_either(terminal: StringIO) -> None:
 
 
 def test_a_table_without_cursor_shows_when_it_was_compared(terminal: StringIO) -> None:
-    spec = with_fields(
+    operation = with_fields(
         Case(root="x").operation(1), cursor=Cursor(columns=()), fresh_at=NOW - timedelta(minutes=1), watermark_after=WINDOW.low
     )
-    state = committed(TableState(pipeline=spec.pipeline, table=spec.table), spec, 0)
+    state = committed(TableState(pipeline=operation.pipeline, table=operation.table), operation, 0)
     render.print_status([TableOverview(state=state, stats=None, last_run=None, lease=None)])
     assert "compared 2026-01-31 10:14:00" in terminal.getvalue()
     assert "2026-01-31 10:00:00" not in terminal.getvalue()

@@ -32,16 +32,16 @@ def order(**settings: Any) -> TableRequest:
     target = TargetConfig(root="/lake", staging="/staging")
     pipeline = Pipeline(name="shop", source=Silent.config, target=target, tables=())
     config = TableConfig(pipeline="shop", table=TABLE, settings=TableSettings.of(**settings), path="/lake/shop/orders")
-    facts = SourceTable(pipeline=pipeline, config=config, schema=SCHEMA, keys=("id",), cursor=CURSOR, warnings=())
+    source_table = SourceTable(pipeline=pipeline, config=config, schema=SCHEMA, keys=("id",), cursor=CURSOR, warnings=())
     state = TableState(pipeline="shop", table=TABLE, op_seq=7, progress=TableProgress(watermark=watermark(5)))
     asked = RunRequest(run_id="r", trigger="t", holder="h", kind=RunKind.RESYNC)
-    return TableRequest(source=cast(Any, Silent()), run=asked, facts=facts, state=state, ledger=cast(Any, None), tables=tuple)
+    return TableRequest(source=cast(Any, Silent()), run=asked, source_table=source_table, state=state, ledger=cast(Any, None), tables=tuple)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in OperationKind if not kind.is_live])
 def test_a_plan_that_reads_again_leaves_the_watermark_of_finished_work(kind: OperationKind) -> None:
-    spec = new_operation(order(), kind, NOW, NOTHING)
-    assert (spec.op_seq, spec.before.watermark, spec.after.watermark) == (8, watermark(5), watermark(5))
+    operation = new_operation(order(), kind, NOW, NOTHING)
+    assert (operation.op_seq, operation.before.watermark, operation.after.watermark) == (8, watermark(5), watermark(5))
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from cdc_ops.steps.reporting import stopwatch as clock
 from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
 from cdc_ops.steps.runs.run import RunReport
 from tests.operations import changed, made
-from tests.state_values import spec
+from tests.state_values import make_operation
 
 TABLE = TableName(schema="shop", name="orders")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -39,7 +39,7 @@ RUN = made(
     table=TABLE,
     run_id="r",
     trigger="cli",
-    kind=spec(1).kind,
+    kind=make_operation(1).kind,
     status=TableRunStatus.COMMITTED,
     started_at=NOW,
     phases=spent(plan=0.25, spark_start=7, landing=1.24, merge=4),
@@ -124,7 +124,7 @@ def test_phases_of_all_tries_of_a_run_are_added_up(tmp_path: Path) -> None:
             pipeline="shop",
             run_id="r",
             source=SourceConfig(kind=SourceKind.MYSQL, connection="shop_db"),
-            operations=(replace(spec(1), table=TABLE, operation_id="o"),),
+            operations=(replace(make_operation(1), table=TABLE, operation_id="o"),),
             result_path=journal.result_path(step, number),
             package_version="1",
         )

@@ -10,7 +10,7 @@ from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.steps.query.connection_limit import ConnectionLimit, at_most, connections_of
 from tests.operations import with_fields
-from tests.state_values import spec
+from tests.state_values import make_operation
 
 PATIENCE_SECONDS = 30.0
 
@@ -84,9 +84,9 @@ def test_without_a_limit_nobody_waits() -> None:
 
 def test_an_operation_holds_what_it_opens_at_most() -> None:
     compare = CompareSpec(strength=CompareLevel.KEYS, buckets=None, readers=6, guard=DeleteGuard(max_ratio=1.0, max_rows=0), why="")
-    assert connections_of(with_fields(spec(1), slices=("a", "b"))) == 2
-    assert connections_of(with_fields(spec(1), slices=("a", "b"), compare=compare)) == 6
-    assert connections_of(with_fields(spec(1), slices=())) == 1
+    assert connections_of(with_fields(make_operation(1), slices=("a", "b"))) == 2
+    assert connections_of(with_fields(make_operation(1), slices=("a", "b"), compare=compare)) == 6
+    assert connections_of(with_fields(make_operation(1), slices=())) == 1
 
 
 @given(count=st.integers(1, 12), most=st.integers(0, 12))

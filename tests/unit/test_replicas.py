@@ -14,7 +14,7 @@ from cdc_ops.errors import SourceBusyError
 from cdc_ops.sources.base import Source, SourcePosition
 from cdc_ops.steps.query.replica_reads import LOOK_AGAIN, ReplicaReads
 from tests.operations import with_fields
-from tests.state_values import spec as increment
+from tests.state_values import make_operation as increment
 
 CONFIG = SourceConfig(kind=SourceKind.MARIADB, connection="c", snapshot_connection="r", max_load_wait=timedelta(minutes=1))
 PLAIN = with_fields(increment(1), window=Window(low=None, high=None))
@@ -63,25 +63,25 @@ class Server:
         return main, ReplicaReads(main, self.replica, self.said.append, lambda: self.seconds)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("spec", [CHUNK, COMPARED, FULL, COLUMNS], ids=["chunk", "compared", "full", "columns"])
-def test_whole_tables_are_read_from_the_replica_once_it_has_applied_the_position_of_now(spec: Operation) -> None:
+@pytest.mark.parametrize("operation", [CHUNK, COMPARED, FULL, COLUMNS], ids=["chunk", "compared", "full", "columns"])
+def test_whole_tables_are_read_from_the_replica_once_it_has_applied_the_position_of_now(operation: Operation) -> None:
     server = Server(looks=2)
     _, reads = server.reads()
-    assert reads.source_of(spec) is server
+    assert reads.source_of(operation) is server
     assert (server.asked, server.left) == (1, {"1": -1})
     assert server.said == [
-        f"{spec.table}: waits until the replica has applied position 1",
-        f"{spec.table}: the replica has caught up after {2 * LOOK_AGAIN.total_seconds():.0f} s",
+        f"{operation.table}: waits until the replica has applied position 1",
+        f"{operation.table}: the replica has caught up after {2 * LOOK_AGAIN.total_seconds():.0f} s",
     ]
     reads.close()
     assert (server.opened, server.closed) == (1, 1)
 
 
-@pytest.mark.parametrize("spec", [PLAIN, with_fields(COLUMNS, window=Window(low=None, high=None))], ids=["increment", "range"])
-def test_windows_are_read_from_the_source_and_no_replica_is_opened(spec: Operation) -> None:
+@pytest.mark.parametrize("operation", [PLAIN, with_fields(COLUMNS, window=Window(low=None, high=None))], ids=["increment", "range"])
+def test_windows_are_read_from_the_source_and_no_replica_is_opened(operation: Operation) -> None:
     server = Server()
     main, reads = server.reads()
-    assert reads.source_of(spec) is main
+    assert reads.source_of(operation) is main
     reads.close()
     assert (server.opened, server.asked, server.closed) == (0, 0, 0)
 
@@ -89,8 +89,8 @@ def test_windows_are_read_from_the_source_and_no_replica_is_opened(spec: Operati
 def test_chunks_of_a_snapshot_wait_once_and_other_operations_each_time() -> None:
     server = Server()
     _, reads = server.reads()
-    for spec in (CHUNK, CHUNK, FULL, COMPARED):
-        assert reads.source_of(spec) is server
+    for operation in (CHUNK, CHUNK, FULL, COMPARED):
+        assert reads.source_of(operation) is server
     assert (server.asked, server.opened) == (3, 1)
     assert server.said == []
 

@@ -16,12 +16,14 @@ FIFTH = Case(root="/nowhere").operation(5, operation_id="ours")
 STATE = committed(TableState(pipeline=PIPELINE, table=TABLE, op_seq=4, committed_op_seq=4), FIFTH, 7)
 
 
-def record(spec: Operation) -> CommitRecord:
-    return commit_record(spec, rows=1, package_version="0")
+def record(operation: Operation) -> CommitRecord:
+    return commit_record(operation, rows=1, package_version="0")
 
 
-def head(spec: Operation, *, txn_version: int = 5, version: int = 7) -> LakeHead:
-    return LakeHead(version=version, txn_version=txn_version, record=record(spec), record_version=version, foreign_app_ids=(), columns=())
+def head(operation: Operation, *, txn_version: int = 5, version: int = 7) -> LakeHead:
+    return LakeHead(
+        version=version, txn_version=txn_version, record=record(operation), record_version=version, foreign_app_ids=(), columns=()
+    )
 
 
 def test_the_same_number_of_the_same_operation_is_equal() -> None:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from cdc_ops.errors import ConfigError, LedgerUnavailableError, StateError
 from cdc_ops.state.sql import open_reader, open_store
 from tests.state_contract import StateContract
-from tests.state_values import ORDERS, PIPELINE, fresh, python, race, run, spec, take
+from tests.state_values import ORDERS, PIPELINE, fresh, make_operation, python, race, run, take
 
 
 @pytest.fixture
@@ -73,8 +73,8 @@ def test_a_process_killed_in_the_middle_of_a_write_leaves_the_ledger_usable(path
     assert killed.returncode == -signal.SIGKILL
     with open_store(url, patience=timedelta(milliseconds=50)) as store:
         assert len(store.table_runs()) == 1
-        store.freeze(take(store), fresh(), (spec(1),))
-        assert store.open_operations(PIPELINE, ORDERS) == (spec(1),)
+        store.freeze(take(store), fresh(), (make_operation(1),))
+        assert store.open_operations(PIPELINE, ORDERS) == (make_operation(1),)
 
 
 def test_a_ledger_locked_by_somebody_else_is_unavailable_for_writing_and_readable(path: Path) -> None:

@@ -92,10 +92,10 @@ def test_what_ignores_deletes_removes_nothing_whatever_asks_for_it() -> None:
     stored = decided(method=Method.LOG, deletes=Deletes.IGNORE)
     assert stored.ignores_deletes
     assert decided(deletes=Deletes.IGNORE) == replace(LATEST, ignores_deletes=True)
-    spec = Case(root="/r").operation(1, stored_as=stored, delete_missing_where="t.`id` = 1", delete_where="name = 'x'")
-    told = plan_merge(spec, manifest(READING.changed(truncates=((1, 2),), deletes=1)))
+    operation = Case(root="/r").operation(1, stored_as=stored, delete_missing_where="t.`id` = 1", delete_where="name = 'x'")
+    told = plan_merge(operation, manifest(READING.changed(truncates=((1, 2),), deletes=1)))
     assert "BY SOURCE" not in merge_statement("t", "s", told)
-    assert plan_merge(spec, manifest(None)).deleted_flag == ""
+    assert plan_merge(operation, manifest(None)).deleted_flag == ""
 
 
 def test_changes_are_ordered_and_deleted_by_columns_that_are_not_stored() -> None:
@@ -103,9 +103,9 @@ def test_changes_are_ordered_and_deleted_by_columns_that_are_not_stored() -> Non
     feed = config(keys=("name",), sequence_by=("seq",), except_column_list=("op", "seq"), apply_as_deletes="op = 'D'")
     found = stored_as(pipeline(), feed, SCHEMA, ("name",), hidden)
     assert found.sequence == Sequence(kind=SequenceKind.COLUMNS, type="int", columns=("seq",), types=("int",))
-    spec = Case(root="/r").operation(1, stored_as=found, hidden=hidden)
-    assert spec.read_schema.names == (*spec.source.schema.names, "op", "seq")
-    assert plan_merge(spec, manifest(None)).columns == (*spec.source.schema.names, SEQUENCE)
+    operation = Case(root="/r").operation(1, stored_as=found, hidden=hidden)
+    assert operation.read_schema.names == (*operation.source.schema.names, "op", "seq")
+    assert plan_merge(operation, manifest(None)).columns == (*operation.source.schema.names, SEQUENCE)
     with pytest.raises(ConfigError, match="its keys are the primary key"):
         stored_as(pipeline(), feed, SCHEMA, ("id",), hidden)
     ignoring = replace(feed, settings=feed.settings.changed(deletes=Deletes.IGNORE))
@@ -123,12 +123,12 @@ def test_nulls_are_ignored_in_columns_that_can_have_them() -> None:
 
 def test_a_null_that_is_ignored_leaves_the_stored_value_and_a_new_row_is_known_as_a_whole() -> None:
     order = Sequence(kind=SequenceKind.COLUMNS, type="bigint", columns=("change_id",))
-    spec = Case(root="/r").operation(1, stored_as=replace(EVENTS, sequence=order, nulls_ignored=("name",)))
-    text = merge_statement("t", "s", plan_merge(spec, manifest(None)))
+    operation = Case(root="/r").operation(1, stored_as=replace(EVENTS, sequence=order, nulls_ignored=("name",)))
+    text = merge_statement("t", "s", plan_merge(operation, manifest(None)))
     known = "s.`__cdc_present` IS NULL OR array_contains(s.`__cdc_present`, "
     assert f"t.`name` = IF({known}'name'), s.`name`, t.`name`)" in text
     assert f"VALUES (IF({known}''), s.`id`, raise_error(" in text
-    assert plan_merge(with_fields(spec, mode=ApplyMode.OVERWRITE), manifest(None)).present == ""
+    assert plan_merge(with_fields(operation, mode=ApplyMode.OVERWRITE), manifest(None)).present == ""
 
 
 def test_columns_whose_history_is_kept_are_named_or_all_but_some() -> None:
@@ -189,10 +189,10 @@ def test_what_would_lose_or_falsify_versions_is_refused(stored: TableStorage, re
 
 def test_single_columns_of_a_table_of_changes_are_not_filled() -> None:
     chosen = config(keys=("name",), sequence_by=("change_id",))
-    facts = SourceTable(pipeline=pipeline(), config=chosen, schema=SCHEMA, keys=("name",), cursor=CURSOR, warnings=())
+    source_table = SourceTable(pipeline=pipeline(), config=chosen, schema=SCHEMA, keys=("name",), cursor=CURSOR, warnings=())
     state = made(TableState, pipeline="shop", table=TABLE, watermark=watermark(1))
     asked = run(RunKind.BACKFILL, columns=("changed_at",))
-    order = TableRequest(source=cast(Any, None), run=asked, facts=facts, state=state, ledger=cast(Any, None), tables=tuple)
+    order = TableRequest(source=cast(Any, None), run=asked, source_table=source_table, state=state, ledger=cast(Any, None), tables=tuple)
     with pytest.raises(RequestError, match="the rows at the source are changes"):
         draft_operations(order)
 
@@ -246,18 +246,18 @@ def test_no_backfill_is_advised_for_a_column_of_ours(stored: TableStorage, colum
 def test_a_backfill_of_a_new_column_is_advised_only_where_it_can_run(
     stored: TableStorage, keys: tuple[str, ...], settings: dict[str, Any], advised: bool
 ) -> None:
-    facts = SourceTable(
+    source_table = SourceTable(
         pipeline=pipeline(), config=config(**settings), schema=SCHEMA, keys=keys, cursor=CURSOR, warnings=(), stored_as=stored
     )
     kept = [(column.name, column.delta_type) for column in SCHEMA.columns if column.name not in ("id", "changed_at")]
-    [note] = apply_schema_policy(replace(facts, cursor=Cursor(columns=())), head(*kept, *stored.order_columns), run()).notes
+    [note] = apply_schema_policy(replace(source_table, cursor=Cursor(columns=())), head(*kept, *stored.order_columns), run()).notes
     assert "column changed_at" in note
     assert ("backfill" in note) is advised
 
 
 def test_an_event_that_is_older_than_its_row_is_neither_written_nor_deletes() -> None:
-    spec = Case(root="/r").operation(1, stored_as=EVENTS)
-    plan = plan_merge(spec, manifest(READING.changed(truncates=((1, 2), (3, 4)), deletes=1)))
+    operation = Case(root="/r").operation(1, stored_as=EVENTS)
+    plan = plan_merge(operation, manifest(READING.changed(truncates=((1, 2), (3, 4)), deletes=1)))
     text = merge_statement("t", "s", plan)
     guard = "(t.`_cdc_sequence` IS NULL OR t.`_cdc_sequence` <= s.`_cdc_sequence`)"
     assert f"WHEN MATCHED AND s.`__cdc_delete` AND {guard} THEN DELETE" in text
@@ -267,15 +267,15 @@ def test_an_event_that_is_older_than_its_row_is_neither_written_nor_deletes() ->
 
 def test_a_resync_of_a_range_of_changes_sets_no_newer_row_back() -> None:
     order = Sequence(kind=SequenceKind.COLUMNS, type="bigint", columns=("change_id",))
-    spec = Case(root="/r").operation(1, kind=OperationKind.RESYNC, stored_as=replace(EVENTS, sequence=order))
-    assert plan_merge(with_fields(spec, window=Window(low=None, high=None)), manifest(None)).sequence == SEQUENCE
-    assert plan_merge(spec, manifest(None)).sequence == ""  # of keys: the rows are what the source has
+    operation = Case(root="/r").operation(1, kind=OperationKind.RESYNC, stored_as=replace(EVENTS, sequence=order))
+    assert plan_merge(with_fields(operation, window=Window(low=None, high=None)), manifest(None)).sequence == SEQUENCE
+    assert plan_merge(operation, manifest(None)).sequence == ""  # of keys: the rows are what the source has
 
 
 def test_of_a_table_that_was_emptied_a_null_keeps_nothing_older() -> None:
     order = Sequence(kind=SequenceKind.COLUMNS, type="bigint", columns=("change_id",))
-    spec = Case(root="/r").operation(1, stored_as=replace(EVENTS, sequence=order, nulls_ignored=("name",)))
-    text = merge_statement("t", "s", delete_older(plan_merge(spec, manifest(None)), SEQUENCE, "CAST('7' AS bigint)"))
+    operation = Case(root="/r").operation(1, stored_as=replace(EVENTS, sequence=order, nulls_ignored=("name",)))
+    text = merge_statement("t", "s", delete_older(plan_merge(operation, manifest(None)), SEQUENCE, "CAST('7' AS bigint)"))
     older = "t.`_cdc_sequence` IS NULL OR t.`_cdc_sequence` < CAST('7' AS bigint)"
     assert f"WHEN NOT MATCHED BY SOURCE AND ({older}) THEN DELETE" in text
     assert f"'name') OR (array_contains(s.`__cdc_present`, '') AND ({older})), s.`name`, t.`name`)" in text
@@ -287,8 +287,8 @@ def test_without_one_order_no_event_is_taken_for_an_old_one() -> None:
 
 
 def test_a_row_that_is_marked_as_deleted_keeps_the_place_of_its_delete() -> None:
-    spec = Case(root="/r").operation(1, stored_as=EVENTS, deleted_column="_deleted")
-    text = merge_statement("t", "s", plan_merge(spec, manifest()))
+    operation = Case(root="/r").operation(1, stored_as=EVENTS, deleted_column="_deleted")
+    text = merge_statement("t", "s", plan_merge(operation, manifest()))
     assert "THEN UPDATE SET t.`_deleted` = TRUE, t.`_cdc_sequence` = s.`_cdc_sequence`" in text
 
 

@@ -32,37 +32,37 @@ STATE = made(
 REREADS = (OperationKind.BACKFILL, OperationKind.RESYNC, OperationKind.RECONCILE)
 
 
-def operation(op_seq: int, kind: OperationKind, after: CursorValue, **changes: Any) -> Operation:
+def operation_of(op_seq: int, kind: OperationKind, after: CursorValue, **changes: Any) -> Operation:
     return Case(root="/r").operation(op_seq, kind=kind, watermark_after=after, **changes)
 
 
 def test_an_increment_moves_watermark_and_number_together() -> None:
-    after = committed(STATE, operation(8, OperationKind.INCREMENT, watermark(9)), 41)
+    after = committed(STATE, operation_of(8, OperationKind.INCREMENT, watermark(9)), 41)
     assert (after.op_seq, after.committed_op_seq, after.operation_id) == (8, 8, "operation-8")
     assert (after.progress.watermark, after.scanned_to, after.delta_version) == (watermark(9), watermark(9), 41)
 
 
 @pytest.mark.parametrize("kind", REREADS)
 def test_what_reads_again_moves_neither_watermark_nor_what_was_searched_or_seen(kind: OperationKind) -> None:
-    after = committed(STATE, operation(8, kind, watermark(5), seen_after=READ), 41)
+    after = committed(STATE, operation_of(8, kind, watermark(5), seen_after=READ), 41)
     assert (after.op_seq, after.committed_op_seq) == (8, 8)
     assert (after.progress.watermark, after.scanned_to, after.progress.seen) == (watermark(5), watermark(6), SEEN)
 
 
 def test_a_commit_step_that_runs_twice_changes_the_state_once() -> None:
-    spec = operation(8, OperationKind.INCREMENT, watermark(9))
-    once = committed(STATE, spec, 41)
-    assert committed(once, spec, 41) == once
+    operation = operation_of(8, OperationKind.INCREMENT, watermark(9))
+    once = committed(STATE, operation, 41)
+    assert committed(once, operation, 41) == once
 
 
 @pytest.mark.parametrize("op_seq", [7, 9])
 def test_an_operation_that_does_not_follow_the_state_is_not_committed(op_seq: int) -> None:
     with pytest.raises(StaleStateError, match="does not follow"):
-        committed(STATE, operation(op_seq, OperationKind.INCREMENT, watermark(9), operation_id="another"), 41)
+        committed(STATE, operation_of(op_seq, OperationKind.INCREMENT, watermark(9), operation_id="another"), 41)
 
 
 def test_what_is_planned_behind_open_operations_begins_where_they_end() -> None:
-    open_ones = (operation(8, OperationKind.INCREMENT, watermark(9)), operation(9, OperationKind.BACKFILL, watermark(9)))
+    open_ones = (operation_of(8, OperationKind.INCREMENT, watermark(9)), operation_of(9, OperationKind.BACKFILL, watermark(9)))
     assert (projected(STATE, open_ones).op_seq, projected(STATE, open_ones).progress.watermark) == (9, watermark(9))
 
 
@@ -73,16 +73,16 @@ def test_a_search_that_found_nothing_leaves_the_watermark() -> None:
 
 @pytest.mark.parametrize("kind", REREADS)
 def test_what_is_given_up_burns_its_number_and_nothing_else(kind: OperationKind) -> None:
-    assert abandoned(STATE, operation(8, kind, watermark(5))) == replace(STATE, op_seq=8)
+    assert abandoned(STATE, operation_of(8, kind, watermark(5))) == replace(STATE, op_seq=8)
 
 
 def test_what_is_live_is_never_given_up() -> None:
     with pytest.raises(StaleStateError):
-        abandoned(STATE, operation(8, OperationKind.INCREMENT, watermark(9)))
+        abandoned(STATE, operation_of(8, OperationKind.INCREMENT, watermark(9)))
 
 
 def record(op_seq: int) -> CommitRecord:
-    return commit_record(operation(op_seq, OperationKind.INCREMENT, watermark(op_seq)), rows=1, package_version="1")
+    return commit_record(operation_of(op_seq, OperationKind.INCREMENT, watermark(op_seq)), rows=1, package_version="1")
 
 
 def test_a_record_carries_the_watermark_that_the_table_has_after_it() -> None:
@@ -112,16 +112,16 @@ def head(op_seq: int, version: int, *changes: ForeignChange) -> LakeHead:
 
 
 def test_an_operation_is_applied_only_where_its_plan_found_the_table() -> None:
-    spec = operation(8, OperationKind.INCREMENT, watermark(9), watermark_before=watermark(7), delta_version_before=12)
-    check_base(spec, head(7, 12))
-    check_base(spec, head(8, 13))  # its number is taken: Delta skips the statement
+    operation = operation_of(8, OperationKind.INCREMENT, watermark(9), watermark_before=watermark(7), delta_version_before=12)
+    check_base(operation, head(7, 12))
+    check_base(operation, head(8, 13))  # its number is taken: Delta skips the statement
     for elsewhere in (head(6, 12), None):
         with pytest.raises(StaleStateError, match="the Delta table has another state"):
-            check_base(spec, elsewhere)
+            check_base(operation, elsewhere)
 
 
 def test_a_table_that_was_restored_to_where_it_stood_is_another_one_all_the_same() -> None:
-    spec = operation(8, OperationKind.INCREMENT, watermark(9), watermark_before=watermark(7), delta_version_before=12)
-    check_base(spec, head(7, 13, ForeignChange(version=13, operation="DELETE")))
+    operation = operation_of(8, OperationKind.INCREMENT, watermark(9), watermark_before=watermark(7), delta_version_before=12)
+    check_base(operation, head(7, 13, ForeignChange(version=13, operation="DELETE")))
     with pytest.raises(StaleStateError, match="RESTORE in Delta version 13"):
-        check_base(spec, head(7, 13, ForeignChange(version=13, operation="RESTORE")))
+        check_base(operation, head(7, 13, ForeignChange(version=13, operation="RESTORE")))

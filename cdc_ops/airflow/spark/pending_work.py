@@ -41,7 +41,7 @@ def open_work(task: TaskContext, step: Step) -> Work:
     not_landed: list[str] = []
     for config in task.configs:
         unfinished = task.context.store.open_operations(config.pipeline, config.table)
-        left = tuple(spec for spec in unfinished if spec.operation_id not in done)
+        left = tuple(operation for operation in unfinished if operation.operation_id not in done)
         ready = _ready(step, left)
         operations += ready
         if step is Step.MERGE and left and not ready:
@@ -55,7 +55,7 @@ def take_leases(task: TaskContext, operations: Iterable[Operation]) -> tuple[tup
     Returns:
         The leases, and the tables that another run holds by now, with the reason.
     """
-    busy = {spec.table for spec in operations}
+    busy = {operation.table for operation in operations}
     leases: list[Lease] = []
     held: dict[str, CdcError] = {}
     for config in task.configs:
@@ -70,8 +70,8 @@ def take_leases(task: TaskContext, operations: Iterable[Operation]) -> tuple[tup
 
 def count_attempts(task: TaskContext, leases: tuple[Lease, ...], operations: tuple[Operation, ...]) -> None:
     """Counts, once a run, that it tries these operations: with the first application that works on them, whichever step and try that is."""
-    seen = {spec.operation_id for job, _ in task.journal.tries() for spec in job.operations}
-    start_attempts(task.context, leases, tuple(spec for spec in operations if spec.operation_id not in seen))
+    seen = {operation.operation_id for job, _ in task.journal.tries() for operation in job.operations}
+    start_attempts(task.context, leases, tuple(operation for operation in operations if operation.operation_id not in seen))
 
 
 def errors_of(result: StepResult) -> dict[str, CdcError]:
@@ -107,17 +107,17 @@ def named(configs: Iterable[TableConfig]) -> list[str]:
 def _ready(step: Step, left: tuple[Operation, ...]) -> tuple[Operation, ...]:
     match step:
         case Step.EXTRACT:
-            return tuple(spec for spec in left if spec.apply.landing is Landing.STAGED and not is_landed(spec))
+            return tuple(operation for operation in left if operation.apply.landing is Landing.STAGED and not is_landed(operation))
         case Step.MERGE:
-            missing = next((index for index, spec in enumerate(left) if not _can_merge(spec)), len(left))
+            missing = next((index for index, operation in enumerate(left) if not _can_merge(operation)), len(left))
             return left[:missing]
         case _:
             return left
 
 
-def _can_merge(spec: Operation) -> bool:
+def _can_merge(operation: Operation) -> bool:
     """True if an operation has been extracted; of one whose landed files are damaged by now, the merge reads the window again."""
-    if spec.apply.landing is not Landing.STAGED:
+    if operation.apply.landing is not Landing.STAGED:
         return True
-    landed = find_landed(spec)
+    landed = find_landed(operation)
     return landed.manifest is not None or bool(landed.damage)

@@ -88,7 +88,7 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
             self.log.warning("Not merged, because they failed in the task 'extract': %s", ", ".join(work.not_landed))
         leases, errors = take_leases(task, work.operations)
         held = {lease.table for lease in leases}
-        operations = tuple(spec for spec in work.operations if spec.table in held)
+        operations = tuple(operation for operation in work.operations if operation.table in held)
         if operations:
             count_attempts(task, leases, operations)
             path = task.journal.result_path(self.step, task.attempt)

@@ -67,5 +67,5 @@ def rebuild(
 
 
 def _rebuilt(config: TableConfig, rebuilt: Rebuilt) -> dict[str, Any]:
-    discarded = [spec.op_seq for spec in rebuilt.discarded]
+    discarded = [operation.op_seq for operation in rebuilt.discarded]
     return {"table": str(config.table), "state": json_codec.to_data(rebuilt.state), "has_table": rebuilt.has_table, "discarded": discarded}

@@ -137,11 +137,11 @@ class TableVerifier:
         """Returns what is compared of a table, and the columns that are not, because the lake does not have them."""
         from cdc_ops.steps.planning.reconcile import plan_verification
 
-        facts = read_source_table(self.context.pipeline, self.source, config)
+        source_table = read_source_table(self.context.pipeline, self.source, config)
         head = read_head(config.path, config.pipeline, config.table)
-        schema = only_columns(facts.schema, (name for name, _ in head.columns)) if head else facts.schema
-        missing = [column.name for column in facts.schema.columns if schema.column(column.name) is None]
-        return plan_verification(self.source, replace(facts, schema=schema), config.settings.load.parallelism), missing
+        schema = only_columns(source_table.schema, (name for name, _ in head.columns)) if head else source_table.schema
+        missing = [column.name for column in source_table.schema.columns if schema.column(column.name) is None]
+        return plan_verification(self.source, replace(source_table, schema=schema), config.settings.load.parallelism), missing
 
 
 def print_verification(documents: Sequence[dict[str, Any]]) -> None:

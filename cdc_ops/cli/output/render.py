@@ -95,17 +95,20 @@ def _plan_rows(plan: TablePlan) -> list[tuple[str, ...]]:
     if not plan.operations:
         return [("[dim]idle[/]", escape(plan.new.idle), "")]
     rows: list[tuple[str, ...]] = []
-    if len(plan.new.operations) > MANY and all(spec.kind.is_snapshot for spec in plan.new.operations) and not plan.unfinished:
-        slices, whole = sum(len(spec.slices) for spec in plan.new.operations), sum(spec.expected_rows for spec in plan.new.operations)
+    if len(plan.new.operations) > MANY and all(operation.kind.is_snapshot for operation in plan.new.operations) and not plan.unfinished:
+        slices, whole = (
+            sum(len(operation.slices) for operation in plan.new.operations),
+            sum(operation.expected_rows for operation in plan.new.operations),
+        )
         return [(f"snapshot in {len(plan.new.operations):,} parts", f"{slices:,} slices", f"{whole:,}")]
-    for spec in plan.operations:
-        interrupted = ", interrupted" if spec in plan.unfinished else ""
-        cut = f"{len(spec.slices)} slices" if len(spec.slices) > 1 else ""
-        archived = isinstance(spec.read, ArchiveRead)
-        window = str(spec.window) if spec.window else spec.extent if archived else cut
-        method = spec.read.bound_method if isinstance(spec.read, WindowRead | ChunkRead) else ""
+    for operation in plan.operations:
+        interrupted = ", interrupted" if operation in plan.unfinished else ""
+        cut = f"{len(operation.slices)} slices" if len(operation.slices) > 1 else ""
+        archived = isinstance(operation.read, ArchiveRead)
+        window = str(operation.window) if operation.window else operation.extent if archived else cut
+        method = operation.read.bound_method if isinstance(operation.read, WindowRead | ChunkRead) else ""
         reads = ", ".join(filter(None, (window, f"bound by {method}" if method else "")))
-        rows.append((f"{spec.words}{interrupted}", escape(reads), "" if archived else f"{spec.expected_rows:,}"))
+        rows.append((f"{operation.words}{interrupted}", escape(reads), "" if archived else f"{operation.expected_rows:,}"))
     return rows
 
 

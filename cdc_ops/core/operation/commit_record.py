@@ -77,7 +77,7 @@ class CommitRecord:
 
 
 def commit_record(
-    spec: Operation,
+    operation: Operation,
     *,
     rows: int | None,
     package_version: str,
@@ -88,33 +88,33 @@ def commit_record(
     """Returns the record that an operation's commit carries.
 
     Args:
-        spec: The frozen operation.
+        operation: The frozen operation.
         rows: Rows that were read, if known.
         package_version: Of the package that commits.
         late: Late rows among them.
         marked: Rows that the commit marks as deleted.
         archive: Up to where the table has everything of its archive, as reading its files showed; None if no files were read.
     """
-    after = spec.after if archive is None else replace(spec.after, archive=archive)
+    after = operation.after if archive is None else replace(operation.after, archive=archive)
     return CommitRecord(
-        pipeline=spec.pipeline,
-        table=spec.table,
-        generation=spec.generation,
-        op_seq=spec.op_seq,
-        operation_id=spec.operation_id,
-        run_id=spec.run_id,
-        kind=spec.kind,
+        pipeline=operation.pipeline,
+        table=operation.table,
+        generation=operation.generation,
+        op_seq=operation.op_seq,
+        operation_id=operation.operation_id,
+        run_id=operation.run_id,
+        kind=operation.kind,
         package_version=package_version,
-        window=spec.window,
+        window=operation.window,
         progress=after.position,
         counts=RecordedCounts(rows=rows, late=late, marked=marked),
         columns=RecordedColumns(
-            keys=spec.apply.keys,
-            cursor=tuple(column.name for column in spec.source.cursor.columns),
-            schema_fingerprint=spec.source.fingerprint,
-            deleted_column=spec.apply.deleted_column,
-            key_rules=rules_of(spec.source.schema),
-            own=spec.apply.stored_as.own,
+            keys=operation.apply.keys,
+            cursor=tuple(column.name for column in operation.source.cursor.columns),
+            schema_fingerprint=operation.source.fingerprint,
+            deleted_column=operation.apply.deleted_column,
+            key_rules=rules_of(operation.source.schema),
+            own=operation.apply.stored_as.own,
         ),
     )
 

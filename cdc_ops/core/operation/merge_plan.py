@@ -82,93 +82,103 @@ GONE: Final = "__cdc_gone"
 VERSION_MARKS: Final = (REUSED, FROM, GONE)
 
 
-def plan_merge(spec: Operation, manifest: Manifest | None) -> MergePlan:
+def plan_merge(operation: Operation, manifest: Manifest | None) -> MergePlan:
     """Decides the statement for an operation.
 
     Args:
-        spec: The frozen operation.
+        operation: The frozen operation.
         manifest: What was landed; None for operations that land nowhere.
 
     Raises:
         NullKeyError: the batch has rows without a key; a MERGE would insert them again each time.
     """
     if manifest and manifest.null_keys and not manifest.quarantined:
-        raise null_keys_error(spec, manifest.null_keys)
+        raise null_keys_error(operation, manifest.null_keys)
     reading = manifest.log if manifest else None
-    missing = _emptied(spec, reading) if reading and reading.truncates else spec.apply.delete_missing_where
-    if spec.apply.stored_as.ignores_deletes:
+    missing = _emptied(operation, reading) if reading and reading.truncates else operation.apply.delete_missing_where
+    if operation.apply.stored_as.ignores_deletes:
         missing = ""
-    conditional = bool(spec.apply.delete_where) and not spec.apply.deleted_column and not spec.apply.stored_as.ignores_deletes
-    marker = (spec.apply.deleted_column,) if spec.apply.deleted_column else ()
+    conditional = (
+        bool(operation.apply.delete_where) and not operation.apply.deleted_column and not operation.apply.stored_as.ignores_deletes
+    )
+    marker = (operation.apply.deleted_column,) if operation.apply.deleted_column else ()
     return MergePlan(
-        mode=spec.apply.mode,
-        keys=spec.apply.keys,
-        columns=(*(column.name for column in spec.source.schema.columns), *marker, *_own_columns(spec, events=reading is not None)),
+        mode=operation.apply.mode,
+        keys=operation.apply.keys,
+        columns=(
+            *(column.name for column in operation.source.schema.columns),
+            *marker,
+            *_own_columns(operation, events=reading is not None),
+        ),
         prune=manifest.key_ranges if manifest and not missing else (),
         delete_missing_where=missing,
-        update_only=spec.apply.update_only,
+        update_only=operation.apply.update_only,
         # With soft deletes such rows are written like all others, with their mark.
-        deleted_flag=DELETE_MARK if spec.apply.mode is ApplyMode.MERGE and (reading or conditional) else "",
-        deleted_column=spec.apply.deleted_column,
-        present=PRESENT if (reading and reading.counts.partial) or (folds_nulls(spec) and spec.apply.mode is ApplyMode.MERGE) else "",
-        sequence=spec.apply.stored_as.own.sequence
-        if _is_guarded(spec, events=reading is not None) and (reading is None or reading.ordered)
+        deleted_flag=DELETE_MARK if operation.apply.mode is ApplyMode.MERGE and (reading or conditional) else "",
+        deleted_column=operation.apply.deleted_column,
+        present=PRESENT
+        if (reading and reading.counts.partial) or (folds_nulls(operation) and operation.apply.mode is ApplyMode.MERGE)
         else "",
-        deletes=reading.counts.deletes > 0 or bool(spec.apply.delete_where) if reading else bool(spec.apply.delete_where),
+        sequence=operation.apply.stored_as.own.sequence
+        if _is_guarded(operation, events=reading is not None) and (reading is None or reading.ordered)
+        else "",
+        deletes=reading.counts.deletes > 0 or bool(operation.apply.delete_where) if reading else bool(operation.apply.delete_where),
         truncates=tuple(position_literal(place) for place in reading.truncates) if reading else (),
-        metadata=metadata_values_of(spec),
+        metadata=metadata_values_of(operation),
     )
 
 
-def null_keys_error(spec: Operation, rows: int) -> NullKeyError:
+def null_keys_error(operation: Operation, rows: int) -> NullKeyError:
     """Says that so many rows have no key."""
-    aside = " Or set 'bad_records: quarantine'." if spec.apply.stored_as.sequence and spec.apply.stored_as.sequence.columns else ""
+    aside = (
+        " Or set 'bad_records: quarantine'." if operation.apply.stored_as.sequence and operation.apply.stored_as.sequence.columns else ""
+    )
     return NullKeyError(
-        f"{rows} rows of {spec.table} have NULL in key columns {', '.join(spec.source_keys)}.",
+        f"{rows} rows of {operation.table} have NULL in key columns {', '.join(operation.source_keys)}.",
         why="A NULL never equals a NULL, so every run would insert these rows again.",
         data="Nothing of this batch was written; the watermark stays.",
         next=f"Choose 'keys' that are NOT NULL at the source, or repair the rows there; they are read again.{aside}",
     )
 
 
-def folds_nulls(spec: Operation) -> bool:
+def folds_nulls(operation: Operation) -> bool:
     """True if the rows that are read are changes, in which a NULL may leave what is there (`PRESENT`)."""
-    sequence = spec.apply.stored_as.sequence
-    asked = not isinstance(spec.read, CompareRead) and not spec.apply.update_only
+    sequence = operation.apply.stored_as.sequence
+    asked = not isinstance(operation.read, CompareRead) and not operation.apply.update_only
     changes = sequence is not None and sequence.kind is SequenceKind.COLUMNS and asked
-    return changes and bool(spec.apply.stored_as.nulls_ignored)
+    return changes and bool(operation.apply.stored_as.nulls_ignored)
 
 
-def _own_columns(spec: Operation, *, events: bool) -> tuple[str, ...]:
+def _own_columns(operation: Operation, *, events: bool) -> tuple[str, ...]:
     """Returns the columns besides the source's that a statement writes; a row that was read without a sequence keeps the one it has."""
-    stored = spec.apply.stored_as
-    if stored.sequence is None or spec.apply.update_only:
+    stored = operation.apply.stored_as
+    if stored.sequence is None or operation.apply.update_only:
         return ()
     if stored.keeps_versions:
         return (START, END, TOUCHED)
-    known = events or stored.sequence.kind is SequenceKind.COLUMNS or spec.apply.mode is ApplyMode.OVERWRITE
+    known = events or stored.sequence.kind is SequenceKind.COLUMNS or operation.apply.mode is ApplyMode.OVERWRITE
     return (stored.own.sequence,) if known else ()
 
 
-def _is_guarded(spec: Operation, *, events: bool) -> bool:
+def _is_guarded(operation: Operation, *, events: bool) -> bool:
     """True if what is older than the table's row is left out: of changes that were told, not of rows that were read to be compared."""
-    stored = spec.apply.stored_as
-    if stored.sequence is None or stored.keeps_versions or spec.apply.mode is not ApplyMode.MERGE or spec.apply.update_only:
+    stored = operation.apply.stored_as
+    if stored.sequence is None or stored.keeps_versions or operation.apply.mode is not ApplyMode.MERGE or operation.apply.update_only:
         return False
-    told = spec.kind in _TELLING or (spec.kind is OperationKind.RESYNC and isinstance(spec.read, WindowRead))
-    return events or (stored.sequence.kind is SequenceKind.COLUMNS and told and not isinstance(spec.read, CompareRead))
+    told = operation.kind in _TELLING or (operation.kind is OperationKind.RESYNC and isinstance(operation.read, WindowRead))
+    return events or (stored.sequence.kind is SequenceKind.COLUMNS and told and not isinstance(operation.read, CompareRead))
 
 
 _TELLING: Final = (OperationKind.INCREMENT, OperationKind.BACKFILL, OperationKind.SNAPSHOT_CHUNK)
 
 
-def _emptied(spec: Operation, reading: LogBatchResult) -> str:
+def _emptied(operation: Operation, reading: LogBatchResult) -> str:
     """Returns the condition of the rows that TRUNCATEs have removed; versions end by `lake.merge.scd2`."""
-    if spec.apply.stored_as.keeps_versions:
+    if operation.apply.stored_as.keeps_versions:
         return ""
-    if spec.apply.stored_as.sequence is None or not reading.ordered:
+    if operation.apply.stored_as.sequence is None or not reading.ordered:
         return "true"
-    return older_than(spec.apply.stored_as.own.sequence, position_literal(reading.truncates[-1]))
+    return older_than(operation.apply.stored_as.own.sequence, position_literal(reading.truncates[-1]))
 
 
 def older_than(sequence: str, place: str) -> str:

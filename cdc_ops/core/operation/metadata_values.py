@@ -75,10 +75,10 @@ class MetadataValues:
             yield own.deleted_at, f"IF({marked}, {at}, NULL)" if marked else f"CAST(NULL AS {INSTANT_TYPE})"
 
 
-def metadata_values_of(spec: Operation) -> MetadataValues:
+def metadata_values_of(operation: Operation) -> MetadataValues:
     """Returns what the statement of an operation writes."""
-    at = f"TIMESTAMP '{spec.planned_at.astimezone(UTC).strftime('%Y-%m-%d %H:%M:%S.%f')}Z'"
-    return MetadataValues(own=spec.apply.stored_as.own, at=at, operation=spec.op_seq, marker=spec.apply.deleted_column)
+    at = f"TIMESTAMP '{operation.planned_at.astimezone(UTC).strftime('%Y-%m-%d %H:%M:%S.%f')}Z'"
+    return MetadataValues(own=operation.apply.stored_as.own, at=at, operation=operation.op_seq, marker=operation.apply.deleted_column)
 
 
 NO_METADATA_VALUES: Final = MetadataValues(own=MetadataColumns(), at="NULL", operation=0)

@@ -71,50 +71,50 @@ class Phase(enum.StrEnum):
     READY = "ready"
 
 
-def committed(state: TableState, spec: Operation, delta_version: int, archive: ArchiveWatermark | None = None) -> TableState:
-    """Returns the state after `spec` has been committed to the lake: the compare half of compare-and-set.
+def committed(state: TableState, operation: Operation, delta_version: int, archive: ArchiveWatermark | None = None) -> TableState:
+    """Returns the state after `operation` has been committed to the lake: the compare half of compare-and-set.
 
     Calling it again with the state that it returned gives the same state: a doubled commit step changes nothing.
 
     Args:
         state: Before.
-        spec: The operation.
+        operation: The operation.
         delta_version: Of its commit.
         archive: The archive's watermark that the commit carries, for operations that learnt it by reading.
 
     Raises:
         StaleStateError: the state has moved past this operation, or has not reached it.
     """
-    if state.committed_op_seq == spec.op_seq and state.operation_id == spec.operation_id:
+    if state.committed_op_seq == operation.op_seq and state.operation_id == operation.operation_id:
         return state
-    live = spec.kind.is_live
-    if state.op_seq != spec.op_seq - 1:
-        raise _stale(state, spec)
+    live = operation.kind.is_live
+    if state.op_seq != operation.op_seq - 1:
+        raise _stale(state, operation)
     return replace(
         state,
-        generation=spec.generation,
-        op_seq=spec.op_seq,
-        committed_op_seq=spec.op_seq,
-        operation_id=spec.operation_id,
+        generation=operation.generation,
+        op_seq=operation.op_seq,
+        committed_op_seq=operation.op_seq,
+        operation_id=operation.operation_id,
         progress=TableProgress(
-            watermark=spec.after.watermark,
-            snapshot=spec.after.snapshot,
-            archive=archive or spec.after.archive or state.progress.archive,
-            seen=spec.after.seen if live else state.progress.seen,
-            nulls=spec.after.nulls if live else state.progress.nulls,
-            fresh_at=spec.after.fresh_at if live or spec.after.fresh_at else state.progress.fresh_at,
+            watermark=operation.after.watermark,
+            snapshot=operation.after.snapshot,
+            archive=archive or operation.after.archive or state.progress.archive,
+            seen=operation.after.seen if live else state.progress.seen,
+            nulls=operation.after.nulls if live else state.progress.nulls,
+            fresh_at=operation.after.fresh_at if live or operation.after.fresh_at else state.progress.fresh_at,
         ),
-        scanned_to=spec.after.watermark if live else state.scanned_to,
+        scanned_to=operation.after.watermark if live else state.scanned_to,
         delta_version=delta_version,
-        compared_at=_compared_at(state, spec),
+        compared_at=_compared_at(state, operation),
     )
 
 
-def _compared_at(state: TableState, spec: Operation) -> datetime | None:
+def _compared_at(state: TableState, operation: Operation) -> datetime | None:
     """Returns up to when a table without cursor has been compared, or read, as a whole; None for tables with a cursor or an archive."""
-    if spec.source.cursor.columns or isinstance(spec.read, ArchiveRead) or spec.after.archive is not None:
+    if operation.source.cursor.columns or isinstance(operation.read, ArchiveRead) or operation.after.archive is not None:
         return None
-    return spec.after.fresh_at or state.compared_at
+    return operation.after.fresh_at or state.compared_at
 
 
 def projected(state: TableState, unfinished: tuple[Operation, ...]) -> TableState:
@@ -123,8 +123,8 @@ def projected(state: TableState, unfinished: tuple[Operation, ...]) -> TableStat
     An operation that is queued behind others is sound for the same reason as one that follows a commit: numbers are committed in
     order, and it reads the source after them. Nothing is queued behind by live runs, so a table that is stuck does not pile up plans.
     """
-    for spec in unfinished:
-        state = committed(state, spec, state.delta_version or 0)
+    for operation in unfinished:
+        state = committed(state, operation, state.delta_version or 0)
     return state
 
 
@@ -136,18 +136,18 @@ def adopted(state: TableState, record: CommitRecord, record_version: int) -> Tab
     return replace(state, committed_op_seq=record.op_seq, operation_id=record.operation_id, delta_version=record_version)
 
 
-def abandoned(state: TableState, spec: Operation) -> TableState:
+def abandoned(state: TableState, operation: Operation) -> TableState:
     """Returns the state after an operation was given up: its number is burnt, nothing else moves.
 
     Raises:
         StaleStateError: the operation is not the table's next one, or it is live: a live operation that cannot finish holds its table.
     """
-    if spec.kind.is_live or state.op_seq != spec.op_seq - 1:
-        raise _stale(state, spec)
-    return replace(state, op_seq=spec.op_seq)
+    if operation.kind.is_live or state.op_seq != operation.op_seq - 1:
+        raise _stale(state, operation)
+    return replace(state, op_seq=operation.op_seq)
 
 
-def unchanged(state: TableState, spec: Operation) -> TableState:
+def unchanged(state: TableState, operation: Operation) -> TableState:
     """Returns the state after an operation compared source and lake and found nothing to do.
 
     The lake has no commit of it, so its number is burnt like that of an abandoned one. A double of it that does find something, because the
@@ -156,10 +156,10 @@ def unchanged(state: TableState, spec: Operation) -> TableState:
     Raises:
         StaleStateError: the operation is not the table's next one, or none that may end without a commit.
     """
-    if not isinstance(spec.read, CompareRead) or state.op_seq != spec.op_seq - 1:
-        raise _stale(state, spec)
-    progress = replace(state.progress, fresh_at=spec.after.fresh_at or state.progress.fresh_at)
-    return replace(state, op_seq=spec.op_seq, progress=progress, compared_at=_compared_at(state, spec))
+    if not isinstance(operation.read, CompareRead) or state.op_seq != operation.op_seq - 1:
+        raise _stale(state, operation)
+    progress = replace(state.progress, fresh_at=operation.after.fresh_at or state.progress.fresh_at)
+    return replace(state, op_seq=operation.op_seq, progress=progress, compared_at=_compared_at(state, operation))
 
 
 def scanned(state: TableState, to: CursorValue, fresh_at: datetime | None) -> TableState:
@@ -239,7 +239,7 @@ def last_drawn(state: TableState, open_numbers: Iterable[int]) -> int:
     return max((state.op_seq, *open_numbers))
 
 
-def check_base(spec: Operation, head: LakeHead | None) -> None:
+def check_base(operation: Operation, head: LakeHead | None) -> None:
     """Refuses an operation whose table does not stand where its plan found it; called right before its statement.
 
     The transaction number stops who comes too late. It stops neither an operation whose table was restored or dropped under it, nor
@@ -248,16 +248,16 @@ def check_base(spec: Operation, head: LakeHead | None) -> None:
     Raises:
         StaleStateError: the table has another watermark or snapshot progress than the plan was made for.
     """
-    if head is not None and head.txn_version is not None and head.txn_version >= spec.op_seq:
+    if head is not None and head.txn_version is not None and head.txn_version >= operation.op_seq:
         return  # Delta skips the statement, and the commit of that number says whose it was.
-    if (undone := _undone(head, spec.target.version)) is not None:
-        raise _base_moved(spec, f"{undone.operation} in Delta version {undone.version}")
+    if (undone := _undone(head, operation.target.version)) is not None:
+        raise _base_moved(operation, f"{undone.operation} in Delta version {undone.version}")
     if head is not None and head.txn_version is not None and head.record is None:
         return  # Its records are pruned: nothing but maintenance happened for as long as the log is kept.
     record = head.record if head else None
     watermark, snapshot = (record.progress.watermark, record.progress.snapshot) if record else (None, None)
-    if (watermark, snapshot) != (spec.before.watermark, spec.before.snapshot):
-        raise _base_moved(spec, f"its rows stand for {_position(watermark, snapshot)}")
+    if (watermark, snapshot) != (operation.before.watermark, operation.before.snapshot):
+        raise _base_moved(operation, f"its rows stand for {_position(watermark, snapshot)}")
 
 
 def _undone(head: LakeHead | None, seen: int | None) -> ForeignChange | None:
@@ -307,7 +307,7 @@ def compare(
     if head.txn_version < state.committed_op_seq:
         raise _lake_behind(state, f"its newest operation is {head.txn_version}")
     newest = head.record.operation_id if head.record and head.record.op_seq == head.txn_version else ""
-    if newest and newest in {spec.operation_id for spec in open_operations}:
+    if newest and newest in {operation.operation_id for operation in open_operations}:
         return LedgerStatus.AHEAD_OURS
     if newest and newest in abandoned_ids:
         return LedgerStatus.AHEAD_ABANDONED
@@ -353,9 +353,10 @@ def _position(watermark: CursorValue | None, snapshot: SnapshotProgress | None) 
     return f"watermark {watermark}" if watermark is not None else "nothing"
 
 
-def _base_moved(spec: Operation, seen: str) -> StaleStateError:
+def _base_moved(operation: Operation, seen: str) -> StaleStateError:
     return StaleStateError(
-        f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} was planned on {_position(spec.before.watermark, spec.before.snapshot)};"
+        f"Operation {operation.op_seq} ({operation.kind}) of {operation.table} was planned on"
+        f" {_position(operation.before.watermark, operation.before.snapshot)};"
         f" the Delta table has another state: {seen}.",
         why="The table was restored, replaced or dropped, or the ledger was rolled back, while the operation was open.",
         data="Nothing was written; the table is as it was.",
@@ -363,9 +364,10 @@ def _base_moved(spec: Operation, seen: str) -> StaleStateError:
     )
 
 
-def _stale(state: TableState, spec: Operation) -> StaleStateError:
+def _stale(state: TableState, operation: Operation) -> StaleStateError:
     return StaleStateError(
-        f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} does not follow the ledger's last operation, {state.op_seq}.",
+        f"Operation {operation.op_seq} ({operation.kind}) of {operation.table} does not follow the ledger's last operation,"
+        f" {state.op_seq}.",
         why="Another run finished or replaced it in the meantime, or the ledger was rebuilt.",
         data="Delta never applies an operation twice; this step did not change the watermark.",
         next="Nothing to do: the next run creates a new plan.",

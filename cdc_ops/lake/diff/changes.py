@@ -50,32 +50,32 @@ class Changes:
         return [", ".join(str(value) for value in row) for row in gone]
 
 
-def find_changes(spark: SparkSession, spec: Operation, batch: DataFrame, lake: DataFrame, folder: str) -> Changes:
+def find_changes(spark: SparkSession, operation: Operation, batch: DataFrame, lake: DataFrame, folder: str) -> Changes:
     """Compares a batch with the same part of the table.
 
     Args:
         spark: The session of both.
-        spec: The operation, with its keys.
+        operation: The operation, with its keys.
         batch: One row per key, as the source has them.
         lake: The same part of the table; further columns are ignored.
         folder: Where the rows that differ are kept until they are merged; unique for this try.
     """
-    found = difference(batch, lake, spec.apply.keys, spec.source_keys)
-    if spec.apply.stored_as.ignores_deletes:
+    found = difference(batch, lake, operation.apply.keys, operation.source_keys)
+    if operation.apply.stored_as.ignores_deletes:
         found = found.where(~F.col(DELETED))
     found.write.mode("overwrite").parquet(folder)
     rows = spark.read.schema(found.schema).parquet(folder)
-    ends = _ends(rows, spec)
+    ends = _ends(rows, operation)
     [sums] = rows.agg(F.count(F.lit(1)).alias("n"), F.count_if(F.col(DELETED)).alias("gone"), *ends).collect()
-    return Changes(rows=rows, count=sums["n"], deletes=sums["gone"], key_ranges=_ranges(rows, spec, sums) if sums["n"] else ())
+    return Changes(rows=rows, count=sums["n"], deletes=sums["gone"], key_ranges=_ranges(rows, operation, sums) if sums["n"] else ())
 
 
-def key_ranges(rows: DataFrame, spec: Operation) -> tuple[KeyRange, ...]:
+def key_ranges(rows: DataFrame, operation: Operation) -> tuple[KeyRange, ...]:
     """Returns the ranges of the keys of some rows, of which there must be one at least, by reading them."""
-    if not _ranged(rows, spec):
+    if not _ranged(rows, operation):
         return ()
-    [sums] = rows.agg(*_ends(rows, spec)).collect()
-    return _ranges(rows, spec, sums)
+    [sums] = rows.agg(*_ends(rows, operation)).collect()
+    return _ranges(rows, operation, sums)
 
 
 def difference(batch: DataFrame, lake: DataFrame, keys: tuple[str, ...], shown: tuple[str, ...] = ()) -> DataFrame:
@@ -117,17 +117,17 @@ def same_rows(source: DataFrame, lake: DataFrame) -> bool:
 _ENDS: Final = (("low", F.min), ("high", F.max))
 
 
-def _ranged(rows: DataFrame, spec: Operation) -> list[tuple[str, str]]:
+def _ranged(rows: DataFrame, operation: Operation) -> list[tuple[str, str]]:
     """Returns the keys by whose ranges files are skipped, each with its type."""
     types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
-    return [(key, types[key]) for key in spec.apply.keys if types.get(key, "").startswith(_PRUNED)]
+    return [(key, types[key]) for key in operation.apply.keys if types.get(key, "").startswith(_PRUNED)]
 
 
-def _ends(rows: DataFrame, spec: Operation) -> list[Column]:
-    ranged = enumerate(_ranged(rows, spec))
+def _ends(rows: DataFrame, operation: Operation) -> list[Column]:
+    ranged = enumerate(_ranged(rows, operation))
     return [end(quoted(name)).cast("string").alias(f"{side}{index}") for index, (name, _) in ranged for side, end in _ENDS]
 
 
-def _ranges(rows: DataFrame, spec: Operation, sums: Row) -> tuple[KeyRange, ...]:
-    found = ((name, kind, sums[f"low{index}"], sums[f"high{index}"]) for index, (name, kind) in enumerate(_ranged(rows, spec)))
+def _ranges(rows: DataFrame, operation: Operation, sums: Row) -> tuple[KeyRange, ...]:
+    found = ((name, kind, sums[f"low{index}"], sums[f"high{index}"]) for index, (name, kind) in enumerate(_ranged(rows, operation)))
     return tuple(KeyRange(column=name, low=spark_literal(kind, low), high=spark_literal(kind, high)) for name, kind, low, high in found)

@@ -91,16 +91,16 @@ class Kept:
     sequence: str = SEQUENCE
 
     @classmethod
-    def of(cls, spec: Operation) -> "Kept":
+    def of(cls, operation: Operation) -> "Kept":
         """The table of an operation."""
         return cls(
-            path=spec.target.path,
-            schema=spec.full_schema,
-            keys=spec.apply.keys,
-            op_seq=spec.op_seq,
-            at=spec.planned_at,
-            deleted_column=spec.apply.deleted_column,
-            sequence=spec.apply.stored_as.own.sequence,
+            path=operation.target.path,
+            schema=operation.full_schema,
+            keys=operation.apply.keys,
+            op_seq=operation.op_seq,
+            at=operation.planned_at,
+            deleted_column=operation.apply.deleted_column,
+            sequence=operation.apply.stored_as.own.sequence,
         )
 
 

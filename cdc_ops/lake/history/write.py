@@ -33,12 +33,12 @@ Field = tuple[str, str]
 _IDENTITY: Final = "t.kind = s.kind AND t.identity <=> s.identity AND t.key <=> s.key AND t.table_version <=> s.table_version"
 
 
-def append_events(spark: SparkSession, spec: Operation, history: EventHistory, events: DataFrame, *, again: bool) -> None:
+def append_events(spark: SparkSession, operation: Operation, history: EventHistory, events: DataFrame, *, again: bool) -> None:
     """Appends the events of a batch; repeating it changes nothing.
 
     Args:
         spark: The session of `events`.
-        spec: The operation, not committed.
+        operation: The operation, not committed.
         history: Where.
         events: Rows as `history_rows.event_rows` makes them.
         again: Some of them may have come with an earlier batch.
@@ -46,14 +46,14 @@ def append_events(spark: SparkSession, spec: Operation, history: EventHistory, e
     Raises:
         LakeConflictError: another process changes the history.
     """
-    with translated_conflicts(f"the event history of {spec.table}"):
-        fields, version = _follow(spark, spec, history.path), _version(spec.target.path)
-        parts = [events, *_states_before(spark, spec, history.path, events, version)]
+    with translated_conflicts(f"the event history of {operation.table}"):
+        fields, version = _follow(spark, operation, history.path), _version(operation.target.path)
+        parts = [events, *_states_before(spark, operation, history.path, events, version)]
         rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
         rows = rows.select(*(_aligned(name, fields.get(name, ())) for name in rows.columns))
-        conf = {USER_METADATA: render_noted(Noted(op_seq=spec.op_seq, version=version))}
+        conf = {USER_METADATA: render_noted(Noted(op_seq=operation.op_seq, version=version))}
         with shared_view(rows) as view, private_session(spark, conf) as session:
-            where = f"{_IDENTITY} AND ({_may_be_there(spec, events, again=again)})"
+            where = f"{_IDENTITY} AND ({_may_be_there(operation, events, again=again)})"
             session.sql(f"MERGE INTO {path_name(history.path)} t USING {view} s ON {where} WHEN NOT MATCHED THEN INSERT *").collect()
 
 
@@ -65,34 +65,34 @@ def read_noted(path: str) -> Noted | None:
     return next((noted for noted in told if noted is not None), None)
 
 
-def _may_be_there(spec: Operation, events: DataFrame, *, again: bool) -> str:
+def _may_be_there(operation: Operation, events: DataFrame, *, again: bool) -> str:
     """Returns the condition of what the history may have of a batch's events already, so that files are skipped.
 
     Nothing but a try that was given up has noted events above the newest one that the table has.
     """
-    tried = f"t.op_seq >= {spec.op_seq}"
+    tried = f"t.op_seq >= {operation.op_seq}"
     if not again:
         return tried
     first, last = events.agg(F.min("event_date"), F.max("event_date")).collect()[0]
     return f"{tried} OR t.event_date BETWEEN DATE'{first}' AND DATE'{last}'" if first is not None else tried
 
 
-def _states_before(spark: SparkSession, spec: Operation, path: str, events: DataFrame, version: int) -> Iterator[DataFrame]:
+def _states_before(spark: SparkSession, operation: Operation, path: str, events: DataFrame, version: int) -> Iterator[DataFrame]:
     """Yields what the history lacks from before the batch: where it begins, or what was changed without events since the last one."""
     since = read_noted(path)
     if since is not None:
         try:
-            states = later_states(spark, Kept.of(spec), since, version)
+            states = later_states(spark, Kept.of(operation), since, version)
         except ChangesUnavailableError:
             since = None  # events were not kept for a while, or the last were months ago: it starts again, from the current rows
         else:
             if states is not None:
                 yield placed(states, spark.read.format("delta").load(path))
     if since is None:
-        begin = _begin(spec, version, events)
+        begin = _begin(operation, version, events)
         yield begin_row(spark, begin)
         if version >= 0:
-            yield first_states(spark, Kept.of(spec), begin)
+            yield first_states(spark, Kept.of(operation), begin)
 
 
 def _version(path: str) -> int:
@@ -101,25 +101,25 @@ def _version(path: str) -> int:
     return -1 if version is None else version
 
 
-def _begin(spec: Operation, version: int, events: DataFrame) -> Begin:
-    log = DeltaLog(spec.target.path)
+def _begin(operation: Operation, version: int, events: DataFrame) -> Begin:
+    log = DeltaLog(operation.target.path)
     state = log.state(version) if version >= 0 else LogState()
-    newest = max((one.place for one in spec.read.batch.before.newest), default=()) if isinstance(spec.read, ArchiveRead) else ()
-    at = instant_of(log.commit_info(version)) if state.transactions.get(app_id(spec.pipeline, spec.table)) is not None else None
+    newest = max((one.place for one in operation.read.batch.before.newest), default=()) if isinstance(operation.read, ArchiveRead) else ()
+    at = instant_of(log.commit_info(version)) if state.transactions.get(app_id(operation.pipeline, operation.table)) is not None else None
     if at is None:  # it begins with the table: at the first event
         first = events.agg(F.date_format(F.min("happened_at"), MICROS)).collect()[0][0]
-        at = datetime.fromisoformat(first).replace(tzinfo=UTC) if first else spec.planned_at
-    return Begin(op_seq=spec.op_seq, at=at, place=newest, version=version, columns=tuple(name for name, _ in state.columns()))
+        at = datetime.fromisoformat(first).replace(tzinfo=UTC) if first else operation.planned_at
+    return Begin(op_seq=operation.op_seq, at=at, place=newest, version=version, columns=tuple(name for name, _ in state.columns()))
 
 
-def _follow(spark: SparkSession, spec: Operation, path: str) -> dict[str, tuple[Field, ...]]:
+def _follow(spark: SparkSession, operation: Operation, path: str) -> dict[str, tuple[Field, ...]]:
     """Makes a history, or alters it to the table's columns; returns the fields of its structs."""
     if DeltaLog(path).newest() is None:
-        _create(spark, spec, path)
+        _create(spark, operation, path)
     log = DeltaLog(path)
     state = log.state(log.newest() or 0)
-    altered = [line for struct, wanted in _wanted(spec).items() for line in _altered(struct, state.fields(struct), wanted)]
-    if altered and any(SPECIAL & set(name) for name in spec.full_schema.names) and state.property(MAPPING) in {"", "none"}:
+    altered = [line for struct, wanted in _wanted(operation).items() for line in _altered(struct, state.fields(struct), wanted)]
+    if altered and any(SPECIAL & set(name) for name in operation.full_schema.names) and state.property(MAPPING) in {"", "none"}:
         altered.insert(0, f"SET TBLPROPERTIES ('{MAPPING}' = 'name')")
     for statement in altered:
         spark.sql(f"ALTER TABLE {path_name(path)} {statement}")
@@ -128,21 +128,21 @@ def _follow(spark: SparkSession, spec: Operation, path: str) -> dict[str, tuple[
     return {name: state.fields(name) for name in STRUCTS}
 
 
-def _create(spark: SparkSession, spec: Operation, path: str) -> None:
-    columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in column_types(spec.full_schema, spec.apply.keys).items())
+def _create(spark: SparkSession, operation: Operation, path: str) -> None:
+    columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in column_types(operation.full_schema, operation.apply.keys).items())
     settings = {
         "delta.enableTypeWidening": "true",
         "delta.feature.timestampNtz": "supported",  # a column may become one later; Delta does not add the feature by itself then
         "delta.dataSkippingStatsColumns": "op_seq,happened_at,kind",
-        **({MAPPING: "name"} if any(SPECIAL & set(name) for name in spec.full_schema.names) else {}),
+        **({MAPPING: "name"} if any(SPECIAL & set(name) for name in operation.full_schema.names) else {}),
     }
     listed = ", ".join(f"'{name}' = '{value}'" for name, value in settings.items())
     spark.sql(f"CREATE TABLE IF NOT EXISTS {path_name(path)} ({columns}) USING delta PARTITIONED BY (event_date) TBLPROPERTIES ({listed})")
 
 
-def _wanted(spec: Operation) -> dict[str, list[Field]]:
-    row = [(column.name, column.delta_type) for column in spec.full_schema.columns]
-    key = [(column.name, column.delta_type) for column in key_columns(spec.full_schema, spec.apply.keys)]
+def _wanted(operation: Operation) -> dict[str, list[Field]]:
+    row = [(column.name, column.delta_type) for column in operation.full_schema.columns]
+    key = [(column.name, column.delta_type) for column in key_columns(operation.full_schema, operation.apply.keys)]
     return {"key": key, "previous_key": key, "before": row, "after": row}
 
 

@@ -42,7 +42,7 @@ _COMPUTED: Final = {f"{_DELTA_MERGE}.materializeSource": "none", f"{_DELTA_MERGE
 _AMBIGUOUS: Final = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
 
 
-def apply(spec: Operation, batch: Batch) -> OperationResult:
+def apply(operation: Operation, batch: Batch) -> OperationResult:
     """Applies a batch to its table in one statement; repeating it changes nothing and creates no new version.
 
     The batch must have one row per key (`steps.stage.latest_rows` sees to it): Delta notices two rows of a key only where the key is in
@@ -50,7 +50,7 @@ def apply(spec: Operation, batch: Batch) -> OperationResult:
     caller (`core.operation.table_state.check_base`).
 
     Args:
-        spec: The frozen operation.
+        operation: The frozen operation.
         batch: The rows, with at least the plan's columns, and the marks of `lake.staging.null_counts` if lost values are still to be
             counted; and the statement.
 
@@ -64,12 +64,12 @@ def apply(spec: Operation, batch: Batch) -> OperationResult:
     """
     started = time.monotonic()
     spark = batch.rows.sparkSession
-    ensure_table(spark, spec)
+    ensure_table(spark, operation)
     version, nulled = None, NullifiedValues(counted=not mark_names(batch.rows))
-    with _found_committed(spec), _translated(spec, batch):
-        version, nulled = _execute(spark, spec, add_commit_columns(order_changes(spec, batch)))
-    result = OperationResult(op_seq=spec.op_seq, operation_id=spec.operation_id, outcome=Outcome.NUMBER_TAKEN)
-    commit = find_commit(spec.target.path, spec.operation_id)
+    with _found_committed(operation), _translated(operation, batch):
+        version, nulled = _execute(spark, operation, add_commit_columns(order_changes(operation, batch)))
+    result = OperationResult(op_seq=operation.op_seq, operation_id=operation.operation_id, outcome=Outcome.NUMBER_TAKEN)
+    commit = find_commit(operation.target.path, operation.operation_id)
     if commit is not None:
         result = replace(
             result,
@@ -77,7 +77,7 @@ def apply(spec: Operation, batch: Batch) -> OperationResult:
             delta_version=commit.version,
             counts=replace(commit_counts(commit, batch.read_rows), nulled=nulled),
             late=commit.record.counts.late,
-            stats=table_stats(spark, spec.target.path, commit.version),
+            stats=table_stats(spark, operation.target.path, commit.version),
         )
     return replace(result, seconds=round(time.monotonic() - started, 3))
 
@@ -90,35 +90,35 @@ def duplicate_keys(batch: DataFrame, keys: tuple[str, ...], shown: tuple[str, ..
     return [", ".join(str(value) for value in row) for row in repeated.select(*columns).limit(limit).collect()]
 
 
-def _execute(spark: SparkSession, spec: Operation, batch: Batch) -> tuple[int | None, NullifiedValues]:
+def _execute(spark: SparkSession, operation: Operation, batch: Batch) -> tuple[int | None, NullifiedValues]:
     """Runs the statement; returns the version that it committed, None if Delta skipped it, and the values that became NULL by it."""
     plan, rows = batch.plan, batch.rows
     names = (*plan.batch_columns, *(() if plan.deleted_flag or plan.versions else mark_names(rows)))
     rows = rows.select(*(quoted(name) for name in names))
     conf = {
-        **idempotent_write(app_id(spec.pipeline, spec.table), spec.op_seq),
-        USER_METADATA: render_record(_record(spec, batch)),
+        **idempotent_write(app_id(operation.pipeline, operation.table), operation.op_seq),
+        USER_METADATA: render_record(_record(operation, batch)),
     }
     nulled: Callable[[], NullifiedValues] = NullifiedValues
     once_only = materialized(rows) if plan.versions else nullcontext(rows)
     with once_only as source, shared_view(source) as view, private_session(spark, conf | (_COMPUTED if plan.versions else {})) as session:
         if plan.mode is ApplyMode.MERGE:
             statement = versions_statement if plan.versions else merge_statement
-            session.sql(statement(path_name(spec.target.path), view, plan)).collect()
+            session.sql(statement(path_name(operation.target.path), view, plan)).collect()
         else:
-            written, nulled = observe_marks(session.table(view), spec.source.schema)
+            written, nulled = observe_marks(session.table(view), operation.source.schema)
             writer = written.write.format("delta").mode(plan.mode.value)
-            writer.option("overwriteSchema", str(spec.apply.replaces_schema).lower()).save(spec.target.path)
+            writer.option("overwriteSchema", str(operation.apply.replaces_schema).lower()).save(operation.target.path)
         committed = session.conf.get(_LAST_COMMIT, None)
         if committed is None:  # skipped: nobody counted
             return None, NullifiedValues(counted=not mark_names(rows))
         return int(committed), nulled()
 
 
-def _record(spec: Operation, batch: Batch) -> CommitRecord:
+def _record(operation: Operation, batch: Batch) -> CommitRecord:
     events = batch.manifest.log if batch.manifest else None
     return commit_record(
-        spec,
+        operation,
         rows=batch.read_rows,
         package_version=__version__,
         late=batch.late,
@@ -128,29 +128,29 @@ def _record(spec: Operation, batch: Batch) -> CommitRecord:
 
 
 @contextmanager
-def _found_committed(spec: Operation) -> Iterator[None]:
+def _found_committed(operation: Operation) -> Iterator[None]:
     """Lets a conflict pass if it was another attempt that committed this operation: that is what was to be done."""
     try:
         yield
     except LakeConflictError:
-        if find_commit(spec.target.path, spec.operation_id) is None:
+        if find_commit(operation.target.path, operation.operation_id) is None:
             raise
 
 
 @contextmanager
-def _translated(spec: Operation, batch: Batch) -> Iterator[None]:
+def _translated(operation: Operation, batch: Batch) -> Iterator[None]:
     try:
-        with translated_conflicts(f"operation {spec.op_seq} of {spec.table}"):
+        with translated_conflicts(f"operation {operation.op_seq} of {operation.table}"):
             yield
     except PySparkException as error:
         if _AMBIGUOUS in str(error):
-            raise _duplicate(spec, duplicate_keys(batch.rows, batch.plan.keys, spec.source_keys)) from error
+            raise _duplicate(operation, duplicate_keys(batch.rows, batch.plan.keys, operation.source_keys)) from error
         raise
 
 
-def _duplicate(spec: Operation, keys: list[str]) -> DuplicateKeyError:
+def _duplicate(operation: Operation, keys: list[str]) -> DuplicateKeyError:
     return DuplicateKeyError(
-        f"Several rows of one batch of {spec.table} have the same key ({', '.join(spec.source_keys)}): {'; '.join(keys)}.",
+        f"Several rows of one batch of {operation.table} have the same key ({', '.join(operation.source_keys)}): {'; '.join(keys)}.",
         why="These keys do not identify rows at the source.",
         data="Nothing of this batch was written; the watermark stays.",
         next="Set 'keys' to columns that are unique at the source.",

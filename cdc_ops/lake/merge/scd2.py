@@ -39,28 +39,28 @@ _SO_FAR: Final = (Window.unboundedPreceding, Window.currentRow)
 _EVENT: Final = ("at", "rank", "image", "has", "mine")
 
 
-def versions(spark: SparkSession, spec: Operation, plan: MergePlan, changes: DataFrame) -> DataFrame:
+def versions(spark: SparkSession, operation: Operation, plan: MergePlan, changes: DataFrame) -> DataFrame:
     """Returns the versions that a statement writes, each with the stored version that it replaces.
 
     Args:
         spark: The session of `changes`.
-        spec: The operation, whose table exists.
+        operation: The operation, whose table exists.
         plan: Its statement; its key ranges skip files, and its `delete_missing_where` names keys that end unless the batch has them.
         changes: Rows with the table's columns, their sequence as `AT`, and the columns that the plan names.
 
     Returns:
         The plan's columns, and `VERSION_MARKS`; nothing for a key whose versions stay as they are.
     """
-    shape = _Shape.of(spec)
+    shape = _Shape.of(operation)
     # Of this version: computed once more, in the middle of the statement or after it, the versions are the same.
-    table = spark.read.format("delta").option("versionAsOf", str(DeltaLog(spec.target.path).newest())).load(spec.target.path)
+    table = spark.read.format("delta").option("versionAsOf", str(DeltaLog(operation.target.path).newest())).load(operation.target.path)
     for one in plan.prune:
         table = table.where(f"{quoted(one.column)} BETWEEN {one.low} AND {one.high}")
     written = _written(shape, plan, changes)
     if plan.delete_missing_where:
-        written = written.unionByName(_missing(shape, plan, changes, table, spec))
+        written = written.unionByName(_missing(shape, plan, changes, table, operation))
     touched = written.groupBy(*shape.names).agg(F.min("at").alias(_SINCE))
-    known = recalled(spark, spec)
+    known = recalled(spark, operation)
     emptied = known is not None and not known.where(F.col("key").isNull()).isEmpty()
     if emptied:
         every = table.select(*shape.key).unionByName(touched.select(*shape.names)).distinct()
@@ -72,13 +72,13 @@ def versions(spark: SparkSession, spec: Operation, plan: MergePlan, changes: Dat
     return _differing(shape, plan, _grouped(shape, _completed(shape, placed) if plan.present else placed))
 
 
-def all_versions(spec: Operation, plan: MergePlan, changes: DataFrame) -> DataFrame:
+def all_versions(operation: Operation, plan: MergePlan, changes: DataFrame) -> DataFrame:
     """Returns all versions that changes come to, where they are all that there are: of the table nothing is read.
 
     Args:
-        spec, plan, changes: As for `versions`; the places of the plan's `truncates` end every key.
+        operation, plan, changes: As for `versions`; the places of the plan's `truncates` end every key.
     """
-    shape = _Shape.of(spec)
+    shape = _Shape.of(operation)
     written = _written(shape, plan, changes)
     told = [written]
     for place in plan.truncates:
@@ -97,13 +97,13 @@ class _Shape:
     sequence: str
 
     @classmethod
-    def of(cls, spec: Operation) -> "_Shape":
+    def of(cls, operation: Operation) -> "_Shape":
         """Returns the shape of the table that an operation writes; without a sequence of its own it is by time."""
-        stored, columns = spec.apply.stored_as, tuple((column.name, column.delta_type) for column in spec.source.schema.columns)
+        stored, columns = operation.apply.stored_as, tuple((column.name, column.delta_type) for column in operation.source.schema.columns)
         followed = {name.lower() for name in stored.tracked}
         tracked = tuple(index for index, (name, _) in enumerate(columns) if not followed or name.lower() in followed)
         return cls(
-            keys=spec.apply.keys, columns=columns, tracked=tracked, sequence=stored.sequence.type if stored.sequence else "timestamp"
+            keys=operation.apply.keys, columns=columns, tracked=tracked, sequence=stored.sequence.type if stored.sequence else "timestamp"
         )
 
     @property
@@ -160,11 +160,11 @@ def _written(shape: _Shape, plan: MergePlan, changes: DataFrame) -> DataFrame:
     return keyed.select(*shape.event(at=shape.at(F.col(AT)), rank=rank, image=F.when(~gone, shape.image), has=has))
 
 
-def _missing(shape: _Shape, plan: MergePlan, changes: DataFrame, table: DataFrame, spec: Operation) -> DataFrame:
+def _missing(shape: _Shape, plan: MergePlan, changes: DataFrame, table: DataFrame, operation: Operation) -> DataFrame:
     """Deletes of the living keys that a condition names and the batch has not; what was read at the source tells no other time."""
     living = table.alias("t").where(F.col(END).isNull()).where(plan.delete_missing_where).select(*shape.key)
     gone = living.join(changes.select(*shape.key), list(shape.names), "left_anti")
-    return gone.select(*shape.event(at=shape.at(F.lit(spec.planned_at)), rank=F.lit(_DELETED)))
+    return gone.select(*shape.event(at=shape.at(F.lit(operation.planned_at)), rank=F.lit(_DELETED)))
 
 
 def _stored(shape: _Shape, table: DataFrame, touched: DataFrame) -> DataFrame:

@@ -21,12 +21,12 @@ COMPACTED: Final = 32
 """After this number of versions the table is rewritten with one row per key, without expired rows."""
 
 
-def remember(spark: SparkSession, spec: Operation, deleted: DataFrame, sequence: str, truncates: Iterable[str] = ()) -> None:
+def remember(spark: SparkSession, operation: Operation, deleted: DataFrame, sequence: str, truncates: Iterable[str] = ()) -> None:
     """Records deletes of an operation; repeating it changes nothing.
 
     Args:
         spark: The session of `deleted`.
-        spec: The operation.
+        operation: The operation.
         deleted: The deletes, with the columns of the keys.
         sequence: Their column with their place.
         truncates: Places where all rows went, as Spark SQL literals.
@@ -34,48 +34,52 @@ def remember(spark: SparkSession, spec: Operation, deleted: DataFrame, sequence:
     Raises:
         LakeConflictError: another process changes that table.
     """
-    path = spec.apply.stored_as.tombstones
-    rows = deleted.select(_key(spec).alias("key"), F.col(quoted(sequence)).alias("sequence"))
+    path = operation.apply.stored_as.tombstones
+    rows = deleted.select(_key(operation).alias("key"), F.col(quoted(sequence)).alias("sequence"))
     for place in truncates:
         rows = rows.unionByName(_emptied(spark, rows, place))
-    told = {"generation": F.lit(spec.generation), "op_seq": F.lit(spec.op_seq).cast("bigint"), "noted_at": F.lit(spec.planned_at)}
+    told = {
+        "generation": F.lit(operation.generation),
+        "op_seq": F.lit(operation.op_seq).cast("bigint"),
+        "noted_at": F.lit(operation.planned_at),
+    }
     rows = rows.withColumns(told)
     version = DeltaLog(path).newest()
     compact = version is not None and (version + 1) % COMPACTED == 0
-    conf = idempotent_write(f"{app_id(spec.pipeline, spec.table)}/tombstones", spec.op_seq)
+    conf = idempotent_write(f"{app_id(operation.pipeline, operation.table)}/tombstones", operation.op_seq)
     with shared_view(rows) as view, private_session(spark, conf) as session:
         new = session.table(view)
         if compact:
-            new = _latest(session.read.format("delta").load(path).where(_counts(spec)).unionByName(new))
-        with translated_conflicts(f"the tombstones of {spec.table}"):
+            new = _latest(session.read.format("delta").load(path).where(_counts(operation)).unionByName(new))
+        with translated_conflicts(f"the tombstones of {operation.table}"):
             new.coalesce(1).write.format("delta").mode("overwrite" if compact else "append").save(path)
 
 
-def recalled(spark: SparkSession, spec: Operation) -> DataFrame | None:
+def recalled(spark: SparkSession, operation: Operation) -> DataFrame | None:
     """Returns the deletes that are remembered: `key`, NULL for all keys, and `sequence`; None if there are none."""
-    path = spec.apply.stored_as.tombstones
+    path = operation.apply.stored_as.tombstones
     if not path or DeltaLog(path).newest() is None:
         return None
-    return spark.read.format("delta").load(path).where(_counts(spec)).select("key", "sequence")
+    return spark.read.format("delta").load(path).where(_counts(operation)).select("key", "sequence")
 
 
-def without_deleted(spark: SparkSession, spec: Operation, batch: DataFrame, sequence: str, deleted: str) -> DataFrame:
+def without_deleted(spark: SparkSession, operation: Operation, batch: DataFrame, sequence: str, deleted: str) -> DataFrame:
     """Drops the rows of a batch that are older than a delete of their key.
 
     Args:
         spark: The session of `batch`.
-        spec: The operation.
+        operation: The operation.
         batch: The rows.
         sequence: Its column with their place.
         deleted: Its column that marks deletes, which stay; "" if there is none.
     """
-    known = recalled(spark, spec)
+    known = recalled(spark, operation)
     if known is None:
         return batch
     keyed = F.col("key").isNotNull()
     last = known.where(keyed).groupBy(F.col("key").alias("__cdc_buried")).agg(F.max("sequence").alias(_AT))
     emptied = known.where(~keyed).agg(F.max("sequence").alias("__cdc_emptied"))
-    joined = batch.withColumn("__cdc_key", _key(spec)).join(last, F.col("__cdc_key") == F.col("__cdc_buried"), "left")
+    joined = batch.withColumn("__cdc_key", _key(operation)).join(last, F.col("__cdc_key") == F.col("__cdc_buried"), "left")
     joined = joined.crossJoin(F.broadcast(emptied))
     place = F.col(quoted(sequence))
     older = F.coalesce(F.greatest(_AT, "__cdc_emptied") > place, F.lit(False))
@@ -89,14 +93,14 @@ def _latest(rows: DataFrame) -> DataFrame:
     )
 
 
-def _counts(spec: Operation) -> Column:
+def _counts(operation: Operation) -> Column:
     """Tombstones of an earlier generation say nothing of the rows of this one."""
-    since = spec.planned_at - spec.apply.stored_as.tombstone_retention
-    return (F.col("generation") == spec.generation) & (F.col("noted_at") >= F.lit(since))
+    since = operation.planned_at - operation.apply.stored_as.tombstone_retention
+    return (F.col("generation") == operation.generation) & (F.col("noted_at") >= F.lit(since))
 
 
-def _key(spec: Operation) -> Column:
-    return F.struct(*(F.col(quoted(key)).alias(f"k{index}") for index, key in enumerate(spec.apply.keys)))
+def _key(operation: Operation) -> Column:
+    return F.struct(*(F.col(quoted(key)).alias(f"k{index}") for index, key in enumerate(operation.apply.keys)))
 
 
 def _emptied(spark: SparkSession, like: DataFrame, place: str) -> DataFrame:

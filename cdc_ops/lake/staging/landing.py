@@ -34,7 +34,7 @@ _LONGEST_TEXT: Final = 64
 def land(
     spark: SparkSession,
     df: DataFrame,
-    spec: Operation,
+    operation: Operation,
     attempt: str,
     check: Callable[[], None] = lambda: None,
     finish: Callable[[Manifest], Manifest] = lambda manifest: manifest,
@@ -44,72 +44,72 @@ def land(
     Args:
         spark: The session of `df`.
         df: The rows, in the columns and types of the lake, with the marks of `lake.staging.null_counts` if values can be lost.
-        spec: Whose rows.
+        operation: Whose rows.
         attempt: Folder name of this try; unique, so that a killed try's files are never taken for this one's.
         check: Called when all rows are written and not yet declared landed; what it raises leaves them undeclared.
         finish: Puts into the manifest what else is to be said of the rows; it may refuse them like `check`.
     """
-    folder = f"{spec.target.staging.rstrip('/')}/{attempt}"
+    folder = f"{operation.target.staging.rstrip('/')}/{attempt}"
     df.write.mode("overwrite").parquet(folder)
     check()
-    files = landed_files(spec.target.staging, attempt)
-    footers = _Footers(spec)
+    files = landed_files(operation.target.staging, attempt)
+    footers = _Footers(operation)
     lost = False
-    filesystem, _ = open_filesystem(spec.target.staging)
+    filesystem, _ = open_filesystem(operation.target.staging)
     for file in files:
         with filesystem.open(file.path, "rb") as stream:
             metadata = pq.ParquetFile(stream).metadata
         footers.add(metadata)
         lost = lost or _has_marks(metadata)
     manifest = Manifest.of(
-        operation_id=spec.operation_id,
+        operation_id=operation.operation_id,
         attempt=attempt,
         rows=footers.rows,
         bytes=sum(file.bytes for file in files),
         files=len(files),
-        schema_fingerprint=spec.source.schema.fingerprint,
+        schema_fingerprint=operation.source.schema.fingerprint,
         key_ranges=footers.key_ranges() if footers.rows else (),
-        null_keys=footers.null_keys() if footers.complete else _count_null_keys(spark, folder, spec.apply.keys),
-        nulled=count_marks(spark.read.parquet(folder), spec.source.schema) if lost else NullifiedValues(),
+        null_keys=footers.null_keys() if footers.complete else _count_null_keys(spark, folder, operation.apply.keys),
+        nulled=count_marks(spark.read.parquet(folder), operation.source.schema) if lost else NullifiedValues(),
     )
     manifest = finish(manifest)
-    write_manifest(spec.target.staging, manifest)
+    write_manifest(operation.target.staging, manifest)
     return manifest
 
 
-def read_landed(spark: SparkSession, spec: Operation, manifest: Manifest) -> DataFrame:
+def read_landed(spark: SparkSession, operation: Operation, manifest: Manifest) -> DataFrame:
     """Returns the landed rows: all of them, or none.
 
     Raises:
         LandedRowsLostError: files of the manifest are not there, or are not the ones that were written.
     """
-    damage = find_damage(spec.target.staging, manifest)
-    if not damage and manifest.schema_fingerprint != spec.source.schema.fingerprint:
+    damage = find_damage(operation.target.staging, manifest)
+    if not damage and manifest.schema_fingerprint != operation.source.schema.fingerprint:
         damage = "their columns differ from the plan"
     if damage:
-        raise _lost(spec, damage)
-    columns = ", ".join(f"{quoted(column.name)} {column.delta_type}" for column in spec.read_schema.columns)
-    rows = spark.read.schema(columns).parquet(f"{spec.target.staging.rstrip('/')}/{manifest.attempt}")
+        raise _lost(operation, damage)
+    columns = ", ".join(f"{quoted(column.name)} {column.delta_type}" for column in operation.read_schema.columns)
+    rows = spark.read.schema(columns).parquet(f"{operation.target.staging.rstrip('/')}/{manifest.attempt}")
     listed = len(rows.inputFiles())  # Spark lists them itself: what vanishes after that fails the read, and is not left out of it
     if listed != manifest.landed.files:
-        raise _lost(spec, f"only {listed:,} of {manifest.landed.files:,} files exist")
+        raise _lost(operation, f"only {listed:,} of {manifest.landed.files:,} files exist")
     return rows
 
 
-def check_feed(spec: Operation, manifest: Manifest) -> None:
+def check_feed(operation: Operation, manifest: Manifest) -> None:
     """Checks that the landed feed of events exists, if the merge reads it.
 
     Raises:
         LandedRowsLostError: files of it are gone.
     """
-    if damage := find_damage(spec.target.staging, manifest):
-        raise _lost(spec, damage)
+    if damage := find_damage(operation.target.staging, manifest):
+        raise _lost(operation, damage)
 
 
-def _lost(spec: Operation, damage: str) -> LandedRowsLostError:
+def _lost(operation: Operation, damage: str) -> LandedRowsLostError:
     return LandedRowsLostError(
-        f"The landed rows of operation {spec.op_seq} of {spec.table} are not complete: {damage}.",
-        why=f"Files below {spec.target.staging} were removed or replaced.",
+        f"The landed rows of operation {operation.op_seq} of {operation.table} are not complete: {damage}.",
+        why=f"Files below {operation.target.staging} were removed or replaced.",
         data="Nothing was written to the table; the watermark stays.",
         next="Nothing to do: the next try reads the same window again.",
     )
@@ -118,8 +118,10 @@ def _lost(spec: Operation, damage: str) -> LandedRowsLostError:
 class _Footers:
     """Sums up what the footers say of the key columns."""
 
-    def __init__(self, spec: Operation) -> None:
-        self._types = {key: canonical_type(column.delta_type) for key in spec.apply.keys if (column := spec.source.schema.column(key))}
+    def __init__(self, operation: Operation) -> None:
+        self._types = {
+            key: canonical_type(column.delta_type) for key in operation.apply.keys if (column := operation.source.schema.column(key))
+        }
         self._ranges: dict[str, tuple[Any, ...] | None] = {}
         self._nulls = dict.fromkeys(self._types, 0)
         self.rows = 0

@@ -66,16 +66,16 @@ def find_manifest(staging: str) -> Manifest | None:
         return None
 
 
-def find_landed(spec: Operation) -> Landed:
+def find_landed(operation: Operation) -> Landed:
     """Looks whether an operation's rows are in the staging area, read with the columns that it has, and all of them."""
     try:
-        manifest = read_manifest(spec.target.staging)
+        manifest = read_manifest(operation.target.staging)
     except StateError as error:
         return Landed(damage=f"the manifest cannot be read ({error.why})")
-    wanted = (spec.operation_id, spec.source.schema.fingerprint)
+    wanted = (operation.operation_id, operation.source.schema.fingerprint)
     if manifest is None or (manifest.operation_id, manifest.schema_fingerprint) != wanted:
         return Landed()
-    damage = find_damage(spec.target.staging, manifest)
+    damage = find_damage(operation.target.staging, manifest)
     return Landed(damage=damage) if damage else Landed(manifest=manifest)
 
 
@@ -97,9 +97,9 @@ def feed_name(attempt: str) -> str:
     return f"{attempt}-feed"
 
 
-def is_landed(spec: Operation) -> bool:
+def is_landed(operation: Operation) -> bool:
     """True if all rows of an operation are in the staging area; the operation no longer needs the source."""
-    return find_landed(spec).manifest is not None
+    return find_landed(operation).manifest is not None
 
 
 def write_manifest(staging: str, manifest: Manifest) -> None:

@@ -34,30 +34,30 @@ _NTZ: Final = "delta.feature.timestampNtz"
 _MOMENT: Final = "timestamp_ntz"
 
 
-def alter_table(spark: SparkSession, spec: Operation, state: LogState) -> tuple[tuple[str, str], ...]:
+def alter_table(spark: SparkSession, operation: Operation, state: LogState) -> tuple[tuple[str, str], ...]:
     """Applies the operation's frozen schema changes to a table, except those that it already has.
 
     Args:
         spark: Any session.
-        spec: The frozen operation.
+        operation: The frozen operation.
         state: The table's newest metadata.
 
     Returns:
         Name and type of the columns that the table has then.
     """
-    if spec.apply.replaces_schema:
-        _prepare_replacement(spark, spec, state)
+    if operation.apply.replaces_schema:
+        _prepare_replacement(spark, operation, state)
         return state.columns()
-    for change in spec.apply.schema_changes:
+    for change in operation.apply.schema_changes:
         statement = _statement(change, {name.lower(): canonical_type(kind) for name, kind in state.columns()})
         if statement is not None:
-            _enable(spark, spec.target.path, _needed(change, state), state)
-            spark.sql(f"ALTER TABLE {path_name(spec.target.path)} {statement}")
-            state = _newest(spec.target.path)
+            _enable(spark, operation.target.path, _needed(change, state), state)
+            spark.sql(f"ALTER TABLE {path_name(operation.target.path)} {statement}")
+            state = _newest(operation.target.path)
     return state.columns()
 
 
-def record_changes(spark: SparkSession, spec: Operation, state: LogState) -> None:
+def record_changes(spark: SparkSession, operation: Operation, state: LogState) -> None:
     """Turns the change feed of a table on and sets its retention, if the operation needs it.
 
     Its change feed is never switched off.
@@ -65,16 +65,16 @@ def record_changes(spark: SparkSession, spec: Operation, state: LogState) -> Non
     Raises:
         ConfigError: the table has a column of a name that the feed needs.
     """
-    chosen = dict(spec.target.properties)
+    chosen = dict(operation.target.properties)
     wanted = {CHANGE_FEED: "true"} if chosen.get(CHANGE_FEED, "").lower() == "true" else {}
     if EVENT_HISTORY in chosen:
         wanted[EVENT_HISTORY] = chosen[EVENT_HISTORY]
     wanted |= retention_properties(chosen)
     try:
-        _enable(spark, spec.target.path, wanted, state)
+        _enable(spark, operation.target.path, wanted, state)
     except AnalysisException as error:
         raise ConfigError(
-            f"The Delta table {spec.target.path} of {spec.table} cannot record a change feed.",
+            f"The Delta table {operation.target.path} of {operation.table} cannot record a change feed.",
             why=str(error).splitlines()[0],
             data="Nothing was written; the watermark stays.",
             next="Leave 'change_feed' out for this table, or exclude the columns whose names Delta's change feed uses.",
@@ -125,17 +125,17 @@ def _feature(state: LogState) -> dict[str, str]:
     return {} if any(canonical_type(kind) == _MOMENT for _, kind in state.columns()) else {_NTZ: "supported"}
 
 
-def _prepare_replacement(spark: SparkSession, spec: Operation, state: LogState) -> None:
+def _prepare_replacement(spark: SparkSession, operation: Operation, state: LogState) -> None:
     """Takes columns that the new generation lacks out of those that have statistics: Delta refuses to replace the schema otherwise."""
-    if any(canonical_type(column.delta_type) == _MOMENT for column in spec.source.schema.columns):
-        _enable(spark, spec.target.path, _feature(state), state)
+    if any(canonical_type(column.delta_type) == _MOMENT for column in operation.source.schema.columns):
+        _enable(spark, operation.target.path, _feature(state), state)
     indexed = listed_columns(state.property(INDEXED))
-    kept = {column.name.lower() for column in spec.source.schema.columns if has_statistics(column.delta_type)}
+    kept = {column.name.lower() for column in operation.source.schema.columns if has_statistics(column.delta_type)}
     if all(name.lower() in kept for name in indexed):
         return
     left = column_list(name for name in indexed if name.lower() in kept)
     change = f"SET TBLPROPERTIES ('{INDEXED}' = {text_literal(left)})" if left else f"UNSET TBLPROPERTIES ('{INDEXED}')"
-    spark.sql(f"ALTER TABLE {path_name(spec.target.path)} {change}")
+    spark.sql(f"ALTER TABLE {path_name(operation.target.path)} {change}")
 
 
 def _enable(spark: SparkSession, path: str, wanted: dict[str, str], state: LogState) -> None:

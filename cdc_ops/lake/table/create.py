@@ -25,7 +25,7 @@ _RESERVED: Final = {
 _CONFLICTS: Final = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 
 
-def ensure_table(spark: SparkSession, spec: Operation) -> None:
+def ensure_table(spark: SparkSession, operation: Operation) -> None:
     """Creates the table of an operation if it does not exist, and checks its owner and its columns.
 
     Creation is a commit of its own, without rows and without transaction id. It names the owner in the table's properties, so that a first
@@ -37,39 +37,39 @@ def ensure_table(spark: SparkSession, spec: Operation) -> None:
         TargetSchemaError: its columns do not fit.
         ConfigError: a table property is set that would break the commit protocol.
     """
-    log = DeltaLog(spec.target.path)
+    log = DeltaLog(operation.target.path)
     version = log.newest()
     if version is None:
         check_empty(log)
-        _create(spark, spec)
-        log = DeltaLog(spec.target.path)
+        _create(spark, operation)
+        log = DeltaLog(operation.target.path)
         version = log.newest() or 0
     state = log.state(version)
     owner = (state.property(OWNER_PIPELINE), state.property(OWNER_TABLE))
-    if owner != (spec.pipeline, str(spec.table)):
-        raise _foreign_error(spec, owner)
-    _follow(spark, spec, state)
+    if owner != (operation.pipeline, str(operation.table)):
+        raise _foreign_error(operation, owner)
+    _follow(spark, operation, state)
 
 
-def _follow(spark: SparkSession, spec: Operation, state: LogState) -> None:
+def _follow(spark: SparkSession, operation: Operation, state: LogState) -> None:
     """Alters the table as the operation says, and checks that it takes its columns."""
     try:
-        with translated_conflicts(f"the change of columns for operation {spec.op_seq} of {spec.table}"):
-            record_changes(spark, spec, state)
-            stored = alter_table(spark, spec, state)
+        with translated_conflicts(f"the change of columns for operation {operation.op_seq} of {operation.table}"):
+            record_changes(spark, operation, state)
+            stored = alter_table(spark, operation, state)
     except (AnalysisException, IllegalArgumentException) as error:
         raise TargetSchemaError(
-            f"The Delta table {spec.target.path} cannot follow the schema changes of {spec.table}:"
-            f" {'; '.join(map(str, spec.apply.schema_changes))}.",
+            f"The Delta table {operation.target.path} cannot follow the schema changes of {operation.table}:"
+            f" {'; '.join(map(str, operation.apply.schema_changes))}.",
             why=str(error).splitlines()[0],
             data="Nothing was written; the watermark stays.",
             next="ALTER TABLE the Delta table by hand and run again, or set 'schema_changes: freeze', or exclude the columns.",
         ) from error
-    if not spec.apply.replaces_schema:
-        check_columns(spec.target.path, stored, spec.source.schema)
+    if not operation.apply.replaces_schema:
+        check_columns(operation.target.path, stored, operation.source.schema)
 
 
-def creation_properties(spec: Operation) -> dict[str, str]:
+def creation_properties(operation: Operation) -> dict[str, str]:
     """Returns the properties of a new table: the package's defaults, the policy's over them, the owner's mark.
 
     Neither auto compaction nor optimized writes: the first adds a commit that carries our user metadata a second time, and the shuffle
@@ -79,21 +79,21 @@ def creation_properties(spec: Operation) -> dict[str, str]:
         ConfigError: the policy sets a property that would break the commit protocol.
     """
     for name, why in _RESERVED.items():
-        if any(name.lower() == key.lower() for key, _ in spec.target.properties):
+        if any(name.lower() == key.lower() for key, _ in operation.target.properties):
             raise ConfigError(
-                f"Table {spec.table}: cdc-ops does not allow the property {name}.",
+                f"Table {operation.table}: cdc-ops does not allow the property {name}.",
                 why=f"Because {why}.",
                 data="Nothing was read or written.",
                 next=f"Remove {name} from 'properties' in the pipeline file.",
             )
     defaults = {"delta.enableDeletionVectors": "true", "delta.enableTypeWidening": "true"}
-    if indexed := _indexed_columns(spec):
+    if indexed := _indexed_columns(operation):
         defaults[INDEXED] = column_list(indexed)
-    if any(SPECIAL & set(column.name) for column in spec.source.schema.columns):
+    if any(SPECIAL & set(column.name) for column in operation.source.schema.columns):
         defaults["delta.columnMapping.mode"] = "name"
-    defaults |= dict(spec.target.properties)
+    defaults |= dict(operation.target.properties)
     defaults |= retention_properties(defaults)
-    return {**defaults, OWNER_PIPELINE: spec.pipeline, OWNER_TABLE: str(spec.table)}
+    return {**defaults, OWNER_PIPELINE: operation.pipeline, OWNER_TABLE: str(operation.table)}
 
 
 def table_stats(spark: SparkSession, path: str, version: int) -> TableStats:
@@ -131,47 +131,49 @@ def translated_conflicts(doing: str) -> Iterator[None]:
         ) from error
 
 
-def _create(spark: SparkSession, spec: Operation) -> None:
+def _create(spark: SparkSession, operation: Operation) -> None:
     try:
-        spark.sql(_create_statement(spec))
+        spark.sql(_create_statement(operation))
     except (AnalysisException, IllegalArgumentException) as error:
-        raise _creation_error(spec, error) from error
+        raise _creation_error(operation, error) from error
 
 
-def _create_statement(spec: Operation) -> str:
-    marker = [(spec.apply.deleted_column, "boolean")] if spec.apply.deleted_column else []
+def _create_statement(operation: Operation) -> str:
+    marker = [(operation.apply.deleted_column, "boolean")] if operation.apply.deleted_column else []
     named = [
-        *((column.name, column.delta_type) for column in spec.source.schema.columns),
+        *((column.name, column.delta_type) for column in operation.source.schema.columns),
         *marker,
-        *spec.apply.stored_as.columns(spec.apply.deleted_column),
+        *operation.apply.stored_as.columns(operation.apply.deleted_column),
     ]
     columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in named)
-    properties = ", ".join(f"{text_literal(name)} = {text_literal(value)}" for name, value in sorted(creation_properties(spec).items()))
-    return f"CREATE TABLE IF NOT EXISTS {path_name(spec.target.path)} ({columns}) USING delta TBLPROPERTIES ({properties})"
+    properties = ", ".join(
+        f"{text_literal(name)} = {text_literal(value)}" for name, value in sorted(creation_properties(operation).items())
+    )
+    return f"CREATE TABLE IF NOT EXISTS {path_name(operation.target.path)} ({columns}) USING delta TBLPROPERTIES ({properties})"
 
 
-def _indexed_columns(spec: Operation) -> list[str]:
-    wanted = dict.fromkeys((*spec.apply.keys, *spec.source_keys, *spec.source.cursor.column_names))
-    found = (spec.source.schema.column(name) for name in wanted)
+def _indexed_columns(operation: Operation) -> list[str]:
+    wanted = dict.fromkeys((*operation.apply.keys, *operation.source_keys, *operation.source.cursor.column_names))
+    found = (operation.source.schema.column(name) for name in wanted)
     indexed = [column.name for column in found if column is not None and has_statistics(column.delta_type)]
     # Who looks for what has come since a time reads few files by it.
-    return indexed + [name for name in (spec.apply.stored_as.own.synced_at,) if indexed and name]
+    return indexed + [name for name in (operation.apply.stored_as.own.synced_at,) if indexed and name]
 
 
-def _creation_error(spec: Operation, error: PySparkException) -> ConfigError:
+def _creation_error(operation: Operation, error: PySparkException) -> ConfigError:
     return ConfigError(
-        f"The Delta table of {spec.table} cannot be created at {spec.target.path}.",
+        f"The Delta table of {operation.table} cannot be created at {operation.target.path}.",
         why=str(error).splitlines()[0],
         data="Nothing was written; the watermark stays.",
         next="Correct 'properties' or the column selection of the table in the pipeline file.",
     )
 
 
-def _foreign_error(spec: Operation, owner: tuple[str, str]) -> TargetForeignError:
+def _foreign_error(operation: Operation, owner: tuple[str, str]) -> TargetForeignError:
     whose = f"table {owner[1]} of pipeline {owner[0]!r}" if owner[0] else "another writer: it has no properties of cdc-ops"
     return TargetForeignError(
-        f"The Delta table at {spec.target.path} belongs to {whose}.",
-        why=f"It is the target of {spec.table} of pipeline {spec.pipeline!r}, and a table has only one writer.",
+        f"The Delta table at {operation.target.path} belongs to {whose}.",
+        why=f"It is the target of {operation.table} of pipeline {operation.pipeline!r}, and a table has only one writer.",
         data="Nothing was written; the table is unchanged.",
         next="Set another 'path' for the table in the pipeline file, or move the existing Delta table away.",
     )

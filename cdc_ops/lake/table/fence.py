@@ -20,18 +20,18 @@ from cdc_ops.lake.spark.session import idempotent_write, private_session
 from cdc_ops.lake.table.create import translated_conflicts
 
 
-def fence_abandoned(spark: SparkSession, spec: Operation, given_up: AbandonedOperation) -> None:
+def fence_abandoned(spark: SparkSession, operation: Operation, given_up: AbandonedOperation) -> None:
     """Takes the number of an abandoned operation, unless the table has it or a later one; repeating it changes nothing.
 
     Args:
         spark: A session.
-        spec: The comparison.
+        operation: The comparison.
         given_up: The last operation that was given up before it.
 
     Raises:
         LakeConflictError: another writer committed meanwhile, perhaps that operation; nothing was written.
     """
-    head = read_head(spec.target.path, spec.pipeline, spec.table)
+    head = read_head(operation.target.path, operation.pipeline, operation.table)
     if head is None or head.record is None or (head.txn_version or 0) >= given_up.op_seq:
         return
     record = replace(
@@ -44,6 +44,6 @@ def fence_abandoned(spark: SparkSession, spec: Operation, given_up: AbandonedOpe
         window=None,
         counts=RecordedCounts(rows=0),
     )
-    conf = {**idempotent_write(app_id(spec.pipeline, spec.table), given_up.op_seq), USER_METADATA: render_record(record)}
-    with private_session(spark, conf) as session, translated_conflicts(f"fencing off operation {given_up.op_seq} of {spec.table}"):
-        session.read.format("delta").load(spec.target.path).limit(0).write.format("delta").mode("append").save(spec.target.path)
+    conf = {**idempotent_write(app_id(operation.pipeline, operation.table), given_up.op_seq), USER_METADATA: render_record(record)}
+    with private_session(spark, conf) as session, translated_conflicts(f"fencing off operation {given_up.op_seq} of {operation.table}"):
+        session.read.format("delta").load(operation.target.path).limit(0).write.format("delta").mode("append").save(operation.target.path)

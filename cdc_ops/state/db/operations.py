@@ -71,9 +71,9 @@ def last_abandoned(connection: Connection, pipeline: str, table: TableName, *, a
     return json_codec.from_data(AbandonedOperation, {name: plan[name] for name in ("op_seq", "operation_id", "run_id", "kind")})
 
 
-def attempts(connection: Connection, spec: Operation) -> int:
+def attempts(connection: Connection, operation: Operation) -> int:
     """Returns the tries of an operation so far, 0 for one that the ledger does not know."""
-    query = select(operations.c.attempts).where(operations.c.operation_id == spec.operation_id)
+    query = select(operations.c.attempts).where(operations.c.operation_id == operation.operation_id)
     return connection.scalar(query) or 0
 
 
@@ -84,48 +84,48 @@ def last_open_number(connection: Connection, pipeline: str, table: TableName) ->
     return number
 
 
-def status_of(connection: Connection, spec: Operation) -> OperationStatus | None:
+def status_of(connection: Connection, operation: Operation) -> OperationStatus | None:
     """Returns an operation's status, None if the ledger does not know it."""
-    status = connection.scalar(select(operations.c.status).where(operations.c.operation_id == spec.operation_id))
+    status = connection.scalar(select(operations.c.status).where(operations.c.operation_id == operation.operation_id))
     return None if status is None else OperationStatus(status)
 
 
 def freeze(connection: Connection, specs: tuple[Operation, ...]) -> None:
     """Writes operations as open."""
     if specs:
-        connection.execute(insert(operations).values(frozen_at=utc_now()), [_row(spec) for spec in specs])
+        connection.execute(insert(operations).values(frozen_at=utc_now()), [_row(operation) for operation in specs])
 
 
-def refreeze(connection: Connection, spec: Operation) -> None:
+def refreeze(connection: Connection, operation: Operation) -> None:
     """Replaces the plan of an open operation.
 
     Raises:
         StaleStateError: the operation is not open under this number.
     """
-    same = (operations.c.operation_id == spec.operation_id, operations.c.op_seq == spec.op_seq)
+    same = (operations.c.operation_id == operation.operation_id, operations.c.op_seq == operation.op_seq)
     is_open = operations.c.status == OperationStatus.OPEN.value
-    changed = connection.execute(update(operations).where(*same, is_open).values(spec=json_codec.dumps(spec)))
+    changed = connection.execute(update(operations).where(*same, is_open).values(spec=json_codec.dumps(operation)))
     if changed.rowcount != 1:
-        raise not_open(spec, status_of(connection, spec))
+        raise not_open(operation, status_of(connection, operation))
 
 
-def count_attempt(connection: Connection, spec: Operation) -> int:
+def count_attempt(connection: Connection, operation: Operation) -> int:
     """Counts a try.
 
     Raises:
         StaleStateError: the operation is not open.
     """
-    is_open = (operations.c.operation_id == spec.operation_id, operations.c.status == OperationStatus.OPEN.value)
+    is_open = (operations.c.operation_id == operation.operation_id, operations.c.status == OperationStatus.OPEN.value)
     changed = connection.execute(update(operations).where(*is_open).values(attempts=operations.c.attempts + 1))
     if changed.rowcount != 1:
-        raise not_open(spec, status_of(connection, spec))
-    return attempts(connection, spec)
+        raise not_open(operation, status_of(connection, operation))
+    return attempts(connection, operation)
 
 
-def settle(connection: Connection, spec: Operation, status: OperationStatus, result: OperationResult | None) -> None:
+def settle(connection: Connection, operation: Operation, status: OperationStatus, result: OperationResult | None) -> None:
     """Ends an open operation."""
     ended = {"status": status.value, "settled_at": utc_now(), "result": None if result is None else json_codec.dumps(result)}
-    connection.execute(update(operations).where(operations.c.operation_id == spec.operation_id).values(ended))
+    connection.execute(update(operations).where(operations.c.operation_id == operation.operation_id).values(ended))
 
 
 def discard_open(connection: Connection, pipeline: str, table: TableName) -> None:
@@ -134,10 +134,10 @@ def discard_open(connection: Connection, pipeline: str, table: TableName) -> Non
     connection.execute(update(operations).where(_with_status(pipeline, table, OperationStatus.OPEN)).values(ended))
 
 
-def not_open(spec: Operation, status: OperationStatus | None) -> StaleStateError:
+def not_open(operation: Operation, status: OperationStatus | None) -> StaleStateError:
     """Returns the error for an operation that cannot be tried or settled any more."""
     return StaleStateError(
-        f"Operation {spec.op_seq} ({spec.kind}) of {spec.table} is not open: it is {status or 'unknown to the ledger'}.",
+        f"Operation {operation.op_seq} ({operation.kind}) of {operation.table} is not open: it is {status or 'unknown to the ledger'}.",
         why="Another run finished it in the meantime, or the ledger was rebuilt.",
         data="Delta never applies an operation twice; this step did not change the watermark.",
         next="Nothing to do: the next run creates a new plan.",
@@ -148,6 +148,6 @@ def _with_status(pipeline: str, table: TableName, status: OperationStatus) -> Co
     return table_rows.of_table(operations, pipeline, table) & (operations.c.status == status.value)
 
 
-def _row(spec: Operation) -> dict[str, Any]:
-    fixed = {"op_seq": spec.op_seq, "status": OperationStatus.OPEN.value, "attempts": 0, "spec": json_codec.dumps(spec)}
-    return table_rows.key(spec.pipeline, spec.table) | {"operation_id": spec.operation_id} | fixed
+def _row(operation: Operation) -> dict[str, Any]:
+    fixed = {"op_seq": operation.op_seq, "status": OperationStatus.OPEN.value, "attempts": 0, "spec": json_codec.dumps(operation)}
+    return table_rows.key(operation.pipeline, operation.table) | {"operation_id": operation.operation_id} | fixed

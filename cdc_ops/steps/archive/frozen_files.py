@@ -65,27 +65,27 @@ def record_scan(store: StateStore, lease: Lease, scan: ArchiveScan) -> tuple[Gap
     return store.report_gaps(lease, scan.gaps)
 
 
-def record_frozen(store: StateStore, lease: Lease, spec: Operation, clock: datetime) -> None:
+def record_frozen(store: StateStore, lease: Lease, operation: Operation, clock: datetime) -> None:
     """Writes into the ledger which files an operation has in its list.
 
     Raises:
         StaleStateError: the lease is lost.
     """
-    if isinstance(spec.read, ArchiveRead):
-        files = FrozenFiles(files=spec.read.batch.files)
-        store.put_files(lease, frozen_records(files, spec.operation_id, spec.run_id, clock))
+    if isinstance(operation.read, ArchiveRead):
+        files = FrozenFiles(files=operation.read.batch.files)
+        store.put_files(lease, frozen_records(files, operation.operation_id, operation.run_id, clock))
 
 
-def with_hashes(spec: Operation) -> Operation:
+def with_hashes(operation: Operation) -> Operation:
     """Returns an operation whose files carry a hash of what is in them where their store tells size and time only.
 
     It is kept with the files, so that one that is written again with the same bytes is not taken for another. That they are read with
     these bytes, size and time say, as ever: this is not what `check_unchanged` goes by. Large files go without, because hashing reads
     all of a file.
     """
-    if not isinstance(spec.read, ArchiveRead) or all(file.etag for file in spec.read.batch.files):
-        return spec
-    batch = spec.read.batch
+    if not isinstance(operation.read, ArchiveRead) or all(file.etag for file in operation.read.batch.files):
+        return operation
+    batch = operation.read.batch
     left, files = HASHED_AT_ONCE, []
     with closing(open_archive(batch.url, dict(batch.archive.options))) as opened:
         for file in batch.files:
@@ -94,10 +94,10 @@ def with_hashes(spec: Operation) -> Operation:
                 continue
             left -= file.size
             files.append(replace(file, etag=opened.content_hash(file.path)))
-    return replace(spec, read=ArchiveRead(batch=replace(batch, files=tuple(files))))
+    return replace(operation, read=ArchiveRead(batch=replace(batch, files=tuple(files))))
 
 
-def record_consumed(store: StateStore, lease: Lease, spec: Operation, reading: LogBatchResult, clock: datetime) -> None:
+def record_consumed(store: StateStore, lease: Lease, operation: Operation, reading: LogBatchResult, clock: datetime) -> None:
     """Writes into the ledger what reading an operation's files showed, once it has committed.
 
     Files behind a gap wait, with what is in them: the next plan sees the gap, and reads them when it is closed.
@@ -105,9 +105,9 @@ def record_consumed(store: StateStore, lease: Lease, spec: Operation, reading: L
     Raises:
         StaleStateError: the lease is lost.
     """
-    if not isinstance(spec.read, ArchiveRead):
+    if not isinstance(operation.read, ArchiveRead):
         return
-    frozen = frozen_records(FrozenFiles(files=spec.read.batch.files), spec.operation_id, spec.run_id, clock)
+    frozen = frozen_records(FrozenFiles(files=operation.read.batch.files), operation.operation_id, operation.run_id, clock)
     merged = set(reading.merged)
     records = consumed_records(frozen, reading.covers, clock)
     store.put_files(lease, [one if one.file.path in merged else replace(one, status=FileStatus.WAITING) for one in records])

@@ -46,7 +46,7 @@ def with_missing_events(run: TableRun, context: Context, config: TableConfig, sp
         context, config: The table.
         specs: The run's operations.
     """
-    if not any(_passes_events(spec) for spec in specs):
+    if not any(_passes_events(operation) for operation in specs):
         return run
     store, name = context.store, str(config.table)
     gaps = tuple(record.gap for record in store.archive_gaps(config.pipeline, config.table) if record.status is GapStatus.OPEN)
@@ -73,9 +73,9 @@ def can_heal(archive: ArchiveConfig, state: TableState, stored_as: TableStorage)
     return archive.on_gap is OnGap.RECONCILE and state.phase is Phase.READY and not stored_as.keeps_versions and not gtids
 
 
-def _passes_events(spec: Operation) -> bool:
+def _passes_events(operation: Operation) -> bool:
     """True if an operation moves the archive's watermark: it reads events, or stands for some that are missing."""
-    match spec.read:
+    match operation.read:
         case ArchiveRead():
             return True
         case CompareRead(compare=compare):

@@ -36,47 +36,52 @@ def read_history(request: BatchRequest, replay: Replay) -> Batch:
         RequestError: the table has versions from before its history, which would be lost.
         ChangesUnavailableError: rows were changed by something else than events since the last one, and what was changed is gone.
     """
-    spec, plan = request.operation, request.plan
+    operation, plan = request.operation, request.plan
     history = open_history(request.spark, replay.path)
-    rows = with_pending(request.spark, Kept.of(spec), history)
+    rows = with_pending(request.spark, Kept.of(operation), history)
     if replay.since is not None:
         rows = rows.where((F.col("kind") != HistoryKind.STATE.value) & (F.col("happened_at") >= F.lit(replay.since)))
-    emptied = () if spec.apply.stored_as.ignores_deletes else truncates(rows)
-    folded = fold_events(_of_today(as_feed(rows), spec), spec, truncated=bool(emptied))
-    if spec.apply.stored_as.keeps_versions:
+    emptied = () if operation.apply.stored_as.ignores_deletes else truncates(rows)
+    folded = fold_events(_of_today(as_feed(rows), operation), operation, truncated=bool(emptied))
+    if operation.apply.stored_as.keeps_versions:
         folded = _last_of_place(folded)
     if replay.since is not None:
-        plan = plan_merge(spec, _manifest(spec, emptied))
-    elif spec.apply.stored_as.keeps_versions:
-        _check_versions(spec, history)
+        plan = plan_merge(operation, _manifest(operation, emptied))
+    elif operation.apply.stored_as.keeps_versions:
+        _check_versions(operation, history)
         plan = replace(plan, deleted_flag=DELETE_MARK, present=PRESENT, truncates=tuple(map(position_literal, emptied)))
-    return replace(request.batch_of(landed_rows(folded, spec, place_in_feed())), plan=plan)
+    return replace(request.batch_of(landed_rows(folded, operation, place_in_feed())), plan=plan)
 
 
-def keep_whole_rows(spec: Operation, batch: Batch) -> Batch:
+def keep_whole_rows(operation: Operation, batch: Batch) -> Batch:
     """Leaves of a history that replaces a table the rows that are not deleted; each has to be known as a whole."""
-    match spec.read:
-        case ReplayRead(replay=Replay(since=None)) if not spec.apply.stored_as.keeps_versions:
-            return replace(batch, rows=_living(batch.rows, spec))
+    match operation.read:
+        case ReplayRead(replay=Replay(since=None)) if not operation.apply.stored_as.keeps_versions:
+            return replace(batch, rows=_living(batch.rows, operation))
         case _:
             return batch
 
 
-def _manifest(spec: Operation, emptied: tuple[tuple[int, ...], ...]) -> Manifest:
+def _manifest(operation: Operation, emptied: tuple[tuple[int, ...], ...]) -> Manifest:
     """What is known of merged events: rows may be partial, and there may be deletes among them."""
-    reading = LogBatchResult.of(watermark=spec.after.archive or ArchiveWatermark(), truncates=emptied, partial=1, deletes=1)
+    reading = LogBatchResult.of(watermark=operation.after.archive or ArchiveWatermark(), truncates=emptied, partial=1, deletes=1)
     return Manifest.of(
-        operation_id=spec.operation_id, attempt="", rows=0, bytes=0, schema_fingerprint=spec.source.schema.fingerprint, log=reading
+        operation_id=operation.operation_id,
+        attempt="",
+        rows=0,
+        bytes=0,
+        schema_fingerprint=operation.source.schema.fingerprint,
+        log=reading,
     )
 
 
-def _of_today(feed: DataFrame, spec: Operation) -> DataFrame:
+def _of_today(feed: DataFrame, operation: Operation) -> DataFrame:
     """The feed with images of the columns that the table has today."""
     stored = {name.lower(): name for name in feed.select("after.*").columns}
-    known = {column.name: stored.get(column.name.lower()) for column in spec.full_schema.columns}
+    known = {column.name: stored.get(column.name.lower()) for column in operation.full_schema.columns}
     values = [
         (F.col("after")[name] if (name := known[column.name]) else F.lit(None)).cast(column.delta_type).alias(column.name)
-        for column in spec.full_schema.columns
+        for column in operation.full_schema.columns
     ]
     return feed.withColumn("after", F.when(F.col("after").isNotNull(), F.struct(*values)))
 
@@ -88,21 +93,21 @@ def _last_of_place(changes: DataFrame) -> DataFrame:
     return last.select("last.*")
 
 
-def _living(batch: DataFrame, spec: Operation) -> DataFrame:
+def _living(batch: DataFrame, operation: Operation) -> DataFrame:
     """The rows that are there, all of which have to be whole."""
-    gone = F.col(quoted(spec.apply.deleted_column or DELETE_MARK))
-    key = F.hex(F.concat_ws(", ", *(F.col(quoted(name)).cast("string") for name in spec.apply.keys)))
-    first = spec.full_schema.columns[0]
+    gone = F.col(quoted(operation.apply.deleted_column or DELETE_MARK))
+    key = F.hex(F.concat_ws(", ", *(F.col(quoted(name)).cast("string") for name in operation.apply.keys)))
+    first = operation.full_schema.columns[0]
     failure = F.raise_error(F.concat(F.lit(INCOMPLETE), key, F.lit(":"))).cast(first.delta_type)
     insertable = F.col(PRESENT).isNull() | F.array_contains(PRESENT, REST_IS_NULL)
     value = F.when(insertable, F.col(quoted(first.name))).otherwise(failure)
     return batch.where(~gone).withColumn(first.name, value)
 
 
-def _check_versions(spec: Operation, history: History) -> None:
+def _check_versions(operation: Operation, history: History) -> None:
     if START in history.begin.columns:
         raise RequestError(
-            f"Table {spec.table} cannot be rebuilt from its event history: it has versions from before that.",
+            f"Table {operation.table} cannot be rebuilt from its event history: it has versions from before that.",
             why=f"The history begins at {history.begin.at:%Y-%m-%d %H:%M:%S} UTC with the rows of that time; older versions would be lost.",
             data="Nothing was written; the watermark stays.",
             next="Replay from a time on (--since), which keeps them.",

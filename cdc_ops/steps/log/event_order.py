@@ -38,12 +38,14 @@ def order_columns(feed: DataFrame, log: LogBatch, names: Mapping[str, KafkaName]
     )
 
 
-def check_order(rows: Iterable[Row], spec: Operation, log: LogBatch, names: Mapping[str, KafkaName]) -> tuple[tuple[LastEvent, ...], int]:
+def check_order(
+    rows: Iterable[Row], operation: Operation, log: LogBatch, names: Mapping[str, KafkaName]
+) -> tuple[tuple[LastEvent, ...], int]:
     """Returns the newest change of each stream once a feed is merged, and how many changes are older than what the table has.
 
     Args:
         rows: One per file, with `file` and the `order_columns`.
-        spec: Whose, for messages.
+        operation: Whose, for messages.
         log: What was read.
         names: What the names of its files say.
 
@@ -65,7 +67,7 @@ def check_order(rows: Iterable[Row], spec: Operation, log: LogBatch, names: Mapp
     ]
     starts = {path: name.start_offset for path, name in names.items()}
     found.sort(key=lambda one: (one.stream, starts.get(one.file, 0), one.file))
-    newest = check_positions_advance(spec.pipeline, str(spec.table), found, log.before.newest, declared=bool(log.declared))
+    newest = check_positions_advance(operation.pipeline, str(operation.table), found, log.before.newest, declared=bool(log.declared))
     return newest, sum(one.behind for one in found)
 
 

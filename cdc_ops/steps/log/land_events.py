@@ -63,13 +63,13 @@ _SHOWN: Final = 5
 
 
 def land_events(
-    spark: SparkSession, spec: Operation, log: LogBatch, attempt: str, readings: SharedScans | None = None, reread: str = ""
+    spark: SparkSession, operation: Operation, log: LogBatch, attempt: str, readings: SharedScans | None = None, reread: str = ""
 ) -> Manifest:
     """Reads the files of an operation and lands what their events come to: one row per key, or for SCD type 2 one row per change of a key.
 
     Args:
         spark: A session of its own.
-        spec: The frozen operation.
+        operation: The frozen operation.
         log: What it reads.
         attempt: Folder name of this try, unique.
         readings: Of the job that it belongs to; None = it reads its files for itself.
@@ -86,20 +86,20 @@ def land_events(
     set_missing(spark, archive_conf(log.url, dict(log.archive.options)))
     frozen, names = FrozenFiles(files=log.files), kafka_names(log)
     with closing(open_archive(log.url, dict(log.archive.options))) as archive:
-        opened = readings.part_of(spark, spec) if readings else None
+        opened = readings.part_of(spark, operation) if readings else None
         if opened is None:
             with measured(RunPhase.COUNTING):
                 opened = open_alone(spark, log, archive)
         covers = covers_of_files(opened.files, names)
-        proven = after_reading(log, covers, table=str(spec.table))
+        proven = after_reading(log, covers, table=str(operation.table))
         watch = watch_of(log, readings.known if readings else None)
-        envelopes = _envelopes(spark, spec, log, opened, proven.merged)
-        mine = watch.marked(envelopes, spec.table) if watch else records_of(envelopes, spec.table)
-        feed, rows_of_files, altered = _feed_by_names_of_now(spark, mine, spec, log, (feed_folder(spec, attempt), watch))
-        seen = _seen(rows_of_files, spec)
+        envelopes = _envelopes(spark, operation, log, opened, proven.merged)
+        mine = watch.marked(envelopes, operation.table) if watch else records_of(envelopes, operation.table)
+        feed, rows_of_files, altered = _feed_by_names_of_now(spark, mine, operation, log, (feed_folder(operation, attempt), watch))
+        seen = _seen(rows_of_files, operation)
         if seen.bad and not log.quarantine:
-            raise _bad_records(feed, spec.table, seen.bad)
-        newest, behind = (log.before.newest, 0) if log.again else check_order(rows_of_files, spec, log, names)
+            raise _bad_records(feed, operation.table, seen.bad)
+        newest, behind = (log.before.newest, 0) if log.again else check_order(rows_of_files, operation, log, names)
         reading = LogBatchResult.of(
             watermark=replace(proven.watermark, newest=newest),
             covers=covers,
@@ -107,32 +107,32 @@ def land_events(
             gaps=proven.gaps,
             blank=_blank_lines(opened, log, proven.merged),
             events=seen.events,
-            truncates=() if spec.apply.stored_as.ignores_deletes else seen.truncates,
+            truncates=() if operation.apply.stored_as.ignores_deletes else seen.truncates,
             behind=behind,
             ordered=open_format(log.archive.events.format).spec.one_order,
             quarantined=seen.bad + (seen.unknown if log.again or (watch and watch.keeps_raw) else 0),
-            unknown=watch.check_unknown(feed, seen.unknown, spec.table) if watch else NONE_UNKNOWN,
+            unknown=watch.check_unknown(feed, seen.unknown, operation.table) if watch else NONE_UNKNOWN,
             last_change=seen.last_change,
             lowest=seen.lowest,
             columns=altered.news(rows_of_files, seen.truncates, seen.lowest),
         )
         looked = _Looked(seen=seen, reading=reading, check=lambda: check_unchanged(archive, frozen), reread=reread)
-        return _land_rows(spark, spec, attempt, feed, looked)
+        return _land_rows(spark, operation, attempt, feed, looked)
 
 
-def _land_rows(spark: SparkSession, spec: Operation, attempt: str, feed: DataFrame, looked: "_Looked") -> Manifest:
+def _land_rows(spark: SparkSession, operation: Operation, attempt: str, feed: DataFrame, looked: "_Looked") -> Manifest:
     """Folds a landed feed and lands what it comes to."""
     seen = looked.seen
-    folded = fold_events(feed, spec, truncated=bool(seen.truncates), partial=bool(seen.partial))
+    folded = fold_events(feed, operation, truncated=bool(seen.truncates), partial=bool(seen.partial))
     tied, landed = Observation(), Observation()
-    rows = landed_rows(folded.observe(tied, F.count_if(TIED).alias("n")), spec, place_of(folded))
+    rows = landed_rows(folded.observe(tied, F.count_if(TIED).alias("n")), operation, place_of(folded))
     rows = rows.observe(landed, *_counted())
 
     def finished(manifest: Manifest) -> Manifest:
         if tied.get["n"]:
-            refuse_ties(folded, spec.full_schema)
+            refuse_ties(folded, operation.full_schema)
         reading = looked.reading.changed(partial=landed.get["partial"], deletes=landed.get["deletes"])
-        feed_files = landed_files(spec.target.staging, feed_name(attempt)) if reads_feed(spec, reading) else ()
+        feed_files = landed_files(operation.target.staging, feed_name(attempt)) if reads_feed(operation, reading) else ()
         return manifest.changed(
             log=reading,
             nulled=seen.nulled,
@@ -142,13 +142,13 @@ def _land_rows(spark: SparkSession, spec: Operation, attempt: str, feed: DataFra
         )
 
     with measured(RunPhase.FOLD):
-        return land(spark, rows, spec, attempt, looked.check, finished)
+        return land(spark, rows, operation, attempt, looked.check, finished)
 
 
-def _envelopes(spark: SparkSession, spec: Operation, log: LogBatch, opened: CountedFiles, merged: tuple[str, ...]) -> DataFrame:
+def _envelopes(spark: SparkSession, operation: Operation, log: LogBatch, opened: CountedFiles, merged: tuple[str, ...]) -> DataFrame:
     """Returns the envelopes that an operation wants: of its files before the first gap, or of what is in quarantine."""
     if log.again:
-        return open_format(log.archive.events.format).envelopes(_records_again(spark, spec, log), chosen_format(log))
+        return open_format(log.archive.events.format).envelopes(_records_again(spark, operation, log), chosen_format(log))
     return opened.envelopes(lambda found: unread(found, opened.read, log, merged))
 
 
@@ -163,14 +163,14 @@ def _counted() -> tuple[Column, Column]:
     return F.count_if(F.col(PRESENT).isNotNull()).alias("partial"), F.count_if(F.col(DELETE_MARK)).alias("deletes")
 
 
-def feed_folder(spec: Operation, attempt: str) -> str:
+def feed_folder(operation: Operation, attempt: str) -> str:
     """Returns where the feed of a try is landed, beside its rows."""
-    return f"{spec.target.staging.rstrip('/')}/{feed_name(attempt)}"
+    return f"{operation.target.staging.rstrip('/')}/{feed_name(attempt)}"
 
 
-def reads_feed(spec: Operation, reading: LogBatchResult) -> bool:
+def reads_feed(operation: Operation, reading: LogBatchResult) -> bool:
     """True if the merge of landed events reads their feed too: for the event history, and for what is or was in quarantine."""
-    match spec.read:
+    match operation.read:
         case ArchiveRead(batch=batch):
             return bool(reading.counts.quarantined or batch.again or batch.history)
         case _:
@@ -201,7 +201,7 @@ class _Looked:
     reread: str
 
 
-def _records_again(spark: SparkSession, spec: Operation, log: LogBatch) -> DataFrame:
+def _records_again(spark: SparkSession, operation: Operation, log: LogBatch) -> DataFrame:
     """Returns the records in quarantine, with the offsets that they have by their files' names.
 
     Raises:
@@ -209,17 +209,18 @@ def _records_again(spark: SparkSession, spec: Operation, log: LogBatch) -> DataF
     """
     if not open_format(log.archive.events.format).spec.one_order:
         raise RequestError(
-            f"What is in quarantine of {spec.table} cannot be replayed: {log.archive.events.format} has an order within a partition only.",
+            f"What is in quarantine of {operation.table} cannot be replayed: {log.archive.events.format} has an order within a"
+            " partition only.",
             why="A record that was set aside may be older than its row, and would set it back.",
             data="Nothing was written; the watermark stays.",
             next=next_step(
-                f"reconcile --pipeline {spec.pipeline} --table {spec.table}",
+                f"reconcile --pipeline {operation.pipeline} --table {operation.table}",
                 "compares the table with its source",
                 declared=bool(log.declared),
                 first="The next event of the whole row brings it right.",
             ),
         )
-    rows = records_again(spark, spec, log.quarantine)
+    rows = records_again(spark, operation, log.quarantine)
     parsed = {
         row["file"]: parse_name(log.archive.files.layout, row["file"], log.archive.files.template)
         for row in rows.select("file").distinct().collect()
@@ -231,7 +232,7 @@ def _records_again(spark: SparkSession, spec: Operation, log: LogBatch) -> DataF
 
 
 def _feed_by_names_of_now(
-    spark: SparkSession, mine: DataFrame, spec: Operation, log: LogBatch, place: tuple[str, UnknownTableFilter | None]
+    spark: SparkSession, mine: DataFrame, operation: Operation, log: LogBatch, place: tuple[str, UnknownTableFilter | None]
 ) -> tuple[DataFrame, list[Row], AlteredTable]:
     """Lands the feed of a table and looks at it; once more, if statements in it say that events from before have columns by other names.
 
@@ -240,18 +241,18 @@ def _feed_by_names_of_now(
     Returns:
         The landed feed, what was seen of each of its files, and what its statements did.
     """
-    form, schema = open_format(log.archive.events.format).spec, spec.full_schema
+    form, schema = open_format(log.archive.events.format).spec, operation.full_schema
     named = with_names_of_now(mine, log.renamed, schema)
 
     def looked_at(renamings: tuple[Renaming, ...]) -> tuple[DataFrame, list[Row], AlteredTable]:
-        feed = _landed_feed(spark, with_names_from_before(named, renamings, form), spec, log, place)
-        looks = (*_seen_columns(feed, spec), *news_columns(feed, schema, form, log), *order_columns(feed, log, kafka_names(log)))
+        feed = _landed_feed(spark, with_names_from_before(named, renamings, form), operation, log, place)
+        looks = (*_seen_columns(feed, operation), *news_columns(feed, schema, form, log), *order_columns(feed, log, kafka_names(log)))
         rows = feed.groupBy("file").agg(*looks).collect()
-        said, declared = statements_of(rows, spec.table, form), bool(log.declared)
-        begins = spec.before.watermark is None and not log.before.streams
+        said, declared = statements_of(rows, operation.table, form), bool(log.declared)
+        begins = operation.before.watermark is None and not log.before.streams
         table = AlteredTable(
             schema=schema, spec=form, statements=said, renamed=log.renamed, declared=declared, stored=log.stored, begins=begins,
-            keeps_versions=spec.apply.stored_as.keeps_versions,
+            keeps_versions=operation.apply.stored_as.keeps_versions,
         )  # fmt: skip
         return feed, rows, table
 
@@ -261,28 +262,28 @@ def _feed_by_names_of_now(
 
 
 def _landed_feed(
-    spark: SparkSession, named: DataFrame, spec: Operation, log: LogBatch, place: tuple[str, UnknownTableFilter | None]
+    spark: SparkSession, named: DataFrame, operation: Operation, log: LogBatch, place: tuple[str, UnknownTableFilter | None]
 ) -> DataFrame:
     """Lands the feed of a table: what the fold needs of it, and what is bad."""
     (folder, watch), form = place, open_format(log.archive.events.format)
-    feed = canonical_feed(form, named, spec.full_schema, spec.apply.keys, chosen_format(log), before=bool(log.history))
+    feed = canonical_feed(form, named, operation.full_schema, operation.apply.keys, chosen_format(log), before=bool(log.history))
     bad = F.col("kind").isin(RecordKind.BAD, *((RecordKind.UNKNOWN,) if watch and watch.keeps_raw else ()))
     names = (*_KEPT, *(_NOTED if log.history else ()), *(("table",) if watch else ()))
-    kept = [*(F.col(name) for name in names), statement_of(spec.table)]
+    kept = [*(F.col(name) for name in names), statement_of(operation.table)]
     feed.select(*kept, F.when(bad, F.col("raw")).alias("raw")).write.mode("overwrite").parquet(folder)
     return spark.read.schema(feed.select(*kept, "raw").schema).parquet(folder)
 
 
-def _seen_columns(feed: DataFrame, spec: Operation) -> tuple[Column, ...]:
+def _seen_columns(feed: DataFrame, operation: Operation) -> tuple[Column, ...]:
     """Returns what `_seen` needs of each file: aggregates of the landed feed."""
     change = F.col("kind") == RecordKind.CHANGE
     place = F.when(change, place_of(feed))
-    lost = [F.count_if(F.array_contains("nulled", column.name)).alias(f"n{index}") for index, column in enumerate(_lossy(spec))]
+    lost = [F.count_if(F.array_contains("nulled", column.name)).alias(f"n{index}") for index, column in enumerate(_lossy(operation))]
     return (
         F.count_if(change).alias("events"),
         F.count_if(F.col("kind") == RecordKind.BAD).alias("bad"),
         F.count_if(F.col("kind") == RecordKind.UNKNOWN).alias("unknown"),
-        F.count_if(speaks_of_part(spec.full_schema)).alias("part"),
+        F.count_if(speaks_of_part(operation.full_schema)).alias("part"),
         F.collect_set(F.when(F.col("op") == EventOperation.TRUNCATE, place)).alias("truncates"),
         moment(F.max(F.when(change, F.col("source_time")))).alias("last"),
         F.min(place).alias("lowest"),
@@ -290,9 +291,9 @@ def _seen_columns(feed: DataFrame, spec: Operation) -> tuple[Column, ...]:
     )
 
 
-def _seen(rows: Sequence[Row], spec: Operation) -> _Seen:
+def _seen(rows: Sequence[Row], operation: Operation) -> _Seen:
     """Adds up what was seen of each file."""
-    nulled = ((column, sum(row[f"n{index}"] for row in rows)) for index, column in enumerate(_lossy(spec)))
+    nulled = ((column, sum(row[f"n{index}"] for row in rows)) for index, column in enumerate(_lossy(operation)))
     return _Seen(
         events=sum(row["events"] for row in rows),
         bad=sum(row["bad"] for row in rows),
@@ -305,8 +306,8 @@ def _seen(rows: Sequence[Row], spec: Operation) -> _Seen:
     )
 
 
-def _lossy(spec: Operation) -> list[TableColumn]:
-    return [column for column in spec.source.schema.columns if column.lossy]
+def _lossy(operation: Operation) -> list[TableColumn]:
+    return [column for column in operation.source.schema.columns if column.lossy]
 
 
 def _bad_records(feed: DataFrame, table: TableName, bad: int) -> BadRecordsError:

@@ -26,47 +26,47 @@ def read_events(request: BatchRequest) -> Batch:
     return request.batch_of(read_landed(request.spark, request.operation, request.landed))
 
 
-def set_aside_bad_records(spec: Operation, batch: Batch) -> Batch:
+def set_aside_bad_records(operation: Operation, batch: Batch) -> Batch:
     """Writes records that cannot be read, or are of unknown tables, to the quarantine; their rows stay as they are.
 
     Raises:
         LakeConflictError: another process changes the quarantine.
     """
-    match spec.read:
+    match operation.read:
         case ArchiveRead(batch=log) if not log.again:
-            reading, feed = _landed(spec, batch)
+            reading, feed = _landed(operation, batch)
             if reading.counts.quarantined:
-                set_aside(batch.rows.sparkSession, spec, log.quarantine or log.unknown, feed)
+                set_aside(batch.rows.sparkSession, operation, log.quarantine or log.unknown, feed)
     return batch
 
 
-def keep_events(spec: Operation, batch: Batch) -> Batch:
+def keep_events(operation: Operation, batch: Batch) -> Batch:
     """Appends the events to the table's history, if it has one."""
-    match spec.read:
+    match operation.read:
         case ArchiveRead(batch=log) if (history := log.history) is not None:
-            reading, folder = _landed(spec, batch)
+            reading, folder = _landed(operation, batch)
             feed, form = batch.rows.sparkSession.read.parquet(folder), open_format(log.archive.events.format).spec
-            events = event_rows(feed, place_of(feed), identity_of(feed, form), Kept.of(spec))
+            events = event_rows(feed, place_of(feed), identity_of(feed, form), Kept.of(operation))
             newest = (one.place for one in log.before.newest)
             again = may_be_noted(reading.lowest, newest, sum(field.of_delivery for field in form.order))
-            append_events(batch.rows.sparkSession, spec, history, events, again=again)
+            append_events(batch.rows.sparkSession, operation, history, events, again=again)
     return batch
 
 
-def resolve_records(spec: Operation, batch: Batch) -> None:
+def resolve_records(operation: Operation, batch: Batch) -> None:
     """Notes of records that were read once more from the quarantine that they are merged."""
-    match spec.read:
+    match operation.read:
         case ArchiveRead(batch=log) if log.again:
-            _, feed = _landed(spec, batch)
-            resolve(batch.rows.sparkSession, spec, log.quarantine, feed)
+            _, feed = _landed(operation, batch)
+            resolve(batch.rows.sparkSession, operation, log.quarantine, feed)
 
 
-def _landed(spec: Operation, batch: Batch) -> tuple[LogBatchResult, str]:
+def _landed(operation: Operation, batch: Batch) -> tuple[LogBatchResult, str]:
     """Returns what reading the files of events showed, and the folder of their landed feed.
 
     Raises:
         StateError: no events were landed.
     """
     if batch.manifest is None or batch.manifest.log is None:
-        raise StateError(f"Operation {spec.op_seq} of {spec.table} has landed no events.")
-    return batch.manifest.log, feed_folder(spec, batch.manifest.attempt)
+        raise StateError(f"Operation {operation.op_seq} of {operation.table} has landed no events.")
+    return batch.manifest.log, feed_folder(operation, batch.manifest.attempt)

@@ -90,25 +90,25 @@ class SharedScans:
         self._attempt = attempt
         self._say = say
         self._groups: dict[tuple[str, ArchiveConfig], _Group] = {}
-        for spec in operations:
-            match spec.read:
-                case ArchiveRead(batch=batch) if not batch.again and spec.apply.landing is Landing.STAGED:
-                    self._groups.setdefault((batch.url, batch.archive), _Group()).operations.append(spec)
+        for operation in operations:
+            match operation.read:
+                case ArchiveRead(batch=batch) if not batch.again and operation.apply.landing is Landing.STAGED:
+                    self._groups.setdefault((batch.url, batch.archive), _Group()).operations.append(operation)
                 case _:
                     continue
 
-    def part_of(self, spark: SparkSession, spec: Operation) -> CountedFiles | None:
+    def part_of(self, spark: SparkSession, operation: Operation) -> CountedFiles | None:
         """Returns what an operation's files hold, read together with those of its neighbours; None if it has none, and reads for itself.
 
         Args:
             spark: The session in which the envelopes are to be read.
-            spec: The operation.
+            operation: The operation.
 
         Raises:
             ArchiveChangedError: a file is not what it was when the operation was frozen.
             ArchiveFileError: a file of the folder cannot be read; each of its operations gets the same error.
         """
-        log = _batch_of(spec)
+        log = _batch_of(operation)
         group = self._groups.get((log.url, log.archive)) if log is not None else None
         if log is None or group is None or log.again or not open_format(log.archive.events.format).spec.names_table:
             return None
@@ -117,7 +117,7 @@ class SharedScans:
         if reading is None:
             return None
         check_frozen(FrozenFiles(files=log.files), reading.present)
-        part = F.col("part").isin(reading.parts[spec.operation_id], _STRAYS, *((_UNKNOWN,) if watch_of(log, self.known) else ()))
+        part = F.col("part").isin(reading.parts[operation.operation_id], _STRAYS, *((_UNKNOWN,) if watch_of(log, self.known) else ()))
         found = spark.read.schema(reading.schema).parquet(reading.folder).where(part).drop("part")
         lines = tuple(reading.lines[file.path] for file in log.files)
         return CountedFiles(files=lines, read=tuple(reading.lines), envelopes=lambda wanted: wanted(found))
@@ -137,7 +137,7 @@ class SharedScans:
         set_missing(session, archive_conf(first.url, dict(first.archive.options)))
         with closing(open_archive(first.url, dict(first.archive.options))) as archive:
             present = present_files(archive, _union(members))
-            unchanged = tuple(spec for spec in members if _is_unchanged(spec, present))
+            unchanged = tuple(operation for operation in members if _is_unchanged(operation, present))
             if not unchanged:
                 return _Reading(present=present, lines={}, folder="", schema=T.StructType(), parts={})
             log = replace(first, files=_union(unchanged))
@@ -151,7 +151,7 @@ class SharedScans:
                 lines={file.path: file for file in opened.files},
                 folder=folder,
                 schema=placed.schema,
-                parts={spec.operation_id: number for number, spec in enumerate(unchanged)},
+                parts={operation.operation_id: number for number, operation in enumerate(unchanged)},
             )
 
 
@@ -171,7 +171,7 @@ class _Group:
             if self._failure is not None:
                 raise self._failure
             if self.found is None and not self._alone:
-                members = [spec for spec in self.operations if not is_landed(spec)]
+                members = [operation for operation in self.operations if not is_landed(operation)]
                 self._alone = len(members) < 2
                 try:
                     self.found = None if self._alone else read(members)
@@ -181,9 +181,9 @@ class _Group:
             return self.found
 
 
-def _batch_of(spec: Operation) -> LogBatch | None:
+def _batch_of(operation: Operation) -> LogBatch | None:
     """Returns what an operation reads of an archive, None if it reads none."""
-    return spec.read.batch if isinstance(spec.read, ArchiveRead) else None
+    return operation.read.batch if isinstance(operation.read, ArchiveRead) else None
 
 
 def _union(members: Iterable[Operation]) -> tuple[ListedFile, ...]:
@@ -192,9 +192,9 @@ def _union(members: Iterable[Operation]) -> tuple[ListedFile, ...]:
     return tuple(files[path] for path in sorted(files))
 
 
-def _is_unchanged(spec: Operation, present: Mapping[str, ListedFile]) -> bool:
+def _is_unchanged(operation: Operation, present: Mapping[str, ListedFile]) -> bool:
     try:
-        check_frozen(FrozenFiles(files=_union((spec,))), present)
+        check_frozen(FrozenFiles(files=_union((operation,))), present)
     except ArchiveChangedError:  # the operation gets it when it asks for its part; the others go on
         return False
     return True

@@ -26,10 +26,10 @@ def draft_operations(request: TableRequest) -> Draft:
         RequestError: a backfill or resync of a table that has no snapshot yet, or what needs a database where there is none.
         SourceError: the source cannot answer, or its clock went back.
     """
-    compared = not request.facts.cursor.columns
-    if request.facts.pipeline.source.is_declared:
+    compared = not request.source_table.cursor.columns
+    if request.source_table.pipeline.source.is_declared:
         _check_needs_no_database(request.run, request.table)
-    if request.facts.config.settings.method is Method.LOG and request.run.kind is RunKind.INCREMENT:
+    if request.source_table.config.settings.method is Method.LOG and request.run.kind is RunKind.INCREMENT:
         _check_events(request)
     match request.run.kind:
         case RunKind.RECONCILE:
@@ -37,8 +37,10 @@ def draft_operations(request: TableRequest) -> Draft:
         case RunKind.INCREMENT if begins_with_snapshot(request):
             begun = request.state.progress.archive or archive_position(request)
             draft = draft_snapshot(request)
-            return replace(draft, operations=tuple(replace(spec, after=replace(spec.after, archive=begun)) for spec in draft.operations))
-        case RunKind.INCREMENT if request.facts.config.settings.method is Method.LOG:
+            return replace(
+                draft, operations=tuple(replace(operation, after=replace(operation.after, archive=begun)) for operation in draft.operations)
+            )
+        case RunKind.INCREMENT if request.source_table.config.settings.method is Method.LOG:
             return draft_log(request)
         case RunKind.INCREMENT if compared and request.state.progress.watermark is not None:
             return draft_comparison(request)
@@ -50,17 +52,17 @@ def draft_operations(request: TableRequest) -> Draft:
             return draft_reread(request)
 
 
-def with_current_settings(request: TableRequest, spec: Operation) -> Operation:
+def with_current_settings(request: TableRequest, operation: Operation) -> Operation:
     """Returns a frozen operation that has landed nothing, with the archive's current settings or the ledger's last abandoned operation."""
-    match spec.read:
+    match operation.read:
         case CompareRead(compare=compare) as read:
-            return replace(spec, read=replace(read, compare=replace(compare, seals=abandoned_before(request))))
+            return replace(operation, read=replace(read, compare=replace(compare, seals=abandoned_before(request))))
         case ArchiveRead(batch=batch):
-            return with_current_archive(request, spec, batch)
+            return with_current_archive(request, operation, batch)
         case WindowRead() | ChunkRead() | KeysRead() | ReplayRead():
-            return spec
+            return operation
         case _:
-            assert_never(spec.read)
+            assert_never(operation.read)
 
 
 def _check_events(request: TableRequest) -> None:
@@ -70,9 +72,9 @@ def _check_events(request: TableRequest) -> None:
         ConfigError: there is no such format, or settings lose data that nobody accepted.
         SourceTableError: the format cannot carry a column.
     """
-    options = request.facts.pipeline.archive.format_options
+    options = request.source_table.pipeline.archive.format_options
     if not is_own_format(options.name):  # which a job loads, and checks then
-        check_format(format_spec(options.name), options, request.facts.schema, request.facts.source_keys)
+        check_format(format_spec(options.name), options, request.source_table.schema, request.source_table.source_keys)
 
 
 def _check_needs_no_database(request: RunRequest, table: str) -> None:

@@ -21,7 +21,7 @@ def recovers_by_query(request: TableRequest, gaps: tuple[Gap, ...]) -> bool:
     Versions of rows have no place among events. A watermark of GTIDs, which no run has today, is left out too: gaps in two sources of a
     set may lie before different files, and rows that the first of these sets back behind the second gap would not be compared again.
     """
-    return bool(gaps) and can_heal(request.facts.pipeline.archive, request.state, request.facts.stored_as)
+    return bool(gaps) and can_heal(request.source_table.pipeline.archive, request.state, request.source_table.stored_as)
 
 
 def draft_gap_recovery(request: TableRequest, before: ArchiveWatermark, gaps: tuple[Gap, ...]) -> Draft:
@@ -38,7 +38,7 @@ def draft_gap_recovery(request: TableRequest, before: ArchiveWatermark, gaps: tu
         for gap in first
     )
     after = advanced(before, tuple(PartitionWatermark(stream=gap.stream, to=gap.high) for gap in first), passed)
-    operations = [replace(spec, after=replace(spec.after, archive=after)) for spec in draft.operations]
+    operations = [replace(operation, after=replace(operation.after, archive=after)) for operation in draft.operations]
     told = "; ".join(map(str, first))
     alert = f"The archive of {request.table} has a gap: {told}. The table is compared with its source instead ('on_gap: reconcile')."
     return replace(draft, operations=tuple(operations), alert=alert)

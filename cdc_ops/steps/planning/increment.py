@@ -18,28 +18,30 @@ def draft_increment(request: TableRequest, watermark: CursorValue) -> Draft:
     Raises:
         SourceError: the source cannot answer, or its clock went back.
     """
-    facts = request.facts
-    bound = request.source.safe_bound(facts.schema, facts.cursor, facts.config.settings.load.lookback, watermark, request.state.readings)
+    source_table = request.source_table
+    bound = request.source.safe_bound(
+        source_table.schema, source_table.cursor, source_table.config.settings.load.lookback, watermark, request.state.readings
+    )
     window, alert = (
-        next_window(facts.cursor, watermark, bound),
-        long_transaction_alert(bound, facts.config.settings.load.long_transaction_alert),
+        next_window(source_table.cursor, watermark, bound),
+        long_transaction_alert(bound, source_table.config.settings.load.long_transaction_alert),
     )
     if window is None:
         held = f"; held back by {bound.held_by}" if bound.held_by else ""
         return Draft(
             idle=f"the safe bound {bound.value} has not passed the watermark{held}", bound=bound, bound_advanced=False, alert=alert
         )
-    seen, after = request.state.progress.seen, next_watermark(facts.cursor, watermark, bound)
-    lookback = lookback_window(request.source, facts, watermark, seen)
-    nulls = null_cursor_checksum(request.source, facts)
-    read = _with_nulls(request, window_read(request, window_to_read(facts.cursor, window, lookback, seen)), window, nulls)
+    seen, after = request.state.progress.seen, next_watermark(source_table.cursor, watermark, bound)
+    lookback = lookback_window(request.source, source_table, watermark, seen)
+    nulls = null_cursor_checksum(request.source, source_table)
+    read = _with_nulls(request, window_read(request, window_to_read(source_table.cursor, window, lookback, seen)), window, nulls)
     if read is None:
         return Draft(idle=f"no row in {window}", bound=bound, alert=alert)
     read = replace(read, window=window, lookback=lookback, bound_method=bound.method)
-    spec = new_operation(request, OperationKind.INCREMENT, request.source.now(), read)
-    next_seen = next_range_checksum(request.source, facts, window, after)
-    reached = replace(spec.after, watermark=after, seen=next_seen, nulls=nulls, fresh_at=fresh_instant(facts.cursor, bound))
-    return Draft(operations=(replace(spec, after=reached),), bound=bound, alert=alert)
+    operation = new_operation(request, OperationKind.INCREMENT, request.source.now(), read)
+    next_seen = next_range_checksum(request.source, source_table, window, after)
+    reached = replace(operation.after, watermark=after, seen=next_seen, nulls=nulls, fresh_at=fresh_instant(source_table.cursor, bound))
+    return Draft(operations=(replace(operation, after=reached),), bound=bound, alert=alert)
 
 
 def _with_nulls(request: TableRequest, read: WindowRead | None, window: Window, nulls: str) -> WindowRead | None:
@@ -48,5 +50,5 @@ def _with_nulls(request: TableRequest, read: WindowRead | None, window: Window, 
     if nulls == request.state.progress.nulls or not rows:
         return read
     read = read or WindowRead(window=window, slices=())
-    slices = request.limited((*read.slices, request.source.null_predicate(request.facts.cursor)))
+    slices = request.limited((*read.slices, request.source.null_predicate(request.source_table.cursor)))
     return replace(read, slices=slices, with_nulls=True, expected_rows=read.expected_rows + rows)

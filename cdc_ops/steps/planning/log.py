@@ -35,7 +35,7 @@ from cdc_ops.steps.reporting.stopwatch import measured
 
 def begins_with_snapshot(request: TableRequest) -> bool:
     """True while a table with `initial_load: snapshot` has no complete snapshot."""
-    settings, archive = request.facts.config.settings, request.facts.pipeline.archive
+    settings, archive = request.source_table.config.settings, request.source_table.pipeline.archive
     return settings.method is Method.LOG and archive.initial_load is InitialLoad.SNAPSHOT and request.state.progress.watermark is None
 
 
@@ -85,7 +85,7 @@ def draft_log(request: TableRequest) -> Draft:
         ArchiveError: it cannot be listed, or has files with unrecognized names.
         StateError: the table has rows that did not come from the archive, so its position there is unknown.
     """
-    archive, table = request.facts.pipeline.archive, request.facts.config.table
+    archive, table = request.source_table.pipeline.archive, request.source_table.config.table
     if request.state.progress.archive is None and request.state.progress.watermark is not None:
         raise _not_from_archive(request)
     before = request.state.progress.archive or ArchiveWatermark()
@@ -103,36 +103,38 @@ def draft_log(request: TableRequest) -> Draft:
         files=files,
         before=before,
         decisions=scan.decisions,
-        quarantine=quarantine_of(request.facts),
+        quarantine=quarantine_of(request.source_table),
         history=_history(request),
-        renamed=request.facts.config.settings.values.renamed,
-        unknown=quarantine_path(request.facts.pipeline, request.facts.config.table) if collects_unknown_tables(request) else "",
+        renamed=request.source_table.config.settings.values.renamed,
+        unknown=quarantine_path(request.source_table.pipeline, request.source_table.config.table)
+        if collects_unknown_tables(request)
+        else "",
         declared=declared_names(request),
-        stored=request.facts.stored,
+        stored=request.source_table.stored,
     )
-    spec = new_operation(request, OperationKind.INCREMENT, request.source.now(), ArchiveRead(batch=batch))
-    spec = replace(
-        spec,
+    operation = new_operation(request, OperationKind.INCREMENT, request.source.now(), ArchiveRead(batch=batch))
+    operation = replace(
+        operation,
         generation=max(request.state.generation, 1),
-        after=replace(spec.after, watermark=bound.value),
-        apply=replace(spec.apply, previous_keys=()),
+        after=replace(operation.after, watermark=bound.value),
+        apply=replace(operation.apply, previous_keys=()),
     )
     left = len(scan.files.files) - len(files)
     more = (f"{left:,} more files wait for the next run ('files_per_run')",) if left else ()
     met = MissingEvents(gaps=scan.gaps, healing=recovers_by_query(request, scan.gaps)) if scan.gaps else None
-    return Draft(operations=(spec,), bound=bound, warnings=(*scan.warnings(), *more), missing_events=met, how=scan.waiting, scan=scan)
+    return Draft(operations=(operation,), bound=bound, warnings=(*scan.warnings(), *more), missing_events=met, how=scan.waiting, scan=scan)
 
 
 def _not_from_archive(request: TableRequest) -> StateError:
-    table = request.facts.config.table
+    table = request.source_table.config.table
     return StateError(
         f"Table {table} has rows that did not come from its archive, so cdc-ops does not know at which event to continue.",
         why="It was read by query before ('method: log' is new), or its commit records are gone.",
         data="Nothing was read or written; the watermark stays.",
         next=next_step(
-            f"resync --pipeline {request.facts.config.pipeline} --table {table} --mode full",
+            f"resync --pipeline {request.source_table.config.pipeline} --table {table} --mode full",
             "reads all rows, and then follows the archive from its current position",
-            declared=request.facts.pipeline.source.is_declared,
+            declared=request.source_table.pipeline.source.is_declared,
         ),
     )
 
@@ -144,7 +146,7 @@ def _scan(request: TableRequest, before: ArchiveWatermark) -> tuple[str, Archive
         ConfigError: the pipeline names no archive.
         ArchiveError: it cannot be listed.
     """
-    archive, table = request.facts.pipeline.archive, request.facts.config.table
+    archive, table = request.source_table.pipeline.archive, request.source_table.config.table
     if not archive.url or not archive.events.format:
         raise ConfigError(
             f"Table {table} has 'method: log', and the pipeline does not name an archive.",
@@ -153,7 +155,7 @@ def _scan(request: TableRequest, before: ArchiveWatermark) -> tuple[str, Archive
         )
     url = archive.location(table)
     with measured(RunPhase.LISTING), closing(open_archive(url, dict(archive.options))) as opened:
-        return url, scan_archive(opened, archive, request.ledger, (request.facts.config.pipeline, table), before)
+        return url, scan_archive(opened, archive, request.ledger, (request.source_table.config.pipeline, table), before)
 
 
 def _listing_bound(scan: ArchiveScan) -> SafeBound:
@@ -195,7 +197,7 @@ def collects_unknown_tables(request: TableRequest) -> bool:
     Raises:
         SourceError: the source does not say which tables it has.
     """
-    pipeline, table = request.facts.pipeline, request.facts.config.table
+    pipeline, table = request.source_table.pipeline, request.source_table.config.table
     if "{schema}" in pipeline.archive.url and "{table}" in pipeline.archive.url:
         return True
     place, configs = pipeline.archive.location(table), resolve_tables(pipeline, request.tables())
@@ -219,17 +221,17 @@ def draft_replay(request: TableRequest) -> Draft:
             next="Set 'event_history: true' for the table; the history begins with the next run that has events.",
         )
     read = ReplayRead(replay=Replay(path=history.path, since=since))
-    spec = new_operation(request, OperationKind.REPLAY, request.source.now(), read)
+    operation = new_operation(request, OperationKind.REPLAY, request.source.now(), read)
     mode = ApplyMode.OVERWRITE if since is None else ApplyMode.MERGE
-    spec = replace(spec, apply=replace(spec.apply, mode=mode, landing=Landing.DIRECT, replaces_schema=since is None))
-    return Draft(operations=(spec,))
+    operation = replace(operation, apply=replace(operation.apply, mode=mode, landing=Landing.DIRECT, replaces_schema=since is None))
+    return Draft(operations=(operation,))
 
 
 def _history(request: TableRequest) -> EventHistory | None:
-    return event_history(request.facts.pipeline, request.facts.config, request.state.generation)
+    return event_history(request.source_table.pipeline, request.source_table.config, request.state.generation)
 
 
-def with_current_archive(request: TableRequest, spec: Operation, log: LogBatch) -> Operation:
+def with_current_archive(request: TableRequest, operation: Operation, log: LogBatch) -> Operation:
     """Returns a frozen operation that has landed nothing, with the archive settings of the pipeline file as it is now.
 
     It may have failed because of format, settings or accepted losses, so it must be read with the corrected ones. Number and identity stay,
@@ -238,18 +240,18 @@ def with_current_archive(request: TableRequest, spec: Operation, log: LogBatch) 
 
     Args:
         request: The table.
-        spec: The operation.
+        operation: The operation.
         log: What it reads.
     """
     now = _configured(request, log)
     elsewhere = _layout_of(now) != _layout_of(log)
     if not now.again:
-        now = _list_again(request, spec, now, again=elsewhere)
+        now = _list_again(request, operation, now, again=elsewhere)
     if _reading_key(now) == _reading_key(log):
-        return replace(spec, read=ArchiveRead(batch=now))
+        return replace(operation, read=ArchiveRead(batch=now))
     named = hashlib.sha256(_reading_key(now).encode()).hexdigest()[:8]
-    staging = staging_of(request.facts.pipeline, spec.table, spec.op_seq, spec.operation_id)
-    return replace(spec, read=ArchiveRead(batch=now), target=replace(spec.target, staging=f"{staging}-{named}"))
+    staging = staging_of(request.source_table.pipeline, operation.table, operation.op_seq, operation.operation_id)
+    return replace(operation, read=ArchiveRead(batch=now), target=replace(operation.target, staging=f"{staging}-{named}"))
 
 
 def _layout_of(log: LogBatch) -> tuple[str, Layout, str]:
@@ -259,7 +261,7 @@ def _layout_of(log: LogBatch) -> tuple[str, Layout, str]:
 
 def _configured(request: TableRequest, log: LogBatch) -> LogBatch:
     """Returns a batch with the current archive. A table that no longer reads an archive finishes with the old one."""
-    pipeline, config = request.facts.pipeline, request.facts.config
+    pipeline, config = request.source_table.pipeline, request.source_table.config
     archive = pipeline.archive
     if config.settings.method is not Method.LOG or not archive.url or not archive.events.format:
         return log
@@ -270,7 +272,7 @@ def _configured(request: TableRequest, log: LogBatch) -> LogBatch:
     )
 
 
-def _list_again(request: TableRequest, spec: Operation, log: LogBatch, *, again: bool) -> LogBatch:
+def _list_again(request: TableRequest, operation: Operation, log: LogBatch, *, again: bool) -> LogBatch:
     """Returns a batch with the current files, if one of its files has changed or is gone, or if `again` asks for another listing.
 
     A try that has read the old files and still lands them does no harm: one manifest has the rows and the watermark of a try.
@@ -282,7 +284,7 @@ def _list_again(request: TableRequest, spec: Operation, log: LogBatch, *, again:
                 return log
         except ArchiveChangedError:
             pass
-        scan = scan_archive(opened, log.archive, request.ledger, (spec.pipeline, spec.table), log.before, full=True)
+        scan = scan_archive(opened, log.archive, request.ledger, (operation.pipeline, operation.table), log.before, full=True)
     files = first_files(scan.files.files, scan.names, log.archive.files.files_per_run)
     return replace(log, files=files, decisions=scan.decisions)
 

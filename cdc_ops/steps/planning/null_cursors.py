@@ -5,16 +5,18 @@ from cdc_ops.sources.base import Source
 from cdc_ops.steps.table.source_table import SourceTable
 
 
-def null_cursor_checksum(source: Source, facts: SourceTable) -> str:
+def null_cursor_checksum(source: Source, source_table: SourceTable) -> str:
     """Returns `rows:checksum` over all columns of the rows whose cursor is NULL, "" without `null_cursor: checksum` or NULL cursors.
 
     Called after the bound was taken and before the operation reads, like `late_rows.next_range_checksum`.
     """
-    parts = (facts.schema.column(name) for name in facts.cursor.lead.columns)
-    if facts.config.settings.load.null_cursor is not NullCursor.CHECKSUM or any(part is not None and not part.nullable for part in parts):
+    parts = (source_table.schema.column(name) for name in source_table.cursor.lead.columns)
+    if source_table.config.settings.load.null_cursor is not NullCursor.CHECKSUM or any(
+        part is not None and not part.nullable for part in parts
+    ):
         return ""
-    expressions = tuple(column.expression for column in facts.schema.extended(facts.hidden).columns)
-    rows, checksum = source.checksum(facts.config.table, expressions, source.null_predicate(facts.cursor))
+    expressions = tuple(column.expression for column in source_table.schema.extended(source_table.hidden).columns)
+    rows, checksum = source.checksum(source_table.config.table, expressions, source.null_predicate(source_table.cursor))
     return f"{rows}:{checksum}"
 
 

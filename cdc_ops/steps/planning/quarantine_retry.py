@@ -22,7 +22,7 @@ def draft_quarantine_retry(request: TableRequest) -> Draft:
     Raises:
         RequestError: the table is read by query.
     """
-    facts, config = request.facts, request.facts.config
+    source_table, config = request.source_table, request.source_table.config
     if config.settings.method is not Method.LOG:
         raise RequestError(
             f"Records in quarantine of {request.table} cannot be read again: its rows are read by query.",
@@ -30,20 +30,20 @@ def draft_quarantine_retry(request: TableRequest) -> Draft:
             data="Nothing was read or written; the watermark stays.",
             next="Repair the row. cdc-ops reads it again when its cursor changes, or with a backfill of its range: cdc-ops backfill.",
         )
-    path = quarantine_path(facts.pipeline, config.table)
+    path = quarantine_path(source_table.pipeline, config.table)
     if not read_quarantine(path):
         return Draft(idle="no record in quarantine")
-    archive = facts.pipeline.archive
+    archive = source_table.pipeline.archive
     batch = LogBatch(
         archive=archive,
         url=archive.location(config.table),
         files=(),
         before=request.state.progress.archive or ArchiveWatermark(),
         quarantine=path,
-        history=event_history(facts.pipeline, config, request.state.generation),
+        history=event_history(source_table.pipeline, config, request.state.generation),
         again=True,
         renamed=config.settings.values.renamed,
         declared=declared_names(request),
     )
-    spec = new_operation(request, OperationKind.REPLAY, request.source.now(), ArchiveRead(batch=batch))
-    return Draft(operations=(replace(spec, apply=replace(spec.apply, previous_keys=())),))
+    operation = new_operation(request, OperationKind.REPLAY, request.source.now(), ArchiveRead(batch=batch))
+    return Draft(operations=(replace(operation, apply=replace(operation.apply, previous_keys=())),))

@@ -39,8 +39,8 @@ def draft_comparison(request: TableRequest, *, heals: bool = False) -> Draft:
         RequestError: the table has no snapshot yet.
         SourceTableError: a table with a cursor has no keys.
     """
-    facts, settings = request.facts, request.facts.config.settings
-    check_comparable(facts)
+    source_table, settings = request.source_table, request.source_table.config.settings
+    check_comparable(source_table)
     if request.state.phase is not Phase.READY:
         raise RequestError(
             f"Table {request.table} cannot be compared: its first snapshot is not complete.",
@@ -48,7 +48,7 @@ def draft_comparison(request: TableRequest, *, heals: bool = False) -> Draft:
             data="Nothing was read or written.",
             next="Let a scheduled run complete the snapshot first: it reads all rows anyway.",
         )
-    strength, why = compare_level(request.source, facts, request.run.strength)
+    strength, why = compare_level(request.source, source_table, request.run.strength)
     now = request.source.now()
     slices = request.slices("")
     guard = DeleteGuard(
@@ -57,7 +57,7 @@ def draft_comparison(request: TableRequest, *, heals: bool = False) -> Draft:
         accepted=request.run.accept_deletes,
         accepted_ratio=request.run.accept_delete_ratio,
     )
-    buckets = None if strength is CompareLevel.WHOLE else _cut(request.source, facts)
+    buckets = None if strength is CompareLevel.WHOLE else _cut(request.source, source_table)
     compare = CompareSpec(
         strength=strength,
         buckets=buckets,
@@ -68,69 +68,71 @@ def draft_comparison(request: TableRequest, *, heals: bool = False) -> Draft:
         scope=request.run.scope,
         seals=abandoned_before(request),
     )
-    read = CompareRead(compare=compare, slices=slices, expected_rows=facts.schema.approximate_rows)
-    spec = new_operation(request, OperationKind.RECONCILE, now, read)
+    read = CompareRead(compare=compare, slices=slices, expected_rows=source_table.schema.approximate_rows)
+    operation = new_operation(request, OperationKind.RECONCILE, now, read)
     # Everything that was committed before now is in what the comparison reads, unless it reads a part only.
-    everything = not facts.cursor.columns and settings.method is Method.QUERY and request.run.scope is None
-    spec = replace(
-        spec,
-        apply=replace(spec.apply, mode=ApplyMode.MERGE if facts.keys else ApplyMode.OVERWRITE),
-        after=replace(spec.after, fresh_at=now if everything else None),
+    everything = not source_table.cursor.columns and settings.method is Method.QUERY and request.run.scope is None
+    operation = replace(
+        operation,
+        apply=replace(operation.apply, mode=ApplyMode.MERGE if source_table.keys else ApplyMode.OVERWRITE),
+        after=replace(operation.after, fresh_at=now if everything else None),
     )
-    return Draft(operations=(spec,))
+    return Draft(operations=(operation,))
 
 
 def abandoned_before(request: TableRequest) -> AbandonedOperation | None:
     """Returns the last abandoned operation of a table, None if there is none: a comparison makes sure that it can never commit."""
-    return request.ledger.last_abandoned(request.facts.config.pipeline, request.facts.config.table)
+    return request.ledger.last_abandoned(request.source_table.config.pipeline, request.source_table.config.table)
 
 
-def compare_level(source: Source, facts: SourceTable, wanted: CompareLevel | None = None) -> tuple[CompareLevel, str]:
+def compare_level(source: Source, source_table: SourceTable, wanted: CompareLevel | None = None) -> tuple[CompareLevel, str]:
     """Returns how strongly a table is compared, and the reason as text.
 
     Args:
         source: Says which columns have no checksum.
-        facts: The table.
+        source_table: The table.
         wanted: The level that the request names; None for the level that the table needs.
 
     Raises:
         SourceTableError: the table has a cursor but no keys.
     """
-    has_cursor = bool(facts.cursor.columns)
-    if has_cursor and not facts.keys:
+    has_cursor = bool(source_table.cursor.columns)
+    if has_cursor and not source_table.keys:
         raise SourceTableError(
-            f"Table {facts.config.table} cannot be compared: it has a cursor but no keys.",
+            f"Table {source_table.config.table} cannot be compared: it has a cursor but no keys.",
             data="Nothing was read; the watermark stays.",
             next="Set 'keys', or remove 'cursor': every run then compares the whole table.",
         )
     strength = wanted or (CompareLevel.KEYS if has_cursor else CompareLevel.ROWS)
     if strength is CompareLevel.KEYS and not has_cursor:
         strength = CompareLevel.ROWS
-    columns = (*facts.keys, *facts.source_keys) if strength is CompareLevel.KEYS else facts.schema.names
-    missing = source.undigestible(facts.schema, columns)
+    columns = (*source_table.keys, *source_table.source_keys) if strength is CompareLevel.KEYS else source_table.schema.names
+    missing = source.undigestible(source_table.schema, columns)
     marked = (
-        "the source's checksums would count rows that 'apply_as_deletes' leaves out" if facts.config.settings.apply.apply_as_deletes else ""
+        "the source's checksums would count rows that 'apply_as_deletes' leaves out"
+        if source_table.config.settings.apply.apply_as_deletes
+        else ""
     )
     if strength is CompareLevel.WHOLE or missing or marked:
         reason = f"no checksum covers {', '.join(missing)}" if missing else marked or "asked for"
         return CompareLevel.WHOLE, f"everything is read and compared in the lake ({reason})"
     if strength is CompareLevel.KEYS:
         return strength, "checksums of keys, by buckets: finds deletes, changed keys and lost rows"
-    whole = "" if facts.keys else "; no keys: the whole table is replaced if anything differs"
+    whole = "" if source_table.keys else "; no keys: the whole table is replaced if anything differs"
     return strength, f"checksums of rows, by buckets{whole}"
 
 
-def method_summary(source: Source, facts: SourceTable) -> str:
+def method_summary(source: Source, source_table: SourceTable) -> str:
     """Returns how a table is kept equal, and why in this way: the column 'method' of `cdc-ops plan`."""
-    if facts.pipeline.source.is_declared:
+    if source_table.pipeline.source.is_declared:
         return "change events of the archive, by their positions; columns as the pipeline file declares them"
-    if facts.config.settings.method is Method.LOG:
+    if source_table.config.settings.method is Method.LOG:
         return "change events of the archive, by their positions; reconcile compares it with the source"
-    if facts.cursor.columns:
-        names = ", ".join(column.name for column in facts.cursor.columns)
-        found = "lost rows" if facts.stored_as.ignores_deletes else "deletes and changed keys"
-        return f"increments by {names}; {found} by reconcile: {compare_level(source, facts)[1].partition(':')[0]}"
-    return f"no cursor, so every run compares: {compare_level(source, facts)[1]}"
+    if source_table.cursor.columns:
+        names = ", ".join(column.name for column in source_table.cursor.columns)
+        found = "lost rows" if source_table.stored_as.ignores_deletes else "deletes and changed keys"
+        return f"increments by {names}; {found} by reconcile: {compare_level(source, source_table)[1].partition(':')[0]}"
+    return f"no cursor, so every run compares: {compare_level(source, source_table)[1]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,43 +164,44 @@ class VerifyPlan:
     hidden: tuple[Column, ...] = ()
 
 
-def check_comparable(facts: SourceTable) -> None:
+def check_comparable(source_table: SourceTable) -> None:
     """Checks that the rows of a table at the source can be compared with the rows of the lake.
 
     Raises:
         RequestError: the rows at the source are changes, of which several may have one key.
     """
-    if facts.reads_changes:
+    if source_table.reads_changes:
         raise RequestError(
-            f"Table {facts.config.table} cannot be compared with its source: the rows there are changes, and several may have one key.",
+            f"Table {source_table.config.table} cannot be compared with its source: the rows there are changes, and several may"
+            " have one key.",
             why="Its 'keys' are not its primary key, and 'sequence_by' orders its changes.",
             data="Nothing was read or written; the watermark stays.",
             next="Nothing to do: cdc-ops reads every change by its cursor, and applies deletes by 'apply_as_deletes'.",
         )
 
 
-def plan_verification(source: Source, facts: SourceTable, readers: int) -> VerifyPlan:
+def plan_verification(source: Source, source_table: SourceTable, readers: int) -> VerifyPlan:
     """Plans the verification of a table.
 
     Raises:
         RequestError: its rows at the source are changes.
     """
-    check_comparable(facts)
-    schema = facts.schema
-    delete_where = facts.config.settings.apply.apply_as_deletes
+    check_comparable(source_table)
+    schema = source_table.schema
+    delete_where = source_table.config.settings.apply.apply_as_deletes
     exact = not delete_where and not source.undigestible(schema, tuple(column.name for column in schema.columns))
     return VerifyPlan(
         schema=schema,
-        keys=facts.keys,
-        path=facts.config.path,
-        slices=source.slices(schema, facts.keys, "", readers),
-        buckets=_cut(source, facts) if exact else None,
+        keys=source_table.keys,
+        path=source_table.config.path,
+        slices=source.slices(schema, source_table.keys, "", readers),
+        buckets=_cut(source, source_table) if exact else None,
         readers=readers,
         delete_where=delete_where,
-        deleted_column=facts.config.settings.deleted_column,
-        keeps_versions=facts.stored_as.keeps_versions,
-        ignores_deletes=facts.stored_as.ignores_deletes,
-        hidden=facts.hidden,
+        deleted_column=source_table.config.settings.deleted_column,
+        keeps_versions=source_table.stored_as.keeps_versions,
+        ignores_deletes=source_table.stored_as.ignores_deletes,
+        hidden=source_table.hidden,
     )
 
 
@@ -212,8 +215,8 @@ def observed_bound(source: Source) -> SafeBound:
     return SafeBound(value=value, clock=value, method="observed", observed_at=now)
 
 
-def _cut(source: Source, facts: SourceTable) -> Buckets:
-    schema, keys = facts.schema, facts.keys
+def _cut(source: Source, source_table: SourceTable) -> Buckets:
+    schema, keys = source_table.schema, source_table.keys
     if not keys:
         return cut(tuple(column.name for column in schema.columns), schema.approximate_rows, None)
     lead = schema.column(keys[0])

@@ -43,7 +43,7 @@ class TableRequest:
     Args:
         source: The open source.
         run: What the run was asked for.
-        facts: The table at the source, checked against its settings.
+        source_table: The table at the source, checked against its settings.
         state: The table's state, after its unfinished operations.
         ledger: For the files of its archive, and for abandoned operations.
         tables: Returns all tables of the source.
@@ -51,7 +51,7 @@ class TableRequest:
 
     source: Source
     run: RunRequest
-    facts: SourceTable
+    source_table: SourceTable
     state: TableState
     ledger: StateReader
     tables: Callable[[], tuple[TableName, ...]]
@@ -59,11 +59,11 @@ class TableRequest:
     @property
     def table(self) -> str:
         """The table's name, for messages."""
-        return str(self.facts.config.table)
+        return str(self.source_table.config.table)
 
     def slices(self, where: str) -> tuple[str, ...]:
         """Returns SQL conditions that split the rows of `where` among the table's connections."""
-        return self.limited(self.source.slices(self.facts.schema, self.facts.source_keys, where, self.readers))
+        return self.limited(self.source.slices(self.source_table.schema, self.source_table.source_keys, where, self.readers))
 
     def limited(self, slices: tuple[str, ...]) -> tuple[str, ...]:
         """Returns the slices, some of them joined if there are more than the source allows connections."""
@@ -72,13 +72,13 @@ class TableRequest:
     @property
     def readers(self) -> int:
         """The number of connections at the same time: the table's `parallelism`, limited by the source's `max_connections`."""
-        wanted, most = self.facts.config.settings.load.parallelism, self.source.config.max_connections
+        wanted, most = self.source_table.config.settings.load.parallelism, self.source.config.max_connections
         return min(wanted, most) if most else wanted
 
     @property
     def chunk_size(self) -> ChunkSize:
         """The largest size of one operation of a snapshot."""
-        settings = self.facts.config.settings
+        settings = self.source_table.config.settings
         return ChunkSize(rows=settings.load.chunk_rows, bytes=settings.load.chunk_bytes, readers=self.readers)
 
 
@@ -124,7 +124,7 @@ def new_operation(request: TableRequest, kind: OperationKind, planned_at: dateti
         read: What it reads.
         ahead: The number of new operations before this one.
     """
-    facts, state, config, identity = request.facts, request.state, request.facts.config, uuid.uuid4().hex
+    source_table, state, config, identity = request.source_table, request.state, request.source_table.config, uuid.uuid4().hex
     op_seq = state.op_seq + 1 + ahead
     return Operation(
         pipeline=config.pipeline,
@@ -137,11 +137,13 @@ def new_operation(request: TableRequest, kind: OperationKind, planned_at: dateti
         planned_at=planned_at,
         target=Target(
             path=config.path,
-            staging=staging_of(facts.pipeline, config.table, op_seq, identity),
-            properties=_properties(facts.pipeline, config),
+            staging=staging_of(source_table.pipeline, config.table, op_seq, identity),
+            properties=_properties(source_table.pipeline, config),
             version=state.delta_version,
         ),
-        source=SourceColumns(schema=facts.schema, cursor=facts.cursor, hidden=facts.hidden, fingerprint=facts.fingerprint),
+        source=SourceColumns(
+            schema=source_table.schema, cursor=source_table.cursor, hidden=source_table.hidden, fingerprint=source_table.fingerprint
+        ),
         before=state.progress.position,
         after=state.progress.position,
         apply=_apply_spec(request),
@@ -151,18 +153,18 @@ def new_operation(request: TableRequest, kind: OperationKind, planned_at: dateti
 
 def _apply_spec(request: TableRequest) -> ApplySpec:
     """Returns how the rows of a table are applied to the lake, by its settings."""
-    facts, settings = request.facts, request.facts.config.settings
+    source_table, settings = request.source_table, request.source_table.config.settings
     return ApplySpec(
-        keys=facts.keys,
+        keys=source_table.keys,
         mode=ApplyMode.MERGE,
         landing=Landing.STAGED,
-        stored_as=facts.stored_as,
+        stored_as=source_table.stored_as,
         delete_where=settings.apply.apply_as_deletes,
         truncate_where=settings.apply.apply_as_truncates,
         deleted_column=settings.deleted_column,
-        quarantine=quarantine_of(facts) if settings.method is Method.QUERY else "",
-        schema_changes=facts.changes,
-        previous_keys=before_columns(request.source, facts.schema, facts.keys, settings.order.previous_key),
+        quarantine=quarantine_of(source_table) if settings.method is Method.QUERY else "",
+        schema_changes=source_table.changes,
+        previous_keys=before_columns(request.source, source_table.schema, source_table.keys, settings.order.previous_key),
     )
 
 
@@ -173,23 +175,25 @@ def staging_of(pipeline: Pipeline, table: TableName, op_seq: int, operation_id: 
 
 def declared_names(request: TableRequest) -> tuple[str, ...]:
     """Returns all columns of a table that the pipeline file declares, () if the source is a database."""
-    config = request.facts.config
-    return request.source.schema(config.table, types=config.settings.types).names if request.facts.pipeline.source.is_declared else ()
+    config = request.source_table.config
+    return (
+        request.source.schema(config.table, types=config.settings.types).names if request.source_table.pipeline.source.is_declared else ()
+    )
 
 
-def quarantine_of(facts: SourceTable) -> str:
+def quarantine_of(source_table: SourceTable) -> str:
     """Returns the path of a table's quarantine, "" if the table stops at the first bad record instead."""
-    settings, archive = facts.config.settings, facts.pipeline.archive
+    settings, archive = source_table.config.settings, source_table.pipeline.archive
     chosen = (settings.order.bad_records, *((archive.bad_records,) if settings.method is Method.LOG else ()))
-    return quarantine_path(facts.pipeline, facts.config.table) if OnBadRecord.QUARANTINE in chosen else ""
+    return quarantine_path(source_table.pipeline, source_table.config.table) if OnBadRecord.QUARANTINE in chosen else ""
 
 
-def with_current_quarantine(spec: Operation, facts: SourceTable) -> Operation:
+def with_current_quarantine(operation: Operation, source_table: SourceTable) -> Operation:
     """Returns a frozen operation that has landed nothing, with the current quarantine of its table."""
-    if isinstance(spec.read, ArchiveRead):
-        return replace(spec, read=ArchiveRead(batch=replace(spec.read.batch, quarantine=quarantine_of(facts))))
-    quarantine = quarantine_of(facts) if facts.config.settings.method is Method.QUERY else ""
-    return replace(spec, apply=replace(spec.apply, quarantine=quarantine))
+    if isinstance(operation.read, ArchiveRead):
+        return replace(operation, read=ArchiveRead(batch=replace(operation.read.batch, quarantine=quarantine_of(source_table))))
+    quarantine = quarantine_of(source_table) if source_table.config.settings.method is Method.QUERY else ""
+    return replace(operation, apply=replace(operation.apply, quarantine=quarantine))
 
 
 def _properties(pipeline: Pipeline, config: TableConfig) -> tuple[tuple[str, str], ...]:
@@ -210,8 +214,8 @@ def draft_window(request: TableRequest, window: Window, kind: OperationKind) -> 
 
 def window_read(request: TableRequest, window: Window) -> WindowRead | None:
     """Returns how the rows of a window are read, None if it has none. Many rows are read over several connections."""
-    where = request.source.window_predicate(request.facts.cursor, window)
-    rows = request.source.count(request.facts.config.table, where, COUNT_LIMIT)
+    where = request.source.window_predicate(request.source_table.cursor, window)
+    rows = request.source.count(request.source_table.config.table, where, COUNT_LIMIT)
     if not rows:
         return None
     return WindowRead(window=window, slices=request.slices(where) if rows >= COUNT_LIMIT else (where,), expected_rows=rows)
@@ -219,5 +223,5 @@ def window_read(request: TableRequest, window: Window) -> WindowRead | None:
 
 def whole_landing(request: TableRequest) -> Landing:
     """Returns how a whole table lands: directly in Delta if its primary key guarantees unique keys, else staged and checked first."""
-    checked = request.facts.config.settings.order.bad_records is OnBadRecord.QUARANTINE
-    return Landing.DIRECT if request.facts.keys_are_primary and not checked else Landing.STAGED
+    checked = request.source_table.config.settings.order.bad_records is OnBadRecord.QUARANTINE
+    return Landing.DIRECT if request.source_table.keys_are_primary and not checked else Landing.STAGED

@@ -48,13 +48,13 @@ def draft_reread(request: TableRequest) -> Draft:
 
 
 def _check_columns(request: TableRequest) -> None:
-    if request.facts.reads_changes:
+    if request.source_table.reads_changes:
         raise RequestError(
             f"Single columns of {request.table} cannot be filled: the rows at the source are changes, and several may have one key.",
             data="Nothing was read or written.",
             next="Remove --columns: cdc-ops then applies the changes of the range again, in their order.",
         )
-    if not request.facts.keys:
+    if not request.source_table.keys:
         raise RequestError(
             f"Single columns of {request.table} cannot be filled: it has no keys.",
             data="Nothing was read or written.",
@@ -63,9 +63,9 @@ def _check_columns(request: TableRequest) -> None:
 
 
 def _range(request: TableRequest) -> Draft:
-    run, facts = request.run, request.facts
-    if not facts.cursor.columns:
-        by_events = facts.config.settings.method is Method.LOG
+    run, source_table = request.run, request.source_table
+    if not source_table.cursor.columns:
+        by_events = source_table.config.settings.method is Method.LOG
         raise RequestError(
             f"Table {request.table} cannot be read by a range of time: it has no cursor.",
             data="Nothing was read or written.",
@@ -73,13 +73,13 @@ def _range(request: TableRequest) -> Draft:
             if by_events
             else "Nothing to do: every run compares the whole table.",
         )
-    if not facts.cursor.lead.type.is_temporal or run.since is None or run.until is None:
+    if not source_table.cursor.lead.type.is_temporal or run.since is None or run.until is None:
         raise RequestError(
-            f"Table {request.table} cannot be read by a range of time: its cursor {facts.cursor.lead.name!r} is a counter.",
+            f"Table {request.table} cannot be read by a range of time: its cursor {source_table.cursor.lead.name!r} is a counter.",
             data="Nothing was read or written.",
             next="Use resync mode 'keys' or 'full'.",
         )
-    low, high = (request.source.literal(facts.schema, facts.cursor, instant) for instant in (run.since, run.until))
+    low, high = (request.source.literal(source_table.schema, source_table.cursor, instant) for instant in (run.since, run.until))
     kind = OperationKind.BACKFILL if run.kind is RunKind.BACKFILL else OperationKind.RESYNC
     return draft_window(request, Window(low=low, high=high), kind)
 
@@ -88,36 +88,36 @@ def _columns(request: TableRequest) -> Draft:
     """Drafts the read of some columns, of a time range or of all rows in chunks. Only rows that the lake has are updated."""
     if request.run.since is not None:
         draft = _range(request)
-        return replace(draft, operations=tuple(_partial(request, spec) for spec in draft.operations))
-    facts, planned_at = request.facts, request.source.now()
-    plan = request.source.chunks(facts.schema, facts.source_keys, request.chunk_size)
+        return replace(draft, operations=tuple(_partial(request, operation) for operation in draft.operations))
+    source_table, planned_at = request.source_table, request.source.now()
+    plan = request.source.chunks(source_table.schema, source_table.source_keys, request.chunk_size)
     reads = (ChunkRead(slices=request.limited(chunk.slices), expected_rows=chunk.rows) for chunk in plan.chunks)
     operations = (new_operation(request, OperationKind.BACKFILL, planned_at, read, ahead) for ahead, read in enumerate(reads))
-    return Draft(operations=tuple(_partial(request, spec) for spec in operations), how=plan.how)
+    return Draft(operations=tuple(_partial(request, operation) for operation in operations), how=plan.how)
 
 
-def _partial(request: TableRequest, spec: Operation) -> Operation:
-    names = only_columns(spec.source.schema, request.run.columns).names
-    order_columns = spec.apply.stored_as.sequence.read_columns if spec.apply.stored_as.sequence else ()
-    read = (*spec.apply.keys, *spec.source_keys, *spec.source.cursor.column_names, *order_columns, *names)
-    if spec.apply.deleted_column in request.run.columns:
+def _partial(request: TableRequest, operation: Operation) -> Operation:
+    names = only_columns(operation.source.schema, request.run.columns).names
+    order_columns = operation.apply.stored_as.sequence.read_columns if operation.apply.stored_as.sequence else ()
+    read = (*operation.apply.keys, *operation.source_keys, *operation.source.cursor.column_names, *order_columns, *names)
+    if operation.apply.deleted_column in request.run.columns:
         # Rows at the source exist, unless `apply_as_deletes` on any of their columns says otherwise.
-        schema = spec.source.schema if spec.apply.delete_where else only_columns(spec.source.schema, read)
+        schema = operation.source.schema if operation.apply.delete_where else only_columns(operation.source.schema, read)
         return replace(
-            spec,
-            source=replace(spec.source, schema=schema),
-            apply=replace(spec.apply, update_only=(*names, spec.apply.deleted_column)),
+            operation,
+            source=replace(operation.source, schema=schema),
+            apply=replace(operation.apply, update_only=(*names, operation.apply.deleted_column)),
         )
     # Only existing rows are updated, so conditions that delete rows are not needed, and their columns are not read.
     return replace(
-        spec,
-        source=replace(spec.source, schema=only_columns(spec.source.schema, read), hidden=()),
-        apply=replace(spec.apply, update_only=names, delete_where="", truncate_where=""),
+        operation,
+        source=replace(operation.source, schema=only_columns(operation.source.schema, read), hidden=()),
+        apply=replace(operation.apply, update_only=names, delete_where="", truncate_where=""),
     )
 
 
 def _keys(request: TableRequest) -> Draft:
-    facts, rows, keys = request.facts, request.run.keys, request.facts.source_keys
+    source_table, rows, keys = request.source_table, request.run.keys, request.source_table.source_keys
     wrong = next((row for row in rows if len(row) != len(keys)), None)
     if wrong is not None:
         raise RequestError(
@@ -125,24 +125,24 @@ def _keys(request: TableRequest) -> Draft:
             data="Nothing was read or written.",
             next="Give one value per key column, in that order.",
         )
-    types = tuple(column.delta_type for key in keys if (column := facts.schema.column(key)))
-    read = KeysRead(slices=(request.source.keys_predicate(facts.schema, keys, rows),), expected_rows=len(rows))
-    spec = new_operation(request, OperationKind.RESYNC, request.source.now(), read)
-    spec = replace(spec, apply=replace(spec.apply, delete_missing_where=keys_condition(keys, types, rows)))
-    return Draft(operations=(spec,))
+    types = tuple(column.delta_type for key in keys if (column := source_table.schema.column(key)))
+    read = KeysRead(slices=(request.source.keys_predicate(source_table.schema, keys, rows),), expected_rows=len(rows))
+    operation = new_operation(request, OperationKind.RESYNC, request.source.now(), read)
+    operation = replace(operation, apply=replace(operation.apply, delete_missing_where=keys_condition(keys, types, rows)))
+    return Draft(operations=(operation,))
 
 
 def _full(request: TableRequest) -> Draft:
-    follows = request.facts.config.settings.method is Method.LOG
+    follows = request.source_table.config.settings.method is Method.LOG
     planned_at = request.source.now()
-    read = ChunkRead(slices=request.slices(""), expected_rows=request.facts.schema.approximate_rows)
-    spec = new_operation(request, OperationKind.RESYNC, planned_at, read)
+    read = ChunkRead(slices=request.slices(""), expected_rows=request.source_table.schema.approximate_rows)
+    operation = new_operation(request, OperationKind.RESYNC, planned_at, read)
     # Deleted rows that the lake keeps are not at the source, so the source is read completely before the table is replaced.
-    landing = whole_landing(request) if request.facts.config.settings.apply.deletes is Deletes.HARD else Landing.STAGED
-    spec = replace(
-        spec,
+    landing = whole_landing(request) if request.source_table.config.settings.apply.deletes is Deletes.HARD else Landing.STAGED
+    operation = replace(
+        operation,
         generation=request.state.generation + 1,
-        after=replace(spec.after, archive=position_after_resync(request) if follows else request.state.progress.archive),
-        apply=replace(spec.apply, mode=ApplyMode.OVERWRITE, landing=landing, replaces_schema=True),
+        after=replace(operation.after, archive=position_after_resync(request) if follows else request.state.progress.archive),
+        apply=replace(operation.apply, mode=ApplyMode.OVERWRITE, landing=landing, replaces_schema=True),
     )
-    return Draft(operations=(spec,))
+    return Draft(operations=(operation,))

@@ -46,37 +46,41 @@ def draft_snapshot(request: TableRequest) -> Draft:
     Raises:
         SourceError: the source cannot answer.
     """
-    facts, start, bound = request.facts, request.state.progress.snapshot, None
+    source_table, start, bound = request.source_table, request.state.progress.snapshot, None
     if start is None:
         bound = _first_bound(request)
         start = SnapshotProgress(bound=bound.value, done=0, total=0, started_at=bound.observed_at)
     planned_at = bound.observed_at if bound else request.source.now()
-    plan = request.source.chunks(facts.schema, facts.source_keys, request.chunk_size, remaining_rows_condition(start))
+    plan = request.source.chunks(source_table.schema, source_table.source_keys, request.chunk_size, remaining_rows_condition(start))
     operations = []
     for ahead, (chunk, before, after) in enumerate(chunk_progress(start, plan.chunks)):
         read = ChunkRead(slices=request.limited(chunk.slices), expected_rows=chunk.rows, bound_method=bound.method if bound else "")
-        spec = new_operation(request, OperationKind.SNAPSHOT_CHUNK, planned_at, read, ahead)
-        fresh_at = fresh_instant(facts.cursor, bound) if bound and not after else None
+        operation = new_operation(request, OperationKind.SNAPSHOT_CHUNK, planned_at, read, ahead)
+        fresh_at = fresh_instant(source_table.cursor, bound) if bound and not after else None
         watermark = None if after else start.bound
-        spec = replace(
-            spec,
+        operation = replace(
+            operation,
             generation=request.state.generation if start.done else request.state.generation + 1,
-            before=replace(spec.before, snapshot=before if before.done else None),
-            after=replace(spec.after, watermark=watermark, snapshot=after, fresh_at=fresh_at),
-            apply=replace(spec.apply, mode=ApplyMode.MERGE if facts.reads_changes else ApplyMode.APPEND, landing=whole_landing(request)),
+            before=replace(operation.before, snapshot=before if before.done else None),
+            after=replace(operation.after, watermark=watermark, snapshot=after, fresh_at=fresh_at),
+            apply=replace(
+                operation.apply, mode=ApplyMode.MERGE if source_table.reads_changes else ApplyMode.APPEND, landing=whole_landing(request)
+            ),
         )
-        operations.append(spec)
-    if bound is not None and facts.cursor.columns:
+        operations.append(operation)
+    if bound is not None and source_table.cursor.columns:
         last = operations[-1]
-        seen = next_range_checksum(request.source, facts, Window(low=None, high=bound.reach), bound.value)
-        operations[-1] = replace(last, after=replace(last.after, seen=seen, nulls=null_cursor_checksum(request.source, facts)))
+        seen = next_range_checksum(request.source, source_table, Window(low=None, high=bound.reach), bound.value)
+        operations[-1] = replace(last, after=replace(last.after, seen=seen, nulls=null_cursor_checksum(request.source, source_table)))
     warnings = (plan.warning,) if plan.warning else ()
-    alert = long_transaction_alert(bound, facts.config.settings.load.long_transaction_alert) if bound else ""
+    alert = long_transaction_alert(bound, source_table.config.settings.load.long_transaction_alert) if bound else ""
     return Draft(operations=tuple(operations), bound=bound, how=plan.how, warnings=warnings, alert=alert)
 
 
 def _first_bound(request: TableRequest) -> SafeBound:
-    facts = request.facts
-    if not facts.cursor.columns:
+    source_table = request.source_table
+    if not source_table.cursor.columns:
         return observed_bound(request.source)
-    return request.source.safe_bound(facts.schema, facts.cursor, facts.config.settings.load.lookback, None, request.state.readings)
+    return request.source.safe_bound(
+        source_table.schema, source_table.cursor, source_table.config.settings.load.lookback, None, request.state.readings
+    )

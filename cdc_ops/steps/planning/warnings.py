@@ -23,36 +23,38 @@ def foreign_warnings(head: LakeHead | None) -> tuple[str, ...]:
     )
 
 
-def key_warnings(facts: SourceTable, state: TableState) -> tuple[str, ...]:
+def key_warnings(source_table: SourceTable, state: TableState) -> tuple[str, ...]:
     """Returns a warning for each key column whose texts the source compares loosely (case, accents) and the lake exactly.
 
     Only until the snapshot is complete, and not for `method: log`: an event that changes the spelling of a key names the old spelling too.
     """
-    if state.progress.watermark is not None or facts.config.settings.method is Method.LOG:
+    if state.progress.watermark is not None or source_table.config.settings.method is Method.LOG:
         return ()
-    columns = (column for key in facts.keys if (column := facts.schema.column(key)) is not None and column.loose)
+    columns = (column for key in source_table.keys if (column := source_table.schema.column(key)) is not None and column.loose)
     return tuple(
-        f"Key column {column.name!r} of {facts.config.table} is compared loosely at the source ({column.loose}), and exactly in the lake:"
+        f"Key column {column.name!r} of {source_table.config.table} is compared loosely at the source ({column.loose}), and"
+        " exactly in the lake:"
         " an update that changes only the spelling of a key (case, accents, trailing spaces) leaves a second row with the old spelling."
         " 'cdc-ops verify' finds such rows, a resync with --mode full removes them."
         for column in columns
     )
 
 
-def event_key_warnings(facts: SourceTable) -> tuple[str, ...]:
+def event_key_warnings(source_table: SourceTable) -> tuple[str, ...]:
     """Returns a warning about `keys` outside the primary key if the archive's events do not show changes of such a key."""
-    name = facts.pipeline.archive.events.format
-    if facts.config.settings.method is not Method.LOG or not name or is_own_format(name):
+    name = source_table.pipeline.archive.events.format
+    if source_table.config.settings.method is not Method.LOG or not name or is_own_format(name):
         return ()
-    hidden, primary = format_spec(name).marks.hidden_keys, facts.schema.primary_key
-    others = [key for key in facts.source_keys if key.lower() not in {column.lower() for column in primary}]
+    hidden, primary = format_spec(name).marks.hidden_keys, source_table.schema.primary_key
+    others = [key for key in source_table.source_keys if key.lower() not in {column.lower() for column in primary}]
     if not hidden or not others:
         return ()
     has = f"its primary key is ({', '.join(primary)})" if primary else "it has no primary key"
     they = "them" if len(others) > 1 else "it"
-    reconcile = "" if facts.pipeline.source.is_declared else "; 'cdc-ops reconcile' deletes such rows"
+    reconcile = "" if source_table.pipeline.source.is_declared else "; 'cdc-ops reconcile' deletes such rows"
     return (
-        f"Key column{'s' if len(others) > 1 else ''} {', '.join(map(repr, others))} of {facts.config.table}: {has}, and events of format"
+        f"Key column{'s' if len(others) > 1 else ''} {', '.join(map(repr, others))} of {source_table.config.table}: {has}, and"
+        " events of format"
         f" {name!r} do not show changed keys of other columns ({hidden}). An update of {they} leaves the"
         f" row under its old key in the lake too. Use the primary key as 'keys'{reconcile}.",
     )

@@ -60,9 +60,9 @@ class ConnectionLimit:
             self._free -= wanted
 
 
-def connections_of(spec: Operation) -> int:
+def connections_of(operation: Operation) -> int:
     """Returns how many JDBC connections the reading of an operation opens at the same time, at most."""
-    return max(len(spec.slices), spec.read.compare.readers if isinstance(spec.read, CompareRead) else 0, 1)
+    return max(len(operation.slices), operation.read.compare.readers if isinstance(operation.read, CompareRead) else 0, 1)
 
 
 def at_most(slices: tuple[str, ...], most: int) -> tuple[str, ...]:

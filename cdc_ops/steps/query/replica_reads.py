@@ -37,7 +37,7 @@ class ReplicaReads:
         self._replica: Source | None = None
         self._follows_snapshot = False
 
-    def source_of(self, spec: Operation) -> Source:
+    def source_of(self, operation: Operation) -> Source:
         """Returns where an operation is to be read; of a replica, one that has applied all that the source had committed.
 
         The chunks of a snapshot need what was committed when their bound was taken, and no more: they wait once.
@@ -46,12 +46,12 @@ class ReplicaReads:
             SourceBusyError: the replica has not come so far for `max_load_wait`.
             SourceError: it is no replica of the source, or does not go on.
         """
-        if self._connect is None or not spec.reads_everything:
+        if self._connect is None or not operation.reads_everything:
             return self._source
         if self._replica is None:
             self._replica = self._connect()
-        if not (spec.kind.is_snapshot and self._follows_snapshot):
-            self._wait(self._replica, spec)
+        if not (operation.kind.is_snapshot and self._follows_snapshot):
+            self._wait(self._replica, operation)
             self._follows_snapshot = True
         return self._replica
 
@@ -60,21 +60,22 @@ class ReplicaReads:
         if self._replica is not None:
             self._replica.close()
 
-    def _wait(self, replica: Source, spec: Operation) -> None:
+    def _wait(self, replica: Source, operation: Operation) -> None:
         position, patience = self._source.position(), self._source.config.max_load_wait
         began, told = self._clock(), False
         while not replica.has_applied(position, LOOK_AGAIN):
             waited = self._clock() - began
             if waited >= patience.total_seconds():
                 raise SourceBusyError(
-                    f"The replica that {spec.table} is read from is behind: it has not applied position {position.at} in {waited:.0f} s.",
+                    f"The replica that {operation.table} is read from is behind: it has not applied position {position.at} in"
+                    f" {waited:.0f} s.",
                     why="Rows that were committed before the plan could be missing on it.",
                     data="Nothing was read of this operation; chunks that were committed stay.",
                     next="A scheduled run tries again by itself. If the replica is meant to lag, raise 'max_load_wait', or remove"
                     " 'snapshot_connection'.",
                 )
             if not told:
-                self._say(f"{spec.table}: waits until the replica has applied position {position.at}")
+                self._say(f"{operation.table}: waits until the replica has applied position {position.at}")
                 told = True
         if told:
-            self._say(f"{spec.table}: the replica has caught up after {self._clock() - began:.0f} s")
+            self._say(f"{operation.table}: the replica has caught up after {self._clock() - began:.0f} s")

@@ -29,14 +29,14 @@ from cdc_ops.steps.reporting.stopwatch import measured
 
 
 def land_differences(
-    spark: SparkSession, source: Source, spec: Operation, attempt: str, check: Callable[[], None], reread: str = ""
+    spark: SparkSession, source: Source, operation: Operation, attempt: str, check: Callable[[], None], reread: str = ""
 ) -> Manifest:
     """Finds what differs, reads it and lands it; if nothing does, a manifest says so and nothing is read.
 
     Args:
         spark: A session of its own.
         source: Where to read.
-        spec: The frozen operation.
+        operation: The frozen operation.
         attempt: Folder name of this try, unique.
         check: Called when all rows are written and not yet declared landed; what it raises leaves them undeclared.
         reread: Why this is done although it had been landed before, "" if it had not.
@@ -44,30 +44,33 @@ def land_differences(
     Raises:
         LakeConflictError: an operation that was given up commits at this moment.
     """
-    compare = comparison_of(spec)
+    compare = comparison_of(operation)
     if compare.seals is not None:
-        fence_abandoned(spark, spec, compare.seals)
-    scope = _scope_of(spark, source, spec, compare)
+        fence_abandoned(spark, operation, compare.seals)
+    scope = _scope_of(spark, source, operation, compare)
     if scope.is_empty:
-        fingerprint = spec.source.schema.fingerprint
+        fingerprint = operation.source.schema.fingerprint
         manifest = Manifest.of(
-            operation_id=spec.operation_id, attempt=attempt, rows=0, bytes=0, schema_fingerprint=fingerprint, scope=scope, reread=reread
+            operation_id=operation.operation_id, attempt=attempt, rows=0, bytes=0,
+            schema_fingerprint=fingerprint, scope=scope, reread=reread,
         )  # fmt: skip
-        write_manifest(spec.target.staging, manifest)
+        write_manifest(operation.target.staging, manifest)
         return manifest
-    if not spec.apply.keys:
+    if not operation.apply.keys:
         scope = WHOLE  # rows that have no name cannot be exchanged one by one
     slices = (
-        spec.slices if scope.is_whole else tuple(source.scope_predicate(spec.source.schema, one) for one in scope.parts(compare.readers))
+        operation.slices
+        if scope.is_whole
+        else tuple(source.scope_predicate(operation.source.schema, one) for one in scope.parts(compare.readers))
     )
-    rows = read_with_null_counts(spark, source.jdbc_read(spec.full_schema, slices), spec.full_schema, spec.source_keys)
-    return land(spark, rows, spec, attempt, check, lambda manifest: replace(manifest, scope=scope, reread=reread))
+    rows = read_with_null_counts(spark, source.jdbc_read(operation.full_schema, slices), operation.full_schema, operation.source_keys)
+    return land(spark, rows, operation, attempt, check, lambda manifest: replace(manifest, scope=scope, reread=reread))
 
 
-def _scope_of(spark: SparkSession, source: Source, spec: Operation, compare: CompareSpec) -> BucketSelection:
+def _scope_of(spark: SparkSession, source: Source, operation: Operation, compare: CompareSpec) -> BucketSelection:
     """Returns the part of a table that has to be read: what a verification found, or what checksums tell now."""
     # Columns that the lake does not have yet cannot be summed up there; keys it always has.
-    altered = any(spec.source.schema.column(change.column) for change in spec.apply.schema_changes)
+    altered = any(operation.source.schema.column(change.column) for change in operation.apply.schema_changes)
     if compare.buckets is None or (compare.strength is not CompareLevel.KEYS and altered):
         return WHOLE
     if compare.scope is not None:
@@ -75,26 +78,28 @@ def _scope_of(spark: SparkSession, source: Source, spec: Operation, compare: Com
     checksums = TableChecksums(
         spark=spark,
         source=source,
-        lake=stored_rows(spec),
-        schema=spec.source.schema,
-        columns=hashed_columns(compare, spec.source.schema, spec.apply.keys),
-        slices=spec.slices,
+        lake=stored_rows(operation),
+        schema=operation.source.schema,
+        columns=hashed_columns(compare, operation.source.schema, operation.apply.keys),
+        slices=operation.slices,
     )
     with measured(RunPhase.COMPARING):
         return find_differing_buckets(checksums, compare.buckets).scope
 
 
-def stored_rows(spec: Operation) -> LiveRows:
+def stored_rows(operation: Operation) -> LiveRows:
     """Returns the rows of the table that the source is compared with."""
-    return LiveRows(path=spec.target.path, deleted_column=spec.apply.deleted_column, keeps_versions=spec.apply.stored_as.keeps_versions)
+    return LiveRows(
+        path=operation.target.path, deleted_column=operation.apply.deleted_column, keeps_versions=operation.apply.stored_as.keeps_versions
+    )
 
 
-def comparison_of(spec: Operation) -> CompareSpec:
+def comparison_of(operation: Operation) -> CompareSpec:
     """Returns how an operation compares.
 
     Raises:
         StateError: it compares nothing.
     """
-    if not isinstance(spec.read, CompareRead):
-        raise StateError(f"Operation {spec.op_seq} of {spec.table} compares nothing.")
-    return spec.read.compare
+    if not isinstance(operation.read, CompareRead):
+        raise StateError(f"Operation {operation.op_seq} of {operation.table} compares nothing.")
+    return operation.read.compare

@@ -21,8 +21,8 @@ def with_late_rows(run: TableRun, config: TableConfig, specs: tuple[Operation, .
         specs: Its operations.
         reported: What Spark reported of them, by operation id; of one that it did not report, the lake is asked.
     """
-    looked = tuple(spec for spec in specs if isinstance(spec.read, WindowRead) and spec.read.looks_again)
-    late = deepest(tuple(_late(spec, reported.get(spec.operation_id)) for spec in looked))
+    looked = tuple(operation for operation in specs if isinstance(operation.read, WindowRead) and operation.read.looks_again)
+    late = deepest(tuple(_late(operation, reported.get(operation.operation_id)) for operation in looked))
     if not late.rows:
         return run
     cursor = looked[0].source.cursor
@@ -34,8 +34,8 @@ def with_late_rows(run: TableRun, config: TableConfig, specs: tuple[Operation, .
     )
 
 
-def _late(spec: Operation, reported: OperationResult | None) -> LateRows:
+def _late(operation: Operation, reported: OperationResult | None) -> LateRows:
     if reported is not None:
         return reported.late
-    found = find_commit(spec.target.path, spec.operation_id)
+    found = find_commit(operation.target.path, operation.operation_id)
     return found.record.counts.late if found else LateRows()

@@ -27,17 +27,17 @@ class Pace:
         self.seconds += seconds
 
 
-def chunk_line(spec: Operation, pace: Pace) -> str:
+def chunk_line(operation: Operation, pace: Pace) -> str:
     """Says how far a snapshot is after a chunk; "" for operations that are none, and for tables of one chunk.
 
     What is left is estimated from the planned rows: of the chunks to come, at the rows a second of this application.
     """
-    progress = spec.after.snapshot or spec.before.snapshot
-    if progress is None or not spec.kind.is_snapshot:
+    progress = operation.after.snapshot or operation.before.snapshot
+    if progress is None or not operation.kind.is_snapshot:
         return ""
-    last = spec.after.snapshot is None
+    last = operation.after.snapshot is None
     done = progress.total if last else progress.done
-    parts = [f"{spec.table}: {done:,} of {progress.total:,} parts"]
+    parts = [f"{operation.table}: {done:,} of {progress.total:,} parts"]
     if progress.rows_total:
         rows = progress.rows_total if last else progress.rows_done
         parts.append(f"{rows_text(rows)} of about {rows_text(progress.rows_total)} rows")
@@ -53,10 +53,10 @@ def chunk_line(spec: Operation, pace: Pace) -> str:
     return ", ".join(parts)
 
 
-def merge_line(spec: Operation, rows: int) -> str:
+def merge_line(operation: Operation, rows: int) -> str:
     """Says what a MERGE has to do, before it begins: how many landed rows, and into what."""
-    into = "a new table" if spec.target.version is None else f"version {spec.target.version}"
-    return f"{spec.table}: merges {rows:,} row{'s' if rows != 1 else ''} into {into} at {spec.target.path}"
+    into = "a new table" if operation.target.version is None else f"version {operation.target.version}"
+    return f"{operation.table}: merges {rows:,} row{'s' if rows != 1 else ''} into {into} at {operation.target.path}"
 
 
 def rows_text(rows: int) -> str:

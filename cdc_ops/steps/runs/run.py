@@ -126,7 +126,7 @@ class _Run:
         context, request, lost = self.context, self.request, None
         configs = tuple(plan.config for plan in busy)
         leases = hold(context, request, configs)
-        operations = tuple(spec for plan in busy for spec in plan.operations)
+        operations = tuple(operation for plan in busy for operation in plan.operations)
         start_attempts(context, leases, operations)
         result = None
         with LeaseKeeper(context.store, leases, context.lease_ttl, self._lost):
@@ -145,8 +145,8 @@ class _Run:
 def start_attempts(context: Context, leases: tuple[Lease, ...], operations: tuple[Operation, ...]) -> None:
     """Counts a try of every operation that is about to be executed."""
     by_table = {lease.table: lease for lease in leases}
-    for spec in operations:
-        context.store.start_attempt(by_table[spec.table], spec)
+    for operation in operations:
+        context.store.start_attempt(by_table[operation.table], operation)
 
 
 def _maintain(context: Context, request: RunRequest, group: tuple[TableConfig, ...], execute: Execute) -> None:

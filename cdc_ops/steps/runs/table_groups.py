@@ -47,7 +47,7 @@ class GroupPlan:
     @property
     def operations(self) -> tuple[Operation, ...]:
         """All operations to execute; empty if the whole group is idle."""
-        return tuple(spec for plan in self.plans for spec in plan.operations)
+        return tuple(operation for plan in self.plans for operation in plan.operations)
 
 
 def plan_group(

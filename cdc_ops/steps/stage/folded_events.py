@@ -11,23 +11,25 @@ from cdc_ops.formats.feed.fold import DELETED, WHOLE, changes_per_key, latest_pe
 from cdc_ops.lake.spark.expressions import is_true
 
 
-def fold_events(feed: DataFrame, spec: Operation, *, truncated: bool, partial: bool = True) -> DataFrame:
+def fold_events(feed: DataFrame, operation: Operation, *, truncated: bool, partial: bool = True) -> DataFrame:
     """Returns what a table wants of a feed: the last state of each key, or each change of it for a table that keeps versions.
 
     Args:
         feed: The landed feed.
-        spec: The operation.
+        operation: The operation.
         truncated: False if the feed is known to have no TRUNCATE.
         partial: False if each update of it is known to speak of all columns.
     """
-    deletes = not spec.apply.stored_as.ignores_deletes
-    if spec.apply.delete_where and not deletes:
-        feed = _without_deleted(feed, spec.apply.delete_where)
-    if nulls := spec.apply.stored_as.nulls_ignored:
-        feed = without_nulls(feed, spec.full_schema, nulls)
-    if spec.apply.stored_as.keeps_versions:
+    deletes = not operation.apply.stored_as.ignores_deletes
+    if operation.apply.delete_where and not deletes:
+        feed = _without_deleted(feed, operation.apply.delete_where)
+    if nulls := operation.apply.stored_as.nulls_ignored:
+        feed = without_nulls(feed, operation.full_schema, nulls)
+    if operation.apply.stored_as.keeps_versions:
         return changes_per_key(feed, deletes=deletes)
-    return latest_per_key(feed, spec.full_schema, truncated=truncated, deletes=deletes, nulls=not nulls, partial=partial or bool(nulls))
+    return latest_per_key(
+        feed, operation.full_schema, truncated=truncated, deletes=deletes, nulls=not nulls, partial=partial or bool(nulls)
+    )
 
 
 def _without_deleted(feed: DataFrame, condition: str) -> DataFrame:
@@ -36,12 +38,12 @@ def _without_deleted(feed: DataFrame, condition: str) -> DataFrame:
     return feed.select(whole, "after.*").where(~is_true(condition)).select("__cdc_event.*")
 
 
-def landed_rows(latest: DataFrame, spec: Operation, place: Column) -> DataFrame:
+def landed_rows(latest: DataFrame, operation: Operation, place: Column) -> DataFrame:
     """Returns rows as they are landed: the columns, whether the row is gone, which columns are known if not all are, and their place."""
-    keys, all_of_them = set(spec.apply.keys), len(spec.full_schema.columns)
+    keys, all_of_them = set(operation.apply.keys), len(operation.full_schema.columns)
     values = [
         F.col("key" if column.name in keys else "row")[column.name].cast(column.delta_type).alias(column.name)
-        for column in spec.full_schema.columns
+        for column in operation.full_schema.columns
     ]
     known = F.col(DELETED) | F.col(WHOLE) | ((F.size("present") == all_of_them) & ~F.array_contains("present", REST_IS_NULL))
     marks = F.col(DELETED).alias(DELETE_MARK), F.when(~known, F.col("present")).alias(PRESENT)

@@ -16,27 +16,27 @@ from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.spark.expressions import is_true
 
 
-def apply_truncates(spec: Operation, batch: Batch) -> Batch:
+def apply_truncates(operation: Operation, batch: Batch) -> Batch:
     """Leaves out what is older than the last row that empties the table, and has the statement delete what is older in the table."""
-    if not spec.lands_rows or not spec.apply.truncate_where:
+    if not operation.lands_rows or not operation.apply.truncate_where:
         return batch
-    place = _last_truncate(batch.rows, spec)
-    rows = _rows_since(batch.rows, spec, place)
-    return replace(batch, rows=rows, plan=delete_older(batch.plan, spec.apply.stored_as.own.sequence, place))
+    place = _last_truncate(batch.rows, operation)
+    rows = _rows_since(batch.rows, operation, place)
+    return replace(batch, rows=rows, plan=delete_older(batch.plan, operation.apply.stored_as.own.sequence, place))
 
 
-def is_emptying(spec: Operation) -> Column:
+def is_emptying(operation: Operation) -> Column:
     """Returns whether a row empties the table, never NULL."""
-    return is_true(spec.apply.truncate_where)
+    return is_true(operation.apply.truncate_where)
 
 
-def _last_truncate(rows: DataFrame, spec: Operation) -> str:
+def _last_truncate(rows: DataFrame, operation: Operation) -> str:
     """Returns the place of the last row that empties the table as a Spark SQL literal, "" if there is none, by reading them."""
-    sequence = spec.apply.stored_as.sequence
+    sequence = operation.apply.stored_as.sequence
     if sequence is None:
         return ""
     place = F.struct(*(F.expr(part).alias(f"p{index}") for index, part in enumerate(sequence.parts)))
-    last = rows.where(is_emptying(spec)).agg(F.max(place).alias("last"))
+    last = rows.where(is_emptying(operation)).agg(F.max(place).alias("last"))
     [found] = last.select(*(F.col(f"last.p{index}").cast("string") for index in range(len(sequence.types)))).collect()
     if found[0] is None:
         return ""
@@ -44,10 +44,10 @@ def _last_truncate(rows: DataFrame, spec: Operation) -> str:
     return parts[0] if len(parts) == 1 else f"CAST(struct({', '.join(parts)}) AS {sequence.type})"
 
 
-def _rows_since(rows: DataFrame, spec: Operation, place: str) -> DataFrame:
+def _rows_since(rows: DataFrame, operation: Operation, place: str) -> DataFrame:
     """Leaves out what is older than a place at which the table was emptied, and the rows that say so."""
-    kept = rows.where(~is_emptying(spec))
-    parts = spec.apply.stored_as.sequence.parts if spec.apply.stored_as.sequence else ()
+    kept = rows.where(~is_emptying(operation))
+    parts = operation.apply.stored_as.sequence.parts if operation.apply.stored_as.sequence else ()
     own = parts[0] if len(parts) == 1 else f"struct({', '.join(parts)})"
     return kept.where(f"{own} >= {place}") if place else kept
 

@@ -13,27 +13,27 @@ from cdc_ops.core.schema.collated_keys import PREFIX, with_key_columns
 from cdc_ops.steps.table.source_table import SourceTable
 
 
-def with_collated_keys(facts: SourceTable, head: LakeHead | None, request: RunRequest) -> SourceTable:
+def with_collated_keys(source_table: SourceTable, head: LakeHead | None, request: RunRequest) -> SourceTable:
     """Returns facts in which keys that are compared loosely are replaced by the columns that stand for them in the lake.
 
     Args:
-        facts: What the source says.
+        source_table: What the source says.
         head: What the lake says; None if there is no table yet.
         request: The run.
     """
-    if facts.config.settings.method is Method.LOG:
-        return facts  # events do not carry what the source would compute
+    if source_table.config.settings.method is Method.LOG:
+        return source_table  # events do not carry what the source would compute
     stored = {name.lower() for name, _ in head.columns} if head else set()
     replaces_table = head is None or request.mode is ResyncMode.FULL
 
     def stands_for(key: str) -> bool:
-        column = facts.schema.column(key)
+        column = source_table.schema.column(key)
         name = (PREFIX + key).lower()
-        possible = column is not None and bool(column.loose and column.normal) and facts.schema.column(name) is None
+        possible = column is not None and bool(column.loose and column.normal) and source_table.schema.column(name) is None
         return possible and (replaces_table or name in stored)
 
-    chosen = tuple(key for key in facts.keys if stands_for(key))
+    chosen = tuple(key for key in source_table.keys if stands_for(key))
     if not chosen:
-        return facts
-    keys = tuple(PREFIX + key if key in chosen else key for key in facts.keys)
-    return replace(facts, schema=with_key_columns(facts.schema, chosen), keys=keys)
+        return source_table
+    keys = tuple(PREFIX + key if key in chosen else key for key in source_table.keys)
+    return replace(source_table, schema=with_key_columns(source_table.schema, chosen), keys=keys)

@@ -19,15 +19,15 @@ from cdc_ops.steps.table.source_table import SourceTable
 _NOTHING = "Nothing was read or written; the watermark stays."
 
 
-def check_deletes(facts: SourceTable, head: LakeHead | None, request: RunRequest) -> None:
+def check_deletes(source_table: SourceTable, head: LakeHead | None, request: RunRequest) -> None:
     """Checks that a table can treat deletes as its settings say.
 
     Raises:
         SourceTableError: deleted rows are to be kept, and it has no keys, or a column of its own with the name of the mark.
         SchemaChangedError: they are to be kept no longer, and the run does not replace the table.
     """
-    _check_can_mark(facts.config, facts.schema, facts.keys)
-    _check_stays_soft(facts, head, request)
+    _check_can_mark(source_table.config, source_table.schema, source_table.keys)
+    _check_stays_soft(source_table, head, request)
 
 
 def _check_can_mark(config: TableConfig, schema: TableSchema, keys: tuple[str, ...]) -> None:
@@ -48,14 +48,14 @@ def _check_can_mark(config: TableConfig, schema: TableSchema, keys: tuple[str, .
         )
 
 
-def _check_stays_soft(facts: SourceTable, head: LakeHead | None, request: RunRequest) -> None:
-    marker = stored_deleted_column(head, facts.schema, facts.config.settings.upkeep.metadata_columns.deleted)
-    if not marker or facts.config.settings.apply.deletes is Deletes.SOFT or request.replaces_table:
+def _check_stays_soft(source_table: SourceTable, head: LakeHead | None, request: RunRequest) -> None:
+    marker = stored_deleted_column(head, source_table.schema, source_table.config.settings.upkeep.metadata_columns.deleted)
+    if not marker or source_table.config.settings.apply.deletes is Deletes.SOFT or request.replaces_table:
         return
-    where = f"--pipeline {facts.config.pipeline} --table {facts.config.table}"
+    where = f"--pipeline {source_table.config.pipeline} --table {source_table.config.table}"
     raise SchemaChangedError(
-        f"Table {facts.config.table} keeps deleted rows in the lake, marked in its column {marker}, and its settings say"
-        f" 'deletes: {facts.config.settings.apply.deletes}'.",
+        f"Table {source_table.config.table} keeps deleted rows in the lake, marked in its column {marker}, and its settings say"
+        f" 'deletes: {source_table.config.settings.apply.deletes}'.",
         why="Deleted rows would count as existing rows, and would stay for ever.",
         data=_NOTHING,
         next=f"cdc-ops resync {where} --mode full   (reads all rows again, and removes the marked rows and the column)\n"
@@ -82,33 +82,35 @@ def deleted_column_changes(deleted_column: str, head: LakeHead | None) -> tuple[
     return (SchemaChange(kind=ChangeKind.ADDED, column=deleted_column, after="boolean", declared="deletes: soft"),)
 
 
-def with_stored_deletes(spec: Operation, head: LakeHead | None) -> Operation:
+def with_stored_deletes(operation: Operation, head: LakeHead | None) -> Operation:
     """Returns an operation that treats deletes as the table does that it finds: one frozen before the setting changed marks too."""
     marker = head.record.columns.deleted_column if head and head.record else ""
-    if spec.apply.replaces_schema or spec.apply.deleted_column or not marker:
-        return spec
-    return replace(spec, apply=replace(spec.apply, deleted_column=marker))
+    if operation.apply.replaces_schema or operation.apply.deleted_column or not marker:
+        return operation
+    return replace(operation, apply=replace(operation.apply, deleted_column=marker))
 
 
-def replacing_schema(facts: SourceTable, head: LakeHead | None) -> TableSchema:
+def replacing_schema(source_table: SourceTable, head: LakeHead | None) -> TableSchema:
     """Returns the columns of a new generation: the source's, in types that hold also what is kept of deleted rows.
 
     Raises:
         SchemaChangedError: other keys, or a column whose kept values do not fit its new type.
     """
-    marker, deletes = facts.config.settings.deleted_column, facts.config.settings.apply.deletes
+    marker, deletes = source_table.config.settings.deleted_column, source_table.config.settings.apply.deletes
     if deletes is Deletes.HARD or head is None:
-        return facts.schema
-    changes = compare_columns(source_columns(head.columns, marker, (facts.config.settings.upkeep.metadata_columns, head.own)), facts.schema)
+        return source_table.schema
+    changes = compare_columns(
+        source_columns(head.columns, marker, (source_table.config.settings.upkeep.metadata_columns, head.own)), source_table.schema
+    )
     keys = (
-        compare_keys(head.record.columns.keys, facts.keys) + compare_rules(head.record.columns.key_rules, facts.schema)
+        compare_keys(head.record.columns.keys, source_table.keys) + compare_rules(head.record.columns.key_rules, source_table.schema)
         if head.record
         else ()
     )
     refused = tuple(c for c in (*changes, *keys) if c.kind in (ChangeKind.RETYPED, ChangeKind.KEYS))
     if refused:
         raise SchemaChangedError(
-            f"A new generation of {facts.config.table} cannot keep its deleted rows: {'; '.join(map(str, refused))}.",
+            f"A new generation of {source_table.config.table} cannot keep its deleted rows: {'; '.join(map(str, refused))}.",
             why="They do not fit the new columns or keys, and cdc-ops casts or drops nothing without a decision.",
             data=_NOTHING,
             next="To drop the deleted rows: set 'deletes: hard' in the pipeline file, the full resync again, then"
@@ -116,8 +118,8 @@ def replacing_schema(facts: SourceTable, head: LakeHead | None) -> TableSchema:
             f" Or {COPY_ANEW}.",
         )
     types = {c.column: c.after if c.kind is ChangeKind.WIDENED else c.before for c in changes if c.kind in _STORED_OTHERWISE}
-    columns = (replace(column, delta_type=types.get(column.name, column.delta_type)) for column in facts.schema.columns)
-    return replace(facts.schema, columns=tuple(columns))
+    columns = (replace(column, delta_type=types.get(column.name, column.delta_type)) for column in source_table.schema.columns)
+    return replace(source_table.schema, columns=tuple(columns))
 
 
 _STORED_OTHERWISE = (ChangeKind.WIDENED, ChangeKind.NARROWED)

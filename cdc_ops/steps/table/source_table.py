@@ -84,8 +84,10 @@ def read_source_table(pipeline: Pipeline, source: Source, config: TableConfig) -
     if settings.load.cursor and settings.method is not Method.LOG:
         cursor, warnings = source.cursor(schema, settings.load.cursor)
     stored = stored_as(pipeline, config, schema, keys, hidden)
-    facts = SourceTable(pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=cursor, warnings=warnings, stored_as=stored)
-    return replace(facts, hidden=hidden)
+    source_table = SourceTable(
+        pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=cursor, warnings=warnings, stored_as=stored
+    )
+    return replace(source_table, hidden=hidden)
 
 
 def _checked_keys(config: TableConfig, schema: TableSchema) -> tuple[str, ...]:
