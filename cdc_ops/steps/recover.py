@@ -21,12 +21,12 @@ from cdc_ops.core.operation.table_state import (
     TableState,
     abandoned,
     adopted,
-    begun_anew,
     committed,
     compare,
     last_drawn,
     rebuilt,
     rebuilt_from_data,
+    restarted_state,
     unchanged,
 )
 from cdc_ops.core.pipeline.pipeline import TableConfig
@@ -212,7 +212,7 @@ def _rebuild(context: Context, lease: Lease, config: TableConfig, watermark: Cur
     settled = last_drawn(old, (one.op_seq for one in discarded))
     has_table = head is not None and not head.created_by_us
     if head is None or head.created_by_us:
-        state = begun_anew(old, settled=settled)
+        state = restarted_state(old, settled=settled)
     elif head.record is not None and head.record_version is not None:
         state = rebuilt(head.record, head.version, txn_version=head.txn_version, settled=settled)
     elif watermark is not None and head.txn_version is not None:

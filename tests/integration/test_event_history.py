@@ -171,7 +171,7 @@ def history(shop: Shop) -> str:
     return generation_path(history_root(shop.world.pipeline, shop.world.name("items")), state.generation)
 
 
-def test_a_table_is_made_anew_from_events_and_what_else_was_read(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_is_rebuilt_from_events_and_from_rows_of_other_reads(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
     shop = new_shop(mariadb, tmp_path, spark)
     world = shop.world
     shop.happen(10)

@@ -199,7 +199,7 @@ def test_an_unknown_option_or_another_kind_of_server_is_a_config_error(server: D
         MariaDBSource(CONFIG, "postgresql://u:p@localhost/db")
 
 
-def test_a_connection_that_was_lost_is_opened_anew(source: MySQLSource, server: DatabaseServer) -> None:
+def test_a_connection_that_was_lost_is_opened_again(source: MySQLSource, server: DatabaseServer) -> None:
     source.now()
     session: MySQLSession = source._session
     server.execute(f"KILL {session.row('SELECT CONNECTION_ID() AS id')['id']}")

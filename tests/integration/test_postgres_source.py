@@ -211,7 +211,7 @@ def test_a_connection_that_is_none_of_ours_is_refused(server: PostgresServer) ->
         PostgresSource(CONFIG, "mysql://u:p@localhost/db")
 
 
-def test_a_connection_that_was_lost_is_opened_anew(source: PostgresSource, server: PostgresServer) -> None:
+def test_a_connection_that_was_lost_is_opened_again(source: PostgresSource, server: PostgresServer) -> None:
     source.now()
     server.execute(f"SELECT pg_terminate_backend({source._session.row('SELECT pg_backend_pid() AS id')['id']})")
     with pytest.raises(SourceUnreachableError):

@@ -37,7 +37,7 @@ def test_after_the_tombstone_retention_it_does() -> None:
     assert current((1, [(2, "a"), (5, None)]), (9, [(3, "b")])) == "b"
 
 
-def test_a_delete_that_is_told_again_is_remembered_anew() -> None:
+def test_a_delete_that_is_repeated_is_remembered_longer() -> None:
     assert current((1, [(5, None)]), (4, [(5, None)]), (9, [(3, "b")])) is None
 
 

@@ -45,7 +45,7 @@ def test_a_reader_creates_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_reader_notices_that_the_file_was_removed_and_made_anew(path: Path) -> None:
+def test_a_reader_notices_that_the_file_was_removed_and_created_again(path: Path) -> None:
     url = f"sqlite:///{path}"
     with open_reader(url) as reader:
         with open_store(url) as store:

@@ -219,8 +219,8 @@ def rebuilt_from_data(
     )
 
 
-def begun_anew(state: TableState, *, settled: int) -> TableState:
-    """Returns the state of a table that the lake does not have (any more): it begins again, and no number of it is drawn twice.
+def restarted_state(state: TableState, *, settled: int) -> TableState:
+    """Returns the state of a table that the lake does not have (any more): it starts again, and no operation number is used twice.
 
     Args:
         state: The ledger's old state.
