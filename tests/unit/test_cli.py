@@ -134,6 +134,22 @@ def test_a_wrong_file_is_an_error_with_its_line_and_code_2(folder: Path) -> None
     assert "Traceback" not in output
 
 
+@pytest.mark.parametrize(
+    ("setting", "why"),
+    [
+        ('apply_as_deletes: "gone = "', "Entry 'shop.orders' of"),
+        ('sequence_by: [version], apply_as_truncates: "at < now()"', "'now' returns another value each time"),
+        ('sequence_by: "CAST(version AS bigint) > ("', "is not an order of the table's columns"),
+    ],
+)
+def test_validate_finds_conditions_that_no_table_can_have(folder: Path, setting: str, why: str) -> None:
+    (folder / "shop.yaml").write_text(PIPELINE.replace("updated_at}", f"updated_at, {setting}}}"))
+    code, output = run("validate")
+    assert code == 2
+    assert why in " ".join(output.split())
+    assert "Traceback" not in output
+
+
 def test_an_unknown_pipeline_gets_the_nearest_name(folder: Path) -> None:
     code, output = run("run", "--pipeline", "shopp")
     assert code == 2

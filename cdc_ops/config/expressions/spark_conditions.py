@@ -46,16 +46,36 @@ def check_condition(setting: str, text: str, columns: Iterable[str]) -> None:
     """
     known = {name.lower(): name for name in columns}
     try:
-        tree = _parsed(text)
-        if moving := next((name for name in _functions(tree) if name in _MOVING), ""):
-            raise _NoConditionError(f"{moving!r} returns another value each time, but a condition is evaluated only when a row is read.")
-        names = tuple(_names(tree))
+        names = tuple(_names(_checked(text)))
         if unknown := [name for name in names if name.lower() not in known]:
             raise _NoConditionError(f"The table has no column {unknown[0]!r}. {did_you_mean(unknown[0], known.values())}")
         if not names:
             raise _NoConditionError("It does not name a column.")
     except _NoConditionError as error:
         raise _wrong(setting, text, str(error)) from error.__cause__
+
+
+def check_form(setting: str, text: str) -> None:
+    """Checks what can be checked of a condition or expression without its table.
+
+    Args:
+        setting: The field that it stands in, for messages.
+        text: The condition.
+
+    Raises:
+        ConfigError: it is no expression, or returns another value each time.
+    """
+    try:
+        _checked(text)
+    except _NoConditionError as error:
+        raise _wrong(setting, text, str(error)) from error.__cause__
+
+
+def _checked(text: str) -> "exp.Expr":
+    tree = _parsed(text)
+    if moving := next((name for name in _functions(tree) if name in _MOVING), ""):
+        raise _NoConditionError(f"{moving!r} returns another value each time, but a condition is evaluated only when a row is read.")
+    return tree
 
 
 def named_columns(texts: Iterable[str], columns: Iterable[str]) -> tuple[str, ...]:
