@@ -65,9 +65,6 @@ SMALL_SPARK = {
     "spark.ui.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
-    # To plan each stage anew costs a seventh of the processor time where a stage has a handful of rows. Jobs of their own and the command
-    # line plan as users' do.
-    "spark.sql.adaptive.enabled": "false",
     # Made for huge tables: the defaults of 50 and 10,000 tasks cost seconds at each commit and VACUUM of a small one.
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
