@@ -16,6 +16,7 @@ from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.value_policies import OnUnstorable, TypePolicies
 from cdc_ops.formats.debezium.values import PRECISE, VARIABLE, read
 from cdc_ops.formats.feed.canonical import canonical_feed, records_of
+from cdc_ops.formats.feed.values import from_text
 from cdc_ops.formats.registry import open_format
 
 MYSQL, POSTGRES = format_spec("debezium-mysql"), format_spec("debezium-postgres")
@@ -98,6 +99,20 @@ def test_an_unsigned_number_has_all_of_its_64_bits_in_either_mode(spark: SparkSe
     assert values(spark, one, precise) == [str(number) for number in numbers]
     unsaid = {"schemas.enable": "false", "bigint.unsigned.handling.mode": "precise"}
     assert values(spark, one, [(text, None) for text, _ in precise], unsaid) == [str(number) for number in numbers]
+
+
+def test_a_number_of_a_column_that_was_unsigned_when_its_table_was_loaded_keeps_its_sign(spark: SparkSession) -> None:
+    signed = replace(column("bigint unsigned"), source_type="bigint")
+    assert signed.delta_type == "decimal(20,0)"
+    numbers = [-(2**63), -1, 0, 1234, 2**63 - 1]
+    plain: list[tuple[str, Kind]] = [(str(number), PLAIN) for number in numbers]
+    assert values(spark, signed, plain) == [str(number) for number in numbers]
+    without_schema = {"schemas.enable": "false", "bigint.unsigned.handling.mode": "precise"}
+    assert values(spark, signed, [(text, None) for text, _ in plain], without_schema) == [str(number) for number in numbers]
+    before = [(in_bytes(number), ("bytes", PRECISE, 0)) for number in (1, 2**63 - 1)]
+    assert values(spark, signed, before) == ["1", str(2**63 - 1)]
+    read_text = from_text(signed, F.lit("-1"), "UTC").value
+    assert spark.range(1).select(read_text.cast("string")).collect()[0][0] == "-1"
 
 
 def test_bytes_that_are_written_otherwise_than_the_pipeline_file_says_are_not_read(spark: SparkSession) -> None:

@@ -88,6 +88,14 @@ def test_floats_have_no_text_that_both_sides_share_on_any_server() -> None:
     assert DigestSql(Dialect()).field(column("geometry", "binary")) is None
 
 
+def test_a_bigint_is_summed_up_as_unsigned_only_while_the_source_declares_it_so() -> None:
+    """A column that was unsigned when the table was loaded is stored as a decimal, also after it became signed at the source."""
+    unsigned, signed = (DigestSql(Dialect()).field(column(declared, "decimal(20,0)")) or "" for declared in ("bigint unsigned", "bigint"))
+    assert "AS UNSIGNED" in unsigned
+    assert signed
+    assert "AS UNSIGNED" not in signed
+
+
 def test_a_reconcile_takes_no_range_and_accepts_deletes_of_one_table_only() -> None:
     def checked(kind: RunKind = RunKind.RECONCILE, tables: tuple[str, ...] = (), accept: int = 0, keys: bool = False) -> RunRequest:
         return RunRequest(

@@ -129,7 +129,7 @@ class ArchiveWatermark:
 def format_position(position: Position) -> str:
     """Returns a position as text: an offset, or `file number:offset`.
 
-    >>> shown((4711,)), shown((3, 120))
+    >>> format_position((4711,)), format_position((3, 120))
     ('4711', '3:120')
     """
     return ":".join(map(str, position))

@@ -81,7 +81,7 @@ def _read(spec: FormatSpec, column: Column, text: Expr, kind: Expr, options: For
     readers: dict[LogicalType, Callable[[], Reading]] = {
         LogicalType.INTEGER: lambda: values.integer(column, text),
         LogicalType.YEAR: lambda: _year(column, text),
-        LogicalType.UNSIGNED_BIGINT: lambda: _unsigned(spec, text, kind, options),
+        LogicalType.UNSIGNED_BIGINT: lambda: _unsigned(spec, column, text, kind, options),
         **dict.fromkeys((LogicalType.DECIMAL, LogicalType.DECIMAL_TEXT), lambda: _decimal(spec, column, text, kind, options)),
         **dict.fromkeys(temporal, lambda: _temporal(spec, column, text, kind, options)),
         **dict.fromkeys((LogicalType.BIT, LogicalType.BIT_TEXT), lambda: _bits(column, text)),
@@ -99,9 +99,12 @@ def _year(column: Column, text: Expr) -> Reading:
     return Reading(value=F.when(year == _YEAR_ZERO, 0).otherwise(year).cast(column.delta_type))
 
 
-def _unsigned(spec: FormatSpec, text: Expr, kind: Expr, options: FormatOptions) -> Reading:
-    precise = _named(kind, PRECISE, otherwise=setting(spec, options, UNSIGNED_MODE) == "precise")
-    return values.unsigned_bigint(F.when(precise, values.bind(F.try_to_binary(text, F.lit("base64")), values.big_number)).otherwise(text))
+def _unsigned(spec: FormatSpec, column: Column, text: Expr, kind: Expr, options: FormatOptions) -> Reading:
+    """Reads numbers of a column that is unsigned, or was: Debezium writes those of a signed column as they are, whatever the mode."""
+    in_bytes = values.is_unsigned(column) and setting(spec, options, UNSIGNED_MODE) == "precise"
+    precise = _named(kind, PRECISE, otherwise=in_bytes)
+    number = F.when(precise, values.bind(F.try_to_binary(text, F.lit("base64")), values.big_number)).otherwise(text)
+    return values.unsigned_bigint(column, number)
 
 
 def _json(spec: FormatSpec, text: Expr) -> Reading:

@@ -33,12 +33,23 @@ def integer(column: Column, text: Expr) -> Reading:
     return Reading(value=F.coalesce(text.try_cast(column.delta_type), spelled))
 
 
-def unsigned_bigint(text: Expr) -> Reading:
-    """Reads unsigned 64-bit numbers; a negative number stands for the value that wrapped around to it (-1 = 2**64 - 1)."""
+def unsigned_bigint(column: Column, text: Expr) -> Reading:
+    """Reads 64-bit numbers that are stored as decimals.
+
+    A negative number stands for the value that wrapped around to it (-1 = 2**64 - 1), unless the source declares the column as signed now:
+    it was unsigned when the table was loaded, and -1 is -1.
+    """
     small, number = text.try_cast("bigint"), text.try_cast("decimal(20,0)")
+    if not is_unsigned(column):
+        return Reading(value=small.cast("decimal(20,0)"))
     large = F.when(number < 0, number + F.lit(_TWO_TO_64).cast("decimal(20,0)")).otherwise(number).try_cast("decimal(20,0)")
     # Nearly all values are small; this reads them at a tenth of the cost.
     return Reading(value=F.when(small >= 0, small.cast("decimal(20,0)")).otherwise(large))
+
+
+def is_unsigned(column: Column) -> bool:
+    """True if the source declares a column as unsigned now."""
+    return DeclaredType.parse(column.source_type).unsigned
 
 
 def decimal(column: Column, text: Expr) -> Reading:
@@ -243,7 +254,7 @@ def from_text(column: Column, text: Expr, zone: str) -> Reading:
     """Reads a value that is written as the server prints it. The caller reads bytes itself."""
     readers: dict[LogicalType, Callable[[], Reading]] = {
         **dict.fromkeys((LogicalType.INTEGER, LogicalType.YEAR, LogicalType.BIT), lambda: integer(column, text)),
-        LogicalType.UNSIGNED_BIGINT: lambda: unsigned_bigint(text),
+        LogicalType.UNSIGNED_BIGINT: lambda: unsigned_bigint(column, text),
         LogicalType.DECIMAL: lambda: decimal(column, text),
         LogicalType.FLOAT: lambda: floating(column, text),
         LogicalType.BOOLEAN: lambda: boolean(text),
