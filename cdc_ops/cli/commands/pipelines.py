@@ -14,7 +14,7 @@ from cdc_ops.cli.output.phases import print_phases
 from cdc_ops.cli.output.verbosity import verbose_option
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opened
 from cdc_ops.cli.trial import Trial, print_trial, try_pipelines
-from cdc_ops.config.expressions.table_expressions import check_expressions
+from cdc_ops.config.expressions.table_conditions import check_conditions
 from cdc_ops.core import json_codec
 from cdc_ops.core.instants import parse_instant
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
@@ -121,7 +121,7 @@ def validate(folder: Folder = None, as_json: Json = False) -> None:
     with guarded(as_json):
         pipelines = chosen_pipelines(folder, [])
         for pipeline in pipelines:
-            check_expressions(pipeline)
+            check_conditions(pipeline)
     if as_json:
         render.print_json([{"pipeline": p.name, "file": p.origin, "entries": len(p.tables), "schedule": p.schedule} for p in pipelines])
         return

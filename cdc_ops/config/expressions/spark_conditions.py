@@ -56,7 +56,7 @@ def check_condition(setting: str, text: str, columns: Iterable[str]) -> None:
 
 
 def check_form(setting: str, text: str) -> None:
-    """Checks what can be checked of a condition or expression without its table.
+    """Checks what can be checked of a condition without its table.
 
     Args:
         setting: The field that it stands in, for messages.
