@@ -32,7 +32,7 @@ from cdc_ops.lake.staging.landing import read_landed
 from cdc_ops.lake.staging.manifests import read_manifest
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.history.replayed_events import keep_whole_rows, read_history
-from cdc_ops.steps.log.landed_events import keep_events, read_events, resolve_records, set_aside_bad_records
+from cdc_ops.steps.log.landed_events import keep_events, resolve_records, set_aside_bad_records
 from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
 from cdc_ops.steps.reconcile.landed_differences import read_differences
 from cdc_ops.steps.reporting.stopwatch import measured
@@ -121,7 +121,7 @@ def _read_batch(request: BatchRequest) -> Batch | None:
         case CompareRead(compare=compare):
             return read_differences(request, compare)
         case ArchiveRead():
-            return read_events(request)
+            return _read_landed(request)
         case WindowRead() | ChunkRead() | KeysRead():
             return _read_landed(request) if request.manifest else _read_directly(request)
         case _:

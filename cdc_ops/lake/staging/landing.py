@@ -78,7 +78,7 @@ def land(
 
 
 def read_landed(spark: SparkSession, operation: Operation, manifest: Manifest) -> DataFrame:
-    """Returns the landed rows: all of them, or none.
+    """Returns the landed rows: all of them, or none. Of an archive, the feed of events that landed with them has to be there too.
 
     Raises:
         LandedRowsLostError: files of the manifest are not there, or are not the ones that were written.
@@ -94,16 +94,6 @@ def read_landed(spark: SparkSession, operation: Operation, manifest: Manifest) -
     if listed != manifest.landed.files:
         raise _lost(operation, f"only {listed:,} of {manifest.landed.files:,} files exist")
     return rows
-
-
-def check_feed(operation: Operation, manifest: Manifest) -> None:
-    """Checks that the landed feed of events exists, if the merge reads it.
-
-    Raises:
-        LandedRowsLostError: files of it are gone.
-    """
-    if damage := find_damage(operation.target.staging, manifest):
-        raise _lost(operation, damage)
 
 
 def _lost(operation: Operation, damage: str) -> LandedRowsLostError:

@@ -1,4 +1,4 @@
-"""merge of the log method: landed events as a batch, what is set aside of them, and what the table's event history keeps. Runs in Spark."""
+"""merge of the log method: what is set aside of landed events, and what the table's event history keeps of them. Runs in Spark."""
 
 from cdc_ops.core.events.event_history import may_be_noted
 from cdc_ops.core.operation.log_batch import LogBatchResult
@@ -11,19 +11,7 @@ from cdc_ops.lake.history.rows import Kept, event_rows
 from cdc_ops.lake.history.write import append_events
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.quarantine.write import resolve, set_aside
-from cdc_ops.lake.staging.landing import check_feed, read_landed
 from cdc_ops.steps.log.land_events import feed_folder
-from cdc_ops.steps.stage.batch_request import BatchRequest
-
-
-def read_events(request: BatchRequest) -> Batch:
-    """Returns landed events as a batch; its commit carries up to where the table has everything of its archive then.
-
-    Raises:
-        LandedRowsLostError: files of them are gone.
-    """
-    check_feed(request.operation, request.landed)
-    return request.batch_of(read_landed(request.spark, request.operation, request.landed))
 
 
 def set_aside_bad_records(operation: Operation, batch: Batch) -> Batch:
