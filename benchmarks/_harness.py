@@ -44,17 +44,28 @@ class Series:
     seconds: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
     peaks: list[int] = field(default_factory=list)
+    phases: list[dict[str, float]] = field(default_factory=list)
 
-    def add(self, run: Measured) -> None:
+    def add(self, run: Measured, lines: Iterable[dict[str, Any]] = ()) -> None:
+        """Adds a run; of a run of `cdc-ops` also the phases of its tables, of which those of one table say the most."""
         self.seconds.append(run.seconds)
         self.cpu.append(run.cpu_seconds)
         self.peaks.append(run.peak_bytes)
+        for line in lines:
+            known = {item["phase"]: item["seconds"] for item in line["phases"]}
+            self.phases.append({**known, "other": run.seconds - sum(known.values())})
         load = os.getloadavg()[0]
         print(f"  {self.name}: {run.seconds:.2f} s ({run.cpu_seconds:.1f} s of processor time), machine load {load:.1f}", flush=True)
 
     @property
     def median(self) -> float:
         return statistics.median(self.seconds)
+
+    def spans(self) -> str:
+        """Returns the median seconds of each phase; `other` is what of the process belongs to none."""
+        names = dict.fromkeys(name for phases in self.phases for name in phases)
+        seconds = {name: statistics.median(phases.get(name, 0.0) for phases in self.phases) for name in names}
+        return f"{self.name}: " + ", ".join(f"{name} {seconds[name]:.1f} s" for name in names)
 
     def line(self) -> str:
         spread = f"{min(self.seconds):.2f} .. {max(self.seconds):.2f}"

@@ -33,7 +33,7 @@ def main() -> None:
         snapshot, increment = Series("snapshot"), Series(f"increment of {options.changed:,} rows")
         if options.server == "mariadb":
             server.execute("SET GLOBAL userstat = 1")
-        snapshot.add(bench.run()[0])
+        snapshot.add(*bench.run())
         read = []
         for seed in range(options.runs):
             change(server, table, options.rows, options.changed, seed)
@@ -41,13 +41,15 @@ def main() -> None:
             measured, (line,) = bench.run()
             read.append(rows_read(server, table) - before)
             assert line["counts"]["updated"] == options.changed, line
-            increment.add(measured)
+            increment.add(measured, [line])
         bench.assert_equal()
     report(
         f"{options.changed:,} changed rows in {options.rows:,}, {server.name}",
         (
             snapshot.line(),
+            snapshot.spans(),
             increment.line(),
+            increment.spans(),
             f"rows that the server read for it, plan and all: {', '.join(f'{number:,}' for number in read)}",
             f"time ratio {increment.median / snapshot.median:.2f}",
         ),

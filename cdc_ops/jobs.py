@@ -23,7 +23,7 @@ from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.operation.job import JobSpec, MaintenanceTask, Step, StepResult, TableResult
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import OperationResult
-from cdc_ops.core.phases import RunPhase, phases_text
+from cdc_ops.core.phases import RunPhase, added, phases_text
 from cdc_ops.core.pipeline.connections import variable_name
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, EnvironmentSetupError, UnforeseenJobError
@@ -40,7 +40,7 @@ from cdc_ops.steps.query.connection_limit import ConnectionLimit, connections_of
 from cdc_ops.steps.query.load_guard import LoadGuard
 from cdc_ops.steps.query.replica_reads import ReplicaReads
 from cdc_ops.steps.reporting.progress_lines import Pace, chunk_line, merge_line
-from cdc_ops.steps.reporting.stopwatch import Stopwatch, measured, stopwatch
+from cdc_ops.steps.reporting.stopwatch import Stopwatch, import_phases, measured, stopwatch
 
 PARALLEL_TABLES = 4
 """Tables of a group that run at the same time in one application."""
@@ -82,6 +82,7 @@ def main(step: Step, argv: Sequence[str] | None = None) -> int:
     if len(arguments) != 1:
         print(f"usage: {step}.py JOB_SPEC.json", file=sys.stderr)
         return 2
+    imports = import_phases()
     spec = json_codec.loads(JobSpec, read_text(arguments[0]))
     if spec.package_version != __version__:
         raise EnvironmentSetupError(
@@ -96,7 +97,7 @@ def main(step: Step, argv: Sequence[str] | None = None) -> int:
         result = execute(spark, spec, connection_url(spec.source.connection), print, connection_url(replica) if replica else "")
     finally:
         spark.stop()
-    write_text(spec.result_path, json_codec.dumps(replace(result, phases=watch.phases)))
+    write_text(spec.result_path, json_codec.dumps(replace(result, phases=added(imports, watch.phases))))
     return 0
 
 

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from cdc_ops.core import json_codec
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult, TableResult
 from cdc_ops.core.operation.results import OperationResult, Outcome
-from cdc_ops.core.phases import Phases, PhaseSeconds, RunPhase, added
+from cdc_ops.core.phases import Phases, PhaseSeconds, RunPhase, added, total_seconds
 from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.lake.file_io import open_filesystem, read_text, write_text
@@ -63,15 +63,16 @@ class JobFiles:
         return json_codec.loads(StepResult, text)
 
     def with_start_seconds(self, result: StepResult, attempt: int, seconds: float) -> StepResult:
-        """Adds the seconds for start and end of the Spark application to a result, and writes the result; only the caller knows them.
+        """Puts start and end of the Spark application into a result, and writes the result; only the caller knows how long they took.
 
         Args:
             result: The result that the application wrote.
             attempt: The number of the try.
             seconds: Seconds from the submission of the application to its end.
         """
-        around = max(round(seconds - result.seconds, 3), 0.0)
-        complete = replace(result, phases=(PhaseSeconds(phase=RunPhase.SPARK_START, seconds=around),))
+        known = tuple(item for item in result.phases if item.phase is not RunPhase.SPARK_START)
+        around = max(round(seconds - result.seconds - total_seconds(known), 3), 0.0)
+        complete = replace(result, phases=added(known, (PhaseSeconds(phase=RunPhase.SPARK_START, seconds=around),)))
         write_text(self.result_path(result.step, attempt), json_codec.dumps(complete))
         return complete
 

@@ -18,7 +18,7 @@ from cdc_ops.config.loading import load_pipelines
 from cdc_ops.config.settings import Settings, load_settings
 from cdc_ops.core.operation.job import JobSpec, StepResult
 from cdc_ops.core.operation.run_request import RunRequest
-from cdc_ops.core.phases import Phases, RunPhase
+from cdc_ops.core.phases import Phases, RunPhase, added
 from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig
 from cdc_ops.core.processes import LOCAL
@@ -28,7 +28,7 @@ from cdc_ops.sources.base import Source, open_source
 from cdc_ops.state.processes import this_process
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.context import Context
-from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
+from cdc_ops.steps.reporting.stopwatch import measured, stopwatch, take_noted_imports
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,13 +124,16 @@ class LocalSpark:
 
     def execute(self, job: JobSpec) -> StepResult:
         """Runs a job in this process."""
-        from cdc_ops.jobs import execute
+        with stopwatch() as importing, measured(RunPhase.IMPORTS):
+            from cdc_ops.jobs import execute
 
         replica = job.source.snapshot_connection
         replica_url = connection_url(replica) if replica else ""
         result = execute(self.session(), job, connection_url(job.source.connection), self.say, replica_url)
+        if not self._phases:
+            return result
         started, self._phases = self._phases, ()  # told with the first job, which it was started for
-        return replace(result, phases=started)
+        return replace(result, phases=added(take_noted_imports(), importing.phases, started))
 
     def __enter__(self) -> Self:
         return self

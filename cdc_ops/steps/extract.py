@@ -22,7 +22,7 @@ from cdc_ops.steps.log.land_events import land_events
 from cdc_ops.steps.log.shared_scan import SharedScans
 from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
 from cdc_ops.steps.reconcile.land_differences import land_differences
-from cdc_ops.steps.reporting.stopwatch import measured
+from cdc_ops.steps.reporting.stopwatch import measured, measured_until
 from cdc_ops.steps.stage.invalid_values import unstorable_value
 from cdc_ops.steps.stage.row_errors import translated_row_errors
 from cdc_ops.steps.stage.unordered_rows import check_places
@@ -74,7 +74,8 @@ def _land(spark: SparkSession, source: Source, operation: Operation, attempt: st
             rows = read_with_null_counts(
                 spark, source.jdbc_read(operation.read_schema, operation.slices), operation.read_schema, operation.source_keys
             )
-            return land(spark, rows, operation, attempt, lambda: check_columns_unchanged(source, operation), finished)
+            with measured_until(RunPhase.READING, lambda: check_columns_unchanged(source, operation)) as check:
+                return land(spark, rows, operation, attempt, check, finished)
     except Exception:  # a failing write raises Py4J's own error, not PySpark's
         check_columns_unchanged(source, operation)  # says what a driver's message only hints at
         raise

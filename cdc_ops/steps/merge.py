@@ -35,7 +35,7 @@ from cdc_ops.steps.history.replayed_events import keep_whole_rows, read_history
 from cdc_ops.steps.log.landed_events import keep_events, resolve_records, set_aside_bad_records
 from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
 from cdc_ops.steps.reconcile.landed_differences import read_differences
-from cdc_ops.steps.reporting.stopwatch import measured
+from cdc_ops.steps.reporting.stopwatch import measured, split
 from cdc_ops.steps.stage.batch_request import BatchRequest
 from cdc_ops.steps.stage.deletes import drop_ignored_deletes, mark_deletes
 from cdc_ops.steps.stage.incomplete_rows import incomplete_row
@@ -108,6 +108,7 @@ def _merge(spark: SparkSession, source: Source, operation: Operation) -> Operati
 def _apply(operation: Operation, batch: Batch) -> OperationResult:
     batch = reduce(lambda so_far, step: step(operation, so_far), BATCH_STEPS, batch)
     result = apply(operation, batch)
+    split(result.phases)
     if result.outcome is not Outcome.NUMBER_TAKEN:  # else nothing of it was merged
         resolve_records(operation, batch)
     return result

@@ -22,7 +22,7 @@ def test_a_snapshot_and_an_increment_arrive_in_delta(
     mariadb: MariaDBServer, jar_folder: Path, tmp_path: Path, metadata: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(server=mariadb, folder=tmp_path, patch=monkeypatch)
-    stage.set_up()
+    stage.set_up(execution="fused")
     events = tmp_path / "events"
     events.mkdir()
     told = {"enabled": "true", "compress": "false", "rolling.enabled": "false", "dir": str(events)}
@@ -37,6 +37,7 @@ def test_a_snapshot_and_an_increment_arrive_in_delta(
     applied = [settings_of(log) for log in events.iterdir() if not log.name.startswith(".")]
     assert {(one["spark.sql.shuffle.partitions"], one["spark.sql.session.timeZone"]) for one in applied} == {("2", "UTC")}
 
+    file.write_text(file.read_text().replace("execution: fused", "execution: separate"))
     stage.sql("UPDATE sales SET amount = 99 WHERE id = 7", "INSERT INTO sales (id, name, amount) VALUES (101, 'new', 1)")
     second = stage.run()
     assert (second.state, stage.statuses(second)) == ("success", {SALES: "committed", LINES: "idle"})
@@ -48,5 +49,7 @@ def test_a_snapshot_and_an_increment_arrive_in_delta(
     read = [line.result.counts.read for line in stage.ledger.table_runs("shop", run_id=second.id) if str(line.table) == SALES]
     assert read == [2]
     [line] = [line for line in stage.ledger.table_runs("shop", run_id=second.id) if str(line.table) == SALES]
-    assert [item.phase.value for item in line.timing.phases] == ["plan", "start of Spark", "landing", "merge", "commit"]
+    merge = ["merge source", "merge scan", "merge rewrite", "merge"]
+    phases = ["imports", "plan", "start of Spark", "source read", "landing", *merge, "statistics", "commit"]
+    assert [item.phase.value for item in line.timing.phases] == phases
     assert all(item.seconds > 0 for item in line.timing.phases)

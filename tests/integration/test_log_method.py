@@ -169,7 +169,8 @@ def test_events_are_followed_from_run_to_run_and_read_once(mariadb: MariaDBServe
     sink.write(*(change("r", 100 + n, after=image, database=db) for n, image in enumerate((a, b, c))))
     report = world.run()
     assert counts(report) == (3, 0, 0)
-    phases = ["plan", "listing", "counting", "landing", "fold", "merge", "commit"]
+    merge = ["merge source", "merge scan", "merge rewrite", "merge"]
+    phases = ["plan", "listing", "counting", "landing", "fold", *merge, "statistics", "commit"]
     assert [item.phase.value for item in report.runs[0].timing.phases] == phases
     jobs = world.jobs
     report = world.run()

@@ -34,7 +34,7 @@ def orders(world: World) -> World:
     world.sql(ORDERS, "INSERT INTO orders (customer, amount) SELECT CONCAT('c', seq), seq / 7 FROM seq_1_to_1000")
     report = world.run()
     assert_done(report)
-    assert [item.phase for item in report.runs[0].timing.phases] == [RunPhase.PLAN, RunPhase.COPY, RunPhase.COMMIT]
+    assert [item.phase for item in report.runs[0].timing.phases] == [RunPhase.PLAN, RunPhase.COPY, RunPhase.STATISTICS, RunPhase.COMMIT]
     return world
 
 
@@ -54,7 +54,8 @@ def test_snapshot_then_increment_makes_the_lake_equal_to_the_source(orders: Worl
     assert_done(report)
     assert report.runs[0].result.counts.read == 11
     assert (report.runs[0].result.counts.updated, report.runs[0].result.counts.inserted) == (10, 1)
-    assert [item.phase for item in report.runs[0].timing.phases] == [RunPhase.PLAN, RunPhase.LANDING, RunPhase.MERGE, RunPhase.COMMIT]
+    phases = ["plan", "source read", "landing", "merge source", "merge scan", "merge rewrite", "merge", "statistics", "commit"]
+    assert [item.phase.value for item in report.runs[0].timing.phases] == phases
     assert orders.lake("orders") == orders.source("orders")
     assert orders.data_commits("orders") == [1, 2]
 

@@ -18,9 +18,10 @@ from cdc_ops.core.phases import PhaseSeconds, RunPhase, added, phases_text
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.lake.file_io import write_text
+from cdc_ops.lake.log.head import statement_phases
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.reporting import stopwatch as clock
-from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
+from cdc_ops.steps.reporting.stopwatch import measured, measured_until, note_imports, split, stopwatch, take_noted_imports
 from cdc_ops.steps.runs.run import RunReport
 from tests.operations import changed, made
 from tests.state_values import make_operation
@@ -86,9 +87,45 @@ def test_a_stopwatch_around_others_has_what_they_measured_also_of_what_failed() 
     assert table.phases == spent(merge=2)
 
 
+@pytest.mark.usefixtures("seconds")
+def test_a_phase_may_end_before_the_body_that_it_began_with_and_is_ended_once() -> None:
+    called = []
+    with stopwatch() as watch, measured(RunPhase.LANDING):
+        with measured_until(RunPhase.READING, lambda: called.append(watch.phases)) as read:
+            read()
+        with pytest.raises(ValueError, match="broken"), measured_until(RunPhase.READING, lambda: None):
+            raise ValueError("broken")
+    assert called == [spent(reading=1, landing=1)]
+    assert watch.phases == spent(reading=2, landing=3)
+
+
+@pytest.mark.usefixtures("seconds")
+def test_what_delta_has_measured_is_taken_off_the_phase_that_ran_meanwhile_and_no_more_than_it_had() -> None:
+    with stopwatch() as watch, measured(RunPhase.MERGE):
+        split(spent(merge_scan=0.25, merge_rewrite=0.5, merge_source=0))
+    assert watch.phases == spent(merge_scan=0.25, merge_rewrite=0.5, merge=1.25)
+    with stopwatch() as watch, measured(RunPhase.MERGE):
+        split(spent(merge_scan=3, merge_rewrite=1))
+    assert watch.phases == spent(merge_scan=0.75, merge_rewrite=0.25, merge=1)
+
+
+def test_the_jobs_of_a_merge_are_those_that_delta_has_measured() -> None:
+    metrics = {"materializeSourceTimeMs": "737", "scanTimeMs": "1813", "rewriteTimeMs": "2515", "executionTimeMs": "9276"}
+    assert statement_phases(metrics) == spent(merge_source=0.737, merge_scan=1.813, merge_rewrite=2.515)
+    assert statement_phases({"numOutputRows": "1"}) == ()
+
+
+def test_imports_of_a_process_are_told_with_its_first_job_only() -> None:
+    note_imports()
+    (noted,) = take_noted_imports()
+    assert noted.phase is RunPhase.IMPORTS
+    assert noted.seconds > 0
+    assert take_noted_imports() == ()
+
+
 def test_nothing_is_measured_where_nobody_asked() -> None:
     with measured(RunPhase.MERGE):
-        pass
+        split(spent(merge_scan=1))
     with stopwatch() as watch:
         pass
     assert watch.phases == ()
@@ -131,12 +168,13 @@ def test_phases_of_all_tries_of_a_run_are_added_up(tmp_path: Path) -> None:
         journal.write(job, number)
         done = (OperationResult(op_seq=1, operation_id="o", outcome=outcome),) if outcome else ()
         tables = (TableResult(table=TABLE, operations=done, phases=phases, error=None if done else {"type": "LakeConflictError"}),)
-        result = StepResult(step=step, run_id="r", tables=tables, started_at=NOW, finished_at=NOW, phases=spent(spark_start=1), seconds=5)
+        start = spent(imports=0.5, spark_start=1)
+        result = StepResult(step=step, run_id="r", tables=tables, started_at=NOW, finished_at=NOW, phases=start, seconds=5)
         write_text(job.result_path, json_codec.dumps(result))
         journal.with_start_seconds(result, number, 15.5)
     found = summary(journal.tries())
     assert found is not None
-    assert found.phases == spent(spark_start=31.5)
+    assert found.phases == spent(imports=1.5, spark_start=30)
     assert found.tables[0].phases == spent(landing=3, merge=6)
 
 
@@ -151,7 +189,8 @@ def test_the_report_has_a_line_for_each_table_that_was_worked_on(capsys: pytest.
 def test_each_phase_is_explained_in_the_monitoring_page() -> None:
     page = (Path(__file__).resolve().parents[2] / "docs/monitor.md").read_text("utf-8")
     table = page.split("## Where the time goes")[1].split("\n## ")[0]
-    assert [line.split("|")[1].strip(" *") for line in table.splitlines() if line.startswith("| **")] == [phase.value for phase in RunPhase]
+    explained = [name.strip(" *") for line in table.splitlines() if line.startswith("| **") for name in line.split("|")[1].split(",")]
+    assert explained == [phase.value for phase in RunPhase]
 
 
 def test_phases_come_in_the_order_of_a_run() -> None:

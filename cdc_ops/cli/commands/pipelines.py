@@ -25,6 +25,7 @@ from cdc_ops.core.text import split_list
 from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, LakeError, RequestError, SourceError, StateError
 from cdc_ops.steps.discovery import discover_all
 from cdc_ops.steps.plan import TablePlan, plan_table
+from cdc_ops.steps.reporting.stopwatch import note_imports
 from cdc_ops.steps.runs.run import RunReport, run_pipeline
 
 app = Application(
@@ -61,6 +62,7 @@ TABLES_FAILED, TRY_AGAIN, ARCHIVE_GAP = 5, 6, 7
 
 def main() -> None:
     """Entry point of the `cdc-ops` command."""
+    note_imports()
     app()
 
 

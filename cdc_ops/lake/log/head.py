@@ -8,6 +8,7 @@ from cdc_ops.core.operation.commit_json import parse_record
 from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead
 from cdc_ops.core.operation.operation import app_id
 from cdc_ops.core.operation.results import Counts
+from cdc_ops.core.phases import Phases, PhaseSeconds, RunPhase
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import TargetNotDeltaError
 from cdc_ops.lake.log.delta_log import DeltaLog, LogState
@@ -17,6 +18,12 @@ OWNER_TABLE: Final = "cdc_ops.table"
 """Table properties, set at creation, that say whose table it is before its first data commit."""
 
 _OUR_IDS: Final = "cdc-ops/"
+_MEASURED: Final = {
+    "materializeSourceTimeMs": RunPhase.MERGE_SOURCE,
+    "scanTimeMs": RunPhase.MERGE_SCAN,
+    "rewriteTimeMs": RunPhase.MERGE_REWRITE,
+}
+"""What Delta measures of a MERGE, in milliseconds."""
 _HARMLESS: Final = ("OPTIMIZE", "VACUUM", "REORG")
 
 
@@ -103,6 +110,12 @@ def commit_counts(commit: FoundCommit, rows: int | None) -> Counts:
         deleted=number("numTargetRowsDeleted") + marked,
         bytes=number("numTargetBytesAdded") if merged else number("numOutputBytes"),
     )
+
+
+def statement_phases(metrics: Mapping[str, str]) -> Phases:
+    """Returns the seconds of the jobs of a MERGE by the metrics of its commit; empty for other statements."""
+    found = ((phase, metrics.get(name)) for name, phase in _MEASURED.items())
+    return tuple(PhaseSeconds(phase=phase, seconds=int(value) / 1000) for phase, value in found if value)
 
 
 def find_commit(path: str, wanted: str | int) -> FoundCommit | None:

@@ -21,10 +21,11 @@ from cdc_ops.core.operation.commit_json import render_record
 from cdc_ops.core.operation.commit_record import CommitRecord, commit_record
 from cdc_ops.core.operation.operation import Operation, app_id
 from cdc_ops.core.operation.results import OperationResult, Outcome
+from cdc_ops.core.phases import PhaseSeconds, RunPhase
 from cdc_ops.core.schema.value_policies import NullifiedValues
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import DuplicateKeyError, LakeConflictError
-from cdc_ops.lake.log.head import commit_counts, find_commit
+from cdc_ops.lake.log.head import commit_counts, find_commit, statement_phases
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.merge.commit_columns import add_commit_columns
 from cdc_ops.lake.merge.sequence_guard import order_changes
@@ -55,7 +56,8 @@ def apply(operation: Operation, batch: Batch) -> OperationResult:
             counted; and the statement.
 
     Returns:
-        What happened; `NUMBER_TAKEN` if the table's log does not show this operation under its number.
+        What happened; `NUMBER_TAKEN` if the table's log does not show this operation under its number. Its phases are those that are
+        known here alone: of Delta's jobs, and of reading the log.
 
     Raises:
         DuplicateKeyError: two rows of the batch change the same row of the table.
@@ -69,17 +71,21 @@ def apply(operation: Operation, batch: Batch) -> OperationResult:
     with _found_committed(operation), _translated(operation, batch):
         version, nulled = _execute(spark, operation, add_commit_columns(order_changes(operation, batch)))
     result = OperationResult(op_seq=operation.op_seq, operation_id=operation.operation_id, outcome=Outcome.NUMBER_TAKEN)
+    ended = time.monotonic()
     commit = find_commit(operation.target.path, operation.operation_id)
     if commit is not None:
+        applied = version == commit.version
         result = replace(
             result,
-            outcome=Outcome.APPLIED if version == commit.version else Outcome.ALREADY_APPLIED,
+            outcome=Outcome.APPLIED if applied else Outcome.ALREADY_APPLIED,
+            phases=statement_phases(commit.metrics) if applied else (),
             delta_version=commit.version,
             counts=replace(commit_counts(commit, batch.read_rows), nulled=nulled),
             late=commit.record.counts.late,
             stats=table_stats(spark, operation.target.path, commit.version),
         )
-    return replace(result, seconds=round(time.monotonic() - started, 3))
+    reading = PhaseSeconds(phase=RunPhase.STATISTICS, seconds=time.monotonic() - ended)
+    return replace(result, seconds=round(time.monotonic() - started, 3), phases=(*result.phases, reading))
 
 
 def duplicate_keys(batch: DataFrame, keys: tuple[str, ...], shown: tuple[str, ...] = (), limit: int = 5) -> list[str]:

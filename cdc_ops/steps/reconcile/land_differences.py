@@ -25,7 +25,7 @@ from cdc_ops.lake.table.live_rows import LiveRows
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
 from cdc_ops.steps.reconcile.differing_buckets import TableChecksums, find_differing_buckets, hashed_columns
-from cdc_ops.steps.reporting.stopwatch import measured
+from cdc_ops.steps.reporting.stopwatch import measured, measured_until
 
 
 def land_differences(
@@ -64,7 +64,8 @@ def land_differences(
         else tuple(source.scope_predicate(operation.source.schema, one) for one in scope.parts(compare.readers))
     )
     rows = read_with_null_counts(spark, source.jdbc_read(operation.full_schema, slices), operation.full_schema, operation.source_keys)
-    return land(spark, rows, operation, attempt, check, lambda manifest: replace(manifest, scope=scope, reread=reread))
+    with measured_until(RunPhase.READING, check) as checked:
+        return land(spark, rows, operation, attempt, checked, lambda manifest: replace(manifest, scope=scope, reread=reread))
 
 
 def _scope_of(spark: SparkSession, source: Source, operation: Operation, compare: CompareSpec) -> BucketSelection:

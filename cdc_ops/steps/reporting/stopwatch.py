@@ -9,12 +9,14 @@ A phase within another one stops the outer one's clock. Without a stopwatch noth
 within a body is measured as its phase.
 """
 
+import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 
-from cdc_ops.core.phases import Phases, PhaseSeconds, RunPhase, added
+from cdc_ops.core.phases import Phases, PhaseSeconds, RunPhase, added, total_seconds
+from cdc_ops.state.processes import this_process
 
 
 class Stopwatch:
@@ -40,6 +42,16 @@ class Stopwatch:
         """Ends the phase that runs; the one around it goes on."""
         self._take()
         self._running.pop()
+
+    def split(self, parts: Iterable[PhaseSeconds]) -> None:
+        """Takes the seconds of phases that somebody else has measured off the phase that runs; no more than it has."""
+        self._take()
+        left = self._seconds[self._running[-1]]
+        shares = [item for item in parts if item.seconds > 0]
+        scale = min(left / total, 1.0) if (total := total_seconds(shares)) else 0.0
+        for item in shares:
+            self._seconds[item.phase] = self._seconds.get(item.phase, 0.0) + item.seconds * scale
+        self._seconds[self._running[-1]] = left - total * scale
 
     def add(self, other: "Stopwatch") -> None:
         """Adds what another one has measured, while no phase ran here."""
@@ -81,3 +93,44 @@ def measured(phase: RunPhase) -> Iterator[None]:
         yield
     finally:
         watch.leave()
+
+
+@contextmanager
+def measured_until(phase: RunPhase, called: Callable[[], None]) -> Iterator[Callable[[], None]]:
+    """As `measured`, but the phase ends as soon as the function that it yields is called, which does what `called` does."""
+    with ExitStack() as stack:
+        stack.enter_context(measured(phase))
+
+        def ended() -> None:
+            stack.close()
+            called()
+
+        yield ended
+
+
+def split(parts: Iterable[PhaseSeconds]) -> None:
+    """Takes phases that Delta has measured off the phase that runs."""
+    if (watch := _current.get()) is not None:
+        watch.split(parts)
+
+
+_noted: list[Phases] = []
+
+
+def note_imports() -> None:
+    """Notes how long the imports of this process took: called where its work begins."""
+    _noted[:] = [import_phases()]
+
+
+def take_noted_imports() -> Phases:
+    """Returns what was noted, and only once: it is told with the first job."""
+    return _noted.pop() if _noted else ()
+
+
+def import_phases() -> Phases:
+    """Returns how long this process has run, to be called when its modules are read; empty where the system does not tell."""
+    process = this_process()
+    if process is None:
+        return ()
+    seconds = time.clock_gettime(time.CLOCK_BOOTTIME) - process.started / os.sysconf("SC_CLK_TCK")
+    return (PhaseSeconds(phase=RunPhase.IMPORTS, seconds=round(seconds, 3)),)
