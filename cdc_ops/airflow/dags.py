@@ -1,6 +1,7 @@
 """DAGs from pipeline files: one per file, the verbs as tasks, mapped over groups of tables. Nothing is connected to while parsing.
 
-discover -> [ plan -> extract -> merge -> commit -> maintain ] x groups -> outcome
+discover -> [ plan -> sync -> commit -> maintain ] x groups -> outcome             where execution is fused
+discover -> [ plan -> extract -> merge -> commit -> maintain ] x groups -> outcome   where it is separate
 """
 
 import logging

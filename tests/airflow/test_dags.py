@@ -80,9 +80,14 @@ def test_scheduled_runs_have_real_intervals(folder: Path) -> None:
     assert type(timetable).__name__ == "CronDataIntervalTimetable"
 
 
-def test_the_verbs_are_tasks_mapped_over_groups_of_tables(folder: Path) -> None:
+@pytest.mark.parametrize(("chosen", "steps"), [("", ("sync",)), ("separate", ("extract", "merge"))])
+def test_the_verbs_are_tasks_mapped_over_groups_of_tables_and_one_application_extracts_and_merges(
+    folder: Path, chosen: str, steps: tuple[str, ...]
+) -> None:
+    file = folder / "shop.yaml"
+    file.write_text(file.read_text() + (f"execution: {chosen}\n" if chosen else ""))
     dag = bag().dags["cdc_shop"]
-    verbs = ["discover", *(f"tables.{verb}" for verb in ("plan", "extract", "merge", "commit", "maintain")), "outcome"]
+    verbs = ["discover", *(f"tables.{verb}" for verb in ("plan", *steps, "commit", "maintain")), "outcome"]
     assert [task.task_id for task in dag.topological_sort()] == verbs
     assert type(dag.task_group.children["tables"]).__name__ == "MappedTaskGroup"
 
@@ -170,7 +175,7 @@ def test_five_hundred_tables_cost_no_tasks_and_no_spark(tmp_path: Path) -> None:
     write(tmp_path / "many", "many", [f"shop.table_{number:03}" for number in range(500)])
     tasks, loaded = in_process(MEASURE, str(tmp_path / "many")).split(maxsplit=1)
     assert loaded.strip() == "[]"
-    assert int(tasks) == 7
+    assert int(tasks) == 6
 
 
 def test_the_examples_that_ship_are_dags() -> None:

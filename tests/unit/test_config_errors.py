@@ -64,7 +64,7 @@ CASES = [
     ("defaults:", "tables_per_job: 1_0\ndefaults:", 5, 17, ["Write 10 without the _"]),
     ("defaults:", "tables_per_job: true\ndefaults:", 5, 17, ["needs a whole number, not the truth value true"]),
     ("defaults:", "tables_per_job: 0\ndefaults:", 5, 17, ["out of range", "at least 1"]),
-    ("defaults:", "execution: fuse\ndefaults:", 5, 12, ["Did you mean 'fused'?", "separate, fused"]),
+    ("defaults:", "execution: fuse\ndefaults:", 5, 12, ["Did you mean 'fused'?", "fused, separate"]),
     ("defaults:", "spark: {driver_memory: 2GiB}\ndefaults:", 5, 24, ["Did you mean 2g?"]),
     ("defaults:", "spark: {conf: {spark.sql.shuffle.partitions: 8}}\ndefaults:", 5, 46, ['Put it in quotes: "8"']),
     ("defaults:", "spark: {conf: {fs.s3a.path: a}}\ndefaults:", 5, 16, ["Did you mean 'spark.hadoop.fs.s3a.path'?"]),

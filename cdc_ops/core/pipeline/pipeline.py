@@ -27,10 +27,10 @@ class SourceKind(enum.StrEnum):
 class Execution(enum.StrEnum):
     """How a run starts its Spark steps."""
 
-    SEPARATE = "separate"
-    """extract and merge are separate Airflow tasks with separate retries."""
     FUSED = "fused"
-    """One Spark application does both and saves a JVM start."""
+    """One Spark application extracts and merges, in one Airflow task."""
+    SEPARATE = "separate"
+    """extract and merge are separate Airflow tasks, each with a Spark application and retries of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,15 +155,15 @@ class RunSettings:
     """How runs of a pipeline are carried out.
 
     Args:
-        execution: `separate` runs extract and merge as two Spark applications, each retried alone. `fused` runs both in one, which saves
-            one JVM start.
+        execution: `fused` runs extract and merge in one Spark application. `separate` runs them in two, each retried alone: the start of
+            a JVM, and what it has to warm up for, is paid twice. A retry does not read again what has landed, either way.
         tables_per_job: Largest number of tables that share one Spark application.
         retries: Number of Airflow retries of a step after a retryable error.
         lease_wait: How long a run waits for another run that holds the table.
         run_retention: How long the ledger keeps finished runs and operations.
     """
 
-    execution: Execution = Execution.SEPARATE
+    execution: Execution = Execution.FUSED
     tables_per_job: int = 20
     retries: int = 2
     lease_wait: timedelta = timedelta(minutes=30)
