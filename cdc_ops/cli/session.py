@@ -14,36 +14,37 @@ from typing import TYPE_CHECKING, Self
 from cdc_ops.cli.output.render import show_line
 from cdc_ops.cli.output.verbosity import is_verbose
 from cdc_ops.config.connections import connection_url
-from cdc_ops.config.loading import load_pipelines
 from cdc_ops.config.settings import Settings, load_settings
-from cdc_ops.core.operation.job import JobSpec, StepResult
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.phases import Phases, RunPhase, added
 from cdc_ops.core.pipeline.connections import ConnectionUrl
-from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig
 from cdc_ops.core.processes import LOCAL
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import ConfigError
-from cdc_ops.sources.base import Source, open_source
 from cdc_ops.state.processes import this_process
-from cdc_ops.state.sql import open_store
-from cdc_ops.steps.context import Context
-from cdc_ops.steps.reporting.stopwatch import measured, stopwatch, take_noted_imports
+from cdc_ops.steps.reporting.stopwatch import measured, noted_imports, stopwatch, take_noted_imports
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import SparkSession
 
+    from cdc_ops.core.operation.job import JobSpec, StepResult
+    from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig
     from cdc_ops.lake.spark.jvm_log import JvmLog
+    from cdc_ops.sources.base import Source
+    from cdc_ops.steps.context import Context
 
 
-def chosen_pipelines(folder: Path | None, names: list[str]) -> tuple[Pipeline, ...]:
+def chosen_pipelines(folder: Path | None, names: list[str]) -> "tuple[Pipeline, ...]":
     """Loads the pipelines of a folder and picks those that are named, all if none is.
 
     Raises:
         ConfigError: a file is wrong, the folder has none, or a name is not one of them.
     """
+    with noted_imports():
+        from cdc_ops.config.loading import load_pipelines
+
     where = folder or load_settings(os.environ).pipelines
     pipelines = load_pipelines(where)
     known = {pipeline.name: pipeline for pipeline in pipelines}
@@ -64,14 +65,20 @@ def new_request(**parts: object) -> RunRequest:
     return RunRequest(run_id=name, trigger="cli", holder=process.sign(name) if process else name, **parts).checked()  # type: ignore[arg-type]
 
 
-def connect(config: SourceConfig) -> Source:
+def connect(config: "SourceConfig") -> "Source":
     """Opens a source by the URL in its environment variable."""
+    from cdc_ops.sources.base import open_source
+
     return open_source(config, connection_url(config.connection))
 
 
 @contextmanager
-def opened(pipeline: Pipeline) -> Iterator[tuple[Context, Source]]:
+def opened(pipeline: "Pipeline") -> "Iterator[tuple[Context, Source]]":
     """Yields the surroundings of a run and an open source, and closes both."""
+    with noted_imports():
+        from cdc_ops.state.sql import open_store
+        from cdc_ops.steps.context import Context
+
     settings: Settings = load_settings(os.environ)
     store = open_store(settings.ledger)
     try:
@@ -93,7 +100,7 @@ class LocalSpark:
         say: Receives one line per event.
     """
 
-    pipeline: Pipeline
+    pipeline: "Pipeline"
     say: "Callable[[str], None]"
     _spark: "SparkSession | None" = None
     _phases: Phases = ()
@@ -122,9 +129,9 @@ class LocalSpark:
             self._phases = watch.phases
         return self._spark
 
-    def execute(self, job: JobSpec) -> StepResult:
+    def execute(self, job: "JobSpec") -> "StepResult":
         """Runs a job in this process."""
-        with stopwatch() as importing, measured(RunPhase.IMPORTS):
+        with noted_imports():
             from cdc_ops.jobs import execute
 
         replica = job.source.snapshot_connection
@@ -133,7 +140,7 @@ class LocalSpark:
         if not self._phases:
             return result
         started, self._phases = self._phases, ()  # told with the first job, which it was started for
-        return replace(result, phases=added(take_noted_imports(), importing.phases, started))
+        return replace(result, phases=added(take_noted_imports(), started))
 
     def __enter__(self) -> Self:
         return self
@@ -144,7 +151,7 @@ class LocalSpark:
                 self._spark.stop()
 
 
-def _secrets(source: SourceConfig) -> set[str]:
+def _secrets(source: "SourceConfig") -> set[str]:
     """Returns the passwords of a source and its replica, as they are and as they stand in a URL."""
     urls = (connection_url(name) for name in (source.connection, source.snapshot_connection) if name)
     passwords = {ConnectionUrl.parse(url).password for url in urls}

@@ -5,20 +5,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc_ops.cli.session import chosen_pipelines
-from cdc_ops.core.pipeline.pipeline import Pipeline, current_settings, table_path
-from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import RequestError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from cdc_ops.core.pipeline.pipeline import Pipeline
 
-def place_of_table(folder: Path | None, pipeline: str, table: str) -> tuple[Pipeline, str]:
+
+def place_of_table(folder: Path | None, pipeline: str, table: str) -> "tuple[Pipeline, str]":
     """Returns the pipeline that writes a table, and the path of its Delta table.
 
     Raises:
         RequestError: none does, or more than one and none is named.
     """
+    from cdc_ops.core.pipeline.pipeline import current_settings, table_path
+    from cdc_ops.core.schema.tables import TableName
+
     name = TableName.parse(table)
     places = []
     for chosen in chosen_pipelines(folder, [pipeline] if pipeline else []):

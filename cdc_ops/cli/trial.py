@@ -14,13 +14,10 @@ from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, connect
 from cdc_ops.cli.tables import free_folder
 from cdc_ops.core import json_codec
-from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
-from cdc_ops.core.pipeline.table_selection import select_tables
 from cdc_ops.errors import CdcError
-from cdc_ops.steps.reporting.progress_lines import rows_text
-from cdc_ops.steps.table.entries import matched_entries
 
 if TYPE_CHECKING:
+    from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
     from cdc_ops.steps.trial import TriedTable
 
 WIDE = 120
@@ -74,7 +71,10 @@ def try_pipelines(folder: Path | None, names: list[str], tables: tuple[str, ...]
     return trial
 
 
-def _configs(pipeline: Pipeline, there: Any, tables: tuple[str, ...], trial: Trial) -> tuple[TableConfig, ...]:
+def _configs(pipeline: "Pipeline", there: Any, tables: tuple[str, ...], trial: Trial) -> "tuple[TableConfig, ...]":
+    from cdc_ops.core.pipeline.table_selection import select_tables
+    from cdc_ops.steps.table.entries import matched_entries
+
     configs, wrong = matched_entries(pipeline, there)
     trial.refused.update((name, error) for name, error in wrong if not tables or name in tables)
     known = tuple(name for name in tables if name not in trial.refused)
@@ -95,6 +95,8 @@ def print_trial(trial: Trial) -> None:
 
 
 def _print_table(tried: "TriedTable") -> None:
+    from cdc_ops.steps.reporting.progress_lines import rows_text
+
     how = f"key {', '.join(tried.keys) or 'none'}, cursor {', '.join(tried.cursor) or 'none'}"
     title = f"{tried.table}: {tried.rows:,} of about {rows_text(tried.rows_at_source)} rows, {how}"
     shown = 3 if render.out.width >= WIDE else 1

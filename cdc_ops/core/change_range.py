@@ -9,13 +9,15 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cdc_ops.core.archive.offsets import parse_position
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue
 from cdc_ops.core.instants import parse_instant
-from cdc_ops.core.operation.commit_record import CommitRecord
 from cdc_ops.errors import ConfigError, RequestError
+
+if TYPE_CHECKING:
+    from cdc_ops.core.operation.commit_record import CommitRecord
 
 CHANGE_FEED: Final = "delta.enableChangeDataFeed"
 """The property of a table that records its changes."""
@@ -83,7 +85,7 @@ class LoggedCommit:
 
     version: int
     at: datetime
-    record: CommitRecord | None = None
+    record: "CommitRecord | None" = None
 
 
 def parse_bound(value: str | int | datetime, name: str) -> Bound:
@@ -172,14 +174,14 @@ def _at_watermark(bound: Bound, commits: Iterable[LoggedCommit], name: str) -> i
     return found[0]
 
 
-def _place_of(record: CommitRecord) -> Place | None:
+def _place_of(record: "CommitRecord") -> Place | None:
     """Returns a commit's watermark as numbers that sort, None if it has none that is one value."""
     if record.progress.archive is not None and len(record.progress.archive.streams) == 1 and not record.progress.archive.gtids:
         return record.progress.archive.streams[0].to
     return _ordinals(record.progress.watermark.parts) if record.progress.watermark is not None and record.progress.archive is None else None
 
 
-def _place(text: str, record: CommitRecord) -> Place:
+def _place(text: str, record: "CommitRecord") -> Place:
     try:
         return parse_position(text) if record.progress.archive is not None else _ordinals(tuple(part.strip() for part in text.split(",")))
     except (ValueError, ConfigError) as error:
@@ -199,7 +201,7 @@ def _ordinals(parts: tuple[str, ...]) -> Place:
     return Cursor(columns=columns).order(CursorValue(parts=parts))
 
 
-def _shown(record: CommitRecord) -> str:
+def _shown(record: "CommitRecord") -> str:
     if record.progress.archive is not None:
         return ":".join(map(str, record.progress.archive.streams[0].to))
     return str(record.progress.watermark)

@@ -22,6 +22,7 @@ from cdc_ops.errors import LedgerUnavailableError, SourceInterruptedError, Sourc
 from cdc_ops.sources.base import open_source
 from cdc_ops.sources.sql_source import SqlSource
 from cdc_ops.state.table_run import TableRunStatus
+from cdc_ops.steps import discovery
 from cdc_ops.testing.source_harness import background, wait_until
 from tests.world import World
 
@@ -200,14 +201,14 @@ def test_a_server_that_stops_between_discovery_and_plan_ends_plan_with_code_6(
 ) -> None:
     own_server.execute(*(f"DROP TABLE IF EXISTS t{number}" for number in range(3)), database="lost")
     shop(own_server, tmp_path, monkeypatch, 2)
-    discover = pipelines.discover_all
+    discover = discovery.discover_all
 
     def then_stop(*arguments: Any) -> Any:
         found = discover(*arguments)
         own_server.stop()
         return found
 
-    monkeypatch.setattr(pipelines, "discover_all", then_stop)
+    monkeypatch.setattr(discovery, "discover_all", then_stop)
     result = CliRunner().invoke(app, ["plan", "--json"])
     assert isinstance(result.exception, SystemExit), result.exception
     [document] = json.loads(result.stdout)

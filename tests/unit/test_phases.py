@@ -21,7 +21,7 @@ from cdc_ops.lake.file_io import write_text
 from cdc_ops.lake.log.head import statement_phases
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.reporting import stopwatch as clock
-from cdc_ops.steps.reporting.stopwatch import measured, measured_until, note_imports, split, stopwatch, take_noted_imports
+from cdc_ops.steps.reporting.stopwatch import measured, measured_until, note_imports, noted_imports, split, stopwatch, take_noted_imports
 from cdc_ops.steps.runs.run import RunReport
 from tests.operations import changed, made
 from tests.state_values import make_operation
@@ -120,6 +120,16 @@ def test_imports_of_a_process_are_told_with_its_first_job_only() -> None:
     (noted,) = take_noted_imports()
     assert noted.phase is RunPhase.IMPORTS
     assert noted.seconds > 0
+    assert take_noted_imports() == ()
+
+
+@pytest.mark.usefixtures("seconds")
+def test_imports_that_a_command_makes_later_are_told_with_the_others() -> None:
+    take_noted_imports()
+    for _ in range(2):
+        with noted_imports():
+            pass
+    assert take_noted_imports() == spent(imports=2)
     assert take_noted_imports() == ()
 
 

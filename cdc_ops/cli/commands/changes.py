@@ -11,7 +11,6 @@ from cdc_ops.cli.output.verbosity import verbose_option
 from cdc_ops.cli.session import LocalSpark
 from cdc_ops.cli.tables import free_folder, place_of_table, write_rows
 from cdc_ops.core.change_range import ChangeMode, parse_bound
-from cdc_ops.lake.log.change_feed_log import find_range
 
 _END = "a Delta version, an instant with its zone (ISO 8601), or watermark:VALUE"
 
@@ -29,6 +28,8 @@ def changes(  # noqa: PLR0913, PLR0917  a command line has as many parameters as
     folder: Folder = None,
 ) -> None:
     """Show what changed in a Delta table between two of its commits: one line of JSON for each row and commit, in order."""
+    from cdc_ops.lake.log.change_feed_log import find_range
+
     with guarded(as_json=False):
         chosen, path = place_of_table(folder, pipeline, table)
         versions = find_range(path, parse_bound(begin, "--from"), parse_bound(end, "--to") if end else None)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -18,9 +18,11 @@ from cdc_ops.cli.session import LocalSpark, chosen_pipelines, connect
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core import json_codec
 from cdc_ops.core.findings import Finding, Verdict, failed, ok
-from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.errors import CdcError, UnforeseenJobError
-from cdc_ops.steps.check import Surroundings, check_machine, check_pipeline
+
+if TYPE_CHECKING:
+    from cdc_ops.core.pipeline.pipeline import Pipeline
+    from cdc_ops.steps.check import Surroundings
 
 _COLOURS = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILED: "red"}
 
@@ -35,6 +37,8 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Try what a run needs, from ledger and source to target and archive; exits with the code of the first failure."""
+    from cdc_ops.steps.check import Surroundings
+
     with guarded(as_json):
         settings = load_settings(os.environ)
         chosen = chosen_pipelines(folder, list(dict.fromkeys((given or []) + (pipeline or []))))
@@ -56,7 +60,9 @@ def check(
         raise typer.Exit(code)
 
 
-def _findings(around: Surroundings, chosen: tuple[Pipeline, ...], spark: Callable[[str], None] | None) -> Iterator[Finding]:
+def _findings(around: "Surroundings", chosen: "tuple[Pipeline, ...]", spark: Callable[[str], None] | None) -> Iterator[Finding]:
+    from cdc_ops.steps.check import check_machine, check_pipeline
+
     yield from check_machine(around)
     for pipeline in chosen:
         findings = list(check_pipeline(around, pipeline))
@@ -65,7 +71,7 @@ def _findings(around: Surroundings, chosen: tuple[Pipeline, ...], spark: Callabl
             yield replace(_read_by_spark(pipeline, spark), pipeline=pipeline.name)
 
 
-def _read_by_spark(pipeline: Pipeline, say: Callable[[str], None]) -> Finding:
+def _read_by_spark(pipeline: "Pipeline", say: Callable[[str], None]) -> Finding:
     """Starts Spark and reads one row, as a run would."""
     from cdc_ops.steps.trial import read_first_row
 

@@ -10,12 +10,8 @@ from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.output.verbosity import verbose_option
 from cdc_ops.cli.session import LocalSpark, new_request
 from cdc_ops.cli.tables import free_folder, place_of_table, write_rows
-from cdc_ops.core.events.event_history import parse_point
 from cdc_ops.core.instants import parse_instant
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
-from cdc_ops.core.pipeline.paths import history_root
-from cdc_ops.core.pipeline.pipeline import current_settings
-from cdc_ops.core.schema.tables import TableName
 
 
 @app.command("as-of")
@@ -30,6 +26,11 @@ def as_of(  # noqa: PLR0913, PLR0917  a command line has as many parameters as i
     folder: Folder = None,
 ) -> None:
     """Show the rows that the source had at a point in time, from the table's event history. Connects to no source."""
+    from cdc_ops.core.events.event_history import parse_point
+    from cdc_ops.core.pipeline.paths import history_root
+    from cdc_ops.core.pipeline.pipeline import current_settings
+    from cdc_ops.core.schema.tables import TableName
+
     with guarded(as_json=False):
         parse_point(at, "--at")
         chosen, path = place_of_table(folder, pipeline, table)

@@ -2,7 +2,7 @@
 
 import getpass
 import os
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -12,8 +12,9 @@ from cdc_ops.cli.help_format import Application
 from cdc_ops.cli.output import render
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core import json_codec
-from cdc_ops.core.archive.completeness import GapRecord
-from cdc_ops.state.sql import open_reader, open_store
+
+if TYPE_CHECKING:
+    from cdc_ops.core.archive.completeness import GapRecord
 
 gap_app = Application(help="Gaps in archives: change events that no file holds although later ones exist.")
 app.add_typer(gap_app, name="gap")
@@ -24,6 +25,8 @@ Chosen = Annotated[str | None, typer.Option("--pipeline", "-p", metavar="NAME", 
 @gap_app.command("list")
 def list_gaps(pipeline: Chosen = None, as_json: Json = False) -> None:
     """Show gaps that stop a table, and accepted gaps that no run has passed yet."""
+    from cdc_ops.state.sql import open_reader
+
     with guarded(as_json):
         reader = open_reader(load_settings(os.environ).ledger)
         try:
@@ -51,6 +54,8 @@ def accept(
     as_json: Json = False,
 ) -> None:
     """Accept that the events of a gap are lost. The next run continues behind it, and its commit records the decision."""
+    from cdc_ops.state.sql import open_store
+
     with guarded(as_json):
         store = open_store(load_settings(os.environ).ledger)
         try:
@@ -63,11 +68,11 @@ def accept(
         render.out.print(_line(record), highlight=False, soft_wrap=True)
 
 
-def _data(record: GapRecord) -> dict[str, object]:
+def _data(record: "GapRecord") -> dict[str, object]:
     return {"name": record.gap_id, **json_codec.to_data(record)}
 
 
-def _line(record: GapRecord) -> str:
+def _line(record: "GapRecord") -> str:
     text = f"{record.gap_id}  {record.status.value:8}  {record.pipeline}  {record.table}  {record.gap}"
     if record.decision is not None:
         text += f"  [{record.decision.who}, {record.decision.at:%Y-%m-%d %H:%M} UTC: {record.decision.why}]"

@@ -1,7 +1,7 @@
 """Commands on the ledger: status, which looks, and state rebuild, which repairs it."""
 
 import os
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,17 +10,18 @@ from cdc_ops.cli.output import render
 from cdc_ops.cli.session import chosen_pipelines, new_request, opened
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core import json_codec
-from cdc_ops.core.cursor.cursors import CursorValue
-from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.errors import RequestError
-from cdc_ops.state.sql import open_reader
-from cdc_ops.steps.discovery import discover
-from cdc_ops.steps.recover import Rebuilt, rebuild_table
+
+if TYPE_CHECKING:
+    from cdc_ops.core.pipeline.pipeline import TableConfig
+    from cdc_ops.steps.recover import Rebuilt
 
 
 @app.command()
 def status(pipeline: Names = None, as_json: Json = False) -> None:
     """Show what the ledger knows: watermarks, freshness, last runs, and which run holds a table. Connects to no source."""
+    from cdc_ops.state.sql import open_reader
+
     with guarded(as_json):
         reader = open_reader(load_settings(os.environ).ledger)
         try:
@@ -45,6 +46,10 @@ def rebuild(
 
     Discards unfinished operations.
     """
+    from cdc_ops.core.cursor.cursors import CursorValue
+    from cdc_ops.steps.discovery import discover
+    from cdc_ops.steps.recover import rebuild_table
+
     done: list[dict[str, Any]] = []
     with guarded(as_json):
         if watermark and not table:
@@ -66,6 +71,6 @@ def rebuild(
         render.out.print(f"[green]rebuilt[/] {item['table']}: {text}{plans}", soft_wrap=True)
 
 
-def _rebuilt(config: TableConfig, rebuilt: Rebuilt) -> dict[str, Any]:
+def _rebuilt(config: "TableConfig", rebuilt: "Rebuilt") -> dict[str, Any]:
     discarded = [operation.op_seq for operation in rebuilt.discarded]
     return {"table": str(config.table), "state": json_codec.to_data(rebuilt.state), "has_table": rebuilt.has_table, "discarded": discarded}

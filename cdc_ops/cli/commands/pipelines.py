@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,19 +14,19 @@ from cdc_ops.cli.output.phases import print_phases
 from cdc_ops.cli.output.verbosity import verbose_option
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opened
 from cdc_ops.cli.trial import Trial, print_trial, try_pipelines
-from cdc_ops.config.expressions.table_conditions import check_conditions
 from cdc_ops.core import json_codec
 from cdc_ops.core.instants import parse_instant
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
-from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.core.reconcile.diff import CompareLevel, parse_accepted
-from cdc_ops.core.schema.tables import TableName
 from cdc_ops.core.text import split_list
 from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, LakeError, RequestError, SourceError, StateError
-from cdc_ops.steps.discovery import discover_all
-from cdc_ops.steps.plan import TablePlan, plan_table
-from cdc_ops.steps.reporting.stopwatch import note_imports
-from cdc_ops.steps.runs.run import RunReport, run_pipeline
+from cdc_ops.steps.reporting.stopwatch import note_imports, noted_imports
+
+if TYPE_CHECKING:
+    from cdc_ops.core.pipeline.pipeline import Pipeline
+    from cdc_ops.core.schema.tables import TableName
+    from cdc_ops.steps.plan import TablePlan
+    from cdc_ops.steps.runs.run import RunReport
 
 app = Application(
     name="cdc-ops",
@@ -98,7 +98,7 @@ def guarded(as_json: bool) -> Iterator[None]:
 
 
 @contextmanager
-def isolated_errors(name: str, pipelines: Sequence[Pipeline], stopped: dict[str, CdcError], as_json: bool) -> Iterator[None]:
+def isolated_errors(name: str, pipelines: "Sequence[Pipeline]", stopped: dict[str, CdcError], as_json: bool) -> Iterator[None]:
     """Keeps an error that stops a whole pipeline from the pipelines beside it; of a single pipeline it is the command's own error.
 
     Args:
@@ -120,6 +120,8 @@ def isolated_errors(name: str, pipelines: Sequence[Pipeline], stopped: dict[str,
 @app.command()
 def validate(folder: Folder = None, as_json: Json = False) -> None:
     """Check the pipeline files. Connects to nothing."""
+    from cdc_ops.config.expressions.table_conditions import check_conditions
+
     with guarded(as_json):
         pipelines = chosen_pipelines(folder, [])
         for pipeline in pipelines:
@@ -303,7 +305,10 @@ def _named(given: list[str] | None, options: list[str] | None) -> list[str]:
     return list(dict.fromkeys((given or []) + (options or [])))
 
 
-def _plans(chosen: Any, request: RunRequest) -> tuple[list[tuple[TableName, TablePlan | CdcError]], tuple[str, ...]]:
+def _plans(chosen: "Pipeline", request: RunRequest) -> "tuple[list[tuple[TableName, TablePlan | CdcError]], tuple[str, ...]]":
+    from cdc_ops.steps.discovery import discover_all
+    from cdc_ops.steps.plan import plan_table
+
     plans: list[tuple[TableName, TablePlan | CdcError]] = []
     with opened(chosen) as (context, source):
         discovery = discover_all(context, source, request)
@@ -315,7 +320,7 @@ def _plans(chosen: Any, request: RunRequest) -> tuple[list[tuple[TableName, Tabl
     return plans, discovery.warnings
 
 
-def _plan_data(item: TablePlan | CdcError) -> dict[str, Any]:
+def _plan_data(item: "TablePlan | CdcError") -> dict[str, Any]:
     if isinstance(item, CdcError):
         return {"error": item.to_payload()}
     return {
@@ -332,6 +337,9 @@ def _plan_data(item: TablePlan | CdcError) -> dict[str, Any]:
 
 def run_all(folder: Path | None, names: list[str], request: RunRequest, as_json: bool, quiet: bool = False) -> None:
     """Does what a request asks for with each of some pipelines, and says what became of it; `quiet` leaves warnings out."""
+    with noted_imports():
+        from cdc_ops.steps.runs.run import run_pipeline
+
     reports: dict[str, RunReport] = {}
     logs: dict[str, str] = {}
     stopped: dict[str, CdcError] = {}
@@ -355,7 +363,7 @@ def _stop_data(error: CdcError) -> dict[str, Any]:
     return {"error": error.to_payload(), "retryable": error.retryable}
 
 
-def _exit_after(reports: dict[str, RunReport], stopped: Iterable[CdcError] = ()) -> None:
+def _exit_after(reports: "dict[str, RunReport]", stopped: Iterable[CdcError] = ()) -> None:
     errors = [*stopped, *(failure.error for report in reports.values() for failure in report.failures)]
     if errors:
         raise typer.Exit(common_exit_code(errors))

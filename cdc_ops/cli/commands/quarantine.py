@@ -1,7 +1,7 @@
 """Commands on records of archives that could not be read: quarantine list, show and replay. The first two connect to no source."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -12,11 +12,12 @@ from cdc_ops.cli.output import render
 from cdc_ops.cli.output.verbosity import verbose_option
 from cdc_ops.cli.session import chosen_pipelines, new_request
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
-from cdc_ops.core.pipeline.paths import quarantine_path, quarantine_root
-from cdc_ops.core.pipeline.pipeline import Pipeline
-from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import RequestError
-from cdc_ops.lake.quarantine.read import QuarantinedRecord, quarantined_tables, read_quarantine
+
+if TYPE_CHECKING:
+    from cdc_ops.core.pipeline.pipeline import Pipeline
+    from cdc_ops.core.schema.tables import TableName
+    from cdc_ops.lake.quarantine.read import QuarantinedRecord
 
 quarantine_app = Application(help="The quarantine: records of archives that cdc-ops could not read.")
 app.add_typer(quarantine_app, name="quarantine")
@@ -89,14 +90,17 @@ def replay(
         run_all(folder, [pipeline], new_request(kind=RunKind.RESYNC, mode=ResyncMode.QUARANTINE, tables=names), as_json, quiet)
 
 
-def _records(pipeline: Pipeline, tables: list[str]) -> Iterator[tuple[Pipeline, TableName, QuarantinedRecord]]:
+def _records(pipeline: "Pipeline", tables: list[str]) -> "Iterator[tuple[Pipeline, TableName, QuarantinedRecord]]":
+    from cdc_ops.core.pipeline.paths import quarantine_path, quarantine_root
+    from cdc_ops.lake.quarantine.read import quarantined_tables, read_quarantine
+
     for name in quarantined_tables(quarantine_root(pipeline)):
         if not tables or str(name) in tables:
             for record in read_quarantine(quarantine_path(pipeline, name)):
                 yield pipeline, name, record
 
 
-def _data(pipeline: Pipeline, table: TableName, record: QuarantinedRecord) -> dict[str, object]:
+def _data(pipeline: "Pipeline", table: "TableName", record: "QuarantinedRecord") -> dict[str, object]:
     return {
         "pipeline": pipeline.name,
         "table": str(table),

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -11,11 +11,12 @@ from cdc_ops.cli.commands.pipelines import Json, app, guarded
 from cdc_ops.cli.output import render
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core import json_codec
-from cdc_ops.core.schema.tables import TableName
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import RequestError
-from cdc_ops.state.base import StateReader, TableOverview
-from cdc_ops.state.sql import open_store
+
+if TYPE_CHECKING:
+    from cdc_ops.core.schema.tables import TableName
+    from cdc_ops.state.base import StateReader, TableOverview
 
 _RISK = (
     "If the holder still runs, its work may be done twice. No row is lost or duplicated: the table's Delta log accepts the number of each"
@@ -31,6 +32,9 @@ def unlock(
     as_json: Json = False,
 ) -> None:
     """Take a table's lease from a holder that does not come back; a dead process of this machine gives way by itself."""
+    from cdc_ops.core.schema.tables import TableName
+    from cdc_ops.state.sql import open_store
+
     with guarded(as_json):
         store = open_store(load_settings(os.environ).ledger)
         try:
@@ -50,7 +54,7 @@ def unlock(
         render.out.print(escape(text), highlight=False, soft_wrap=True)
 
 
-def _find(store: StateReader, pipeline: str, table: TableName) -> TableOverview:
+def _find(store: "StateReader", pipeline: str, table: "TableName") -> "TableOverview":
     known = store.overview(pipeline or None)
     rows = [row for row in known if row.state.table == table]
     if len(rows) != 1:
@@ -65,7 +69,7 @@ def _find(store: StateReader, pipeline: str, table: TableName) -> TableOverview:
     return rows[0]
 
 
-def _lease_text(store: StateReader, row: TableOverview) -> str:
+def _lease_text(store: "StateReader", row: "TableOverview") -> str:
     """Returns who holds a table, what for, since when and until when."""
     lease, state = row.lease, row.state
     if lease is None:

@@ -18,20 +18,14 @@ from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opene
 from cdc_ops.core import json_codec
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
 from cdc_ops.core.pipeline.dropped_tables import DroppedTables
-from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.reconcile.diff import CompareLevel
-from cdc_ops.core.schema.schema_evolution import only_columns
-from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, from_payload
-from cdc_ops.lake.log.head import read_head
-from cdc_ops.sources.base import Source
-from cdc_ops.steps.context import Context
-from cdc_ops.steps.discovery import discover_all
-from cdc_ops.steps.runs.run import run_pipeline
-from cdc_ops.steps.table.source_table import read_source_table
 
 if TYPE_CHECKING:
+    from cdc_ops.core.pipeline.pipeline import TableConfig
     from cdc_ops.core.reconcile.key_buckets import BucketSelection
+    from cdc_ops.sources.base import Source
+    from cdc_ops.steps.context import Context
     from cdc_ops.steps.planning.reconcile import VerifyPlan
 
 _LONGEST_SCOPE: Final = 10_000
@@ -80,8 +74,10 @@ def verify(
         raise typer.Exit(code)
 
 
-def _tables(context: Context, source: Source, request: RunRequest) -> tuple[TableConfig, ...]:
+def _tables(context: "Context", source: "Source", request: RunRequest) -> "tuple[TableConfig, ...]":
     """Returns what is compared: also tables that the source does not show, but for those of which that is to be ignored."""
+    from cdc_ops.steps.discovery import discover_all
+
     discovered, listed = discover_all(context, source, request).tables, set(context.tables(source))
     named = bool(request.tables)
     return tuple(
@@ -99,12 +95,12 @@ def _failed(error: CdcError) -> dict[str, Any]:
 class TableVerifier:
     """What tables of a pipeline are verified and repaired with."""
 
-    context: Context
-    source: Source
+    context: "Context"
+    source: "Source"
     spark: LocalSpark
     say: Callable[[str], None]
 
-    def compare(self, config: TableConfig, *, repair: bool = False) -> dict[str, Any]:
+    def compare(self, config: "TableConfig", *, repair: bool = False) -> dict[str, Any]:
         """Compares a table and tells what was found; an error of one table leaves the others to be compared."""
         from cdc_ops.steps.verify import find_differences
 
@@ -123,8 +119,9 @@ class TableVerifier:
             document |= _failed(error)
         return document
 
-    def _repair(self, config: TableConfig, scope: "BucketSelection") -> dict[str, Any]:
+    def _repair(self, config: "TableConfig", scope: "BucketSelection") -> dict[str, Any]:
         """Lets an operation read the part that differs, and compares that part again."""
+        from cdc_ops.steps.runs.run import run_pipeline
         from cdc_ops.steps.verify import verify_part
 
         known_scope = None if scope.is_whole or len(scope.members) > _LONGEST_SCOPE else scope
@@ -133,9 +130,12 @@ class TableVerifier:
         left = verify_part(self.spark.session(), self.source, self._question(config)[0], scope)
         return {"equal": left.equal, "run": render.report_data(report), "left": json_codec.to_data(left)}
 
-    def _question(self, config: TableConfig) -> tuple["VerifyPlan", list[str]]:
+    def _question(self, config: "TableConfig") -> tuple["VerifyPlan", list[str]]:
         """Returns what is compared of a table, and the columns that are not, because the lake does not have them."""
+        from cdc_ops.core.schema.schema_evolution import only_columns
+        from cdc_ops.lake.log.head import read_head
         from cdc_ops.steps.planning.reconcile import plan_verification
+        from cdc_ops.steps.table.source_table import read_source_table
 
         source_table = read_source_table(self.context.pipeline, self.source, config)
         head = read_head(config.path, config.pipeline, config.table)
@@ -146,6 +146,8 @@ class TableVerifier:
 
 def print_verification(documents: Sequence[dict[str, Any]]) -> None:
     """Shows what a comparison of source and lake found: a line for each table, then one for each key that is named."""
+    from cdc_ops.core.schema.tables import TableName
+
     rows = [(TableName.parse(document["table"]), _row(document)) for document in documents]
     columns = ("table", "verdict", "at source", "in lake", "missing", "extra", "different")
     show_grid(render.out, Grid(title="Rows of source and lake", columns=columns, groups=render.by_schema(rows)))

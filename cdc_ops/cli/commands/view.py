@@ -6,7 +6,6 @@ import typer
 
 from cdc_ops.cli.commands.pipelines import Folder, app, guarded
 from cdc_ops.cli.tables import place_of_table
-from cdc_ops.lake.read.current import view_statement
 
 
 @app.command()
@@ -17,6 +16,8 @@ def view(
     folder: Folder = None,
 ) -> None:
     """Print a CREATE VIEW statement for a table's current rows: no old versions, no deleted rows, only the source's columns."""
+    from cdc_ops.lake.read.current import view_statement
+
     with guarded(as_json=False):
         _, path = place_of_table(folder, pipeline, table)
         typer.echo(view_statement(name or f"{table.rpartition('.')[2]}_current", path) + ";")

@@ -1,12 +1,16 @@
 """What a run spent its time on, a line for each table."""
 
+from typing import TYPE_CHECKING
+
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.layout import print_sentence
 from cdc_ops.core.phases import PLANNING, phases_text, total_seconds
-from cdc_ops.steps.runs.run import RunReport
+
+if TYPE_CHECKING:
+    from cdc_ops.steps.runs.run import RunReport
 
 
-def print_phases(report: RunReport) -> None:
+def print_phases(report: "RunReport") -> None:
     """Shows the phases of each table that was worked on; an idle one has only been planned, and has no line."""
     for run in report.runs:
         phases = run.timing.phases

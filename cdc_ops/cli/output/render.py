@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,16 +13,16 @@ from rich.markup import escape
 from cdc_ops.cli.output.layout import Grid, Group, print_sentence, show_grid
 from cdc_ops.cli.output.verbosity import is_verbose
 from cdc_ops.core import json_codec
-from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, WindowRead
-from cdc_ops.core.operation.table_state import TableState
-from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError
-from cdc_ops.state.base import TableOverview
-from cdc_ops.state.table_run import TableRun, TableRunStatus
-from cdc_ops.steps.plan import TablePlan
-from cdc_ops.steps.reporting.told_before import unchanged_text
-from cdc_ops.steps.runs.run import RunReport
-from cdc_ops.steps.runs.table_groups import TableFailure
+
+if TYPE_CHECKING:
+    from cdc_ops.core.operation.table_state import TableState
+    from cdc_ops.core.schema.tables import TableName
+    from cdc_ops.state.base import TableOverview
+    from cdc_ops.state.table_run import TableRun
+    from cdc_ops.steps.plan import TablePlan
+    from cdc_ops.steps.runs.run import RunReport
+    from cdc_ops.steps.runs.table_groups import TableFailure
 
 out = Console()
 err = Console(stderr=True)
@@ -30,7 +30,7 @@ err = Console(stderr=True)
 MANY = 5
 """Parts of a snapshot from which on a plan shows them in one line."""
 
-_COLOURS = {TableRunStatus.COMMITTED: "green", TableRunStatus.IDLE: "dim", TableRunStatus.FAILED: "red"}
+_COLOURS = {"committed": "green", "idle": "dim", "failed": "red"}
 
 
 def print_json(data: Any) -> None:
@@ -57,7 +57,7 @@ def print_stopped(pipeline: str, error: CdcError) -> None:
     print_error(error, as_json=False)
 
 
-def by_schema(rows: Iterable[tuple[TableName, Sequence[str]]], pipelines: Iterable[str] = repeat("")) -> list[Group]:
+def by_schema(rows: "Iterable[tuple[TableName, Sequence[str]]]", pipelines: Iterable[str] = repeat("")) -> list[Group]:
     """Returns the rows of tables by pipeline and schema, which the title then names once; each row begins with the name of the table."""
     groups: dict[tuple[str, str], list[Sequence[str]]] = {}
     for (table, cells), pipeline in zip(rows, pipelines, strict=False):
@@ -66,7 +66,7 @@ def by_schema(rows: Iterable[tuple[TableName, Sequence[str]]], pipelines: Iterab
     return [Group(label=labels[key], prefix=f"{key[1]}." if key[1] else "", rows=rows) for key, rows in groups.items()]
 
 
-def print_plans(pipeline: str, plans: Sequence[tuple[TableName, TablePlan | CdcError]]) -> None:
+def print_plans(pipeline: str, plans: "Sequence[tuple[TableName, TablePlan | CdcError]]") -> None:
     """Shows what a run would do; what there is to say about a table stands below, on lines of their own."""
     rows: list[tuple[TableName, tuple[str, ...]]] = []
     notes: list[tuple[TableName, str]] = []
@@ -91,7 +91,9 @@ def _named_once(group: Group) -> Group:
     return replace(group, rows=[("", *row[1:]) if number and rows[number - 1][0] == row[0] else row for number, row in enumerate(rows)])
 
 
-def _plan_rows(plan: TablePlan) -> list[tuple[str, ...]]:
+def _plan_rows(plan: "TablePlan") -> list[tuple[str, ...]]:
+    from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, WindowRead
+
     if not plan.operations:
         return [("[dim]idle[/]", escape(plan.new.idle), "")]
     rows: list[tuple[str, ...]] = []
@@ -112,8 +114,11 @@ def _plan_rows(plan: TablePlan) -> list[tuple[str, ...]]:
     return rows
 
 
-def print_report(pipeline: str, report: RunReport, spark_log: str = "") -> None:
+def print_report(pipeline: str, report: "RunReport", spark_log: str = "") -> None:
     """Shows what a run did, and where Spark's log is if a table failed."""
+    from cdc_ops.state.table_run import TableRunStatus
+    from cdc_ops.steps.reporting.told_before import unchanged_text
+
     columns = ("table", "what", "status", "read", "inserted", "updated", "deleted", "version", "window")
     groups = by_schema((run.table, _run_row(run)) for run in report.runs)
     show_grid(
@@ -143,7 +148,9 @@ def print_warnings(warnings: Iterable[str]) -> None:
         print_sentence(err, warning, name="warning")
 
 
-def _run_row(run: TableRun) -> tuple[str, ...]:
+def _run_row(run: "TableRun") -> tuple[str, ...]:
+    from cdc_ops.state.table_run import TableRunStatus
+
     colour = _COLOURS.get(run.status, "yellow")
     result, done = run.result, run.result.counts
     counts = (done.read, done.inserted, done.updated, done.deleted)
@@ -153,7 +160,7 @@ def _run_row(run: TableRun) -> tuple[str, ...]:
     return (run.kind.words, f"[{colour}]{run.status}[/]", *shown, version, window)
 
 
-def report_data(report: RunReport) -> dict[str, Any]:
+def report_data(report: "RunReport") -> dict[str, Any]:
     """Returns a report as JSON data."""
     return {
         "tables": [json_codec.to_data(run) for run in report.runs],
@@ -163,7 +170,7 @@ def report_data(report: RunReport) -> dict[str, Any]:
     }
 
 
-def print_status(rows: Sequence[TableOverview]) -> None:
+def print_status(rows: "Sequence[TableOverview]") -> None:
     """Shows every table that the ledger knows."""
     if not rows:
         out.print("The ledger has no tables yet. Next: cdc-ops run")
@@ -182,7 +189,7 @@ def print_status(rows: Sequence[TableOverview]) -> None:
         out.print("[dim]A wider terminal shows more; --json shows all.[/]")
 
 
-def _status_row(row: TableOverview) -> tuple[str, ...]:
+def _status_row(row: "TableOverview") -> tuple[str, ...]:
     state, run = row.state, row.last_run
     colour = _COLOURS.get(run.status, "yellow") if run else "dim"
     return (
@@ -198,20 +205,20 @@ def _status_row(row: TableOverview) -> tuple[str, ...]:
     )
 
 
-def _reached(state: TableState) -> str:
+def _reached(state: "TableState") -> str:
     """Returns the watermark; of a table without cursor, whose watermark stays at its first load, when it was last compared."""
     if state.compared_at is not None:
         return f"none, compared {state.compared_at:%Y-%m-%d %H:%M:%S}"
     return escape(str(state.progress.watermark or ""))
 
 
-def _phase(state: TableState) -> str:
+def _phase(state: "TableState") -> str:
     if state.missing_since is not None:
         return "[red]missing[/]"
     return f"{state.phase} {state.progress.snapshot.done}/{state.progress.snapshot.total}" if state.progress.snapshot else str(state.phase)
 
 
-def age(state: TableState, now: datetime | None = None) -> str:
+def age(state: "TableState", now: datetime | None = None) -> str:
     """Returns how long ago a table was last known to be complete, e.g. `42 s`; `` if never."""
     if state.progress.fresh_at is None:
         return ""

@@ -1,9 +1,11 @@
-"""Small SQL that the ledger's modules share: a source table's rows, inserts that do not mind a row being there."""
+"""Small SQL that the ledger's modules share: a source table's rows, inserts that do not mind a row being there.
+
+The dialects are imported where they are used: each comes with all of its drivers.
+"""
 
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, and_
-from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.db.schema import tables
@@ -24,10 +26,16 @@ def register(connection: Connection, pipeline: str, table: TableName) -> None:
     fresh = key(pipeline, table) | {"token": 0, "holder": "", "purpose": ""}
     match connection.dialect.name:
         case "mysql":  # INSERT IGNORE would lock for reading only, and two that then want to write would wait for each other
+            from sqlalchemy.dialects import mysql
+
             connection.execute(mysql.insert(tables).values(fresh).on_duplicate_key_update(token=tables.c.token))
         case "postgresql":
+            from sqlalchemy.dialects import postgresql
+
             connection.execute(postgresql.insert(tables).values(fresh).on_conflict_do_nothing())
         case _:
+            from sqlalchemy.dialects import sqlite
+
             connection.execute(sqlite.insert(tables).values(fresh).on_conflict_do_nothing())
 
 
@@ -37,8 +45,14 @@ def upsert(connection: Connection, target: Table, values: dict[str, Any]) -> Non
     rest = {name: value for name, value in values.items() if name not in names}
     match connection.dialect.name:
         case "mysql":
+            from sqlalchemy.dialects import mysql
+
             connection.execute(mysql.insert(target).values(values).on_duplicate_key_update(rest))
         case "postgresql":
+            from sqlalchemy.dialects import postgresql
+
             connection.execute(postgresql.insert(target).values(values).on_conflict_do_update(index_elements=names, set_=rest))
         case _:
+            from sqlalchemy.dialects import sqlite
+
             connection.execute(sqlite.insert(target).values(values).on_conflict_do_update(index_elements=names, set_=rest))

@@ -14,7 +14,6 @@ from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.formats.feed.canonical import all_names
-from cdc_ops.formats.feed.ddl import table_changes
 from cdc_ops.formats.feed.fold import place_of
 
 STATEMENT: Final = "statement"
@@ -73,6 +72,8 @@ def statements_of(rows: Iterable[Row], table: TableName, spec: FormatSpec) -> tu
 
 
 def _statement(text: str, schema: str, place: tuple[int | None, ...], table: TableName, spec: FormatSpec) -> Statement:
+    from cdc_ops.formats.feed.ddl import table_changes  # brings a parser of SQL, which few batches need
+
     readable = spec.statements == MYSQL and len(text) < _READ_LENGTH
     known = tuple(number for number in place if number is not None)
     return Statement(

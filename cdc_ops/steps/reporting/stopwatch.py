@@ -122,6 +122,14 @@ def note_imports() -> None:
     _noted[:] = [import_phases()]
 
 
+@contextmanager
+def noted_imports() -> Iterator[None]:
+    """Adds the imports in the body of the `with` to what was noted."""
+    with stopwatch() as watch, measured(RunPhase.IMPORTS):
+        yield
+    _noted[:] = [added(*_noted, watch.phases)]
+
+
 def take_noted_imports() -> Phases:
     """Returns what was noted, and only once: it is told with the first job."""
     return _noted.pop() if _noted else ()
