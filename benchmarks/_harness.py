@@ -164,6 +164,7 @@ class Bench:
             "CDC_OPS_HOME": str(self.folder),
             "CDC_OPS_LEDGER": f"sqlite:///{self.folder / 'ledger.db'}",
             "CDC_OPS_JARS": str(LOCAL / "jars"),
+            "CDC_OPS_CLASSES": os.environ.get("CDC_OPS_CLASSES") or str(BENCH / "classes"),  # `off` measures without
             "CDC_OPS_PIPELINES": str(self.folder / "pipelines"),
             f"CDC_OPS_CONN_{CONNECTION.upper()}": url.render(),
             "SPARK_LOCAL_IP": "127.0.0.1",

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from cdc_ops.cli.output.render import show_line
 from cdc_ops.cli.output.verbosity import is_verbose
@@ -31,9 +31,14 @@ if TYPE_CHECKING:
 
     from cdc_ops.core.operation.job import JobSpec, StepResult
     from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig
+    from cdc_ops.lake.spark.class_archive import ArchiveUse
     from cdc_ops.lake.spark.jvm_log import JvmLog
     from cdc_ops.sources.base import Source
     from cdc_ops.steps.context import Context
+
+
+JVM_PATIENCE = 60.0
+"""Seconds that a JVM has for its end, in which it may write its classes."""
 
 
 def chosen_pipelines(folder: Path | None, names: list[str]) -> "tuple[Pipeline, ...]":
@@ -91,6 +96,14 @@ def opened(pipeline: "Pipeline") -> "Iterator[tuple[Context, Source]]":
         store.close()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Jvm:
+    """The JVM that this process has started, for all of its sessions: whether for small jobs only, and what it does with the classes."""
+
+    small: bool
+    archive: "ArchiveUse"
+
+
 @dataclass(slots=True)
 class LocalSpark:
     """Spark in this process, started with the first job and stopped at the end of the `with` block.
@@ -105,25 +118,38 @@ class LocalSpark:
     _spark: "SparkSession | None" = None
     _phases: Phases = ()
     _log: "JvmLog | None" = None
+    _jvm: ClassVar[_Jvm | None] = None
 
     @property
     def log(self) -> str:
         """The JVM's log file, "" if no JVM was started here."""
         return str(self._log.path) if self._log is not None and self._log.path.exists() else ""
 
-    def session(self) -> "SparkSession":
-        """Returns the session, starting it if need be."""
+    def session(self, *, small: bool = False) -> "SparkSession":
+        """Returns the session, starting it if need be.
+
+        Args:
+            small: Whether it is for a small job: a JVM that is started for one is not kept for others.
+        """
+        from cdc_ops.lake.spark.class_archive import archive_use
         from cdc_ops.lake.spark.jars import jar_list
         from cdc_ops.lake.spark.jvm_log import JvmLog
+        from cdc_ops.lake.spark.jvm_options import driver_conf
         from cdc_ops.lake.spark.session import build_session
 
+        if LocalSpark._jvm is not None and LocalSpark._jvm.small and not small:
+            self._end_jvm()
         if self._spark is None:
+            settings, chosen = load_settings(os.environ), dict(self.pipeline.spark.conf)
             echo = show_line if is_verbose() else None
-            self._log = JvmLog.of_process(load_settings(os.environ).logs, secrets=_secrets(self.pipeline.source), echo=echo)
+            self._log = JvmLog.of_process(settings.logs, secrets=_secrets(self.pipeline.source), echo=echo)
             self.say(f"starting Spark; its log: {self._log.path}")
-            folder = self.pipeline.spark.jars
-            conf = {"spark.driver.memory": self.pipeline.spark.driver_memory, **dict(self.pipeline.spark.conf)}
+            folder = self.pipeline.spark.jars or settings.jars
             jars = jar_list(Path(folder)).split(",") if folder else ()
+            if not JvmLog.jvm_runs():
+                LocalSpark._jvm = _Jvm(small=small, archive=archive_use(settings.classes, jars, os.environ, writes=small))
+            jvm = driver_conf(chosen, os.environ, small=small, archive=LocalSpark._jvm.archive.options if LocalSpark._jvm else "")
+            conf = {"spark.driver.memory": self.pipeline.spark.driver_memory, **jvm, **chosen}
             with stopwatch() as watch, measured(RunPhase.SPARK_START):
                 self._spark = build_session(f"cdc-ops {self.pipeline.name}", jars=jars, extra_conf=conf, log=self._log)
             self._phases = watch.phases
@@ -136,7 +162,7 @@ class LocalSpark:
 
         replica = job.source.snapshot_connection
         replica_url = connection_url(replica) if replica else ""
-        result = execute(self.session(), job, connection_url(job.source.connection), self.say, replica_url)
+        result = execute(self.session(small=job.small), job, connection_url(job.source.connection), self.say, replica_url)
         if not self._phases:
             return result
         started, self._phases = self._phases, ()  # told with the first job, which it was started for
@@ -146,9 +172,26 @@ class LocalSpark:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stop()
+        if LocalSpark._jvm is not None and LocalSpark._jvm.archive.writes is not None:
+            if kind is None:
+                self.say("keeping Spark's classes for later runs on this machine")
+            self._end_jvm(patience=JVM_PATIENCE if kind is None else 0)
+
+    def _stop(self) -> None:
         if self._spark is not None:
             with suppress(Exception):  # a JVM that was killed cannot be stopped; its work is judged by what it left in the lake
                 self._spark.stop()
+            self._spark = None
+
+    def _end_jvm(self, patience: float = JVM_PATIENCE) -> None:
+        from cdc_ops.lake.spark.jvm_log import JvmLog
+
+        self._stop()
+        jvm, LocalSpark._jvm = LocalSpark._jvm, None
+        ended_well = JvmLog.end_jvm(patience)
+        if jvm is not None:
+            jvm.archive.keep(ended_well=ended_well)
 
 
 def _secrets(source: "SourceConfig") -> set[str]:

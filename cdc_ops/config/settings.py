@@ -37,6 +37,11 @@ VARIABLES: Final = (
         meaning="Folder of the jars for Delta and the databases; without it Spark resolves them by their coordinates at every start.",
     ),
     Variable(
+        name="CDC_OPS_CLASSES",
+        default="`$CDC_OPS_HOME/classes`",
+        meaning="Folder for archives of Java classes, by which the JVMs of small jobs start faster; some hundred MB. `off` = none.",
+    ),
+    Variable(
         name="CDC_OPS_LOGS",
         default="`$CDC_OPS_HOME/logs`",
         meaning="Folder for the logs of Spark, one file a run of `cdc-ops`; the newest 20 stay. In Airflow they are in the tasks' logs.",
@@ -60,6 +65,7 @@ class Settings:
         pipelines: Folder of the pipeline files.
         jars: Folder of jars, None to resolve them at every start.
         logs: Folder of the log files of Spark's JVM.
+        classes: Folder of the archives of Java classes, None for none.
     """
 
     home: Path
@@ -67,6 +73,7 @@ class Settings:
     pipelines: Path
     jars: Path | None
     logs: Path
+    classes: Path | None = None
 
 
 def load_settings(environ: Mapping[str, str] = os.environ) -> Settings:
@@ -83,6 +90,7 @@ def load_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         pipelines=_folder(environ, "CDC_OPS_PIPELINES") or Path("dags/pipelines"),
         jars=_folder(environ, "CDC_OPS_JARS"),
         logs=_folder(environ, "CDC_OPS_LOGS") or home / "logs",
+        classes=None if environ.get("CDC_OPS_CLASSES", "").strip() == "off" else _folder(environ, "CDC_OPS_CLASSES") or home / "classes",
     )
 
 

@@ -112,5 +112,6 @@ class Layout:
             "CDC_OPS_PIPELINES": str(self.pipelines),
             "CDC_OPS_JARS": str(self.jars),
             "CDC_OPS_CACHE": str(self.cache),
+            "CDC_OPS_CLASSES": "off",  # the demo keeps an archive of its own (`demo.jvm`)
             **({"CDC_OPS_ARCHIVE_ENDPOINT": self.endpoint} if self.endpoint else {}),
         }

@@ -17,6 +17,7 @@ from cdc_ops.core.cursor.auto_increment import CounterSamples
 from cdc_ops.core.cursor.windows import fresh_instant
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.job import JobSpec, Step
+from cdc_ops.core.operation.job_size import is_small
 from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.results import OperationResult
@@ -355,9 +356,11 @@ def group_tables(tables: tuple[TableConfig, ...], per_job: int) -> tuple[tuple[T
     return tuple(tables[start : start + per_job] for start in range(0, len(tables), per_job))
 
 
-def build_job(pipeline: Pipeline, request: RunRequest, step: Step, operations: Iterable[Operation], result_path: str) -> JobSpec:
+def build_job(context: Context, request: RunRequest, step: Step, operations: Iterable[Operation], result_path: str) -> JobSpec:
     """Returns the job of one Spark application for frozen operations of a group of tables."""
+    pipeline = context.pipeline
     frozen = tuple(_relaxed(pipeline, operation) for operation in operations)
+    sizes = {operation.table: context.store.stats(pipeline.name, operation.table) for operation in frozen}
     reads_archives = any(isinstance(operation.read, ArchiveRead) for operation in frozen)
     return JobSpec(
         step=step,
@@ -368,6 +371,7 @@ def build_job(pipeline: Pipeline, request: RunRequest, step: Step, operations: I
         result_path=result_path,
         package_version=__version__,
         known=known_tables(pipeline) if reads_archives else None,
+        small=is_small(frozen, sizes),
     )
 
 

@@ -10,10 +10,11 @@ import pytest
 from airflow.sdk.log import redact
 
 from cdc_ops.airflow.connections import check_spark, ledger_url, source_url
-from cdc_ops.airflow.spark.submit import application, application_environment
-from cdc_ops.core.operation.job import Step
+from cdc_ops.airflow.spark.submit import CdcSparkSubmitOperator, application, application_environment
+from cdc_ops.core.operation.job import JobSpec, Step
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, SparkConfig, TargetConfig
 from cdc_ops.errors import ConfigError
+from cdc_ops.lake.spark.class_archive import NOTHING
 
 PASSWORD = "p@ss:w/o#r%d ?&"
 SOURCE = SourceConfig(kind=SourceKind.MYSQL, connection="shop_db")
@@ -132,6 +133,29 @@ def test_a_driver_on_the_cluster_gets_no_password_on_the_command_line(monkeypatc
     and_replica = replace(with_secret, source=replace(with_secret.source, snapshot_connection="shop_replica"))
     with pytest.raises(ConfigError, match="CDC_OPS_CONN_SHOP_REPLICA"):
         application_environment(and_replica)
+
+
+@pytest.mark.parametrize(
+    ("mode", "small", "options"),
+    [
+        ("client", True, ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"]),
+        ("client", False, []),
+        ("cluster", True, []),
+    ],
+)
+def test_the_driver_of_a_small_job_gets_its_jvm_unless_it_runs_on_a_cluster(
+    monkeypatch: pytest.MonkeyPatch, mode: str, small: bool, options: list[str]
+) -> None:
+    for name in ("SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_CONF_DIR", "SPARK_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    define(monkeypatch, "SPARK_DEFAULT", conn_type="spark", host="yarn", extra={"deploy-mode": mode})
+    operator = CdcSparkSubmitOperator(task_id="sync", pipeline=pipeline(**{"spark.executor.memory": "1g"}), step=Step.SYNC, tables=[])
+    job = JobSpec(step=Step.SYNC, pipeline="p", run_id="r", source=SOURCE, operations=(), result_path="", package_version="1", small=small)
+    for _ in range(2):  # a retry
+        assert operator._size_jvm(job, own_spark=True) == NOTHING
+    conf = dict(operator.conf or {})
+    assert conf.pop("spark.driver.defaultJavaOptions", "").split() == options
+    assert conf == {"spark.executor.memory": "1g"}
 
 
 def test_the_replica_reaches_the_application_as_the_source_does(monkeypatch: pytest.MonkeyPatch, metadata: Path) -> None:

@@ -37,10 +37,13 @@ def test_a_snapshot_and_an_increment_arrive_in_delta(
     applied = [settings_of(log) for log in events.iterdir() if not log.name.startswith(".")]
     assert {(one["spark.sql.shuffle.partitions"], one["spark.sql.session.timeZone"]) for one in applied} == {("2", "UTC")}
 
+    before_second = set(events.iterdir())
     file.write_text(file.read_text().replace("execution: fused", "execution: separate"))
     stage.sql("UPDATE sales SET amount = 99 WHERE id = 7", "INSERT INTO sales (id, name, amount) VALUES (101, 'new', 1)")
     second = stage.run()
     assert (second.state, stage.statuses(second)) == ("success", {SALES: "committed", LINES: "idle"})
+    options = [settings_of(log)["spark.driver.defaultJavaOptions"] for log in set(events.iterdir()) - before_second if log.suffix != ".crc"]
+    assert options == ["-XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"] * 2, "extract and merge are small; the compiler was chosen"
     assert stage.watermarks()[SALES] > before[SALES]
     assert set(asset_events(second)) == {f"cdc/shop/{SALES}"}
     head = read_head(str(tmp_path / "lake" / "shop" / "sales"), "shop", TableName.parse(SALES))

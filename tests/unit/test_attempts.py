@@ -97,7 +97,7 @@ def work(here: TaskContext, step: Step) -> tuple[Operation, ...]:
     leases, _ = take_leases(here, operations)
     if operations:
         count_attempts(here, leases, operations)
-        here.journal.write(build_job(here.context.pipeline, here.request, step, operations, ""), here.attempt)
+        here.journal.write(build_job(here.context, here.request, step, operations, ""), here.attempt)
     return operations
 
 

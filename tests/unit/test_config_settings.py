@@ -50,4 +50,12 @@ def test_nothing_is_created(tmp_path: Path) -> None:
 
 def test_every_setting_stands_in_the_table_of_variables() -> None:
     names = {variable.name for variable in VARIABLES}
-    assert names == {"CDC_OPS_HOME", "CDC_OPS_LEDGER", "CDC_OPS_PIPELINES", "CDC_OPS_JARS", "CDC_OPS_LOGS", "CDC_OPS_CONN_<ID>"}
+    assert names == {
+        "CDC_OPS_HOME",
+        "CDC_OPS_LEDGER",
+        "CDC_OPS_PIPELINES",
+        "CDC_OPS_JARS",
+        "CDC_OPS_CLASSES",
+        "CDC_OPS_LOGS",
+        "CDC_OPS_CONN_<ID>",
+    }

@@ -6,6 +6,7 @@ import pytest
 from pyspark import SparkContext
 
 from cdc_ops.lake.spark.conf import EXTENSION, EXTENSIONS, needed_conf
+from cdc_ops.lake.spark.jvm_options import driver_conf
 from cdc_ops.lake.spark.session import _chosen_conf, collector_conf
 
 PARALLEL = {"spark.driver.defaultJavaOptions": "-XX:+UseParallelGC"}
@@ -48,6 +49,41 @@ def test_a_collector_in_sparks_own_defaults_stays_the_only_one(tmp_path: Path, m
     assert collector_conf({}) == {}
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     assert collector_conf({}) == PARALLEL
+
+
+def options(conf: dict[str, str], **environ: str) -> list[str]:
+    found = driver_conf(conf, environ, small=True, archive="-XX:SharedArchiveFile=/classes.jsa")
+    return found.get("spark.driver.defaultJavaOptions", "").split()
+
+
+def test_a_small_job_gets_the_first_compiler_the_collector_without_threads_and_the_classes_that_are_there() -> None:
+    code = "-XX:ReservedCodeCacheSize=240m"
+    assert options({}) == ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", code, "-XX:SharedArchiveFile=/classes.jsa"]
+    large = driver_conf({}, {}, small=False, archive="-XX:SharedArchiveFile=/classes.jsa")
+    assert large == {"spark.driver.defaultJavaOptions": "-XX:+UseParallelGC -XX:SharedArchiveFile=/classes.jsa"}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "left"),
+    [
+        ("-XX:+UseG1GC", ["-XX:TieredStopAtLevel=1", "-XX:SharedArchiveFile=/classes.jsa"]),
+        ("-XX:-TieredCompilation", ["-XX:+UseSerialGC", "-XX:SharedArchiveFile=/classes.jsa"]),
+        ("-XX:TieredStopAtLevel=4", ["-XX:+UseSerialGC", "-XX:SharedArchiveFile=/classes.jsa"]),
+        ("-Xshare:off", ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]),
+        ("-XX:SharedArchiveFile=/own.jsa", ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]),
+    ],
+)
+def test_what_somebody_has_chosen_of_a_jvm_is_left_out_of_the_options_and_nothing_else(chosen: str, left: list[str]) -> None:
+    for found in (options({"spark.driver.extraJavaOptions": chosen}), options({}, JDK_JAVA_OPTIONS=chosen)):
+        assert [option for option in found if "CodeCache" not in option] == left
+
+
+def test_who_has_chosen_the_setting_itself_has_chosen_all_of_it(tmp_path: Path) -> None:
+    assert options({"spark.driver.defaultJavaOptions": "-Dkey=value"}) == []
+    (tmp_path / "spark-defaults.conf").write_text("# spark.driver.defaultJavaOptions -Da=b\nspark.driver.memory 1g\n", "utf-8")
+    assert options({}, SPARK_CONF_DIR=str(tmp_path)) != []
+    (tmp_path / "spark-defaults.conf").write_text("spark.driver.defaultJavaOptions -Da=b\n", "utf-8")
+    assert options({}, SPARK_CONF_DIR=str(tmp_path)) == []
 
 
 def test_under_spark_submit_the_jvm_has_started_already(monkeypatch: pytest.MonkeyPatch) -> None:

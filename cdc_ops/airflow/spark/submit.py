@@ -27,13 +27,16 @@ from cdc_ops.core.pipeline.connections import variable_name
 from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.errors import ConfigError, EnvironmentSetupError, JobLostError, StaleStateError
 from cdc_ops.lake.spark import jars
+from cdc_ops.lake.spark.class_archive import NOTHING, ArchiveUse, archive_use
 from cdc_ops.lake.spark.conf import store_conf
+from cdc_ops.lake.spark.jvm_options import driver_conf
 from cdc_ops.state.lease import Lease
 from cdc_ops.steps.maintain import due_maintenance, lease_maintenance
 from cdc_ops.steps.plan import build_job
 from cdc_ops.steps.runs.lease_renewal import LeaseKeeper
 from cdc_ops.steps.runs.run import maintenance_job, settle_maintenance
 
+_MERGING = (Step.MERGE, Step.SYNC)
 LAST_LINES = 12
 """Lines of Spark's output that an error shows when there is no result to show."""
 
@@ -92,7 +95,7 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
         if operations:
             count_attempts(task, leases, operations)
             path = task.journal.result_path(self.step, task.attempt)
-            result = self._submit(context, task, build_job(self.pipeline, task.request, self.step, operations, path), leases)
+            result = self._submit(context, task, build_job(task.context, task.request, self.step, operations, path), leases)
             record_progress(task, self.step, result)
             errors |= errors_of(result)
         elif not errors:
@@ -102,7 +105,7 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
 
     def _submit(self, context: Context, task: TaskContext, job: JobSpec, leases: Sequence[Lease]) -> StepResult:
         """Runs one application and returns its result; meanwhile the leases are kept alive."""
-        self._prepare(task.journal.write(job, task.attempt), job.step)
+        archive = self._prepare(task.journal.write(job, task.attempt), job)
         lost: list[Lease] = []
 
         def stop(lease: Lease) -> None:
@@ -118,13 +121,15 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
             finally:
                 _close_output(self._hook)
         result = task.journal.result(job.step, task.attempt)
+        archive.keep(ended_well=result is not None)
         if result is not None:
             return task.journal.with_start_seconds(result, task.attempt, time.monotonic() - began)
         raise _lease_lost(lost[0]) if lost else _job_lost(self.step, failure)
 
-    def _prepare(self, spec_path: str, step: Step) -> None:
+    def _prepare(self, spec_path: str, job: JobSpec) -> ArchiveUse:
+        """Sets what spark-submit is started with; returns what its JVM does with the archive of classes."""
         check_spark(self.pipeline)
-        self.application = str(application(step))
+        self.application = str(application(job.step))
         self.application_args = [spec_path]
         self.conf = {**store_conf(os.environ), **(self.conf or {})}
         extra = extras(find_connection(self.pipeline.spark.connection, ""))
@@ -137,6 +142,17 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
         elif "spark.jars" not in (self.conf or {}):
             self.packages = ",".join(str(one) for one in jars.RESOLVED)
             self.exclude_packages = ",".join(jars.NOT_TRANSITIVE)
+        return self._size_jvm(job, own_spark=not extra.get("spark-binary"))
+
+    def _size_jvm(self, job: JobSpec, *, own_spark: bool) -> ArchiveUse:
+        """Gives the driver of a small job the JVM for it, if the driver is a process of this machine."""
+        if not job.small or deploy_mode(self.pipeline) == "cluster":
+            return NOTHING
+        folder = load_settings(os.environ).classes if own_spark else None  # of another Spark it is not known where its classes are
+        archive = archive_use(folder, (self.jars or "").split(","), os.environ, writes=job.step in _MERGING)
+        chosen = dict(self.pipeline.spark.conf)
+        self.conf = {**(self.conf or {}), **driver_conf(chosen, os.environ, small=True, archive=archive.options)}
+        return archive
 
     def _get_hook(self) -> SparkSubmitHook:
         hook = super()._get_hook()

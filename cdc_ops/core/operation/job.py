@@ -62,6 +62,7 @@ class JobSpec:
         result_path: Where the `StepResult` goes.
         package_version: The writer's version; a job of another version refuses.
         known: Which tables the pipeline file speaks of now, for those that read archives.
+        small: Whether starting a JVM costs more than the work (`core.operation.job_size`); in doubt it is not.
     """
 
     step: Step
@@ -73,6 +74,7 @@ class JobSpec:
     package_version: str
     maintenance: tuple[MaintenanceTask, ...] = ()
     known: KnownTables | None = None
+    small: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,11 @@ secrets out, and keeps the file small. Under spark-submit the JVM is older than 
 """
 
 import os
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, ClassVar, Final
 
@@ -87,6 +89,36 @@ class JvmLog:
         os.close(writing)
         SparkContext._ensure_initialized(gateway=gateway, conf=spark_conf)
         JvmLog._running = self
+
+    @staticmethod
+    def jvm_runs() -> bool:
+        """True if this process has a JVM, whoever started it."""
+        return SparkContext._gateway is not None
+
+    @classmethod
+    def end_jvm(cls, patience: float) -> bool:
+        """Ends the JVM of this process, whose session was stopped, and waits for its end; the next session starts another one.
+
+        Args:
+            patience: Seconds after which it is killed.
+
+        Returns:
+            True if it ended by itself, and well.
+        """
+        gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+        process = getattr(gateway, "proc", None)
+        cls._running = None
+        if gateway is None or process is None:
+            return False
+        with suppress(Exception):  # it may have ended already
+            gateway.shutdown()
+        process.stdin.close()
+        try:
+            return bool(process.wait(patience) == 0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return False
 
     def _open(self) -> IO[bytes]:
         try:

@@ -1,22 +1,17 @@
 """The Spark session: the one place where jobs, the command line and tests get theirs from."""
 
 import os
-import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.lake.spark import jars as jar_sets
 from cdc_ops.lake.spark.conf import EXTENSIONS, machine_conf, needed_conf, store_conf, usual_conf
 from cdc_ops.lake.spark.jvm_log import JvmLog
-
-_DRIVER_OPTIONS: Final = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
-_JVM_VARIABLES: Final = ("SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
-_COLLECTOR: Final = re.compile(r"-XX:\+Use\w+GC\b")
+from cdc_ops.lake.spark.jvm_options import driver_conf
 
 
 def build_session(
@@ -64,17 +59,10 @@ def _is_submitted() -> bool:
 def collector_conf(extra_conf: Mapping[str, str]) -> dict[str, str]:
     """Returns the setting that gives a JVM of this process's own the parallel collector, unless somebody has chosen one.
 
-    A batch wants throughput, not short pauses: a snapshot takes a fifth less processor time than with Java's default. Two collectors
-    on one command line keep the JVM from starting; so nothing is set under spark-submit, or where an option that can be seen names one.
+    A batch wants throughput, not short pauses: a snapshot takes a fifth less processor time than with Java's default. Under spark-submit
+    the JVM runs already.
     """
-    home = os.environ.get("SPARK_CONF_DIR") or (f"{folder}/conf" if (folder := os.environ.get("SPARK_HOME")) else "")
-    defaults = Path(home, "spark-defaults.conf") if home else None
-    options = [*(extra_conf.get(name, "") for name in _DRIVER_OPTIONS), *(os.environ.get(name, "") for name in _JVM_VARIABLES)]
-    if defaults is not None and defaults.is_file():
-        options.append(defaults.read_text("utf-8", "replace"))
-    if _is_submitted() or any(_COLLECTOR.search(option) for option in options):
-        return {}
-    return {"spark.driver.defaultJavaOptions": "-XX:+UseParallelGC"}
+    return {} if _is_submitted() else driver_conf(extra_conf, os.environ, small=False)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from cdc_ops.core.operation.job import JobSpec, MaintenanceTask, Step, StepResult
+from cdc_ops.core.operation.job_size import is_small_upkeep
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import TableConfig
@@ -131,7 +132,7 @@ class _Run:
         result = None
         with LeaseKeeper(context.store, leases, context.lease_ttl, self._lost):
             try:
-                result = self.execute(build_job(context.pipeline, request, Step.SYNC, operations, ""))
+                result = self.execute(build_job(context, request, Step.SYNC, operations, ""))
             except CdcError as error:
                 lost = error
         runs, failures = commit_group(context, request, configs, result)
@@ -164,7 +165,8 @@ def _maintain(context: Context, request: RunRequest, group: tuple[TableConfig, .
 
 def maintenance_job(context: Context, request: RunRequest, tasks: tuple[MaintenanceTask, ...], result_path: str) -> JobSpec:
     """Returns the job of one Spark application for due upkeep."""
-    return replace(build_job(context.pipeline, request, Step.MAINTAIN, (), result_path), maintenance=tasks)
+    job = build_job(context, request, Step.MAINTAIN, (), result_path)
+    return replace(job, maintenance=tasks, small=is_small_upkeep(tasks))
 
 
 def settle_maintenance(context: Context, leased: tuple[tuple[MaintenanceTask, Lease], ...], result: StepResult) -> None:
