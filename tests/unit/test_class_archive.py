@@ -118,3 +118,15 @@ def test_a_folder_that_cannot_be_made_and_a_java_that_is_not_there_are_done_with
 def test_the_folder_is_its_owners_alone(folder: Path, machine: dict[str, str]) -> None:
     use(folder, machine)
     assert folder.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707])
+def test_a_folder_that_others_may_write_to_is_not_used_because_a_jvm_executes_what_is_in_it(
+    folder: Path, machine: dict[str, str], mode: int
+) -> None:
+    use(folder, machine)
+    written(use(folder, machine))
+    folder.chmod(mode)
+    assert use(folder, machine) == NOTHING
+    folder.chmod(0o755)
+    assert "SharedArchiveFile" in use(folder, machine).options

@@ -16,6 +16,7 @@ import hashlib
 import importlib.util
 import os
 import shutil
+import stat
 import time
 import uuid
 from collections.abc import Iterable, Mapping
@@ -93,14 +94,21 @@ def archive_use(folder: Path | None, jars: Iterable[str], environ: Mapping[str, 
         return NOTHING
     path = folder / f"classes-{key}"
     try:
+        if writes:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not _is_safe(folder):
+            return NOTHING
         if found := _complete(path):
             return ArchiveUse(options=f"-XX:SharedArchiveFile={found} {_QUIET}")
-        if not writes:
-            return NOTHING
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return _writing(path)
-    except OSError:  # the folder cannot be read or written: the job goes on without an archive
+        return _writing(path) if writes else NOTHING
+    except OSError:  # the folder is not there, or cannot be read or written: the job goes on without an archive
         return NOTHING
+
+
+def _is_safe(folder: Path) -> bool:
+    """True if nobody else can put a file there: a JVM executes what is in an archive."""
+    found = folder.stat()
+    return found.st_uid in {0, os.getuid()} and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _complete(path: Path) -> Path | None:
