@@ -189,7 +189,7 @@ def bare(spark: SparkSession, folder: Path, events: int) -> None:
     read = (
         spark.read.schema(_BARE).json([file.uri for file in record_files(folder)]).where("source.db = 'shop' AND source.table = 'orders'")
     )
-    key = F.coalesce("after.id", "before.id").cast("decimal(20,0)").alias("id")
+    key = F.coalesce("after.id", "before.id").alias("id")
     place = F.struct(F.regexp_extract("source.file", r"(\d+)$", 1).cast("bigint").alias("file_no"), "source.pos", "source.row")
     changes = read.select(key, place.alias("position"), F.struct("op", F.expr(_BARE_ROW).alias("row")).alias("event"))
     latest = changes.groupBy("id").agg(F.max_by("event", "position").alias("event"), F.max("position").alias("position"))

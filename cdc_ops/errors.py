@@ -31,6 +31,7 @@ the first kind and fails at once on the second.
     |   |-- UnknownTablesError     an archive has records of tables that the pipeline file does not name
     |   |-- IncompleteRowError     an event updates some columns of a row that the table does not have
     |   |-- UnstorableValueError   no stored type holds a value, and the policy is to fail
+    |   |-- TooLargeValueError     (retryable) a value does not fit the BIGINT of its column
     |   `-- DeletesRefusedError    a comparison would delete more rows than the limit
     |-- LakeError               the Delta table does not fit the operation
     |   |-- TargetNotDeltaError
@@ -197,6 +198,20 @@ class IncompleteRowError(DataError):
 
 class UnstorableValueError(DataError):
     """No stored type can hold a value, and the table's policy is to fail."""
+
+
+class TooLargeValueError(DataError):
+    """A value of a BIGINT UNSIGNED does not fit the BIGINT in which its column is stored so far.
+
+    Args:
+        column: The column, which is widened before the rows are read again.
+    """
+
+    retryable = True
+
+    def __init__(self, what: str, *, column: str = "", why: str = "", data: str = "", next: str = "") -> None:
+        super().__init__(what, why=why, data=data, next=next)
+        self.column = column
 
 
 class DeletesRefusedError(DataError):

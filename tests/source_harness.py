@@ -32,7 +32,7 @@ MYSQL: Final = SuiteStatements(
         _keyed("\\\\", "X'00ff'"),
     ),
     types=(
-        *(("TINYINT(1)", "tinyint"), ("SMALLINT UNSIGNED", "int"), ("INT UNSIGNED", "bigint"), ("BIGINT UNSIGNED", "decimal(20,0)")),
+        *(("TINYINT(1)", "tinyint"), ("SMALLINT UNSIGNED", "int"), ("INT UNSIGNED", "bigint"), ("BIGINT UNSIGNED", "bigint")),
         *(("DECIMAL(38,10)", "decimal(38,10)"), ("DECIMAL(65,30)", "string"), ("FLOAT", "float"), ("DOUBLE", "double")),
         *(("DATE", "date"), ("DATETIME(6)", "timestamp_ntz"), ("TIMESTAMP(6) NULL", "timestamp"), ("TIME(6)", "string")),
         *(("VARCHAR(20)", "string"), ("ENUM('x','y')", "string"), ("SET('p','q')", "string"), ("JSON", "string")),

@@ -13,6 +13,7 @@ from cdc_ops.core.reconcile.row_text import NULL_TEXT
 from cdc_ops.core.schema.mysql_types import UNSTORABLE_DAY, UNSTORABLE_MICROS, DeclaredType
 from cdc_ops.core.schema.postgres_types import NO_DAY
 from cdc_ops.core.schema.tables import Column, TableSchema
+from cdc_ops.core.schema.unsigned_bigints import is_unsigned
 from cdc_ops.sources.base import DigestQuery, JdbcRead
 from cdc_ops.sources.chunks.ranges import both
 from cdc_ops.sources.sql.dialect import Dialect
@@ -40,14 +41,14 @@ class DigestSql:
     def field(self, column: Column) -> str | None:
         """Returns SQL for a column's field in the canonical text, None if source and lake have no common text for its values."""
         kind, value = column.delta_type.lower(), column.expression
-        declared = DeclaredType.parse(column.source_type)
+        base = DeclaredType.parse(column.source_type).base
         if kind == "string":
             text = f"CONVERT({value} USING utf8mb4)"
             # As bytes, because texts of several collations cannot be joined.
             return f"COALESCE(CONCAT(CHAR_LENGTH({text}), ':', CAST({text} AS BINARY)), '{NULL_TEXT}')"
         if kind == "binary":
-            return f"COALESCE(HEX({value}), '{NULL_TEXT}')" if declared.base.endswith(("binary", "blob")) else None
-        number = self._number(column, declared)
+            return f"COALESCE(HEX({value}), '{NULL_TEXT}')" if base.endswith(("binary", "blob")) else None
+        number = self._number(column)
         return f"COALESCE(CAST({number} AS CHAR), '{NULL_TEXT}')" if number else None
 
     def number(self, query: DigestQuery, key: Column) -> str:
@@ -94,7 +95,7 @@ class DigestSql:
             properties=read.properties | {"customSchema": _SHOWN},
         )
 
-    def _number(self, column: Column, declared: DeclaredType) -> str | None:
+    def _number(self, column: Column) -> str | None:
         """The value as a number; what the decoders of `typemap` undo in Spark is undone here."""
         kind, value = column.delta_type.lower(), column.expression
         if kind == "date":
@@ -103,7 +104,7 @@ class DigestSql:
             return f"(NULLIF({value}, -{UNSTORABLE_MICROS}) - IF({value} < -62162035200000000, 86400000000, 0))"
         if kind == "timestamp":
             return f"NULLIF({value}, 0)"
-        if kind == "decimal(20,0)" and declared.base == "bigint" and declared.unsigned:
+        if is_unsigned(column):  # both of its stored types have the same text
             return f"CAST({value} AS UNSIGNED)"
         # Adding nothing takes the zeros of ZEROFILL away.
         return f"({value} + 0)" if kind.startswith(_NUMBERS) else None

@@ -167,6 +167,7 @@ def _total(results: Iterable[OperationResult]) -> Counts:
         columns=ColumnDrift.total(c.columns for c in counts),
         unknown=UnknownTables.total(c.unknown for c in counts),
         reread=tuple(dict.fromkeys(why for c in counts for why in c.reread)),
+        widened=tuple(dict.fromkeys(name for c in counts for name in c.widened)),
         blank=sum(c.blank for c in counts),
     )
 

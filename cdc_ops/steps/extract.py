@@ -7,6 +7,7 @@ next window.
 
 from dataclasses import replace
 from functools import partial
+from itertools import count
 
 from pyspark.sql import SparkSession
 
@@ -27,6 +28,7 @@ from cdc_ops.steps.stage.invalid_values import unstorable_value
 from cdc_ops.steps.stage.row_errors import translated_row_errors
 from cdc_ops.steps.stage.unordered_rows import check_places
 from cdc_ops.steps.table.schema_evolution import check_columns_unchanged
+from cdc_ops.steps.table.wide_columns import too_large_value, until_wide_enough, with_width_of_table
 
 
 def extract(
@@ -51,8 +53,14 @@ def extract(
     landed = find_landed(operation)
     if landed.manifest is not None:
         return _result(operation, landed.manifest)
+    tries = count()  # each in a folder of its own: tasks of a failed one may still write
+
+    def land_once(current: Operation) -> Manifest:
+        number = next(tries)
+        return _land(spark, source, current, f"{attempt}w{number}" if number else attempt, readings, landed.damage)
+
     with measured(RunPhase.LANDING):
-        return _result(operation, _land(spark, source, operation, attempt, readings, landed.damage))
+        return _result(operation, until_wide_enough(with_width_of_table(operation), land_once))
 
 
 def damage_of(operation: Operation) -> str:
@@ -65,10 +73,11 @@ def _land(spark: SparkSession, source: Source, operation: Operation, attempt: st
         return replace(check_places(spark, operation, manifest), reread=reread)
 
     if isinstance(operation.read, ArchiveRead):
-        return land_events(spark, operation, operation.read.batch, attempt, readings, reread)
+        with translated_row_errors(partial(too_large_value, operation.table)):
+            return land_events(spark, operation, operation.read.batch, attempt, readings, reread)
     check_columns_unchanged(source, operation)
     try:
-        with translated_row_errors(partial(unstorable_value, operation.table)):
+        with translated_row_errors(partial(too_large_value, operation.table), partial(unstorable_value, operation.table)):
             if isinstance(operation.read, CompareRead):
                 return land_differences(spark, source, operation, attempt, lambda: check_columns_unchanged(source, operation), reread)
             rows = read_with_null_counts(

@@ -14,6 +14,7 @@ from typing import Final, assert_never
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.apply.apply_spec import Landing
+from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, CompareRead, KeysRead, ReplayRead, WindowRead
@@ -46,6 +47,14 @@ from cdc_ops.steps.stage.truncates import apply_truncates
 from cdc_ops.steps.stage.unordered_rows import set_aside_unordered_rows, unordered_row
 from cdc_ops.steps.table.schema_evolution import check_columns_unchanged
 from cdc_ops.steps.table.soft_deletes import with_stored_deletes
+from cdc_ops.steps.table.wide_columns import (
+    newly_wide,
+    too_large_value,
+    until_wide_enough,
+    with_stored_width,
+    with_wide_columns,
+    with_widening,
+)
 
 BATCH_STEPS: Final[tuple[BatchStep, ...]] = (
     set_aside_bad_records,
@@ -84,7 +93,7 @@ def merge(spark: SparkSession, source: Source, operation: Operation) -> Operatio
         LakeError: the table is not what the operation expects, or another writer committed.
     """
     with measured(RunPhase.COPY if _reads_while_it_writes(operation) else RunPhase.MERGE):
-        return _merge(spark, source, operation)
+        return until_wide_enough(operation, partial(_merge, spark, source))
 
 
 def _merge(spark: SparkSession, source: Source, operation: Operation) -> OperationResult:
@@ -95,6 +104,7 @@ def _merge(spark: SparkSession, source: Source, operation: Operation) -> Operati
         operation = replace(operation, apply=replace(operation.apply, schema_changes=()))  # who comes too late alters nothing either
     operation = with_stored_deletes(operation, head)
     manifest = None if operation.apply.landing is Landing.DIRECT else _manifest_of(operation)
+    operation = _as_wide_as_needed(operation, manifest, head, alter=not taken)
     if _reads_while_it_writes(operation):
         check_columns_unchanged(source, operation)
     with _translated_errors(source, operation):
@@ -102,7 +112,18 @@ def _merge(spark: SparkSession, source: Source, operation: Operation) -> Operati
         request = BatchRequest(spark=spark, source=source, operation=operation, plan=plan, manifest=manifest, number_taken=taken)
         batch = _read_batch(request)
         result = _unchanged(operation, manifest) if batch is None else _apply(operation, batch)
+    if result.outcome is Outcome.APPLIED:
+        result = replace(result, counts=replace(result.counts, widened=newly_wide(operation)))
     return result if manifest is None else replace(result, counts=result.counts.with_landed(manifest))
+
+
+def _as_wide_as_needed(operation: Operation, manifest: Manifest | None, head: LakeHead | None, *, alter: bool) -> Operation:
+    """Returns the operation with the columns as wide as what was landed and the table have them, and how the table is altered for it."""
+    operation = with_wide_columns(operation, manifest.wide) if manifest else operation
+    if head is None:
+        return operation
+    operation = with_stored_width(operation, head.columns)
+    return with_widening(operation, head.columns) if alter else operation
 
 
 def _apply(operation: Operation, batch: Batch) -> OperationResult:
@@ -161,9 +182,9 @@ def _manifest_of(operation: Operation) -> Manifest:
 def _translated_errors(source: Source, operation: Operation) -> Iterator[None]:
     """Turns the failure of a statement at a row into the error that names it."""
     try:
-        with translated_row_errors(
-            partial(unstorable_value, operation.table), partial(unordered_row, operation), partial(incomplete_row, operation)
-        ):
+        of_table = (partial(reader, operation.table) for reader in (too_large_value, unstorable_value))
+        of_operation = (partial(reader, operation) for reader in (unordered_row, incomplete_row))
+        with translated_row_errors(*of_table, *of_operation):
             yield
     except Exception:  # as in extract: says what a driver's message only hints at
         if _reads_while_it_writes(operation):

@@ -6,7 +6,7 @@ stops there, so that the size of a table does not matter. Runs in Spark.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -15,8 +15,9 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.pipeline.table_settings import Method
+from cdc_ops.core.schema.unsigned_bigints import widened_schema
 from cdc_ops.core.text import quoted
-from cdc_ops.errors import CdcError, RequestError, UnforeseenJobError
+from cdc_ops.errors import CdcError, RequestError, TooLargeValueError, UnforeseenJobError
 from cdc_ops.lake.merge.apply import duplicate_keys
 from cdc_ops.lake.staging.null_counts import observe_marks
 from cdc_ops.sources.base import Source
@@ -25,6 +26,7 @@ from cdc_ops.steps.stage.invalid_values import unstorable_value
 from cdc_ops.steps.stage.row_errors import translated_row_errors
 from cdc_ops.steps.table.entries import matched_entries
 from cdc_ops.steps.table.source_table import SourceTable, read_source_table
+from cdc_ops.steps.table.wide_columns import too_large_value
 
 SHOWN_ROWS: Final = 5
 _LONGEST: Final = 200
@@ -76,7 +78,7 @@ def read_first_row(spark: SparkSession, pipeline: Pipeline, source: Source) -> s
     configs, wrong = matched_entries(pipeline, source.tables())
     if not configs:
         raise wrong[0][1]
-    schema = read_source_table(pipeline, source, configs[0]).schema
+    schema = widened_schema(read_source_table(pipeline, source, configs[0]).schema)
     rows = read_source(spark, source.first_rows(schema, 1), schema).collect()
     return f"started, and read {len(rows)} row{'s' if len(rows) != 1 else ''} of {configs[0].table} by JDBC"
 
@@ -101,8 +103,17 @@ def try_table(spark: SparkSession, pipeline: Pipeline, source: Source, config: T
         )
     source_table = read_source_table(pipeline, source, config)
     path = f"{folder.rstrip('/')}/{config.table.schema}/{config.table.name}"
+    while True:
+        try:
+            return _copied(spark, source, source_table, limit, path)
+        except TooLargeValueError as error:  # as a run does, which then reads the same rows again
+            source_table = replace(source_table, schema=widened_schema(source_table.schema, (error.column,)))
+
+
+def _copied(spark: SparkSession, source: Source, source_table: SourceTable, limit: int, path: str) -> TriedTable:
+    table = source_table.config.table
     try:
-        with translated_row_errors(partial(unstorable_value, config.table)):
+        with translated_row_errors(partial(too_large_value, table), partial(unstorable_value, table)):
             marked = read_with_null_counts(
                 spark, source.first_rows(source_table.schema, limit), source_table.schema, source_table.source_keys
             )
@@ -115,7 +126,7 @@ def try_table(spark: SparkSession, pipeline: Pipeline, source: Source, config: T
         raise
     except Exception as error:  # the border to Spark: a run would end with the same
         lines = [line for line in str(error).splitlines() if line.strip()]
-        what = f"Table {config.table} failed in Spark with {type(error).__name__}."
+        what = f"Table {table} failed in Spark with {type(error).__name__}."
         raise UnforeseenJobError(what, why="\n        ".join(lines[:6]), data="Ledger, lake and staging are as they were.") from error
 
 

@@ -16,6 +16,7 @@ For CSV, `<case>.csv` is a whole file. For Parquet, `<case>.jsonl` has each row 
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -30,6 +31,7 @@ from cdc_ops.core.schema.declared_tables import TypeDialect, declared_column
 from cdc_ops.core.schema.mysql_types import mysql_mapping
 from cdc_ops.core.schema.postgres_types import postgres_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
+from cdc_ops.core.schema.unsigned_bigints import is_unsigned, too_large_column, widened
 from cdc_ops.dev.avro import avro_file
 from cdc_ops.errors import ConfigError, SourceTableError
 from cdc_ops.formats.feed.canonical import canonical_feed, records_of
@@ -202,8 +204,27 @@ class FormatSuite:
         for case in golden.cases:
             assert found.get(case, []) == golden.expected(case), case
 
+    def test_an_unsigned_number_that_its_column_does_not_hold_stops_the_read(
+        self, spark: SparkSession, form: Format, golden: GoldenFolder, tmp_path: Path
+    ) -> None:
+        """A BIGINT UNSIGNED may be stored as BIGINT: a larger value then fails and names its column, which can be widened."""
+        if "unsigned_bigint" in golden.cannot:
+            return
+        unsigned = {column.name for column in golden.schema.columns if is_unsigned(column)}
+        columns = (replace(column, delta_type="bigint") if column.name in unsigned else column for column in golden.schema.columns)
+        golden.schema = replace(golden.schema, columns=tuple(columns))
+        with pytest.raises(Exception) as failure:  # noqa: PT011 - Spark's own, whatever its class
+            feed_of(spark, form, golden, tmp_path).collect()
+        assert too_large_column(str(failure.value)) in unsigned
+
 
 def _column(name: str, declared: str, source: str) -> Column:
+    """Returns a column in a type that holds all of its values."""
+    [column] = widened((_stored_column(name, declared, source),))
+    return column
+
+
+def _stored_column(name: str, declared: str, source: str) -> Column:
     if source not in ("mysql", "postgres"):
         return declared_column(name, declared, TypeDialect(source))[0]
     mapping = postgres_mapping(declared) if source == "postgres" else mysql_mapping(declared)

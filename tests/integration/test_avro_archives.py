@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.pipeline.table_settings import Method
+from cdc_ops.core.schema.unsigned_bigints import widened_schema
 from cdc_ops.dev.avro import avro_file
 from cdc_ops.dev.debezium import running_debezium
 from cdc_ops.dev.servers import MariaDBServer
@@ -50,7 +51,7 @@ def run(world: World) -> None:
 
 def theirs(world: World) -> dict[int, dict[str, Any]]:
     with closing(open_source(world.pipeline.source, world.url)) as source:
-        schema = source.schema(world.name("items"))
+        schema = widened_schema(source.schema(world.name("items")))
         return {row["id"]: row.asDict() for row in read_source(world.spark, source.jdbc_read(schema, ("",)), schema).collect()}
 
 

@@ -21,6 +21,7 @@ from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnBadRecord
 from cdc_ops.core.pipeline.paths import quarantine_path
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.tables import TableSchema
+from cdc_ops.core.schema.unsigned_bigints import widened_schema
 from cdc_ops.dev.debezium import running_debezium
 from cdc_ops.dev.servers import DatabaseServer
 from cdc_ops.dev.sink_archive import SinkArchive
@@ -210,7 +211,7 @@ def test_a_table_holds_the_same_values_by_either_method(
     world, probes = World(server, tmp_path, spark), probes_of(server)
     archive(world, probes)
     with closing(open_source(world.pipeline.source, world.url)) as source:
-        schema = source.schema(world.name("hostile"))
+        schema = widened_schema(source.schema(world.name("hostile")))
         # What the query method lands; tests/integration/test_hostile_corpus.py follows it into the lake.
         types, theirs = shown(read_source(spark, source.jdbc_read(schema, ("",)), schema))
     declared = {probe.column: probe.declared for probe in probes}

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 import cdc_ops
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.pipeline.table_settings import Method
+from cdc_ops.core.schema.unsigned_bigints import widened_schema
 from cdc_ops.dev.debezium import running_debezium
 from cdc_ops.dev.servers import DatabaseServer
 from cdc_ops.dev.sink_archive import SinkArchive
@@ -224,7 +225,7 @@ def run(world: World, tables: tuple[str, ...]) -> None:
 def differences(world: World, table: str, stored: DataFrame) -> list[tuple[Any, ...]]:
     """Rows that are not the same on both sides, by column."""
     with closing(open_source(world.pipeline.source, world.url)) as source:
-        schema = source.schema(world.name(table))
+        schema = widened_schema(source.schema(world.name(table)))
         there = read_source(world.spark, source.jdbc_read(schema, ("",)), schema)
         rows = {row["id"]: row.asDict() for row in there.collect()}
     ours = {row["id"]: row.asDict() for row in stored.collect()}

@@ -13,6 +13,7 @@ from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.mysql_types import mysql_mapping
 from cdc_ops.core.schema.postgres_types import postgres_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
+from cdc_ops.core.schema.unsigned_bigints import too_large_column, widened
 from cdc_ops.core.schema.value_policies import OnUnstorable, TypePolicies
 from cdc_ops.formats.debezium.values import PRECISE, VARIABLE, read
 from cdc_ops.formats.feed.canonical import canonical_feed, records_of
@@ -92,7 +93,7 @@ def test_a_rounded_decimal_is_read_only_if_that_is_accepted(spark: SparkSession)
 
 
 def test_an_unsigned_number_has_all_of_its_64_bits_in_either_mode(spark: SparkSession) -> None:
-    one, numbers = column("bigint unsigned"), [0, 1, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1]
+    [one], numbers = widened((column("bigint unsigned"),)), [0, 1, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1]
     wrapped = [(str(number - 2**64 if number >= 2**63 else number), PLAIN) for number in numbers]
     precise: list[tuple[str, Kind]] = [(in_bytes(number), ("bytes", PRECISE, 0)) for number in numbers]
     assert values(spark, one, wrapped) == [str(number) for number in numbers]
@@ -101,9 +102,9 @@ def test_an_unsigned_number_has_all_of_its_64_bits_in_either_mode(spark: SparkSe
     assert values(spark, one, [(text, None) for text, _ in precise], unsaid) == [str(number) for number in numbers]
 
 
-def test_a_number_of_a_column_that_was_unsigned_when_its_table_was_loaded_keeps_its_sign(spark: SparkSession) -> None:
-    signed = replace(column("bigint unsigned"), source_type="bigint")
-    assert signed.delta_type == "decimal(20,0)"
+@pytest.mark.parametrize("stored", ["bigint", "decimal(20,0)"])
+def test_a_number_of_a_column_that_was_unsigned_when_its_table_was_loaded_keeps_its_sign(spark: SparkSession, stored: str) -> None:
+    signed = replace(column("bigint"), delta_type=stored)
     numbers = [-(2**63), -1, 0, 1234, 2**63 - 1]
     plain: list[tuple[str, Kind]] = [(str(number), PLAIN) for number in numbers]
     assert values(spark, signed, plain) == [str(number) for number in numbers]
@@ -111,8 +112,30 @@ def test_a_number_of_a_column_that_was_unsigned_when_its_table_was_loaded_keeps_
     assert values(spark, signed, [(text, None) for text, _ in plain], without_schema) == [str(number) for number in numbers]
     before = [(in_bytes(number), ("bytes", PRECISE, 0)) for number in (1, 2**63 - 1)]
     assert values(spark, signed, before) == ["1", str(2**63 - 1)]
+    assert values(spark, signed, [("5.5", PLAIN), (str(2**63), PLAIN), ("no number", PLAIN)]) == [None, None, None]
     read_text = from_text(signed, F.lit("-1"), "UTC").value
     assert spark.range(1).select(read_text.cast("string")).collect()[0][0] == "-1"
+
+
+@pytest.mark.parametrize("stored", ["bigint", "decimal(20,0)"])
+def test_a_fraction_is_no_unsigned_number(spark: SparkSession, stored: str) -> None:
+    one = replace(column("bigint unsigned"), delta_type=stored)
+    whole, none = ["5.0", "007", "+5", "5E3"], ["5.5", "-0.4", "5E-1", "18446744073709551616", "-18446744073709551617", "", "no number"]
+    found = values(spark, one, [(text, PLAIN) for text in (*whole, *none)])
+    assert found == ["5", "7", "5", "5000", *(None for _ in none)]
+
+
+def test_an_unsigned_number_that_its_bigint_does_not_hold_fails_and_names_the_column(spark: SparkSession) -> None:
+    one, fit = column("bigint unsigned"), [0, 1, 2**63 - 1]
+    assert one.delta_type == "bigint"
+    precise: list[tuple[str, Kind]] = [(in_bytes(number), ("bytes", PRECISE, 0)) for number in fit]
+    assert values(spark, one, [*((str(number), PLAIN) for number in fit), *precise]) == [str(number) for number in (*fit, *fit)]
+    assert values(spark, one, [("no number", PLAIN)]) == [None]
+    large: list[tuple[str, Kind]] = [("-1", PLAIN), (str(-(2**63)), PLAIN), (in_bytes(2**63), ("bytes", PRECISE, 0)), (str(2**63), PLAIN)]
+    for spelled in large:
+        with pytest.raises(Exception) as failure:  # noqa: PT011 - Spark's own, whatever its class
+            values(spark, one, [("7", PLAIN), spelled])
+        assert too_large_column(str(failure.value)) == "c"
 
 
 def test_bytes_that_are_written_otherwise_than_the_pipeline_file_says_are_not_read(spark: SparkSession) -> None:

@@ -9,6 +9,7 @@ import pytest
 from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.schema.tables import TableName, TableSchema
+from cdc_ops.core.schema.unsigned_bigints import too_large_column, widened_schema
 from cdc_ops.dev.servers import DatabaseServer
 from cdc_ops.sources.base import JdbcRead, open_source
 from cdc_ops.sources.mysql.source import MySQLSource
@@ -74,7 +75,7 @@ def jvm_zone(request: pytest.FixtureRequest, spark: "SparkSession") -> Iterator[
 @pytest.mark.usefixtures("jvm_zone")
 @pytest.mark.parametrize("driver", ["mariadb", "mysql"])
 def test_every_value_arrives_as_it_is(source: MySQLSource, server: DatabaseServer, spark: "SparkSession", driver: str) -> None:
-    schema = source.schema(TableName(schema=DB, name="hostile"))
+    schema = widened_schema(source.schema(TableName(schema=DB, name="hostile")))
     reading = open_source(replace(source.config, jdbc_driver=driver), url(server))
     read = reading.jdbc_read(schema, ("`id` = 1", "`id` <> 1"))
     [first], [second] = [rows_of(spark, read, relation, schema).collect() for relation in read.relations]
@@ -111,6 +112,32 @@ def test_dates_of_all_ages_read_as_the_server_writes_them(
     shown = rows.selectExpr("id", "CAST(d AS STRING)", "CAST(w AS STRING)", "CAST(m AS STRING)").orderBy("id").collect()
     expected = [(day, day + NOON, day + LAST) for day in REAL] + [(None, None, None)] * len(UNREAL)
     assert [tuple(row)[1:] for row in shown] == expected
+
+
+@pytest.mark.parametrize("driver", ["mariadb", "mysql"])
+def test_an_unsigned_number_is_read_into_a_bigint_as_it_is_or_not_at_all(
+    source: MySQLSource, server: DatabaseServer, spark: "SparkSession", driver: str
+) -> None:
+    fit, large = [0, 1, 2**63 - 1], [2**63, 2**64 - 1]
+    values = ", ".join(f"({number + 2}, 1, {value})" for number, value in enumerate(fit + large))
+    server.execute(
+        "DROP TABLE IF EXISTS numbers",
+        "CREATE TABLE numbers (id INT PRIMARY KEY, small BIGINT UNSIGNED, `big ü` BIGINT UNSIGNED)",
+        f"INSERT INTO numbers VALUES (1, NULL, NULL), {values}",
+        database=DB,
+    )
+    schema = source.schema(TableName(schema=DB, name="numbers"))
+    assert [column.delta_type for column in schema.columns] == ["int", "bigint", "bigint"]
+    reading = open_source(replace(source.config, jdbc_driver=driver), url(server))
+    rows = read_source(spark, reading.jdbc_read(schema, ("id < 5",)), schema)
+    assert [row[2] for row in rows.orderBy("id").collect()] == [None, *fit]
+    for number, _ in enumerate(large):
+        with pytest.raises(Exception) as failure:  # noqa: PT011 - Spark's own, whatever its class
+            read_source(spark, reading.jdbc_read(schema, (f"id = {5 + number}",)), schema).collect()
+        assert too_large_column(str(failure.value)) == "big ü"
+    wide = widened_schema(schema)
+    rows = read_source(spark, reading.jdbc_read(wide, ("",)), wide)
+    assert [None if row[2] is None else int(row[2]) for row in rows.orderBy("id").collect()] == [None, *fit, *large]
 
 
 def rows_of(spark: "SparkSession", read: JdbcRead, relation: str, schema: TableSchema) -> "DataFrame":

@@ -101,7 +101,7 @@ TYPES = [
     (MONGODB, "decimal", "string", LogicalType.DECIMAL_TEXT),
     (MONGODB, "date", "timestamp", LogicalType.INSTANT),
     (MONGODB, "objectId", "string", LogicalType.OTHER),
-    (MYSQL, "bigint(20) unsigned", "decimal(20,0)", LogicalType.UNSIGNED_BIGINT),
+    (MYSQL, "bigint(20) unsigned", "bigint", LogicalType.UNSIGNED_BIGINT),
     (MYSQL, "enum('a','x not null')", "string", LogicalType.ENUM),
     (POSTGRES, "timestamp(3) without time zone", "timestamp_ntz", LogicalType.WALL_CLOCK),
     (POSTGRES, "inet", "string", LogicalType.OTHER),

@@ -18,7 +18,7 @@ from cdc_ops.core.schema.postgres_types import postgres_mapping
         ("int unsigned", "bigint"),
         ("int(10) unsigned zerofill", "bigint"),
         ("bigint(20)", "bigint"),
-        ("bigint(20) unsigned", "decimal(20,0)"),
+        ("bigint(20) unsigned", "bigint"),
         ("decimal(10,2)", "decimal(10,2)"),
         ("decimal(38,38) unsigned", "decimal(38,38)"),
         ("decimal(39,0)", "string"),

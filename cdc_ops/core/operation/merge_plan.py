@@ -13,9 +13,11 @@ from cdc_ops.core.operation.metadata_values import NO_METADATA_VALUES, MetadataV
 from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.reads import CompareRead, WindowRead
 from cdc_ops.core.operation.results import KeyRange, Manifest
+from cdc_ops.core.schema.unsigned_bigints import LARGEST, WIDE
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import NullKeyError
 
+_DIGITS: Final = re.compile(r"\d{19,20}", re.ASCII)
 _HEX: Final = re.compile(r"(?:0x|\\x)?((?:[0-9a-f]{2})*)", re.IGNORECASE)
 
 
@@ -192,7 +194,15 @@ def position_literal(position: tuple[int, ...]) -> str:
 
 
 def spark_literal(delta_type: str, text: str) -> str:
-    """Returns a Spark SQL literal of the given type; the text is quoted, so it cannot become SQL."""
+    """Returns a Spark SQL literal of the given type; the text is quoted, so it cannot become SQL.
+
+    A whole number that no BIGINT holds is a decimal: a bound may lie above all values of a column.
+
+    >>> spark_literal("bigint", "9223372036854775807"), spark_literal("bigint", "9223372036854775808")
+    ("CAST('9223372036854775807' AS bigint)", "CAST('9223372036854775808' AS decimal(20,0))")
+    """
+    if delta_type == "bigint" and _DIGITS.fullmatch(text) and int(text) > LARGEST:
+        delta_type = WIDE
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"CAST('{escaped}' AS {delta_type})"
 

@@ -55,6 +55,7 @@ class Manifest(Grouped):
         log: What reading an archive showed, for operations that do.
         quarantined: Rows that are to be set aside (`Operation.quarantine`).
         reread: Why the window was read again although it had been landed before, "" if it had not.
+        wide: Columns of BIGINT UNSIGNED that were landed as DECIMAL(20,0), whatever the plan says of them.
     """
 
     JSON_INLINE = ("landed",)
@@ -69,13 +70,15 @@ class Manifest(Grouped):
     log: LogBatchResult | None = None
     quarantined: int = 0
     reread: str = ""
+    wide: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
     """Rows of one operation: read, what they did to the table, which values became NULL, what was set aside, came late or lacks columns.
 
-    `reread` has, for each window that was read again although it had been landed, why.
+    `reread` has, for each window that was read again although it had been landed, why. `widened` are the columns whose BIGINT did not hold
+    a value.
     """
 
     read: int = 0
@@ -90,6 +93,7 @@ class Counts:
     unknown: UnknownTables = NONE_UNKNOWN
     reread: tuple[str, ...] = ()
     blank: int = 0
+    widened: tuple[str, ...] = ()
 
     def with_landed(self, manifest: Manifest) -> "Counts":
         """Returns the counts of a commit with what landing its rows has shown; of events, what was read is the events."""
@@ -109,7 +113,9 @@ class Counts:
         reread = "; ".join(f"the landed rows were damaged ({why}), so the same window was read again" for why in self.reread)
         lines = "line of the files is" if self.blank == 1 else "lines of the files are"
         blank = f"{self.blank:,} {lines} empty, where the tool writes none: they count as records and change nothing" if self.blank else ""
-        return "; ".join(filter(None, (reread, self.nulled.warning, aside, behind, blank, self.unknown.warning, self.columns.warning)))
+        wide = f"widened from BIGINT to DECIMAL(20,0), for values above 2^63 - 1: {', '.join(self.widened)}" if self.widened else ""
+        texts = (reread, wide, self.nulled.warning, aside, behind, blank, self.unknown.warning, self.columns.warning)
+        return "; ".join(filter(None, texts))
 
 
 class Outcome(enum.StrEnum):

@@ -124,8 +124,11 @@ def logical_type_of(column: Column) -> LogicalType:
         return LogicalType.YEAR
     if kind.base == "bit" and stored != "string":
         return LogicalType.BIT
+    if kind.base == "bigint" and stored.startswith(("bigint", "decimal")):
+        # A signed one may be stored as a decimal too: one that was unsigned when the table was loaded. Its -1 is no 2^64 - 1.
+        return LogicalType.UNSIGNED_BIGINT if kind.unsigned else LogicalType.INTEGER
     if stored.startswith("decimal"):
-        return LogicalType.UNSIGNED_BIGINT if kind.base == "bigint" else LogicalType.DECIMAL
+        return LogicalType.DECIMAL
     if stored == "binary":
         return _of_binary(kind.base)
     return _BY_STORED[stored] if stored in _BY_STORED else _of_text(column.source_type, kind.base)

@@ -141,7 +141,7 @@ _INSTANT: Final = TypeMapping(
     decoder=f"timestamp_micros({COLUMN})",
     unstorable=f"{COLUMN} = 0",  # zero is the one TIMESTAMP that is none
 )
-_UNSIGNED_BIGINT: Final = TypeMapping(
+UNSIGNED_BIGINT_WIDE: Final = TypeMapping(
     delta_type="decimal(20,0)",
     # The same 64 bits, and no big number is made for each value.
     template=f"CAST({COLUMN} AS SIGNED)",
@@ -150,6 +150,8 @@ _UNSIGNED_BIGINT: Final = TypeMapping(
         f"IF({COLUMN} >= 0, CAST({COLUMN} AS DECIMAL(20,0)), CAST(CAST({COLUMN} AS DECIMAL(20,0)) + 18446744073709551616 AS DECIMAL(20,0)))"
     ),
 )
+"""Of columns that have a value which a BIGINT does not hold; what others are read with, `core.schema.unsigned_bigints` says."""
+_UNSIGNED_BIGINT: Final = replace(UNSIGNED_BIGINT_WIDE, delta_type="bigint")
 
 _MYSQL_FIXED: Final[dict[str, TypeMapping]] = {
     # Without their `tinyInt1isBit=false` the drivers make booleans of TINYINT(1), and 2 becomes true.
@@ -236,6 +238,16 @@ def mysql_mapping(declared: str, types: TypePolicies = DEFAULT_TYPES) -> TypeMap
     if kind.unsigned and base in _MYSQL_UNSIGNED:
         return _MYSQL_UNSIGNED[base]
     return _MYSQL_FIXED.get(base)
+
+
+def is_unsigned_bigint(declared: str) -> bool:
+    """True for a declared BIGINT UNSIGNED, of any display width.
+
+    >>> is_unsigned_bigint("bigint(20) unsigned"), is_unsigned_bigint("bigint"), is_unsigned_bigint("int unsigned")
+    (True, False, False)
+    """
+    kind = DeclaredType.parse(declared)
+    return kind.base == "bigint" and kind.unsigned
 
 
 def under_policy(mapping: TypeMapping, policy: OnUnstorable, as_text: str) -> TypeMapping:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cdc_ops.core import json_codec
+from cdc_ops.core.schema.mysql_types import UNSIGNED_BIGINT_WIDE, is_unsigned_bigint
 from cdc_ops.core.schema.value_policies import DEFAULT_TYPES, OnUnstorable, TypePolicies
 
 _UNFIT: Final = re.compile(r"[\x00-\x1f\x7f/\\:*?\[\]{}]|^\.{1,2}$")
@@ -139,8 +140,15 @@ class TableSchema:
 
     @property
     def fingerprint(self) -> str:
-        """A short hash of columns and keys; it changes only when reading or storing would change."""
-        text = json_codec.dumps([[c.name, c.source_type, c.delta_type, c.expression] for c in self.columns]) + json_codec.dumps(
-            self.primary_key
-        )
+        """A short hash of columns and keys; it changes only when the source does, or how its columns are stored.
+
+        A BIGINT UNSIGNED has the same in both of its stored types: which one it is, the values of the column decide.
+        """
+
+        def stored(column: Column) -> str:
+            narrow = column.delta_type == "bigint" and is_unsigned_bigint(column.source_type)
+            return UNSIGNED_BIGINT_WIDE.delta_type if narrow else column.delta_type
+
+        facts = [[c.name, c.source_type, stored(c), c.expression] for c in self.columns]
+        text = json_codec.dumps(facts) + json_codec.dumps(self.primary_key)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -79,7 +79,7 @@ def only_typed(reading: Reading, kind: Expr) -> Reading:
 def _read(spec: FormatSpec, column: Column, text: Expr, kind: Expr, options: FormatOptions) -> Reading:
     temporal = (LogicalType.DATE, LogicalType.WALL_CLOCK, LogicalType.INSTANT, LogicalType.MOMENT_TEXT, LogicalType.TIME)
     readers: dict[LogicalType, Callable[[], Reading]] = {
-        LogicalType.INTEGER: lambda: values.integer(column, text),
+        LogicalType.INTEGER: lambda: _integer(spec, column, text, kind),
         LogicalType.YEAR: lambda: _year(column, text),
         LogicalType.UNSIGNED_BIGINT: lambda: _unsigned(spec, column, text, kind, options),
         **dict.fromkeys((LogicalType.DECIMAL, LogicalType.DECIMAL_TEXT), lambda: _decimal(spec, column, text, kind, options)),
@@ -100,11 +100,19 @@ def _year(column: Column, text: Expr) -> Reading:
 
 
 def _unsigned(spec: FormatSpec, column: Column, text: Expr, kind: Expr, options: FormatOptions) -> Reading:
-    """Reads numbers of a column that is unsigned, or was: Debezium writes those of a signed column as they are, whatever the mode."""
-    in_bytes = values.is_unsigned(column) and setting(spec, options, UNSIGNED_MODE) == "precise"
+    return values.unsigned_bigint(column, _whole_number(text, kind, in_bytes=setting(spec, options, UNSIGNED_MODE) == "precise"))
+
+
+def _integer(spec: FormatSpec, column: Column, text: Expr, kind: Expr) -> Reading:
+    """Reads whole numbers. Those of a BIGINT that was unsigned may be in bytes; since it is signed, Debezium writes them as they are."""
+    was_unsigned = UNSIGNED_MODE in spec.settings and DeclaredType.parse(column.source_type).base == "bigint"
+    return values.integer(column, _whole_number(text, kind, in_bytes=False) if was_unsigned else text)
+
+
+def _whole_number(text: Expr, kind: Expr, *, in_bytes: bool) -> Expr:
+    """Returns the digits of a number that its schema, or without one `in_bytes`, declares as bytes in base64; else the text."""
     precise = _named(kind, PRECISE, otherwise=in_bytes)
-    number = F.when(precise, values.bind(F.try_to_binary(text, F.lit("base64")), values.big_number)).otherwise(text)
-    return values.unsigned_bigint(column, number)
+    return F.when(precise, values.bind(F.try_to_binary(text, F.lit("base64")), values.big_number)).otherwise(text)
 
 
 def _json(spec: FormatSpec, text: Expr) -> Reading:

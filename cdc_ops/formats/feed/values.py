@@ -5,6 +5,7 @@ record bad.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from operator import or_
 from typing import Final
 
@@ -15,6 +16,7 @@ from cdc_ops.core.balanced import balanced_reduce
 from cdc_ops.core.schema.logical_types import LogicalType, byte_length, fraction_digits, logical_type_of, scale_of, trims_fractions
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
+from cdc_ops.core.schema.unsigned_bigints import LARGEST, NARROW, WIDE, is_narrow, too_large
 from cdc_ops.formats.feed.format import Reading
 
 _EPOCH: Final = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
@@ -28,28 +30,34 @@ _TOO_LOW: Final = f"{10**38 - 1:032X}"
 
 
 def integer(column: Column, text: Expr) -> Reading:
-    """Reads whole numbers; also `true` and `false`, which converters of some tools write for TINYINT(1) and BIT(1)."""
-    spelled = F.when(text == "true", 1).when(text == "false", 0).cast(column.delta_type)
-    return Reading(value=F.coalesce(text.try_cast(column.delta_type), spelled))
+    """Reads whole numbers; also `true` and `false`, which converters of some tools write for TINYINT(1) and BIT(1).
+
+    One that is stored as a decimal is a BIGINT that was unsigned when its table was loaded.
+    """
+    kind = "bigint" if column.delta_type.startswith("decimal") else column.delta_type
+    spelled = F.when(text == "true", 1).when(text == "false", 0).cast(kind)
+    return Reading(value=F.coalesce(text.try_cast(kind), spelled).cast(column.delta_type))
 
 
 def unsigned_bigint(column: Column, text: Expr) -> Reading:
-    """Reads 64-bit numbers that are stored as decimals.
+    """Reads unsigned 64-bit numbers; a negative number stands for the value that wrapped around to it (-1 = 2**64 - 1).
 
-    A negative number stands for the value that wrapped around to it (-1 = 2**64 - 1), unless the source declares the column as signed now:
-    it was unsigned when the table was loaded, and -1 is -1.
+    A value that is larger than its column's BIGINT fails the statement, with a mark that names the column.
     """
-    small, number = text.try_cast("bigint"), text.try_cast("decimal(20,0)")
-    if not is_unsigned(column):
-        return Reading(value=small.cast("decimal(20,0)"))
-    large = F.when(number < 0, number + F.lit(_TWO_TO_64).cast("decimal(20,0)")).otherwise(number).try_cast("decimal(20,0)")
+
+    def stored(number: Expr) -> Expr:
+        two_to_64 = F.lit(_TWO_TO_64).cast(WIDE)
+        whole = F.when(number < 0, number + two_to_64).otherwise(number)
+        large = F.when((whole >= 0) & (whole < two_to_64), whole.try_cast(WIDE))
+        if not is_narrow(column):
+            return large
+        fails = F.raise_error(F.lit(too_large(column.name))).cast(NARROW)
+        return F.when(large > LARGEST, fails).otherwise(large.try_cast(NARROW))
+
+    small = text.try_cast("bigint")
+    large = bind(decimal(replace(column, delta_type=WIDE), text).value, stored)
     # Nearly all values are small; this reads them at a tenth of the cost.
-    return Reading(value=F.when(small >= 0, small.cast("decimal(20,0)")).otherwise(large))
-
-
-def is_unsigned(column: Column) -> bool:
-    """True if the source declares a column as unsigned now."""
-    return DeclaredType.parse(column.source_type).unsigned
+    return Reading(value=F.when(small >= 0, small.cast(NARROW if is_narrow(column) else WIDE)).otherwise(large))
 
 
 def decimal(column: Column, text: Expr) -> Reading:

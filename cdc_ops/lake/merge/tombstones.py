@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from cdc_ops.core.operation.operation import Operation, app_id
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.log.delta_log import DeltaLog
+from cdc_ops.lake.spark.expressions import wide_value
 from cdc_ops.lake.spark.session import idempotent_write, private_session, shared_view
 from cdc_ops.lake.table.create import translated_conflicts
 
@@ -100,7 +101,10 @@ def _counts(operation: Operation) -> Column:
 
 
 def _key(operation: Operation) -> Column:
-    return F.struct(*(F.col(quoted(key)).alias(f"k{index}") for index, key in enumerate(operation.apply.keys)))
+    column = operation.source.schema.column
+    # In the widest type from the beginning: the type of a struct's field is not changed by an append.
+    parts = ((index, wide_value(column(key), F.col(quoted(key)))) for index, key in enumerate(operation.apply.keys))
+    return F.struct(*(value.alias(f"k{index}") for index, value in parts))
 
 
 def _emptied(spark: SparkSession, like: DataFrame, place: str) -> DataFrame:

@@ -19,6 +19,7 @@ from cdc_ops.core.operation.merge_plan import spark_literal
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import KeyRange, Manifest
 from cdc_ops.core.schema.type_widening import canonical_type
+from cdc_ops.core.schema.unsigned_bigints import is_wide
 from cdc_ops.core.schema.value_policies import NullifiedValues
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import LandedRowsLostError
@@ -71,6 +72,7 @@ def land(
         key_ranges=footers.key_ranges() if footers.rows else (),
         null_keys=footers.null_keys() if footers.complete else _count_null_keys(spark, folder, operation.apply.keys),
         nulled=count_marks(spark.read.parquet(folder), operation.source.schema) if lost else NullifiedValues(),
+        wide=tuple(column.name for column in operation.read_schema.columns if is_wide(column)),
     )
     manifest = finish(manifest)
     write_manifest(operation.target.staging, manifest)
@@ -79,6 +81,8 @@ def land(
 
 def read_landed(spark: SparkSession, operation: Operation, manifest: Manifest) -> DataFrame:
     """Returns the landed rows: all of them, or none. Of an archive, the feed of events that landed with them has to be there too.
+
+    Columns that were landed as BIGINT may have become wider since; Spark reads them in the type that they have now.
 
     Raises:
         LandedRowsLostError: files of the manifest are not there, or are not the ones that were written.

@@ -32,6 +32,7 @@ _LOG_RETENTION_HOURS: Final = 30 * 24
 """Delta's default; it refuses a log that is kept for less time than removed files are."""
 _NTZ: Final = "delta.feature.timestampNtz"
 _MOMENT: Final = "timestamp_ntz"
+_WIDENING: Final = "delta.enableTypeWidening"
 
 
 def alter_table(spark: SparkSession, operation: Operation, state: LogState) -> tuple[tuple[str, str], ...]:
@@ -117,6 +118,8 @@ def _needed(change: SchemaChange, state: LogState) -> dict[str, str]:
     needed = {}
     if change.kind is ChangeKind.RENAMED or (change.kind is ChangeKind.ADDED and SPECIAL & set(change.column)):
         needed[MAPPING] = mode if (mode := state.property(MAPPING)) not in {"", "none"} else "name"
+    if change.kind is ChangeKind.WIDENED and not state.property(_WIDENING):
+        needed[_WIDENING] = "true"
     return needed | (_feature(state) if change.after == _MOMENT else {})
 
 

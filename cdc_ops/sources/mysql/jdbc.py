@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from cdc_ops.core.pipeline.pipeline import SourceConfig
 from cdc_ops.core.schema.mysql_types import TypeMapping, mysql_mapping
 from cdc_ops.core.schema.tables import Column, TableSchema
+from cdc_ops.core.schema.unsigned_bigints import is_unsigned, jdbc_mapping
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import ConfigError
 from cdc_ops.sources.base import JdbcRead
@@ -93,4 +94,6 @@ def _security(driver: str, address: Address) -> dict[str, str]:
 
 
 def _mapping(schema: TableSchema, column: Column) -> TypeMapping:
+    if is_unsigned(column):
+        return jdbc_mapping(column)
     return mysql_mapping(column.source_type, schema.types.for_column(column.name)) or TypeMapping(delta_type=column.delta_type)

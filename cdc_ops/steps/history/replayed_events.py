@@ -20,6 +20,7 @@ from cdc_ops.lake.history.read import History, as_feed, open_history, place_in_f
 from cdc_ops.lake.history.rows import Kept
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.merge.sql import INCOMPLETE
+from cdc_ops.lake.spark.expressions import stored_value
 from cdc_ops.steps.stage.batch_request import BatchRequest
 from cdc_ops.steps.stage.folded_events import fold_events, landed_rows
 
@@ -80,7 +81,7 @@ def _of_today(feed: DataFrame, operation: Operation) -> DataFrame:
     stored = {name.lower(): name for name in feed.select("after.*").columns}
     known = {column.name: stored.get(column.name.lower()) for column in operation.full_schema.columns}
     values = [
-        (F.col("after")[name] if (name := known[column.name]) else F.lit(None)).cast(column.delta_type).alias(column.name)
+        stored_value(column, F.col("after")[name] if (name := known[column.name]) else F.lit(None)).alias(column.name)
         for column in operation.full_schema.columns
     ]
     return feed.withColumn("after", F.when(F.col("after").isNotNull(), F.struct(*values)))

@@ -22,6 +22,7 @@ from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.reconcile.diff import AbandonedOperation, CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.core.reconcile.key_buckets import Buckets, cut
 from cdc_ops.core.schema.tables import Column, TableSchema
+from cdc_ops.core.schema.unsigned_bigints import widened_schema
 from cdc_ops.errors import RequestError, SourceTableError
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.planning.request import Draft, TableRequest, new_operation
@@ -187,7 +188,7 @@ def plan_verification(source: Source, source_table: SourceTable, readers: int) -
         RequestError: its rows at the source are changes.
     """
     check_comparable(source_table)
-    schema = source_table.schema
+    schema = widened_schema(source_table.schema)  # nothing is stored: it holds whatever either side has
     delete_where = source_table.config.settings.apply.apply_as_deletes
     exact = not delete_where and not source.undigestible(schema, tuple(column.name for column in schema.columns))
     return VerifyPlan(

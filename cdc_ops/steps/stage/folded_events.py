@@ -8,7 +8,7 @@ from cdc_ops.core.apply.metadata_columns import SEQUENCE
 from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.formats.feed.fold import DELETED, WHOLE, changes_per_key, latest_per_key, without_nulls
-from cdc_ops.lake.spark.expressions import is_true
+from cdc_ops.lake.spark.expressions import is_true, stored_value
 
 
 def fold_events(feed: DataFrame, operation: Operation, *, truncated: bool, partial: bool = True) -> DataFrame:
@@ -42,7 +42,7 @@ def landed_rows(latest: DataFrame, operation: Operation, place: Column) -> DataF
     """Returns rows as they are landed: the columns, whether the row is gone, which columns are known if not all are, and their place."""
     keys, all_of_them = set(operation.apply.keys), len(operation.full_schema.columns)
     values = [
-        F.col("key" if column.name in keys else "row")[column.name].cast(column.delta_type).alias(column.name)
+        stored_value(column, F.col("key" if column.name in keys else "row")[column.name]).alias(column.name)
         for column in operation.full_schema.columns
     ]
     known = F.col(DELETED) | F.col(WHOLE) | ((F.size("present") == all_of_them) & ~F.array_contains("present", REST_IS_NULL))

@@ -29,6 +29,7 @@ from cdc_ops.core.schema.schema_evolution import (
 )
 from cdc_ops.core.schema.schema_evolution import SchemaPolicy as Policy
 from cdc_ops.core.schema.tables import TableSchema
+from cdc_ops.core.schema.unsigned_bigints import schema_as_stored
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import RequestError, SchemaChangedError, SourceTableError
 from cdc_ops.sources.base import Source
@@ -52,7 +53,7 @@ def apply_schema_policy(source_table: SourceTable, head: LakeHead | None, reques
         SchemaChangedError: the policy does not follow.
         RequestError: the run names columns that the table does not have.
     """
-    source_table = with_collated_keys(source_table, head, request)
+    source_table = _with_width_of_table(with_collated_keys(source_table, head, request), head, request)
     _check_cursor(source_table, head)
     check_deletes(source_table, head, request)
     check_request(source_table.stored_as, source_table.config, head, request)
@@ -176,8 +177,17 @@ def check_columns_unchanged(source: Source, operation: Operation) -> None:
         raise _changed(operation, "; ".join(found) + ".")
 
 
+def _with_width_of_table(source_table: SourceTable, head: LakeHead | None, request: RunRequest) -> SourceTable:
+    """Returns a table with columns as wide as the lake has them; a new generation is as wide as its values need."""
+    if head is None or request.mode is ResyncMode.FULL:
+        return source_table
+    return replace(source_table, schema=schema_as_stored(source_table.schema, head.columns))
+
+
 def _decision(source_table: SourceTable, head: LakeHead | None) -> Decision:
     settings = source_table.config.settings
+    if head is not None:
+        source_table = replace(source_table, schema=schema_as_stored(source_table.schema, head.columns))
     if head is None:
         return Decision(schema=source_table.schema, source=source_table.schema)
     asked = SchemaSettings(

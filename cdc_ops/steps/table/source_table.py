@@ -10,11 +10,13 @@ from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.collated_keys import source_names
 from cdc_ops.core.schema.schema_evolution import SchemaChange
 from cdc_ops.core.schema.tables import Column, TableSchema
+from cdc_ops.core.schema.unsigned_bigints import widened
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.table.storage import stored_as
 from cdc_ops.steps.table.unstored_columns import hidden_columns
+from cdc_ops.steps.table.wide_columns import wide_from_the_start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +75,8 @@ def read_source_table(pipeline: Pipeline, source: Source, config: TableConfig) -
     schema = source.schema(
         config.table, columns=settings.load.columns, except_columns=settings.load.except_column_list, types=settings.types
     )
-    keys, hidden = _checked_keys(config, schema), hidden_columns(source, config)
+    schema = wide_from_the_start(config, schema)
+    keys, hidden = _checked_keys(config, schema), widened(hidden_columns(source, config))
     for name, condition in (
         ("apply_as_deletes", settings.apply.apply_as_deletes),
         ("apply_as_truncates", settings.apply.apply_as_truncates),
