@@ -474,3 +474,31 @@ def test_a_table_that_was_read_by_query_follows_its_archive_after_a_full_resync_
     assert not world.resync(ResyncMode.FULL).failures
     assert not world.run().failures
     assert world.lake("items", "id, name") == world.source("items", "id, name") == [(1, "aa"), (2, "b")]
+
+
+@pytest.mark.parametrize("scd_type", [1, 2])
+def test_deletes_are_remembered_over_an_alter_that_makes_the_key_wider(
+    mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path, scd_type: int
+) -> None:
+    world = log_world(mariadb, tmp_path, spark)
+    world.configure(stored_as_scd_type=scd_type)
+    world.sql("CREATE TABLE items (id INT PRIMARY KEY, name VARCHAR(20))")
+    sink, db = Sink(tmp_path / "archive", world.database, "items"), world.database
+
+    def row(key: int) -> dict[str, Any]:
+        return {"id": key, "name": "n"}
+
+    sink.write(*(change("c", 100 + key, after=row(key), database=db) for key in (1, 2, 3)))
+    assert not world.run().failures
+    sink.write(change("d", 200, before=row(2), database=db))
+    assert not world.run().failures
+    world.sql("ALTER TABLE items MODIFY id BIGINT")
+    sink.write(change("d", 300, before=row(1), database=db), change("c", 301, after=row(2**40), database=db))
+    report = world.run()
+    assert not report.failures, [str(failure.error) for failure in report.failures]
+    sink.write(change("u", 150, after=row(2), database=db), change("u", 250, after=row(1), database=db))  # both are late
+    assert not world.run().failures
+    living = "WHERE __END_AT IS NULL" if scd_type == 2 else ""
+    found = spark.sql(f"SELECT id FROM delta.`{world.path('items')}` {living} ORDER BY id").collect()
+    assert [tuple(one) for one in found] == [(3,), (2**40,)]
+    assert dict(spark.read.format("delta").load(world.path("items")).dtypes)["id"] == "bigint"

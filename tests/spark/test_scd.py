@@ -360,3 +360,39 @@ def test_deletes_are_remembered_for_the_tombstone_retention_and_by_the_generatio
     assert remembered(planned_at=operation.planned_at + timedelta(days=1)) == [(7, [5])]
     assert remembered(planned_at=operation.planned_at + timedelta(days=1, microseconds=1)) == []
     assert remembered(generation=operation.generation + 1) == [], "a table that was created again has its rows from the source"
+
+
+def test_deletes_are_remembered_while_their_key_becomes_wider(spark: SparkSession, tmp_path: Path) -> None:
+    stored = TableStorage(tombstones=str(tmp_path / "tombstones"), tombstone_retention=timedelta(days=1))
+    first = Case(root=str(tmp_path)).operation(1, stored_as=stored)
+
+    def told(op_seq: int, kind: str, key: str, place: int, **changes: Any) -> Operation:
+        keys = tuple(f"k{index}" for index in range(len(key.split(", "))))
+        operation = with_fields(first, op_seq=op_seq, schema=schema(*((one, kind) for one in keys), keys=keys), keys=keys, **changes)
+        columns = ", ".join(f"CAST({value} AS {kind}) AS {one}" for one, value in zip(keys, key.split(", "), strict=True))
+        tombstones.remember(spark, operation, spark.sql(f"SELECT {columns}, array({place}L) AS place"), "place")
+        return replace(operation, op_seq=op_seq + 1)
+
+    def older(operation: Operation, key: str) -> bool:
+        batch = spark.sql(f"SELECT CAST({key} AS {operation.source.schema.columns[0].delta_type}) AS k0, array(4L) AS place")
+        return tombstones.without_deleted(spark, operation, batch, "place", "").isEmpty()
+
+    narrow = told(1, "int", "7", 5)
+    assert (older(narrow, "7"), older(narrow, "8")) == (True, False)
+    wide = told(2, "bigint", str(2**40), 5)
+    for key in (7, 2**40):
+        assert older(wide, str(key)), key
+    assert not older(wide, str(2**40 + 1))
+    widest = told(3, "decimal(20,0)", str(2**63), 5)
+    for key in (7, 2**40, 2**63):
+        assert older(widest, str(key)), key
+    told(4, "bigint", "9", 5)  # its column became narrower at the source: what is remembered stays
+    assert older(widest, "9")
+    assert older(widest, str(2**63))
+    # A full resync made a generation with other keys, of which nothing is remembered yet.
+    other = with_fields(replace(widest, op_seq=5), generation=2, schema=schema(("k0", "binary"), keys=("k0",)), keys=("k0",))
+    assert not older(other, "'7'")
+    assert older(told(5, "binary", "'7'", 5, generation=2), "'7'")
+    found = tombstones.recalled(spark, told(6, "int", "1, 2", 5, generation=3))
+    assert found is not None
+    assert [(row["key"]["k0"], row["key"]["k1"]) for row in found.collect()] == [(1, 2)]

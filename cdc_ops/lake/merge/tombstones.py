@@ -2,6 +2,8 @@
 
 They are written before the statement that deletes, once an operation. One whose operation never commits does no harm: that the key was
 deleted at that place is true all the same, and the next try reads the same event. A row without a key is a TRUNCATE, of all keys.
+
+A key's type may become wider, as its column's may, and an append changes no type: the tombstones are rewritten then.
 """
 
 from collections.abc import Iterable
@@ -11,9 +13,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.operation.operation import Operation, app_id
+from cdc_ops.core.schema.type_widening import canonical_type, common_type
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.log.delta_log import DeltaLog
-from cdc_ops.lake.spark.expressions import wide_value
 from cdc_ops.lake.spark.session import idempotent_write, private_session, shared_view
 from cdc_ops.lake.table.create import translated_conflicts
 
@@ -36,7 +38,11 @@ def remember(spark: SparkSession, operation: Operation, deleted: DataFrame, sequ
         LakeConflictError: another process changes that table.
     """
     path = operation.apply.stored_as.tombstones
-    rows = deleted.select(_key(operation).alias("key"), F.col(quoted(sequence)).alias("sequence"))
+    log = DeltaLog(path)
+    version = log.newest()
+    noted, wanted = _noted_types(log, version), _wanted_types(operation)
+    kinds = _common_types(noted, wanted)
+    rows = deleted.select(_key(operation).cast(_struct(kinds or wanted)).alias("key"), F.col(quoted(sequence)).alias("sequence"))
     for place in truncates:
         rows = rows.unionByName(_emptied(spark, rows, place))
     told = {
@@ -45,23 +51,26 @@ def remember(spark: SparkSession, operation: Operation, deleted: DataFrame, sequ
         "noted_at": F.lit(operation.planned_at),
     }
     rows = rows.withColumns(told)
-    version = DeltaLog(path).newest()
-    compact = version is not None and (version + 1) % COMPACTED == 0
+    rewritten = version is not None and ((version + 1) % COMPACTED == 0 or kinds != noted)
     conf = idempotent_write(f"{app_id(operation.pipeline, operation.table)}/tombstones", operation.op_seq)
     with shared_view(rows) as view, private_session(spark, conf) as session:
         new = session.table(view)
-        if compact:
-            new = _latest(session.read.format("delta").load(path).where(_counts(operation)).unionByName(new))
+        if rewritten:
+            new = _latest(_known(session, operation, kinds).unionByName(new) if kinds else new)
         with translated_conflicts(f"the tombstones of {operation.table}"):
-            new.coalesce(1).write.format("delta").mode("overwrite" if compact else "append").save(path)
+            writer = new.coalesce(1).write.format("delta")
+            (writer.mode("overwrite").option("overwriteSchema", "true") if rewritten else writer.mode("append")).save(path)
 
 
 def recalled(spark: SparkSession, operation: Operation) -> DataFrame | None:
     """Returns the deletes that are remembered: `key`, NULL for all keys, and `sequence`; None if there are none."""
     path = operation.apply.stored_as.tombstones
-    if not path or DeltaLog(path).newest() is None:
+    log = DeltaLog(path) if path else None
+    version = log.newest() if log else None
+    if log is None or version is None:
         return None
-    return spark.read.format("delta").load(path).where(_counts(operation)).select("key", "sequence")
+    kinds = _common_types(_noted_types(log, version), _wanted_types(operation))
+    return _known(spark, operation, kinds).select("key", "sequence") if kinds else None
 
 
 def without_deleted(spark: SparkSession, operation: Operation, batch: DataFrame, sequence: str, deleted: str) -> DataFrame:
@@ -80,7 +89,8 @@ def without_deleted(spark: SparkSession, operation: Operation, batch: DataFrame,
     keyed = F.col("key").isNotNull()
     last = known.where(keyed).groupBy(F.col("key").alias("__cdc_buried")).agg(F.max("sequence").alias(_AT))
     emptied = known.where(~keyed).agg(F.max("sequence").alias("__cdc_emptied"))
-    joined = batch.withColumn("__cdc_key", _key(operation)).join(last, F.col("__cdc_key") == F.col("__cdc_buried"), "left")
+    key = _key(operation).cast(known.schema["key"].dataType)
+    joined = batch.withColumn("__cdc_key", key).join(last, F.col("__cdc_key") == F.col("__cdc_buried"), "left")
     joined = joined.crossJoin(F.broadcast(emptied))
     place = F.col(quoted(sequence))
     older = F.coalesce(F.greatest(_AT, "__cdc_emptied") > place, F.lit(False))
@@ -100,11 +110,38 @@ def _counts(operation: Operation) -> Column:
     return (F.col("generation") == operation.generation) & (F.col("noted_at") >= F.lit(since))
 
 
+def _noted_types(log: DeltaLog, version: int | None) -> tuple[str, ...]:
+    """Returns the types of the keys in the tombstones, () if there are none."""
+    return () if version is None else tuple(canonical_type(kind) for _, kind in log.state(version).fields("key"))
+
+
+def _wanted_types(operation: Operation) -> tuple[str, ...]:
+    """Returns the types of an operation's keys."""
+    stored = {column.name.lower(): canonical_type(column.delta_type) for column in operation.full_schema.columns}
+    return tuple(stored[key.lower()] for key in operation.apply.keys)
+
+
+def _common_types(noted: tuple[str, ...], wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the types that hold both keys that are noted and those of an operation, () if they are other keys.
+
+    Within a generation keys are only widened, so other ones are those of an earlier generation, which do not count.
+    """
+    common = [common_type(one, other) for one, other in zip(noted, wanted, strict=False)]
+    return tuple(kind for kind in common if kind) if len(noted) == len(wanted) and all(common) else ()
+
+
+def _known(spark: SparkSession, operation: Operation, kinds: tuple[str, ...]) -> DataFrame:
+    """Returns the tombstones that count, with keys of some types."""
+    rows = spark.read.format("delta").load(operation.apply.stored_as.tombstones).where(_counts(operation))
+    return rows.withColumn("key", F.col("key").cast(_struct(kinds)))
+
+
+def _struct(kinds: tuple[str, ...]) -> str:
+    return f"struct<{', '.join(f'k{index}: {kind}' for index, kind in enumerate(kinds))}>"
+
+
 def _key(operation: Operation) -> Column:
-    column = operation.source.schema.column
-    # In the widest type from the beginning: the type of a struct's field is not changed by an append.
-    parts = ((index, wide_value(column(key), F.col(quoted(key)))) for index, key in enumerate(operation.apply.keys))
-    return F.struct(*(value.alias(f"k{index}") for index, value in parts))
+    return F.struct(*(F.col(quoted(key)).alias(f"k{index}") for index, key in enumerate(operation.apply.keys)))
 
 
 def _emptied(spark: SparkSession, like: DataFrame, place: str) -> DataFrame:

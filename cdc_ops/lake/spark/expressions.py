@@ -12,7 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from cdc_ops.core.schema.tables import Column as TableColumn
-from cdc_ops.core.schema.unsigned_bigints import LARGEST, WIDE, is_narrow, is_unsigned, too_large
+from cdc_ops.core.schema.unsigned_bigints import LARGEST, is_narrow, too_large
 from cdc_ops.core.text import quoted
 
 
@@ -41,11 +41,6 @@ def stored_value(column: TableColumn, value: Column) -> Column:
         return value.cast(column.delta_type)
     fails = F.raise_error(F.lit(too_large(column.name))).cast(column.delta_type)
     return F.when(value > LARGEST, fails).otherwise(value.cast(column.delta_type))
-
-
-def wide_value(column: TableColumn | None, value: Column) -> Column:
-    """Returns a value of a BIGINT UNSIGNED in the type that holds all of them, another value as it is."""
-    return value.cast(WIDE) if column is not None and is_unsigned(column) else value
 
 
 def is_true(condition: str) -> Column:
