@@ -190,6 +190,28 @@ def test_an_application_that_lives_on_although_it_was_given_up_brings_nothing_ba
     assert world.data_commits("orders") == [1, 2]
 
 
+def test_a_comparison_that_is_committed_already_and_merged_again_says_so_and_not_that_nothing_differs(
+    mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path
+) -> None:
+    world = World(mariadb, tmp_path, spark)
+    world.sql(ORDERS, "INSERT INTO orders (customer, amount) SELECT CONCAT('c', seq), seq FROM seq_1_to_50", "ANALYZE TABLE orders")
+    assert_done(world.run())
+    outcomes = []
+
+    def merges_twice(job: JobSpec) -> StepResult:
+        world.execute(replace(job, step=Step.EXTRACT))
+        for _ in range(2):
+            result = world.execute(replace(job, step=Step.MERGE))
+            outcomes.extend(one.outcome for table in result.tables for one in table.operations)
+        return result
+
+    world.sql("DELETE FROM orders WHERE id = 7")
+    [run] = assert_done(reconcile(world, execute_with=merges_twice)).runs
+    assert outcomes == [Outcome.APPLIED, Outcome.ALREADY_APPLIED]
+    assert (run.status, run.result.counts.deleted) == (TableRunStatus.COMMITTED, 1)
+    assert (equal(world), world.data_commits("orders")) == (True, [1, 2])
+
+
 def test_a_table_without_cursor_is_compared_by_every_run_and_only_what_differs_is_merged(world: World) -> None:
     world.sql("CREATE TABLE plain (id VARCHAR(20) PRIMARY KEY, amount DECIMAL(12,2))")
     numbers = "generate_series(1, 500) AS seq" if world.schema == "public" else "seq_1_to_500"
