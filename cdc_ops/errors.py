@@ -49,6 +49,7 @@ the first kind and fails at once on the second.
     |   `-- LeaseHeldError         (retryable) another run works on the table
     `-- JobError                a Spark application ended without a usable result
         |-- JobLostError           (retryable) killed, out of memory, no result file
+        |-- SparkServerLostError   (retryable) the Spark Connect server does not answer, or ended during the work
         |-- UnforeseenJobError     (retryable) Spark or a driver failed with an unknown error
         `-- TableRunError          some tables of a group failed
             `-- RetryableTableRunError (retryable) all of them with retryable errors
@@ -290,6 +291,12 @@ class JobError(CdcError):
 
 class JobLostError(JobError):
     """The application was killed or died before it wrote its result."""
+
+    retryable = True
+
+
+class SparkServerLostError(JobError):
+    """The Spark Connect server does not answer, or ended while it worked; a retry may succeed."""
 
     retryable = True
 

@@ -372,6 +372,7 @@ def build_job(context: Context, request: RunRequest, step: Step, operations: Ite
         package_version=__version__,
         known=known_tables(pipeline) if reads_archives else None,
         small=is_small(frozen, sizes),
+        spark=pipeline.spark if pipeline.spark.connect else None,
     )
 
 

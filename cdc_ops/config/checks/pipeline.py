@@ -55,6 +55,10 @@ def _check_sections(data: Data, document: Document) -> Iterator[Problem]:
         elif not name.startswith("spark."):
             message = f"{name!r} is not a Spark setting: Spark settings start with 'spark.', and Spark ignores others."
             yield Problem(mark=_key(document, ("spark", "conf", name)), message=message, valid=f"Did you mean 'spark.hadoop.{name}'?")
+    for name in ("driver_memory", "jars") if data.get("spark", {}).get("connect") else ():
+        if name in data["spark"]:
+            message = f"{name!r} has no effect with 'connect': the server has been started already."
+            yield Problem(mark=_key(document, ("spark", name)), message=message, valid="Set it where the server is started.")
     source, target = data.get("source", {}), data.get("target", {})
     if source.get("kind") is SourceKind.POSTGRES and "jdbc_driver" in source:
         message = "'jdbc_driver' chooses between the drivers of MySQL and MariaDB; Postgres has only one."

@@ -89,6 +89,7 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
     (SparkConfig, "conf"): Rule(examples=({"spark.sql.shuffle.partitions": "8"},)),
     (SparkConfig, "driver_memory"): Rule(convert=values.parse_memory, pattern="^[1-9][0-9]{0,6}[kmgtKMGT]$", examples=("2g",)),
     (SparkConfig, "jars"): Rule(convert=_optional(values.parse_location), examples=("/opt/cdc-ops/jars",)),
+    (SparkConfig, "connect"): Rule(convert=_optional(values.parse_connect), pattern="^(sc://.+)?$", examples=("sc://127.0.0.1:15002",)),
     (TableSettings, "keys"): Rule(examples=("id", ["order_id", "line"])),
     (LoadSettings, "cursor"): Rule(examples=("updated_at", ["updated_at", "id"], "COALESCE(updated_at, created_at)")),
     (LoadSettings, "lookback"): Rule(minimum=_NO_TIME, examples=("30s", "5m")),

@@ -5,6 +5,7 @@ import zoneinfo
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
 
+from cdc_ops.core.pipeline.connect_address import ConnectAddress
 from cdc_ops.core.text import did_you_mean
 
 _UNITS: Final = {"ms": timedelta(milliseconds=1), "s": timedelta(seconds=1), "m": timedelta(minutes=1), "h": timedelta(hours=1)} | {
@@ -201,6 +202,12 @@ def parse_memory(text: str) -> str:
     found = re.match(r"^(\d+)\s*([kmgtKMGT])(i?[bB])?$", text)
     hint = f". Did you mean {found[1]}{found[2].lower()}?" if found else ""
     raise ValueError(f"{text!r} is not an amount of memory as Spark writes it, such as 512m or 2g{hint}")
+
+
+def parse_connect(text: str) -> str:
+    """Checks the address of a Spark Connect server."""
+    ConnectAddress.parse(text)
+    return text
 
 
 def parse_connection(text: str) -> str:

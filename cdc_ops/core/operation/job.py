@@ -9,7 +9,7 @@ from cdc_ops.core.maintenance import MaintenancePlan, TableStats
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import OperationResult
 from cdc_ops.core.phases import Phases
-from cdc_ops.core.pipeline.pipeline import SourceConfig
+from cdc_ops.core.pipeline.pipeline import SourceConfig, SparkConfig
 from cdc_ops.core.pipeline.unknown_tables import KnownTables
 from cdc_ops.core.schema.tables import TableName
 
@@ -63,6 +63,7 @@ class JobSpec:
         package_version: The writer's version; a job of another version refuses.
         known: Which tables the pipeline file speaks of now, for those that read archives.
         small: Whether starting a JVM costs more than the work (`core.operation.job_size`); in doubt it is not.
+        spark: The server to work on and the settings there. None = Spark as spark-submit, or whoever runs the job, has started it.
     """
 
     step: Step
@@ -75,6 +76,7 @@ class JobSpec:
     maintenance: tuple[MaintenanceTask, ...] = ()
     known: KnownTables | None = None
     small: bool = False
+    spark: SparkConfig | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

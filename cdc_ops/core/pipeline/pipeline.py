@@ -107,12 +107,15 @@ class SparkConfig:
         driver_memory: Memory of the Spark driver, e.g. `2g`.
         jars: Folder of the jars. "" = the folder in `CDC_OPS_JARS`; without it, Spark resolves the jars by their coordinates at every
             start.
+        connect: Address of a Spark Connect server that runs all the time: `sc://127.0.0.1:15002`, or `sc://host:443/;use_ssl=true` on
+            another machine. Runs then start no JVM. "" = each run starts Spark itself (docs/install.md#a-spark-server-that-lives-on).
     """
 
     connection: str = "spark_default"
     conf: tuple[tuple[str, str], ...] = ()
     driver_memory: str = "2g"
     jars: str = ""
+    connect: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

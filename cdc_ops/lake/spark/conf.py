@@ -41,9 +41,7 @@ def usual_conf() -> dict[str, str]:
     Sizes of the machine are left out (`machine_conf`), because the process that submits is not the one that works.
     """
     return {
-        # Small batches become few files: merge shuffle partitions up to the advisory size instead of one file a core.
-        "spark.sql.adaptive.enabled": "true",
-        "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+        **session_conf(),
         # Spark keeps 100 generated classes, Delta's own plans need more for one table: each small MERGE compiled 43 of them again, now 6.
         "spark.sql.codegen.cache.maxEntries": "1000",
         # PySpark would look up the line of Python of each Column function, and tell Java: half of the time that a feed takes to be planned.
@@ -51,6 +49,15 @@ def usual_conf() -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "WARN",
+    }
+
+
+def session_conf() -> dict[str, str]:
+    """Returns those of the usual settings that a session can be given after Spark was started."""
+    return {
+        # Small batches become few files: merge shuffle partitions up to the advisory size instead of one file a core.
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     }
 
 

@@ -1,13 +1,14 @@
 """The Spark session: the one place where jobs, the command line and tests get theirs from."""
 
 import os
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc_ops.core.pipeline.pipeline import SparkConfig
+from cdc_ops.lake.spark import connect
 from cdc_ops.lake.spark import jars as jar_sets
 from cdc_ops.lake.spark.conf import EXTENSIONS, machine_conf, needed_conf, store_conf, usual_conf
 from cdc_ops.lake.spark.jvm_log import JvmLog
@@ -36,6 +37,22 @@ def build_session(
     for name, value in conf.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def open_session(app_name: str, spark: SparkConfig | None) -> SparkSession:
+    """Opens the session of a job: on the server that its pipeline names, or where spark-submit has started Spark.
+
+    Args:
+        app_name: As for `build_session`.
+        spark: With the server's address; None = there is no server.
+    """
+    return connect.open_connected(spark.connect, dict(spark.conf)) if spark and spark.connect else build_session(app_name)
+
+
+def close_session(spark: SparkSession) -> None:
+    """Ends an application: its JVM, or its sessions on a server, which lives on."""
+    application = connect.application_of(spark)
+    application.close() if application else spark.stop()
 
 
 def _chosen_conf(extra_conf: Mapping[str, str]) -> dict[str, str]:
@@ -82,14 +99,59 @@ def private_session(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[Sp
             private.conf.set(name, value)
         yield private
     finally:
-        for name in conf:
-            private.conf.unset(name)
+        end_session(private, conf)
+
+
+@contextmanager
+def table_session(spark: SparkSession) -> Iterator[SparkSession]:
+    """Opens a session for the work on one table, and ends it on a server, where it would stay for an hour."""
+    own = sibling_session(spark)
+    try:
+        yield own
+    finally:
+        if application := connect.application_of(own):
+            application.end_session(own)
 
 
 def sibling_session(spark: SparkSession) -> SparkSession:
-    """Returns another session of the same application, with settings and views of its own."""
+    """Returns another session of the same application, with settings and views of its own; on a server it ends with the application."""
+    if application := connect.application_of(spark):
+        return application.new_session()
     beside: SparkSession = getattr(spark, "newSession" if hasattr(spark, "newSession") else "cloneSession")()
     return beside
+
+
+def end_session(private: SparkSession, conf: Iterable[str]) -> None:
+    """Ends a session on a server; elsewhere it takes back the settings that would make Delta skip a later statement."""
+    if application := connect.application_of(private):
+        application.end_session(private)
+        return
+    for name in conf:
+        private.conf.unset(name)
+
+
+@contextmanager
+def interrupting(spark: SparkSession) -> Iterator[None]:
+    """Makes a server give up the application's statements when its process is told to end: their threads would wait for them."""
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception) and (application := connect.application_of(spark)):
+            application.interrupt()
+        raise
+
+
+def pinned(frame: DataFrame) -> DataFrame:
+    """Returns a DataFrame that reads the files that are there now, or fails.
+
+    A session of this process finds the files once, when the DataFrame is made. A server finds them again at each use, once it has dropped
+    the plan from its cache: what vanished meanwhile would be left out in silence.
+    """
+    if not connect.is_connected(frame.sparkSession):
+        return frame
+    view = connect.view_name()
+    frame.createTempView(view)  # it holds the analysed plan, as long as the session
+    return frame.sparkSession.table(view)
 
 
 @contextmanager
@@ -99,7 +161,7 @@ def shared_view(frame: DataFrame) -> Iterator[str]:
     A DataFrame that is written itself is written with the settings of the session that made it, transaction id included: one of a private
     session holds only for what is read in it.
     """
-    view = f"cdc_ops_{uuid.uuid4().hex}"
+    view = connect.view_name()
     frame.createGlobalTempView(view)
     try:
         yield f"global_temp.{view}"

@@ -1,0 +1,261 @@
+"""Spark on a Spark Connect server that lives on: sessions of one application, checked against what cdc-ops needs. Spark-free until opened.
+
+A server runs for many clients, longer than any of them. So every session here is a new one of the server, never a clone: a clone inherits
+settings, and a transaction id that it inherits makes Delta skip a statement in silence. A session ends with the work that it was for.
+"""
+
+import os
+import threading
+import uuid
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from cdc_ops.core.pipeline.connect_address import TOKEN_VARIABLE, ConnectAddress
+from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, SparkServerLostError
+from cdc_ops.lake.spark import jars
+from cdc_ops.lake.spark.conf import EXTENSION, EXTENSIONS, needed_conf, session_conf
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
+"""The environment variable by which PySpark knows that functions and types are those of Connect."""
+
+_PATIENCE: Final = {"max_retries": 9, "max_backoff": 5000}
+"""Half a minute of tries until a server counts as lost; PySpark's own 10 minutes would hold leases for nothing."""
+
+_LOST: Final = ("UNAVAILABLE", "SESSION_NOT_FOUND", "SESSION_CHANGED", "SESSION_CLOSED", "OPERATION_NOT_FOUND", "RETRIES_EXCEEDED")
+_VIEW: Final = "cdc_ops_"
+_OLD_VIEW: Final = timedelta(days=1)
+_STRING_REDACTION: Final = "spark.sql.redaction.string.regex"
+_HIDDEN: Final = r'(?is:key:\s*"[^"]*(?:passw|secret|token|user|url)[^"]*"\s*value:\s*"(?:[^"\\]|\\.)*")'
+"""Options of a reader, as the server's pages and its event log write the plans that clients send."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """The versions that a server must have: those that this package is tested with."""
+
+    spark: str
+    delta: str
+
+    @classmethod
+    def ours(cls) -> "Versions":
+        """Returns the versions of this environment."""
+        from pyspark import __version__
+
+        return cls(spark=__version__, delta=next(one.revision for one in jars.RESOLVED if one.name.startswith("delta-spark")))
+
+
+@dataclass(slots=True)
+class ConnectApplication:
+    """The sessions of one job on a server.
+
+    Args:
+        address: Where the server listens.
+        conf: The settings of each session.
+    """
+
+    address: ConnectAddress
+    conf: Mapping[str, str]
+    _sessions: "list[SparkSession]" = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def new_session(self) -> "SparkSession":
+        """Returns a new session, with the settings of the application and nothing else."""
+        from pyspark.sql import SparkSession
+        from pyspark.sql.connect.client.retries import DefaultPolicy
+
+        builder = SparkSession.builder.remote(self.address.url(with_token=bool(os.environ.get(TOKEN_VARIABLE))))
+        session: Any = builder.create()
+        with self._lock:
+            self._sessions.append(session)
+        session.client.set_retry_policies([DefaultPolicy(**_PATIENCE)])
+        _APPLICATIONS[session] = self
+        if self.conf:
+            session.conf._set_all(configs=dict(self.conf), silent=False)  # one call; by name, each setting would take one
+        return session  # type: ignore[no-any-return]
+
+    def end_session(self, session: "SparkSession") -> None:
+        """Ends a session on the server, with what it still runs there."""
+        with self._lock:
+            if session in self._sessions:
+                self._sessions.remove(session)
+        _end(session)
+
+    def close(self) -> None:
+        """Ends all sessions, and with them the statements that still run; PySpark may start Spark in this process again after that."""
+        with self._lock:
+            left, self._sessions = self._sessions, []
+        for session in reversed(left):
+            _end(session)
+        os.environ.pop(_MODE, None)
+
+    def interrupt(self) -> None:
+        """Makes the server give up all statements of the application; their callers get an error."""
+        with self._lock:
+            running = list(self._sessions)
+        for session in running:
+            with suppress(Exception):  # a server that is gone has nothing to give up
+                session.interruptAll()
+
+
+_APPLICATIONS: "weakref.WeakKeyDictionary[SparkSession, ConnectApplication]" = weakref.WeakKeyDictionary()
+
+
+def application_of(session: "SparkSession") -> ConnectApplication | None:
+    """Returns the application that a session belongs to, None for a session that is not of a server, or was not opened here."""
+    return _APPLICATIONS.get(session)
+
+
+def is_connected(session: "SparkSession") -> bool:
+    """True for a session of a Spark Connect server, whoever opened it."""
+    return not hasattr(session, "newSession")
+
+
+def open_connected(connect: str, chosen: Mapping[str, str], needed: Versions | None = None) -> "SparkSession":
+    """Opens the first session of an application on a server, which was checked.
+
+    Args:
+        connect: Address of the server.
+        chosen: Settings that the pipeline file chose.
+        needed: The versions that the server must have; None = ours.
+
+    Raises:
+        ConfigError: the address is refused, or a chosen setting is one that only the server's start can set.
+        EnvironmentSetupError: the server has other versions, or lacks what values and commits depend on.
+        SparkServerLostError: the server does not answer.
+    """
+    try:
+        address = ConnectAddress.parse(connect)
+    except ValueError as error:
+        raise ConfigError("'spark.connect' is refused.", why=f"{error}.", data=_NOTHING, next="Correct the pipeline file.") from None
+    first = ConnectApplication(address=address, conf={})
+    try:
+        with translated_loss(connect):
+            probe = first.new_session()
+            check_versions(connect, probe, needed or Versions.ours())
+            conf = _settings(connect, probe, chosen)
+            _drop_old_views(probe)
+            return ConnectApplication(address=address, conf=conf).new_session()
+    finally:
+        first.end_session(probe) if "probe" in locals() else first.close()
+
+
+def check_versions(connect: str, session: "SparkSession", needed: Versions) -> None:
+    """Refuses a server with another Spark or Delta.
+
+    Raises:
+        EnvironmentSetupError: it has other versions, or no Delta.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        delta = str(session.sql("SELECT java_method('io.delta.package', 'VERSION')").collect()[0][0])
+    except PySparkException as error:
+        if is_loss(error):
+            raise
+        delta = "none"
+    found = Versions(spark=session.version, delta=delta)
+    if found != needed:
+        raise EnvironmentSetupError(
+            f"The Spark server at {connect} has Spark {found.spark} and Delta {found.delta};"
+            f" cdc-ops needs Spark {needed.spark} and Delta {needed.delta}.",
+            why="Values and commits are tested with these versions only.",
+            data=_NOTHING,
+            next="Start the server with the same versions as this environment (docs/install.md#a-spark-server-that-lives-on).",
+        )
+
+
+def is_loss(error: BaseException) -> bool:
+    """True if an error says that the server is gone, or that it was started again and knows nothing of the session."""
+    if not type(error).__module__.startswith(("pyspark.errors", "grpc")):
+        return False
+    code = getattr(error, "code", None)
+    status = getattr(code(), "name", "") if callable(code) else ""
+    condition = error.getCondition() or "" if hasattr(error, "getCondition") else ""
+    first = str(error).partition("JVM stacktrace")[0]
+    told = type(error).__name__ in ("SparkConnectGrpcException", "_InactiveRpcError", "_MultiThreadedRendezvous")
+    return any(sign in condition or sign in status or (told and sign in first) for sign in _LOST)
+
+
+def server_lost(connect: str, error: BaseException) -> SparkServerLostError:
+    """Returns the error for a server that does not answer any more."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return SparkServerLostError(
+        f"The Spark server at {connect} does not answer.",
+        why="\n        ".join(lines[:4]),
+        data="The operation is not committed, or the next try finds its commit; the watermark stays.",
+        next="Start the server if it is down, and run again: it continues with the same window.",
+    )
+
+
+@contextmanager
+def translated_loss(connect: str) -> Iterator[None]:
+    """Turns PySpark's errors about a lost server into ours.
+
+    Raises:
+        SparkServerLostError: the server is gone.
+    """
+    try:
+        yield
+    except CdcError:
+        raise
+    except Exception as error:
+        if is_loss(error):
+            raise server_lost(connect, error) from error
+        raise
+
+
+def view_name() -> str:
+    """Returns a new name for a view of the whole server, which says when it was made."""
+    return f"{_VIEW}{datetime.now(UTC):%Y%m%d%H%M%S}_{uuid.uuid4().hex}"
+
+
+def _settings(connect: str, session: "SparkSession", chosen: Mapping[str, str]) -> dict[str, str]:
+    """Returns the settings of each session: what is needed, over what the pipeline file chose, over what is usual if the server says nothing."""
+    extensions = session.conf.get(EXTENSIONS, None) or ""
+    if EXTENSION not in extensions.replace(" ", "").split(","):
+        raise EnvironmentSetupError(
+            f"The Spark server at {connect} does not have the extension of Delta.",
+            why=f"{EXTENSIONS} is {extensions!r} there, and can be set only when a server starts.",
+            data=_NOTHING,
+            next=f"Start it with {EXTENSIONS}={EXTENSION}.",
+        )
+    fixed = sorted(n for n, value in chosen.items() if not session.conf.isModifiable(n) and session.conf.get(n, None) != value)
+    fixed = [name for name in fixed if not name.startswith("spark.hadoop.")]
+    if fixed:
+        raise ConfigError(
+            f"The Spark server at {connect} has other values for {', '.join(fixed)} than the pipeline file.",
+            why="These settings can be set only when a server starts.",
+            data=_NOTHING,
+            next="Set them where the server is started, or remove them from 'spark.conf' of the pipeline file.",
+        )
+    usual = {name: value for name, value in session_conf().items() if session.conf.get(name, None) is None}
+    found = {**usual, **{name: value for name, value in chosen.items() if session.conf.isModifiable(name)}}
+    found |= {name.removeprefix("spark.hadoop."): value for name, value in chosen.items() if name.startswith("spark.hadoop.")}
+    needed = {name: value for name, value in needed_conf().items() if name != EXTENSIONS}
+    theirs = session.conf.get(_STRING_REDACTION, None) or session.conf.get("spark.redaction.string.regex", None)
+    return {**found, **needed, _STRING_REDACTION: f"(?:{theirs})|{_HIDDEN}" if theirs else _HIDDEN}
+
+
+def _drop_old_views(session: "SparkSession") -> None:
+    """Drops the views that killed clients left: they would hold their plans, with the options of readers, as long as the server lives."""
+    limit = f"{_VIEW}{datetime.now(UTC) - _OLD_VIEW:%Y%m%d%H%M%S}"
+    for row in session.sql(f"SHOW VIEWS IN global_temp LIKE '{_VIEW}*'").collect():
+        if row["viewName"] < limit:
+            session.catalog.dropGlobalTempView(row["viewName"])
+
+
+def _end(session: "SparkSession") -> None:
+    ended: Any = session
+    with suppress(Exception):  # a server that is gone has ended it
+        ended.client.set_retry_policies([])
+        ended.stop()
+
+
+_NOTHING: Final = "Nothing was read or written."
