@@ -5,6 +5,7 @@ run in the order of their numbers, and the first that fails ends its table.
 """
 
 import os
+import signal
 import sys
 import time
 import uuid
@@ -28,7 +29,7 @@ from cdc_ops.core.pipeline.connections import variable_name
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, EnvironmentSetupError, UnforeseenJobError
 from cdc_ops.lake.file_io import read_text, write_text
-from cdc_ops.lake.spark.session import build_session
+from cdc_ops.lake.spark.session import close_session, interrupting, lost_server, open_session, table_session
 from cdc_ops.lake.staging.manifests import read_manifest
 from cdc_ops.lake.table.maintenance import maintain
 from cdc_ops.sources.base import Source, open_source
@@ -90,15 +91,43 @@ def main(step: Step, argv: Sequence[str] | None = None) -> int:
             data="Nothing was read or written.",
             next="Install the same version on both sides.",
         )
-    with stopwatch() as watch, measured(RunPhase.SPARK_START):
-        spark = build_session(f"cdc-ops {spec.pipeline} {step}")
     try:
-        replica = spec.source.snapshot_connection
-        result = execute(spark, spec, connection_url(spec.source.connection), print, connection_url(replica) if replica else "")
+        with stopwatch() as watch, measured(RunPhase.SPARK_START):
+            spark = open_session(f"cdc-ops {spec.pipeline} {step}", spec.spark)
+    except CdcError as error:
+        write_text(spec.result_path, json_codec.dumps(_not_begun(spec, error)))
+        return 0
+    try:
+        with _ended_by_signal():
+            replica = spec.source.snapshot_connection
+            result = execute(spark, spec, connection_url(spec.source.connection), print, connection_url(replica) if replica else "")
     finally:
-        spark.stop()
+        close_session(spark)
     write_text(spec.result_path, json_codec.dumps(replace(result, phases=added(imports, watch.phases))))
     return 0
+
+
+@contextmanager
+def _ended_by_signal() -> Iterator[None]:
+    """Lets SIGTERM end the process like Ctrl-C, so that a server does not go on with what nobody waits for."""
+
+    def stop(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _not_begun(spec: JobSpec, error: CdcError) -> StepResult:
+    """Returns the result of a job whose Spark cannot be used: each of its tables fails for that reason, and is retried if it may heal."""
+    print(error, file=sys.stderr)
+    tables = dict.fromkeys([*(one.table for one in spec.operations), *(task.table for task in spec.maintenance)])
+    failed = tuple(TableResult(table=table, error=error.to_payload(), retryable=error.retryable) for table in tables)
+    now = datetime.now(UTC)
+    return StepResult(step=spec.step, run_id=spec.run_id, tables=failed, started_at=now, finished_at=now)
 
 
 def connection_url(connection: str) -> str:
@@ -143,7 +172,7 @@ def execute(spark: SparkSession, spec: JobSpec, url: str, say: Progress, replica
         readings=SharedScans(spark, spec.operations, uuid.uuid4().hex[:12], say, spec.known),
     )
     try:
-        with ThreadPoolExecutor(max_workers=PARALLEL_TABLES) as pool:
+        with ThreadPoolExecutor(max_workers=PARALLEL_TABLES) as pool, interrupting(spark):
             tables = tuple(pool.map(lambda task: task(), _tasks(context, spec)))
     finally:
         guarded.close()
@@ -172,10 +201,14 @@ def _run_table(context: JobContext, step: Step, table: TableName, operations: tu
 
 def _run_operations(context: JobContext, step: Step, table: TableName, operations: tuple[Operation, ...]) -> TableResult:
     done: list[OperationResult] = []
-    spark, pace = context.spark.newSession(), Pace()
+    pace = Pace()
     try:
         # A source is one connection, which two threads must not ask at the same time.
-        with closing(context.connect()) as source, closing(ReplicaReads(source, context.connect_replica, context.say)) as replica:
+        with (
+            closing(context.connect()) as source,
+            closing(ReplicaReads(source, context.connect_replica, context.say)) as replica,
+            table_session(context.spark) as spark,
+        ):
             for operation in operations:
                 with stopwatch() as watch:
                     reads = _reads(step, operation)
@@ -230,16 +263,17 @@ def _told(context: JobContext, operation: Operation, result: OperationResult, wa
 def _maintain_table(context: JobContext, task: MaintenanceTask) -> TableResult:
     try:
         context.say(f"{task.table}: maintenance ({'; '.join(task.plan.reasons)})")
-        spark, now = context.spark.newSession(), datetime.now(UTC)
-        if task.plan.vacuum and task.history is not None:
-            maintain_history(spark, task.history, task.table, now)
-        return TableResult(table=task.table, maintenance=maintain(spark, task, now))
+        now = datetime.now(UTC)
+        with table_session(context.spark) as spark:
+            if task.plan.vacuum and task.history is not None:
+                maintain_history(spark, task.history, task.table, now)
+            return TableResult(table=task.table, maintenance=maintain(spark, task, now))
     except Exception as error:  # as in _run_table
         return _failed(context, task.table, (), error)
 
 
 def _failed(context: JobContext, table: TableName, done: tuple[OperationResult, ...], error: Exception) -> TableResult:
-    known = error if isinstance(error, CdcError) else _unexpected(table, error)
+    known = error if isinstance(error, CdcError) else lost_server(context.spark, error) or _unexpected(table, error)
     context.say(f"{table}: failed with {type(known).__name__}: {known.what}")  # the whole error is in the result, which is reported
     return TableResult(table=table, operations=done, error=known.to_payload(), retryable=known.retryable)
 

@@ -131,6 +131,8 @@ class LocalSpark:
         Args:
             small: Whether it is for a small job: a JVM that is started for one is not kept for others.
         """
+        if self.pipeline.spark.connect:
+            return self._connected()
         from cdc_ops.lake.spark.class_archive import archive_use
         from cdc_ops.lake.spark.jars import jar_list
         from cdc_ops.lake.spark.jvm_log import JvmLog
@@ -152,6 +154,16 @@ class LocalSpark:
             conf = {"spark.driver.memory": self.pipeline.spark.driver_memory, **jvm, **chosen}
             with stopwatch() as watch, measured(RunPhase.SPARK_START):
                 self._spark = build_session(f"cdc-ops {self.pipeline.name}", jars=jars, extra_conf=conf, log=self._log)
+            self._phases = watch.phases
+        return self._spark
+
+    def _connected(self) -> "SparkSession":
+        from cdc_ops.lake.spark.session import open_session
+
+        if self._spark is None:
+            self.say(f"working on the Spark server at {self.pipeline.spark.connect}")
+            with stopwatch() as watch, measured(RunPhase.SPARK_START):
+                self._spark = open_session(f"cdc-ops {self.pipeline.name}", self.pipeline.spark)
             self._phases = watch.phases
         return self._spark
 
@@ -180,8 +192,10 @@ class LocalSpark:
 
     def _stop(self) -> None:
         if self._spark is not None:
+            from cdc_ops.lake.spark.session import close_session
+
             with suppress(Exception):  # a JVM that was killed cannot be stopped; its work is judged by what it left in the lake
-                self._spark.stop()
+                close_session(self._spark)
             self._spark = None
 
     def _end_jvm(self, patience: float = JVM_PATIENCE) -> None:

@@ -34,6 +34,7 @@ def check_together(data: Data, document: Document, suspect: Container[Path] = ()
     missing = () if ("defaults",) in suspect else _check_cursors(data, document, suspect)
     sources = () if ("source",) in suspect else check_source(data, document, _log_entries(data))
     return [
+        *_check_spark(data, document),
         *_check_sections(data, document),
         *sources,
         *_check_entries(data, document),
@@ -45,8 +46,13 @@ def check_together(data: Data, document: Document, suspect: Container[Path] = ()
     ]
 
 
-def _check_sections(data: Data, document: Document) -> Iterator[Problem]:
-    for name in data.get("spark", {}).get("conf", {}):
+def _check_spark(data: Data, document: Document) -> Iterator[Problem]:
+    spark = data.get("spark", {})
+    for name in ("driver_memory", "jars", "connection"):
+        if spark.get("connect") and name in spark:
+            message = f"{name!r} has no effect with 'connect': the server runs already."
+            yield Problem(mark=_key(document, ("spark", name)), message=message, valid="Remove the line.")
+    for name in spark.get("conf", {}):
         if is_secret_conf(name):
             message = f"{name!r} is a secret. Pipeline files must not contain secrets."
             yield Problem(
@@ -55,10 +61,9 @@ def _check_sections(data: Data, document: Document) -> Iterator[Problem]:
         elif not name.startswith("spark."):
             message = f"{name!r} is not a Spark setting: Spark settings start with 'spark.', and Spark ignores others."
             yield Problem(mark=_key(document, ("spark", "conf", name)), message=message, valid=f"Did you mean 'spark.hadoop.{name}'?")
-    for name in ("driver_memory", "jars") if data.get("spark", {}).get("connect") else ():
-        if name in data["spark"]:
-            message = f"{name!r} has no effect with 'connect': the server has been started already."
-            yield Problem(mark=_key(document, ("spark", name)), message=message, valid="Set it where the server is started.")
+
+
+def _check_sections(data: Data, document: Document) -> Iterator[Problem]:
     source, target = data.get("source", {}), data.get("target", {})
     if source.get("kind") is SourceKind.POSTGRES and "jdbc_driver" in source:
         message = "'jdbc_driver' chooses between the drivers of MySQL and MariaDB; Postgres has only one."

@@ -16,7 +16,7 @@ from cdc_ops.core.change_range import ChangeMode, parse_bound
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import ChangesUnavailableError, RequestError
 from cdc_ops.lake.log.change_feed_log import FeedRange, find_range
-from cdc_ops.lake.spark.session import shared_view, sibling_session
+from cdc_ops.lake.spark.session import pinned, shared_view, sibling_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,7 +95,7 @@ def raw_feed(spark: "SparkSession", table: str, feed_range: FeedRange) -> "DataF
     private = sibling_session(spark)
     private.conf.set(_WIDENED, "true")
     with shared_view(_load(private, table, feed_range)) as view:
-        return spark.table(view)
+        return pinned(spark.table(view))
 
 
 def _load(spark: "SparkSession", table: str, feed_range: FeedRange) -> "DataFrame":

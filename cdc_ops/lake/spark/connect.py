@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cdc_ops.core.pipeline.connect_address import TOKEN_VARIABLE, ConnectAddress
 from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, SparkServerLostError
 from cdc_ops.lake.spark import jars
-from cdc_ops.lake.spark.conf import EXTENSION, EXTENSIONS, needed_conf, session_conf
+from cdc_ops.lake.spark.conf import EXTENSION, EXTENSIONS, needed_conf, session_conf, store_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,12 +25,15 @@ if TYPE_CHECKING:
 _MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
 """The environment variable by which PySpark knows that functions and types are those of Connect."""
 
-_PATIENCE: Final = {"max_retries": 9, "max_backoff": 5000}
-"""Half a minute of tries until a server counts as lost; PySpark's own 10 minutes would hold leases for nothing."""
+_TRIES: Final = 9
+_LONGEST_PAUSE: Final = 5000
+"""Milliseconds. Together half a minute until a server counts as lost; PySpark's own 10 minutes would hold leases for nothing."""
 
 _LOST: Final = ("UNAVAILABLE", "SESSION_NOT_FOUND", "SESSION_CHANGED", "SESSION_CLOSED", "OPERATION_NOT_FOUND", "RETRIES_EXCEEDED")
 _VIEW: Final = "cdc_ops_"
 _OLD_VIEW: Final = timedelta(days=1)
+_HADOOP: Final = "spark.hadoop."
+_NOTHING: Final = "Nothing was read or written."
 _STRING_REDACTION: Final = "spark.sql.redaction.string.regex"
 _HIDDEN: Final = r'(?is:key:\s*"[^"]*(?:passw|secret|token|user|url)[^"]*"\s*value:\s*"(?:[^"\\]|\\.)*")'
 """Options of a reader, as the server's pages and its event log write the plans that clients send."""
@@ -74,11 +77,16 @@ class ConnectApplication:
         session: Any = builder.create()
         with self._lock:
             self._sessions.append(session)
-        session.client.set_retry_policies([DefaultPolicy(**_PATIENCE)])
+        session.client.set_retry_policies([DefaultPolicy(max_retries=_TRIES, max_backoff=_LONGEST_PAUSE)])
         _APPLICATIONS[session] = self
-        if self.conf:
-            session.conf._set_all(configs=dict(self.conf), silent=False)  # one call; by name, each setting would take one
+        self.configure(session)
         return session  # type: ignore[no-any-return]
+
+    def configure(self, session: "SparkSession") -> None:
+        """Gives a session the settings of the application."""
+        if self.conf:
+            conf: Any = session.conf
+            conf._set_all(configs=dict(self.conf), silent=False)  # one call; by name, each setting would take one
 
     def end_session(self, session: "SparkSession") -> None:
         """Ends a session on the server, with what it still runs there."""
@@ -134,16 +142,18 @@ def open_connected(connect: str, chosen: Mapping[str, str], needed: Versions | N
         address = ConnectAddress.parse(connect)
     except ValueError as error:
         raise ConfigError("'spark.connect' is refused.", why=f"{error}.", data=_NOTHING, next="Correct the pipeline file.") from None
-    first = ConnectApplication(address=address, conf={})
+    application = ConnectApplication(address=address, conf={})
     try:
         with translated_loss(connect):
-            probe = first.new_session()
-            check_versions(connect, probe, needed or Versions.ours())
-            conf = _settings(connect, probe, chosen)
-            _drop_old_views(probe)
-            return ConnectApplication(address=address, conf=conf).new_session()
-    finally:
-        first.end_session(probe) if "probe" in locals() else first.close()
+            session = application.new_session()
+            check_versions(connect, session, needed or Versions.ours())
+            application.conf = _settings(connect, session, chosen)
+            application.configure(session)
+            _drop_old_views(session)
+    except BaseException:
+        application.close()
+        raise
+    return session
 
 
 def check_versions(connect: str, session: "SparkSession", needed: Versions) -> None:
@@ -217,7 +227,33 @@ def view_name() -> str:
 
 
 def _settings(connect: str, session: "SparkSession", chosen: Mapping[str, str]) -> dict[str, str]:
-    """Returns the settings of each session: what is needed, over what the pipeline file chose, over what is usual if the server says nothing."""
+    """Returns the settings of each session: what is needed, over what the pipeline file chose, over what is usual.
+
+    Usual ones are set only where the server was started without them.
+    """
+    _check_extension(connect, session)
+    fixed = sorted(name for name, value in chosen.items() if not _can_set(session, name) and session.conf.get(name, None) != value)
+    if fixed:
+        raise ConfigError(
+            f"The Spark server at {connect} has other values for {', '.join(fixed)} than the pipeline file.",
+            why="These settings can be set only when a server starts.",
+            data=_NOTHING,
+            next="Set them where the server is started, or remove them from 'spark.conf' of the pipeline file.",
+        )
+    usual = {**session_conf(), **store_conf(os.environ)}
+    found = {name: value for name, value in usual.items() if session.conf.get(name, None) is None}
+    found |= {name: value for name, value in chosen.items() if _can_set(session, name)}
+    found |= {name: value for name, value in needed_conf().items() if name != EXTENSIONS}
+    theirs = session.conf.get(_STRING_REDACTION, None) or session.conf.get("spark.redaction.string.regex", None)
+    found[_STRING_REDACTION] = f"(?:{theirs})|{_HIDDEN}" if theirs else _HIDDEN
+    return {name.removeprefix(_HADOOP): value for name, value in found.items()}  # a session takes them without
+
+
+def _can_set(session: "SparkSession", name: str) -> bool:
+    return name.startswith(_HADOOP) or session.conf.isModifiable(name)
+
+
+def _check_extension(connect: str, session: "SparkSession") -> None:
     extensions = session.conf.get(EXTENSIONS, None) or ""
     if EXTENSION not in extensions.replace(" ", "").split(","):
         raise EnvironmentSetupError(
@@ -226,21 +262,6 @@ def _settings(connect: str, session: "SparkSession", chosen: Mapping[str, str]) 
             data=_NOTHING,
             next=f"Start it with {EXTENSIONS}={EXTENSION}.",
         )
-    fixed = sorted(n for n, value in chosen.items() if not session.conf.isModifiable(n) and session.conf.get(n, None) != value)
-    fixed = [name for name in fixed if not name.startswith("spark.hadoop.")]
-    if fixed:
-        raise ConfigError(
-            f"The Spark server at {connect} has other values for {', '.join(fixed)} than the pipeline file.",
-            why="These settings can be set only when a server starts.",
-            data=_NOTHING,
-            next="Set them where the server is started, or remove them from 'spark.conf' of the pipeline file.",
-        )
-    usual = {name: value for name, value in session_conf().items() if session.conf.get(name, None) is None}
-    found = {**usual, **{name: value for name, value in chosen.items() if session.conf.isModifiable(name)}}
-    found |= {name.removeprefix("spark.hadoop."): value for name, value in chosen.items() if name.startswith("spark.hadoop.")}
-    needed = {name: value for name, value in needed_conf().items() if name != EXTENSIONS}
-    theirs = session.conf.get(_STRING_REDACTION, None) or session.conf.get("spark.redaction.string.regex", None)
-    return {**found, **needed, _STRING_REDACTION: f"(?:{theirs})|{_HIDDEN}" if theirs else _HIDDEN}
 
 
 def _drop_old_views(session: "SparkSession") -> None:
@@ -256,6 +277,3 @@ def _end(session: "SparkSession") -> None:
     with suppress(Exception):  # a server that is gone has ended it
         ended.client.set_retry_policies([])
         ended.stop()
-
-
-_NOTHING: Final = "Nothing was read or written."

@@ -8,6 +8,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.core.pipeline.pipeline import SparkConfig
+from cdc_ops.errors import SparkServerLostError
 from cdc_ops.lake.spark import connect
 from cdc_ops.lake.spark import jars as jar_sets
 from cdc_ops.lake.spark.conf import EXTENSIONS, machine_conf, needed_conf, store_conf, usual_conf
@@ -128,6 +129,12 @@ def end_session(private: SparkSession, conf: Iterable[str]) -> None:
         return
     for name in conf:
         private.conf.unset(name)
+
+
+def lost_server(spark: SparkSession, error: BaseException) -> SparkServerLostError | None:
+    """Returns the error for a server that is gone, None if an error says something else."""
+    application = connect.application_of(spark)
+    return connect.server_lost(application.address.url(), error) if application and connect.is_loss(error) else None
 
 
 @contextmanager

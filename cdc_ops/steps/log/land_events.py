@@ -42,7 +42,7 @@ from cdc_ops.formats.feed.renames import with_names_from_before, with_names_of_n
 from cdc_ops.formats.registry import open_format
 from cdc_ops.lake.quarantine.write import records_again
 from cdc_ops.lake.spark.conf import archive_conf
-from cdc_ops.lake.spark.session import set_missing
+from cdc_ops.lake.spark.session import pinned, set_missing
 from cdc_ops.lake.staging.landing import land
 from cdc_ops.lake.staging.manifests import feed_name, landed_files
 from cdc_ops.steps.archive.frozen_files import after_reading, check_unchanged
@@ -271,7 +271,7 @@ def _landed_feed(
     names = (*_KEPT, *(_NOTED if log.history else ()), *(("table",) if watch else ()))
     kept = [*(F.col(name) for name in names), statement_of(operation.table)]
     feed.select(*kept, F.when(bad, F.col("raw")).alias("raw")).write.mode("overwrite").parquet(folder)
-    return spark.read.schema(feed.select(*kept, "raw").schema).parquet(folder)
+    return pinned(spark.read.schema(feed.select(*kept, "raw").schema).parquet(folder))
 
 
 def _seen_columns(feed: DataFrame, operation: Operation) -> tuple[Column, ...]:

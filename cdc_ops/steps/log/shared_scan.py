@@ -34,7 +34,7 @@ from cdc_ops.formats.files.json_lines import FileLines
 from cdc_ops.formats.registry import open_format
 from cdc_ops.lake.file_io import open_filesystem
 from cdc_ops.lake.spark.conf import archive_conf
-from cdc_ops.lake.spark.session import set_missing, sibling_session
+from cdc_ops.lake.spark.session import pinned, set_missing, sibling_session
 from cdc_ops.lake.staging.manifests import is_landed
 from cdc_ops.steps.archive.frozen_files import present_files
 from cdc_ops.steps.log.event_files import CountedFiles, open_alone
@@ -118,7 +118,7 @@ class SharedScans:
             return None
         check_frozen(FrozenFiles(files=log.files), reading.present)
         part = F.col("part").isin(reading.parts[operation.operation_id], _STRAYS, *((_UNKNOWN,) if watch_of(log, self.known) else ()))
-        found = spark.read.schema(reading.schema).parquet(reading.folder).where(part).drop("part")
+        found = pinned(spark.read.schema(reading.schema).parquet(reading.folder)).where(part).drop("part")
         lines = tuple(reading.lines[file.path] for file in log.files)
         return CountedFiles(files=lines, read=tuple(reading.lines), envelopes=lambda wanted: wanted(found))
 
