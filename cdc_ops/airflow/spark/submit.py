@@ -19,12 +19,13 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 import cdc_ops
 from cdc_ops.airflow.connections import check_spark, deploy_mode, extras, find_connection, source_url
 from cdc_ops.airflow.exceptions import tables_failed, translated
+from cdc_ops.airflow.spark.client_process import ClientProcess
 from cdc_ops.airflow.spark.pending_work import count_attempts, errors_of, named, open_work, record_progress, take_leases
 from cdc_ops.airflow.task_context import TaskContext, label, opened, planned_tables
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult
 from cdc_ops.core.pipeline.connections import variable_name
-from cdc_ops.core.pipeline.pipeline import Pipeline
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig
 from cdc_ops.errors import ConfigError, EnvironmentSetupError, JobLostError, StaleStateError
 from cdc_ops.lake.spark import jars
 from cdc_ops.lake.spark.class_archive import NOTHING, ArchiveUse, archive_use
@@ -68,6 +69,7 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
         self.pipeline = pipeline
         self.step = step
         self.tables = tables
+        self._client: ClientProcess | None = None
 
     def execute(self, context: Context) -> None:
         """Does what is left of the step for the tables that the plan has operations for."""
@@ -80,6 +82,8 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
 
     def on_kill(self) -> None:
         """Kills the application, if one was started."""
+        if self._client is not None:
+            self._client.stop()
         if self._hook is not None:
             super().on_kill()
 
@@ -105,7 +109,8 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
 
     def _submit(self, context: Context, task: TaskContext, job: JobSpec, leases: Sequence[Lease]) -> StepResult:
         """Runs one application and returns its result; meanwhile the leases are kept alive."""
-        archive = self._prepare(task.journal.write(job, task.attempt), job)
+        path = task.journal.write(job, task.attempt)
+        archive = NOTHING if self.pipeline.spark.connect else self._prepare(path, job)
         lost: list[Lease] = []
 
         def stop(lease: Lease) -> None:
@@ -115,7 +120,10 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
         failure, began = "", time.monotonic()
         with LeaseKeeper(task.context.store, leases, task.context.lease_ttl, stop):
             try:
-                super().execute(context)
+                if self.pipeline.spark.connect:
+                    self._run_client(path, job.step)
+                else:
+                    super().execute(context)
             except AirflowException as error:
                 failure = str(error)
             finally:
@@ -125,6 +133,11 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
         if result is not None:
             return task.journal.with_start_seconds(result, task.attempt, time.monotonic() - began)
         raise _lease_lost(lost[0]) if lost else _job_lost(self.step, failure)
+
+    def _run_client(self, spec_path: str, step: Step) -> None:
+        """Runs the application as a process of its own, which works on the Spark server."""
+        self._client = ClientProcess(self.log.info)
+        self._client.run([sys.executable, str(application(step)), spec_path], os.environ | source_environment(self.pipeline))
 
     def _prepare(self, spec_path: str, job: JobSpec) -> ArchiveUse:
         """Sets what spark-submit is started with; returns what its JVM does with the archive of classes."""
@@ -222,16 +235,24 @@ def application_environment(pipeline: Pipeline) -> dict[str, str]:
     Raises:
         ConfigError: the driver runs on the cluster, where an environment can only be given on the command line.
     """
-    source = pipeline.source
-    sources = {variable_name(one.connection): one for one in (source, source.replica) if one is not None and one.connection}
     if deploy_mode(pipeline) == "cluster":
-        for variable in sources:
+        for variable in _sources(pipeline):
             _check_cluster_secret(pipeline, variable)
         return {}
-    environment = {variable: source_url(one) for variable, one in sources.items()} | {"PYSPARK_DRIVER_PYTHON": sys.executable}
+    environment = source_environment(pipeline) | {"PYSPARK_DRIVER_PYTHON": sys.executable}
     if check_spark(pipeline).startswith("local"):
         environment["PYSPARK_PYTHON"] = sys.executable
     return environment
+
+
+def source_environment(pipeline: Pipeline) -> dict[str, str]:
+    """Returns the URLs of source and replica by the variables in which an application looks for them."""
+    return {variable: source_url(source) for variable, source in _sources(pipeline).items()}
+
+
+def _sources(pipeline: Pipeline) -> dict[str, SourceConfig]:
+    sources = (pipeline.source, pipeline.source.replica)
+    return {variable_name(source.connection): source for source in sources if source is not None and source.connection}
 
 
 def _check_cluster_secret(pipeline: Pipeline, variable: str) -> None:

@@ -13,6 +13,10 @@ USER_METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
 CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 
+HIDDEN_OPTIONS: Final = r'(?is:key:\s*"[^"]*(?:passw|secret|token|user|url)[^"]*"\s*value:\s*"(?:[^"\\]|\\.)*")'
+"""Options of a reader, as the pages and the event log of a server write the plans that clients send: not even as text do they show a login."""
+
+
 def needed_conf(extensions: str = "") -> dict[str, str]:
     """Returns the settings that must hold wherever a job runs, whoever has chosen others: values, commits and Delta itself depend on them.
 
@@ -59,6 +63,11 @@ def session_conf() -> dict[str, str]:
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     }
+
+
+def server_conf() -> dict[str, str]:
+    """Returns the settings with which a Spark Connect server is started that cdc-ops works on."""
+    return {**usual_conf(), **machine_conf(), **needed_conf(), "spark.redaction.string.regex": HIDDEN_OPTIONS}
 
 
 def machine_conf(cores: int | None = None) -> dict[str, str]:

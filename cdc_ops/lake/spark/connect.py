@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cdc_ops.core.pipeline.connect_address import TOKEN_VARIABLE, ConnectAddress
 from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, SparkServerLostError
 from cdc_ops.lake.spark import jars
-from cdc_ops.lake.spark.conf import EXTENSION, EXTENSIONS, needed_conf, session_conf, store_conf
+from cdc_ops.lake.spark.conf import EXTENSION, EXTENSIONS, HIDDEN_OPTIONS, needed_conf, session_conf, store_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,8 +35,6 @@ _OLD_VIEW: Final = timedelta(days=1)
 _HADOOP: Final = "spark.hadoop."
 _NOTHING: Final = "Nothing was read or written."
 _STRING_REDACTION: Final = "spark.sql.redaction.string.regex"
-_HIDDEN: Final = r'(?is:key:\s*"[^"]*(?:passw|secret|token|user|url)[^"]*"\s*value:\s*"(?:[^"\\]|\\.)*")'
-"""Options of a reader, as the server's pages and its event log write the plans that clients send."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +243,7 @@ def _settings(connect: str, session: "SparkSession", chosen: Mapping[str, str]) 
     found |= {name: value for name, value in chosen.items() if _can_set(session, name)}
     found |= {name: value for name, value in needed_conf().items() if name != EXTENSIONS}
     theirs = session.conf.get(_STRING_REDACTION, None) or session.conf.get("spark.redaction.string.regex", None)
-    found[_STRING_REDACTION] = f"(?:{theirs})|{_HIDDEN}" if theirs else _HIDDEN
+    found[_STRING_REDACTION] = f"(?:{theirs})|{HIDDEN_OPTIONS}" if theirs else HIDDEN_OPTIONS
     return {name.removeprefix(_HADOOP): value for name, value in found.items()}  # a session takes them without
 
 

@@ -1,0 +1,139 @@
+"""A Spark Connect server as a process of its own, for tests, the demo and small installations; outside the data path.
+
+    with ConnectServer(folder, jars=folder_of_jars) as server:
+        ...  # spark: {connect: <server.url>} in a pipeline file
+
+`python -m cdc_ops.dev.connect_server FOLDER JARS [PORT]` starts one that lives on, and `... FOLDER stop` stops it.
+"""
+
+import importlib.util
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Self
+
+from cdc_ops.core.pipeline.connect_address import PORT
+from cdc_ops.dev.processes import LOG_FILE, ServerProcess, free_port, running_pid, stop_from_pidfile, wait_until
+from cdc_ops.errors import EnvironmentSetupError
+from cdc_ops.lake.spark.conf import server_conf, store_conf
+from cdc_ops.lake.spark.jars import jar_list
+
+_CLASS: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
+_PATIENCE: Final = 120.0
+
+
+class ConnectServer:
+    """One server on the loopback address.
+
+    Args:
+        folder: Holds its log, pid file and scratch data; created if it is missing.
+        jars: Folder of the jars (`cdc_ops.lake.spark.jars`).
+        conf: Settings over those that cdc-ops needs.
+        memory: Memory of its JVM.
+        port: 0 = a free one.
+        outlive: True if it keeps running after the process that started it; then `stop_from_pidfile` ends it.
+    """
+
+    def __init__(
+        self, folder: Path, *, jars: Path, conf: Mapping[str, str] = {}, memory: str = "2g", port: int = 0, outlive: bool = False
+    ) -> None:
+        self.folder = folder.resolve()
+        self.port = port
+        self._jars = jars
+        self._conf = dict(conf)
+        self._memory = memory
+        self._process = ServerProcess("Spark Connect", self.folder, stop_signal=signal.SIGTERM, outlive=outlive)
+
+    @property
+    def url(self) -> str:
+        """The address for `spark.connect`."""
+        return f"sc://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> Path:
+        """The server's log."""
+        return self.folder / LOG_FILE
+
+    def start(self) -> Self:
+        """Starts the server and waits until it listens.
+
+        Raises:
+            EnvironmentSetupError: it does not start.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.port = self.port or free_port()
+        self._process.start(self._command())
+        if not wait_until(self._listens, _PATIENCE, hopeless=lambda: self._process.exit_code() is not None):
+            reason = self._process.log_tail(15)
+            self.stop()
+            raise EnvironmentSetupError(
+                f"The Spark Connect server did not start in {self.folder}.",
+                why=reason,
+                data="Nothing was read or written.",
+                next=f"Read {self.log}",
+            )
+        return self
+
+    def stop(self) -> None:
+        """Stops the server, with all sessions."""
+        self._process.stop()
+
+    def kill(self) -> None:
+        """Kills the server, as a machine does that runs out of memory."""
+        if (pid := running_pid(self.folder)) is not None:
+            os.kill(pid, signal.SIGKILL)
+        self._process.stop()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _command(self) -> list[str]:
+        conf = {
+            **server_conf(),
+            **store_conf(os.environ),
+            "spark.master": "local[*]",
+            "spark.driver.defaultJavaOptions": "-XX:+UseParallelGC",
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": str(self.port),
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
+            **self._conf,
+        }
+        settings = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
+        memory = ("--driver-memory", self._memory, "--jars", jar_list(self._jars))
+        return [str(_spark_home() / "bin" / "spark-submit"), "--class", _CLASS, "--name", "cdc-ops server", *memory, *settings]
+
+    def _listens(self) -> bool:
+        with socket.socket() as probe:
+            probe.settimeout(1.0)
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+def _spark_home() -> Path:
+    found = importlib.util.find_spec("pyspark")  # finds the folder without importing Spark
+    assert found is not None and found.origin is not None
+    return Path(found.origin).parent
+
+
+def main(arguments: list[str]) -> int:
+    """Starts a server that lives on, or stops it."""
+    if len(arguments) not in (2, 3):
+        print("usage: python -m cdc_ops.dev.connect_server FOLDER JARS [PORT] | FOLDER stop", file=sys.stderr)
+        return 2
+    folder = Path(arguments[0])
+    if arguments[1] == "stop":
+        return 0 if stop_from_pidfile(folder) else 1
+    port = int(arguments[2]) if len(arguments) == 3 else PORT
+    print(ConnectServer(folder, jars=Path(arguments[1]), port=port, outlive=True).start().url)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
