@@ -118,7 +118,8 @@ class ConnectServer:
 
 def _spark_home() -> Path:
     found = importlib.util.find_spec("pyspark")  # finds the folder without importing Spark
-    assert found is not None and found.origin is not None
+    assert found is not None
+    assert found.origin is not None
     return Path(found.origin).parent
 
 

@@ -28,7 +28,7 @@ from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, LedgerUnavailableError, SourceTableError, StateError
 from cdc_ops.lake.spark.jars import DEFAULT, S3A, Coordinate
-from cdc_ops.lake.spark.probes import SUPPORTED_JAVA, broken_jars, java_version, probe_folder
+from cdc_ops.lake.spark.probes import SUPPORTED_JAVA, broken_jars, java_version, probe_folder, probe_server
 from cdc_ops.sources.base import Source
 from cdc_ops.state.health import ledger_health
 from cdc_ops.state.sql import open_reader
@@ -90,7 +90,7 @@ def _pipeline(around: Surroundings, pipeline: Pipeline) -> Iterator[Finding]:
                 yield from (_hidden(around, pipeline, one) for one in _tables(around, pipeline, source, tried))
                 configs = tuple(tried)
     rest: tuple[tuple[str, Callable[[], Iterator[Finding]]], ...] = (
-        ("jars", lambda: _jars(around, pipeline)),
+        ("Spark server", lambda: _server(pipeline)) if pipeline.spark.connect else ("jars", lambda: _jars(around, pipeline)),
         ("target", lambda: _folder("target", pipeline.target.root)),
         ("staging", lambda: _folder("staging", pipeline.target.staging)),
     )
@@ -255,6 +255,11 @@ def _jars(around: Surroundings, pipeline: Pipeline) -> Iterator[Finding]:
             next=f"python -m cdc_ops.lake.spark.jars {folder}",
         )
     yield ok("jars", f"{folder}: complete")
+
+
+def _server(pipeline: Pipeline) -> Iterator[Finding]:
+    probe_server(pipeline.spark.connect)
+    yield ok("Spark server", f"{pipeline.spark.connect}: listens; each run checks its versions and settings")
 
 
 def _needed(on_s3: bool) -> tuple[Coordinate, ...]:

@@ -14,7 +14,7 @@ CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 
 HIDDEN_OPTIONS: Final = r'(?is:key:\s*"[^"]*(?:passw|secret|token|user|url)[^"]*"\s*value:\s*"(?:[^"\\]|\\.)*")'
-"""Options of a reader, as the pages and the event log of a server write the plans that clients send: not even as text do they show a login."""
+"""Options of a reader with a login in them, as the pages and the event log of a server write the plans that clients send."""
 
 
 def needed_conf(extensions: str = "") -> dict[str, str]:

@@ -1,6 +1,7 @@
-"""Checks without Spark: writable folders, the Java version, complete jars. For `cdc-ops check`."""
+"""Checks without Spark: writable folders, the Java version, complete jars, a server that listens. For `cdc-ops check`."""
 
 import re
+import socket
 import subprocess
 import uuid
 import zipfile
@@ -9,11 +10,13 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from cdc_ops.errors import EnvironmentSetupError, LakeError
+from cdc_ops.core.pipeline.connect_address import ConnectAddress
+from cdc_ops.errors import EnvironmentSetupError, LakeError, SparkServerLostError
 from cdc_ops.lake.file_io import open_filesystem, read_text, write_text
 from cdc_ops.lake.spark.jars import Coordinate, java
 
 SUPPORTED_JAVA = (17, 21)
+_ANSWER_TIME = 5.0
 
 
 def probe_folder(path: str) -> None:
@@ -53,6 +56,24 @@ def probe_folder(path: str) -> None:
             why=f"{type(error).__name__}: {error}",
             data="Nothing was written.",
             next="Check the path, the permissions of this process, and for an object store its endpoint and login.",
+        ) from None
+
+
+def probe_server(connect: str) -> None:
+    """Opens a connection to a Spark Connect server and closes it.
+
+    Raises:
+        SparkServerLostError: it does not listen.
+    """
+    address = ConnectAddress.parse(connect)
+    try:
+        socket.create_connection((address.host, address.port), timeout=_ANSWER_TIME).close()
+    except OSError as error:
+        raise SparkServerLostError(
+            f"The Spark server at {connect} does not answer.",
+            why=str(error),
+            data="Nothing was read or written.",
+            next="Start the server, or correct 'spark.connect' in the pipeline file.",
         ) from None
 
 

@@ -1,0 +1,335 @@
+"""Jobs on a Spark Connect server that lives on: the same tables as with Spark of their own, also when the server dies; and no login in sight.
+
+The jobs are processes of their own, as in Airflow: this process has a session of its own JVM, by which it reads the lake.
+"""
+
+import html
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc_ops.core import json_codec
+from cdc_ops.core.operation.job import JobSpec, StepResult
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind
+from cdc_ops.core.pipeline.pipeline import SparkConfig
+from cdc_ops.dev.connect_server import ConnectServer
+from cdc_ops.dev.processes import free_port
+from cdc_ops.dev.servers import MariaDBServer
+from cdc_ops.errors import JobError, SparkServerLostError
+from cdc_ops.lake.log.delta_log import DeltaLog
+from cdc_ops.steps.runs.run import RunReport
+from tests.conftest import JVM_OPTIONS, ROOT, SMALL_SPARK
+from tests.integration.test_log_method import ITEMS, Sink, change, log_world
+from tests.stores import at
+from tests.world import ORDERS, World
+
+pytestmark = pytest.mark.local_store
+PATIENCE = 240
+SMALL_SERVER = {
+    **{name: value for name, value in SMALL_SPARK.items() if name not in ("spark.driver.memory", "spark.driver.extraJavaOptions")},
+    "spark.driver.extraJavaOptions": JVM_OPTIONS.replace("-Xms3g", "-Xms1g").replace("-XX:+UseSerialGC", ""),
+}
+FILL = "INSERT INTO orders (customer, amount) SELECT CONCAT('c', seq), seq / 7 FROM seq_1_to_500"
+LINES = ORDERS.replace("TABLE orders", "TABLE order_lines")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, jar_folder: Path) -> Iterator[ConnectServer]:
+    """A server that tells all that it can tell: pages, event log, and a log with every line."""
+    folder = tmp_path_factory.mktemp("server")
+    (folder / "events").mkdir()
+    conf = {
+        **SMALL_SERVER,
+        "spark.ui.enabled": "true",
+        "spark.ui.port": str(free_port()),
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": f"file://{folder}/events",
+        "spark.eventLog.compress": "false",
+        "spark.log.level": "INFO",
+    }
+    with ConnectServer(folder, jars=jar_folder, conf=conf) as running:
+        yield running
+
+
+def on_server(world: World, server: ConnectServer) -> World:
+    """A world whose jobs are processes that work on a server."""
+    world.pipeline = replace(world.pipeline, spark=SparkConfig(connect=server.url))
+    return world
+
+
+def run_apart(world: World) -> Callable[[JobSpec], StepResult]:
+    """Runs each job as Airflow's task does: a process, the job in a file, the login in its environment, the result in a file."""
+
+    def execute(job: JobSpec) -> StepResult:
+        world.jobs += 1
+        spec, result = (world.folder / f"job-{world.jobs}{suffix}.json" for suffix in ("", ".result"))
+        spec.write_text(json_codec.dumps(replace(job, result_path=str(result))))
+        assert job.spark is not None
+        assert world.server.password not in spec.read_text()
+        command = [sys.executable, str(ROOT / "spark_jobs" / f"{job.step}.py"), str(spec)]
+        environment = {**os.environ, "CDC_OPS_CONN_SHOP_DB": world.url}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        world.say(done.stdout + done.stderr)
+        assert done.returncode == 0
+        assert world.server.password not in done.stdout + done.stderr
+        return json_codec.loads(StepResult, result.read_text())
+
+    return execute
+
+
+def run(world: World, **parts: Any) -> RunReport:
+    """One run without failures."""
+    report = world.run(execute_with=run_apart(world) if world.pipeline.spark.connect else None, **parts)
+    assert not report.failures, [str(failure.error) for failure in report.failures]
+    return report
+
+
+def counted(report: RunReport) -> list[tuple[str, int, int, int]]:
+    counts = [(str(one.table).partition(".")[2], one.result.counts) for one in report.runs]
+    return sorted((table, count.inserted, count.updated, count.deleted) for table, count in counts)
+
+
+def ask(what: str, server: ConnectServer, folder: Path) -> Any:
+    """What a client process found (`tests.connect_client`)."""
+    folder.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "tests.connect_client", what, server.url, str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def live_queries(world: World) -> list[list[tuple[str, int, int, int]]]:
+    """A snapshot, an increment of two tables, a reconcile that finds a delete and a change that no cursor shows; and what each counted."""
+    world.sql(ORDERS, FILL, LINES, FILL.replace("INTO orders", "INTO order_lines"))
+    reports = [run(world)]
+    world.sql("UPDATE orders SET amount = 1 WHERE id < 10", "INSERT INTO order_lines (customer, amount) VALUES ('new', 1)")
+    reports.append(run(world))
+    world.sql("DELETE FROM orders WHERE id = 3", "UPDATE order_lines SET amount = 2, updated_at = updated_at WHERE id = 4")
+    reports.append(run(world, mode=ResyncMode.RECONCILE, kind=RunKind.RESYNC))
+    return [counted(report) for report in reports]
+
+
+def test_snapshot_increment_and_reconcile_are_those_of_spark_of_its_own(
+    mariadb: MariaDBServer, spark: SparkSession, server: ConnectServer, tmp_path: Path
+) -> None:
+    folders = [tmp_path / name for name in ("classic", "server")]
+    for folder in folders:
+        folder.mkdir()
+    classic, warm = World(mariadb, folders[0], spark), on_server(World(mariadb, folders[1], spark), server)
+    assert live_queries(warm) == live_queries(classic)
+    for table in ("orders", "order_lines"):
+        columns = "id, customer, amount"
+        assert warm.lake(table, columns) == classic.lake(table, columns) == warm.source(table, columns)
+        assert warm.data_commits(table) == classic.data_commits(table)
+    assert warm.jobs >= 3
+
+
+def test_the_log_method_is_that_of_spark_of_its_own(
+    mariadb: MariaDBServer, spark: SparkSession, server: ConnectServer, tmp_path: Path
+) -> None:
+    found = []
+    for name in ("classic", "server"):
+        folder = tmp_path / name
+        folder.mkdir()
+        world = log_world(mariadb, folder, spark)
+        world = on_server(world, server) if name == "server" else world
+        world.sql(ITEMS)
+        sink = Sink(folder / "archive", world.database, "items")
+        sink.write(change("c", 10, after={"id": 1, "name": "ä", "price": "1.50"}, database=world.database))
+        sink.write(change("c", 20, after={"id": 2, "name": "b", "price": "2.00"}, database=world.database))
+        reports = [run(world)]
+        sink.write(
+            change(
+                "u",
+                30,
+                before={"id": 1, "name": "ä", "price": "1.50"},
+                after={"id": 1, "name": "c", "price": "9.99"},
+                database=world.database,
+            ),
+            change("d", 40, before={"id": 2, "name": "b", "price": "2.00"}, database=world.database),
+        )
+        reports.append(run(world))
+        found.append(([counted(report) for report in reports], world.lake("items", "id, name, price"), world.data_commits("items")))
+    assert found[0] == found[1]
+    assert [row[:2] for row in found[1][1]] == [(1, "c")]
+
+
+def test_two_pipelines_at_once_keep_their_numbers_apart(
+    mariadb: MariaDBServer, spark: SparkSession, server: ConnectServer, tmp_path: Path
+) -> None:
+    worlds = []
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        folder.mkdir()
+        world = on_server(World(mariadb, folder, spark), server)
+        world.pipeline = replace(world.pipeline, name=name)
+        world.sql(ORDERS, FILL, LINES, FILL.replace("INTO orders", "INTO order_lines"))
+        worlds.append(world)
+    for rounds in range(3):
+        with ThreadPoolExecutor(len(worlds)) as pool:
+            reports = list(pool.map(run, worlds))
+        assert [len(counted(report)) for report in reports] == [2, 2]
+        for world in worlds:
+            world.sql(*(f"UPDATE {table} SET amount = {rounds} WHERE id > {rounds}" for table in ("orders", "order_lines")))
+    for world in worlds:
+        for table in ("orders", "order_lines"):
+            applications = DeltaLog(world.path(table)).state(3).transactions
+            assert applications == {f"cdc-ops/{world.pipeline.name}/{world.name(table)}": 3}
+            commits = spark.sql(f"DESCRIBE HISTORY delta.`{world.path(table)}`").where("userMetadata IS NOT NULL").collect()
+            told = [json.loads(row["userMetadata"]) for row in commits]
+            assert sorted((one["pipeline"], one["op_seq"]) for one in told) == [(world.pipeline.name, number) for number in (1, 2, 3)]
+
+
+def test_settings_of_an_operation_reach_no_other_session(server: ConnectServer, tmp_path: Path) -> None:
+    found = ask("settings", server, tmp_path)
+    committed = {name: [rows, version is not None, leaked] for name, (rows, version, leaked) in found["seen"].items()}
+    assert committed == dict.fromkeys(("0.1", "0.2", "1.1", "1.2"), [1, True, []])
+    for number, history in enumerate(found["history"]):
+        assert [text for text in history if text] == [f"operation 1 of {number}", f"operation 2 of {number}"]
+        assert len(history) == 5  # the table, and per operation its MERGE and the DELETE that had no number
+    assert not [view for view in found["views"] if view.startswith("cdc_ops_")]
+
+
+def test_a_server_with_other_versions_is_refused(server: ConnectServer, tmp_path: Path) -> None:
+    found = ask("versions", server, tmp_path)
+    spark, delta = found["ours"]
+    for refused, needed in ((found["spark"], "needs Spark 4.1.0"), (found["delta"], "Delta 4.3.0")):
+        kind, retryable, text = refused
+        assert (kind, retryable) == ("EnvironmentSetupError", "False")
+        assert needed in text
+        assert f"has Spark {spark} and Delta {delta}" in text
+        assert all(part in text for part in ("why:", "data:", "next:"))
+
+
+def test_settings_of_the_server_are_checked_and_those_of_values_hold(server: ConnectServer, tmp_path: Path) -> None:
+    found = ask("chosen", server, tmp_path)
+    kind, _, text = found["refused"]
+    assert kind == "ConfigError"
+    assert "other values for spark.driver.memory, spark.sql.warehouse.dir than the pipeline file" in text
+    assert found["found"] == ["3", "http://127.0.0.1:1", "own", "true", "UTC"]
+    assert found["strict"]
+
+
+def test_files_that_vanish_fail_the_read_and_are_not_left_out(server: ConnectServer, tmp_path: Path) -> None:
+    found = ask("vanished", server, tmp_path)
+    assert found["before"] == [4, 4]
+    assert found["loose"] < 4  # which is why files are pinned
+    assert found["failed"]
+
+
+def test_old_views_of_killed_clients_are_dropped(server: ConnectServer, tmp_path: Path) -> None:
+    assert ask("leftover", server, tmp_path)["left"] == ["cdc_ops_29990101000000_b", "others"]
+
+
+def test_a_server_that_is_not_there_is_a_retry(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
+    world = World(mariadb, tmp_path, spark)
+    world.pipeline = replace(world.pipeline, spark=SparkConfig(connect=f"sc://127.0.0.1:{free_port()}"))
+    world.sql(ORDERS, FILL)
+    report = world.run(execute_with=run_apart(world))
+    [failure] = report.failures
+    assert isinstance(failure.error, SparkServerLostError)
+    assert report.retryable
+
+
+def test_a_server_that_dies_in_the_merge_costs_a_retry_and_no_row(
+    mariadb: MariaDBServer, spark: SparkSession, jar_folder: Path, tmp_path: Path
+) -> None:
+    port = free_port()
+    first = ConnectServer(tmp_path / "server-1", jars=jar_folder, conf=SMALL_SERVER, port=port).start()
+    try:
+        world = on_server(World(mariadb, tmp_path, spark), first)
+        world.sql(ORDERS, "INSERT INTO orders (customer, amount) SELECT CONCAT('c', seq), seq / 7 FROM seq_1_to_60000")
+        run(world)
+        world.sql("UPDATE orders SET amount = amount + 1 WHERE id > 10000", "INSERT INTO orders (customer, amount) VALUES ('new', 1)")
+        killer = threading.Thread(target=kill_when_landed, args=(world, first))
+        killer.start()
+        report = world.run(execute_with=run_apart(world))
+        killer.join()
+    finally:
+        first.kill()
+    [failure] = report.failures
+    assert isinstance(failure.error, JobError)
+    assert "does not answer" in str(failure.error)
+    assert report.retryable
+    assert world.data_commits("orders") == [1]
+    with ConnectServer(tmp_path / "server-2", jars=jar_folder, conf=SMALL_SERVER, port=port):
+        run(world)
+    assert world.lake("orders") == world.source("orders")
+    assert world.data_commits("orders") == [1, 2]
+
+
+def kill_when_landed(world: World, server: ConnectServer) -> None:
+    """Kills the server between the manifest of the second operation and its commit."""
+    end = time.monotonic() + PATIENCE
+    while not list(at(world.pipeline.target.staging).glob("shop/*/2-*/manifest.json")):
+        assert time.monotonic() < end, "the moment never came"
+        time.sleep(0.002)
+    server.kill()
+
+
+def test_the_login_stands_nowhere_in_log_pages_and_event_log_of_the_server(
+    mariadb: MariaDBServer, spark: SparkSession, server: ConnectServer, tmp_path: Path
+) -> None:
+    world = on_server(World(mariadb, tmp_path, spark), server)
+    world.sql(ORDERS, FILL)
+    run(world)
+    pages = read_pages(f"http://127.0.0.1:{server_conf(server)['spark.ui.port']}")
+    log, events = server.log.read_text(), "".join(path.read_text() for path in (server.folder / "events").rglob("*") if path.is_file())
+    seen = "".join(pages.values())
+    assert any(path.startswith("/connect/session") for path in pages)
+    for text in (seen, events):
+        assert "dbtable" in text  # the plan of the read is shown, without its login
+    assert "REDACTED" in seen
+    assert "SparkConnect" in log
+    secrets = secret_parts(world.server.password)
+    found = {name for name, text in {**pages, "log": log, "events": events}.items() if any(secret in text for secret in secrets)}
+    assert not found
+
+
+def secret_parts(password: str) -> list[str]:
+    """The parts of a password of our servers that no quoting changes."""
+    parts = [part for part in re.split(r"[^A-Za-z0-9_-]+", password) if len(part) > 8]
+    assert len(parts) == 2
+    return parts
+
+
+def server_conf(server: ConnectServer) -> Mapping[str, str]:
+    return server._conf
+
+
+def read_pages(base: str) -> dict[str, str]:
+    """All pages of the server's UI that show jobs, statements, sessions and settings."""
+    wanted = re.compile(
+        r"^/(connect/session/\?id=[^&]*|SQL/execution/\?id=\d+|jobs/job/\?id=\d+|stages/stage/\?id=\d+&attempt=\d+|storage/rdd/\?id=\d+)$"
+    )
+    todo = [
+        "/connect/?sqlstat.pageSize=10000&sessionstat.pageSize=1000",
+        "/SQL/",
+        "/environment/",
+        "/stages/",
+        "/jobs/",
+        "/storage/",
+        "/executors/",
+    ]
+    pages: dict[str, str] = {}
+    while todo:
+        path = todo.pop()
+        if path in pages:
+            continue
+        with urllib.request.urlopen(f"{base}{path}", timeout=60) as answer:
+            pages[path] = html.unescape(answer.read().decode())
+        todo += [link for link in re.findall(r'href="([^"]+)"', pages[path]) if wanted.match(link)]
+    return pages
