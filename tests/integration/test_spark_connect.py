@@ -1,4 +1,4 @@
-"""Jobs on a Spark Connect server that lives on: the same tables as with Spark of their own, also when the server dies; and no login in sight.
+"""Jobs on a Spark Connect server: the same tables as with Spark of their own, also when the server dies; and no login in sight.
 
 The jobs are processes of their own, as in Airflow: this process has a session of its own JVM, by which it reads the lake.
 """
@@ -196,7 +196,7 @@ def test_two_pipelines_at_once_keep_their_numbers_apart(
 def test_settings_of_an_operation_reach_no_other_session(server: ConnectServer, tmp_path: Path) -> None:
     found = ask("settings", server, tmp_path)
     committed = {name: [rows, version is not None, leaked] for name, (rows, version, leaked) in found["seen"].items()}
-    assert committed == dict.fromkeys(("0.1", "0.2", "1.1", "1.2"), [1, True, []])
+    assert committed == {name: [1, True, []] for name in ("0.1", "0.2", "1.1", "1.2")}
     for number, history in enumerate(found["history"]):
         assert [text for text in history if text] == [f"operation 1 of {number}", f"operation 2 of {number}"]
         assert len(history) == 5  # the table, and per operation its MERGE and the DELETE that had no number
