@@ -98,7 +98,7 @@ def main(step: Step, argv: Sequence[str] | None = None) -> int:
         write_text(spec.result_path, json_codec.dumps(_not_begun(spec, error)))
         return 0
     try:
-        with _ended_by_signal():
+        with _ended_by_signal() if spec.spark else nullcontext():
             replica = spec.source.snapshot_connection
             result = execute(spark, spec, connection_url(spec.source.connection), print, connection_url(replica) if replica else "")
     finally:

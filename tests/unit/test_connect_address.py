@@ -51,7 +51,7 @@ def test_addresses_on_this_machine_or_with_tls_are_accepted(text: str) -> None:
     ],
 )
 def test_other_addresses_are_refused_and_no_token_is_shown(text: str, told: str) -> None:
-    with pytest.raises(ValueError, match="Write|Give") as refused:
+    with pytest.raises(ValueError, match=r"Write|Give") as refused:
         ConnectAddress.parse(text)
     assert told in str(refused.value)
     assert "abc" not in str(refused.value)

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from cdc_ops.core.pipeline.connect_address import TOKEN_VARIABLE, ConnectAddress
-from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, SparkServerLostError
+from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, JobLostError, SparkServerLostError
 from cdc_ops.lake.spark import jars
 from cdc_ops.lake.spark.conf import EXTENSION, EXTENSIONS, HIDDEN_OPTIONS, needed_conf, session_conf, store_conf
 
@@ -29,7 +29,10 @@ _TRIES: Final = 9
 _LONGEST_PAUSE: Final = 5000
 """Milliseconds. Together half a minute until a server counts as lost; PySpark's own 10 minutes would hold leases for nothing."""
 
-_LOST: Final = ("UNAVAILABLE", "SESSION_NOT_FOUND", "SESSION_CHANGED", "SESSION_CLOSED", "OPERATION_NOT_FOUND", "RETRIES_EXCEEDED")
+_LOST: Final = (
+    *("INVALID_HANDLE.SESSION_", "INVALID_HANDLE.OPERATION_", "RESPONSE_ALREADY_RECEIVED", "server side session identifier"),
+    *("StatusCode.UNAVAILABLE", "failed to connect to all addresses"),
+)
 _VIEW: Final = "cdc_ops_"
 _OLD_VIEW: Final = timedelta(days=1)
 _HADOOP: Final = "spark.hadoop."
@@ -64,6 +67,7 @@ class ConnectApplication:
     address: ConnectAddress
     conf: Mapping[str, str]
     _sessions: "list[SparkSession]" = field(default_factory=list)
+    _closed: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def new_session(self) -> "SparkSession":
@@ -75,6 +79,10 @@ class ConnectApplication:
         session: Any = builder.create()
         with self._lock:
             self._sessions.append(session)
+            closed = self._closed
+        if closed:
+            self.end_session(session)
+            raise JobLostError("The work on the Spark server was ended.", data="The next try finds what was committed.", next="Run again.")
         session.client.set_retry_policies([DefaultPolicy(max_retries=_TRIES, max_backoff=_LONGEST_PAUSE)])
         _APPLICATIONS[session] = self
         self.configure(session)
@@ -96,18 +104,11 @@ class ConnectApplication:
     def close(self) -> None:
         """Ends all sessions, and with them the statements that still run; PySpark may start Spark in this process again after that."""
         with self._lock:
+            self._closed = True
             left, self._sessions = self._sessions, []
         for session in reversed(left):
             _end(session)
         os.environ.pop(_MODE, None)
-
-    def interrupt(self) -> None:
-        """Makes the server give up all statements of the application; their callers get an error."""
-        with self._lock:
-            running = list(self._sessions)
-        for session in running:
-            with suppress(Exception):  # a server that is gone has nothing to give up
-                session.interruptAll()
 
 
 _APPLICATIONS: "weakref.WeakKeyDictionary[SparkSession, ConnectApplication]" = weakref.WeakKeyDictionary()
@@ -183,12 +184,9 @@ def is_loss(error: BaseException) -> bool:
     """True if an error says that the server is gone, or that it was started again and knows nothing of the session."""
     if not type(error).__module__.startswith(("pyspark.errors", "grpc")):
         return False
-    code = getattr(error, "code", None)
-    status = getattr(code(), "name", "") if callable(code) else ""
-    condition = error.getCondition() or "" if hasattr(error, "getCondition") else ""
-    first = str(error).partition("JVM stacktrace")[0]
-    told = type(error).__name__ in ("SparkConnectGrpcException", "_InactiveRpcError", "_MultiThreadedRendezvous")
-    return any(sign in condition or sign in status or (told and sign in first) for sign in _LOST)
+    code = error.getGrpcStatusCode() if hasattr(error, "getGrpcStatusCode") else None
+    head = str(error).partition("JVM stacktrace")[0]
+    return getattr(code, "name", "") == "UNAVAILABLE" or any(sign in head for sign in _LOST)
 
 
 def server_lost(connect: str, error: BaseException) -> SparkServerLostError:
@@ -243,7 +241,7 @@ def _settings(connect: str, session: "SparkSession", chosen: Mapping[str, str]) 
     found |= {name: value for name, value in chosen.items() if _can_set(session, name)}
     found |= {name: value for name, value in needed_conf().items() if name != EXTENSIONS}
     theirs = session.conf.get(_STRING_REDACTION, None) or session.conf.get("spark.redaction.string.regex", None)
-    found[_STRING_REDACTION] = f"(?:{theirs})|{HIDDEN_OPTIONS}" if theirs else HIDDEN_OPTIONS
+    found[_STRING_REDACTION] = HIDDEN_OPTIONS if theirs in (None, HIDDEN_OPTIONS) else f"(?:{theirs})|{HIDDEN_OPTIONS}"
     return {name.removeprefix(_HADOOP): value for name, value in found.items()}  # a session takes them without
 
 

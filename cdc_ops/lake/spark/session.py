@@ -144,7 +144,7 @@ def interrupting(spark: SparkSession) -> Iterator[None]:
         yield
     except BaseException as error:
         if not isinstance(error, Exception) and (application := connect.application_of(spark)):
-            application.interrupt()
+            application.close()
         raise
 
 
