@@ -233,6 +233,45 @@ def test_old_views_of_killed_clients_are_dropped(server: ConnectServer, tmp_path
     assert ask("leftover", server, tmp_path)["left"] == ["cdc_ops_29990101000000_b", "others"]
 
 
+def test_the_command_line_works_on_a_server_and_then_with_a_jvm_of_its_own(
+    mariadb: MariaDBServer, spark: SparkSession, server: ConnectServer, jar_folder: Path, tmp_path: Path
+) -> None:
+    worlds = {}
+    pipelines = tmp_path / "pipelines"
+    pipelines.mkdir()
+    for name, how in (("a", f"{{connect: '{server.url}'}}"), ("b", "{driver_memory: 1g, conf: {spark.master: 'local[2]'}}"), ("c", "")):
+        folder = tmp_path / name
+        folder.mkdir()
+        world = worlds[name] = World(mariadb, folder, spark)
+        world.sql(ORDERS, FILL)
+        (pipelines / f"{name}.yaml").write_text(
+            f"""
+pipeline: {name}
+source: {{kind: mariadb, connection: {name}_db}}
+target: {{root: {world.pipeline.target.root}, staging: {world.pipeline.target.staging}}}
+spark: {how or f"{{connect: '{server.url}'}}"}
+tables:
+  {world.database}.orders: {{cursor: [updated_at, id], lookback: 0s}}
+"""
+        )
+    places = {"CDC_OPS_PIPELINES": str(pipelines), "CDC_OPS_LEDGER": worlds["a"].ledger, "CDC_OPS_JARS": str(jar_folder)}
+    logins = {f"CDC_OPS_CONN_{name.upper()}_DB": world.url for name, world in worlds.items()}
+    environment = {**os.environ, **places, **logins, "CDC_OPS_LOGS": str(tmp_path / "logs")}
+
+    def command(*parts: str) -> Any:
+        call = [sys.executable, "-m", "cdc_ops.cli", *parts, "--json"]
+        done = subprocess.run(call, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert mariadb.password not in done.stdout + done.stderr
+        return json.loads(done.stdout)
+
+    report = command("run")
+    assert [bool(report[name]["spark_log"]) for name in ("a", "b", "c")] == [False, True, False]
+    for world in worlds.values():
+        assert world.lake("orders") == world.source("orders")
+        assert len(world.lake("orders")) == 500
+
+
 def test_a_server_that_is_not_there_is_a_retry(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
     world = World(mariadb, tmp_path, spark)
     world.pipeline = replace(world.pipeline, spark=SparkConfig(connect=f"sc://127.0.0.1:{free_port()}"))
