@@ -145,11 +145,15 @@ class Bench:
         """Removes ledger and lake."""
         shutil.rmtree(self.folder, ignore_errors=True)
         (self.folder / "pipelines").mkdir(parents=True)
+        self.use_spark(f"{{driver_memory: {self.driver_memory}}}")
+
+    def use_spark(self, settings: str) -> None:
+        """Writes the pipeline file; `settings` are those of Spark, as YAML."""
         entries = "".join(f"  {self.schema}.{table}: {{}}\n" for table in self.tables)
         (self.folder / "pipelines" / f"{self.name}.yaml").write_text(
             f"pipeline: {self.name}\n"
             f"source: {{kind: {self.kind}, connection: {CONNECTION}, time_zone: UTC}}\n"
-            f"spark: {{driver_memory: {self.driver_memory}}}\n"
+            f"spark: {settings}\n"
             f"target: {{root: {self.lake}, staging: {self.folder / 'staging'}}}\n"
             f"defaults: {self.defaults}\n"
             f"tables:\n{entries}",
@@ -213,6 +217,11 @@ def run(command: Sequence[str], environment: dict[str, str], folder: Path, *, to
     return Measured(
         seconds=seconds, cpu_seconds=watch.cpu_seconds, peak_bytes=watch.peak, output=text or "", commands=frozenset(watch.commands)
     )
+
+
+def cpu_of(pid: int) -> float:
+    """Returns the processor seconds that a process has used so far, without its children."""
+    return sum(int(number) for number in _stat(pid)[11:13]) / os.sysconf("SC_CLK_TCK")
 
 
 class _Watch:

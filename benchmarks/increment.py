@@ -1,9 +1,12 @@
 """An increment of a few changed rows of a large table: what it makes the source read, and its time beside that of the snapshot."""
 
 import random
+from dataclasses import replace
 
 from benchmarks import _rows
-from benchmarks._harness import DATABASE, Bench, Series, arguments, ensure_rows, report, running_server
+from benchmarks._harness import DATABASE, LOCAL, Bench, Series, arguments, cpu_of, ensure_rows, report, running_server
+from cdc_ops.dev.connect_server import ConnectServer
+from cdc_ops.dev.processes import running_pid
 from cdc_ops.dev.servers import DatabaseServer, MariaDBServer
 
 
@@ -31,6 +34,7 @@ def main() -> None:
         bench = Bench(name="bench_increment", server=server, tables=(table,), defaults="{cursor: [updated_at, id], lookback: 0s}")
         bench.reset()
         snapshot, increment = Series("snapshot"), Series(f"increment of {options.changed:,} rows")
+        first, warm = Series("the same, first on a Spark server"), Series("the same, on a warm Spark server")
         if options.server == "mariadb":
             server.execute("SET GLOBAL userstat = 1")
         snapshot.add(*bench.run())
@@ -42,7 +46,19 @@ def main() -> None:
             read.append(rows_read(server, table) - before)
             assert line["counts"]["updated"] == options.changed, line
             increment.add(measured, [line])
-        bench.assert_equal()
+        with ConnectServer(bench.folder / "server", jars=LOCAL / "jars", memory=bench.driver_memory) as spark:
+            pid = running_pid(spark.folder)
+            assert pid is not None
+            started = cpu_of(pid)
+            bench.use_spark(f"{{connect: '{spark.url}'}}")
+            for seed in range(options.runs, 2 * options.runs + 1):
+                change(server, table, options.rows, options.changed, seed)
+                used = cpu_of(pid)
+                measured, (line,) = bench.run()
+                measured = replace(measured, cpu_seconds=measured.cpu_seconds + cpu_of(pid) - used)
+                assert line["counts"]["updated"] == options.changed, line
+                (first if seed == options.runs else warm).add(measured, [line])
+            bench.assert_equal()
     report(
         f"{options.changed:,} changed rows in {options.rows:,}, {server.name}",
         (
@@ -50,8 +66,12 @@ def main() -> None:
             snapshot.spans(),
             increment.line(),
             increment.spans(),
+            first.line(),
+            warm.line(),
+            warm.spans(),
+            f"processor seconds of the Spark server's start {started:.1f}",
             f"rows that the server read for it, plan and all: {', '.join(f'{number:,}' for number in read)}",
-            f"time ratio {increment.median / snapshot.median:.2f}",
+            f"time ratio {increment.median / snapshot.median:.2f}, warm {warm.median / snapshot.median:.2f}",
         ),
     )
 
