@@ -7,6 +7,7 @@ settings, and a transaction id that it inherits makes Delta skip a statement in 
 import os
 import threading
 import uuid
+import warnings
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -75,6 +76,7 @@ class ConnectApplication:
         from pyspark.sql import SparkSession
         from pyspark.sql.connect.client.retries import DefaultPolicy
 
+        warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]", UserWarning)  # the error that follows says it
         builder = SparkSession.builder.remote(self.address.url(with_token=bool(os.environ.get(TOKEN_VARIABLE))))
         session: Any = builder.create()
         with self._lock:
