@@ -22,4 +22,5 @@ def add_commit_columns(batch: Batch) -> Batch:
 def with_commit_columns(rows: DataFrame, plan: MergePlan) -> DataFrame:
     """Returns rows with the columns that they lack; rows of the table that stay have theirs."""
     kinds, present = dict(plan.metadata.columns), set(rows.columns)
-    return rows.withColumns({name: F.expr(value).cast(kinds[name]) for name, value in commit_values(plan).items() if name not in present})
+    added = {name: F.expr(value).cast(kinds[name]) for name, value in commit_values(plan).items() if name not in present}
+    return rows.withColumns(added) if added else rows  # a server takes no empty list
