@@ -165,13 +165,14 @@ def check_versions(connect: str, session: "SparkSession", needed: Versions) -> N
     """
     from pyspark.errors import PySparkException
 
+    spark = session.version  # first: a statement would try twice as long to reach a server that is not there
     try:
         delta = str(session.sql("SELECT java_method('io.delta.package', 'VERSION')").collect()[0][0])
     except PySparkException as error:
         if is_loss(error):
             raise
         delta = "none"
-    found = Versions(spark=session.version, delta=delta)
+    found = Versions(spark=spark, delta=delta)
     if found != needed:
         raise EnvironmentSetupError(
             f"The Spark server at {connect} has Spark {found.spark} and Delta {found.delta};"
