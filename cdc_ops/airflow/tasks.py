@@ -16,7 +16,7 @@ from cdc_ops.airflow.assets import emit
 from cdc_ops.airflow.connections import check_spark
 from cdc_ops.airflow.exceptions import tables_failed, translated
 from cdc_ops.airflow.job_files import expire_journals, summary
-from cdc_ops.airflow.spark.submit import application_environment
+from cdc_ops.airflow.spark.submit import application_environment, source_environment
 from cdc_ops.airflow.task_context import PLANNED, TaskContext, connect, label, opened, planned_tables
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core.phases import phases_text
@@ -150,6 +150,10 @@ def preflight(pipeline: Pipeline) -> None:
         ConfigError: a connection is missing or cannot be meant.
         EnvironmentSetupError: the folder of jars is empty.
     """
+    if pipeline.spark.connect:
+        log.info("Spark server: %s", pipeline.spark.connect)
+        source_environment(pipeline)
+        return
     log.info("Spark master: %s", check_spark(pipeline))
     application_environment(pipeline)
     folder = pipeline.spark.jars or load_settings().jars
