@@ -184,7 +184,15 @@ def check_versions(connect: str, session: "SparkSession", needed: Versions) -> N
 
 
 def is_loss(error: BaseException) -> bool:
-    """True if an error says that the server is gone, or that it was started again and knows nothing of the session."""
+    """True if an error says that the server is gone, or that it was started again and knows nothing of the session.
+
+    Cleaning up after such an error fails too, with an error that says nothing of it: those before it count as well.
+    """
+    before = error.__cause__ or error.__context__
+    return _tells_loss(error) or (before is not None and is_loss(before))
+
+
+def _tells_loss(error: BaseException) -> bool:
     if not type(error).__module__.startswith(("pyspark.errors", "grpc")):
         return False
     code = error.getGrpcStatusCode() if hasattr(error, "getGrpcStatusCode") else None
