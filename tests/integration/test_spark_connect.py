@@ -295,17 +295,17 @@ def test_a_server_that_dies_in_the_merge_costs_a_retry_and_no_row(
         world.sql(ORDERS, "INSERT INTO orders (customer, amount) SELECT CONCAT('c', seq), seq / 7 FROM seq_1_to_60000")
         run(world)
         world.sql("UPDATE orders SET amount = amount + 1 WHERE id > 10000", "INSERT INTO orders (customer, amount) VALUES ('new', 1)")
-        with ThreadPoolExecutor(1) as pool:
+        with ThreadPoolExecutor(1) as pool:  # to the end of the test: a server ends with the thread that started it
             killed = pool.submit(kill_when_landed, world, first, second if comes_back else None)
             report = world.run(execute_with=run_apart(world))
             killed.result()
-        [failure] = report.failures
-        assert isinstance(failure.error, SparkServerLostError)
-        assert report.retryable
-        assert world.data_commits("orders") == [1]
-        if not comes_back:
-            second.start()
-        run(world)
+            [failure] = report.failures
+            assert isinstance(failure.error, SparkServerLostError)
+            assert report.retryable
+            assert world.data_commits("orders") == [1]
+            if not comes_back:
+                second.start()
+            run(world)
     finally:
         first.kill()
         second.stop()
