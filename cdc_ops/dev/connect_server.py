@@ -3,9 +3,10 @@
     with ConnectServer(folder, jars=folder_of_jars) as server:
         ...  # spark: {connect: <server.url>} in a pipeline file
 
-`python -m cdc_ops.dev.connect_server FOLDER JARS [PORT]` starts one that lives on, and `... FOLDER stop` stops it.
+`python -m cdc_ops.dev.connect_server start FOLDER JARS` starts one that lives on, `run FOLDER JARS` becomes one, `stop FOLDER` stops one.
 """
 
+import argparse
 import importlib.util
 import os
 import signal
@@ -13,7 +14,7 @@ import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NoReturn, Self
 
 from cdc_ops.core.pipeline.connect_address import PORT
 from cdc_ops.dev.processes import LOG_FILE, ServerProcess, free_port, running_pid, stop_from_pidfile, wait_until
@@ -23,6 +24,7 @@ from cdc_ops.lake.spark.jars import jar_list
 
 _CLASS: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _PATIENCE: Final = 120.0
+_MEMORY: Final = "2g"
 
 
 class ConnectServer:
@@ -38,7 +40,7 @@ class ConnectServer:
     """
 
     def __init__(
-        self, folder: Path, *, jars: Path, conf: Mapping[str, str] = {}, memory: str = "2g", port: int = 0, outlive: bool = False
+        self, folder: Path, *, jars: Path, conf: Mapping[str, str] = {}, memory: str = _MEMORY, port: int = 0, outlive: bool = False
     ) -> None:
         self.folder = folder.resolve()
         self.port = port
@@ -76,6 +78,12 @@ class ConnectServer:
                 next=f"Read {self.log}",
             )
         return self
+
+    def become(self) -> NoReturn:
+        """Replaces this process by the server."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        command = self._command()
+        os.execv(command[0], command)
 
     def stop(self) -> None:
         """Stops the server, with all sessions."""
@@ -124,15 +132,24 @@ def _spark_home() -> Path:
 
 
 def main(arguments: list[str]) -> int:
-    """Starts a server that lives on, or stops it."""
-    if len(arguments) not in (2, 3):
-        print("usage: python -m cdc_ops.dev.connect_server FOLDER JARS [PORT] | FOLDER stop", file=sys.stderr)
-        return 2
-    folder = Path(arguments[0])
-    if arguments[1] == "stop":
-        return 0 if stop_from_pidfile(folder) else 1
-    port = int(arguments[2]) if len(arguments) == 3 else PORT
-    print(ConnectServer(folder, jars=Path(arguments[1]), port=port, outlive=True).start().url)
+    """Starts a server that lives on, becomes one, or stops one."""
+    parser = argparse.ArgumentParser(prog="python -m cdc_ops.dev.connect_server", description="A Spark Connect server for cdc-ops.")
+    parser.add_argument("command", choices=("start", "run", "stop"), help="run: stay in the foreground, as containers want it")
+    parser.add_argument("folder", type=Path, help="its log, pid file and scratch data")
+    parser.add_argument("jars", type=Path, nargs="?", help="the jars (python -m cdc_ops.lake.spark.jars); not for stop")
+    parser.add_argument("--port", type=int, default=PORT)
+    parser.add_argument("--memory", default=_MEMORY)
+    parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark")
+    chosen = parser.parse_args(arguments)
+    if chosen.command == "stop":
+        return 0 if stop_from_pidfile(chosen.folder) else 1
+    if chosen.jars is None:
+        parser.error("the folder of the jars is missing")
+    conf = dict(setting.split("=", 1) for setting in chosen.conf)
+    server = ConnectServer(chosen.folder, jars=chosen.jars, conf=conf, memory=chosen.memory, port=chosen.port, outlive=True)
+    if chosen.command == "run":
+        server.become()
+    print(server.start().url)
     return 0
 
 

@@ -161,6 +161,20 @@ def test_the_pipeline_of_the_example_is_valid_and_its_connections_are_set() -> N
     (pipeline,) = load_pipelines(ROOT / "docker/pipelines")
     environment = SERVICES["airflow-scheduler"]["environment"]
     assert f"AIRFLOW_CONN_{pipeline.source.connection.upper()}" in environment
-    assert f"AIRFLOW_CONN_{pipeline.spark.connection.upper()}" in environment
+    assert f"AIRFLOW_CONN_{pipeline.spark.connection.upper()}" in environment  # for pipelines without a server
     assert f"CDC_OPS_CONN_{pipeline.source.connection.upper()}" in SERVICES["cdc-ops"]["environment"]
     assert dict(pipeline.spark.conf)["spark.hadoop.fs.s3a.endpoint"] == environment["AWS_ENDPOINT_URL"]
+
+
+def test_the_spark_server_is_reached_on_a_loopback_address_that_it_shares() -> None:
+    from cdc_ops.config.loading import load_pipelines
+    from cdc_ops.core.pipeline.connect_address import ConnectAddress
+
+    (pipeline,) = load_pipelines(ROOT / "docker/pipelines")
+    address = ConnectAddress.parse(pipeline.spark.connect)
+    server = SERVICES["spark-connect"]
+    assert address.is_local
+    assert server["command"][server["command"].index("--port") + 1] == str(address.port)
+    assert f"/{address.host}/{address.port}" in server["healthcheck"]["test"][-1]
+    assert {SERVICES[name]["network_mode"] for name in ("airflow-scheduler", "spark-connect", "cdc-ops")} == {"service:loopback"}
+    assert "spark.driver.host=loopback" in server["command"]
