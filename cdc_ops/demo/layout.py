@@ -98,8 +98,18 @@ class Layout:
         return self.repository / "dags"
 
     @property
+    def spark_server(self) -> Path:
+        """Returns the folder of the Spark server that the second half of the story works on."""
+        return self.root / "spark-server"
+
+    @property
     def pipelines(self) -> Path:
-        """Returns the folder of the pipeline files, in the clone."""
+        """Returns the folder of the pipeline files: copies, because the second half names a Spark server in them."""
+        return self.root / "pipelines"
+
+    @property
+    def shipped_pipelines(self) -> Path:
+        """Returns the folder of the pipeline files in the clone."""
         files = self.dags / "pipelines"
         return files / "examples" / "archive" if self.pipeline == ARCHIVE_PIPELINE else files
 

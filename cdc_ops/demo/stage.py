@@ -17,6 +17,7 @@ from cdc_ops.demo.report import Screen
 from cdc_ops.demo.secrecy import PasswordWatch
 from cdc_ops.demo.services import stop_all
 from cdc_ops.demo.shop import fill, fill_payments, source_url
+from cdc_ops.demo.spark_server import copy_pipelines
 from cdc_ops.demo.writer import WriterProcess
 from cdc_ops.dev.mariadb import MariaDBServer
 from cdc_ops.dev.processes import stop_from_pidfile
@@ -34,6 +35,7 @@ class Stage:
         dag: Airflow's details of the pipeline's DAG.
         checker: Compares source and lake.
         watch: Searches for the source's password.
+        outlive: True if the processes keep running after this one.
     """
 
     server: MariaDBServer
@@ -43,6 +45,7 @@ class Stage:
     dag: dict[str, Any]
     checker: Checker
     watch: PasswordWatch
+    outlive: bool
 
 
 def open_stage(layout: Layout, screen: Screen, *, outlive: bool) -> Stage:
@@ -62,6 +65,7 @@ def open_stage(layout: Layout, screen: Screen, *, outlive: bool) -> Stage:
     shutil.rmtree(layout.root, ignore_errors=True)
     for folder in (layout.logs, layout.lake, layout.staging, layout.ledger.parent):
         folder.mkdir(parents=True)
+    copy_pipelines(layout)
     airflow = AirflowHome(layout, outlive=outlive)
     with screen.step("preparing Airflow's folder"):
         login = airflow.prepare()
@@ -83,18 +87,16 @@ def open_stage(layout: Layout, screen: Screen, *, outlive: bool) -> Stage:
         api.wait_until_healthy()
         dag = api.wait_for_dag(layout.dag_id)
     watch = PasswordWatch(server.password)
-    return Stage(server=server, writer=writer, api=api, login=login, dag=dag, checker=checker, watch=watch)
+    return Stage(server=server, writer=writer, api=api, login=login, dag=dag, checker=checker, watch=watch, outlive=outlive)
 
 
 def strike_stage(layout: Layout) -> tuple[str, ...]:
     """Stops all processes of a demo in this folder, and returns their names."""
     with ThreadPoolExecutor() as pool:  # stopping waits for each process
-        services, writer, server = (
-            pool.submit(stop_all, layout.services),
-            pool.submit(stop_from_pidfile, layout.writer),
-            pool.submit(stop_from_pidfile, layout.mariadb),
-        )
-    return (*services.result(), *(["writer"] if writer.result() else []), *(["MariaDB"] if server.result() else []))
+        services = pool.submit(stop_all, layout.services)
+        folders = {"writer": layout.writer, "Spark": layout.spark_server, "MariaDB": layout.mariadb}
+        servers = {name: pool.submit(stop_from_pidfile, folder) for name, folder in folders.items()}
+    return (*services.result(), *(name for name, stopped in servers.items() if stopped.result()))
 
 
 def _open_shop(layout: Layout, screen: Screen, airflow: AirflowHome, *, outlive: bool) -> MariaDBServer:

@@ -20,6 +20,7 @@ from cdc_ops.demo.layout import ARCHIVE_PIPELINE, PIPELINE, Layout
 from cdc_ops.demo.report import Screen, TableReport, print_tables, verdict
 from cdc_ops.demo.secrecy import PasswordWatch, telling_parts, written_files
 from cdc_ops.demo.services import ProcessInfo, Service, is_running, stop_all
+from cdc_ops.demo.spark_server import copy_pipelines, name_server
 from cdc_ops.demo.stories.log_method import ARCHIVE
 from cdc_ops.demo.stories.phase import Excuse, task_line
 from cdc_ops.testing.source_harness import wait_until
@@ -168,8 +169,18 @@ def test_airflows_password_is_only_in_the_file_that_airflow_reads(tmp_path: Path
 
 def test_the_pipeline_of_the_archive_is_read_from_a_folder_of_its_own() -> None:
     layout = replace(Layout.default(ARCHIVE_PIPELINE), endpoint="http://127.0.0.1:1")
-    [pipeline] = load_pipelines(layout.pipelines)
+    [pipeline] = load_pipelines(layout.shipped_pipelines)
     assert (layout.dag_id, pipeline.name) == ("cdc_shop_events", ARCHIVE_PIPELINE)
     assert pipeline.archive.location(TableName(schema="shop", name="payments")) == f"{ARCHIVE}/cdc.shop.payments"
     assert layout.settings()["CDC_OPS_ARCHIVE_ENDPOINT"] == layout.endpoint
-    assert [one.name for one in load_pipelines(Layout.default().pipelines)] == [PIPELINE]
+    assert [one.name for one in load_pipelines(Layout.default().shipped_pipelines)] == [PIPELINE]
+
+
+def test_the_second_half_of_the_story_names_a_server_in_its_copy_of_the_pipeline(tmp_path: Path) -> None:
+    layout = replace(Layout.default(), root=tmp_path)
+    copy_pipelines(layout)
+    [before] = load_pipelines(layout.pipelines)
+    assert (before.name, before.spark.connect) == (PIPELINE, "")
+    name_server(layout, "sc://127.0.0.1:15002")
+    [after] = load_pipelines(layout.pipelines)
+    assert after.spark == replace(before.spark, connect="sc://127.0.0.1:15002")

@@ -1,4 +1,4 @@
-"""The story of the query method: snapshot, increment, backfill, resync."""
+"""The story of the query method: snapshot, increment, backfill, resync; the last two on a Spark server that lives on."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -7,6 +7,7 @@ from typing import Final
 from cdc_ops.demo import shop
 from cdc_ops.demo.layout import Layout
 from cdc_ops.demo.report import Screen
+from cdc_ops.demo.spark_server import use_server
 from cdc_ops.demo.stage import Stage
 from cdc_ops.demo.stories.phase import Excuse, Play
 
@@ -56,7 +57,10 @@ class Story(Play):
         return self._phase("a manual run reads the changes", lambda: self._trigger({}, "increment"), UNSEEN)
 
     def _backfill(self) -> bool:
-        self._screen.heading("3 of 4: backfill")
+        self._screen.heading("3 of 4: backfill, on a Spark server that lives on")
+        with self._screen.step("starting a Spark Connect server, and naming it in the pipeline file"):
+            address = use_server(self._layout, outlive=self._stage.outlive)
+        self._screen.line(f"  the pipeline says spark.connect: {address}; tasks start no JVM from here on")
         since, until = self._interval()
         changes = shop.change_silently(self._stage.server, _sql(since), _sql(until))
         self._changed(*(f"{change.table}: {change.text}: no increment can see this change" for change in changes))
