@@ -21,6 +21,7 @@ transaction (for a metadata lock, say) and has ended by now while the transactio
 transaction's start. The lookback and the comparison of source and lake are there for such cases.
 """
 
+import random
 import re
 import secrets
 import time
@@ -36,6 +37,9 @@ CACHE_SECONDS: Final = 0.11
 """The server renews the listing of transactions when nobody has read it for 0.1 s."""
 
 _FRESH_ATTEMPTS: Final = 40
+_LONGEST_PAUSE: Final = 3
+"""Times CACHE_SECONDS. Two runs that looked again after equal pauses would keep the listing old for each other."""
+
 _ROUNDING: Final = timedelta(seconds=1)
 """Starts are known in whole seconds, and NOW() of a statement is a little before its transaction's start."""
 
@@ -105,7 +109,7 @@ def _fresh_transactions(session: MySQLSession) -> list[Row] | None:
                 return None
             if any(row["own"] and nonce in str(row["trx_query"]) for row in rows):
                 return [row for row in rows if not row["own"]]
-            time.sleep(CACHE_SECONDS)
+            time.sleep(random.uniform(1, _LONGEST_PAUSE) * CACHE_SECONDS)
     finally:
         session.execute("COMMIT")
         session.execute("SET SESSION time_zone = '+00:00'")

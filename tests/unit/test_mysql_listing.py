@@ -1,0 +1,53 @@
+"""The listing of open transactions, which a MySQL server renews only when nobody has read it for a tenth of a second."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from cdc_ops.sources.mysql import open_transactions
+from cdc_ops.sources.mysql.session import MySQLSession
+
+OTHER_EVERY = 0.11
+"""Seconds between the looks of another run that waits as long as this one used to."""
+
+
+@dataclass
+class CachingServer:
+    """A server whose time passes only while its client waits, and which another run asks as well."""
+
+    now: float = 0.0
+    other_next: float = 0.05
+    last_read: float = -1.0
+    listing: str = ""
+    looks: list[float] = field(default_factory=list)
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    def execute(self, statement: str) -> None:
+        assert statement
+
+    def rows_if_allowed(self, statement: str) -> list[dict[str, Any]]:
+        while self.other_next <= self.now:
+            self._read("of another run", self.other_next)
+            self.other_next += OTHER_EVERY
+        self.looks.append(self.now)
+        found = re.search(r"cdc-ops \w+", statement)
+        assert found
+        self._read(found[0], self.now)
+        return [{"own": 1, "trx_query": self.listing}]
+
+    def _read(self, reader: str, when: float) -> None:
+        if when - self.last_read > 0.1:
+            self.listing = reader
+        self.last_read = when
+
+
+def test_two_runs_that_look_in_turn_do_not_keep_the_listing_old_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = CachingServer()
+    server.rows_if_allowed("SELECT /* cdc-ops 0 */")
+    monkeypatch.setattr(open_transactions.time, "sleep", server.wait)
+    assert open_transactions._fresh_transactions(cast(MySQLSession, server)) == []
+    assert len(server.looks) > 2
