@@ -167,6 +167,19 @@ def test_the_log_method_is_that_of_spark_of_its_own(
     assert [row[:2] for row in found[1][1]] == [(1, "c")]
 
 
+def test_a_value_that_is_too_large_widens_its_column_as_with_spark_of_its_own(
+    mariadb: MariaDBServer, spark: SparkSession, server: ConnectServer, tmp_path: Path
+) -> None:
+    world = on_server(World(mariadb, tmp_path, spark), server)
+    world.sql(ORDERS.replace("amount", "big BIGINT UNSIGNED, amount"), FILL)
+    run(world)
+    world.sql(f"UPDATE orders SET big = {2**64 - 1} WHERE id = 7")
+    run(world)
+    [(big,)] = spark.sql(f"SELECT big FROM delta.`{world.path('orders')}` WHERE id = 7").collect()
+    assert big == 2**64 - 1
+    assert world.data_commits("orders") == [1, 2]
+
+
 def test_two_pipelines_at_once_keep_their_numbers_apart(
     mariadb: MariaDBServer, spark: SparkSession, server: ConnectServer, tmp_path: Path
 ) -> None:

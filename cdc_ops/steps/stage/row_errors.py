@@ -27,9 +27,12 @@ def translated_row_errors(*readers: Callable[[str], CdcError | None]) -> Iterato
 
 
 def _full_text(error: BaseException | None) -> str:
-    """Returns an error's text and those of its causes: a failing write has its reason one or two exceptions further down, in the JVM."""
+    """Returns an error's text and those of its causes: a failing write has its reason one or two exceptions further down, in the JVM.
+
+    An error of a Spark server has them in its stack trace.
+    """
     parts = []
     while error is not None:
-        parts.append(f"{error} {getattr(error, '_stackTrace', '')} ")
+        parts.append(f"{error} {getattr(error, '_stackTrace', '')} {getattr(error, '_stacktrace', '') or ''} ")
         error = getattr(error, "_cause", None) or error.__cause__
     return "".join(parts)
