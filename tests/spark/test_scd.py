@@ -396,3 +396,25 @@ def test_deletes_are_remembered_while_their_key_becomes_wider(spark: SparkSessio
     found = tombstones.recalled(spark, told(6, "int", "1, 2", 5, generation=3))
     assert found is not None
     assert [(row["key"]["k0"], row["key"]["k1"]) for row in found.collect()] == [(1, 2)]
+    told(7, "date", "'2026-01-02'", 5, generation=4)
+    days = told(8, "timestamp_ntz", "'2026-01-03 00:00:01'", 5, generation=4)
+    assert [older(days, f"'2026-01-{day}'") for day in ("02", "03", "03 00:00:01")] == [True, False, True]
+
+
+def test_a_new_generation_whose_changes_have_another_order_remembers_its_own_deletes(spark: SparkSession, tmp_path: Path) -> None:
+    def known(generation: int, kind: str, place: str) -> list[Any]:
+        sequence = Sequence(kind=SequenceKind.COLUMNS, type=kind, columns=("at",))
+        stored = TableStorage(tombstones=str(tmp_path / "tombstones"), tombstone_retention=timedelta(days=1), sequence=sequence)
+        operation = with_fields(Case(root=str(tmp_path)).operation(generation, stored_as=stored), generation=generation)
+        before = tombstones.recalled(spark, operation)
+        assert before is None or before.isEmpty()
+        batch = spark.sql(f"SELECT 7L AS id, CAST({place} AS {kind}) AS at")
+        assert tombstones.without_deleted(spark, operation, batch, "at", "").count() == 1
+        tombstones.remember(spark, operation, batch, "at")
+        found = tombstones.recalled(spark, replace(operation, op_seq=generation + 1))
+        assert found is not None
+        return [row["sequence"] for row in found.collect()]
+
+    assert known(1, "int", "5") == [5]
+    assert known(2, "timestamp_ntz", "'2026-01-01'") == [datetime(2026, 1, 1)]
+    assert known(3, "bigint", "5") == [5]

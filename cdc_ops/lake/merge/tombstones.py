@@ -3,7 +3,8 @@
 They are written before the statement that deletes, once an operation. One whose operation never commits does no harm: that the key was
 deleted at that place is true all the same, and the next try reads the same event. A row without a key is a TRUNCATE, of all keys.
 
-A key's type may become wider, as its column's may, and an append changes no type: the tombstones are rewritten then.
+A key's type may become wider, as its column's may, and a new generation may have another key or another order. An append changes no type:
+the tombstones are rewritten then.
 """
 
 from collections.abc import Iterable
@@ -12,11 +13,14 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_ops.core.apply.scd import POSITION_TYPE
 from cdc_ops.core.operation.operation import Operation, app_id
 from cdc_ops.core.schema.type_widening import canonical_type, common_type
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.spark.session import idempotent_write, private_session, shared_view
+from cdc_ops.lake.sql_text import path_name
+from cdc_ops.lake.table.alter import MOMENT, NTZ
 from cdc_ops.lake.table.create import translated_conflicts
 
 _AT: Final = "__cdc_deleted_at"
@@ -42,7 +46,7 @@ def remember(spark: SparkSession, operation: Operation, deleted: DataFrame, sequ
     version = log.newest()
     noted, wanted = _noted_types(log, version), _wanted_types(operation)
     kinds = _common_types(noted, wanted)
-    rows = deleted.select(_key(operation).cast(_struct(kinds or wanted)).alias("key"), F.col(quoted(sequence)).alias("sequence"))
+    rows = _typed(deleted.select(_key(operation).alias("key"), F.col(quoted(sequence)).alias("sequence")), kinds or wanted)
     for place in truncates:
         rows = rows.unionByName(_emptied(spark, rows, place))
     told = {
@@ -52,6 +56,8 @@ def remember(spark: SparkSession, operation: Operation, deleted: DataFrame, sequ
     }
     rows = rows.withColumns(told)
     rewritten = version is not None and ((version + 1) % COMPACTED == 0 or kinds != noted)
+    if rewritten and MOMENT in "".join(kinds or wanted) and MOMENT not in "".join(noted):
+        spark.sql(f"ALTER TABLE {path_name(path)} SET TBLPROPERTIES ('{NTZ}' = 'supported')")
     conf = idempotent_write(f"{app_id(operation.pipeline, operation.table)}/tombstones", operation.op_seq)
     with shared_view(rows) as view, private_session(spark, conf) as session:
         new = session.table(view)
@@ -111,18 +117,22 @@ def _counts(operation: Operation) -> Column:
 
 
 def _noted_types(log: DeltaLog, version: int | None) -> tuple[str, ...]:
-    """Returns the types of the keys in the tombstones, () if there are none."""
-    return () if version is None else tuple(canonical_type(kind) for _, kind in log.state(version).fields("key"))
+    """Returns the types of the keys in the tombstones, and of their places; () if there are none."""
+    if version is None:
+        return ()
+    state = log.state(version)
+    return (*(canonical_type(kind) for _, kind in state.fields("key")), canonical_type(dict(state.columns())["sequence"]))
 
 
 def _wanted_types(operation: Operation) -> tuple[str, ...]:
-    """Returns the types of an operation's keys."""
+    """Returns the types of an operation's keys, and of the places of its events."""
     stored = {column.name.lower(): canonical_type(column.delta_type) for column in operation.full_schema.columns}
-    return tuple(stored[key.lower()] for key in operation.apply.keys)
+    sequence = operation.apply.stored_as.sequence
+    return (*(stored[key.lower()] for key in operation.apply.keys), canonical_type(sequence.type if sequence else POSITION_TYPE))
 
 
 def _common_types(noted: tuple[str, ...], wanted: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the types that hold both keys that are noted and those of an operation, () if they are other keys.
+    """Returns the types that hold what is noted and what an operation has, () if these are other keys or places.
 
     Within a generation keys are only widened, so other ones are those of an earlier generation, which do not count.
     """
@@ -131,13 +141,14 @@ def _common_types(noted: tuple[str, ...], wanted: tuple[str, ...]) -> tuple[str,
 
 
 def _known(spark: SparkSession, operation: Operation, kinds: tuple[str, ...]) -> DataFrame:
-    """Returns the tombstones that count, with keys of some types."""
-    rows = spark.read.format("delta").load(operation.apply.stored_as.tombstones).where(_counts(operation))
-    return rows.withColumn("key", F.col("key").cast(_struct(kinds)))
+    """Returns the tombstones that count, with keys and places of some types."""
+    return _typed(spark.read.format("delta").load(operation.apply.stored_as.tombstones).where(_counts(operation)), kinds)
 
 
-def _struct(kinds: tuple[str, ...]) -> str:
-    return f"struct<{', '.join(f'k{index}: {kind}' for index, kind in enumerate(kinds))}>"
+def _typed(rows: DataFrame, kinds: tuple[str, ...]) -> DataFrame:
+    *keys, sequence = kinds
+    key = f"struct<{', '.join(f'k{index}: {kind}' for index, kind in enumerate(keys))}>"
+    return rows.withColumns({"key": F.col("key").cast(key), "sequence": F.col("sequence").cast(sequence)})
 
 
 def _key(operation: Operation) -> Column:

@@ -30,8 +30,8 @@ FILE_RETENTION: Final = "delta.deletedFileRetentionDuration"
 LOG_RETENTION: Final = "delta.logRetentionDuration"
 _LOG_RETENTION_HOURS: Final = 30 * 24
 """Delta's default; it refuses a log that is kept for less time than removed files are."""
-_NTZ: Final = "delta.feature.timestampNtz"
-_MOMENT: Final = "timestamp_ntz"
+NTZ: Final = "delta.feature.timestampNtz"
+MOMENT: Final = "timestamp_ntz"
 _WIDENING: Final = "delta.enableTypeWidening"
 
 
@@ -120,17 +120,17 @@ def _needed(change: SchemaChange, state: LogState) -> dict[str, str]:
         needed[MAPPING] = mode if (mode := state.property(MAPPING)) not in {"", "none"} else "name"
     if change.kind is ChangeKind.WIDENED and not state.property(_WIDENING):
         needed[_WIDENING] = "true"
-    return needed | (_feature(state) if change.after == _MOMENT else {})
+    return needed | (_feature(state) if change.after == MOMENT else {})
 
 
 def _feature(state: LogState) -> dict[str, str]:
     """The table feature of TIMESTAMP_NTZ, which Delta does not add by itself to a table that is there."""
-    return {} if any(canonical_type(kind) == _MOMENT for _, kind in state.columns()) else {_NTZ: "supported"}
+    return {} if any(canonical_type(kind) == MOMENT for _, kind in state.columns()) else {NTZ: "supported"}
 
 
 def _prepare_replacement(spark: SparkSession, operation: Operation, state: LogState) -> None:
     """Takes columns that the new generation lacks out of those that have statistics: Delta refuses to replace the schema otherwise."""
-    if any(canonical_type(column.delta_type) == _MOMENT for column in operation.source.schema.columns):
+    if any(canonical_type(column.delta_type) == MOMENT for column in operation.source.schema.columns):
         _enable(spark, operation.target.path, _feature(state), state)
     indexed = listed_columns(state.property(INDEXED))
     kept = {column.name.lower() for column in operation.source.schema.columns if has_statistics(column.delta_type)}
