@@ -178,7 +178,7 @@ def test_a_server_that_stops_during_a_run_ends_it_with_its_report_and_code_6(
         yield say
 
     monkeypatch.setattr(pipelines, "progress", stopping)
-    monkeypatch.setattr(LocalSpark, "session", lambda self: spark)
+    monkeypatch.setattr(LocalSpark, "session", lambda self, small=False: spark)
     result = CliRunner().invoke(app, ["run", *(["--json"] if as_json else [])])
     assert stopped, result.output
     assert isinstance(result.exception, SystemExit), result.exception
