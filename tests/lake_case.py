@@ -2,14 +2,20 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Row as SparkRow
 
 from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue
+from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Operation, OperationKind
+from cdc_ops.core.operation.results import OperationResult
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
+from cdc_ops.lake.merge.apply import apply
+from cdc_ops.lake.merge.batch import Batch
 from tests.operations import operation_with, with_fields
 from tests.stores import place
 
@@ -68,7 +74,35 @@ class Case:
         return with_fields(operation, **changes)
 
 
-def history(spark: SparkSession, path: str, limit: int | None = None) -> list[Row]:
+def history(spark: SparkSession, path: str, limit: int | None = None) -> list[SparkRow]:
     """Returns the newest commits, newest first: version, operation, userMetadata, operationMetrics."""
     statement = f"DESCRIBE HISTORY delta.`{path}`" + (f" LIMIT {limit}" if limit else "")
     return spark.sql(statement).select("version", "operation", "userMetadata", "operationMetrics").collect()
+
+
+Row = tuple[int, str]
+
+
+class Lake:
+    """A table that operations are applied to."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark = spark
+        self.case = Case(root=str(folder))
+        self.path = self.case.path
+
+    def frame(self, rows: list[Row]) -> DataFrame:
+        columns = "id", "name", "CAST(1.5 AS decimal(10, 2)) amount", "timestamp'2026-01-01 00:00:00' updated_at"
+        return self.spark.createDataFrame(rows, "id bigint, name string").selectExpr(*columns)
+
+    def apply(self, operation: Operation, rows: list[Row]) -> OperationResult:
+        return apply(operation, Batch(rows=self.frame(rows), plan=plan_merge(operation, None), read_rows=len(rows)))
+
+    def load(self, rows: list[Row]) -> OperationResult:
+        return self.apply(self.case.operation(1, ApplyMode.APPEND), rows)
+
+    def rows(self) -> list[Row]:
+        return sorted((row["id"], row["name"]) for row in self.spark.read.format("delta").load(self.path).collect())
+
+    def versions(self) -> list[tuple[int, str]]:
+        return [(row["version"], row["operation"]) for row in history(self.spark, self.path)]

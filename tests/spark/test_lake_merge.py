@@ -8,50 +8,22 @@ from typing import Any
 
 import pytest
 from delta.exceptions import ConcurrentAppendException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.operation.commit_json import parse_record
 from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.merge_plan import keys_condition, plan_merge
-from cdc_ops.core.operation.operation import Operation
-from cdc_ops.core.operation.results import OperationResult, Outcome
+from cdc_ops.core.operation.results import Outcome
 from cdc_ops.errors import ConfigError, DuplicateKeyError, LakeConflictError, TargetForeignError, TargetNotDeltaError, TargetSchemaError
 from cdc_ops.lake.log.head import find_commit, read_head
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.staging.landing import land, read_landed
 from cdc_ops.lake.table.create import ensure_table, translated_conflicts
-from tests.lake_case import PIPELINE, SCHEMA, SCHEMA_DDL, TABLE, Case, history, schema
+from tests.lake_case import PIPELINE, SCHEMA, SCHEMA_DDL, TABLE, Lake, history, schema
 from tests.operations import with_fields
 from tests.stores import at
-
-Row = tuple[int, str]
-
-
-class Lake:
-    """A table that operations are applied to."""
-
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark = spark
-        self.case = Case(root=str(folder))
-        self.path = self.case.path
-
-    def frame(self, rows: list[Row]) -> DataFrame:
-        columns = "id", "name", "CAST(1.5 AS decimal(10, 2)) amount", "timestamp'2026-01-01 00:00:00' updated_at"
-        return self.spark.createDataFrame(rows, "id bigint, name string").selectExpr(*columns)
-
-    def apply(self, operation: Operation, rows: list[Row]) -> OperationResult:
-        return apply(operation, Batch(rows=self.frame(rows), plan=plan_merge(operation, None), read_rows=len(rows)))
-
-    def load(self, rows: list[Row]) -> OperationResult:
-        return self.apply(self.case.operation(1, ApplyMode.APPEND), rows)
-
-    def rows(self) -> list[Row]:
-        return sorted((row["id"], row["name"]) for row in self.spark.read.format("delta").load(self.path).collect())
-
-    def versions(self) -> list[tuple[int, str]]:
-        return [(row["version"], row["operation"]) for row in history(self.spark, self.path)]
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The head of a Delta table, read without Spark: the plan and commit steps compare it with the ledger."""
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,6 +25,8 @@ _MEASURED: Final = {
     "rewriteTimeMs": RunPhase.MERGE_REWRITE,
 }
 """What Delta measures of a MERGE, in milliseconds."""
+_REPLACED: Final = "replaceOnCond"
+"""Parameter of a commit that replaced the rows of a condition."""
 _HARMLESS: Final = ("OPTIMIZE", "VACUUM", "REORG")
 
 
@@ -136,10 +139,29 @@ def find_commit(path: str, wanted: str | int) -> FoundCommit | None:
         if record is None:
             continue
         if wanted in (record.operation_id, record.op_seq):
-            return FoundCommit(version=version, record=record, metrics=info.get("operationMetrics") or {})
+            return FoundCommit(version=version, record=record, metrics=_metrics(log, version, info))
         if isinstance(wanted, int) and record.op_seq < wanted:
             return None
     return None
+
+
+def _metrics(log: DeltaLog, version: int, info: Mapping[str, Any]) -> Mapping[str, str]:
+    """Returns Delta's counts of a commit; those of a REPLACE under the names of a MERGE's.
+
+    Delta counts what a REPLACE wrote together with all rows of the files in which it deleted some. Those files are in the commit with
+    their deletion vectors; the others are new.
+    """
+    metrics: Mapping[str, str] = info.get("operationMetrics") or {}
+    if _REPLACED not in (info.get("operationParameters") or {}):
+        return metrics
+    new = [file for _, file in log.actions(version, "add") if not file.get("deletionVector")]
+    written, updated = sum(json.loads(file["stats"])["numRecords"] for file in new), int(metrics.get("numDeletedRows", 0))
+    return {
+        "numSourceRows": str(written),
+        "numTargetRowsInserted": str(written - updated),
+        "numTargetRowsUpdated": str(updated),
+        "numTargetBytesAdded": str(sum(file["size"] for file in new)),
+    }
 
 
 def check_empty(log: DeltaLog) -> None:

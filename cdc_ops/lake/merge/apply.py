@@ -6,20 +6,19 @@ read from the log without Spark: computing a table's state again costs more than
 """
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops import __version__
-from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.operation.commit_json import render_record
 from cdc_ops.core.operation.commit_record import CommitRecord, commit_record
-from cdc_ops.core.operation.operation import Operation, app_id
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import OperationResult, Outcome
 from cdc_ops.core.phases import PhaseSeconds, RunPhase
 from cdc_ops.core.schema.value_policies import NullifiedValues
@@ -28,18 +27,11 @@ from cdc_ops.errors import DuplicateKeyError, LakeConflictError
 from cdc_ops.lake.log.head import commit_counts, find_commit, statement_phases
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.merge.commit_columns import add_commit_columns
+from cdc_ops.lake.merge.execute import execute
 from cdc_ops.lake.merge.sequence_guard import order_changes
-from cdc_ops.lake.merge.sql import merge_statement, versions_statement
-from cdc_ops.lake.spark.conf import USER_METADATA
-from cdc_ops.lake.spark.session import idempotent_write, materialized, private_session, shared_view
-from cdc_ops.lake.sql_text import path_name
-from cdc_ops.lake.staging.null_counts import mark_names, observe_marks
+from cdc_ops.lake.staging.null_counts import mark_names
 from cdc_ops.lake.table.create import ensure_table, table_stats, translated_conflicts
 
-_LAST_COMMIT: Final = "spark.databricks.delta.lastCommitVersionInSession"
-_DELTA_MERGE: Final = "spark.databricks.delta.merge"
-_COMPUTED: Final = {f"{_DELTA_MERGE}.materializeSource": "none", f"{_DELTA_MERGE}.failSourceCachedAfterMaterialization": "false"}
-"""A source that cdc-ops stores, computed from data that does not change: a second computation would give the same rows."""
 _AMBIGUOUS: Final = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
 
 
@@ -69,7 +61,8 @@ def apply(operation: Operation, batch: Batch) -> OperationResult:
     ensure_table(spark, operation)
     version, nulled = None, NullifiedValues(counted=not mark_names(batch.rows))
     with _found_committed(operation), _translated(operation, batch):
-        version, nulled = _execute(spark, operation, add_commit_columns(order_changes(operation, batch)))
+        prepared = add_commit_columns(order_changes(operation, batch))
+        version, nulled = execute(spark, operation, prepared, render_record(_record(operation, prepared)))
     result = OperationResult(op_seq=operation.op_seq, operation_id=operation.operation_id, outcome=Outcome.NUMBER_TAKEN)
     ended = time.monotonic()
     commit = find_commit(operation.target.path, operation.operation_id)
@@ -94,31 +87,6 @@ def duplicate_keys(batch: DataFrame, keys: tuple[str, ...], shown: tuple[str, ..
     repeated = batch.groupBy(*(F.col(quoted(key)) for key in keys)).agg(F.count(F.lit(1)).alias("__rows"), *names).where("__rows > 1")
     columns = [F.col(f"__shown_{index}") for index in range(len(names))]
     return [", ".join(str(value) for value in row) for row in repeated.select(*columns).limit(limit).collect()]
-
-
-def _execute(spark: SparkSession, operation: Operation, batch: Batch) -> tuple[int | None, NullifiedValues]:
-    """Runs the statement; returns the version that it committed, None if Delta skipped it, and the values that became NULL by it."""
-    plan, rows = batch.plan, batch.rows
-    names = (*plan.batch_columns, *(() if plan.deleted_flag or plan.versions else mark_names(rows)))
-    rows = rows.select(*(quoted(name) for name in names))
-    conf = {
-        **idempotent_write(app_id(operation.pipeline, operation.table), operation.op_seq),
-        USER_METADATA: render_record(_record(operation, batch)),
-    }
-    nulled: Callable[[], NullifiedValues] = NullifiedValues
-    once_only = materialized(rows) if plan.versions else nullcontext(rows)
-    with once_only as source, shared_view(source) as view, private_session(spark, conf | (_COMPUTED if plan.versions else {})) as session:
-        if plan.mode is ApplyMode.MERGE:
-            statement = versions_statement if plan.versions else merge_statement
-            session.sql(statement(path_name(operation.target.path), view, plan)).collect()
-        else:
-            written, nulled = observe_marks(session.table(view), operation.source.schema)
-            writer = written.write.format("delta").mode(plan.mode.value)
-            writer.option("overwriteSchema", str(operation.apply.replaces_schema).lower()).save(operation.target.path)
-        committed = session.conf.get(_LAST_COMMIT, None)
-        if committed is None:  # skipped: nobody counted
-            return None, NullifiedValues(counted=not mark_names(rows))
-        return int(committed), nulled()
 
 
 def _record(operation: Operation, batch: Batch) -> CommitRecord:

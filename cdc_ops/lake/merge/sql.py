@@ -48,6 +48,19 @@ def merge_statement(target: str, source: str, plan: MergePlan) -> str:
     return "\n".join(lines)
 
 
+def replace_condition(target: str, source: str, plan: MergePlan) -> str:
+    """Returns the condition of the rows that a batch replaces: those with its keys.
+
+    Args:
+        target: Alias of the table; no column may have its name.
+        source: Alias of the batch; the same.
+        plan: Keys and pruning.
+    """
+    equal = [f"{target}.{quoted(key)} = {source}.{quoted(key)}" for key in plan.keys]
+    ranges = [f"{target}.{quoted(one.column)} BETWEEN {one.low} AND {one.high}" for one in plan.prune]
+    return " AND ".join(equal + ranges)
+
+
 def versions_statement(target: str, source: str, plan: MergePlan) -> str:
     """Returns the MERGE of what becomes of a table's versions, source `s`, into its table, target `t`.
 

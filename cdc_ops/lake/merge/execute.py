@@ -1,0 +1,100 @@
+"""Runs the one statement of an operation, in a session of its own that carries transaction id and commit record."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Final
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops.core.apply.apply_spec import ApplyMode
+from cdc_ops.core.operation.operation import Operation, app_id
+from cdc_ops.core.operation.statement import Statement, StoredTable, choose_statement
+from cdc_ops.core.schema.value_policies import NullifiedValues
+from cdc_ops.core.text import quoted
+from cdc_ops.lake.log.delta_log import DeltaLog
+from cdc_ops.lake.merge.batch import Batch
+from cdc_ops.lake.merge.sql import merge_statement, replace_condition, versions_statement
+from cdc_ops.lake.spark.conf import USER_METADATA
+from cdc_ops.lake.spark.session import idempotent_write, materialized, private_session, shared_view
+from cdc_ops.lake.sql_text import path_name
+from cdc_ops.lake.staging.null_counts import mark_names, observe_marks
+
+_LAST_COMMIT: Final = "spark.databricks.delta.lastCommitVersionInSession"
+_DELTA: Final = "spark.databricks.delta"
+_COMPUTED: Final = {
+    f"{_DELTA}.merge.materializeSource": "none",
+    f"{_DELTA}.merge.failSourceCachedAfterMaterialization": "false",
+    f"{_DELTA}.insertReplaceOnOrUsing.materializeSource": "none",
+}
+"""A source that cdc-ops stores, computed from data that does not change: a second computation would give the same rows."""
+_COUNTED: Final = {f"{_DELTA}.stats.collect": "true"}
+"""What a REPLACE wrote is counted by the statistics of its files (`lake.log.head`)."""
+_TABLE: Final = "__cdc_table"
+_SOURCE: Final = "__cdc_source"
+"""Aliases of a REPLACE: to Delta a column with the name of one would be it."""
+
+
+def execute(spark: SparkSession, operation: Operation, batch: Batch, record: str) -> tuple[int | None, NullifiedValues]:
+    """Runs the statement of a batch.
+
+    Args:
+        spark: The session of the batch's rows.
+        operation: The frozen operation, whose table exists.
+        batch: The batch, prepared.
+        record: The commit record, as the text that the commit carries.
+
+    Returns:
+        The version that it committed, None if Delta skipped it because the table has its number already; and the values that became NULL
+        by it.
+    """
+    plan, rows = batch.plan, batch.rows
+    stored = _stored_table(operation) if plan.mode is ApplyMode.MERGE else None
+    statement = choose_statement(plan, stored, one_row_per_key=batch.latest is not None)[0] if stored else Statement.MERGE
+    names = (*plan.batch_columns, *(() if plan.deleted_flag or plan.versions else mark_names(rows)))
+    rows = rows.select(*(quoted(name) for name in names))
+    once = plan.versions or statement is Statement.REPLACE
+    conf = {**idempotent_write(app_id(operation.pipeline, operation.table), operation.op_seq), USER_METADATA: record}
+    conf |= (_COMPUTED if once else {}) | (_COUNTED if statement is Statement.REPLACE else {})
+    nulled: Callable[[], NullifiedValues] = NullifiedValues
+    with materialized(rows) if once else nullcontext(rows) as source, shared_view(source) as view, private_session(spark, conf) as session:
+        if stored and statement is Statement.REPLACE:
+            _replace(session, operation, batch, view, stored)
+        elif plan.mode is ApplyMode.MERGE:
+            text = versions_statement if plan.versions else merge_statement
+            session.sql(text(path_name(operation.target.path), view, plan)).collect()
+        else:
+            written, nulled = observe_marks(session.table(view), operation.source.schema)
+            writer = written.write.format("delta").mode(plan.mode.value)
+            writer.option("overwriteSchema", str(operation.apply.replaces_schema).lower()).save(operation.target.path)
+        committed = session.conf.get(_LAST_COMMIT, None)
+        if committed is None:  # skipped: nobody counted
+            return None, NullifiedValues(counted=not mark_names(rows))
+        return int(committed), nulled()
+
+
+def _replace(session: SparkSession, operation: Operation, batch: Batch, view: str, stored: StoredTable) -> None:
+    """Deletes the rows with a key of the batch and inserts the batch's rows, in one commit."""
+    kinds = {name.lower(): kind for name, kind in stored.columns}
+    # As a MERGE does it; a column of the table may be wider than the source's.
+    columns = [F.col(quoted(name)).cast(kinds[name.lower()]).alias(name) for name in batch.plan.columns]
+    writer = session.table(view).select(*columns).alias(_SOURCE).write.format("delta").mode("overwrite")
+    condition = replace_condition(_TABLE, _SOURCE, batch.plan)
+    writer.option("replaceOn", condition).option("targetAlias", _TABLE).save(operation.target.path)
+
+
+def _stored_table(operation: Operation) -> StoredTable:
+    log = DeltaLog(operation.target.path)
+    version = log.newest() or 0
+    state, size = log.state(version), log.size(version)
+
+    def is_on(name: str) -> bool:
+        return state.property(name).lower() == "true"
+
+    return StoredTable(
+        columns=state.columns(),
+        deletion_vectors=is_on("delta.enableDeletionVectors"),
+        change_feed=is_on("delta.enableChangeDataFeed"),
+        row_tracking=is_on("delta.enableRowTracking"),
+        files=size[0] if size else None,
+    )

@@ -1,0 +1,159 @@
+"""Whole rows replace those with their keys: one commit, applied once, and only where no row of the table has a say in it."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.results import KeyRange, OperationResult, Outcome
+from cdc_ops.lake.log.head import find_commit, read_head
+from cdc_ops.lake.merge.apply import apply
+from cdc_ops.lake.merge.batch import Batch
+from tests.lake_case import PIPELINE, TABLE, Lake, Row, history, schema
+from tests.operations import with_fields
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path) -> Lake:
+    return Lake(spark, tmp_path)
+
+
+def replacing(lake: Lake, op_seq: int, rows: list[Row], **changes: Any) -> OperationResult:
+    """Applies a batch that has been brought to one row per key, as landed rows are."""
+    operation, frame = lake.case.operation(op_seq, **changes), lake.frame(rows)
+    return apply(operation, Batch(rows=frame, plan=plan_merge(operation, None), read_rows=len(rows), latest=frame))
+
+
+def replaced(lake: Lake, version: int | None) -> bool:
+    """True if a commit is one of a replacement."""
+    [commit] = [row for row in history(lake.spark, lake.path) if row["version"] == version]
+    return bool(commit["operation"] == "WRITE")
+
+
+def test_whole_rows_replace_those_with_their_keys_in_one_commit(lake: Lake) -> None:
+    lake.load([(key, "old") for key in range(1, 101)])
+    result = replacing(lake, 2, [(2, "b"), (100, "z"), (101, "new"), (102, "new")])
+    assert lake.rows() == sorted([*((key, "old") for key in range(1, 100) if key != 2), (2, "b"), (100, "z"), (101, "new"), (102, "new")])
+    assert replaced(lake, result.delta_version)
+    assert (result.outcome, result.counts.read) == (Outcome.APPLIED, 4)
+    assert (result.counts.inserted, result.counts.updated, result.counts.deleted) == (2, 2, 0)
+    found = find_commit(lake.path, "operation-2")
+    assert found is not None
+    assert (found.version, found.record.op_seq) == (result.delta_version, 2)
+    assert 0 < result.counts.bytes < 5_000  # of what is new, not of the file in which rows were deleted
+    assert len(lake.versions()) == 3
+
+
+def test_replaced_rows_are_replaced_once_whatever_is_tried_again(lake: Lake) -> None:
+    lake.load([(1, "a"), (2, "b")])
+    first = replacing(lake, 2, [(2, "c"), (3, "d")])
+    before, versions = lake.rows(), lake.versions()
+    again = replacing(lake, 2, [(2, "c"), (3, "d")])
+    assert (first.outcome, again.outcome) == (Outcome.APPLIED, Outcome.ALREADY_APPLIED)
+    assert (again.delta_version, again.counts) == (first.delta_version, first.counts)
+    assert (lake.rows(), lake.versions()) == (before, versions)
+    late = replacing(lake, 2, [(2, "x")], operation_id="another")
+    assert (late.outcome, lake.rows()) == (Outcome.NUMBER_TAKEN, before)
+
+
+def test_replacing_with_nothing_new_or_nothing_at_all_advances_the_table(lake: Lake) -> None:
+    lake.load([(1, "a")])
+    empty = replacing(lake, 2, [])
+    assert (empty.outcome, empty.counts.inserted, empty.counts.updated) == (Outcome.APPLIED, 0, 0)
+    only_new = replacing(lake, 3, [(2, "b")])
+    assert (only_new.counts.inserted, only_new.counts.updated) == (1, 0)
+    head = read_head(lake.path, PIPELINE, TABLE)
+    assert head is not None
+    assert (head.txn_version, head.record_version) == (3, only_new.delta_version)
+    assert lake.rows() == [(1, "a"), (2, "b")]
+    assert all(replaced(lake, result.delta_version) for result in (empty, only_new))
+
+
+def test_rows_replaced_again_and_again_are_there_once(lake: Lake) -> None:
+    lake.load([(key, "0") for key in range(10)])
+    for number in range(2, 6):
+        result = replacing(lake, number, [(key, str(number)) for key in range(number, 10)])
+        assert (result.counts.inserted, result.counts.updated) == (0, 10 - number)
+    assert lake.rows() == [(0, "0"), (1, "0"), (2, "2"), (3, "3"), (4, "4"), *((key, "5") for key in range(5, 10))]
+
+
+def test_nothing_of_a_replacement_leaks_into_later_statements(lake: Lake) -> None:
+    lake.load([(1, "a")])
+    replacing(lake, 2, [(2, "b")])
+    lake.spark.sql(f"INSERT INTO delta.`{lake.path}` VALUES (9, 'by hand', 1, TIMESTAMP'2026-01-01')")
+    assert lake.rows()[-1] == (9, "by hand")
+    assert history(lake.spark, lake.path, 1)[0]["userMetadata"] is None
+    views = [row["viewName"] for row in lake.spark.sql("SHOW VIEWS IN global_temp").collect()]
+    assert not [view for view in views if view.startswith("cdc_ops_")]
+
+
+@pytest.mark.parametrize(
+    "alter",
+    [
+        "ADD COLUMNS (theirs string)",
+        "SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
+        "SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')",
+        "SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')",
+    ],
+)
+def test_what_only_a_merge_keeps_is_kept(lake: Lake, alter: str) -> None:
+    lake.load([(1, "a"), (2, "b")])
+    lake.spark.sql(f"ALTER TABLE delta.`{lake.path}` {alter}")
+    result = replacing(lake, 2, [(2, "c"), (3, "d")])
+    assert not replaced(lake, result.delta_version)
+    assert (result.counts.inserted, result.counts.updated) == (1, 1)
+    assert lake.rows() == [(1, "a"), (2, "c"), (3, "d")]
+
+
+def test_replaced_rows_have_any_names_and_keys_of_several_columns(lake: Lake) -> None:
+    columns = (("s", "string"), ("t", "int"), ("a `b`", "string"), ("__cdc_x.y", "int"))
+    shape = schema(*columns, keys=("s", "t"))
+
+    def batch(number: int, rows: list[tuple[str, int, str, int]]) -> OperationResult:
+        operation = with_fields(lake.case.operation(number), source__schema=shape, apply__keys=("s", "t"))
+        frame = lake.spark.createDataFrame(rows, ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in columns))
+        return apply(operation, Batch(rows=frame, plan=plan_merge(operation, None), latest=frame))
+
+    batch(1, [("a", 1, "x", 1), ("a", 2, "x", 2), ("b", 1, "x", 3)])
+    result = batch(2, [("a", 2, "y", 4), ("b", 2, "y", 5)])
+    assert replaced(lake, result.delta_version)
+    stored = lake.spark.read.format("delta").load(lake.path)
+    assert sorted(map(tuple, stored.collect())) == [("a", 1, "x", 1), ("a", 2, "y", 4), ("b", 1, "x", 3), ("b", 2, "y", 5)]
+
+
+def test_rows_that_replace_get_the_wider_type_of_the_table(lake: Lake) -> None:
+    lake.load([(1, "a")])
+    operation = lake.case.operation(2)
+    frame = lake.frame([(1, "b"), (2, "c")]).withColumn("id", F.col("id").cast("int"))
+    result = apply(operation, Batch(rows=frame, plan=plan_merge(operation, None), latest=frame))
+    assert replaced(lake, result.delta_version)
+    assert lake.rows() == [(1, "b"), (2, "c")]
+    assert dict(lake.spark.read.format("delta").load(lake.path).dtypes)["id"] == "bigint"
+
+
+def test_literals_prune_a_replacement_and_change_nothing_of_it(lake: Lake) -> None:
+    lake.load([(key, "a") for key in range(1, 1_001)])
+    operation, frame = lake.case.operation(2), lake.frame([(10, "b"), (20, "b"), (2_000, "b")])
+    plan = replace(plan_merge(operation, None), prune=(KeyRange(column="id", low="10", high="2000"),))
+    result = apply(operation, Batch(rows=frame, plan=plan, latest=frame))
+    assert replaced(lake, result.delta_version)
+    assert (result.counts.inserted, result.counts.updated) == (1, 2)
+    assert [row for row in lake.rows() if row[1] == "b"] == [(10, "b"), (20, "b"), (2_000, "b")]
+    assert len(lake.rows()) == 1_001
+
+
+def test_a_replacement_that_fails_leaves_nothing_behind_and_may_be_repeated(lake: Lake) -> None:
+    lake.load([(1, "a"), (2, "b")])
+    operation, rows = lake.case.operation(2), lake.frame([(1, "x"), (3, "x")])
+    broken = rows.withColumn("name", F.expr("IF(id = 3, raise_error('no'), name)"))
+    before = lake.rows(), lake.versions()
+    with pytest.raises(PySparkException, match="no"):
+        apply(operation, Batch(rows=broken, plan=plan_merge(operation, None), latest=broken))
+    assert (lake.rows(), lake.versions()) == before
+    assert replacing(lake, 2, [(1, "x"), (3, "x")]).outcome is Outcome.APPLIED
+    assert lake.rows() == [(1, "x"), (2, "b"), (3, "x")]

@@ -1,0 +1,62 @@
+"""Which statement a batch enters its table with."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cdc_ops.core.apply.apply_spec import ApplyMode
+from cdc_ops.core.apply.metadata_columns import MetadataColumns
+from cdc_ops.core.operation.merge_plan import MergePlan
+from cdc_ops.core.operation.metadata_values import MetadataValues
+from cdc_ops.core.operation.results import KeyRange
+from cdc_ops.core.operation.statement import MOST_FILES, Statement, StoredTable, choose_statement
+
+PLAN = MergePlan(mode=ApplyMode.MERGE, keys=("id",), columns=("id", "Name"))
+TABLE = StoredTable(columns=(("id", "int"), ("name", "string")), deletion_vectors=True, files=12)
+RANGES = (KeyRange(column="id", low="1", high="9"),)
+
+
+def test_whole_rows_replace_those_with_their_keys() -> None:
+    assert choose_statement(PLAN, TABLE, one_row_per_key=True) == (Statement.REPLACE, "")
+
+
+@pytest.mark.parametrize(
+    ("plan", "why"),
+    [
+        ({"mode": ApplyMode.OVERWRITE}, "the whole table is written"),
+        ({"versions": True}, "a key may have several rows"),
+        ({"deleted_flag": "gone"}, "rows are deleted"),
+        ({"delete_missing_where": "t.id = 1"}, "rows are deleted"),
+        ({"update_only": ("Name",)}, "only some columns are set"),
+        ({"present": "has"}, "only some columns are set"),
+        ({"sequence": "seq"}, "older rows are left out"),
+        ({"metadata": MetadataValues(own=MetadataColumns(op="op"), at="NULL", operation=1)}, "rows say whether they were inserted"),
+        ({"columns": ("id",)}, "the table keeps the column name"),
+    ],
+)
+def test_a_batch_is_merged_where_a_row_of_the_table_has_a_say(plan: dict[str, Any], why: str) -> None:
+    assert choose_statement(replace(PLAN, **plan), TABLE, one_row_per_key=True) == (Statement.MERGE, why)
+
+
+def test_a_batch_that_may_have_a_key_twice_is_merged_which_would_notice() -> None:
+    assert choose_statement(PLAN, TABLE, one_row_per_key=False) == (Statement.MERGE, "a key may have several rows")
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        ({"deletion_vectors": False}, "the table has no deletion vectors"),
+        ({"change_feed": True}, "the table has a change data feed"),
+        ({"row_tracking": True}, "the table tracks its rows"),
+    ],
+)
+def test_a_table_that_is_told_of_updates_is_merged_into(table: dict[str, Any], why: str) -> None:
+    assert choose_statement(PLAN, replace(TABLE, **table), one_row_per_key=True) == (Statement.MERGE, why)
+
+
+def test_of_a_table_of_many_files_those_are_opened_that_literals_leave() -> None:
+    large = replace(TABLE, files=MOST_FILES + 1)
+    assert choose_statement(replace(PLAN, prune=RANGES), large, one_row_per_key=True)[0] is Statement.MERGE
+    assert choose_statement(PLAN, large, one_row_per_key=True)[0] is Statement.REPLACE  # each file is opened anyway
+    assert choose_statement(replace(PLAN, prune=RANGES), replace(TABLE, files=None), one_row_per_key=True)[0] is Statement.REPLACE
