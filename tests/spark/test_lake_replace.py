@@ -115,7 +115,7 @@ def test_replaced_rows_have_any_names_and_keys_of_several_columns(lake: Lake) ->
     shape = schema(*columns, keys=("s", "t"))
 
     def batch(number: int, rows: list[tuple[str, int, str, int]]) -> OperationResult:
-        operation = with_fields(lake.case.operation(number), source__schema=shape, apply__keys=("s", "t"))
+        operation = lake.case.operation(number, schema=shape, keys=("s", "t"))
         frame = lake.spark.createDataFrame(rows, ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in columns))
         return apply(operation, Batch(rows=frame, plan=plan_merge(operation, None), latest=frame))
 
