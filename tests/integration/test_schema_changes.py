@@ -296,7 +296,7 @@ def test_a_run_that_dies_between_alter_and_statement_is_finished_by_the_next(ite
         raise JobLostError("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(apply, "_execute", dies)
+        patch.setattr(apply, "execute", dies)
         assert items.run().failures
     assert columns(items)["note"] == "int"
     before = read_head(items.path("items"), "shop", items.name("items"))

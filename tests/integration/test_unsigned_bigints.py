@@ -229,7 +229,7 @@ def test_a_run_that_dies_on_the_way_is_finished_by_the_next_with_what_was_landed
     small: World, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     put(small, TOP, 3, big=LARGEST + 1)
-    name = "ensure_table" if place.startswith("before the table") else "_execute"
+    name = "ensure_table" if place.startswith("before the table") else "execute"
     kept: Callable[..., Any] = getattr(apply_module, name)
 
     def dying(*given: Any) -> Any:
