@@ -15,7 +15,6 @@ from cdc_ops.lake.log.head import find_commit, read_head
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch
 from tests.lake_case import PIPELINE, TABLE, Lake, Row, history, schema
-from tests.operations import with_fields
 
 
 @pytest.fixture
