@@ -137,7 +137,7 @@ def write_pipelines(world: World, monkeypatch: pytest.MonkeyPatch, tables: dict[
     monkeypatch.setenv("CDC_OPS_PIPELINES", str(folder))
     monkeypatch.setenv("CDC_OPS_LEDGER", world.ledger)
     monkeypatch.setenv("CDC_OPS_CONN_SHOP_DB", world.url)
-    monkeypatch.setattr(LocalSpark, "session", lambda self: world.spark)
+    monkeypatch.setattr(LocalSpark, "session", lambda self, small=False: world.spark)
 
 
 def verified(*arguments: str) -> tuple[int, dict[str, Any]]:
