@@ -13,6 +13,7 @@ from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import Outcome
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import TableConfig
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, LeaseHeldError, LedgerUnavailableError
 from cdc_ops.sources.base import Source
 from cdc_ops.state.lease import Lease
@@ -55,36 +56,34 @@ def plan_group(
 ) -> GroupPlan:
     """Plans and freezes a group; tables that are held by another run are waited for, up to the pipeline's `lease_wait`.
 
+    Tables are taken by name, and none while one before it is waited for: two runs of the same tables never wait for each other.
+
     Args:
         context, source, request, configs: What to plan.
         say: Receives one line per thing worth knowing.
     """
-    plans: list[TablePlan] = []
+    plans: dict[TableName, TablePlan] = {}
     failures: list[TableFailure] = []
     deadline = time.monotonic() + context.pipeline.runs.lease_wait.total_seconds()
-    waiting, told = list(configs), set[str]()
+    waiting, told = sorted(configs, key=lambda config: str(config.table)), set[str]()
     while waiting:
-        held: list[TableFailure] = []
-        for config in waiting:
-            try:
-                plans.append(freeze_table(context, source, request, config))
-            except LeaseHeldError as error:
-                held.append(TableFailure(config=config, error=error))
-            except CdcError as error:
-                failures.append(_failed(context, request, config, error))
-        if held and time.monotonic() >= deadline:
-            failures += [_failed(context, request, failure.config, failure.error) for failure in held]
-            break
-        for failure in held:
-            if failure.error.what not in told:
-                say(f"waiting: {failure.error.what}")
-                told.add(failure.error.what)
-        waiting = [failure.config for failure in held]
-        if waiting:
-            time.sleep(POLL_SECONDS)
-            hold(context, request, tuple(plan.config for plan in plans if plan.operations))
+        config = waiting[0]
+        try:
+            plans[config.table] = freeze_table(context, source, request, config)
+        except LeaseHeldError as error:
+            if time.monotonic() < deadline:
+                if error.what not in told:
+                    say(f"waiting: {error.what}")
+                    told.add(error.what)
+                time.sleep(POLL_SECONDS)
+                hold(context, request, tuple(plan.config for plan in plans.values() if plan.operations))
+                continue
+            failures.append(_failed(context, request, config, error))
+        except CdcError as error:
+            failures.append(_failed(context, request, config, error))
+        del waiting[0]
     _forget(context, configs)
-    return GroupPlan(plans=tuple(plans), failures=tuple(failures))
+    return GroupPlan(plans=tuple(plans[config.table] for config in configs if config.table in plans), failures=tuple(failures))
 
 
 def _forget(context: Context, configs: tuple[TableConfig, ...]) -> None:
