@@ -13,6 +13,7 @@ from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column
+from cdc_ops.core.schema.unsigned_bigints import widened
 from cdc_ops.formats.registry import open_format
 from tests.corpus import MYSQL_CASES, MYSQL_ONLY, plain
 
@@ -27,7 +28,8 @@ def column_of(number: int, declared: str) -> Column:
     source_type = re.sub(r"^(ENUM|SET)", lambda found: found[0].lower(), source_type)
     mapping = mysql_mapping(source_type)
     assert mapping is not None
-    return Column(name=f"c{number}", source_type=source_type, delta_type=mapping.delta_type, nullable=True, expression="")
+    column = Column(name=f"c{number}", source_type=source_type, delta_type=mapping.delta_type, nullable=True, expression="")
+    return widened((column,))[0]
 
 
 def text_of(form: str, column: Column, literal: str, expected: Any) -> str:

@@ -32,9 +32,10 @@ _TOO_LOW: Final = f"{10**38 - 1:032X}"
 def integer(column: Column, text: Expr) -> Reading:
     """Reads whole numbers; also `true` and `false`, which converters of some tools write for TINYINT(1) and BIT(1).
 
-    One that is stored as a decimal is a BIGINT that was unsigned when its table was loaded.
+    A BIGINT that is stored as a decimal was unsigned when its table was loaded; a BIT(64) is stored as one because its values need it.
     """
-    kind = "bigint" if column.delta_type.startswith("decimal") else column.delta_type
+    signed = column.delta_type.startswith("decimal") and DeclaredType.parse(column.source_type).base == "bigint"
+    kind = "bigint" if signed else column.delta_type
     spelled = F.when(text == "true", 1).when(text == "false", 0).cast(kind)
     return Reading(value=F.coalesce(text.try_cast(kind), spelled).cast(column.delta_type))
 
